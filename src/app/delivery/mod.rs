@@ -1,0 +1,1 @@
+//! Destinations, events, deliveries.

@@ -1,0 +1,3 @@
+//! The use cases: the only caller of `verify` and `store` together.
+
+pub mod delivery;

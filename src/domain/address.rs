@@ -1,0 +1,165 @@
+//! Mailboxes, in the one spelling that is ever compared (contract §2, Policy).
+
+use std::fmt;
+
+use super::domain_name::DomainName;
+
+/// A mailbox: local part ASCII case-folded, domain in lower-case A-labels, nothing else stripped
+/// (no plus tag, no dots). Two mailboxes are equal exactly when their spellings here are.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address {
+    local: String,
+    domain: DomainName,
+}
+
+/// Text that is not one mailbox, and what is wrong with it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    #[error("an address has exactly one @ between its local part and its domain")]
+    NotOneAt,
+    #[error(
+        "the part before the @ must be 1 to 64 letters, digits or !#$%&'*+-/=?^_`{{|}}~, with single dots between them"
+    )]
+    Local,
+    #[error(transparent)]
+    Domain(#[from] super::domain_name::DomainNameError),
+}
+
+impl Address {
+    /// Parses a bare addr-spec (RFC 5322 §3.4.1): no display name, no angle brackets, no comments,
+    /// no white space. A quoted local part is accepted where the quotes change nothing
+    /// (`"boss"@good.example` is `boss@good.example`) and refused elsewhere; a local part outside
+    /// ASCII (RFC 6531) is accepted and compared octet by octet, without Unicode folding, so that
+    /// no look-alike is ever equal.
+    pub fn parse(text: &str) -> Result<Self, AddressError> {
+        let (local, domain) = text.rsplit_once('@').ok_or(AddressError::NotOneAt)?;
+        let local = match local.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+            Some(inside) => inside,
+            None => local,
+        };
+        if local.contains('@') {
+            return Err(AddressError::NotOneAt);
+        }
+        // RFC 5321 §4.5.3.1.1: 64 octets.
+        if local.len() > 64 || !local.split('.').all(is_atom) {
+            return Err(AddressError::Local);
+        }
+        Ok(Self { local: local.to_ascii_lowercase(), domain: DomainName::parse(domain)? })
+    }
+
+    /// The local part, ASCII case-folded.
+    pub fn local(&self) -> &str {
+        &self.local
+    }
+
+    /// The domain.
+    pub fn domain(&self) -> &DomainName {
+        &self.domain
+    }
+
+    /// Splits `local+tag@domain` at the first plus sign into `local@domain` and the tag
+    /// (RFC 5233 calls the tag "detail"). For recipients only: senders are compared whole.
+    pub fn without_tag(&self) -> (Self, Option<String>) {
+        match self.local.split_once('+') {
+            Some((local, tag)) if !local.is_empty() => {
+                let bare = Self { local: local.to_owned(), domain: self.domain.clone() };
+                (bare, Some(tag.to_owned()))
+            }
+            _ => (self.clone(), None),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.local, self.domain)
+    }
+}
+
+/// One atom of a dot-atom (RFC 5322 §3.2.3). Outside ASCII only letters and marks count
+/// (RFC 6532 §3.1, narrowed): no controls, spaces, formatting or private characters, so that what
+/// is compared is what a person can see.
+fn is_atom(atom: &str) -> bool {
+    !atom.is_empty()
+        && atom.chars().all(|c| match c {
+            'a'..='z' | 'A'..='Z' | '0'..='9' => true,
+            _ if c.is_ascii() => "!#$%&'*+-/=?^_`{|}~".contains(c),
+            _ => c.is_alphanumeric(),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spelling_of_one_mailbox_is_equal() {
+        let boss = Address::parse("boss@xn--mnchen-3ya.example").unwrap();
+        for text in
+            ["BOSS@xn--mnchen-3ya.example", "boss@München.example", "\"boss\"@münchen.example"]
+        {
+            assert_eq!(Address::parse(text).unwrap(), boss, "{text}");
+        }
+        assert_eq!(boss.to_string(), "boss@xn--mnchen-3ya.example");
+    }
+
+    #[test]
+    fn different_mailboxes_stay_different() {
+        let boss = Address::parse("boss@good.example").unwrap();
+        for text in [
+            "boss+x@good.example",
+            "b.oss@good.example",
+            "b\u{43e}ss@good.example",
+            "boss@g\u{43e}od.example",
+        ] {
+            assert_ne!(Address::parse(text).unwrap(), boss, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_one_bare_mailbox_is_refused() {
+        for text in [
+            "",
+            "boss",
+            "@good.example",
+            "boss@",
+            "a@b@good.example",
+            "\"a@b\"@good.example",
+            " boss@good.example",
+            "boss @good.example",
+            "boss@good.example.",
+            ".boss@good.example",
+            "boss.@good.example",
+            "b..oss@good.example",
+            "<boss@good.example>",
+            "Boss <boss@good.example>",
+            "boss@good.example,x@y.example",
+            "\"bo\\ss\"@good.example",
+            "\"boss \"@good.example",
+            "\"\"@good.example",
+            "\"boss@good.example",
+            "*@good.example\u{200b}",
+            "boss\u{200b}@good.example",
+            "bo\0ss@good.example",
+            "boss(x)@good.example",
+            "boss@[127.0.0.1]",
+            "@route.example:boss@good.example",
+            "=?utf-8?q?boss?=@good.example\n",
+        ] {
+            assert!(Address::parse(text).is_err(), "{text:?}");
+        }
+        assert!(Address::parse(&format!("{}@good.example", "a".repeat(65))).is_err());
+    }
+
+    #[test]
+    fn the_tag_begins_at_the_first_plus() {
+        let split = |text| {
+            let (bare, tag) = Address::parse(text).unwrap().without_tag();
+            (bare.to_string(), tag)
+        };
+        assert_eq!(split("a+b+c@d.example"), ("a@d.example".into(), Some("b+c".into())));
+        assert_eq!(split("a@d.example"), ("a@d.example".into(), None));
+        assert_eq!(split("+x@d.example"), ("+x@d.example".into(), None));
+        assert_eq!(split("a+@d.example"), ("a@d.example".into(), Some(String::new())));
+    }
+}

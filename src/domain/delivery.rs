@@ -1,0 +1,82 @@
+//! One event for one destination, and the attempts to bring it there.
+
+use super::clock::Timestamp;
+use super::contact::Contact;
+use super::destination::Destination;
+use super::event::Event;
+use super::id::{AttemptId, DeliveryId};
+use super::message::Message;
+
+/// Where a delivery stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// Waiting for its next attempt, or being attempted.
+    Pending,
+    /// Answered 2xx.
+    Delivered,
+    /// All attempts were used up; kept, and replayable.
+    Exhausted,
+    /// Its destination was removed.
+    Cancelled,
+}
+
+impl State {
+    /// The word shown in answers and kept in the store.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Delivered => "delivered",
+            Self::Exhausted => "exhausted",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// What an event is about, as stored.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Subject {
+    Message(Box<Message>),
+    Contact(Contact),
+    /// What the event named has been erased since.
+    Erased,
+}
+
+/// A delivery that a dispatcher has claimed: everything one attempt needs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claim {
+    pub delivery: DeliveryId,
+    /// Attempts made before this one.
+    pub attempts: u32,
+    /// Names this claim: a result is taken only from the latest claimant.
+    pub fence: i64,
+    pub destination: Destination,
+    pub event: Event,
+    pub subject: Subject,
+}
+
+/// One POST and its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    pub id: AttemptId,
+    pub at: Timestamp,
+    pub latency_ms: u32,
+    /// The HTTP status, if an answer came.
+    pub status: Option<u16>,
+    /// The first 2 KiB of the answer's body.
+    pub response: Vec<u8>,
+    /// Why there was no usable answer, in plain words.
+    pub error: Option<String>,
+}
+
+/// What follows from an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// 2xx.
+    Delivered,
+    /// Try again at this time.
+    RetryAt(Timestamp),
+    /// The schedule is used up.
+    Exhausted,
+    /// 410: the destination is gone; it and everything pending for it goes with it.
+    Gone,
+}

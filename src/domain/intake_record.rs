@@ -1,0 +1,45 @@
+//! The lasting trace of one verdict with its evidence, kept for accepted and refused mail alike.
+
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+use super::account::Lineage;
+use super::address::Address;
+use super::clock::Timestamp;
+use super::id::{AccountId, IntakeId, MessageId};
+use super::message::Digest;
+use super::verdict::Verdict;
+
+/// Not a message and not an event. Of refused mail it keeps headers, hashes and evidence, never
+/// the body.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IntakeRecord {
+    pub id: IntakeId,
+    pub at: Timestamp,
+    /// Whose record it is: the Agent's lineage; without an Agent the lineage of the account that
+    /// owns the recipient's domain; else that of the partner.
+    pub lineage: Lineage,
+    pub agent: Option<AccountId>,
+    /// As given in RCPT; empty when the client never came so far.
+    pub recipient: String,
+    /// The mailbox in From, as far as one could be found; proven only if accepted.
+    pub sender: Option<Address>,
+    /// As given in MAIL; empty for the null reverse-path.
+    pub envelope_from: String,
+    pub remote_address: IpAddr,
+    pub helo: String,
+    pub verdict: Verdict,
+    /// What happened, in plain words.
+    pub explanation: String,
+    pub message: Option<MessageId>,
+    /// Octets; 0 where no message was sent.
+    pub size: u64,
+    pub digest: Option<Digest>,
+    /// The header section as received, bounded.
+    pub headers: Vec<u8>,
+    /// `[{name, result, detail, inputs, dns: [{name, type, ttl, answer}], micros}]`.
+    pub steps: Value,
+    /// How many refusals this record stands for: more than 1 only at RCPT.
+    pub count: u64,
+}

@@ -1,0 +1,27 @@
+//! An API key: who owns it and what may be shown of it.
+
+use std::fmt;
+
+use super::clock::Timestamp;
+use super::id::{AccountId, KeyId};
+
+/// SHA-256 of a key: the only form in which it is kept, and how it is looked up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct KeyHash(pub [u8; 32]);
+
+impl fmt::Debug for KeyHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyHash(…)")
+    }
+}
+
+/// What may be shown of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    pub id: KeyId,
+    pub account: AccountId,
+    pub purpose: String,
+    pub last_four: String,
+    pub created_at: Timestamp,
+    pub revoked_at: Option<Timestamp>,
+}

@@ -1,0 +1,100 @@
+//! An accepted message, as its Agent will read it.
+
+use serde_json::Value;
+
+use super::account::Lineage;
+use super::address::Address;
+use super::clock::Timestamp;
+use super::id::{AccountId, AttachmentId, ContactId, MessageId};
+use super::room::Room;
+use super::sender::Sender;
+
+/// SHA-256 of the raw bytes of a message, and the name under which they are kept.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest(pub [u8; 32]);
+
+impl std::fmt::Display for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl std::fmt::Debug for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Digest({self})")
+    }
+}
+
+/// What was read out of an accepted message, before it has a contact or a place in the store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mail {
+    pub from: Sender,
+    /// The text that a person would read.
+    pub text: String,
+    pub subject: Option<String>,
+    /// `To` and `Cc` as shown: `Name <local@domain>` or `local@domain`, at most as many as
+    /// `policies/intake.toml` says.
+    pub to: Vec<String>,
+    pub cc: Vec<String>,
+    pub reply_to: Vec<String>,
+    /// Without angle brackets.
+    pub message_id: Option<String>,
+    pub in_reply_to: Vec<String>,
+    pub references: Vec<String>,
+    /// The part that `metadata.emailHtml` points at.
+    pub html: Option<AttachmentId>,
+    /// `text` without quoted history and signature.
+    pub stripped_text: String,
+    pub auto_submitted: Option<String>,
+    pub disposition_notification_to: Option<String>,
+    pub attachments: Vec<Attachment>,
+    /// Remarks about the content, each `{kind, detail, …}`.
+    pub findings: Value,
+}
+
+/// A leaf part that was not chosen as text, or the HTML part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attachment {
+    pub id: AttachmentId,
+    /// The part's index in the order of the message, as `mail::mime` counts.
+    pub part: u32,
+    /// Lower case, without parameters: `image/png`.
+    pub content_type: String,
+    /// Cleaned of paths, controls and bidi characters; never empty, at most 255 octets.
+    pub filename: String,
+    /// Octets after decoding.
+    pub size: u64,
+    /// Shown in `attachments`; the HTML part is kept but not listed.
+    pub listed: bool,
+}
+
+/// A stored message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    pub id: MessageId,
+    pub lineage: Lineage,
+    pub agent: AccountId,
+    pub agent_username: String,
+    pub contact: ContactId,
+    pub at: Timestamp,
+    pub mail: Mail,
+    /// The recipient's tag: `local+tag@domain`.
+    pub tag: Option<String>,
+    /// Octets of the raw message.
+    pub size: u64,
+    pub raw: Digest,
+    /// `{spf, dkim[], dmarc, arc, alignedDomain, unsignedHeaders}`, as shown in the record.
+    pub authentication: Value,
+}
+
+impl Message {
+    /// The conversation that the message belongs to.
+    pub const fn room(&self) -> Room {
+        Room { contact: self.contact, agent: self.agent }
+    }
+
+    /// The proven sender.
+    pub const fn from(&self) -> &Address {
+        &self.mail.from.address
+    }
+}

@@ -1,0 +1,28 @@
+//! The nouns, and the few decisions that need nothing but nouns.
+//!
+//! Everybody calls in here; this room imports nothing of the crate, does no I/O, reads no clock
+//! and draws no randomness. Its types have no wire shape: what a client, a receiver or a table
+//! sees is written in `http/routes`, `app/mailbox/record` and `store`. The words are those of the
+//! contract: one noun per idea, spelled the same everywhere.
+
+pub mod account;
+pub mod address;
+pub mod clock;
+pub mod contact;
+pub mod delivery;
+pub mod destination;
+pub mod domain_name;
+pub mod event;
+pub mod id;
+pub mod intake_record;
+pub mod key;
+pub mod message;
+pub mod policy;
+pub mod ports;
+pub mod reason;
+pub mod retry;
+pub mod room;
+pub mod scope;
+pub mod secret;
+pub mod sender;
+pub mod verdict;

@@ -1,0 +1,89 @@
+//! The few traits that turn an arrow round: the SMTP room asks `Intake` without knowing `app`,
+//! and `app` wakes the dispatcher without knowing `webhook`.
+
+use std::future::Future;
+use std::net::IpAddr;
+
+use bytes::Bytes;
+
+use super::address::Address;
+use super::id::{AccountId, IntakeId};
+use super::reason::Reason;
+
+/// Who is at the other end of an SMTP session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Client {
+    pub address: IpAddr,
+    /// The argument of EHLO or HELO, as sent.
+    pub helo: String,
+    /// EHLO rather than HELO.
+    pub esmtp: bool,
+}
+
+/// An SMTP envelope whose recipients have been accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    pub client: Client,
+    /// The reverse-path as sent, without angle brackets; empty for `<>`.
+    pub reverse_path: String,
+    pub recipients: Vec<Recipient>,
+    /// The client asked for SMTPUTF8 (RFC 6531).
+    pub smtputf8: bool,
+}
+
+/// A recipient that some Agent answers to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recipient {
+    pub agent: AccountId,
+    /// The Agent's address that matched, without the tag.
+    pub address: Address,
+    /// `local+tag@domain`.
+    pub tag: Option<String>,
+    /// The forward-path as sent, without angle brackets.
+    pub as_sent: String,
+    /// The verdict cannot differ from that of other sharing recipients, so they may be in one
+    /// transaction (contract §2, Policy).
+    pub shares: bool,
+}
+
+/// The answer to one RCPT or to one message: `reason` is `None` when it was accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub reason: Option<Reason>,
+    /// What exactly was wrong, in plain words fit for the client to read: one line, ASCII.
+    pub detail: Option<String>,
+    pub record: Option<IntakeId>,
+}
+
+/// What the SMTP room asks of the rest of the house.
+pub trait Intake: Send + Sync + 'static {
+    /// RCPT: which Agent answers to this forward-path? `path` is as sent, without angle brackets;
+    /// it may be `postmaster` without a domain.
+    fn recipient(
+        &self,
+        client: &Client,
+        reverse_path: &str,
+        path: &str,
+    ) -> impl Future<Output = Result<Recipient, Answer>> + Send;
+
+    /// The end of DATA: `raw` is the message as received, dot-unstuffed and otherwise unaltered.
+    fn message(&self, envelope: Envelope, raw: Bytes) -> impl Future<Output = Answer> + Send;
+
+    /// The session itself had to turn a transaction away (size, bare line ends): leaves the
+    /// record. `head` is the beginning of the message as far as it was kept, `size` the octets
+    /// read or declared.
+    fn refused(
+        &self,
+        envelope: Envelope,
+        reason: Reason,
+        detail: String,
+        head: Bytes,
+        size: u64,
+    ) -> impl Future<Output = Answer> + Send;
+}
+
+/// Something waits to be told that there is work.
+pub trait Wake: Send + Sync {
+    /// Returns at once; a wake-up that comes while it works is not lost.
+    fn wake(&self);
+}

@@ -1,0 +1,28 @@
+//! Gatepost: an inbound mail server for AI agents. ARCHITECTURE.md is the map; the rooms below
+//! are listed in the order in which arrows may point: each room imports only from rooms above it.
+
+pub mod domain;
+
+pub mod rules;
+
+pub mod mail;
+
+pub mod egress;
+pub mod store;
+pub mod verify;
+
+pub mod app;
+
+pub mod webhook;
+
+pub mod http;
+
+pub mod config;
+pub mod shutdown;
+pub mod smtp;
+pub mod telemetry;
+pub mod testkit;
+
+pub mod run;
+
+pub mod cli;

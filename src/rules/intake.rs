@@ -1,0 +1,128 @@
+//! `policies/intake.toml`: what mail must prove, sizes, dedup. The file explains each number.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::{RulesError, within};
+use crate::domain::domain_name::DomainName;
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IntakeRules {
+    pub authentication: Authentication,
+    pub dns: Dns,
+    pub limits: Limits,
+    pub dedup: Dedup,
+    pub record: Record,
+}
+
+/// How near `d=` of a signature must be to the From domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Alignment {
+    Relaxed,
+    Strict,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Authentication {
+    pub alignment: Alignment,
+    pub count_testing_keys: bool,
+    pub min_rsa_bits: usize,
+    pub max_future_seconds: u64,
+    pub max_signatures: usize,
+    pub max_signed_names: usize,
+    #[serde(deserialize_with = "domains")]
+    pub trusted_arc_sealers: Vec<DomainName>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dns {
+    message_budget_seconds: u64,
+    query_timeout_seconds: u64,
+    pub retries: usize,
+    pub cache_entries: u64,
+    max_ttl_seconds: u64,
+}
+
+impl Dns {
+    pub const fn message_budget(&self) -> Duration {
+        Duration::from_secs(self.message_budget_seconds)
+    }
+
+    pub const fn query_timeout(&self) -> Duration {
+        Duration::from_secs(self.query_timeout_seconds)
+    }
+
+    pub const fn max_ttl(&self) -> Duration {
+        Duration::from_secs(self.max_ttl_seconds)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    pub max_message_bytes: usize,
+    pub max_header_bytes: usize,
+    pub max_header_fields: usize,
+    pub max_received_fields: usize,
+    pub max_parts: usize,
+    pub max_depth: usize,
+    pub max_text_bytes: usize,
+    pub max_shown_mailboxes: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dedup {
+    window_days: u64,
+}
+
+impl Dedup {
+    pub const fn window(&self) -> Duration {
+        Duration::from_secs(self.window_days * 86_400)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    pub max_kept_header_bytes: usize,
+}
+
+fn domains<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Vec<DomainName>, D::Error> {
+    Vec::<String>::deserialize(input)?
+        .iter()
+        .map(|text| DomainName::parse(text).map_err(serde::de::Error::custom))
+        .collect()
+}
+
+impl IntakeRules {
+    pub(super) fn validate(&self) -> Result<(), RulesError> {
+        let check = |key, value, low, high| within("intake.toml", key, value, low, high);
+        let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        let (auth, limits) = (&self.authentication, &self.limits);
+        check("authentication.min_rsa_bits", wide(auth.min_rsa_bits), 512, 8192)?;
+        check("authentication.max_future_seconds", auth.max_future_seconds, 0, 86_400)?;
+        check("authentication.max_signatures", wide(auth.max_signatures), 1, 50)?;
+        check("authentication.max_signed_names", wide(auth.max_signed_names), 10, 1000)?;
+        check("dns.message_budget_seconds", self.dns.message_budget_seconds, 1, 60)?;
+        check("dns.query_timeout_seconds", self.dns.query_timeout_seconds, 1, 10)?;
+        check("dns.retries", wide(self.dns.retries), 0, 5)?;
+        check("dns.cache_entries", self.dns.cache_entries, 0, 1_000_000)?;
+        check("dns.max_ttl_seconds", self.dns.max_ttl_seconds, 0, 604_800)?;
+        check("limits.max_message_bytes", wide(limits.max_message_bytes), 65_536, 1 << 30)?;
+        check("limits.max_header_bytes", wide(limits.max_header_bytes), 4096, 1 << 20)?;
+        check("limits.max_header_fields", wide(limits.max_header_fields), 50, 10_000)?;
+        check("limits.max_received_fields", wide(limits.max_received_fields), 10, 1000)?;
+        check("limits.max_parts", wide(limits.max_parts), 1, 100_000)?;
+        check("limits.max_depth", wide(limits.max_depth), 1, 100)?;
+        check("limits.max_text_bytes", wide(limits.max_text_bytes), 1024, 1 << 26)?;
+        check("limits.max_shown_mailboxes", wide(limits.max_shown_mailboxes), 1, 10_000)?;
+        check("dedup.window_days", self.dedup.window_days, 1, 365)?;
+        check("record.max_kept_header_bytes", wide(self.record.max_kept_header_bytes), 0, 1 << 20)
+    }
+}

@@ -1,0 +1,184 @@
+//! `policies/*.toml`: every rule and number that an operator may want to change.
+//!
+//! The files are compiled in as the defaults, so the commented file is the documentation. A folder
+//! of the same shape overrides them key by key; an unknown key, a wrong type or a number out of
+//! range is refused with its file and path, before anything starts. (The word "policy" is the
+//! Agent's; these are the operator's rules.) Reads files only in [`Rules::load`].
+
+mod access;
+mod intake;
+mod smtp;
+mod webhooks;
+
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+
+pub use access::AccessRules;
+pub use intake::{Alignment, IntakeRules};
+pub use smtp::SmtpRules;
+pub use webhooks::WebhookRules;
+
+/// All rules, validated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rules {
+    pub intake: IntakeRules,
+    pub smtp: SmtpRules,
+    pub webhooks: WebhookRules,
+    pub access: AccessRules,
+}
+
+/// A rule file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RulesError {
+    #[error("cannot read {path}: {source}")]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("{path}: {source}")]
+    Parse { path: PathBuf, source: Box<toml::de::Error> },
+    #[error("{file}: {key} is {value}, expected {low} to {high}")]
+    Range { file: &'static str, key: &'static str, value: u64, low: u64, high: u64 },
+    #[error("{path}: is not one of the rule files ({expected})")]
+    UnknownFile { path: PathBuf, expected: String },
+}
+
+const FILES: [(&str, &str); 4] = [
+    ("intake.toml", include_str!("../../policies/intake.toml")),
+    ("smtp.toml", include_str!("../../policies/smtp.toml")),
+    ("webhooks.toml", include_str!("../../policies/webhooks.toml")),
+    ("access.toml", include_str!("../../policies/access.toml")),
+];
+
+impl Rules {
+    /// The rules that are compiled in.
+    pub fn defaults() -> Result<Self, RulesError> {
+        Self::from_folder(None)
+    }
+
+    /// The compiled-in rules, overridden key by key by the files of `folder`.
+    pub fn load(folder: &Path) -> Result<Self, RulesError> {
+        Self::from_folder(Some(folder))
+    }
+
+    fn from_folder(folder: Option<&Path>) -> Result<Self, RulesError> {
+        if let Some(folder) = folder {
+            refuse_unknown_files(folder)?;
+        }
+        let [intake, smtp, webhooks, access] = FILES;
+        let rules = Self {
+            intake: read(folder, intake)?,
+            smtp: read(folder, smtp)?,
+            webhooks: read(folder, webhooks)?,
+            access: read(folder, access)?,
+        };
+        rules.intake.validate()?;
+        rules.smtp.validate()?;
+        rules.webhooks.validate()?;
+        rules.access.validate()?;
+        Ok(rules)
+    }
+}
+
+/// A misspelt file name would silently change nothing, so it is an error.
+fn refuse_unknown_files(folder: &Path) -> Result<(), RulesError> {
+    let cannot_read = |source| RulesError::Read { path: folder.to_owned(), source };
+    for entry in std::fs::read_dir(folder).map_err(cannot_read)? {
+        let path = entry.map_err(cannot_read)?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let known = FILES.iter().any(|(file, _)| *file == name) || name.ends_with(".cases.toml");
+        if name.ends_with(".toml") && !known {
+            let expected = FILES.map(|(file, _)| file).join(", ");
+            return Err(RulesError::UnknownFile { path, expected });
+        }
+    }
+    Ok(())
+}
+
+fn read<T: DeserializeOwned>(
+    folder: Option<&Path>,
+    (file, default): (&'static str, &'static str),
+) -> Result<T, RulesError> {
+    let parse_error =
+        |path: PathBuf| move |source| RulesError::Parse { path, source: Box::new(source) };
+    let mut table: toml::Table =
+        default.parse().map_err(parse_error(PathBuf::from("policies").join(file)))?;
+    let mut origin = PathBuf::from("policies").join(file);
+    if let Some(path) = folder.map(|folder| folder.join(file)).filter(|path| path.exists()) {
+        let text = std::fs::read_to_string(&path)
+            .map_err(|source| RulesError::Read { path: path.clone(), source })?;
+        let overrides: toml::Table = text.parse().map_err(parse_error(path.clone()))?;
+        merge(&mut table, overrides);
+        origin = path;
+    }
+    table.try_into().map_err(parse_error(origin))
+}
+
+/// Lays `over` on `base`, table by table, value by value.
+fn merge(base: &mut toml::Table, over: toml::Table) {
+    for (key, value) in over {
+        match (base.get_mut(&key), value) {
+            (Some(toml::Value::Table(base)), toml::Value::Table(over)) => merge(base, over),
+            (_, value) => {
+                base.insert(key, value);
+            }
+        }
+    }
+}
+
+/// Refuses a number outside its range.
+fn within(
+    file: &'static str,
+    key: &'static str,
+    value: impl TryInto<u64>,
+    low: u64,
+    high: u64,
+) -> Result<(), RulesError> {
+    let value = value.try_into().unwrap_or(u64::MAX);
+    if (low..=high).contains(&value) {
+        Ok(())
+    } else {
+        Err(RulesError::Range { file, key, value, low, high })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(file: &str, text: &str) -> Result<Rules, RulesError> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(file), text).unwrap();
+        Rules::load(folder.path())
+    }
+
+    #[test]
+    fn the_compiled_in_rules_are_valid() {
+        Rules::defaults().unwrap();
+    }
+
+    #[test]
+    fn a_folder_overrides_key_by_key() {
+        let rules = load("smtp.toml", "[limits]\nmax_recipients = 7\n").unwrap();
+        assert_eq!(rules.smtp.limits.max_recipients, 7);
+        let defaults = Rules::defaults().unwrap();
+        assert_eq!(rules.smtp.limits.max_errors, defaults.smtp.limits.max_errors);
+        assert_eq!(rules.intake, defaults.intake);
+    }
+
+    #[test]
+    fn mistakes_are_refused_by_name() {
+        for (file, text, expected) in [
+            ("smtp.toml", "[limits]\nmax_recipient = 7\n", "max_recipient"),
+            (
+                "smtp.toml",
+                "[limits]\nmax_recipients = 0\n",
+                "limits.max_recipients is 0, expected 1",
+            ),
+            ("smtp.toml", "[limits]\nmax_recipients = \"many\"\n", "invalid type"),
+            ("smpt.toml", "", "smpt.toml"),
+            ("intake.toml", "[authentication]\nalignment = \"loose\"\n", "loose"),
+        ] {
+            let error = load(file, text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! `policies/webhooks.toml`: schedule, timeouts, sizes. The file explains each number.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::{RulesError, within};
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WebhookRules {
+    pub schedule: Schedule,
+    pub attempt: Attempt,
+    pub dispatcher: Dispatcher,
+    pub payload: Payload,
+    pub egress: Egress,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Schedule {
+    wait_seconds: Vec<u64>,
+    jitter_percent: u32,
+}
+
+impl Schedule {
+    /// The schedule as the delivery arithmetic wants it.
+    pub fn retries(&self) -> crate::domain::retry::Schedule {
+        let waits = self.wait_seconds.iter().copied().map(Duration::from_secs).collect();
+        crate::domain::retry::Schedule::new(waits, self.jitter_percent)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attempt {
+    timeout_seconds: u64,
+    connect_timeout_seconds: u64,
+    pub max_response_bytes: usize,
+    pub kept_response_bytes: usize,
+}
+
+impl Attempt {
+    pub const fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout_seconds)
+    }
+
+    pub const fn connect_timeout(&self) -> Duration {
+        Duration::from_secs(self.connect_timeout_seconds)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dispatcher {
+    pub concurrency: usize,
+    pub concurrency_per_destination: usize,
+    pub claim_batch: usize,
+    lease_seconds: u64,
+    poll_millis: u64,
+}
+
+impl Dispatcher {
+    pub const fn lease(&self) -> Duration {
+        Duration::from_secs(self.lease_seconds)
+    }
+
+    pub const fn poll(&self) -> Duration {
+        Duration::from_millis(self.poll_millis)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Payload {
+    pub max_text_bytes: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Egress {
+    pub ports: Vec<u16>,
+}
+
+impl WebhookRules {
+    pub(super) fn validate(&self) -> Result<(), RulesError> {
+        let check = |key, value, low, high| within("webhooks.toml", key, value, low, high);
+        let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        let (attempt, dispatcher) = (&self.attempt, &self.dispatcher);
+        check("schedule.wait_seconds (count)", wide(self.schedule.wait_seconds.len()), 1, 100)?;
+        for wait in &self.schedule.wait_seconds {
+            check("schedule.wait_seconds", *wait, 0, 30 * 86_400)?;
+        }
+        check("schedule.jitter_percent", self.schedule.jitter_percent.into(), 0, 100)?;
+        check("attempt.timeout_seconds", attempt.timeout_seconds, 1, 300)?;
+        check("attempt.connect_timeout_seconds", attempt.connect_timeout_seconds, 1, 60)?;
+        check("attempt.max_response_bytes", wide(attempt.max_response_bytes), 0, 1 << 24)?;
+        check("attempt.kept_response_bytes", wide(attempt.kept_response_bytes), 0, 65_536)?;
+        check("dispatcher.concurrency", wide(dispatcher.concurrency), 1, 10_000)?;
+        let per_destination = wide(dispatcher.concurrency_per_destination);
+        check("dispatcher.concurrency_per_destination", per_destination, 1, 1000)?;
+        check("dispatcher.claim_batch", wide(dispatcher.claim_batch), 1, 1000)?;
+        let lease = dispatcher.lease_seconds;
+        check("dispatcher.lease_seconds", lease, attempt.timeout_seconds + 1, 3600)?;
+        check("dispatcher.poll_millis", dispatcher.poll_millis, 10, 60_000)?;
+        check("payload.max_text_bytes", wide(self.payload.max_text_bytes), 100, 1 << 20)
+    }
+}
