@@ -13,18 +13,25 @@ pub struct DomainName(String);
 pub struct DomainNameError(pub String);
 
 impl DomainName {
-    /// Parses U-labels or A-labels. A trailing dot, an underscore, an address literal, and every
-    /// character that IDNA does not allow are refused. So are characters that IDNA would only map
-    /// onto a dot (U+3002, U+FF0E, U+FF61): a dot that is not a dot has no place in an address.
+    /// Parses U-labels or A-labels. A trailing dot, an underscore and an address literal are
+    /// refused. So is every spelling that IDNA would map onto another one (full-width letters and
+    /// dots, invisible characters, decomposed accents), letter case apart: what is compared must be
+    /// what a person wrote.
     pub fn parse(text: &str) -> Result<Self, DomainNameError> {
         let refuse = || DomainNameError(text.chars().take(80).collect());
-        if text.is_empty()
-            || text.len() > 1024
-            || text.contains(['\u{3002}', '\u{ff0e}', '\u{ff61}'])
-        {
+        if text.is_empty() || text.len() > 1024 {
             return Err(refuse());
         }
         let ascii = idna::domain_to_ascii_strict(text).map_err(|_| refuse())?;
+        let (unicode, _) = idna::domain_to_unicode(&ascii);
+        let labels = ascii.split('.').zip(unicode.split('.'));
+        let as_written = text.split('.').count() == ascii.split('.').count()
+            && text.split('.').zip(labels).all(|(written, (ascii, unicode))| {
+                written.eq_ignore_ascii_case(ascii) || written.to_lowercase() == unicode
+            });
+        if !as_written {
+            return Err(refuse());
+        }
         let labels_are_hosts = ascii.split('.').all(|label| {
             !label.is_empty()
                 && label.len() <= 63
