@@ -1,0 +1,158 @@
+//! The account tree.
+
+use sqlx::AssertSqlSafe;
+use sqlx::sqlite::SqliteRow;
+
+use super::db::{Store, Transaction};
+use super::error::StoreError;
+use super::row::{Columns, number};
+use crate::domain::account::{Account, AccountType, Lineage};
+use crate::domain::clock::Timestamp;
+use crate::domain::id::AccountId;
+use crate::domain::policy::Mode;
+
+/// An account to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewAccount {
+    pub kind: AccountType,
+    pub name: String,
+    pub username: String,
+    /// Present exactly when the kind has a level above it.
+    pub parent: Option<AccountId>,
+}
+
+impl Store {
+    /// Makes an account below its parent; an Agent gets its policy: `allowlist`, empty (closed
+    /// until opened). `None` when the parent does not exist or is not of the level above.
+    pub async fn create_account(
+        &self,
+        new: &NewAccount,
+        now: Timestamp,
+    ) -> Result<Option<Account>, StoreError> {
+        let mut tx = self.begin().await?;
+        let above = match new.parent {
+            None => Lineage::default(),
+            Some(parent) => match find(&mut tx, parent).await? {
+                Some(parent) if Some(parent.kind) == new.kind.parent() => parent.lineage,
+                _ => return Ok(None),
+            },
+        };
+        let id = next_user_id(&mut tx).await?;
+        let id = AccountId::new(id)
+            .ok_or(StoreError::Corrupt { table: "user_ids", detail: id.to_string() })?;
+        let account = Account {
+            id,
+            kind: new.kind,
+            name: new.name.clone(),
+            username: new.username.clone(),
+            parent: new.parent,
+            lineage: above.with(new.kind, id),
+            active: true,
+            created_at: now,
+        };
+        insert(&mut tx, &account).await?;
+        if account.kind == AccountType::Agent {
+            sqlx::query(
+                "INSERT INTO inbound_policies (agent_id, mode, version, updated_at)
+                 VALUES ($1, $2, 1, $3)",
+            )
+            .bind(id.get())
+            .bind(Mode::Allowlist.as_str())
+            .bind(now.millis())
+            .execute(tx.on())
+            .await?;
+        }
+        tx.commit().await?;
+        Ok(Some(account))
+    }
+
+    /// One account.
+    pub async fn account(&self, id: AccountId) -> Result<Option<Account>, StoreError> {
+        let row = sqlx::query("SELECT * FROM accounts WHERE id = $1")
+            .bind(id.get())
+            .fetch_optional(self.reader())
+            .await?;
+        row.as_ref().map(account).transpose()
+    }
+
+    /// The accounts whose level is `kind`, or all, oldest first.
+    pub async fn accounts(&self, kind: Option<AccountType>) -> Result<Vec<Account>, StoreError> {
+        let rows = sqlx::query("SELECT * FROM accounts WHERE $1 IS NULL OR kind = $1 ORDER BY id")
+            .bind(kind.map(AccountType::as_str))
+            .fetch_all(self.reader())
+            .await?;
+        rows.iter().map(account).collect()
+    }
+
+    /// Whether the account and all its ancestors are active.
+    pub async fn is_active(&self, account: &Account) -> Result<bool, StoreError> {
+        let ids = account.lineage.ids().map(|id| id.to_string()).collect::<Vec<_>>().join(",");
+        // The list is made of integers only.
+        let sql = format!("SELECT MIN(active) FROM accounts WHERE id IN ({ids})");
+        let active: Option<i64> =
+            sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(self.reader()).await?;
+        Ok(active == Some(1))
+    }
+
+    /// Switches an account on or off; answers whether it exists.
+    pub async fn set_active(&self, id: AccountId, active: bool) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        let done = sqlx::query("UPDATE accounts SET active = $2 WHERE id = $1")
+            .bind(id.get())
+            .bind(i64::from(active))
+            .execute(tx.on())
+            .await?;
+        tx.commit().await?;
+        Ok(done.rows_affected() > 0)
+    }
+}
+
+/// The next id of the one sequence of accounts, members and contacts.
+pub(super) async fn next_user_id(tx: &mut Transaction) -> Result<i64, StoreError> {
+    Ok(sqlx::query_scalar("UPDATE user_ids SET last = last + 1 RETURNING last")
+        .fetch_one(tx.on())
+        .await?)
+}
+
+async fn find(tx: &mut Transaction, id: AccountId) -> Result<Option<Account>, StoreError> {
+    let row = sqlx::query("SELECT * FROM accounts WHERE id = $1")
+        .bind(id.get())
+        .fetch_optional(tx.on())
+        .await?;
+    row.as_ref().map(account).transpose()
+}
+
+async fn insert(tx: &mut Transaction, account: &Account) -> Result<(), StoreError> {
+    sqlx::query(
+        "INSERT INTO accounts (id, kind, name, username, parent_id, partner_id, reseller_id,
+                               organization_id, agent_id, active, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, $10)",
+    )
+    .bind(account.id.get())
+    .bind(account.kind.as_str())
+    .bind(&account.name)
+    .bind(&account.username)
+    .bind(number(account.parent))
+    .bind(number(account.lineage.partner))
+    .bind(number(account.lineage.reseller))
+    .bind(number(account.lineage.organization))
+    .bind(number(account.lineage.agent))
+    .bind(account.created_at.millis())
+    .execute(tx.on())
+    .await?;
+    Ok(())
+}
+
+pub(super) fn account(row: &SqliteRow) -> Result<Account, StoreError> {
+    let columns = Columns { table: "accounts", row };
+    Ok(Account {
+        id: columns.account("id")?,
+        kind: columns.word("kind")?,
+        name: columns.text("name")?,
+        username: columns.text("username")?,
+        parent: columns.optional_account("parent_id")?,
+        lineage: columns.lineage()?,
+        active: columns.flag("active")?,
+        created_at: columns.time("created_at")?,
+    })
+}

@@ -1,0 +1,208 @@
+//! Which Agent answers to an address, and what the decision about a recipient rests on.
+
+use sqlx::SqliteConnection;
+
+use super::db::Store;
+use super::error::StoreError;
+use super::row::Columns;
+use super::{accounts, domains};
+use crate::domain::account::{Account, Lineage};
+use crate::domain::address::Address;
+use crate::domain::clock::Timestamp;
+use crate::domain::domain_name::DomainName;
+use crate::domain::id::AccountId;
+use crate::domain::policy::Mode;
+
+/// What became of a claim to an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claimed {
+    /// The Agent has it, from now or since before.
+    Yes,
+    /// Its domain belongs to no ancestor of the Agent.
+    DomainNotOurs,
+    /// Another Agent has the address, or is the domain's catch-all.
+    InUse,
+}
+
+/// What the decision about one recipient rests on. The commit reads it again: a decision counts
+/// only while its standing is unchanged (contract §2.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The address is still the Agent's.
+    pub answers: bool,
+    /// The Agent and all its ancestors are active.
+    pub active: bool,
+    pub mode: Mode,
+    pub policy_version: i64,
+    /// The sender is on the Agent's list.
+    pub listed: bool,
+}
+
+impl Store {
+    /// The Agent that answers to `address`: the one that has it, else the domain's catch-all,
+    /// with the address under which it answers and its mode.
+    pub async fn recipient(
+        &self,
+        address: &Address,
+    ) -> Result<Option<(Account, Address, Mode)>, StoreError> {
+        let row = sqlx::query(
+            "SELECT accounts.*, addresses.local || '@' || addresses.domain AS address, mode
+             FROM addresses
+             JOIN accounts ON accounts.id = addresses.agent_id
+             JOIN inbound_policies ON inbound_policies.agent_id = accounts.id
+             WHERE addresses.domain = $1 AND (addresses.local = $2 OR catch_all = 1)
+             ORDER BY addresses.local = $2 DESC LIMIT 1",
+        )
+        .bind(address.domain().as_str())
+        .bind(address.local())
+        .fetch_optional(self.reader())
+        .await?;
+        let Some(row) = row else { return Ok(None) };
+        let columns = Columns { table: "addresses", row: &row };
+        let found = columns.address("address")?;
+        Ok(Some((accounts::account(&row)?, found, columns.word("mode")?)))
+    }
+
+    /// What a decision about this Agent, this address and this sender would rest on now.
+    pub async fn standing(
+        &self,
+        agent: AccountId,
+        address: &Address,
+        sender: &Address,
+    ) -> Result<Option<Standing>, StoreError> {
+        let mut reader = self.reader().acquire().await?;
+        read_standing(&mut reader, agent, address, sender).await
+    }
+
+    /// The addresses of an Agent with their catch-all flags, by domain and local part.
+    pub async fn addresses(&self, agent: AccountId) -> Result<Vec<(Address, bool)>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT local || '@' || domain AS address, catch_all FROM addresses
+             WHERE agent_id = $1 ORDER BY domain, local",
+        )
+        .bind(agent.get())
+        .fetch_all(self.reader())
+        .await?;
+        rows.iter()
+            .map(|row| {
+                let columns = Columns { table: "addresses", row };
+                Ok((columns.address("address")?, columns.flag("catch_all")?))
+            })
+            .collect()
+    }
+
+    /// Gives an address to an Agent, in a domain of one of its ancestors. With
+    /// `claim_domain_for`, a domain that nobody owns is claimed for that account first.
+    pub async fn claim_address(
+        &self,
+        agent: &Account,
+        address: &Address,
+        catch_all: bool,
+        claim_domain_for: Option<AccountId>,
+        now: Timestamp,
+    ) -> Result<Claimed, StoreError> {
+        let mut tx = self.begin().await?;
+        let domain = address.domain();
+        if let Some(account) = claim_domain_for {
+            domains::insert(&mut tx, domain, account, now).await?;
+        }
+        if !owns(&agent.lineage, domains::owner(&mut tx, domain).await?) {
+            return Ok(Claimed::DomainNotOurs);
+        }
+        if catch_all && catch_all_of_another(tx.on(), domain, address.local()).await? {
+            return Ok(Claimed::InUse);
+        }
+        let done = sqlx::query(
+            "INSERT INTO addresses (domain, local, agent_id, catch_all, created_at)
+             VALUES ($1, $2, $3, $4, $5)
+             ON CONFLICT (domain, local) DO UPDATE SET catch_all = excluded.catch_all
+                WHERE agent_id = excluded.agent_id",
+        )
+        .bind(domain.as_str())
+        .bind(address.local())
+        .bind(agent.id.get())
+        .bind(i64::from(catch_all))
+        .bind(now.millis())
+        .execute(tx.on())
+        .await?;
+        if done.rows_affected() == 0 {
+            return Ok(Claimed::InUse);
+        }
+        tx.commit().await?;
+        Ok(Claimed::Yes)
+    }
+
+    /// Takes an address from an Agent; answers whether it had it.
+    pub async fn release_address(
+        &self,
+        agent: AccountId,
+        address: &Address,
+    ) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        let done =
+            sqlx::query("DELETE FROM addresses WHERE domain = $1 AND local = $2 AND agent_id = $3")
+                .bind(address.domain().as_str())
+                .bind(address.local())
+                .bind(agent.get())
+                .execute(tx.on())
+                .await?;
+        tx.commit().await?;
+        Ok(done.rows_affected() > 0)
+    }
+}
+
+/// A domain has one catch-all Agent address.
+async fn catch_all_of_another(
+    on: &mut SqliteConnection,
+    domain: &DomainName,
+    local: &str,
+) -> Result<bool, StoreError> {
+    let taken: i64 = sqlx::query_scalar(
+        "SELECT COUNT(*) FROM addresses WHERE domain = $1 AND catch_all = 1 AND local <> $2",
+    )
+    .bind(domain.as_str())
+    .bind(local)
+    .fetch_one(on)
+    .await?;
+    Ok(taken > 0)
+}
+
+fn owns(lineage: &Lineage, owner: Option<AccountId>) -> bool {
+    owner.is_some_and(|owner| lineage.ids().any(|id| id == owner))
+}
+
+/// Reads a standing on any connection: before the decision, and again inside the commit.
+pub(super) async fn read_standing(
+    on: &mut SqliteConnection,
+    agent: AccountId,
+    address: &Address,
+    sender: &Address,
+) -> Result<Option<Standing>, StoreError> {
+    let row = sqlx::query(
+        "SELECT mode, version,
+                (SELECT MIN(active) FROM accounts AS above
+                 WHERE above.id IN (me.partner_id, me.reseller_id, me.organization_id, me.id))
+                    AS active,
+                EXISTS (SELECT 1 FROM addresses
+                        WHERE domain = $2 AND local = $3 AND agent_id = $1) AS answers,
+                EXISTS (SELECT 1 FROM allowed_senders
+                        WHERE agent_id = $1 AND address = $4) AS listed
+         FROM accounts AS me JOIN inbound_policies ON inbound_policies.agent_id = me.id
+         WHERE me.id = $1",
+    )
+    .bind(agent.get())
+    .bind(address.domain().as_str())
+    .bind(address.local())
+    .bind(sender.to_string())
+    .fetch_optional(on)
+    .await?;
+    let Some(row) = row else { return Ok(None) };
+    let columns = Columns { table: "inbound_policies", row: &row };
+    Ok(Some(Standing {
+        answers: columns.flag("answers")?,
+        active: columns.flag("active")?,
+        mode: columns.word("mode")?,
+        policy_version: columns.integer("version")?,
+        listed: columns.flag("listed")?,
+    }))
+}

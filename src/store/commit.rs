@@ -1,0 +1,286 @@
+//! The one durable transaction of a message: intake record, message, contact, events, deliveries,
+//! all or nothing (contract §2.1, §2.2).
+
+use bytes::Bytes;
+use serde_json::Value;
+use sqlx::Row;
+
+use super::accounts::next_user_id;
+use super::addresses::{Standing, read_standing};
+use super::db::{Store, Transaction};
+use super::error::StoreError;
+use super::mail_row::MailRow;
+use super::row::{number, stored};
+use super::{deliveries, intake_records};
+use crate::domain::account::Lineage;
+use crate::domain::address::Address;
+use crate::domain::clock::Timestamp;
+use crate::domain::contact::ContactChange;
+use crate::domain::event::{Event, announced};
+use crate::domain::id::{AccountId, ContactId, EventId, MessageId};
+use crate::domain::intake_record::IntakeRecord;
+use crate::domain::message::{Digest, Mail};
+
+/// What one transaction of SMTP comes to: one entry per recipient, committed together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Commit {
+    pub intakes: Vec<Intake>,
+    pub now: Timestamp,
+}
+
+/// The record of one verdict, and what is stored if it was accepted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Intake {
+    pub record: IntakeRecord,
+    pub accepted: Option<Accepted>,
+}
+
+/// What an accepted message brings with it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Accepted {
+    /// What the decision rested on.
+    pub standing: Standing,
+    /// The Agent's address that matched.
+    pub address: Address,
+    pub message: NewMessage,
+    pub raw: Bytes,
+    /// Any of these that arrived for the Agent before makes this the same message.
+    pub arrival_keys: Vec<[u8; 32]>,
+    /// Until when the keys are remembered.
+    pub remembered_until: Timestamp,
+}
+
+/// A message before it has its contact.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewMessage {
+    pub id: MessageId,
+    pub lineage: Lineage,
+    pub agent: AccountId,
+    pub agent_username: String,
+    pub organization: AccountId,
+    pub at: Timestamp,
+    pub mail: Mail,
+    pub tag: Option<String>,
+    pub digest: Digest,
+    pub authentication: Value,
+}
+
+/// How a commit ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Committed {
+    /// Durable. For each entry the earlier message that it is the same as, if it is.
+    Done(Vec<Option<MessageId>>),
+    /// A policy, an address or an account changed since the decision; nothing was written.
+    Stale,
+}
+
+impl Store {
+    /// Writes everything, or nothing.
+    pub async fn commit(&self, commit: &Commit) -> Result<Committed, StoreError> {
+        let mut tx = self.begin().await?;
+        let mut earlier = Vec::with_capacity(commit.intakes.len());
+        for intake in &commit.intakes {
+            let same_as = match &intake.accepted {
+                None => None,
+                Some(accepted) => {
+                    if !still_stands(&mut tx, accepted).await? {
+                        return Ok(Committed::Stale);
+                    }
+                    let same_as = remember(&mut tx, accepted, commit.now).await?;
+                    if same_as.is_none() {
+                        self.store_message(&mut tx, accepted).await?;
+                    }
+                    same_as
+                }
+            };
+            intake_records::insert(&mut tx, &intake.record, same_as).await?;
+            earlier.push(same_as);
+        }
+        tx.commit().await?;
+        Ok(Committed::Done(earlier))
+    }
+
+    async fn store_message(
+        &self,
+        tx: &mut Transaction,
+        accepted: &Accepted,
+    ) -> Result<(), StoreError> {
+        let message = &accepted.message;
+        let (contact, change) = greet(tx, message).await?;
+        let first_of_room = is_new_room(tx, contact, message.agent).await?;
+        insert_raw(tx, message.digest, &accepted.raw).await?;
+        insert_message(tx, message, contact, accepted.raw.len()).await?;
+        for name in announced(change, first_of_room) {
+            let event = Event {
+                id: EventId(self.mint().uuid()),
+                name,
+                at: message.at,
+                lineage: message.lineage,
+                message: Some(message.id),
+                contact: Some(contact),
+            };
+            deliveries::announce(tx, &event, self.mint()).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn still_stands(tx: &mut Transaction, accepted: &Accepted) -> Result<bool, StoreError> {
+    let message = &accepted.message;
+    let sender = &message.mail.from.address;
+    let now = read_standing(tx.on(), message.agent, &accepted.address, sender).await?;
+    Ok(now == Some(accepted.standing))
+}
+
+/// Remembers the arrival; answers the earlier message if this one came before.
+async fn remember(
+    tx: &mut Transaction,
+    accepted: &Accepted,
+    now: Timestamp,
+) -> Result<Option<MessageId>, StoreError> {
+    let agent = accepted.message.agent.get();
+    let mut earlier = None;
+    for key in &accepted.arrival_keys {
+        let found: Option<uuid::Uuid> = sqlx::query_scalar(
+            "SELECT message_id FROM arrivals
+             WHERE agent_id = $1 AND key = $2 AND expires_at > $3",
+        )
+        .bind(agent)
+        .bind(key.as_slice())
+        .bind(now.millis())
+        .fetch_optional(tx.on())
+        .await?;
+        earlier = earlier.or(found.map(MessageId));
+    }
+    let message = earlier.unwrap_or(accepted.message.id);
+    for key in &accepted.arrival_keys {
+        // A key that is still remembered keeps its message; one that expired is taken over.
+        sqlx::query(
+            "INSERT INTO arrivals (agent_id, key, message_id, expires_at) VALUES ($1, $2, $3, $4)
+             ON CONFLICT (agent_id, key) DO UPDATE
+                SET message_id = excluded.message_id, expires_at = excluded.expires_at
+                WHERE arrivals.expires_at <= $5",
+        )
+        .bind(agent)
+        .bind(key.as_slice())
+        .bind(message.0)
+        .bind(accepted.remembered_until.millis())
+        .bind(now.millis())
+        .execute(tx.on())
+        .await?;
+    }
+    Ok(earlier)
+}
+
+/// Finds or makes the sender's contact, and keeps its name up to date.
+async fn greet(
+    tx: &mut Transaction,
+    message: &NewMessage,
+) -> Result<(ContactId, ContactChange), StoreError> {
+    let from = &message.mail.from;
+    let known =
+        sqlx::query("SELECT id, name FROM contacts WHERE organization_id = $1 AND address = $2")
+            .bind(message.organization.get())
+            .bind(from.address.to_string())
+            .fetch_optional(tx.on())
+            .await?;
+    let corrupt =
+        |id: i64| StoreError::Corrupt { table: "contacts", detail: format!("id is {id}") };
+    if let Some(row) = known {
+        let id: i64 = row.try_get("id")?;
+        let name: Option<String> = row.try_get("name")?;
+        let renamed = from.name.is_some() && from.name != name;
+        sqlx::query(
+            "UPDATE contacts SET name = COALESCE($2, name), last_seen = MAX(last_seen, $3)
+             WHERE id = $1",
+        )
+        .bind(id)
+        .bind(&from.name)
+        .bind(message.at.millis())
+        .execute(tx.on())
+        .await?;
+        let change = if renamed { ContactChange::Renamed } else { ContactChange::Unchanged };
+        return Ok((ContactId::new(id).ok_or_else(|| corrupt(id))?, change));
+    }
+    let id = next_user_id(tx).await?;
+    sqlx::query(
+        "INSERT INTO contacts (id, organization_id, address, name, first_seen, last_seen)
+         VALUES ($1, $2, $3, $4, $5, $5)",
+    )
+    .bind(id)
+    .bind(message.organization.get())
+    .bind(from.address.to_string())
+    .bind(&from.name)
+    .bind(message.at.millis())
+    .execute(tx.on())
+    .await?;
+    Ok((ContactId::new(id).ok_or_else(|| corrupt(id))?, ContactChange::Created))
+}
+
+async fn is_new_room(
+    tx: &mut Transaction,
+    contact: ContactId,
+    agent: AccountId,
+) -> Result<bool, StoreError> {
+    let known: i64 = sqlx::query_scalar(
+        "SELECT EXISTS (SELECT 1 FROM messages WHERE contact_id = $1 AND agent_id = $2)",
+    )
+    .bind(contact.get())
+    .bind(agent.get())
+    .fetch_one(tx.on())
+    .await?;
+    Ok(known == 0)
+}
+
+/// The same bytes for several recipients are kept once.
+async fn insert_raw(tx: &mut Transaction, digest: Digest, raw: &Bytes) -> Result<(), StoreError> {
+    sqlx::query("INSERT INTO raw_messages (digest, bytes) VALUES ($1, $2) ON CONFLICT DO NOTHING")
+        .bind(digest.0.as_slice())
+        .bind(raw.as_ref())
+        .execute(tx.on())
+        .await?;
+    Ok(())
+}
+
+async fn insert_message(
+    tx: &mut Transaction,
+    message: &NewMessage,
+    contact: ContactId,
+    size: usize,
+) -> Result<(), StoreError> {
+    let corrupt = |error: serde_json::Error| StoreError::Corrupt {
+        table: "messages",
+        detail: error.to_string(),
+    };
+    sqlx::query(
+        "INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id,
+                               agent_username, contact_id, at, sender, tag, size, digest, mail,
+                               authentication)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+    )
+    .bind(message.id.0)
+    .bind(number(message.lineage.partner))
+    .bind(number(message.lineage.reseller))
+    .bind(number(message.lineage.organization))
+    .bind(message.agent.get())
+    .bind(&message.agent_username)
+    .bind(contact.get())
+    .bind(message.at.millis())
+    .bind(message.mail.from.address.to_string())
+    .bind(&message.tag)
+    .bind(stored(u64::try_from(size).unwrap_or(u64::MAX)))
+    .bind(message.digest.0.as_slice())
+    .bind(serde_json::to_string(&MailRow::from(&message.mail)).map_err(corrupt)?)
+    .bind(message.authentication.to_string())
+    .execute(tx.on())
+    .await?;
+    for attachment in &message.mail.attachments {
+        sqlx::query("INSERT INTO attachments (id, message_id, part) VALUES ($1, $2, $3)")
+            .bind(attachment.id.0)
+            .bind(message.id.0)
+            .bind(i64::from(attachment.part))
+            .execute(tx.on())
+            .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! Mail domains and the accounts that they belong to.
+
+use super::db::{Store, Transaction};
+use super::error::StoreError;
+use super::row::Columns;
+use crate::domain::clock::Timestamp;
+use crate::domain::domain_name::DomainName;
+use crate::domain::id::AccountId;
+
+impl Store {
+    /// Gives `domain` to `account` unless somebody has it; answers who has it now.
+    pub async fn claim_domain(
+        &self,
+        domain: &DomainName,
+        account: AccountId,
+        now: Timestamp,
+    ) -> Result<AccountId, StoreError> {
+        let mut tx = self.begin().await?;
+        insert(&mut tx, domain, account, now).await?;
+        let owner = owner(&mut tx, domain).await?.unwrap_or(account);
+        tx.commit().await?;
+        Ok(owner)
+    }
+
+    /// The account that a domain belongs to.
+    pub async fn domain_owner(&self, domain: &DomainName) -> Result<Option<AccountId>, StoreError> {
+        let row = sqlx::query("SELECT account_id FROM domains WHERE name = $1")
+            .bind(domain.as_str())
+            .fetch_optional(self.reader())
+            .await?;
+        row.map(|row| Columns { table: "domains", row: &row }.account("account_id")).transpose()
+    }
+
+    /// The domains of one account, or all, by name.
+    pub async fn domains(
+        &self,
+        account: Option<AccountId>,
+    ) -> Result<Vec<(DomainName, AccountId)>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT name, account_id FROM domains WHERE $1 IS NULL OR account_id = $1 ORDER BY name",
+        )
+        .bind(account.map(AccountId::get))
+        .fetch_all(self.reader())
+        .await?;
+        rows.iter()
+            .map(|row| {
+                let columns = Columns { table: "domains", row };
+                let name = DomainName::parse(&columns.text("name")?)
+                    .map_err(|error| columns.corrupt(error))?;
+                Ok((name, columns.account("account_id")?))
+            })
+            .collect()
+    }
+
+    /// Gives a domain up; answers `Some(n)` with the number of addresses that still use it, and
+    /// keeps it then; `Some(0)` when it is gone; `None` when `account` did not have it.
+    pub async fn remove_domain(
+        &self,
+        domain: &DomainName,
+        account: AccountId,
+    ) -> Result<Option<u64>, StoreError> {
+        let mut tx = self.begin().await?;
+        if owner(&mut tx, domain).await? != Some(account) {
+            return Ok(None);
+        }
+        let used: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM addresses WHERE domain = $1")
+            .bind(domain.as_str())
+            .fetch_one(tx.on())
+            .await?;
+        if used == 0 {
+            sqlx::query("DELETE FROM domains WHERE name = $1")
+                .bind(domain.as_str())
+                .execute(tx.on())
+                .await?;
+            tx.commit().await?;
+        }
+        Ok(Some(u64::try_from(used).unwrap_or_default()))
+    }
+}
+
+pub(super) async fn insert(
+    tx: &mut Transaction,
+    domain: &DomainName,
+    account: AccountId,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    sqlx::query(
+        "INSERT INTO domains (name, account_id, created_at) VALUES ($1, $2, $3)
+         ON CONFLICT (name) DO NOTHING",
+    )
+    .bind(domain.as_str())
+    .bind(account.get())
+    .bind(now.millis())
+    .execute(tx.on())
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn owner(
+    tx: &mut Transaction,
+    domain: &DomainName,
+) -> Result<Option<AccountId>, StoreError> {
+    let row = sqlx::query("SELECT account_id FROM domains WHERE name = $1")
+        .bind(domain.as_str())
+        .fetch_optional(tx.on())
+        .await?;
+    row.map(|row| Columns { table: "domains", row: &row }.account("account_id")).transpose()
+}

@@ -1,0 +1,166 @@
+//! Inbound policies and allowlists. Every change raises the policy's version in the same
+//! transaction, so that a message that was decided by the old one is decided again.
+
+use sqlx::Row;
+
+use super::db::{Store, Transaction};
+use super::error::StoreError;
+use super::row::Columns;
+use crate::domain::address::Address;
+use crate::domain::clock::Timestamp;
+use crate::domain::id::AccountId;
+use crate::domain::policy::{AllowedSender, Mode, Policy};
+
+impl Store {
+    /// An Agent's policy; `None` when the account is no Agent.
+    pub async fn policy(&self, agent: AccountId) -> Result<Option<Policy>, StoreError> {
+        let row = sqlx::query(
+            "SELECT mode, version, updated_at,
+                    (SELECT COUNT(*) FROM allowed_senders WHERE agent_id = $1) AS allowed
+             FROM inbound_policies WHERE agent_id = $1",
+        )
+        .bind(agent.get())
+        .fetch_optional(self.reader())
+        .await?;
+        let Some(row) = row else { return Ok(None) };
+        let columns = Columns { table: "inbound_policies", row: &row };
+        Ok(Some(Policy {
+            mode: columns.word("mode")?,
+            allowlist_count: columns.count("allowed")?,
+            version: columns.integer("version")?,
+            updated_at: columns.time("updated_at")?,
+        }))
+    }
+
+    /// Sets the mode.
+    pub async fn set_mode(
+        &self,
+        agent: AccountId,
+        mode: Mode,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        sqlx::query("UPDATE inbound_policies SET mode = $2 WHERE agent_id = $1")
+            .bind(agent.get())
+            .bind(mode.as_str())
+            .execute(tx.on())
+            .await?;
+        touch(&mut tx, agent, now).await?;
+        tx.commit().await
+    }
+
+    /// A page of an Agent's allowlist in the order of the addresses, beginning after `after`.
+    pub async fn allowed_senders(
+        &self,
+        agent: AccountId,
+        limit: u32,
+        after: Option<&Address>,
+    ) -> Result<Vec<AllowedSender>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT address, note, added_at FROM allowed_senders
+             WHERE agent_id = $1 AND address > $2 ORDER BY address LIMIT $3",
+        )
+        .bind(agent.get())
+        .bind(after.map(Address::to_string).unwrap_or_default())
+        .bind(i64::from(limit))
+        .fetch_all(self.reader())
+        .await?;
+        rows.iter()
+            .map(|row| {
+                let columns = Columns { table: "allowed_senders", row };
+                Ok(AllowedSender {
+                    address: columns.address("address")?,
+                    note: columns.optional_text("note")?,
+                    added_at: columns.time("added_at")?,
+                })
+            })
+            .collect()
+    }
+
+    /// Adds senders; answers those that were new, and how many are on the list now. Nothing is
+    /// added, and `None` answered, when the list would grow beyond `most`.
+    pub async fn allow_senders(
+        &self,
+        agent: AccountId,
+        senders: &[Address],
+        note: Option<&str>,
+        most: u64,
+        now: Timestamp,
+    ) -> Result<Option<(Vec<Address>, u64)>, StoreError> {
+        let mut tx = self.begin().await?;
+        let mut added = Vec::new();
+        for sender in senders {
+            let done = sqlx::query(
+                "INSERT INTO allowed_senders (agent_id, address, note, added_at)
+                 VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
+            )
+            .bind(agent.get())
+            .bind(sender.to_string())
+            .bind(note)
+            .bind(now.millis())
+            .execute(tx.on())
+            .await?;
+            if done.rows_affected() > 0 {
+                added.push(sender.clone());
+            }
+        }
+        let total = count(&mut tx, agent).await?;
+        if total > most {
+            return Ok(None);
+        }
+        if !added.is_empty() {
+            touch(&mut tx, agent, now).await?;
+        }
+        tx.commit().await?;
+        Ok(Some((added, total)))
+    }
+
+    /// Removes senders; answers those that were on the list, and how many are left. When this
+    /// returned, no message of theirs can be committed in `allowlist` mode.
+    pub async fn remove_senders(
+        &self,
+        agent: AccountId,
+        senders: &[Address],
+        now: Timestamp,
+    ) -> Result<(Vec<Address>, u64), StoreError> {
+        let mut tx = self.begin().await?;
+        let mut removed = Vec::new();
+        for sender in senders {
+            let done =
+                sqlx::query("DELETE FROM allowed_senders WHERE agent_id = $1 AND address = $2")
+                    .bind(agent.get())
+                    .bind(sender.to_string())
+                    .execute(tx.on())
+                    .await?;
+            if done.rows_affected() > 0 {
+                removed.push(sender.clone());
+            }
+        }
+        let total = count(&mut tx, agent).await?;
+        if !removed.is_empty() {
+            touch(&mut tx, agent, now).await?;
+        }
+        tx.commit().await?;
+        Ok((removed, total))
+    }
+}
+
+async fn count(tx: &mut Transaction, agent: AccountId) -> Result<u64, StoreError> {
+    let row = sqlx::query("SELECT COUNT(*) FROM allowed_senders WHERE agent_id = $1")
+        .bind(agent.get())
+        .fetch_one(tx.on())
+        .await?;
+    let total: i64 = row.try_get(0)?;
+    Ok(u64::try_from(total).unwrap_or_default())
+}
+
+async fn touch(tx: &mut Transaction, agent: AccountId, now: Timestamp) -> Result<(), StoreError> {
+    sqlx::query(
+        "UPDATE inbound_policies SET version = version + 1, updated_at = $2 WHERE agent_id = $1",
+    )
+    .bind(agent.get())
+    .bind(now.millis())
+    .execute(tx.on())
+    .await?;
+    Ok(())
+}

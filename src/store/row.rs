@@ -1,0 +1,134 @@
+//! Columns to domain values. A row that cannot be read is `Corrupt`, never a panic.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+use uuid::Uuid;
+
+use super::error::StoreError;
+use crate::domain::account::Lineage;
+use crate::domain::address::Address;
+use crate::domain::clock::Timestamp;
+use crate::domain::id::{AccountId, ContactId};
+use crate::domain::message::Digest;
+
+/// One row of `table`.
+pub(super) struct Columns<'r> {
+    pub table: &'static str,
+    pub row: &'r SqliteRow,
+}
+
+impl Columns<'_> {
+    pub(super) fn corrupt(&self, detail: impl Display) -> StoreError {
+        StoreError::Corrupt { table: self.table, detail: detail.to_string() }
+    }
+
+    pub(super) fn text(&self, column: &str) -> Result<String, StoreError> {
+        self.row.try_get(column).map_err(|error| self.corrupt(error))
+    }
+
+    pub(super) fn optional_text(&self, column: &str) -> Result<Option<String>, StoreError> {
+        self.row.try_get(column).map_err(|error| self.corrupt(error))
+    }
+
+    pub(super) fn integer(&self, column: &str) -> Result<i64, StoreError> {
+        self.row.try_get(column).map_err(|error| self.corrupt(error))
+    }
+
+    pub(super) fn optional_integer(&self, column: &str) -> Result<Option<i64>, StoreError> {
+        self.row.try_get(column).map_err(|error| self.corrupt(error))
+    }
+
+    pub(super) fn count(&self, column: &str) -> Result<u64, StoreError> {
+        u64::try_from(self.integer(column)?).map_err(|error| self.corrupt(error))
+    }
+
+    pub(super) fn flag(&self, column: &str) -> Result<bool, StoreError> {
+        Ok(self.integer(column)? != 0)
+    }
+
+    pub(super) fn bytes(&self, column: &str) -> Result<Vec<u8>, StoreError> {
+        self.row.try_get(column).map_err(|error| self.corrupt(error))
+    }
+
+    pub(super) fn uuid(&self, column: &str) -> Result<Uuid, StoreError> {
+        self.row.try_get(column).map_err(|error| self.corrupt(error))
+    }
+
+    pub(super) fn optional_uuid(&self, column: &str) -> Result<Option<Uuid>, StoreError> {
+        self.row.try_get(column).map_err(|error| self.corrupt(error))
+    }
+
+    pub(super) fn time(&self, column: &str) -> Result<Timestamp, StoreError> {
+        self.integer(column).map(Timestamp::from_millis)
+    }
+
+    pub(super) fn optional_time(&self, column: &str) -> Result<Option<Timestamp>, StoreError> {
+        Ok(self.optional_integer(column)?.map(Timestamp::from_millis))
+    }
+
+    pub(super) fn account(&self, column: &str) -> Result<AccountId, StoreError> {
+        let value = self.integer(column)?;
+        AccountId::new(value).ok_or_else(|| self.corrupt(format!("{column} is {value}")))
+    }
+
+    pub(super) fn optional_account(&self, column: &str) -> Result<Option<AccountId>, StoreError> {
+        Ok(self.optional_integer(column)?.and_then(AccountId::new))
+    }
+
+    pub(super) fn contact(&self, column: &str) -> Result<ContactId, StoreError> {
+        let value = self.integer(column)?;
+        ContactId::new(value).ok_or_else(|| self.corrupt(format!("{column} is {value}")))
+    }
+
+    pub(super) fn word<T: FromStr<Err: Display>>(&self, column: &str) -> Result<T, StoreError> {
+        self.text(column)?.parse().map_err(|error| self.corrupt(error))
+    }
+
+    pub(super) fn address(&self, column: &str) -> Result<Address, StoreError> {
+        Address::parse(&self.text(column)?).map_err(|error| self.corrupt(error))
+    }
+
+    pub(super) fn json<T: serde::de::DeserializeOwned>(
+        &self,
+        column: &str,
+    ) -> Result<T, StoreError> {
+        serde_json::from_str(&self.text(column)?).map_err(|error| self.corrupt(error))
+    }
+
+    pub(super) fn digest(&self, column: &str) -> Result<Digest, StoreError> {
+        self.optional_digest(column)?.ok_or_else(|| self.corrupt(format!("{column} is null")))
+    }
+
+    pub(super) fn optional_digest(&self, column: &str) -> Result<Option<Digest>, StoreError> {
+        let bytes: Option<Vec<u8>> =
+            self.row.try_get(column).map_err(|error| self.corrupt(error))?;
+        bytes
+            .map(|bytes| {
+                let octets = <[u8; 32]>::try_from(bytes);
+                octets.map(Digest).map_err(|_| self.corrupt(format!("{column} is not 32 octets")))
+            })
+            .transpose()
+    }
+
+    pub(super) fn lineage(&self) -> Result<Lineage, StoreError> {
+        Ok(Lineage {
+            partner: self.optional_account("partner_id")?,
+            reseller: self.optional_account("reseller_id")?,
+            organization: self.optional_account("organization_id")?,
+            agent: self.optional_account("agent_id")?,
+        })
+    }
+}
+
+/// The number that a nullable id column takes.
+pub(super) fn number(id: Option<AccountId>) -> Option<i64> {
+    id.map(AccountId::get)
+}
+
+/// A count as the database keeps it; beyond its range it stays at the end.
+pub(super) fn stored(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
