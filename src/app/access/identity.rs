@@ -1,0 +1,114 @@
+//! The scope table of contract §4 as one pure function.
+
+use crate::domain::id::AccountId;
+
+/// `accountType` of whoever owns a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdentityType {
+    Partner,
+    Reseller,
+    Organization,
+    Agent,
+    /// A member: a person with access to an account.
+    User,
+}
+
+/// The fields of `GET /account` that decide the scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub account_type: IdentityType,
+    pub organization: Option<AccountId>,
+    pub reseller: Option<AccountId>,
+    pub partner: Option<AccountId>,
+}
+
+/// What a key may act for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    PartnerAdmin,
+    ResellerAdmin,
+    OrganizationAdmin,
+    Agent,
+}
+
+/// The first matching row decides; ids are equal only when both are present; a user without an
+/// organization has no scope.
+pub fn level(identity: &Identity) -> Option<Level> {
+    let organization = identity.organization;
+    let same = |other: Option<AccountId>| organization.is_some() && organization == other;
+    match identity.account_type {
+        IdentityType::Partner => Some(Level::PartnerAdmin),
+        _ if same(identity.partner) => Some(Level::PartnerAdmin),
+        IdentityType::Reseller => Some(Level::ResellerAdmin),
+        _ if same(identity.reseller) => Some(Level::ResellerAdmin),
+        IdentityType::Agent => Some(Level::Agent),
+        IdentityType::Organization => Some(Level::OrganizationAdmin),
+        IdentityType::User => organization.map(|_| Level::OrganizationAdmin),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The contract's table, row by row, as an oracle of its own.
+    fn expected(
+        kind: &str,
+        org: Option<i64>,
+        reseller: Option<i64>,
+        partner: Option<i64>,
+    ) -> &'static str {
+        if kind == "partner" || (org.is_some() && org == partner) {
+            return "partner admin";
+        }
+        if kind == "reseller" || (org.is_some() && org == reseller) {
+            return "reseller admin";
+        }
+        if kind == "account" {
+            return "agent";
+        }
+        if kind == "organization" || (kind == "user" && org.is_some()) {
+            return "organization admin";
+        }
+        "none"
+    }
+
+    #[test]
+    fn every_combination_of_present_absent_and_equal_ids() {
+        let ids = [None, Some(1), Some(2), Some(3)];
+        let kinds = [
+            ("partner", IdentityType::Partner),
+            ("reseller", IdentityType::Reseller),
+            ("organization", IdentityType::Organization),
+            ("account", IdentityType::Agent),
+            ("user", IdentityType::User),
+        ];
+        for (word, account_type) in kinds {
+            for organization in ids {
+                for reseller in ids {
+                    for partner in ids {
+                        let id = |id: Option<i64>| id.and_then(AccountId::new);
+                        let found = level(&Identity {
+                            account_type,
+                            organization: id(organization),
+                            reseller: id(reseller),
+                            partner: id(partner),
+                        });
+                        let found = match found {
+                            Some(Level::PartnerAdmin) => "partner admin",
+                            Some(Level::ResellerAdmin) => "reseller admin",
+                            Some(Level::OrganizationAdmin) => "organization admin",
+                            Some(Level::Agent) => "agent",
+                            None => "none",
+                        };
+                        let wanted = expected(word, organization, reseller, partner);
+                        assert_eq!(
+                            found, wanted,
+                            "{word} {organization:?} {reseller:?} {partner:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}

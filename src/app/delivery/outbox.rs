@@ -1,0 +1,49 @@
+//! The dispatcher's side of the store: claim what is due, record what became of it.
+
+use std::time::Duration;
+
+use crate::domain::clock::{Clock, Timestamp};
+use crate::domain::delivery::{Attempt, Claim, Outcome};
+use crate::domain::id::DestinationId;
+use crate::store::{Store, StoreError};
+
+/// Deliveries that are due, one claimant at a time.
+#[derive(Clone, Debug)]
+pub struct Outbox {
+    store: Store,
+    clock: Clock,
+    lease: Duration,
+}
+
+impl Outbox {
+    /// Claims from this store for `lease` at a time.
+    pub const fn new(store: Store, clock: Clock, lease: Duration) -> Self {
+        Self { store, clock, lease }
+    }
+
+    /// Claims up to `limit` deliveries that are due, none for a destination in `busy`.
+    pub async fn claim(
+        &self,
+        limit: usize,
+        busy: &[DestinationId],
+    ) -> Result<Vec<Claim>, StoreError> {
+        let now = self.clock.now();
+        self.store.claim_deliveries(now, now.plus(self.lease), limit, busy).await
+    }
+
+    /// Records an attempt and what follows from it. A claim that was taken over in the meantime
+    /// changes nothing: whoever holds it now records its own.
+    pub async fn finish(
+        &self,
+        claim: &Claim,
+        attempt: &Attempt,
+        outcome: Outcome,
+    ) -> Result<(), StoreError> {
+        self.store.finish_delivery(claim, attempt, outcome).await.map(|_recorded| ())
+    }
+
+    /// When the next delivery is due.
+    pub async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.store.next_due(self.clock.now()).await
+    }
+}

@@ -1,0 +1,61 @@
+//! Reading what was accepted: messages, their parts, their raw bytes, and the intake records.
+
+use crate::domain::id::{AttachmentId, IntakeId, MessageId};
+use crate::domain::intake_record::IntakeRecord;
+use crate::domain::message::Message;
+use crate::domain::scope::Scope;
+use crate::store::{IntakeFilter, Page, Store, StoreError};
+
+/// The use cases over messages and records. Every read takes the scope that `access` decided.
+#[derive(Clone, Debug)]
+pub struct Mailbox {
+    store: Store,
+}
+
+impl Mailbox {
+    /// Reads from this store.
+    pub const fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// A page of messages, the newest first.
+    pub async fn recent(&self, scope: &Scope, page: &Page) -> Result<Vec<Message>, StoreError> {
+        self.store.recent_messages(scope, page).await
+    }
+
+    /// The raw bytes of a message, as received.
+    pub async fn raw(&self, scope: &Scope, id: MessageId) -> Result<Option<Vec<u8>>, StoreError> {
+        self.store.raw_message(scope, id).await
+    }
+
+    /// The raw bytes of the message that an attachment belongs to, and the number of its part.
+    pub async fn attachment(
+        &self,
+        scope: &Scope,
+        id: AttachmentId,
+    ) -> Result<Option<(Vec<u8>, u32)>, StoreError> {
+        let Some((message, part)) = self.store.attachment(scope, id).await? else {
+            return Ok(None);
+        };
+        Ok(self.store.raw_message(scope, message).await?.map(|raw| (raw, part)))
+    }
+
+    /// A page of intake records that match, the newest first.
+    pub async fn intake_records(
+        &self,
+        scope: &Scope,
+        filter: &IntakeFilter,
+        page: &Page,
+    ) -> Result<Vec<IntakeRecord>, StoreError> {
+        self.store.intake_records(scope, filter, page).await
+    }
+
+    /// One intake record.
+    pub async fn intake_record(
+        &self,
+        scope: &Scope,
+        id: IntakeId,
+    ) -> Result<Option<IntakeRecord>, StoreError> {
+        self.store.intake_record(scope, id).await
+    }
+}

@@ -1,0 +1,78 @@
+//! The tree: making accounts, finding them, switching them on and off.
+
+use super::{Tenancy, TenancyError};
+use crate::domain::account::{Account, AccountType};
+use crate::domain::id::AccountId;
+use crate::store::NewAccount;
+
+/// Long enough for any company name; bounds what every list shows.
+const LONGEST_NAME: usize = 200;
+
+impl Tenancy {
+    /// Makes the partner account of a new store. A store has one root.
+    pub async fn create_partner(&self, name: &str) -> Result<Account, TenancyError> {
+        if !self.store.accounts(Some(AccountType::Partner)).await?.is_empty() {
+            return Err(TenancyError::Conflict(
+                "this store has its partner account already".into(),
+            ));
+        }
+        self.create(AccountType::Partner, None, name).await
+    }
+
+    /// Makes an account below `parent`, which must be of the level directly above.
+    pub async fn create_account(
+        &self,
+        kind: AccountType,
+        parent: AccountId,
+        name: &str,
+    ) -> Result<Account, TenancyError> {
+        self.create(kind, Some(parent), name).await
+    }
+
+    /// The account with this id.
+    pub async fn account(&self, id: AccountId) -> Result<Account, TenancyError> {
+        let found = self.store.account(id).await?;
+        found.ok_or_else(|| TenancyError::NotFound(format!("there is no account {id}")))
+    }
+
+    /// All accounts, oldest first.
+    pub async fn accounts(&self) -> Result<Vec<Account>, TenancyError> {
+        Ok(self.store.accounts(None).await?)
+    }
+
+    /// Whether the account and all above it are active.
+    pub async fn is_active(&self, account: &Account) -> Result<bool, TenancyError> {
+        Ok(self.store.is_active(account).await?)
+    }
+
+    /// Switches an account off or on: its keys and its mail, and those of all below it, stop or
+    /// go on at once.
+    pub async fn set_active(&self, id: AccountId, active: bool) -> Result<Account, TenancyError> {
+        if !self.store.set_active(id, active).await? {
+            return Err(TenancyError::NotFound(format!("there is no account {id}")));
+        }
+        self.account(id).await
+    }
+
+    async fn create(
+        &self,
+        kind: AccountType,
+        parent: Option<AccountId>,
+        name: &str,
+    ) -> Result<Account, TenancyError> {
+        let name = name.trim();
+        if name.is_empty() || name.len() > LONGEST_NAME || name.chars().any(char::is_control) {
+            return Err(TenancyError::Invalid(format!(
+                "a name has 1 to {LONGEST_NAME} octets and no control characters"
+            )));
+        }
+        let new = NewAccount { kind, name: name.to_owned(), username: name.to_owned(), parent };
+        let made = self.store.create_account(&new, self.mint.clock().now()).await?;
+        made.ok_or_else(|| match (kind.parent(), parent) {
+            (Some(level), Some(parent)) => TenancyError::Invalid(format!(
+                "account {parent} is not a {level}: an account of type {kind} hangs below a {level}"
+            )),
+            _ => TenancyError::Invalid(format!("an account of type {kind} has no parent")),
+        })
+    }
+}

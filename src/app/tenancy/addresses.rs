@@ -1,0 +1,119 @@
+//! Domains, and the inbound addresses of Agents in them.
+
+use super::{Tenancy, TenancyError};
+use crate::domain::account::{Account, AccountType};
+use crate::domain::address::Address;
+use crate::domain::domain_name::DomainName;
+use crate::domain::id::AccountId;
+use crate::store::Claimed;
+
+/// Whether an unowned domain may be claimed on the way: the operator's word is proof enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claiming {
+    /// The domain must belong to an ancestor already.
+    Never,
+    /// A domain that nobody owns goes to the Agent's organization.
+    ForOrganization,
+}
+
+impl Tenancy {
+    /// Gives a domain to an account; it belongs to one account only.
+    pub async fn add_domain(
+        &self,
+        domain: &DomainName,
+        account: AccountId,
+    ) -> Result<(), TenancyError> {
+        let account = self.account(account).await?;
+        if account.kind == AccountType::Agent {
+            return Err(TenancyError::Invalid(
+                "a domain belongs to a partner, a reseller or an organization; give the Agent an \
+                 address in it instead"
+                    .into(),
+            ));
+        }
+        let owner = self.store.claim_domain(domain, account.id, self.mint.clock().now()).await?;
+        if owner == account.id {
+            Ok(())
+        } else {
+            Err(TenancyError::Conflict(format!("{domain} belongs to another account")))
+        }
+    }
+
+    /// The domains of an account, or all.
+    pub async fn domains(
+        &self,
+        account: Option<AccountId>,
+    ) -> Result<Vec<(DomainName, AccountId)>, TenancyError> {
+        Ok(self.store.domains(account).await?)
+    }
+
+    /// Takes a domain from an account, once no address uses it.
+    pub async fn remove_domain(
+        &self,
+        domain: &DomainName,
+        account: AccountId,
+    ) -> Result<(), TenancyError> {
+        match self.store.remove_domain(domain, account).await? {
+            None => Err(TenancyError::NotFound(format!("{domain} does not belong to {account}"))),
+            Some(0) => Ok(()),
+            Some(used) => Err(TenancyError::Conflict(format!(
+                "{used} addresses use {domain}: remove them first"
+            ))),
+        }
+    }
+
+    /// The addresses of an Agent, with their catch-all flags.
+    pub async fn addresses(&self, agent: AccountId) -> Result<Vec<(Address, bool)>, TenancyError> {
+        Ok(self.store.addresses(agent).await?)
+    }
+
+    /// Gives an Agent an address.
+    pub async fn claim_address(
+        &self,
+        agent: &Account,
+        address: &Address,
+        catch_all: bool,
+        claiming: Claiming,
+    ) -> Result<(), TenancyError> {
+        if agent.kind != AccountType::Agent {
+            return Err(TenancyError::Invalid(format!(
+                "account {} is a {}: only an Agent (type \"account\") has addresses",
+                agent.id, agent.kind
+            )));
+        }
+        if address.local().contains('+') {
+            return Err(TenancyError::Invalid(format!(
+                "{address} has a tag: give the Agent the address without it, and every tag reaches it"
+            )));
+        }
+        let domain_for = match claiming {
+            Claiming::Never => None,
+            Claiming::ForOrganization => agent.lineage.organization,
+        };
+        let now = self.mint.clock().now();
+        match self.store.claim_address(agent, address, catch_all, domain_for, now).await? {
+            Claimed::Yes => Ok(()),
+            Claimed::DomainNotOurs => Err(TenancyError::Forbidden(format!(
+                "{} does not belong to an account above Agent {}: claim the domain first",
+                address.domain(),
+                agent.id
+            ))),
+            Claimed::InUse => Err(TenancyError::Conflict(format!(
+                "{address} is in use elsewhere, or its domain has another catch-all"
+            ))),
+        }
+    }
+
+    /// Takes an address from an Agent; mail to it is refused from now on.
+    pub async fn release_address(
+        &self,
+        agent: AccountId,
+        address: &Address,
+    ) -> Result<(), TenancyError> {
+        if self.store.release_address(agent, address).await? {
+            Ok(())
+        } else {
+            Err(TenancyError::NotFound(format!("{address} is not an address of this Agent")))
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! An Agent's inbound policy: read it, add addresses, switch the mode (contract §2, Policy).
+
+use std::collections::BTreeSet;
+
+use super::{Tenancy, TenancyError};
+use crate::domain::address::Address;
+use crate::domain::id::AccountId;
+use crate::domain::policy::{AllowedSender, Mode, Policy};
+
+/// What adding to or removing from a list came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListChange {
+    /// The addresses that the call changed, as normalised.
+    pub changed: Vec<Address>,
+    /// Those that were in that state already.
+    pub unchanged: Vec<Address>,
+    /// Entries on the list now.
+    pub total: u64,
+}
+
+/// A page of an allowlist, in the order of the addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowedPage {
+    pub senders: Vec<AllowedSender>,
+    pub total: u64,
+    /// Where the next page begins, if there is one.
+    pub next: Option<Address>,
+}
+
+impl Tenancy {
+    /// An Agent's policy.
+    pub async fn policy(&self, agent: AccountId) -> Result<Policy, TenancyError> {
+        let policy = self.store.policy(agent).await?;
+        policy.ok_or_else(|| TenancyError::NotFound(format!("account {agent} is not an Agent")))
+    }
+
+    /// Sets the mode; from the return on, no message is decided by the old one.
+    pub async fn set_mode(&self, agent: AccountId, mode: Mode) -> Result<Policy, TenancyError> {
+        self.store.set_mode(agent, mode, self.mint.clock().now()).await?;
+        self.policy(agent).await
+    }
+
+    /// A page of an Agent's allowlist.
+    pub async fn allowed_senders(
+        &self,
+        agent: AccountId,
+        limit: u32,
+        after: Option<&Address>,
+    ) -> Result<AllowedPage, TenancyError> {
+        let total = self.policy(agent).await?.allowlist_count;
+        let mut senders = self.store.allowed_senders(agent, limit.saturating_add(1), after).await?;
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let more = senders.len() > limit;
+        senders.truncate(limit);
+        let next = senders.last().filter(|_| more).map(|sender| sender.address.clone());
+        Ok(AllowedPage { senders, total, next })
+    }
+
+    /// Adds senders to an Agent's allowlist: all of them or, when there is no room, none.
+    pub async fn allow(
+        &self,
+        agent: AccountId,
+        senders: &[Address],
+        note: Option<&str>,
+    ) -> Result<ListChange, TenancyError> {
+        let most = self.rules.limits.max_allowlist_entries;
+        let senders = distinct(senders);
+        let now = self.mint.clock().now();
+        let done = self.store.allow_senders(agent, &senders, note, most, now).await?;
+        let (changed, total) = done.ok_or_else(|| {
+            TenancyError::Conflict(format!("an allowlist has at most {most} entries"))
+        })?;
+        Ok(change(senders, changed, total))
+    }
+
+    /// Removes senders. In `allowlist` mode none of their messages is accepted after the return.
+    pub async fn disallow(
+        &self,
+        agent: AccountId,
+        senders: &[Address],
+    ) -> Result<ListChange, TenancyError> {
+        let senders = distinct(senders);
+        let now = self.mint.clock().now();
+        let (changed, total) = self.store.remove_senders(agent, &senders, now).await?;
+        Ok(change(senders, changed, total))
+    }
+}
+
+fn distinct(senders: &[Address]) -> Vec<Address> {
+    senders.iter().cloned().collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+fn change(senders: Vec<Address>, changed: Vec<Address>, total: u64) -> ListChange {
+    let unchanged = senders.into_iter().filter(|sender| !changed.contains(sender)).collect();
+    ListChange { changed, unchanged, total }
+}

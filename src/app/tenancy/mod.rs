@@ -1,0 +1,49 @@
+//! Accounts and what belongs to them: keys, domains, addresses, inbound policies.
+//!
+//! `http` and `cli` call in; whether the caller may has been decided by `access` (the command
+//! line acts as the operator, who may do everything).
+
+mod accounts;
+mod addresses;
+mod inbound_policy;
+mod keys;
+
+use std::sync::Arc;
+
+pub use addresses::Claiming;
+pub use inbound_policy::{AllowedPage, ListChange};
+pub use keys::NewKey;
+
+use crate::domain::id::Mint;
+use crate::rules::AccessRules;
+use crate::store::{Store, StoreError};
+
+/// What was asked for cannot be done; the text says what to do instead.
+#[derive(Debug, thiserror::Error)]
+pub enum TenancyError {
+    #[error("{0}")]
+    Invalid(String),
+    #[error("{0}")]
+    Forbidden(String),
+    #[error("{0}")]
+    NotFound(String),
+    #[error("{0}")]
+    Conflict(String),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The use cases over accounts.
+#[derive(Clone, Debug)]
+pub struct Tenancy {
+    store: Store,
+    mint: Mint,
+    rules: Arc<AccessRules>,
+}
+
+impl Tenancy {
+    /// Works on this store within these bounds.
+    pub const fn new(store: Store, mint: Mint, rules: Arc<AccessRules>) -> Self {
+        Self { store, mint, rules }
+    }
+}
