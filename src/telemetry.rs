@@ -1,1 +1,19 @@
-//! (founding)
+//! What the program tells its operator: log lines on standard error.
+//!
+//! A line is a readable message plus dotted fields (`client.address`, `record.id`, `http.status`).
+//! Never logged: keys, inbound keys, webhook secrets, queries of URLs, message content, header
+//! values. `GATEPOST_LOG` sets the level per room (`gatepost=debug`, `gatepost::smtp=trace`).
+
+use tracing_subscriber::EnvFilter;
+
+/// What is logged when `GATEPOST_LOG` says nothing.
+const DEFAULT_FILTER: &str = "warn,gatepost=info";
+
+/// Begins logging; a second call changes nothing.
+pub fn init(json: bool) {
+    let filter = EnvFilter::try_from_env("GATEPOST_LOG")
+        .unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // Whoever embeds the library may have set up a subscriber before.
+    let _already = if json { builder.json().try_init() } else { builder.try_init() };
+}

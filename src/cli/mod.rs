@@ -1,1 +1,160 @@
-//! (founding)
+//! The command line: one file per subcommand (contract §7).
+//!
+//! Commands act as the operator, on the store itself; only `send` and `serve` use the network.
+//! Exit codes: 0 success, 1 failure, 2 usage. Results go to standard output, everything else to
+//! standard error.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "talking is what this room does")]
+
+mod account;
+mod check;
+mod demo;
+mod domain;
+mod init;
+mod key;
+mod policy;
+mod send;
+mod serve;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::app::tenancy::Tenancy;
+use crate::config::{self, ServeOptions};
+use crate::rules::Rules;
+use crate::run;
+use crate::store::{Location, Store};
+
+/// Whatever ends a command early; printed with all its causes.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// An inbound mail server for AI agents.
+#[derive(Parser, Debug)]
+#[command(name = "gatepost", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Show everything on this machine, with no set-up and no network
+    Demo(demo::Demo),
+    /// Take mail in over SMTP and serve the HTTP API
+    Serve(Box<serve::Serve>),
+    /// Create the store, the partner account and its first key
+    Init(init::Init),
+    /// Accounts: partner > reseller > organization > account (an Agent)
+    Account(account::AccountArgs),
+    /// API keys
+    Key(key::KeyArgs),
+    /// Mail domains and whom they belong to
+    Domain(domain::DomainArgs),
+    /// An Agent's inbound policy
+    Policy(policy::PolicyArgs),
+    /// Send messages over SMTP, signed on the way if asked
+    Send(send::Send),
+    /// Say what would become of a message, step by step, without delivering it
+    Check(check::Check),
+}
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // --help and --version are errors to the parser only.
+            let code = if error.use_stderr() { 2 } else { 0 };
+            let _unprintable = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("gatepost: cannot start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(run_command(arguments.command)) {
+        Ok(code) => code,
+        Err(failure) => {
+            eprintln!("gatepost: {}", with_causes(failure.as_ref()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run_command(command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Demo(command) => command.run().await,
+        Command::Serve(command) => command.run().await,
+        Command::Init(command) => command.run().await,
+        Command::Account(command) => command.run().await,
+        Command::Key(command) => command.run().await,
+        Command::Domain(command) => command.run().await,
+        Command::Policy(command) => command.run().await,
+        Command::Send(command) => command.run().await,
+        Command::Check(command) => command.run().await,
+    }
+}
+
+/// The chain of causes, once each.
+fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.contains(&next) {
+            text.push_str(": ");
+            text.push_str(&next);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Where the store of a command is.
+#[derive(Args, Clone, Debug)]
+struct StoreArgs {
+    /// The folder of the embedded store [default: gatepost-data]
+    #[arg(long, env = "GATEPOST_DATA", value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The settings file [default: gatepost.toml where there is one]
+    #[arg(long, env = "GATEPOST_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl StoreArgs {
+    fn options(&self) -> Result<ServeOptions, Failure> {
+        let given = ServeOptions { data: self.data.clone(), ..ServeOptions::default() };
+        Ok(given.or(config::file(self.config.as_deref())?))
+    }
+
+    fn location(&self) -> Result<Location, Failure> {
+        Ok(Location::Folder(self.options()?.data()))
+    }
+
+    fn rules(&self) -> Result<Rules, Failure> {
+        Ok(run::rules(self.options()?.policies.as_deref())?)
+    }
+
+    /// Opens the store, which must exist.
+    async fn open(&self) -> Result<Store, Failure> {
+        Ok(Store::open(&self.location()?, run::system_mint()).await?)
+    }
+
+    /// The use cases over accounts in the store, which must exist.
+    async fn tenancy(&self) -> Result<Tenancy, Failure> {
+        let rules = Arc::new(self.rules()?.access);
+        Ok(Tenancy::new(self.open().await?, run::system_mint(), rules))
+    }
+}
+
+/// Prints one JSON value on a line of its own.
+fn print_json(value: &serde_json::Value) {
+    println!("{value}");
+}

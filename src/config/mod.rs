@@ -1,1 +1,191 @@
-//! (founding)
+//! What an operator sets once per installation: flags, `GATEPOST_…` variables, `gatepost.toml`.
+//!
+//! One structure serves all three, so that they cannot drift apart: a flag wins over its variable,
+//! the variable over the file, the file over the default. A key that is not known is refused by
+//! name. (The rules and numbers of mail itself are in `rules`.)
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use ipnet::IpNet;
+use serde::Deserialize;
+
+use crate::domain::address::Address;
+use crate::domain::domain_name::DomainName;
+
+/// The file that is read when no other is named and it exists.
+pub const DEFAULT_FILE: &str = "gatepost.toml";
+/// The embedded store, when no other is named.
+const DEFAULT_FOLDER: &str = "gatepost-data";
+
+/// What `gatepost init` writes.
+pub const TEMPLATE: &str = include_str!("gatepost.toml");
+
+/// Settings as given; absent ones have defaults.
+#[derive(Args, Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ServeOptions {
+    /// Where to take mail in [default: 0.0.0.0:25]; port 0 picks a free one
+    #[arg(long, env = "GATEPOST_SMTP", value_name = "HOST:PORT")]
+    pub smtp: Option<SocketAddr>,
+    /// Where to serve the HTTP API [default: 0.0.0.0:8080]; port 0 picks a free one
+    #[arg(long, env = "GATEPOST_HTTP", value_name = "HOST:PORT")]
+    pub http: Option<SocketAddr>,
+    /// The name in the banner and in Authentication-Results [default: the machine's name]
+    #[arg(long, env = "GATEPOST_HOSTNAME", value_name = "NAME")]
+    pub hostname: Option<String>,
+    /// Resolvers to ask instead of the system's
+    #[arg(long, env = "GATEPOST_DNS", value_name = "HOST:PORT", value_delimiter = ',')]
+    pub dns: Option<Vec<SocketAddr>>,
+    /// Networks that webhooks may reach although they are not public, with plain http there
+    #[arg(long, env = "GATEPOST_EGRESS_ALLOW", value_name = "CIDR", value_delimiter = ',')]
+    pub egress_allow: Option<Vec<IpNet>>,
+    /// A folder of rule files that override the compiled-in ones
+    #[arg(long, env = "GATEPOST_POLICIES", value_name = "DIR")]
+    pub policies: Option<PathBuf>,
+    /// The Agent's address that answers for postmaster
+    #[arg(long, env = "GATEPOST_POSTMASTER", value_name = "ADDRESS")]
+    pub postmaster: Option<String>,
+    /// Seconds that sessions and deliveries under way get when the server stops [default: 30]
+    #[arg(long, env = "GATEPOST_GRACE_SECONDS", value_name = "SECONDS")]
+    pub grace_seconds: Option<u64>,
+    /// The folder of the embedded store [default: gatepost-data]
+    #[arg(long, env = "GATEPOST_DATA", value_name = "DIR")]
+    pub data: Option<PathBuf>,
+}
+
+/// Settings that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("cannot read {path}: {source}")]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("{path}: {source}")]
+    Parse { path: PathBuf, source: Box<toml::de::Error> },
+    #[error("{setting}: {detail}")]
+    Invalid { setting: &'static str, detail: String },
+}
+
+/// Reads the file named by `--config`, else `gatepost.toml` where there is one.
+pub fn file(named: Option<&Path>) -> Result<ServeOptions, ConfigError> {
+    let path = match named {
+        Some(path) => path,
+        None if Path::new(DEFAULT_FILE).exists() => Path::new(DEFAULT_FILE),
+        None => return Ok(ServeOptions::default()),
+    };
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    toml::from_str(&text)
+        .map_err(|source| ConfigError::Parse { path: path.to_owned(), source: Box::new(source) })
+}
+
+impl ServeOptions {
+    /// These settings, with those of `file` where none is given.
+    #[must_use]
+    pub fn or(self, file: Self) -> Self {
+        Self {
+            smtp: self.smtp.or(file.smtp),
+            http: self.http.or(file.http),
+            hostname: self.hostname.or(file.hostname),
+            dns: self.dns.or(file.dns),
+            egress_allow: self.egress_allow.or(file.egress_allow),
+            policies: self.policies.or(file.policies),
+            postmaster: self.postmaster.or(file.postmaster),
+            grace_seconds: self.grace_seconds.or(file.grace_seconds),
+            data: self.data.or(file.data),
+        }
+    }
+
+    /// Where to take mail in.
+    pub fn smtp(&self) -> SocketAddr {
+        self.smtp.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 25)))
+    }
+
+    /// Where to serve the API.
+    pub fn http(&self) -> SocketAddr {
+        self.http.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 8080)))
+    }
+
+    /// The folder of the embedded store.
+    pub fn data(&self) -> PathBuf {
+        self.data.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_FOLDER))
+    }
+
+    /// How long work under way may take when the server stops.
+    pub fn grace(&self) -> Duration {
+        Duration::from_secs(self.grace_seconds.unwrap_or(30))
+    }
+
+    /// The name that the server goes by.
+    pub fn hostname(&self) -> Result<DomainName, ConfigError> {
+        let name = match &self.hostname {
+            Some(name) => name.clone(),
+            None => machine_name(),
+        };
+        DomainName::parse(&name).map_err(|error| ConfigError::Invalid {
+            setting: "hostname",
+            detail: error.to_string(),
+        })
+    }
+
+    /// The address that answers for `postmaster`.
+    pub fn postmaster(&self) -> Result<Option<Address>, ConfigError> {
+        let parse = |text: &String| {
+            Address::parse(text).map_err(|error| ConfigError::Invalid {
+                setting: "postmaster",
+                detail: format!("{text:?}: {error}"),
+            })
+        };
+        self.postmaster.as_ref().map(parse).transpose()
+    }
+}
+
+/// What the machine calls itself; `localhost` where it will not say.
+fn machine_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_template_reads_and_changes_nothing() {
+        let read: ServeOptions = toml::from_str(TEMPLATE).unwrap();
+        assert_eq!(read, ServeOptions::default());
+    }
+
+    #[test]
+    fn the_template_names_every_setting() {
+        // Uncommented, every line must be a known key with a value of the right type.
+        let uncommented: String = TEMPLATE
+            .lines()
+            .filter_map(|line| line.strip_prefix("#").filter(|line| line.contains(" = ")))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        let read: ServeOptions = toml::from_str(&uncommented).unwrap();
+        let ServeOptions {
+            smtp,
+            http,
+            hostname,
+            dns,
+            egress_allow,
+            policies,
+            postmaster,
+            grace_seconds,
+            data,
+        } = read;
+        assert!(smtp.is_some() && http.is_some() && hostname.is_some() && dns.is_some());
+        assert!(egress_allow.is_some() && policies.is_some() && postmaster.is_some());
+        assert!(grace_seconds.is_some() && data.is_some());
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_by_name() {
+        let error = toml::from_str::<ServeOptions>("smpt = \"0.0.0.0:25\"").unwrap_err();
+        assert!(error.to_string().contains("smpt"), "{error}");
+    }
+}

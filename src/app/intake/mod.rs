@@ -1,1 +1,133 @@
-//! The one path.
+//! The one path of a message, on one screen: [`Gateway::take_in`].
+//!
+//! The SMTP room calls in through `domain::ports::Intake`. A message is examined once (scanned,
+//! authenticated, summarised), judged for each recipient by a pure function, and committed in one
+//! durable transaction together with its record, its events and its deliveries; only then is it
+//! answered. Nothing here talks to a webhook: committing the outgoing work is announcing it, and
+//! the dispatcher is only woken.
+
+mod arrival;
+mod examine;
+mod judge;
+mod recipient;
+mod refusal;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tracing::{error, info};
+
+use crate::domain::address::Address;
+use crate::domain::id::Mint;
+use crate::domain::ports::{Answer, Client, Envelope, Intake, Recipient, Wake};
+use crate::domain::reason::Reason;
+use crate::rules::IntakeRules;
+use crate::store::{Committed, Store, StoreError};
+use crate::verify::Authenticator;
+
+pub use examine::{Examination, examine};
+pub use judge::judge;
+
+/// A policy that changes under a decision is decided again; more often than this in one message's
+/// time is no accident, and the sender is asked to come back.
+const DECISIONS: usize = 5;
+
+/// Takes mail in.
+pub struct Gateway {
+    store: Store,
+    authenticator: Arc<Authenticator>,
+    rules: Arc<IntakeRules>,
+    mint: Mint,
+    wake: Arc<dyn Wake>,
+    /// The Agent's address that answers for `postmaster`.
+    postmaster: Option<Address>,
+}
+
+impl Gateway {
+    /// Takes mail into this store.
+    pub fn new(
+        store: Store,
+        authenticator: Arc<Authenticator>,
+        rules: Arc<IntakeRules>,
+        mint: Mint,
+        wake: Arc<dyn Wake>,
+        postmaster: Option<Address>,
+    ) -> Self {
+        Self { store, authenticator, rules, mint, wake, postmaster }
+    }
+
+    /// The one path: examine, judge, commit, answer.
+    async fn take_in(&self, envelope: &Envelope, raw: &Bytes) -> Result<Answer, StoreError> {
+        let now = self.mint.clock().now();
+        let examination =
+            examine(&self.authenticator, &self.rules, &self.mint, envelope, raw, now).await;
+        for _ in 0..DECISIONS {
+            let Some(judgement) = self.judge_all(envelope, raw, &examination, now).await? else {
+                break;
+            };
+            match self.store.commit(&judgement.commit).await? {
+                Committed::Stale => continue,
+                Committed::Done(earlier) => {
+                    self.wake.wake();
+                    log(envelope, &judgement.answer, earlier.iter().flatten().count());
+                    return Ok(judgement.answer);
+                }
+            }
+        }
+        // The recipients no longer agree, or the policy does not hold still: nothing was written,
+        // and the sender's next try is decided afresh.
+        info!(recipients = envelope.recipients.len(), "the policy changed while it was applied");
+        Ok(unavailable())
+    }
+}
+
+impl Intake for Gateway {
+    async fn recipient(
+        &self,
+        client: &Client,
+        reverse_path: &str,
+        path: &str,
+    ) -> Result<Recipient, Answer> {
+        self.find_recipient(client, reverse_path, path).await
+    }
+
+    async fn message(&self, envelope: Envelope, raw: Bytes) -> Answer {
+        self.take_in(&envelope, &raw).await.unwrap_or_else(|error| trouble(&error))
+    }
+
+    async fn refused(
+        &self,
+        envelope: Envelope,
+        reason: Reason,
+        detail: String,
+        head: Bytes,
+        size: u64,
+    ) -> Answer {
+        let recorded = self.record_refusal(&envelope, reason, &detail, &head, size).await;
+        recorded.unwrap_or_else(|error| trouble(&error))
+    }
+}
+
+/// Our own failure is never the sender's fault: 4xx, and nothing was written.
+fn trouble(error: &StoreError) -> Answer {
+    error!(error = error as &dyn std::error::Error, "the store failed; the sender is asked to retry");
+    match error {
+        StoreError::Full(_) => Answer { reason: Some(Reason::NoSpace), ..unavailable() },
+        _ => unavailable(),
+    }
+}
+
+const fn unavailable() -> Answer {
+    Answer { reason: Some(Reason::StoreUnavailable), detail: None, record: None }
+}
+
+fn log(envelope: &Envelope, answer: &Answer, repeated: usize) {
+    info!(
+        client.address = %envelope.client.address,
+        recipients = envelope.recipients.len(),
+        reason = answer.reason.map_or("accepted", Reason::as_str),
+        record.id = answer.record.map(|id| id.to_string()),
+        repeated,
+        "message decided"
+    );
+}

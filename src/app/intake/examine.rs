@@ -1,0 +1,149 @@
+//! Steps 1 to 3: scan, authenticate, summarise. Says what a message is; decides nothing.
+
+use aws_lc_rs::digest::{SHA256, digest};
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::arrival;
+use crate::domain::address::Address;
+use crate::domain::clock::Timestamp;
+use crate::domain::id::{AttachmentId, Mint};
+use crate::domain::message::{Digest, Mail};
+use crate::domain::policy::Proof;
+use crate::domain::ports::Envelope;
+use crate::domain::reason::Reason;
+use crate::mail::{self, Fault};
+use crate::rules::IntakeRules;
+use crate::verify::{Authenticator, Question};
+
+/// Above this many octets, reading a message goes to the blocking pool, so that no session waits
+/// for another one's attachment. Below it, the hand-over costs more than the work.
+const LARGE: usize = 256 * 1024;
+
+/// What a message is.
+#[derive(Clone, Debug)]
+pub struct Examination {
+    pub proof: Proof,
+    /// Too many hops.
+    pub looping: bool,
+    /// The mailbox in From, as far as one could be found.
+    pub sender: Option<Address>,
+    /// Present when the proof is `Authenticated`.
+    pub mail: Option<Mail>,
+    /// What exactly was found, in words fit for the SMTP reply.
+    pub detail: Option<String>,
+    pub digest: Digest,
+    /// The header section, bounded, for the record.
+    pub headers: Vec<u8>,
+    /// Any of these seen before for the same Agent makes this the same message.
+    pub arrival_keys: Vec<[u8; 32]>,
+    /// As shown in the message record.
+    pub authentication: Value,
+    /// The evidence, step by step.
+    pub steps: Vec<Value>,
+}
+
+/// Scans, authenticates and summarises `raw`.
+pub async fn examine(
+    authenticator: &Authenticator,
+    rules: &IntakeRules,
+    mint: &Mint,
+    envelope: &Envelope,
+    raw: &Bytes,
+    now: Timestamp,
+) -> Examination {
+    let kept = rules.record.max_kept_header_bytes;
+    let mut examination = Examination {
+        proof: Proof::Unproven(Reason::SenderInvalid),
+        looping: false,
+        sender: None,
+        mail: None,
+        detail: None,
+        digest: on_pool(raw, |raw| sha256(raw)).await,
+        headers: mail::header_section(raw, kept).to_vec(),
+        arrival_keys: Vec::new(),
+        authentication: Value::Null,
+        steps: Vec::new(),
+    };
+    let headers = match mail::scan(raw, &rules.limits) {
+        Ok(headers) => headers,
+        Err(fault) => {
+            examination.sender.clone_from(&fault.from);
+            examination.fail("scan", &fault);
+            return examination;
+        }
+    };
+    let sender = headers.from.address.clone();
+    examination.steps.push(json!({
+        "name": "scan",
+        "result": "pass",
+        "detail": "one From field with one mailbox",
+        "inputs": { "from": sender.to_string() },
+    }));
+    examination.sender = Some(sender.clone());
+    let question = Question {
+        raw,
+        sender: &sender,
+        client: &envelope.client,
+        reverse_path: &envelope.reverse_path,
+        now,
+    };
+    let found = authenticator.check(question).await;
+    examination.proof = found.proof;
+    examination.detail = Some(found.detail);
+    examination.authentication = found.summary;
+    if let Value::Array(steps) = found.steps {
+        examination.steps.extend(steps);
+    }
+    if found.proof == Proof::Authenticated {
+        examination.arrival_keys =
+            arrival::keys(&found.signatures, &headers, examination.digest);
+        match summarise(raw, rules, mint).await {
+            Ok(mail) => examination.mail = Some(mail),
+            Err(fault) => examination.fail("content", &fault),
+        }
+    }
+    examination
+}
+
+impl Examination {
+    fn fail(&mut self, step: &str, fault: &Fault) {
+        if fault.reason == Reason::LoopDetected {
+            self.looping = true;
+        }
+        self.proof = Proof::Unproven(fault.reason);
+        self.detail = Some(fault.detail.clone());
+        self.steps.push(json!({ "name": step, "result": "fail", "detail": fault.detail }));
+    }
+}
+
+async fn summarise(raw: &Bytes, rules: &IntakeRules, mint: &Mint) -> Result<Mail, Fault> {
+    let (limits, mint) = (rules.limits.clone(), mint.clone());
+    on_pool(raw, move |raw| {
+        let headers = mail::scan(raw, &limits)?;
+        mail::summarise(raw, &headers, &limits, &mut || AttachmentId(mint.uuid()))
+    })
+    .await
+}
+
+/// Runs work over a message here if it is small, on the blocking pool if it is large.
+async fn on_pool<T: Send + 'static>(
+    raw: &Bytes,
+    work: impl FnOnce(&[u8]) -> T + Send + 'static,
+) -> T {
+    if raw.len() <= LARGE {
+        return work(raw);
+    }
+    let raw = raw.clone();
+    match tokio::task::spawn_blocking(move || work(&raw)).await {
+        Ok(done) => done,
+        // The task cannot be cancelled, so it panicked: the session ends as if it had run here.
+        Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+    }
+}
+
+pub(super) fn sha256(bytes: &[u8]) -> Digest {
+    let mut octets = [0; 32];
+    octets.copy_from_slice(digest(&SHA256, bytes).as_ref());
+    Digest(octets)
+}

@@ -1,0 +1,216 @@
+//! Steps 4 to 6: what the examination means for each recipient, ready to be committed.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::{Examination, Gateway};
+use crate::domain::account::Account;
+use crate::domain::address::Address;
+use crate::domain::clock::Timestamp;
+use crate::domain::id::{AttachmentId, IntakeId, MessageId, Mint};
+use crate::domain::intake_record::IntakeRecord;
+use crate::domain::message::Mail;
+use crate::domain::policy::{Facts, decide};
+use crate::domain::ports::{Answer, Envelope, Recipient};
+use crate::domain::reason::Reason;
+use crate::domain::verdict::Verdict;
+use crate::store::{Accepted, Commit, Intake, NewMessage, Standing, StoreError};
+
+/// One verdict for the whole transaction, and what to write.
+pub(super) struct Judgement {
+    pub commit: Commit,
+    pub answer: Answer,
+}
+
+/// Decides one recipient by what was found and by what its decision rests on.
+pub fn judge(examination: &Examination, standing: &Standing) -> Option<Reason> {
+    if !standing.answers {
+        return Some(Reason::UnknownRecipient);
+    }
+    decide(Facts {
+        recipient_active: standing.active,
+        looping: examination.looping,
+        proof: examination.proof,
+        mode: standing.mode,
+        listed: standing.listed,
+    })
+}
+
+impl Gateway {
+    /// Judges every recipient; `None` when they do not agree, since one reply must fit all.
+    pub(super) async fn judge_all(
+        &self,
+        envelope: &Envelope,
+        raw: &Bytes,
+        examination: &Examination,
+        now: Timestamp,
+    ) -> Result<Option<Judgement>, StoreError> {
+        let mut intakes = Vec::with_capacity(envelope.recipients.len());
+        let mut verdict: Option<Option<Reason>> = None;
+        for recipient in &envelope.recipients {
+            let (reason, intake) =
+                self.judge_one(envelope, recipient, raw, examination, now).await?;
+            if verdict.is_some_and(|earlier| earlier != reason) {
+                return Ok(None);
+            }
+            verdict = Some(reason);
+            intakes.push(intake);
+        }
+        let Some(reason) = verdict else { return Ok(None) };
+        let answer = Answer {
+            reason,
+            detail: examination.detail.clone().filter(|_| explains(reason)),
+            record: intakes.first().map(|intake| intake.record.id),
+        };
+        Ok(Some(Judgement { commit: Commit { intakes, now }, answer }))
+    }
+
+    async fn judge_one(
+        &self,
+        envelope: &Envelope,
+        recipient: &Recipient,
+        raw: &Bytes,
+        examination: &Examination,
+        now: Timestamp,
+    ) -> Result<(Option<Reason>, Intake), StoreError> {
+        let corrupt = |detail: &str| StoreError::Corrupt {
+            table: "accounts",
+            detail: format!("Agent {}: {detail}", recipient.agent),
+        };
+        let agent = self.store.account(recipient.agent).await?;
+        let agent = agent.ok_or_else(|| corrupt("is gone"))?;
+        // Without a readable From nobody is listed: the address of the Agent itself stands in for
+        // the question, and the verdict does not depend on the answer.
+        let sender = examination.sender.as_ref().unwrap_or(&recipient.address);
+        let standing = self.store.standing(agent.id, &recipient.address, sender).await?;
+        let standing = standing.ok_or_else(|| corrupt("has no policy"))?;
+        let reason = judge(examination, &standing);
+        let mut record = record(envelope, recipient, &agent, raw, examination, &self.mint, now);
+        record.verdict = Verdict::of(reason);
+        record.explanation = explain(reason, examination);
+        record.steps = steps(examination, &standing, reason);
+        let accepted = match (&examination.mail, reason) {
+            (Some(mail), None) => {
+                let message = self.new_message(&agent, recipient, mail, examination, now)?;
+                record.message = Some(message.id);
+                Some(Accepted {
+                    standing,
+                    address: recipient.address.clone(),
+                    message,
+                    raw: raw.clone(),
+                    arrival_keys: examination.arrival_keys.clone(),
+                    remembered_until: now.plus(self.rules.dedup.window()),
+                })
+            }
+            _ => None,
+        };
+        Ok((reason, Intake { record, accepted }))
+    }
+
+    fn new_message(
+        &self,
+        agent: &Account,
+        recipient: &Recipient,
+        mail: &Mail,
+        examination: &Examination,
+        now: Timestamp,
+    ) -> Result<NewMessage, StoreError> {
+        let organization = agent.lineage.organization.ok_or_else(|| StoreError::Corrupt {
+            table: "accounts",
+            detail: format!("Agent {} has no organization", agent.id),
+        })?;
+        Ok(NewMessage {
+            id: MessageId(self.mint.uuid()),
+            lineage: agent.lineage,
+            agent: agent.id,
+            agent_username: agent.username.clone(),
+            organization,
+            at: now,
+            mail: with_own_attachment_ids(mail, &self.mint),
+            tag: recipient.tag.clone(),
+            digest: examination.digest,
+            authentication: examination.authentication.clone(),
+        })
+    }
+}
+
+/// Each recipient's message has attachments of its own, so that erasing one leaves the others.
+fn with_own_attachment_ids(mail: &Mail, mint: &Mint) -> Mail {
+    let mut mail = mail.clone();
+    for attachment in &mut mail.attachments {
+        let id = AttachmentId(mint.uuid());
+        if mail.html == Some(attachment.id) {
+            mail.html = Some(id);
+        }
+        attachment.id = id;
+    }
+    mail
+}
+
+fn record(
+    envelope: &Envelope,
+    recipient: &Recipient,
+    agent: &Account,
+    raw: &Bytes,
+    examination: &Examination,
+    mint: &Mint,
+    now: Timestamp,
+) -> IntakeRecord {
+    IntakeRecord {
+        id: IntakeId(mint.uuid()),
+        at: now,
+        lineage: agent.lineage,
+        agent: Some(agent.id),
+        recipient: recipient.as_sent.clone(),
+        sender: examination.sender.clone(),
+        envelope_from: envelope.reverse_path.clone(),
+        remote_address: envelope.client.address,
+        helo: envelope.client.helo.clone(),
+        verdict: Verdict::Accepted,
+        explanation: String::new(),
+        message: None,
+        size: u64::try_from(raw.len()).unwrap_or(u64::MAX),
+        digest: Some(examination.digest),
+        headers: examination.headers.clone(),
+        steps: Value::Null,
+        count: 1,
+    }
+}
+
+/// The words of authentication explain an acceptance or its own refusals, not the policy's.
+fn explains(reason: Option<Reason>) -> bool {
+    !matches!(
+        reason,
+        None | Some(
+            Reason::SenderNotAllowed | Reason::InactiveRecipient | Reason::UnknownRecipient
+        )
+    )
+}
+
+fn explain(reason: Option<Reason>, examination: &Examination) -> String {
+    let detail = examination.detail.as_deref().unwrap_or_default();
+    match reason {
+        None => format!("Accepted: {detail}."),
+        Some(reason) if explains(Some(reason)) && !detail.is_empty() => {
+            format!("{} ({detail})", reason.explanation())
+        }
+        Some(reason) => reason.explanation().to_owned(),
+    }
+}
+
+fn steps(examination: &Examination, standing: &Standing, reason: Option<Reason>) -> Value {
+    let mut steps = examination.steps.clone();
+    steps.push(json!({
+        "name": "policy",
+        "result": reason.map_or("accepted", Reason::as_str),
+        "detail": reason.map_or("the sender is authenticated and admitted", Reason::explanation),
+        "inputs": {
+            "sender": examination.sender.as_ref().map(Address::to_string),
+            "mode": standing.mode.as_str(),
+            "listed": standing.listed,
+            "policyVersion": standing.policy_version,
+            "recipientActive": standing.active,
+        },
+    }));
+    Value::from(steps)
+}

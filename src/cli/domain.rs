@@ -1,0 +1,76 @@
+//! `gatepost domain add|list|remove`.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::{Failure, StoreArgs, print_json};
+use crate::domain::domain_name::DomainName;
+use crate::domain::id::AccountId;
+
+#[derive(Args, Debug)]
+pub(super) struct DomainArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// Give a domain to an account: Agents below it may have addresses there
+    Add {
+        domain: String,
+        #[arg(long, value_name = "ID")]
+        account: AccountId,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+    /// List domains and whom they belong to
+    List {
+        #[arg(long, value_name = "ID")]
+        account: Option<AccountId>,
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+    /// Take a domain from an account, once no address uses it
+    Remove {
+        domain: String,
+        #[arg(long, value_name = "ID")]
+        account: AccountId,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+}
+
+impl DomainArgs {
+    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+        match self.action {
+            Action::Add { domain, account, store } => {
+                let domain = DomainName::parse(&domain)?;
+                store.tenancy().await?.add_domain(&domain, account).await?;
+                println!("{domain} belongs to {account}");
+            }
+            Action::List { account, json, store } => {
+                let domains = store.tenancy().await?.domains(account).await?;
+                if json {
+                    let rows = domains.iter().map(|(domain, account)| {
+                        json!({ "domain": domain.as_str(), "accountId": account.get() })
+                    });
+                    print_json(&Value::from(rows.collect::<Vec<_>>()));
+                } else {
+                    for (domain, account) in &domains {
+                        println!("{:<9}  {domain}", account.get());
+                    }
+                }
+            }
+            Action::Remove { domain, account, store } => {
+                let domain = DomainName::parse(&domain)?;
+                store.tenancy().await?.remove_domain(&domain, account).await?;
+                println!("{domain} belongs to nobody");
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,62 @@
+//! `gatepost init`: the store, the partner account, its first key, a commented settings file.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::json;
+
+use super::{Failure, StoreArgs, print_json};
+use crate::app::tenancy::Tenancy;
+use crate::config::{DEFAULT_FILE, TEMPLATE};
+use crate::run;
+use crate::store::Store;
+
+/// Create the store, the partner account and its first key
+#[derive(Args, Debug)]
+pub(super) struct Init {
+    /// The partner's name
+    #[arg(long, default_value = "Partner")]
+    name: String,
+    /// Print {"account":{"id":…},"key":"gp_…"}
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+impl Init {
+    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+        let location = self.store.location()?;
+        let store = Store::create(&location, run::system_mint()).await?;
+        let rules = Arc::new(self.store.rules()?.access);
+        let tenancy = Tenancy::new(store, run::system_mint(), rules);
+        let partner = tenancy.create_partner(&self.name).await?;
+        let key = tenancy.create_key(partner.id, "first key").await?;
+        let file = self.store.config.as_deref().unwrap_or(Path::new(DEFAULT_FILE));
+        let wrote = write_template(file)?;
+        if self.json {
+            print_json(&json!({ "account": { "id": partner.id.get() }, "key": key.token }));
+        } else {
+            println!("partner account  {}", partner.id);
+            println!("first key        {}", key.token);
+            println!("\nThe key is shown this once; only its hash is kept.");
+            if wrote {
+                println!("Settings are explained in {}.", file.display());
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Writes the commented settings unless there is a file already: settings are never overwritten.
+fn write_template(path: &Path) -> Result<bool, Failure> {
+    let file = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
+    match file {
+        Ok(mut file) => file.write_all(TEMPLATE.as_bytes()).map(|()| true).map_err(Into::into),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(format!("cannot write {}: {error}", path.display()).into()),
+    }
+}

@@ -1,0 +1,122 @@
+//! `gatepost policy show|set|allow|remove`.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::{Failure, StoreArgs, print_json};
+use crate::app::tenancy::Tenancy;
+use crate::domain::account::AccountType;
+use crate::domain::address::Address;
+use crate::domain::id::AccountId;
+use crate::domain::policy::Mode;
+
+#[derive(Args, Debug)]
+pub(super) struct PolicyArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// Show an Agent's mode and allowlist
+    Show(Common),
+    /// Set the mode; add senders first, then switch to allowlist
+    Set {
+        /// open or allowlist
+        #[arg(long)]
+        mode: Mode,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Add senders to the allowlist, by exact address
+    Allow {
+        #[arg(long = "address", value_name = "A", required = true)]
+        addresses: Vec<String>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Remove senders from the allowlist
+    Remove {
+        #[arg(long = "address", value_name = "A", required = true)]
+        addresses: Vec<String>,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+#[derive(Args, Debug)]
+struct Common {
+    /// The Agent
+    #[arg(long, value_name = "ID")]
+    account: AccountId,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+impl PolicyArgs {
+    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+        let common = match &self.action {
+            Action::Show(common)
+            | Action::Set { common, .. }
+            | Action::Allow { common, .. }
+            | Action::Remove { common, .. } => common,
+        };
+        let (agent, tenancy) = (common.account, common.store.tenancy().await?);
+        let account = tenancy.account(agent).await?;
+        if account.kind != AccountType::Agent {
+            return Err(format!(
+                "account {agent} is a {}: only an Agent (type \"account\") has a policy",
+                account.kind
+            )
+            .into());
+        }
+        match &self.action {
+            Action::Show(_) => {}
+            Action::Set { mode, .. } => {
+                tenancy.set_mode(agent, *mode).await?;
+            }
+            Action::Allow { addresses, .. } => {
+                tenancy.allow(agent, &parse(addresses)?, None).await?;
+            }
+            Action::Remove { addresses, .. } => {
+                tenancy.disallow(agent, &parse(addresses)?).await?;
+            }
+        }
+        show(&tenancy, agent, common.json).await?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn parse(addresses: &[String]) -> Result<Vec<Address>, Failure> {
+    let parse = |text: &String| {
+        Address::parse(text).map_err(|error| Failure::from(format!("{text:?}: {error}")))
+    };
+    addresses.iter().map(parse).collect()
+}
+
+async fn show(tenancy: &Tenancy, agent: AccountId, json: bool) -> Result<(), Failure> {
+    let policy = tenancy.policy(agent).await?;
+    let senders = tenancy.allowed_senders(agent, u32::MAX, None).await?.senders;
+    if json {
+        let allowlist: Vec<String> =
+            senders.iter().map(|sender| sender.address.to_string()).collect();
+        print_json(&json!({
+            "accountId": agent.get(),
+            "mode": policy.mode.as_str(),
+            "allowlistCount": policy.allowlist_count,
+            "allowlist": Value::from(allowlist),
+        }));
+        return Ok(());
+    }
+    println!("mode       {}", policy.mode);
+    println!("allowlist  {} addresses", policy.allowlist_count);
+    for sender in &senders {
+        println!("           {}", sender.address);
+    }
+    Ok(())
+}

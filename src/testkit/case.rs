@@ -1,0 +1,157 @@
+//! The fixtures of `fixtures/mail`, compiled in so that the demo needs nothing but the program.
+//! `fixtures/README.md` describes the form of a case.
+
+use include_dir::{Dir, DirEntry, include_dir};
+use serde::Deserialize;
+
+static FIXTURES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/fixtures");
+
+/// A fixture that cannot be used; the text names the file.
+#[derive(Debug, thiserror::Error)]
+#[error("fixtures/{file}: {detail}")]
+pub struct FixtureError {
+    file: String,
+    detail: String,
+}
+
+/// One message, how to send it, and what must become of it.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// `accepted/plain`, `refused/dkim_missing/plain`, …
+    pub name: String,
+    pub script: Script,
+    raw: &'static [u8],
+}
+
+/// The `.toml` beside a message.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Script {
+    pub about: String,
+    #[serde(default = "default_helo")]
+    pub helo: String,
+    pub from: String,
+    pub to: Vec<String>,
+    /// `accepted`, or the reason code.
+    pub expect: String,
+    /// How the settling reply begins.
+    pub reply: String,
+    #[serde(default)]
+    pad_to_bytes: usize,
+    pub record: Option<ExpectedRecord>,
+}
+
+/// What the stored message must show; what is absent is not compared.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ExpectedRecord {
+    pub sender: Option<String>,
+    pub name: Option<String>,
+    pub agent: Option<String>,
+    pub subject: Option<String>,
+    pub text: Option<String>,
+    pub text_contains: Vec<String>,
+    pub tag: Option<String>,
+    pub attachments: Option<Vec<ExpectedAttachment>>,
+    pub aligned_domain: Option<String>,
+    pub unsigned_headers: Option<Vec<String>>,
+}
+
+/// One listed attachment.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExpectedAttachment {
+    pub filename: Option<String>,
+    pub content_type: Option<String>,
+    pub size: Option<u64>,
+}
+
+/// The Agents that the cases are sent to.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentsFile {
+    pub domain: String,
+    #[serde(rename = "agent")]
+    pub agents: Vec<AgentEntry>,
+}
+
+/// One Agent of the house.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentEntry {
+    pub name: String,
+    pub addresses: Vec<String>,
+    pub mode: String,
+    pub allow: Vec<String>,
+    pub active: bool,
+}
+
+fn default_helo() -> String {
+    "client.example".to_owned()
+}
+
+impl Case {
+    /// All cases, by name.
+    pub fn all() -> Result<Vec<Self>, FixtureError> {
+        let mut cases = Vec::new();
+        let mut folders = vec![folder("mail")?];
+        while let Some(folder) = folders.pop() {
+            for entry in folder.entries() {
+                match entry {
+                    DirEntry::Dir(inner) => folders.push(inner),
+                    DirEntry::File(file) => {
+                        if file.path().extension().is_some_and(|ending| ending == "toml") {
+                            cases.push(Self::read(file)?);
+                        }
+                    }
+                }
+            }
+        }
+        cases.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(cases)
+    }
+
+    fn read(file: &include_dir::File<'static>) -> Result<Self, FixtureError> {
+        let path = file.path();
+        let error = |detail: String| FixtureError { file: path.display().to_string(), detail };
+        let message = path.with_extension("eml");
+        let raw = FIXTURES.get_file(&message).ok_or_else(|| error("has no .eml beside it".into()))?;
+        let text = file.contents_utf8().ok_or_else(|| error("is not UTF-8".into()))?;
+        let script = toml::from_str(text).map_err(|e| error(e.to_string()))?;
+        let name = path.with_extension("").display().to_string();
+        let name = name.strip_prefix("mail/").unwrap_or(&name).to_owned();
+        Ok(Self { name, script, raw: raw.contents() })
+    }
+
+    /// The octets to send.
+    pub fn raw(&self) -> Vec<u8> {
+        const FILLER: &[u8] = b"This line makes the message longer, and says nothing else at all.\r\n";
+        let mut raw = self.raw.to_vec();
+        while raw.len() < self.script.pad_to_bytes {
+            raw.extend_from_slice(FILLER);
+        }
+        raw
+    }
+}
+
+/// The Agents that the cases are sent to.
+pub fn agents() -> Result<AgentsFile, FixtureError> {
+    const FILE: &str = "agents.toml";
+    toml::from_str(text(FILE)?)
+        .map_err(|error| FixtureError { file: FILE.into(), detail: error.to_string() })
+}
+
+/// The DNS answers that the cases need, in the form of `testkit::dns`.
+pub fn zone() -> Result<&'static str, FixtureError> {
+    text("dns/zone.tsv")
+}
+
+fn text(file: &str) -> Result<&'static str, FixtureError> {
+    let missing = || FixtureError { file: file.into(), detail: "is missing".into() };
+    FIXTURES.get_file(file).and_then(|file| file.contents_utf8()).ok_or_else(missing)
+}
+
+fn folder(name: &str) -> Result<&'static Dir<'static>, FixtureError> {
+    let missing = || FixtureError { file: name.into(), detail: "is missing".into() };
+    FIXTURES.get_dir(name).ok_or_else(missing)
+}

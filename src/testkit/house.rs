@@ -1,0 +1,82 @@
+//! The accounts that the fixtures are sent to: one partner, reseller and organization, and the
+//! Agents of `fixtures/agents.toml`.
+
+use std::collections::BTreeMap;
+
+use super::case::{AgentEntry, FixtureError, agents};
+use crate::app::tenancy::{Claiming, Tenancy, TenancyError};
+use crate::domain::account::{Account, AccountType};
+use crate::domain::address::{Address, AddressError};
+use crate::domain::domain_name::{DomainName, DomainNameError};
+use crate::domain::id::AccountId;
+
+/// What was built.
+#[derive(Clone, Debug)]
+pub struct House {
+    pub partner: Account,
+    pub reseller: Account,
+    pub organization: Account,
+    /// By name.
+    pub agents: BTreeMap<String, Account>,
+}
+
+/// Why it could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum HouseError {
+    #[error(transparent)]
+    Fixture(#[from] FixtureError),
+    #[error(transparent)]
+    Tenancy(#[from] TenancyError),
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    #[error(transparent)]
+    Domain(#[from] DomainNameError),
+    #[error("{0}")]
+    Mode(String),
+}
+
+impl House {
+    /// Builds the house in an empty store.
+    pub async fn build(tenancy: &Tenancy) -> Result<Self, HouseError> {
+        let plan = agents()?;
+        let partner = tenancy.create_partner("Example Partner").await?;
+        let reseller = below(tenancy, AccountType::Reseller, partner.id, "Example Reseller").await?;
+        let organization =
+            below(tenancy, AccountType::Organization, reseller.id, "Example Organization").await?;
+        tenancy.add_domain(&DomainName::parse(&plan.domain)?, organization.id).await?;
+        let mut agents = BTreeMap::new();
+        for entry in &plan.agents {
+            let agent = below(tenancy, AccountType::Agent, organization.id, &entry.name).await?;
+            furnish(tenancy, &agent, entry).await?;
+            agents.insert(entry.name.clone(), agent);
+        }
+        Ok(Self { partner, reseller, organization, agents })
+    }
+}
+
+async fn below(
+    tenancy: &Tenancy,
+    kind: AccountType,
+    parent: AccountId,
+    name: &str,
+) -> Result<Account, TenancyError> {
+    tenancy.create_account(kind, parent, name).await
+}
+
+async fn furnish(
+    tenancy: &Tenancy,
+    agent: &Account,
+    entry: &AgentEntry,
+) -> Result<(), HouseError> {
+    for address in &entry.addresses {
+        tenancy.claim_address(agent, &Address::parse(address)?, false, Claiming::Never).await?;
+    }
+    let allowed =
+        entry.allow.iter().map(|text| Address::parse(text)).collect::<Result<Vec<_>, _>>()?;
+    tenancy.allow(agent.id, &allowed, None).await?;
+    tenancy.set_mode(agent.id, entry.mode.parse().map_err(HouseError::Mode)?).await?;
+    if !entry.active {
+        tenancy.set_active(agent.id, false).await?;
+    }
+    Ok(())
+}

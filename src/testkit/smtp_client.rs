@@ -1,0 +1,168 @@
+//! A plain SMTP client: one transaction over one connection, every reply kept as it came.
+//!
+//! For `gatepost send`, the demo and the tests. It sends what it is given, octet by octet, broken
+//! messages too; it only stuffs dots and ends the data.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpStream, ToSocketAddrs};
+use tokio::time::timeout;
+
+/// No server needs longer for one reply (RFC 5321 §4.5.3.2.6: 10 minutes after the final dot).
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What to send.
+#[derive(Clone, Debug)]
+pub struct Transaction<'a> {
+    pub helo: &'a str,
+    /// MAIL FROM; empty for the null reverse-path.
+    pub from: &'a str,
+    pub to: &'a [String],
+    pub raw: &'a [u8],
+}
+
+/// The replies that matter: one per recipient, and the last one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replies {
+    /// The reply to MAIL.
+    pub mail: String,
+    /// The reply to each RCPT, in order.
+    pub recipients: Vec<String>,
+    /// The reply to the end of data; absent when the message was not sent.
+    pub data: Option<String>,
+}
+
+impl Replies {
+    /// The reply that settles the transaction: to the end of data, else the first refusal.
+    pub fn settling(&self) -> &str {
+        let refused = |reply: &&String| !reply.starts_with('2');
+        self.data
+            .as_deref()
+            .or_else(|| self.recipients.iter().find(refused).map(String::as_str))
+            .unwrap_or(&self.mail)
+    }
+
+    /// Whether the message was accepted.
+    pub fn accepted(&self) -> bool {
+        self.data.as_deref().is_some_and(|reply| reply.starts_with("250"))
+    }
+}
+
+/// Delivers one message over one connection. Fails when the connection does, or when the server
+/// does not greet; refusals are replies.
+pub async fn deliver(
+    server: impl ToSocketAddrs,
+    transaction: &Transaction<'_>,
+) -> io::Result<Replies> {
+    timeout(PATIENCE, converse(server, transaction)).await.unwrap_or_else(|_| {
+        Err(io::Error::new(io::ErrorKind::TimedOut, "the server did not answer in time"))
+    })
+}
+
+async fn converse(
+    server: impl ToSocketAddrs,
+    transaction: &Transaction<'_>,
+) -> io::Result<Replies> {
+    let mut connection = Connection { stream: BufReader::new(TcpStream::connect(server).await?) };
+    let banner = connection.reply().await?;
+    if !banner.starts_with("220") {
+        return Err(io::Error::other(format!("the server did not greet: {banner}")));
+    }
+    let greeting = connection.command(&format!("EHLO {}", transaction.helo)).await?;
+    let size = if greeting.contains("SIZE") {
+        format!(" SIZE={}", transaction.raw.len())
+    } else {
+        String::new()
+    };
+    let mail = connection.command(&format!("MAIL FROM:<{}>{size}", transaction.from)).await?;
+    let mut replies = Replies { mail, ..Replies::default() };
+    if replies.mail.starts_with('2') {
+        for recipient in transaction.to {
+            let reply = connection.command(&format!("RCPT TO:<{recipient}>")).await?;
+            replies.recipients.push(reply);
+        }
+    }
+    if replies.recipients.iter().any(|reply| reply.starts_with('2')) {
+        let go_ahead = connection.command("DATA").await?;
+        if go_ahead.starts_with("354") {
+            connection.data(transaction.raw).await?;
+            replies.data = Some(connection.reply().await?);
+        } else {
+            replies.data = Some(go_ahead);
+        }
+    }
+    // The transaction is over whatever becomes of the farewell.
+    let _farewell = connection.command("QUIT").await;
+    Ok(replies)
+}
+
+struct Connection {
+    stream: BufReader<TcpStream>,
+}
+
+impl Connection {
+    async fn command(&mut self, line: &str) -> io::Result<String> {
+        self.stream.get_mut().write_all(format!("{line}\r\n").as_bytes()).await?;
+        self.reply().await
+    }
+
+    /// One reply, lines joined by `\n`; the last line has a space after its code.
+    async fn reply(&mut self) -> io::Result<String> {
+        let mut reply = String::new();
+        loop {
+            let mut line = String::new();
+            if self.stream.read_line(&mut line).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let line = line.trim_end();
+            reply.push_str(line);
+            if line.as_bytes().get(3) != Some(&b'-') {
+                return Ok(reply);
+            }
+            reply.push('\n');
+        }
+    }
+
+    async fn data(&mut self, raw: &[u8]) -> io::Result<()> {
+        let mut wire = Vec::with_capacity(raw.len() + 64);
+        stuff(raw, &mut wire);
+        self.stream.get_mut().write_all(&wire).await
+    }
+}
+
+/// Doubles the dots that begin lines and ends the data (RFC 5321 §4.5.2).
+fn stuff(raw: &[u8], wire: &mut Vec<u8>) {
+    for line in raw.split_inclusive(|octet| *octet == b'\n') {
+        let begins_line = wire.is_empty() || wire.ends_with(b"\r\n");
+        if begins_line && line.first() == Some(&b'.') {
+            wire.push(b'.');
+        }
+        wire.extend_from_slice(line);
+    }
+    if !wire.is_empty() && !wire.ends_with(b"\r\n") {
+        wire.extend_from_slice(b"\r\n");
+    }
+    wire.extend_from_slice(b".\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dots_that_begin_lines_are_doubled() {
+        for (raw, expected) in [
+            ("", ".\r\n"),
+            (".", "..\r\n.\r\n"),
+            ("a\r\n.\r\nb", "a\r\n..\r\nb\r\n.\r\n"),
+            ("a\n.b\r\n", "a\n.b\r\n.\r\n"),
+            ("a.\r\n", "a.\r\n.\r\n"),
+        ] {
+            let mut wire = Vec::new();
+            stuff(raw.as_bytes(), &mut wire);
+            assert_eq!(String::from_utf8(wire).unwrap(), expected, "{raw:?}");
+        }
+    }
+}
