@@ -12,15 +12,15 @@
 //! turns away only what it cannot read: size, bare line ends, memory), a 250 is written before
 //! the Intake has answered.
 
-//mod connection;
-//mod limits;
-//mod listener;
+mod connection;
+mod limits;
+mod listener;
 pub mod protocol;
-//mod session;
+mod session;
 
-//#[cfg(test)]
-//mod fake;
-//#[cfg(test)]
-//mod tests;
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod tests;
 
-//pub use listener::Listener;
+pub use listener::Listener;

@@ -19,5 +19,5 @@ pub mod notice;
 pub mod path;
 pub mod reply;
 
-//#[cfg(test)]
-//mod transcripts;
+#[cfg(test)]
+mod transcripts;
