@@ -35,6 +35,9 @@ pub struct Deadlines {
     data_grace_seconds: u64,
     write_seconds: u64,
     session_seconds: u64,
+    answer_seconds: u64,
+    linger_millis: u64,
+    accept_pause_millis: u64,
 }
 
 impl Deadlines {
@@ -57,12 +60,27 @@ impl Deadlines {
     pub const fn session(&self) -> Duration {
         Duration::from_secs(self.session_seconds)
     }
+
+    pub const fn answer(&self) -> Duration {
+        Duration::from_secs(self.answer_seconds)
+    }
+
+    pub const fn linger(&self) -> Duration {
+        Duration::from_millis(self.linger_millis)
+    }
+
+    pub const fn accept_pause(&self) -> Duration {
+        Duration::from_millis(self.accept_pause_millis)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Memory {
     pub max_bytes_in_flight: usize,
+    pub reserve_step_bytes: usize,
+    pub kept_head_bytes: usize,
+    pub max_drained_bytes: u64,
 }
 
 impl SmtpRules {
@@ -83,6 +101,14 @@ impl SmtpRules {
         check("deadlines.data_grace_seconds", deadlines.data_grace_seconds, 1, 3600)?;
         check("deadlines.write_seconds", deadlines.write_seconds, 1, 3600)?;
         check("deadlines.session_seconds", deadlines.session_seconds, 1, 86_400)?;
-        check("memory.max_bytes_in_flight", wide(self.memory.max_bytes_in_flight), 1 << 20, 1 << 40)
+        check("deadlines.answer_seconds", deadlines.answer_seconds, 1, 540)?;
+        check("deadlines.linger_millis", deadlines.linger_millis, 0, 60_000)?;
+        check("deadlines.accept_pause_millis", deadlines.accept_pause_millis, 1, 60_000)?;
+        let memory = &self.memory;
+        let in_flight = wide(memory.max_bytes_in_flight);
+        check("memory.max_bytes_in_flight", in_flight, 1 << 20, 1 << 40)?;
+        check("memory.reserve_step_bytes", wide(memory.reserve_step_bytes), 1024, 1 << 20)?;
+        check("memory.kept_head_bytes", wide(memory.kept_head_bytes), 0, 1 << 20)?;
+        check("memory.max_drained_bytes", memory.max_drained_bytes, 0, 1 << 40)
     }
 }

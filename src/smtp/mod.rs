@@ -1,1 +1,26 @@
-//! (founding)
+//! Mail from outside: the inbound SMTP listener (RFC 5321), on framing of our own.
+//!
+//! Nouns: a *listener* accepts connections and admits *sessions* within the caps; a session feeds
+//! octets to the *machine* of `protocol`, which says what to do next, and carries that out: write
+//! a reply, ask [`crate::domain::ports::Intake`] about a recipient or a message, take memory from
+//! the one *budget*.
+//!
+//! Called by `run`, which hands in the Intake, the operator's rules and the end of the program.
+//!
+//! What never happens here: an octet of a message is altered or logged, a line ends in anything
+//! but CRLF, mail is sent, a verdict is thought up (it comes from the Intake; the session itself
+//! turns away only what it cannot read: size, bare line ends, memory), a 250 is written before
+//! the Intake has answered.
+
+mod connection;
+mod limits;
+mod listener;
+pub mod protocol;
+mod session;
+
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod tests;
+
+pub use listener::Listener;

@@ -1,0 +1,250 @@
+//! A message while it comes in: kept within its limits, and read to its end beyond them.
+
+use bytes::Bytes;
+
+use super::data::Decoder;
+use super::line::Fault;
+
+/// Sizes, all in octets.
+#[derive(Clone, Copy, Debug)]
+pub struct BodyLimits {
+    /// The largest message.
+    pub max_message: usize,
+    /// Memory is asked for in steps of at least this.
+    pub reserve_step: usize,
+    /// Kept of a message that is refused.
+    pub kept_head: usize,
+    /// Read and dropped beyond `max_message` before the connection is given up.
+    pub max_drained: u64,
+}
+
+/// What the body needs next.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// More input.
+    Read,
+    /// So much memory, which somebody else counts.
+    Reserve(usize),
+    /// Nothing: this is how it ended.
+    Ended(Ending),
+}
+
+/// How a message ended. `size` is the octets that the message had.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Ending {
+    Whole(Bytes),
+    Faulty {
+        fault: Fault,
+        head: Bytes,
+        size: u64,
+    },
+    /// `cut`: its end was not waited for.
+    TooLarge {
+        head: Bytes,
+        size: u64,
+        cut: bool,
+    },
+    NoMemory,
+}
+
+/// One message on its way in.
+#[derive(Debug)]
+pub struct Body {
+    decoder: Decoder,
+    limits: BodyLimits,
+    kept: Vec<u8>,
+    /// Octets that `kept` may grow to.
+    reserved: usize,
+    /// Octets of the message so far, kept or not.
+    size: u64,
+    state: Keeping,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keeping {
+    All,
+    /// It will be refused: only the head goes into the record.
+    Head,
+    /// There is no memory for it.
+    Nothing,
+}
+
+impl Body {
+    /// A body in front of its first octet.
+    pub const fn new(limits: BodyLimits) -> Self {
+        Self {
+            decoder: Decoder::new(),
+            limits,
+            kept: Vec::new(),
+            reserved: 0,
+            size: 0,
+            state: Keeping::All,
+        }
+    }
+
+    /// The answer to [`Progress::Reserve`]. Without memory the message is still read to its end,
+    /// so that the client hears why.
+    pub fn reserved(&mut self, granted: Option<usize>) {
+        match granted {
+            Some(octets) => {
+                self.reserved = self.reserved.saturating_add(octets);
+                self.kept.reserve_exact(self.reserved.saturating_sub(self.kept.len()));
+            }
+            None => {
+                self.state = Keeping::Nothing;
+                self.kept = Vec::new();
+            }
+        }
+    }
+
+    /// Takes octets off the front of `input`.
+    pub fn advance(&mut self, input: &mut &[u8]) -> Progress {
+        loop {
+            if self.decoder.ended() {
+                return Progress::Ended(self.end(false));
+            }
+            let drained = self.size.saturating_sub(octets(self.limits.max_message));
+            if drained > self.limits.max_drained {
+                return Progress::Ended(self.end(true));
+            }
+            if input.is_empty() {
+                return Progress::Read;
+            }
+            // The decoder may hand on one octet more than it takes.
+            let room = self.reserved.saturating_sub(self.kept.len()).saturating_sub(1);
+            if self.state == Keeping::All && room == 0 {
+                return Progress::Reserve(self.next_step());
+            }
+            let take = match self.state {
+                Keeping::All => room.min(input.len()),
+                Keeping::Head | Keeping::Nothing => input.len(),
+            };
+            let (piece, behind) = input.split_at_checked(take).unwrap_or((*input, b""));
+            let mut rest = piece;
+            self.decode(&mut rest);
+            let used = piece.len() - rest.len();
+            *input = input.get(used..).unwrap_or(behind);
+        }
+    }
+
+    fn decode(&mut self, piece: &mut &[u8]) {
+        let Self { decoder, kept, size, state, limits, .. } = self;
+        let state_now = *state;
+        decoder.decode(piece, |part| {
+            *size = size.saturating_add(octets(part.len()));
+            let room = match state_now {
+                Keeping::All => part.len(),
+                Keeping::Head => limits.kept_head.saturating_sub(kept.len()),
+                Keeping::Nothing => 0,
+            };
+            kept.extend_from_slice(part.get(..room).unwrap_or(part));
+        });
+        let refused = decoder.fault().is_some() || *size > octets(limits.max_message);
+        if *state == Keeping::All && refused {
+            *state = Keeping::Head;
+            kept.truncate(limits.kept_head);
+            kept.shrink_to(limits.kept_head);
+        }
+    }
+
+    /// Grows by half each time, so that a large message is copied a few times and not thousands;
+    /// never beyond what the largest message needs. The first step holds the whole head, so that
+    /// what is kept of a refused message does not depend on how it was cut into reads.
+    fn next_step(&self) -> usize {
+        let step = self.limits.reserve_step.max(self.limits.kept_head).max(self.reserved / 2);
+        // One octet to see that it is too large, one that the decoder may be ahead.
+        let most = self.limits.max_message.saturating_add(2).saturating_sub(self.reserved);
+        step.min(most).max(2)
+    }
+
+    fn end(&mut self, cut: bool) -> Ending {
+        let kept = Bytes::from(std::mem::take(&mut self.kept));
+        let size = self.size;
+        match self.decoder.fault() {
+            Some(fault) => Ending::Faulty { fault, head: kept, size },
+            None if size > octets(self.limits.max_message) => {
+                Ending::TooLarge { head: kept, size, cut }
+            }
+            None if self.state == Keeping::Nothing => Ending::NoMemory,
+            None => Ending::Whole(kept),
+        }
+    }
+}
+
+fn octets(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LIMITS: BodyLimits =
+        BodyLimits { max_message: 20, reserve_step: 4, kept_head: 6, max_drained: 30 };
+
+    /// Feeds `wire` in pieces of `cut` octets with so much memory to give; answers the ending and
+    /// the most that was ever reserved.
+    fn feed(wire: &[u8], cut: usize, memory: usize, limits: BodyLimits) -> (Option<Ending>, usize) {
+        let (mut body, mut given) = (Body::new(limits), 0);
+        for piece in wire.chunks(cut) {
+            let mut input = piece;
+            loop {
+                match body.advance(&mut input) {
+                    Progress::Read => break,
+                    Progress::Reserve(more) if given + more <= memory => {
+                        given += more;
+                        body.reserved(Some(more));
+                    }
+                    Progress::Reserve(_) => body.reserved(None),
+                    Progress::Ended(ending) => return (Some(ending), given),
+                }
+                assert!(body.kept.len() <= body.reserved);
+                assert!(body.kept.capacity() <= body.reserved.max(8));
+            }
+        }
+        (None, given)
+    }
+
+    #[test]
+    fn the_limit_is_exact() {
+        let fits = [&[b'x'; 18][..], b"\r\n.\r\n"].concat();
+        let (ending, given) = feed(&fits, 7, 999, LIMITS);
+        assert_eq!(ending, Some(Ending::Whole(Bytes::copy_from_slice(&fits[..20]))));
+        assert!(given <= 22, "{given}");
+        let over = [&[b'x'; 19][..], b"\r\n.\r\n"].concat();
+        let head = Bytes::from_static(b"xxxxxx");
+        let expected = Ending::TooLarge { head, size: 21, cut: false };
+        assert_eq!(feed(&over, 7, 999, LIMITS).0, Some(expected));
+    }
+
+    #[test]
+    fn an_endless_message_is_cut() {
+        let (ending, given) = feed(&[b'x'; 1000], 3, 999, LIMITS);
+        assert!(matches!(ending, Some(Ending::TooLarge { cut: true, size: 51.., .. })));
+        assert!(given <= 22);
+    }
+
+    #[test]
+    fn without_memory_the_message_is_read_to_its_end() {
+        assert_eq!(feed(b"hello world\r\n.\r\n", 5, 6, LIMITS).0, Some(Ending::NoMemory));
+        let (ending, _) = feed(b"hello world\n.\r\n\r\n.\r\n", 5, 6, LIMITS);
+        assert!(matches!(ending, Some(Ending::Faulty { fault: Fault::BareLf, .. })), "{ending:?}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+        #[test]
+        fn how_it_is_cut_changes_nothing(
+            octets in prop::collection::vec(prop::sample::select(b"xy.\r\n\0".to_vec()), 0..60),
+            cut in 1_usize..20,
+        ) {
+            let wire = [&octets[..], b"\r\n.\r\n"].concat();
+            // Where an endless message is cut off does depend on the reads: not in this test.
+            let limits = BodyLimits { max_drained: 1000, ..LIMITS };
+            let whole = feed(&wire, wire.len(), 999, limits).0;
+            prop_assert_eq!(feed(&wire, cut, 999, limits).0, whole);
+        }
+    }
+}

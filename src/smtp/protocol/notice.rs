@@ -1,0 +1,108 @@
+//! What the session says by itself, each sentence once. What the Intake decides is worded in
+//! `reply`.
+
+macro_rules! notices {
+    ($($(#[$doc:meta])* $variant:ident = $label:literal $code:literal $enhanced:literal $words:literal;)*) => {
+        /// A reply that does not come from a decision about mail.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Notice {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Notice {
+            /// Every notice.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The reply code (RFC 5321 §4.2).
+            pub const fn code(self) -> u16 {
+                match self { $(Self::$variant => $code,)* }
+            }
+
+            /// The enhanced status code (RFC 3463); empty where RFC 2034 §4 wants none.
+            pub const fn enhanced(self) -> &'static str {
+                match self { $(Self::$variant => $enhanced,)* }
+            }
+
+            /// The text, without a full stop.
+            pub const fn words(self) -> &'static str {
+                match self { $(Self::$variant => $words,)* }
+            }
+
+            /// The name in logs.
+            pub const fn label(self) -> &'static str {
+                match self { $(Self::$variant => $label,)* }
+            }
+        }
+    };
+}
+
+notices! {
+    Fine = "fine" 250 "2.0.0" "OK";
+    SenderFine = "sender_fine" 250 "2.1.0" "sender OK";
+    RecipientFine = "recipient_fine" 250 "2.1.5" "recipient OK";
+    Go = "go" 354 "" "end the message with <CRLF>.<CRLF>";
+    Bye = "bye" 221 "2.0.0" "closing the connection";
+    Help = "help" 214 "2.0.0"
+        "EHLO HELO MAIL RCPT DATA RSET NOOP QUIT VRFY HELP";
+    Verify = "verify" 252 "2.0.0" "not verified: send a message and see";
+
+    UnknownCommand = "unknown_command" 500 "5.5.2" "unknown command";
+    LineTooLong = "line_too_long" 500 "5.5.2" "the command line is too long";
+    NotOffered = "not_offered" 502 "5.5.1" "this server does not offer that command";
+    HelloFirst = "hello_first" 503 "5.5.1" "say EHLO first";
+    MailFirst = "mail_first" 503 "5.5.1" "say MAIL first";
+    RecipientFirst = "recipient_first" 503 "5.5.1" "say RCPT first";
+    MailAgain = "mail_again" 503 "5.5.1" "a transaction is open: finish it or say RSET";
+    HelloSyntax = "hello_syntax" 501 "5.5.4" "expected one host name or address literal";
+    MailSyntax = "mail_syntax" 501 "5.5.2" "expected MAIL FROM:<address>";
+    RecipientSyntax = "recipient_syntax" 501 "5.5.2" "expected RCPT TO:<address>";
+    AddressSyntax = "address_syntax" 501 "5.5.4" "the address is not of the form <local@domain>";
+    SurplusArgument = "surplus_argument" 501 "5.5.4" "that command takes no argument";
+    MissingArgument = "missing_argument" 501 "5.5.4" "that command needs an argument";
+    ParameterValue = "parameter_value" 501 "5.5.4" "a parameter is given twice or its value is wrong";
+    UnknownParameter = "unknown_parameter" 555 "5.5.4" "unknown parameter";
+    EightBitAddress = "eight_bit_address" 553 "5.6.7" "the address is not ASCII, and SMTPUTF8 was not agreed on";
+    TooManyRecipients = "too_many_recipients" 452 "4.5.3" "too many recipients: send the others in another transaction";
+    /// DATA when every RCPT was refused for good (RFC 5321 §3.3).
+    NoRecipient = "no_recipient" 554 "5.5.1" "no valid recipients";
+    /// DATA when no RCPT was accepted and one at least may be later: not the client's fault.
+    NoRecipientYet = "no_recipient_yet" 451 "4.5.1" "no recipient could be accepted for now";
+
+    BareLf = "bare_lf" 550 "5.5.2" "bare <LF> received: lines end in <CR><LF>";
+    BareCr = "bare_cr" 550 "5.5.2" "bare <CR> received: lines end in <CR><LF>";
+    Nul = "nul" 550 "5.5.2" "<NUL> received";
+    EarlyTalker = "early_talker" 554 "5.5.0" "you spoke before the greeting";
+    Unsynchronised = "unsynchronised" 554 "5.5.0" "you went on before the reply to DATA";
+    NotSmtp = "not_smtp" 554 "5.5.0" "this is an SMTP server";
+
+    TooManyErrors = "too_many_errors" 421 "4.7.0" "too many errors";
+    TooManyTransactions = "too_many_transactions" 421 "4.7.0" "too many transactions: connect again";
+    TooSlow = "too_slow" 421 "4.4.2" "timeout: nothing more came, or too slowly";
+    TooOld = "too_old" 421 "4.4.2" "timeout: the session is too old, connect again";
+    ShuttingDown = "shutting_down" 421 "4.3.2" "shutting down: try again";
+    TooManySessions = "too_many_sessions" 421 "4.3.2" "too many connections: try again";
+}
+
+impl Notice {
+    /// Whether the connection ends with it. 421 always does (RFC 5321 §4.2.1); after octets that
+    /// no two servers read alike, nothing more of the client can be trusted.
+    pub const fn closes(self) -> bool {
+        self.code() == 421
+            || matches!(
+                self,
+                Self::Bye
+                    | Self::BareLf
+                    | Self::BareCr
+                    | Self::Nul
+                    | Self::EarlyTalker
+                    | Self::Unsynchronised
+                    | Self::NotSmtp
+            )
+    }
+
+    /// Whether it counts towards the errors of a session: a command the client got wrong.
+    /// `NoRecipient` does not, since each refused RCPT has counted already.
+    pub const fn is_error(self) -> bool {
+        matches!(self.code(), 500..=503 | 553 | 555)
+    }
+}

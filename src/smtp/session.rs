@@ -1,0 +1,230 @@
+//! One session: brings octets to the machine and carries out what it asks.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, timeout};
+
+use crate::domain::ports::{Answer, Envelope, Intake};
+use crate::domain::reason::Reason;
+use crate::rules::SmtpRules;
+use crate::shutdown::Shutdown;
+
+use super::connection::{Arrival, Connection};
+use super::limits::Share;
+use super::protocol::machine::{Machine, Phase, Step};
+use super::protocol::notice::Notice;
+use super::protocol::reply::Reply;
+
+/// The end of a session, on either side.
+type Flow = ControlFlow<()>;
+
+/// A session on some stream: a socket today, TLS over one as well.
+pub(super) struct Session<S, I> {
+    pub(super) id: u64,
+    pub(super) connection: Connection<S>,
+    pub(super) machine: Machine,
+    pub(super) intake: Arc<I>,
+    pub(super) rules: Arc<SmtpRules>,
+    /// Memory of the message being received or decided.
+    pub(super) share: Share,
+    pub(super) shutdown: Shutdown,
+    pub(super) times: Times,
+}
+
+/// Instants that the deadlines are counted from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    session: Instant,
+    /// The end of the previous command.
+    command: Instant,
+    /// 354.
+    data: Instant,
+    /// The last piece of the message.
+    block: Instant,
+    /// Octets since 354.
+    received: u64,
+}
+
+impl Times {
+    pub(super) fn new() -> Self {
+        let now = Instant::now();
+        Self { session: now, command: now, data: now, block: now, received: 0 }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
+    /// Runs the session to its end. `early`: the client spoke before it was greeted.
+    pub(super) async fn run(mut self, early: bool) {
+        tracing::debug!(smtp.session = self.id, client.address = %self.address(), "session opened");
+        let greeting = self.machine.greeting(!early);
+        let mut flow = self.say(&greeting).await;
+        while flow.is_continue() {
+            flow = self.step().await;
+        }
+        // A client that cannot be written to is gone already.
+        if self.connection.flush().await.is_ok() {
+            self.connection.close(self.rules.deadlines.linger()).await;
+        }
+        tracing::debug!(smtp.session = self.id, "session closed");
+    }
+
+    async fn step(&mut self) -> Flow {
+        if self.shutdown.is_stopping() && self.machine.phase() == Phase::Command {
+            return self.say(&Reply::notice(Notice::ShuttingDown)).await;
+        }
+        let before = self.connection.input();
+        let mut input = before;
+        let step = self.machine.advance(&mut input);
+        let taken = before.len() - input.len();
+        self.connection.take(taken);
+        match step {
+            Step::Read => self.read().await,
+            Step::Say(reply) => {
+                self.share.clear();
+                self.say(&reply).await
+            }
+            Step::Silence => {
+                let silent = !self.connection.has_input().await;
+                let reply = self.machine.silence(silent);
+                let now = Instant::now();
+                self.times = Times { data: now, block: now, received: 0, ..self.times };
+                self.say(&reply).await
+            }
+            Step::Reserve(octets) => {
+                let granted = self.share.grow(octets);
+                self.machine.reserved(granted.then_some(octets));
+                if !granted {
+                    self.share.clear();
+                }
+                Flow::Continue(())
+            }
+            Step::Recipient { path } => self.recipient(&path).await,
+            Step::Message { envelope, raw } => self.message(envelope, raw).await,
+            Step::Refused { envelope, reason, detail, head, size } => {
+                let asked = self.intake.refused(envelope, reason, detail, head, size);
+                let answer = within(self.rules.deadlines.answer(), asked).await;
+                self.share.clear();
+                let reply = self.machine.refused(&answer.unwrap_or_else(no_answer));
+                self.say(&reply).await
+            }
+        }
+    }
+
+    /// Writes what waits to be written, then waits for input, for the deadline, or for the end of
+    /// the program; a message under way is waited for even then.
+    async fn read(&mut self) -> Flow {
+        let in_data = self.machine.phase() == Phase::Data;
+        self.connection.expect_data(in_data);
+        if self.connection.flush().await.is_err() {
+            return Flow::Break(());
+        }
+        let (deadline, late) = self.deadline(in_data);
+        let known = self.connection.input().len();
+        let arrival = tokio::select! {
+            biased;
+            () = self.shutdown.soft(), if !in_data => {
+                return self.say(&Reply::notice(Notice::ShuttingDown)).await;
+            }
+            arrival = self.connection.read(deadline) => arrival,
+        };
+        match arrival {
+            Arrival::Input => {
+                let octets = self.connection.input().len().saturating_sub(known);
+                let octets = u64::try_from(octets).unwrap_or(u64::MAX);
+                self.times.received = self.times.received.saturating_add(octets);
+                self.times.block = Instant::now();
+                Flow::Continue(())
+            }
+            Arrival::Gone => Flow::Break(()),
+            Arrival::Deadline => self.say(&Reply::notice(late)).await,
+        }
+    }
+
+    /// When the client must have sent something, and what it hears if not. Commands: absolute from
+    /// the end of the previous one, so that single octets buy no time. Messages: from the last
+    /// piece, and from 354 at the least rate.
+    fn deadline(&self, in_data: bool) -> (Instant, Notice) {
+        let (times, rules) = (&self.times, &self.rules.deadlines);
+        if in_data {
+            let earned = Duration::from_secs(times.received / rules.min_data_rate.max(1));
+            let rate = times.data + rules.data_grace() + earned;
+            return (rate.min(times.block + rules.data_block()), Notice::TooSlow);
+        }
+        let (command, session) = (times.command + rules.command(), times.session + rules.session());
+        if session < command { (session, Notice::TooOld) } else { (command, Notice::TooSlow) }
+    }
+
+    async fn recipient(&mut self, path: &str) -> Flow {
+        let asked =
+            self.intake.recipient(self.machine.client(), self.machine.reverse_path(), path);
+        let answer = within(self.rules.deadlines.answer(), asked).await;
+        let reply = self.machine.recipient(answer.unwrap_or_else(|late| Err(no_answer(late))));
+        self.say(&reply).await
+    }
+
+    async fn message(&mut self, envelope: Envelope, raw: Bytes) -> Flow {
+        // Replies to what came before must not wait for a verdict.
+        if self.connection.flush().await.is_err() {
+            tracing::debug!(smtp.session = self.id, "client gone before its answer");
+        }
+        let (size, recipients) = (raw.len(), envelope.recipients.len());
+        let asked = self.intake.message(envelope, raw);
+        let answer = within(self.rules.deadlines.answer(), asked).await.unwrap_or_else(no_answer);
+        self.share.clear();
+        let reply = self.machine.message(&answer);
+        tracing::info!(
+            smtp.session = self.id,
+            client.address = %self.address(),
+            reason = reply.label(),
+            record = answer.record.map(tracing::field::display),
+            message.size = size,
+            message.recipients = recipients,
+            "message answered"
+        );
+        self.say(&reply).await
+    }
+
+    /// Lines the reply up to be written with those before and behind it.
+    async fn say(&mut self, reply: &Reply) -> Flow {
+        self.times.command = Instant::now();
+        if reply.code() >= 400 {
+            tracing::info!(
+                smtp.session = self.id,
+                client.address = %self.address(),
+                reason = reply.label(),
+                record = reply.record().map(tracing::field::display),
+                smtp.code = reply.code(),
+                "client turned away"
+            );
+        }
+        reply.write(self.connection.unwritten());
+        if reply.closes() {
+            return Flow::Break(());
+        }
+        if self.connection.is_full() && self.connection.flush().await.is_err() {
+            return Flow::Break(());
+        }
+        Flow::Continue(())
+    }
+
+    const fn address(&self) -> std::net::IpAddr {
+        self.machine.client().address
+    }
+}
+
+/// Nobody has answered in time.
+struct Late;
+
+async fn within<T>(deadline: Duration, asked: impl Future<Output = T>) -> Result<T, Late> {
+    timeout(deadline, asked).await.map_err(|_| Late)
+}
+
+/// What was asked may have been stored or not: the client sends it again, and the same message
+/// makes no second one (contract §2.6).
+const fn no_answer(_: Late) -> Answer {
+    Answer { reason: Some(Reason::StoreUnavailable), detail: None, record: None }
+}
