@@ -1,0 +1,3 @@
+//! What a mailbox shows: messages as records.
+
+pub mod record;
