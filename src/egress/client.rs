@@ -226,8 +226,12 @@ fn causes<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn StdErr
     std::iter::successors(error.source(), |cause: &&'a (dyn StdError + 'static)| (*cause).source())
 }
 
+/// Looks into errors wrapped by `io::Error::other` too: `source` passes over what they hold.
 fn is_invalid_data(cause: &(dyn StdError + 'static)) -> bool {
-    cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::InvalidData)
+    cause.downcast_ref::<io::Error>().is_some_and(|error| {
+        error.kind() == io::ErrorKind::InvalidData
+            || error.get_ref().is_some_and(|inner| is_invalid_data(inner))
+    })
 }
 
 /// Seconds, or a date. A date counts from the answer's own `Date`, so that a receiver whose clock
