@@ -1,0 +1,409 @@
+//! A real DNS server on loopback, over UDP and TCP, that answers from a zone held in memory.
+//!
+//! A [`Zone`] is tab-separated text, one answer a line: name, type, rcode, value. Rcodes are
+//! `NOERROR`, `NXDOMAIN`, `SERVFAIL`, `REFUSED` and three faults of ours: `TIMEOUT` (never
+//! answers), `GARBAGE` (octets that are no DNS message) and `TRUNCATE` (the TC bit over UDP, the
+//! full answer over TCP). It recurses nowhere and asks nobody.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use mail_auth::hickory_resolver::proto::op::{Message, OpCode, ResponseCode};
+use mail_auth::hickory_resolver::proto::rr::rdata::{A, AAAA, CNAME, MX, NS, PTR, SOA, TXT};
+use mail_auth::hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::sync::Semaphore;
+
+use crate::shutdown::Shutdown;
+
+/// TTL of every answer unless [`Zone::with_ttl`] says otherwise. Seconds.
+const DEFAULT_TTL: u32 = 300;
+/// A TCP client that says nothing for this long is let go.
+const TCP_IDLE: Duration = Duration::from_secs(10);
+/// TCP clients at the same time; more wait in the backlog.
+const TCP_CLIENTS: usize = 64;
+/// Aliases followed for one question.
+const MAX_ALIASES: usize = 8;
+/// Names whose questions are counted one by one.
+const MAX_COUNTED: usize = 10_000;
+
+/// A line of a zone that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ZoneError {
+    #[error("line {0}: expected name, type, rcode and value, separated by tabs")]
+    Columns(usize),
+    #[error("{0:?} is not a domain name")]
+    Name(String),
+    #[error("{0:?} is not a record type that this server knows")]
+    Type(String),
+    #[error("{0:?} is not an rcode: expected NOERROR, NXDOMAIN, SERVFAIL, REFUSED, TIMEOUT, GARBAGE or TRUNCATE")]
+    Rcode(String),
+    #[error("{value:?} is not the value of a {kind} record")]
+    Value { kind: String, value: String },
+}
+
+#[derive(Clone, Debug)]
+enum Answer {
+    Records(Vec<RData>),
+    Truncate(Vec<RData>),
+    Code(ResponseCode),
+    Timeout,
+    Garbage,
+}
+
+/// What the server answers, by name and type.
+#[derive(Clone, Debug)]
+pub struct Zone {
+    answers: HashMap<(Name, RecordType), Answer>,
+    ttl: u32,
+}
+
+impl Default for Zone {
+    fn default() -> Self {
+        Self { answers: HashMap::new(), ttl: DEFAULT_TTL }
+    }
+}
+
+impl Zone {
+    /// Parses tab-separated lines `name, type, rcode, value`; further columns, empty lines and
+    /// lines that begin with `#` are ignored.
+    pub fn parse(text: &str) -> Result<Self, ZoneError> {
+        let mut zone = Self::default();
+        for (index, line) in text.lines().enumerate() {
+            if line.trim().is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let mut columns = line.split('\t');
+            let (Some(name), Some(kind), Some(rcode)) =
+                (columns.next(), columns.next(), columns.next())
+            else {
+                return Err(ZoneError::Columns(index + 1));
+            };
+            zone.insert(name, kind, rcode, columns.next().unwrap_or_default())?;
+        }
+        Ok(zone)
+    }
+
+    /// The same zone with another TTL, in seconds, on every answer, negative ones too.
+    #[must_use]
+    pub fn with_ttl(mut self, seconds: u32) -> Self {
+        self.ttl = seconds;
+        self
+    }
+
+    /// Adds one answer. Values of one name and type with rcode `NOERROR` or `TRUNCATE` add up;
+    /// any other rcode replaces what was there.
+    pub fn insert(
+        &mut self,
+        name: &str,
+        kind: &str,
+        rcode: &str,
+        value: &str,
+    ) -> Result<(), ZoneError> {
+        let name = fqdn(name)?;
+        let record_type: RecordType =
+            kind.parse().map_err(|_| ZoneError::Type(kind.to_owned()))?;
+        let entry = self.answers.entry((name, record_type));
+        let answer = match rcode {
+            "NOERROR" | "TRUNCATE" => {
+                let mut records = match entry {
+                    std::collections::hash_map::Entry::Occupied(ref known) => match known.get() {
+                        Answer::Records(records) | Answer::Truncate(records) => records.clone(),
+                        _ => Vec::new(),
+                    },
+                    std::collections::hash_map::Entry::Vacant(_) => Vec::new(),
+                };
+                if !value.is_empty() || record_type == RecordType::TXT {
+                    records.push(rdata(record_type, value)?);
+                }
+                if rcode == "NOERROR" {
+                    Answer::Records(records)
+                } else {
+                    Answer::Truncate(records)
+                }
+            }
+            "NXDOMAIN" => Answer::Code(ResponseCode::NXDomain),
+            "SERVFAIL" => Answer::Code(ResponseCode::ServFail),
+            "REFUSED" => Answer::Code(ResponseCode::Refused),
+            "TIMEOUT" => Answer::Timeout,
+            "GARBAGE" => Answer::Garbage,
+            other => return Err(ZoneError::Rcode(other.to_owned())),
+        };
+        entry.insert_entry(answer);
+        Ok(())
+    }
+
+    /// Forgets every answer of this name and type.
+    pub fn remove(&mut self, name: &str, kind: &str) -> Result<(), ZoneError> {
+        let record_type: RecordType =
+            kind.parse().map_err(|_| ZoneError::Type(kind.to_owned()))?;
+        self.answers.remove(&(fqdn(name)?, record_type));
+        Ok(())
+    }
+
+    /// The answer to one question, or `None` to stay silent. Follows aliases inside the zone.
+    fn answer(&self, request: &Message, over_tcp: bool) -> Option<Vec<u8>> {
+        let id = request.metadata.id;
+        let query = request.queries.first()?;
+        let mut reply = Message::response(id, OpCode::Query);
+        reply.metadata.recursion_desired = request.metadata.recursion_desired;
+        reply.metadata.recursion_available = true;
+        reply.add_query(query.clone());
+        // The owner is echoed as it was asked, letter case included.
+        let mut owner = query.name().clone();
+        for _ in 0..MAX_ALIASES {
+            match self.find(&owner, query.query_type()) {
+                Found::Records(records) => {
+                    for data in records {
+                        reply.add_answer(Record::from_rdata(owner.clone(), self.ttl, data.clone()));
+                    }
+                    break;
+                }
+                Found::Truncated(_) if !over_tcp => {
+                    reply.metadata.truncation = true;
+                    break;
+                }
+                Found::Truncated(records) => {
+                    for data in records {
+                        reply.add_answer(Record::from_rdata(owner.clone(), self.ttl, data.clone()));
+                    }
+                    break;
+                }
+                Found::Alias(target) => {
+                    let data = RData::CNAME(CNAME(target.clone()));
+                    reply.add_answer(Record::from_rdata(owner, self.ttl, data));
+                    owner = target.clone();
+                }
+                Found::Code(code) => {
+                    reply.metadata.response_code = code;
+                    break;
+                }
+                Found::Silent => return None,
+                Found::Garbage => {
+                    let mut octets = id.to_be_bytes().to_vec();
+                    octets.extend_from_slice(b"\xff\xff\xff\xffthis is no DNS message");
+                    return Some(octets);
+                }
+            }
+        }
+        if reply.answers.is_empty()
+            && matches!(
+                reply.metadata.response_code,
+                ResponseCode::NoError | ResponseCode::NXDomain
+            )
+        {
+            reply.add_authority(self.start_of_authority(&owner));
+        }
+        let octets = reply.to_vec().ok()?;
+        if over_tcp || octets.len() <= usize::from(request.max_payload()) {
+            return Some(octets);
+        }
+        let mut short = Message::response(id, OpCode::Query);
+        short.metadata.truncation = true;
+        short.add_query(query.clone());
+        short.to_vec().ok()
+    }
+
+    fn find(&self, name: &Name, kind: RecordType) -> Found<'_> {
+        let name = name.to_lowercase();
+        match self.answers.get(&(name.clone(), kind)) {
+            Some(Answer::Records(records)) => return Found::Records(records),
+            Some(Answer::Truncate(records)) => return Found::Truncated(records),
+            Some(Answer::Code(code)) => return Found::Code(*code),
+            Some(Answer::Timeout) => return Found::Silent,
+            Some(Answer::Garbage) => return Found::Garbage,
+            None => {}
+        }
+        if let Some(Answer::Records(records)) =
+            self.answers.get(&(name.clone(), RecordType::CNAME))
+            && let Some(RData::CNAME(target)) = records.first()
+        {
+            return Found::Alias(&target.0);
+        }
+        // A name exists if anything is at it or below it (RFC 8020).
+        if self.answers.keys().any(|(known, _)| name.zone_of(known)) {
+            Found::Code(ResponseCode::NoError)
+        } else {
+            Found::Code(ResponseCode::NXDomain)
+        }
+    }
+
+    fn start_of_authority(&self, name: &Name) -> Record {
+        let apex = name.trim_to(2);
+        let ttl = i32::try_from(self.ttl).unwrap_or(i32::MAX);
+        let soa = SOA::new(apex.clone(), apex.clone(), 1, ttl, ttl, ttl, self.ttl);
+        Record::from_rdata(apex, self.ttl, RData::SOA(soa))
+    }
+}
+
+enum Found<'z> {
+    Records(&'z [RData]),
+    Truncated(&'z [RData]),
+    Alias(&'z Name),
+    Code(ResponseCode),
+    Silent,
+    Garbage,
+}
+
+fn fqdn(text: &str) -> Result<Name, ZoneError> {
+    let refuse = || ZoneError::Name(text.to_owned());
+    let mut name = Name::from_ascii(text).map_err(|_| refuse())?;
+    name.set_fqdn(true);
+    Ok(name.to_lowercase())
+}
+
+fn rdata(kind: RecordType, value: &str) -> Result<RData, ZoneError> {
+    let refuse = || ZoneError::Value { kind: kind.to_string(), value: value.to_owned() };
+    Ok(match kind {
+        // A character string holds at most 255 octets (RFC 1035 §3.3).
+        RecordType::TXT if value.is_empty() => RData::TXT(TXT::from_bytes(vec![b""])),
+        RecordType::TXT => {
+            RData::TXT(TXT::from_bytes(value.as_bytes().chunks(255).collect::<Vec<_>>()))
+        }
+        RecordType::A => RData::A(A(value.parse().map_err(|_| refuse())?)),
+        RecordType::AAAA => RData::AAAA(AAAA(value.parse().map_err(|_| refuse())?)),
+        RecordType::CNAME => RData::CNAME(CNAME(fqdn(value)?)),
+        RecordType::NS => RData::NS(NS(fqdn(value)?)),
+        RecordType::PTR => RData::PTR(PTR(fqdn(value)?)),
+        RecordType::MX => {
+            let (preference, host) = value.split_once(' ').ok_or_else(refuse)?;
+            RData::MX(MX::new(preference.parse().map_err(|_| refuse())?, fqdn(host)?))
+        }
+        _ => return Err(ZoneError::Type(kind.to_string())),
+    })
+}
+
+#[derive(Debug, Default)]
+struct State {
+    zone: Zone,
+    queries: u64,
+    by_name: HashMap<Name, u64>,
+}
+
+/// A running server; it stops with the [`Shutdown`] it was given.
+#[derive(Clone, Debug)]
+pub struct DnsServer {
+    address: SocketAddr,
+    state: Arc<Mutex<State>>,
+}
+
+impl DnsServer {
+    /// Binds a free loopback port, the same over UDP and TCP, and answers there.
+    pub async fn start(zone: Zone, shutdown: Shutdown) -> io::Result<Self> {
+        let (udp, tcp) = bind().await?;
+        let state = Arc::new(Mutex::new(State { zone, ..State::default() }));
+        let server = Self { address: tcp.local_addr()?, state };
+        let (over_udp, over_tcp) = (server.clone(), server.clone());
+        let until = shutdown.clone();
+        shutdown.spawn(async move {
+            tokio::select! {
+                () = over_udp.serve_udp(&udp) => {}
+                () = until.soft() => {}
+            }
+        });
+        let until = shutdown.clone();
+        let clients = shutdown.clone();
+        shutdown.spawn(async move {
+            tokio::select! {
+                () = over_tcp.serve_tcp(&tcp, &clients) => {}
+                () = until.soft() => {}
+            }
+        });
+        Ok(server)
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Changes the zone while the server runs.
+    pub fn change<T>(&self, edit: impl FnOnce(&mut Zone) -> T) -> T {
+        edit(&mut self.lock().zone)
+    }
+
+    /// Questions asked so far, over UDP and TCP together.
+    pub fn queries(&self) -> u64 {
+        self.lock().queries
+    }
+
+    /// Questions asked so far for this name, whatever their type.
+    pub fn queries_for(&self, name: &str) -> u64 {
+        fqdn(name).ok().and_then(|name| self.lock().by_name.get(&name).copied()).unwrap_or(0)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reply(&self, octets: &[u8], over_tcp: bool) -> Option<Vec<u8>> {
+        let request = Message::from_vec(octets).ok()?;
+        let mut state = self.lock();
+        state.queries += 1;
+        let name = request.queries.first()?.name().to_lowercase();
+        if state.by_name.len() < MAX_COUNTED || state.by_name.contains_key(&name) {
+            *state.by_name.entry(name).or_default() += 1;
+        }
+        state.zone.answer(&request, over_tcp)
+    }
+
+    async fn serve_udp(&self, socket: &UdpSocket) {
+        let mut buffer = vec![0; 4096];
+        loop {
+            // An error here is an ICMP echo of an earlier reply: the next question is unharmed.
+            let Ok((length, client)) = socket.recv_from(&mut buffer).await else { continue };
+            if let Some(reply) = buffer.get(..length).and_then(|octets| self.reply(octets, false)) {
+                let _ = socket.send_to(&reply, client).await;
+            }
+        }
+    }
+
+    async fn serve_tcp(&self, listener: &TcpListener, shutdown: &Shutdown) {
+        let places = Arc::new(Semaphore::new(TCP_CLIENTS));
+        loop {
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+            let Ok((stream, _)) = listener.accept().await else { continue };
+            let server = self.clone();
+            let until = shutdown.clone();
+            shutdown.spawn(async move {
+                tokio::select! {
+                    _ = server.serve_client(stream) => {}
+                    () = until.soft() => {}
+                }
+                drop(place);
+            });
+        }
+    }
+
+    /// Questions and answers with two octets of length before each (RFC 1035 §4.2.2).
+    async fn serve_client(&self, mut stream: TcpStream) -> io::Result<()> {
+        loop {
+            let length = tokio::time::timeout(TCP_IDLE, stream.read_u16()).await??;
+            let mut octets = vec![0; usize::from(length)];
+            tokio::time::timeout(TCP_IDLE, stream.read_exact(&mut octets)).await??;
+            if let Some(reply) = self.reply(&octets, true) {
+                let length = u16::try_from(reply.len()).map_err(io::Error::other)?;
+                stream.write_all(&length.to_be_bytes()).await?;
+                stream.write_all(&reply).await?;
+            }
+        }
+    }
+}
+
+/// A UDP and a TCP socket on one port. The UDP half may be taken by somebody else, so it tries
+/// some more.
+async fn bind() -> io::Result<(UdpSocket, TcpListener)> {
+    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
+    for _ in 0..32 {
+        let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        match UdpSocket::bind(tcp.local_addr()?).await {
+            Ok(udp) => return Ok((udp, tcp)),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
