@@ -9,10 +9,20 @@ use tracing_subscriber::EnvFilter;
 /// What is logged when `GATEPOST_LOG` says nothing.
 const DEFAULT_FILTER: &str = "warn,gatepost=info";
 
+/// Logs only what is wrong, unless `GATEPOST_LOG` says otherwise: for commands whose output is
+/// meant for reading.
+pub fn quiet() {
+    begin("error", false);
+}
+
 /// Begins logging; a second call changes nothing.
 pub fn init(json: bool) {
-    let filter = EnvFilter::try_from_env("GATEPOST_LOG")
-        .unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
+    begin(DEFAULT_FILTER, json);
+}
+
+fn begin(default: &str, json: bool) {
+    let filter =
+        EnvFilter::try_from_env("GATEPOST_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // Whoever embeds the library may have set up a subscriber before.
     let _already = if json { builder.json().try_init() } else { builder.try_init() };

@@ -7,7 +7,7 @@
 use aws_lc_rs::digest::{Context, SHA256};
 
 use crate::domain::message::Digest;
-use crate::mail::Headers;
+use crate::mail::scan::Headers;
 
 /// The fields that must be equal, as received, besides the signature.
 const COMPARED: [&str; 8] =

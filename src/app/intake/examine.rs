@@ -12,7 +12,7 @@ use crate::domain::message::{Digest, Mail};
 use crate::domain::policy::Proof;
 use crate::domain::ports::Envelope;
 use crate::domain::reason::Reason;
-use crate::mail::{self, Fault};
+use crate::mail::scan::{self, Fault};
 use crate::rules::IntakeRules;
 use crate::verify::{Authenticator, Question};
 
@@ -60,12 +60,13 @@ pub async fn examine(
         mail: None,
         detail: None,
         digest: on_pool(raw, |raw| sha256(raw)).await,
-        headers: mail::header_section(raw, kept).to_vec(),
+        headers: scan::section(raw, kept).to_vec(),
         arrival_keys: Vec::new(),
         authentication: Value::Null,
         steps: Vec::new(),
     };
-    let headers = match mail::scan(raw, &rules.limits) {
+    let scanned = scan::scan(raw, &rules.limits);
+    let headers = match scanned.and_then(|found| found.permit(envelope.smtputf8).map(|()| found)) {
         Ok(headers) => headers,
         Err(fault) => {
             examination.sender.clone_from(&fault.from);
@@ -120,8 +121,8 @@ impl Examination {
 async fn summarise(raw: &Bytes, rules: &IntakeRules, mint: &Mint) -> Result<Mail, Fault> {
     let (limits, mint) = (rules.limits.clone(), mint.clone());
     on_pool(raw, move |raw| {
-        let headers = mail::scan(raw, &limits)?;
-        mail::summarise(raw, &headers, &limits, &mut || AttachmentId(mint.uuid()))
+        let headers = scan::scan(raw, &limits)?;
+        crate::mail::summarise(raw, &headers, &limits, &mut || AttachmentId(mint.uuid()))
     })
     .await
 }

@@ -11,7 +11,7 @@ use crate::domain::intake_record::IntakeRecord;
 use crate::domain::ports::{Answer, Envelope};
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
-use crate::mail;
+use crate::mail::scan;
 use crate::store::{Commit, Intake, StoreError};
 
 impl Gateway {
@@ -78,7 +78,7 @@ impl Gateway {
             message: None,
             size,
             digest: None,
-            headers: mail::header_section(head, kept).to_vec(),
+            headers: scan::section(head, kept).to_vec(),
             steps: json!([{ "name": "session", "result": "fail", "detail": detail }]),
             count: 1,
         }
