@@ -1,0 +1,119 @@
+//! An Intake that decides by names and remembers what it was asked: the transcripts and the socket
+//! tests both talk to it.
+
+use std::sync::Mutex;
+
+use bytes::Bytes;
+use tokio::sync::{Notify, Semaphore};
+
+use crate::domain::address::Address;
+use crate::domain::id::{AccountId, IntakeId};
+use crate::domain::ports::{Answer, Client, Envelope, Intake, Recipient};
+use crate::domain::reason::Reason;
+
+/// Every record has this id.
+pub(super) const RECORD: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
+
+/// One question that was asked.
+#[derive(Clone, Debug)]
+pub(super) enum Call {
+    Recipient { from: String, path: String },
+    Message { envelope: Envelope, raw: Bytes },
+    Refused { reason: Reason, head: Bytes, size: u64 },
+}
+
+/// `openN` is an Agent that shares, `listN` one that does not, `postmaster` is `open1`, the name
+/// of a reason is refused for that reason, `panic` panics, anything else is unknown.
+#[derive(Debug, Default)]
+pub(super) struct Fake {
+    pub(super) calls: Mutex<Vec<Call>>,
+    /// The next messages are answered so.
+    pub(super) message: Mutex<Option<(Reason, Option<String>)>>,
+    /// The next records cannot be left, for this reason.
+    pub(super) refused: Mutex<Option<Reason>>,
+    /// Where set, a message is answered only when a permit is added.
+    pub(super) gate: Option<Semaphore>,
+    /// A message has arrived at the gate.
+    pub(super) arrived: Notify,
+}
+
+impl Fake {
+    pub(super) fn decide_recipient(&self, from: &str, path: &str) -> Result<Recipient, Answer> {
+        let call = Call::Recipient { from: from.into(), path: path.into() };
+        self.calls.lock().unwrap().push(call);
+        let local = path.rsplit_once('@').map_or(path, |(local, _)| local).to_ascii_lowercase();
+        let refuse = |reason| Err(Answer { reason: Some(reason), detail: None, record: None });
+        let (agent, shares) = match (local.strip_prefix("open"), local.strip_prefix("list")) {
+            _ if local == "postmaster" => (1, true),
+            _ if local == "panic" => panic!("a recipient that panics"),
+            (Some(number), _) => (number.parse().unwrap_or(1), true),
+            (_, Some(number)) => (100 + number.parse().unwrap_or(1), false),
+            _ => return refuse(local.parse().unwrap_or(Reason::UnknownRecipient)),
+        };
+        Ok(Recipient {
+            agent: AccountId::new(agent).unwrap(),
+            address: Address::parse("agent@gatepost.example").unwrap(),
+            tag: None,
+            as_sent: path.into(),
+            shares,
+        })
+    }
+
+    pub(super) fn decide_message(&self, envelope: Envelope, raw: Bytes) -> Answer {
+        self.calls.lock().unwrap().push(Call::Message { envelope, raw });
+        let record = Some(IntakeId(RECORD.parse().unwrap()));
+        match self.message.lock().unwrap().clone() {
+            None => Answer { reason: None, detail: None, record },
+            // Our own failures leave no record (contract §2.3).
+            Some((reason @ (Reason::StoreUnavailable | Reason::TooBusy), detail)) => {
+                Answer { reason: Some(reason), detail, record: None }
+            }
+            Some((reason, detail)) => Answer { reason: Some(reason), detail, record },
+        }
+    }
+
+    pub(super) fn decide_refused(&self, reason: Reason, head: Bytes, size: u64) -> Answer {
+        self.calls.lock().unwrap().push(Call::Refused { reason, head, size });
+        match *self.refused.lock().unwrap() {
+            Some(reason) => Answer { reason: Some(reason), detail: None, record: None },
+            None => {
+                let record = Some(IntakeId(RECORD.parse().unwrap()));
+                Answer { reason: Some(reason), detail: None, record }
+            }
+        }
+    }
+
+    /// The raw messages that it was asked about.
+    pub(super) fn messages(&self) -> Vec<Bytes> {
+        let raw = |call: &Call| match call {
+            Call::Message { raw, .. } => Some(raw.clone()),
+            Call::Recipient { .. } | Call::Refused { .. } => None,
+        };
+        self.calls.lock().unwrap().iter().filter_map(raw).collect()
+    }
+}
+
+impl Intake for Fake {
+    async fn recipient(&self, _: &Client, from: &str, path: &str) -> Result<Recipient, Answer> {
+        self.decide_recipient(from, path)
+    }
+
+    async fn message(&self, envelope: Envelope, raw: Bytes) -> Answer {
+        if let Some(gate) = &self.gate {
+            self.arrived.notify_one();
+            gate.acquire().await.unwrap().forget();
+        }
+        self.decide_message(envelope, raw)
+    }
+
+    async fn refused(
+        &self,
+        _: Envelope,
+        reason: Reason,
+        _: String,
+        head: Bytes,
+        size: u64,
+    ) -> Answer {
+        self.decide_refused(reason, head, size)
+    }
+}

@@ -283,7 +283,7 @@ mod tests {
             Reply::reason(Reason::SenderInvalid, Some("a\r\n250 fine\0\u{202e}é\n"), None);
         let text = wire(&reply);
         assert_eq!(text.matches("\r\n").count(), 1);
-        assert!(text.ends_with(": a  250 fine????\r\n") || text.ends_with(": a  250 fine???\r\n"));
+        assert!(text.ends_with(": a  250 fine???\r\n"), "{text}");
     }
 
     #[test]
