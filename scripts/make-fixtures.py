@@ -521,6 +521,12 @@ def accepted_plain_cases():
          "B1).",
              sign(mail("length-exact", body=body), l=len(crlf(body))),
              text_contains=["an exact length."])
+    body = "Hello  Support,\n\nspaces   that the\tcanonical form folds.  \n\n\n"
+    raw = mail("length-canonical", body=body)
+    accepted("length_exact_canonical", "l= counts octets of the canonical body, which is shorter "
+             "than the raw one here (RFC 6376 3.5 l=, 3.7): exact, so it counts.",
+             sign(raw, l=len(canon_body(crlf(body), relaxed=True))),
+             text_contains=["canonical form folds."])
     accepted("blank_lines_at_the_end", "Relaxed body that ends in lines of white space only: they "
              "vanish from the hash (RFC 6376 3.4.4; threats F9).",
              sign(mail("blank-end", body="Hello Support,\n\nbye\n \n\t \n  \n\n")),
