@@ -99,18 +99,19 @@ def raw_signature(key, algorithm, data):
     info = bytes.fromhex("3031300d060960864801650304020105000420")
     digest = info + hashlib.sha256(data).digest()
     block = b"\0\1" + b"\xff" * (size - 3 - len(digest)) + b"\0" + digest
-    return pow(int.from_bytes(block, "big"), numbers.d, numbers.public_numbers.n).to_bytes(size, "big")
+    return pow(int.from_bytes(block, "big"), numbers.d, numbers.public_numbers.n).to_bytes(size,
+         "big")
 
 
 # What a careful signer covers, as far as the message has it.
 USUAL = [
     "from", "to", "cc", "reply-to", "sender", "subject", "date", "message-id", "in-reply-to",
     "references", "mime-version", "content-type", "content-transfer-encoding",
-]  # fmt: skip
+]
 
 
 def sign(raw, by="s1._domainkey.good.example", *, key=None, h=None, c="relaxed/relaxed", a=None,
-         edit=None, t=T0, l=None, i=None, x=None, name="DKIM-Signature"):  # fmt: skip
+         edit=None, t=T0, l=None, i=None, x=None, name="DKIM-Signature"):
     """`raw` with one more signature on top.
 
     `by`: the key record, which gives s= and d=. `key`: another private key than that record's.
@@ -130,11 +131,12 @@ def sign(raw, by="s1._domainkey.good.example", *, key=None, h=None, c="relaxed/r
     tags = [("v", "1"), ("a", a), ("c", c), ("d", domain), ("s", selector)]
     if name != "DKIM-Signature":
         tags[0] = ("i", "1")  # ARC-Message-Signature: an instance, no version (RFC 8617 4.1.2)
-    tags += [(tag, str(value)) for tag, value in (("i", i), ("t", t), ("x", x), ("l", l)) if value is not None]
+    tags += [(tag, str(value)) for tag, value in (("i", i), ("t", t), ("x", x), ("l",
+         l)) if value is not None]
     tags += [("h", ":".join(h)), ("bh", base64.b64encode(digest).decode())]
     tags = edit(tags) if edit else tags
     lines = textwrap.wrap("; ".join(f"{k}={v}" for k, v in tags) + ";", 72,
-                          break_long_words=False, break_on_hyphens=False)  # fmt: skip
+                          break_long_words=False, break_on_hyphens=False)
     own = f"{name}: {(CRLF + b' ').decode().join(lines)}".encode() + CRLF + b" b="
     b = raw_signature(private, a, signed_bytes(fields, h, relaxed_head, own))
     return own + wrap64(b, CRLF + b"  ") + CRLF + raw
@@ -152,10 +154,11 @@ def arc_seal(raw, by, results):
     raw = sign(raw, by, name="ARC-Message-Signature")
     message_signature = split_message(raw)[0][0]
     seal = (f"ARC-Seal: i=1; a=rsa-sha256; cv=none; d={domain}; s={selector}; t={T0};".encode()
-            + CRLF + b" b=")  # fmt: skip
+            + CRLF + b" b=")
     data = CRLF.join(canon_header(f, True) for f in (results, message_signature, seal))
     seal += wrap64(raw_signature(load_key(by), "rsa-sha256", data), CRLF + b"  ")
-    return seal + CRLF + message_signature + CRLF + results + CRLF + raw.removeprefix(message_signature + CRLF)
+    rest = raw.removeprefix(message_signature + CRLF)
+    return CRLF.join((seal, message_signature, results, rest))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -171,25 +174,26 @@ KEYS = {
     "rsa768._domainkey.good.example": 768,
     "rsa512._domainkey.good.example": 512,
     "stranger": 2048,
-}  # fmt: skip
+}
 # Key records that publish another one's key: what differs is the record, not the key.
 KEY_OF = {
     record: "s1._domainkey.good.example"
     for record in (
         [f"{s}._domainkey.good.example" for s in
-         ("testing", "sha1only", "tlsrpt", "strict", "revoked", "gone", "nodata", "junk", "dup", "down")]
+         ("testing", "sha1only", "tlsrpt", "strict", "revoked", "gone", "nodata", "junk", "dup",
+         "down")]
         # One key under two domains, for a signature that names both.
         + ["dup._domainkey.provider.example"]
         + ["s1._domainkey." + d for d in (
             "mail.good.example", "nodmarc.example", "dnsdown.example", "servfail.example",
             "timeout.example")]
     )
-}  # fmt: skip
+}
 KEY_OF |= {
     "s1._domainkey." + d: "s1._domainkey.evil.example"
     for d in ("evilgood.example", "good.example.evil.example", "xn--gd-fmca.example",
               "co.uk", "bank.co.uk", "github.io", "sub.evil.example")
-}  # fmt: skip
+}
 
 
 def key_path(name):
@@ -223,7 +227,7 @@ def make_keys():
             continue
         path.write_bytes(key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption()))  # fmt: skip
+            serialization.NoEncryption()))
 
 
 def public_key(name):
@@ -233,7 +237,7 @@ def public_key(name):
         der = key.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
     else:
         der = key.public_bytes(
-            serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)  # fmt: skip
+            serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return base64.b64encode(der).decode()
 
 
@@ -397,20 +401,21 @@ def crlf(text):
 
 def mail(ident, from_=ALICE, *, to="Support <support@agents.example>", subject="Order 4711",
          body="Hello Support,\n\nplease send the invoice for order 4711.\n\nAlice\n",
-         mime="text/plain; charset=utf-8", encoding=None, more=(), without=(), multiline=None):  # fmt: skip
+         mime="text/plain; charset=utf-8", encoding=None, more=(), without=(), multiline=None):
     """A message. `from_`, `to` and `more` may be bytes; a field in `without` is left out."""
-    raw = lambda value: value if isinstance(value, bytes) else value.encode()  # noqa: E731
+    raw = lambda value: value if isinstance(value, bytes) else value.encode()
     fields = [
         (b"From", from_), (b"To", to), (b"Subject", subject), (b"Date", DATE),
         (b"Message-ID", f"<{ident}@good.example>"), (b"MIME-Version", "1.0"),
         (b"Content-Type", mime),
-    ]  # fmt: skip
+    ]
     if encoding:
         fields.append((b"Content-Transfer-Encoding", encoding))
     fields += [(raw(name), value) for name, value in more]
     skipped = {name.lower() for name in without}
     head = CRLF.join(
-        name + b": " + raw(value) for name, value in fields if name.decode("latin-1").lower() not in skipped
+        name + b": " + raw(value) for name,
+             value in fields if name.decode("latin-1").lower() not in skipped
     )
     return head + CRLF + CRLF + (body if isinstance(body, bytes) else crlf(body))
 
@@ -439,23 +444,26 @@ def blob(size):
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII="
 )
-PDF = b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Count 0/Kids[]>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n"
+PDF = (
+    b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n"
+    b"2 0 obj<</Type/Pages/Count 0/Kids[]>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n"
+)
 
 
 def case(expect, name, about, message, *, from_="alice@good.example", to=SUPPORT, helo=None,
-         reply=None, pad=None, record=None):  # fmt: skip
+         reply=None, pad=None, record=None):
     folder = {"accepted": "accepted", "dns_unavailable": "deferred/dns_unavailable"}.get(
-        expect, f"refused/{expect}")  # fmt: skip
+        expect, f"refused/{expect}")
     key = f"{folder}/{name}"
     assert key not in CASES, key
     CASES[key] = (message, {
         "about": about, "helo": helo, "from": from_, "to": [to] if isinstance(to, str) else to,
         "expect": expect, "reply": reply or REPLY[expect], "pad_to_bytes": pad,
-    }, record)  # fmt: skip
+    }, record)
 
 
 def accepted(case_name, about, message, *, sender="alice@good.example", d="good.example",
-             agent="support", subject="Order 4711", **rest):  # fmt: skip
+             agent="support", subject="Order 4711", **rest):
     record = {"sender": sender, "agent": agent, "subject": subject, "aligned_domain": d}
     case_keys = {k: rest.pop(k) for k in ("from_", "to", "helo") if k in rest}
     if agent != "support" and "to" not in case_keys:
@@ -478,280 +486,335 @@ def swap(raw, old, new):
 
 
 def accepted_plain_cases():
-    accepted("plain", "The usual case: one From, an aligned signature over it, the sender is listed "
+    accepted("plain", "The usual case: one From, an aligned signature over it, the sender is "
+         "listed "
              "(contract 2, Authentication and Policy).",
              sign(mail("plain")), name="Alice Example",
-             text_contains=["please send the invoice for order 4711."], attachments=[])  # fmt: skip
+             text_contains=["please send the invoice for order 4711."], attachments=[])
     accepted("bare_address", "From is a bare addr-spec without a display name (RFC 5322 3.4).",
-             sign(mail("bare-address", "alice@good.example")))  # fmt: skip
+             sign(mail("bare-address", "alice@good.example")))
     accepted("folded_from", "From is folded between its words, which is legal: unfolded once "
              "(RFC 5322 2.2.3; threats A22).",
              sign(mail("folded-from", "Alice\r\n Example\r\n <alice@good.example>")),
-             name="Alice Example")  # fmt: skip
+             name="Alice Example")
     accepted("simple_canonicalization", "c=simple/simple: the bytes must arrive unaltered "
              "(RFC 6376 3.4.1, 3.4.3).",
              sign(mail("simple", subject="Two  spaces   and more", body="one \n\ttwo  three\n\n\n"),
-                  c="simple/simple"), subject="Two  spaces   and more")  # fmt: skip
+                  c="simple/simple"), subject="Two  spaces   and more")
     accepted("ed25519", "ed25519-sha256 signature (RFC 8463).",
-             sign(mail("ed25519"), "ed._domainkey.good.example"))  # fmt: skip
+             sign(mail("ed25519"), "ed._domainkey.good.example"))
     accepted("ed25519_beside_rsa", "Two good signatures of one domain, RSA and Ed25519.",
-             sign(sign(mail("both")), "ed._domainkey.good.example"))  # fmt: skip
+             sign(sign(mail("both")), "ed._domainkey.good.example"))
     accepted("rsa_1024", "RSA of 1024 bit is the smallest that counts (contract 2; RFC 8301 3.2).",
-             sign(mail("rsa1024"), "rsa1024._domainkey.good.example"))  # fmt: skip
+             sign(mail("rsa1024"), "rsa1024._domainkey.good.example"))
     accepted("strict_key_same_identity", "Key flag t=s with i= in d= itself is what the flag asks "
              "for (RFC 6376 3.6.1).",
-             sign(mail("strict-ok"), "strict._domainkey.good.example", i="alice@good.example"))  # fmt: skip
+             sign(mail("strict-ok"), "strict._domainkey.good.example", i="alice@good.example"))
     accepted("expires_later", "x= far in the future: not expired (RFC 6376 3.5).",
-             sign(mail("expires-later"), x=YEAR_2100))  # fmt: skip
+             sign(mail("expires-later"), x=YEAR_2100))
     accepted("oversigned", "h= names From, To and Subject once more than they occur, so that none "
              "can be added later (RFC 6376 8.15).",
              sign(mail("oversigned"), h=["from", "from", "to", "to", "subject", "subject", "date",
-                                         "message-id", "content-type", "mime-version"]))  # fmt: skip
+                                         "message-id", "content-type", "mime-version"]))
     body = "Hello Support,\n\nan exact length.\n"
-    accepted("length_exact", "l= equal to the canonical body's length counts (contract 2; threats B1).",
+    accepted("length_exact", "l= equal to the canonical body's length counts (contract 2; threats "
+         "B1).",
              sign(mail("length-exact", body=body), l=len(crlf(body))),
-             text_contains=["an exact length."])  # fmt: skip
+             text_contains=["an exact length."])
+    body = "Hello  Support,\n\nspaces   that the\tcanonical form folds.  \n\n\n"
+    raw = mail("length-canonical", body=body)
+    accepted("length_exact_canonical", "l= counts octets of the canonical body, which is shorter "
+             "than the raw one here (RFC 6376 3.5 l=, 3.7): exact, so it counts.",
+             sign(raw, l=len(canon_body(crlf(body), relaxed=True))),
+             text_contains=["canonical form folds."])
     accepted("blank_lines_at_the_end", "Relaxed body that ends in lines of white space only: they "
              "vanish from the hash (RFC 6376 3.4.4; threats F9).",
              sign(mail("blank-end", body="Hello Support,\n\nbye\n \n\t \n  \n\n")),
-             text_contains=["bye"])  # fmt: skip
+             text_contains=["bye"])
     accepted("empty_body", "A message without a body: relaxed canonicalization hashes nothing "
              "(RFC 6376 3.4.4).", sign(mail("empty-body", body="", subject="Just the subject")),
-             subject="Just the subject", text="")  # fmt: skip
-    accepted("leading_dots", "Lines that begin with dots: sent with one more, stored as written; the "
+             subject="Just the subject", text="")
+    accepted("leading_dots", "Lines that begin with dots: sent with one more, stored as written; "
+         "the "
              "signature proves it (RFC 5321 4.5.2; threats C7).",
              sign(mail("dots", body=".solo\n..double\n.\n...\nafter the lone dot\n")),
-             text_contains=["..double", "after the lone dot"])  # fmt: skip
+             text_contains=["..double", "after the lone dot"])
     accepted("long_lines", "A header line of 2,000 and a body line of 5,000 octets: any length "
              "within the size is taken unchanged (threats G3).",
              sign(mail("long-lines", body="x" * 5000 + "\nend\n", more=[("X-Long", "y" * 2000)])),
-             text_contains=["end"])  # fmt: skip
+             text_contains=["end"])
     accepted("no_message_id", "Neither Message-ID nor MIME fields: neither is demanded.",
              sign(mail("x", without=("Message-ID", "MIME-Version", "Content-Type"),
-                       body="as in 1990\n")), text_contains=["as in 1990"])  # fmt: skip
+                       body="as in 1990\n")), text_contains=["as in 1990"])
     accepted("undisclosed_recipients", "To is an empty group: groups are refused in From only "
              "(RFC 5322 3.4; threats A6).",
-             sign(mail("undisclosed", to="undisclosed-recipients:;")))  # fmt: skip
-    accepted("hundred_received", "Exactly 100 Received fields: a loop is over 100 (contract 2, Replies).",
-             received(100) + sign(mail("hundred")))  # fmt: skip
+             sign(mail("undisclosed", to="undisclosed-recipients:;")))
+    accepted("hundred_received", "Exactly 100 Received fields: a loop is over 100 (contract 2, "
+         "Replies).",
+             received(100) + sign(mail("hundred")))
     raw = mail("thousand")
     raw = before(raw, b"\r\n\r\n", b"".join(b"\r\nX-Field: %d" % n for n in range(1000 - 8)))
-    accepted("thousand_fields", "Exactly 1,000 header fields: refused is over 1,000 (contract 2, Replies).",
-             sign(raw))  # fmt: skip
+    accepted("thousand_fields", "Exactly 1,000 header fields: refused is over 1,000 (contract 2, "
+         "Replies).",
+             sign(raw))
 
 
 def received(count):
     return b"".join(
-        b"Received: from relay%d.example (relay%d.example [192.0.2.1])\r\n by relay%d.example with ESMTP;"
-        b" Mon, 05 Jan 2026 10:00:00 +0000\r\n" % (n + 1, n + 1, n) for n in range(count)
-    )  # fmt: skip
+        b"Received: from relay%d.example (relay%d.example [192.0.2.1])\r\n by relay%d.example"
+        b" with ESMTP; Mon, 05 Jan 2026 10:00:00 +0000\r\n" % (n + 1, n + 1, n)
+        for n in range(count)
+    )
 
 
 def accepted_identity_cases():
     accepted("subdomain_author", "d=good.example signs for From in sub.good.example: one "
              "organizational domain (contract 2, relaxed alignment; threats B14).",
              sign(mail("subdomain-author", "Carol <carol@sub.good.example>")),
-             sender="carol@sub.good.example", name="Carol", from_="carol@sub.good.example")  # fmt: skip
+             sender="carol@sub.good.example", name="Carol", from_="carol@sub.good.example")
     accepted("subdomain_signer", "d=mail.good.example signs for From in good.example: relaxed "
              "alignment goes both ways (threats B14).",
              sign(mail("subdomain-signer"), "s1._domainkey.mail.good.example"),
-             d="mail.good.example")  # fmt: skip
-    accepted("tenant_subdomain", "From mail.a.github.io, d=a.github.io: github.io is a private public "
+             d="mail.good.example")
+    accepted("tenant_subdomain", "From mail.a.github.io, d=a.github.io: github.io is a private "
+         "public "
              "suffix, so both have the organizational domain a.github.io.",
              sign(mail("tenant", "Tenant <x@mail.a.github.io>"), "s1._domainkey.a.github.io"),
              sender="x@mail.a.github.io", d="a.github.io", agent="open",
-             from_="x@mail.a.github.io")  # fmt: skip
+             from_="x@mail.a.github.io")
     accepted("suffix_itself", "From and d= are both the public suffix github.io: equal domains are "
              "aligned without an organizational domain (contract 2; threats F5).",
              sign(mail("suffix", "Host <abuse@github.io>"), "s1._domainkey.github.io"),
-             sender="abuse@github.io", d="github.io", agent="open", from_="abuse@github.io")  # fmt: skip
+             sender="abuse@github.io", d="github.io", agent="open", from_="abuse@github.io")
     accepted("no_dmarc_record", "The domain has no DMARC record: that makes an aligned message no "
              "worse (contract 2; threats F6).",
              sign(mail("no-dmarc", "Nora <nora@nodmarc.example>"), "s1._domainkey.nodmarc.example"),
              sender="nora@nodmarc.example", d="nodmarc.example", agent="open",
-             from_="nora@nodmarc.example")  # fmt: skip
-    accepted("spf_and_dmarc_down", "SPF and DMARC lookups end in SERVFAIL; neither could have changed "
+             from_="nora@nodmarc.example")
+    accepted("spf_and_dmarc_down", "SPF and DMARC lookups end in SERVFAIL; neither could have "
+         "changed "
              "the verdict, the aligned signature stands (contract 2, Replies: dns_unavailable).",
              sign(mail("dns-down", "Dan <dan@dnsdown.example>"), "s1._domainkey.dnsdown.example"),
              sender="dan@dnsdown.example", d="dnsdown.example", agent="open",
-             from_="dan@dnsdown.example")  # fmt: skip
+             from_="dan@dnsdown.example")
     accepted("spf_fail_forwarded", "MAIL FROM in a domain that does not allow this machine: SPF is "
              "recorded, never decides.",
-             sign(mail("forwarded")), from_="forwarder@nospf.example")  # fmt: skip
-    accepted("one_signature_broken", "Two signatures of the domain, the upper one broken: one good one "
+             sign(mail("forwarded")), from_="forwarder@nospf.example")
+    accepted("one_signature_broken", "Two signatures of the domain, the upper one broken: one "
+         "good one "
              "is enough (RFC 6376 6.1).",
-             sign(sign(mail("one-broken")), key="stranger"))  # fmt: skip
-    accepted("one_key_unavailable", "The key of one signature ends in SERVFAIL, another aligned one "
+             sign(sign(mail("one-broken")), key="stranger"))
+    accepted("one_key_unavailable", "The key of one signature ends in SERVFAIL, another aligned "
+         "one "
              "verifies: the failed lookup could not have changed the verdict.",
-             sign(sign(mail("one-servfail")), "down._domainkey.good.example"))  # fmt: skip
-    accepted("two_domains", "Good signatures of the author's domain and of the provider: the aligned "
+             sign(sign(mail("one-servfail")), "down._domainkey.good.example"))
+    accepted("two_domains", "Good signatures of the author's domain and of the provider: the "
+         "aligned "
              "one counts.",
-             sign(sign(mail("two-domains")), "s1._domainkey.provider.example"))  # fmt: skip
+             sign(sign(mail("two-domains")), "s1._domainkey.provider.example"))
     message = sign(mail("tenth"))
     for _ in range(9):
         message = sign(message, key="stranger")
     accepted("tenth_signature", "The good signature is the tenth: ten are considered "
-             "(policies/intake.toml; threats B10).", message)  # fmt: skip
-    accepted("upper_case_sender", "ALICE@GOOD.EXAMPLE matches alice@good.example: domain lower case, "
+             "(policies/intake.toml; threats B10).", message)
+    accepted("upper_case_sender", "ALICE@GOOD.EXAMPLE matches alice@good.example: domain lower "
+         "case, "
              "local part ASCII case-folded (contract 2, Policy; threats A15).",
              sign(mail("upper", "Alice <ALICE@GOOD.EXAMPLE>")), from_="ALICE@GOOD.EXAMPLE",
-             name="Alice")  # fmt: skip
+             name="Alice")
     accepted("upper_case_entry", "The list was given Dora@GOOD.example; it compares normalised.",
              sign(mail("dora", "Dora <dora@good.example>")), sender="dora@good.example",
-             from_="dora@good.example", name="Dora")  # fmt: skip
-    accepted("idn_sender", "From boss@xn--mnchen-3ya.example matches the entry boss@münchen.example: "
+             from_="dora@good.example", name="Dora")
+    accepted("idn_sender", "From boss@xn--mnchen-3ya.example matches the entry "
+         "boss@münchen.example: "
              "both are A-labels when compared (threats A14). 8-bit UTF-8 text, encoded words.",
-             sign(mail("idn", "=?utf-8?q?J=C3=BCrgen_Gr=C3=B6=C3=9Fe?= <boss@xn--mnchen-3ya.example>",
+             sign(mail("idn", "=?utf-8?q?J=C3=BCrgen_Gr=C3=B6=C3=9Fe?= "
+             "<boss@xn--mnchen-3ya.example>",
                        subject="=?utf-8?b?UmVjaG51bmcgZsO8ciBNw7xuY2hlbiDinJM=?=", encoding="8bit",
                        body="Grüße aus München ✓\n"), "s1._domainkey.xn--mnchen-3ya.example"),
              sender="boss@xn--mnchen-3ya.example", d="xn--mnchen-3ya.example",
              name="Jürgen Größe", subject="Rechnung für München ✓",
-             text_contains=["Grüße aus München ✓"], from_="boss@xn--mnchen-3ya.example")  # fmt: skip
+             text_contains=["Grüße aus München ✓"], from_="boss@xn--mnchen-3ya.example")
     accepted("raw_utf8_name", "Raw 8-bit in the display name is fine, the address alone is judged "
              "(contract 2).",
-             sign(mail("raw-utf8", "Jürgen Müller <alice@good.example>")), name="Jürgen Müller")  # fmt: skip
-    accepted("raw_latin1_name", "A raw name in no declared charset, not even UTF-8: the address alone is "
+             sign(mail("raw-utf8", "Jürgen Müller <alice@good.example>")), name="Jürgen Müller")
+    accepted("raw_latin1_name", "A raw name in no declared charset, not even UTF-8: the address "
+         "alone is "
              "judged; how the name reads is left open.",
-             sign(mail("raw-latin1", "J\xfcrgen M\xfcller <alice@good.example>".encode("latin-1"))))  # fmt: skip
-    accepted("name_is_an_address", "The display name is another address: it is a name, the sender is "
+             sign(mail("raw-latin1", "J\xfcrgen M\xfcller <alice@good.example>".encode("latin-1"))))
+    accepted("name_is_an_address", "The display name is another address: it is a name, the sender "
+         "is "
              "the address (threats A9).",
              sign(mail("name-address", '"boss@other.example" <alice@good.example>')),
-             name="boss@other.example")  # fmt: skip
-    accepted("forged_results", "Authentication-Results in the message claim a failure in this server's "
+             name="boss@other.example")
+    accepted("forged_results", "Authentication-Results in the message claim a failure in this "
+         "server's "
              "likely name: foreign fields decide nothing, either way (contract 2; threats A19).",
-             b"Authentication-Results: agents.example; dkim=fail header.d=good.example; dmarc=fail\r\n"
-             + sign(mail("forged-results")))  # fmt: skip
+             b"Authentication-Results: agents.example; dkim=fail header.d=good.example;"
+             b" dmarc=fail\r\n"
+             + sign(mail("forged-results")))
     accepted("unsigned_to", "Signed as Microsoft 365 does, without To: counts, listed as unsigned "
              "(contract 2; threats B3).",
              sign(mail("unsigned-to"), h=["From", "Date", "Subject", "Message-ID", "Content-Type",
                                           "MIME-Version", "X-MS-Exchange-SenderADCheck"]),
-             unsigned_headers=["to"])  # fmt: skip
-    accepted("unsigned_content_type", "Signed as Google Workspace may do, without Content-Type: counts, "
+             unsigned_headers=["to"])
+    accepted("unsigned_content_type", "Signed as Google Workspace may do, without Content-Type: "
+         "counts, "
              "listed as unsigned (contract 2; threats B3).",
-             sign(mail("unsigned-type"), h=["mime-version", "from", "date", "message-id", "subject", "to"]),
-             unsigned_headers=["content-type"])  # fmt: skip
-    accepted("reply_to_added", "A Reply-To that the signature does not cover: counts, listed as unsigned "
+             sign(mail("unsigned-type"), h=["mime-version", "from", "date", "message-id", "subject",
+             "to"]),
+             unsigned_headers=["content-type"])
+    accepted("reply_to_added", "A Reply-To that the signature does not cover: counts, listed as "
+         "unsigned "
              "(contract 2; threats B3).",
              before(sign(mail("reply-to-added")), b"Subject:", b"Reply-To: eve@evil.example\r\n"),
-             unsigned_headers=["reply-to"])  # fmt: skip
+             unsigned_headers=["reply-to"])
 
 
 def accepted_recipient_cases():
     accepted("tagged_recipient", "local+tag@domain reaches local@domain and the tag is recorded "
              "(contract 2, Policy).",
              sign(mail("tagged", to="support+invoices@agents.example")),
-             to="support+invoices@agents.example", tag="invoices")  # fmt: skip
-    accepted("upper_case_recipient", "Recipients compare like senders: SUPPORT@Agents.Example is the "
-             "Agent's address.", sign(mail("upper-rcpt")), to="SUPPORT@Agents.Example")  # fmt: skip
+             to="support+invoices@agents.example", tag="invoices")
+    accepted("upper_case_recipient", "Recipients compare like senders: SUPPORT@Agents.Example is "
+         "the "
+             "Agent's address.", sign(mail("upper-rcpt")), to="SUPPORT@Agents.Example")
     accepted("open_agent", "Mode open accepts any authenticated sender.",
              sign(mail("open", "Bob <bob@other.example>", to=OPEN), "s1._domainkey.other.example"),
              sender="bob@other.example", d="other.example", agent="open", name="Bob",
-             from_="bob@other.example")  # fmt: skip
-    accepted("two_open_agents", "Agents in mode open share a transaction; each gets its own message "
+             from_="bob@other.example")
+    accepted("two_open_agents", "Agents in mode open share a transaction; each gets its own "
+         "message "
              "(contract 2, Policy). The record is that of the first.",
-             sign(mail("two-open", to=f"{OPEN}, {OPEN2}")), agent="open", to=[OPEN, OPEN2])  # fmt: skip
-    accepted("not_in_to", "The recipient is in neither To nor Cc (a blind copy): the envelope decides "
-             "who gets it.", sign(mail("bcc", to="Somebody <else@other.example>")))  # fmt: skip
-    accepted("out_of_office", "An automatic answer with the null reverse-path: accepted like any other, "
+             sign(mail("two-open", to=f"{OPEN}, {OPEN2}")), agent="open", to=[OPEN, OPEN2])
+    accepted("not_in_to", "The recipient is in neither To nor Cc (a blind copy): the envelope "
+         "decides "
+             "who gets it.", sign(mail("bcc", to="Somebody <else@other.example>")))
+    accepted("out_of_office", "An automatic answer with the null reverse-path: accepted like any "
+         "other, "
              "Auto-Submitted is kept (RFC 3834; RFC 5321 4.5.5).",
              sign(mail("ooo", subject="Out of office: order 4711", body="I am back on Monday.\n",
                        more=[("Auto-Submitted", "auto-replied"),
                              ("In-Reply-To", "<q1@agents.example>"),
                              ("References", "<q1@agents.example>")])),
              from_="", helo="mail.good.example", subject="Out of office: order 4711",
-             text_contains=["I am back on Monday."])  # fmt: skip
+             text_contains=["I am back on Monday."])
     accepted("long_references", "A thread of 150 Message-IDs in References, folded.",
              sign(mail("long-refs", subject="Re: the long thread", more=[
                  ("In-Reply-To", "<149@thread.good.example>"),
                  ("References", "\r\n ".join(f"<{n}@thread.good.example>" for n in range(150)))])),
-             subject="Re: the long thread")  # fmt: skip
-    accepted("quoted_reply", "An answer above quoted history: the text keeps all of it (contract 3, message).",
-             sign(mail("quoted", subject="Re: Order 4711", body="Thank you, received.\n\nOn Mon, 5 Jan 2026 "
-                       "at 09:00, Support <support@agents.example> wrote:\n> Here is the invoice.\n>\n"
+             subject="Re: the long thread")
+    accepted("quoted_reply", "An answer above quoted history: the text keeps all of it (contract "
+         "3, message).",
+             sign(mail("quoted", subject="Re: Order 4711", body="Thank you, received.\n\nOn Mon, "
+             "5 Jan 2026 "
+                       "at 09:00, Support <support@agents.example> wrote:\n> Here is the "
+                       "invoice.\n>\n"
                        "> Support\n\n-- \nAlice Example\n")), subject="Re: Order 4711",
-             text_contains=["Thank you, received.", "> Here is the invoice."])  # fmt: skip
-    original = mail("list-1", subject="[talk] Hello all", body="Hello list.\n", to="talk@list.example",
-                    more=[("List-Id", "<talk.list.example>"), ("Sender", "talk-bounces@list.example")])
+             text_contains=["Thank you, received.", "> Here is the invoice."])
+    original = mail("list-1", subject="[talk] Hello all", body="Hello list.\n",
+         to="talk@list.example",
+                    more=[("List-Id", "<talk.list.example>"), ("Sender",
+                    "talk-bounces@list.example")])
     footer = original + crlf("\n_______________\ntalk mailing list\n")
-    accepted("mailing_list", "A list adds a footer and signs with its own domain; the author's domain "
+    accepted("mailing_list", "A list adds a footer and signs with its own domain; the author's "
+         "domain "
              "hosts it and signs the final bytes too: that signature is aligned and good.",
              sign(sign(footer), "s1._domainkey.list.example"), subject="[talk] Hello all",
-             from_="talk-bounces@list.example", text_contains=["Hello list.", "talk mailing list"])  # fmt: skip
+             from_="talk-bounces@list.example", text_contains=["Hello list.", "talk mailing list"])
 
 
 def accepted_content_cases():
     html = "<html><body><h1>Order 4711</h1><p>Please <b>send</b> the invoice.</p></body></html>\n"
-    accepted("html_only", "Only text/html: the text is the HTML as a person would read it (contract 3, message).",
+    accepted("html_only", "Only text/html: the text is the HTML as a person would read it "
+         "(contract 3, message).",
              sign(mail("html", mime="text/html; charset=utf-8", body=html)),
-             text_contains=["Order 4711", "Please send the invoice."])  # fmt: skip
+             text_contains=["Order 4711", "Please send the invoice."])
     csv = "id,amount\n4711,12.50\n".encode()
     related = multipart(
-        "rel", ("Content-Type: text/html; charset=utf-8", html.replace("</p>", '</p><img src="cid:logo">')),
-        ("Content-Type: image/png; name=\"logo.png\"\nContent-ID: <logo>\nContent-Transfer-Encoding: base64\n"
-         "Content-Disposition: inline; filename=\"logo.png\"", mime64(PNG)))  # fmt: skip
+        "rel", ("Content-Type: text/html; charset=utf-8", html.replace("</p>",
+             '</p><img src="cid:logo">')),
+        ("Content-Type: image/png; name=\"logo.png\"\nContent-ID: "
+         "<logo>\nContent-Transfer-Encoding: base64\n"
+         "Content-Disposition: inline; filename=\"logo.png\"", mime64(PNG)))
     alternative = multipart(
         "alt", ("Content-Type: text/plain; charset=utf-8", "Please send the invoice.\n"),
-        ('Content-Type: multipart/related; boundary="rel"', related))  # fmt: skip
+        ('Content-Type: multipart/related; boundary="rel"', related))
     mixed = multipart(
         "mix", ('Content-Type: multipart/alternative; boundary="alt"', alternative),
         ("Content-Type: application/pdf; name=\"invoice.pdf\"\nContent-Transfer-Encoding: base64\n"
          "Content-Disposition: attachment; filename=\"invoice.pdf\"", mime64(PDF)),
         ("Content-Type: text/csv; charset=utf-8\nContent-Transfer-Encoding: base64\n"
-         "Content-Disposition: attachment;\n filename*=utf-8''Betr%C3%A4ge.csv", mime64(csv)))  # fmt: skip
-    accepted("attachments", "As mail programs write it: text and HTML with an inline picture, a PDF, a "
+         "Content-Disposition: attachment;\n filename*=utf-8''Betr%C3%A4ge.csv", mime64(csv)))
+    accepted("attachments", "As mail programs write it: text and HTML with an inline picture, a "
+         "PDF, a "
              "CSV whose name is in RFC 2231 form.",
              sign(mail("attachments", mime='multipart/mixed; boundary="mix"', body=mixed)),
              text_contains=["Please send the invoice."], attachments=[
                  {"filename": "logo.png", "content_type": "image/png", "size": len(PNG)},
                  {"filename": "invoice.pdf", "content_type": "application/pdf", "size": len(PDF)},
                  {"filename": "Beträge.csv", "content_type": "text/csv", "size": len(csv)},
-             ])  # fmt: skip
+             ])
     inner = mail("inner", "Eve <eve@evil.example>", to="alice@good.example", subject="The original",
                  body="What Eve wrote.\n")
-    accepted("forwarded_message", "A forwarded message/rfc822: an attachment whole; its own From is not the sender.",
-             sign(mail("forward", subject="Fwd: The original", mime='multipart/mixed; boundary="fwd"',
-                       body=multipart("fwd", ("Content-Type: text/plain; charset=utf-8", "See below.\n"),
-                                      ("Content-Type: message/rfc822\nContent-Disposition: attachment; "
+    accepted("forwarded_message", "A forwarded message/rfc822: an attachment whole; its own From "
+         "is not the sender.",
+             sign(mail("forward", subject="Fwd: The original",
+             mime='multipart/mixed; boundary="fwd"',
+                       body=multipart("fwd", ("Content-Type: text/plain; charset=utf-8",
+                       "See below.\n"),
+                                      ("Content-Type: message/rfc822\nContent-Disposition: "
+                                      "attachment; "
                                        "filename=\"original.eml\"", inner)))),
              subject="Fwd: The original", text_contains=["See below."],
-             attachments=[{"filename": "original.eml", "content_type": "message/rfc822"}])  # fmt: skip
+             attachments=[{"filename": "original.eml", "content_type": "message/rfc822"}])
     ics = crlf("BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:-//Example//EN\nMETHOD:REQUEST\nBEGIN:VEVENT\n"
                "UID:m1@good.example\nDTSTAMP:20260105T100000Z\nDTSTART:20260106T100000Z\n"
                "SUMMARY:Meeting\nORGANIZER:mailto:alice@good.example\nEND:VEVENT\nEND:VCALENDAR\n")
-    accepted("calendar_invitation", "text/calendar beside text/plain is an attachment, the plain text is the "
+    accepted("calendar_invitation", "text/calendar beside text/plain is an attachment, the plain "
+         "text is the "
              "text (contract 3, attachments; RFC 6047).",
-             sign(mail("calendar", subject="Invitation: Meeting", mime='multipart/alternative; boundary="cal"',
+             sign(mail("calendar", subject="Invitation: Meeting",
+             mime='multipart/alternative; boundary="cal"',
                        body=multipart("cal", ("Content-Type: text/plain; charset=utf-8",
                                               "You are invited to Meeting.\n"),
-                                      ("Content-Type: text/calendar; charset=utf-8; method=REQUEST; "
-                                       "name=\"invite.ics\"\nContent-Transfer-Encoding: base64", mime64(ics))))),
+                                      ("Content-Type: text/calendar; charset=utf-8; "
+                                      "method=REQUEST; "
+                                       "name=\"invite.ics\"\nContent-Transfer-Encoding: base64",
+                                       mime64(ics))))),
              subject="Invitation: Meeting", text_contains=["You are invited to Meeting."],
-             attachments=[{"filename": "invite.ics", "content_type": "text/calendar", "size": len(ics)}])  # fmt: skip
+             attachments=[{"filename": "invite.ics", "content_type": "text/calendar",
+             "size": len(ics)}])
     accepted("charset_iso_8859_1", "ISO-8859-1 in quoted-printable and in the encoded words.",
              sign(mail("latin1", "=?iso-8859-1?q?Andr=E9?= <alice@good.example>",
                        subject="=?iso-8859-1?q?Gr=FC=DFe?=", mime="text/plain; charset=iso-8859-1",
-                       encoding="quoted-printable", body="Sch=F6ne Gr=FC=DFe aus dem Caf=E9, eine sehr =\nlange Zeile.\n")),
+                       encoding="quoted-printable", body="Sch=F6ne Gr=FC=DFe aus dem Caf=E9, eine "
+                       "sehr =\nlange Zeile.\n")),
              name="André", subject="Grüße",
-             text_contains=["Schöne Grüße aus dem Café, eine sehr lange Zeile."])  # fmt: skip
+             text_contains=["Schöne Grüße aus dem Café, eine sehr lange Zeile."])
     accepted("charset_windows_1252", "windows-1252 with 8-bit quotation marks and a euro sign.",
              sign(mail("cp1252", mime="text/plain; charset=windows-1252", encoding="8bit",
                        body="It costs \u20ac 5, \u201cabout\u201d.\r\n".encode("cp1252"))),
-             text_contains=["It costs € 5, “about”."])  # fmt: skip
+             text_contains=["It costs € 5, “about”."])
     japanese = "ご請求書をお送りください。"
-    word = lambda text: f"=?iso-2022-jp?b?{base64.b64encode(text.encode('iso-2022-jp')).decode()}?="  # noqa: E731
+
+    def word(text):
+        return f"=?iso-2022-jp?b?{base64.b64encode(text.encode('iso-2022-jp')).decode()}?="
+
     accepted("charset_iso_2022_jp", "ISO-2022-JP: seven bits, with escape sequences in the body.",
              sign(mail("jp", f"{word('山田太郎')} <alice@good.example>", subject=word("請求書"),
                        mime="text/plain; charset=iso-2022-jp", encoding="7bit",
                        body=(japanese + "\r\n").encode("iso-2022-jp"))),
-             name="山田太郎", subject="請求書", text_contains=[japanese])  # fmt: skip
+             name="山田太郎", subject="請求書", text_contains=[japanese])
     accepted("large", "About 600 KB: a base64 attachment of 450,000 octets.",
              sign(mail("large", mime='multipart/mixed; boundary="big"', body=multipart(
                  "big", ("Content-Type: text/plain; charset=utf-8", "The scan is attached.\n"),
                  ("Content-Type: application/octet-stream\nContent-Transfer-Encoding: base64\n"
-                  "Content-Disposition: attachment; filename=\"scan.bin\"", mime64(blob(450_000)))))),
+                  "Content-Disposition: attachment; filename=\"scan.bin\"",
+                  mime64(blob(450_000)))))),
              text_contains=["The scan is attached."],
              attachments=[{"filename": "scan.bin", "content_type": "application/octet-stream",
-                           "size": 450_000}])  # fmt: skip
+                           "size": 450_000}])
 
 
 # ---------------------------------------------------------------------------------------------
@@ -760,19 +823,23 @@ def accepted_content_cases():
 
 def recipient_cases():
     to = "unknown_recipient"
-    case(to, "no_such_agent", "Nobody has this address.", sign(mail("nobody")), to="nobody@agents.example")
+    case(to, "no_such_agent", "Nobody has this address.", sign(mail("nobody")),
+         to="nobody@agents.example")
     case(to, "not_our_domain", "Another domain: never a relay (threats C9).", sign(mail("relay")),
-         to="somebody@elsewhere.example")  # fmt: skip
-    case(to, "percent_route", "user%host is a local part like any other, and nobody's: no relaying by it "
-         "(threats C8).", sign(mail("percent")), to="support%good.example@agents.example")  # fmt: skip
+         to="somebody@elsewhere.example")
+    case(to, "percent_route", "user%host is a local part like any other, and nobody's: no "
+         "relaying by it "
+         "(threats C8).", sign(mail("percent")), to="support%good.example@agents.example")
     case(to, "subdomain", "A subdomain of our domain is another domain.", sign(mail("subdomain")),
-         to="support@sub.agents.example")  # fmt: skip
-    case(to, "dots_added", "Dots in the local part are part of it: sup.port is nobody.", sign(mail("dots-rcpt")),
-         to="sup.port@agents.example")  # fmt: skip
-    case("inactive_recipient", "inactive_agent", "The Agent is inactive; refused at RCPT (contract 2, Replies).",
-         sign(mail("inactive")), to=INACTIVE)  # fmt: skip
+         to="support@sub.agents.example")
+    case(to, "dots_added", "Dots in the local part are part of it: sup.port is nobody.",
+         sign(mail("dots-rcpt")),
+         to="sup.port@agents.example")
+    case("inactive_recipient", "inactive_agent", "The Agent is inactive; refused at RCPT "
+         "(contract 2, Replies).",
+         sign(mail("inactive")), to=INACTIVE)
     case("inactive_recipient", "inactive_agent_tagged", "The same with a tag.",
-         sign(mail("inactive-tag")), to="inactive+x@agents.example")  # fmt: skip
+         sign(mail("inactive-tag")), to="inactive+x@agents.example")
 
 
 # From values that are not exactly one plain mailbox. Each message is validly signed by good.example
@@ -783,50 +850,66 @@ BAD_FROM = {
     "from_list_same_domain": ("alice@good.example, bob@good.example",
                               "Two mailboxes of one domain: not exactly one (threats A5)."),
     "from_list_other_domain": ("Alice <alice@good.example>, Eve <eve@evil.example>",
-                               "Two mailboxes of two domains: a library finds one, another the other (F2)."),
+                               "Two mailboxes of two domains: a library finds one, another the "
+                               "other (F2)."),
     "from_list_semicolon": ("alice@good.example; bob@good.example",
-                            "A list with a semicolon, as some programs write it, is not a mailbox."),
+                            "A list with a semicolon, as some programs write it: not one mailbox."),
     "from_unquoted_comma": ("Example, Alice <alice@good.example>",
                             "An unquoted comma makes a list of two (RFC 5322 3.4)."),
-    "from_group": ("Team: alice@good.example, bob@good.example;", "A group (RFC 6854 allows it, we do not; A6)."),
+    "from_group": ("Team: alice@good.example, bob@good.example;", "A group (RFC 6854 allows it, "
+         "we do not; A6)."),
     "from_group_of_one": ("Team: alice@good.example;", "A group of one is a group (threats A6)."),
     "from_group_empty": ("undisclosed:;", "An empty group (threats A6)."),
     "from_route": ("<@evil.example:alice@good.example>", "A source route (threats F11, A11)."),
     "from_double_angle": ("<<alice@good.example>>", "Two angle brackets (threats F11, A11)."),
-    "from_unclosed_angle": ("Alice <alice@good.example", "An angle bracket that is never closed (threats A11)."),
+    "from_unclosed_angle": ("Alice <alice@good.example", "An angle bracket that is never closed "
+         "(threats A11)."),
     "from_trailing_text": ("<eve@good.example>alice@good.example",
                            "Text after the address; a library joins the two (threats F11)."),
-    "from_two_angles": ("<alice@good.example> <eve@evil.example>", "Two addresses without a comma."),
+    "from_two_angles": ("<alice@good.example> <eve@evil.example>",
+         "Two addresses without a comma."),
     "from_two_at": ("alice@evil.example@good.example", "Two @ (threats A11)."),
     "from_no_at": ("<alice>", "No @."),
     "from_null": ("<>", "The null path is for envelopes."),
     "from_no_local": ("<@good.example>", "No local part."),
     "from_no_domain": ("<alice@>", "No domain."),
     "from_trailing_dot": ("alice@good.example.", "A domain with a trailing dot (threats A17)."),
-    "from_double_dot": ("a..lice@good.example", "Two dots in a row are no dot-atom (RFC 5322 3.2.3)."),
+    "from_double_dot": ("a..lice@good.example", "Two dots in a row are no dot-atom (RFC 5322 "
+         "3.2.3)."),
     "from_leading_dot": (".alice@good.example", "A leading dot is no dot-atom (RFC 5322 3.2.3)."),
-    "from_quoted_space": ('"alice "@good.example', "A quoted local part that is not a dot-atom (threats A10)."),
-    "from_quoted_pair": ('"al\\ice"@good.example', "A quoted pair in the local part (threats A10)."),
+    "from_quoted_plain": ('"alice"@good.example', "Quotes that change nothing; the libraries read "
+         "@good.example, so "
+                          "the scanners disagree (threats A10, F11; contract 2)."),
+    "from_quoted_space": ('"alice "@good.example', "A quoted local part that is not a dot-atom "
+         "(threats A10)."),
+    "from_quoted_pair": ('"al\\ice"@good.example',
+         "A quoted pair in the local part (threats A10)."),
     "from_quoted_at": ('"alice@good.example"@good.example', "An @ inside a quoted local part."),
     "from_unclosed_quote": ('"Alice <alice@good.example>', "A quotation that is never closed."),
-    "from_spaces_in_address": ("alice @ good.example", "Obsolete white space inside the address (threats A22)."),
-    "from_encoded_local": ("=?utf-8?q?alice?=@good.example", "An encoded word inside the address (threats G4)."),
+    "from_spaces_in_address": ("alice @ good.example", "Obsolete white space inside the address "
+         "(threats A22)."),
+    "from_encoded_local": ("=?utf-8?q?alice?=@good.example", "An encoded word inside the address "
+         "(threats G4)."),
     "from_encoded_address": ("=?utf-8?q?alice=40good=2Eexample?=",
-                             "The whole address is an encoded word: text, no address (RFC 2047 5)."),
+                             "The whole address is an encoded word: text only (RFC 2047 5)."),
     "from_literal": ("alice@[127.0.0.1]", "An address literal is no domain (threats G4)."),
     "from_underscore": ("alice@good_x.example", "An underscore: not a host name (threats G4)."),
-    "from_8bit_local": ("ålice@good.example", "8-bit in the address and SMTPUTF8 was not asked for (threats A12)."),
-    "from_fullwidth_dot": ("alice@good．example", "A full-width dot that IDNA would map to a dot (threats A13)."),
-    "from_zero_width": ("alice@good\u200b.example", "A zero-width space in the domain (threats A13)."),
-    "from_long_local": ("a" * 65 + "@good.example", "A local part over 64 octets (RFC 5321 4.5.3.1.1)."),
-}  # fmt: skip
+    "from_8bit_local": ("ålice@good.example", "8-bit in the address and SMTPUTF8 was not asked "
+         "for (threats A12)."),
+    "from_fullwidth_dot": ("alice@good．example", "A full-width dot that IDNA would map to a dot "
+         "(threats A13)."),
+    "from_zero_width": ("alice@good\u200b.example", "A zero-width space in the domain (threats "
+         "A13)."),
+    "from_long_local": ("a" * 65 + "@good.example", "A local part over 64 octets (RFC 5321 "
+         "4.5.3.1.1)."),
+}
 SINGLE = {
     "Date": DATE, "Sender": "alice@good.example", "Reply-To": "alice@good.example",
     "To": "support@agents.example", "Cc": "carol@sub.good.example", "Bcc": "dora@good.example",
     "Message-ID": "<again@good.example>", "In-Reply-To": "<q@agents.example>",
     "References": "<q@agents.example>", "Subject": "Another subject", "MIME-Version": "1.0",
     "Content-Type": "text/html; charset=utf-8", "Content-Transfer-Encoding": "7bit",
-}  # fmt: skip
+}
 
 
 def sender_invalid_cases():
@@ -834,36 +917,43 @@ def sender_invalid_cases():
     for name, (value, about) in BAD_FROM.items():
         case(to, name, about, sign(mail(name, value)), to=OPEN)
     case(to, "from_missing", "No From at all (threats A6).",
-         sign(mail("no-from", without=("From",)), h=["subject", "date", "to"]), to=OPEN)  # fmt: skip
-    eve = sign(mail("two-a", "Eve <eve@evil.example>"), "s1._domainkey.evil.example")
-    case(to, "from_twice_above", "Signed by evil.example for its own From; the victim's From is added above "
-         "(threats A1, F2).", b"From: Alice <alice@good.example>\r\n" + eve, from_="eve@evil.example")  # fmt: skip
-    eve = sign(mail("two-b", "Eve <eve@evil.example>"), "s1._domainkey.evil.example")
-    case(to, "from_twice_below", "The same with the victim's From added below, where the last one wins.",
-         before(eve, b"\r\n\r\n", b"\r\nFrom: Alice <alice@good.example>"), from_="eve@evil.example")  # fmt: skip
-    case(to, "from_twice_same_domain", "Two From fields of one domain, both signed: a library passes it "
+         sign(mail("no-from", without=("From",)), h=["subject", "date", "to"]), to=OPEN)
+    both = ["from", "from", "to", "subject", "date"]
+    victim, evil = b"From: Alice <alice@good.example>\r\n", "s1._domainkey.evil.example"
+    eve = sign(mail("two-a", "Eve <eve@evil.example>"), evil)
+    case(to, "from_twice_above", "Signed by evil.example for its own From; the victim's From is "
+         "added above, and the signature still verifies (threats A1, F2).", victim + eve,
+         from_="eve@evil.example")
+    case(to, "from_twice_below", "The victim's From is below, where the last one wins; "
+         "evil.example signs both (threats A1, F2).",
+         sign(before(mail("two-b", "Eve <eve@evil.example>"), b"To:", victim), evil, h=both),
+         from_="eve@evil.example")
+    case(to, "from_twice_same_domain", "Two From fields of one domain, both signed: a library "
+         "passes it "
          "(threats A2).", sign(before(mail("two-c"), b"To:", b"From: bob@good.example\r\n"),
-                               h=["from", "from", "to", "subject", "date"]))  # fmt: skip
+                               h=both))
     case(to, "from_twice_equal", "Two equal From fields are still two (contract 2).",
          sign(before(mail("two-d"), b"To:", b"From: " + ALICE.encode() + b"\r\n"),
-              h=["from", "from", "to", "subject", "date"]))  # fmt: skip
+              h=both))
     case(to, "from_twice_other_case", "FROM and From: field names know no case.",
          sign(before(mail("two-e"), b"To:", b"FROM: bob@good.example\r\n"),
-              h=["from", "from", "to", "subject", "date"]))  # fmt: skip
+              h=both))
     case(to, "from_resent_only", "Resent-From is not From (threats A18).",
          sign(mail("resent", without=("From",), more=[("Resent-From", ALICE)]),
-              h=["resent-from", "subject", "date", "to"]))  # fmt: skip
+              h=["resent-from", "subject", "date", "to"]))
     case(to, "from_sender_only", "Sender is not From (contract 1, Sender).",
          sign(mail("sender", without=("From",), more=[("Sender", ALICE)]),
-              h=["sender", "subject", "date", "to"]))  # fmt: skip
+              h=["sender", "subject", "date", "to"]))
     for name, value in SINGLE.items():
         slug = name.lower().replace("-", "_")
         raw = mail(f"repeat-{slug}", without=(name,))
         raw = before(raw, b"\r\n\r\n", 2 * f"\r\n{name}: {value}".encode())
-        case(to, f"repeated_{slug}", f"{name} twice, validly signed: it must be single (contract 2, "
-             "Authentication; RFC 5322 3.6).", sign(raw))  # fmt: skip
-    case(to, "repeated_subject_added", "A second Subject slipped in above the signed one (threats B2, B3).",
-         b"Subject: URGENT: new bank account\r\n" + sign(mail("subject-added")))  # fmt: skip
+        case(to, f"repeated_{slug}",
+             f"{name} twice, validly signed: it must be single (contract 2, "
+             "Authentication; RFC 5322 3.6).", sign(raw))
+    case(to, "repeated_subject_added", "A second Subject slipped in above the signed one (threats "
+         "B2, B3).",
+         b"Subject: URGENT: new bank account\r\n" + sign(mail("subject-added")))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -872,22 +962,25 @@ def sender_invalid_cases():
 
 def dkim_missing_cases():
     to = "dkim_missing"
-    case(to, "unsigned", "No signature; SPF passes and is aligned, which is not enough (contract 2; threats B20).",
-         mail("unsigned"))  # fmt: skip
-    case(to, "unsigned_open", "Authentication is required in mode open as well.", mail("unsigned-open"), to=OPEN)
-    case(to, "forged_results", "The message says of itself that dkim=pass, in this server's likely name "
-         "(threats A19).", b"Authentication-Results: agents.example; dkim=pass header.d=good.example;"
-         b" dmarc=pass header.from=good.example\r\n" + mail("forged-pass"))  # fmt: skip
+    case(to, "unsigned", "No signature; SPF passes and is aligned, which is not enough (contract "
+         "2; threats B20).",
+         mail("unsigned"))
+    case(to, "unsigned_open", "Authentication is required in mode open as well.",
+         mail("unsigned-open"), to=OPEN)
+    case(to, "forged_results", "The message says of itself that dkim=pass, in this server's "
+         "likely name (threats A19).",
+         b"Authentication-Results: agents.example; dkim=pass header.d=good.example;"
+         b" dmarc=pass header.from=good.example\r\n" + mail("forged-pass"))
     case(to, "other_field_name", "A good signature under another field name is no DKIM-Signature.",
-         b"X-" + sign(mail("x-dkim")))  # fmt: skip
+         b"X-" + sign(mail("x-dkim")))
     case(to, "signature_in_body", "The signature is in the body.",
-         swap(mail("in-body"), b"\r\n\r\n", b"\r\n\r\n" + sign(mail("in-body"))))  # fmt: skip
+         swap(mail("in-body"), b"\r\n\r\n", b"\r\n\r\n" + sign(mail("in-body"))))
     case(to, "signed_attachment", "Only the forwarded message inside is signed.",
          mail("signed-inside", mime='multipart/mixed; boundary="in"',
-              body=multipart("in", ("Content-Type: message/rfc822", sign(mail("inside"))))))  # fmt: skip
-    case(to, "own_domain", "It claims to be from the Agent's own domain: that needs its signature too "
-         "(threats A21).", mail("own", "Support <open2@agents.example>"), to=OPEN,
-         from_="open2@agents.example")  # fmt: skip
+              body=multipart("in", ("Content-Type: message/rfc822", sign(mail("inside"))))))
+    case(to, "own_domain", "It claims to be from the Agent's own domain: that needs its signature "
+         "too (threats A21).", mail("own", "Support <open2@agents.example>"), to=OPEN,
+         from_="open2@agents.example")
 
 
 def drop(tag):
@@ -901,175 +994,220 @@ def put(tag, value):
 def dkim_failed_cases():
     to = "dkim_failed"
     case(to, "body_altered", "One digit of the body changed after signing (RFC 6376 6.1.3).",
-         swap(sign(mail("body-altered")), b"order 4711.\r\n", b"order 4712.\r\n"))  # fmt: skip
+         swap(sign(mail("body-altered")), b"order 4711.\r\n", b"order 4712.\r\n"))
     case(to, "body_appended", "A line appended to the body after signing.",
-         sign(mail("appended")) + b"Please pay to another account.\r\n")  # fmt: skip
+         sign(mail("appended")) + b"Please pay to another account.\r\n")
     case(to, "subject_altered", "A signed header field changed after signing.",
-         swap(sign(mail("subject-altered")), b"Subject: Order 4711", b"Subject: Order 4712"))  # fmt: skip
+         swap(sign(mail("subject-altered")), b"Subject: Order 4711", b"Subject: Order 4712"))
     case(to, "from_altered", "Signed for bob@good.example, From rewritten to the listed alice.",
-         swap(sign(mail("from-altered", "bob@good.example")), b"From: bob@", b"From: alice@"))  # fmt: skip
-    case(to, "oversigned_field_added", "h= names Reply-To, which was absent when signed; one was added "
+         swap(sign(mail("from-altered", "bob@good.example")), b"From: bob@", b"From: alice@"))
+    case(to, "oversigned_field_added", "h= names Reply-To, which was absent when signed; one was "
+         "added "
          "(RFC 6376 5.4; threats B2).",
-         before(sign(mail("oversigned-added"), h=["from", "to", "subject", "date", "reply-to"]), b"Subject:",
-                b"Reply-To: eve@evil.example\r\n"))  # fmt: skip
-    case(to, "simple_space_altered", "c=simple/simple and one space more in a signed field (RFC 6376 3.4.1).",
-         swap(sign(mail("simple-altered"), c="simple/simple"), b"Subject: Order", b"Subject:  Order"))  # fmt: skip
+         before(sign(mail("oversigned-added"), h=["from", "to", "subject", "date", "reply-to"]),
+         b"Subject:",
+                b"Reply-To: eve@evil.example\r\n"))
+    case(to, "simple_space_altered", "c=simple/simple and one space more in a signed field (RFC "
+         "6376 3.4.1).",
+         swap(sign(mail("simple-altered"), c="simple/simple"), b"Subject: Order",
+         b"Subject:  Order"))
     case(to, "wrong_key", "Signed with another key than the published one.",
-         sign(mail("wrong-key"), key="stranger"))  # fmt: skip
-    case(to, "spoof_with_own_key", "evil.example signs in the name of good.example with its own key.",
-         sign(mail("spoof-key"), key="s1._domainkey.evil.example"), from_="eve@evil.example")  # fmt: skip
-    case(to, "key_revoked", "The key record has an empty p=: revoked, so nothing verifies (RFC 6376 3.6.1).",
-         sign(mail("revoked"), "revoked._domainkey.good.example"))  # fmt: skip
-    case(to, "key_missing", "The key's name does not exist (NXDOMAIN): permanent, not a DNS failure.",
-         sign(mail("gone"), "gone._domainkey.good.example"))  # fmt: skip
+         sign(mail("wrong-key"), key="stranger"))
+    case(to, "spoof_with_own_key", "evil.example signs in the name of good.example with its own "
+         "key.",
+         sign(mail("spoof-key"), key="s1._domainkey.evil.example"), from_="eve@evil.example")
+    case(to, "key_revoked", "The key record has an empty p=: revoked, so nothing verifies (RFC "
+         "6376 3.6.1).",
+         sign(mail("revoked"), "revoked._domainkey.good.example"))
+    case(to, "key_missing", "The key's name does not exist (NXDOMAIN): permanent, not a DNS "
+         "failure.",
+         sign(mail("gone"), "gone._domainkey.good.example"))
     case(to, "key_no_data", "The key's name exists without a TXT record: permanent.",
-         sign(mail("nodata"), "nodata._domainkey.good.example"))  # fmt: skip
+         sign(mail("nodata"), "nodata._domainkey.good.example"))
     case(to, "key_junk", "The TXT record is not a key record.",
-         sign(mail("junk"), "junk._domainkey.good.example"))  # fmt: skip
-    case(to, "key_of_other_type", "a=rsa-sha256 while the record holds an Ed25519 key (RFC 6376 6.1.2).",
-         sign(mail("key-type"), "ed._domainkey.good.example", key="s1._domainkey.good.example"))  # fmt: skip
-    case(to, "expired", "x= has passed: the signature has stopped verifying (RFC 6376 3.5, 6.1.1; contract 2).",
-         sign(mail("expired"), x=T0 + 86400))  # fmt: skip
+         sign(mail("junk"), "junk._domainkey.good.example"))
+    case(to, "key_of_other_type", "a=rsa-sha256 while the record holds an Ed25519 key (RFC 6376 "
+         "6.1.2).",
+         sign(mail("key-type"), "ed._domainkey.good.example", key="s1._domainkey.good.example"))
+    case(to, "expired", "x= has passed: the signature has stopped verifying (RFC 6376 3.5, 6.1.1; "
+         "contract 2).",
+         sign(mail("expired"), x=T0 + 86400))
     case(to, "unknown_version", "v=2 is no version that can be verified (RFC 6376 3.5).",
-         sign(mail("v2"), edit=put("v", "2")))  # fmt: skip
+         sign(mail("v2"), edit=put("v", "2")))
     case(to, "unknown_algorithm", "a=rsa-md5 is no algorithm that can be verified.",
-         sign(mail("md5"), edit=put("a", "rsa-md5")))  # fmt: skip
+         sign(mail("md5"), edit=put("a", "rsa-md5")))
     case(to, "no_body_hash", "A required tag is missing: bh= (RFC 6376 3.5).",
-         sign(mail("no-bh"), edit=drop("bh")))  # fmt: skip
+         sign(mail("no-bh"), edit=drop("bh")))
     case(to, "no_domain", "A required tag is missing: d= (RFC 6376 3.5).",
-         sign(mail("no-d"), edit=drop("d")))  # fmt: skip
+         sign(mail("no-d"), edit=drop("d")))
     case(to, "junk_signature", "A DKIM-Signature field without any tag.",
-         b"DKIM-Signature: trust me\r\n" + mail("trust-me"))  # fmt: skip
+         b"DKIM-Signature: trust me\r\n" + mail("trust-me"))
     message = sign(mail("eleventh"))
     for _ in range(10):
         message = sign(message, key="stranger")
     case(to, "eleventh_signature", "The good signature is the eleventh; only ten are considered "
-         "(policies/intake.toml; threats B10).", message)  # fmt: skip
-    case(to, "unaligned_key_unavailable", "The provider's key ends in SERVFAIL; whatever it is, that signature is "
+         "(policies/intake.toml; threats B10).", message)
+    case(to, "unaligned_key_unavailable", "The provider's key ends in SERVFAIL; whatever it is, "
+         "that signature is "
          "not aligned: no verdict to wait for (threats G5).",
-         sign(mail("servfail-unaligned"), "s1._domainkey.servfail.example"), to=OPEN)  # fmt: skip
+         sign(mail("servfail-unaligned"), "s1._domainkey.servfail.example"), to=OPEN)
     original = sign(mail("arc", subject="[talk] Hello", body="Hello list.\n"))
     sealed = arc_seal(original + b"-- \r\ntalk mailing list\r\n", "s1._domainkey.list.example",
-                      "dkim=pass header.d=good.example; spf=pass smtp.mailfrom=good.example; dmarc=pass")
-    case(to, "arc_of_untrusted_list", "The list's footer broke the signature; its ARC chain is valid and says "
+                      "dkim=pass header.d=good.example; spf=pass smtp.mailfrom=good.example; "
+                      "dmarc=pass")
+    case(to, "arc_of_untrusted_list", "The list's footer broke the signature; its ARC chain is "
+         "valid and says "
          "dkim=pass, but no sealer is trusted by default (contract 2).",
-         sealed, from_="talk-bounces@list.example")  # fmt: skip
+         sealed, from_="talk-bounces@list.example")
 
 
 def dkim_unacceptable_cases():
     to = "dkim_unacceptable"
     case(to, "rsa_sha1", "rsa-sha1 verifies and proves nothing (RFC 8301 3.1; threats F4).",
-         sign(mail("sha1"), a="rsa-sha1"))  # fmt: skip
+         sign(mail("sha1"), a="rsa-sha1"))
     case(to, "rsa_512", "A good signature by an RSA key of 512 bit (RFC 8301 3.2; threats B6).",
-         sign(mail("rsa512"), "rsa512._domainkey.good.example"))  # fmt: skip
+         sign(mail("rsa512"), "rsa512._domainkey.good.example"))
     case(to, "rsa_768", "A good signature by an RSA key of 768 bit (RFC 8301 3.2; threats B6).",
-         sign(mail("rsa768"), "rsa768._domainkey.good.example"))  # fmt: skip
+         sign(mail("rsa768"), "rsa768._domainkey.good.example"))
     body = "Hello Support,\n\nsigned part.\n"
-    case(to, "length_short", "l= covers the first lines, text was appended (RFC 6376 8.2; threats B1).",
-         sign(mail("l-short", body=body), l=len(crlf(body))) + b"Please pay to another account.\r\n")  # fmt: skip
-    case(to, "length_one_short", "l= is one octet shorter than the body: still shorter (contract 2).",
-         sign(mail("l-one", body=body), l=len(crlf(body)) - 1))  # fmt: skip
+    case(to, "length_short", "l= covers the first lines, text was appended (RFC 6376 8.2; threats "
+         "B1).",
+         sign(mail("l-short", body=body),
+         l=len(crlf(body))) + b"Please pay to another account.\r\n")
+    case(to, "length_just_short", "l= leaves out the last full stop and line end: still shorter "
+         "(contract 2).",
+         sign(mail("l-just", body=body), l=len(crlf(body)) - 3))
     case(to, "length_zero", "l=0 covers nothing of the body (threats B1).",
-         sign(mail("l-zero", body=body), l=0))  # fmt: skip
+         sign(mail("l-zero", body=body), l=0))
     case(to, "signed_in_the_future", "t= lies in the year 2100, over 5 minutes ahead (contract 2).",
-         sign(mail("future"), t=YEAR_2100))  # fmt: skip
+         sign(mail("future"), t=YEAR_2100))
     case(to, "from_not_signed", "h= lacks From (RFC 6376 5.4).",
-         sign(mail("h-no-from"), h=["to", "subject", "date", "message-id"]))  # fmt: skip
+         sign(mail("h-no-from"), h=["to", "subject", "date", "message-id"]))
     case(to, "version_missing", "v= is missing (RFC 6376 3.5; threats F4).",
-         sign(mail("no-v"), edit=drop("v")))  # fmt: skip
+         sign(mail("no-v"), edit=drop("v")))
     case(to, "tag_twice", "s= occurs twice, with one value: a tag may occur once (RFC 6376 3.2).",
-         sign(mail("s-twice"), edit=lambda tags: [*tags, ("s", "s1")]))  # fmt: skip
-    case(to, "tag_twice_other_domain", "d= occurs twice, provider.example first and the author's last, and it verifies "
+         sign(mail("s-twice"), edit=lambda tags: [*tags, ("s", "s1")]))
+    case(to, "tag_twice_other_domain", "d= occurs twice, provider.example first and the author's "
+         "last, and it verifies "
          "under both: parsers disagree on what it proves (RFC 6376 3.2; threats F4).",
-         sign(mail("d-twice"), "dup._domainkey.good.example", edit=lambda tags: [*tags[:1], ("d", "provider.example"), *tags[1:]]))  # fmt: skip
+         sign(mail("d-twice"), "dup._domainkey.good.example", edit=lambda tags: [*tags[:1], ("d",
+         "provider.example"), *tags[1:]]))
     case(to, "key_testing", "The key says t=y: treat as unsigned (RFC 6376 3.6.1; contract 2).",
-         sign(mail("testing"), "testing._domainkey.good.example"))  # fmt: skip
+         sign(mail("testing"), "testing._domainkey.good.example"))
     case(to, "key_for_sha1", "The key says h=sha1, the signature is rsa-sha256 (RFC 6376 3.6.1).",
-         sign(mail("key-h"), "sha1only._domainkey.good.example"))  # fmt: skip
+         sign(mail("key-h"), "sha1only._domainkey.good.example"))
     case(to, "key_for_tlsrpt", "The key says s=tlsrpt: not for mail (RFC 6376 3.6.1; RFC 8460 3).",
-         sign(mail("key-s"), "tlsrpt._domainkey.good.example"))  # fmt: skip
-    case(to, "key_strict_identity", "The key says t=s and i= is in a subdomain of d= (RFC 6376 3.6.1).",
-         sign(mail("strict"), "strict._domainkey.good.example", i="alice@sub.good.example"))  # fmt: skip
+         sign(mail("key-s"), "tlsrpt._domainkey.good.example"))
+    case(to, "key_strict_identity", "The key says t=s and i= is in a subdomain of d= (RFC 6376 "
+         "3.6.1).",
+         sign(mail("strict"), "strict._domainkey.good.example", i="alice@sub.good.example"))
 
 
 def dkim_unaligned_cases():
     to = "dkim_unaligned"
-    case(to, "provider_own_domain", "The provider signs with its own domain only: the common case that the advice "
-         "names.", sign(mail("provider"), "s1._domainkey.provider.example"))  # fmt: skip
-    case(to, "spf_aligned_provider", "The same with SPF and so DMARC passing for the From domain: SPF alone proves "
+    case(to, "provider_own_domain", "The provider signs with its own domain only: the common case "
+         "that the advice "
+         "names.", sign(mail("provider"), "s1._domainkey.provider.example"))
+    case(to, "spf_aligned_provider", "The same with SPF and so DMARC passing for the From domain: "
+         "SPF alone proves "
          "no sender (contract 2; threats B20).",
-         sign(mail("spf-only"), "s1._domainkey.provider.example"), to=OPEN)  # fmt: skip
+         sign(mail("spf-only"), "s1._domainkey.provider.example"), to=OPEN)
     case(to, "spoof", "alice@good.example signed by evil.example: the plain spoof.",
-         sign(mail("spoof"), "s1._domainkey.evil.example"), from_="eve@evil.example")  # fmt: skip
+         sign(mail("spoof"), "s1._domainkey.evil.example"), from_="eve@evil.example")
     case(to, "spoof_name", "The same with a display name that names the signer.",
-         sign(mail("spoof-name", '"Eve of evil.example" <alice@good.example>'), "s1._domainkey.evil.example"),
-         from_="eve@evil.example")  # fmt: skip
-    case(to, "spoof_identity", "i= and Sender name alice's domain as a subdomain of the signer's: d= alone counts.",
+         sign(mail("spoof-name", '"Eve of evil.example" <alice@good.example>'),
+         "s1._domainkey.evil.example"),
+         from_="eve@evil.example")
+    case(to, "spoof_identity", "i= and Sender name alice's domain as a subdomain of the signer's: "
+         "d= alone counts.",
          sign(mail("spoof-i", more=[("Sender", "eve@evil.example")]), "s1._domainkey.evil.example",
-              i="alice@good.example.evil.example"), from_="eve@evil.example")  # fmt: skip
+              i="alice@good.example.evil.example"), from_="eve@evil.example")
     case(to, "suffix_of_text", "d=evilgood.example ends in good.example as text, not as a domain.",
-         sign(mail("suffix-text"), "s1._domainkey.evilgood.example"), from_="eve@evilgood.example")  # fmt: skip
+         sign(mail("suffix-text"), "s1._domainkey.evilgood.example"), from_="eve@evilgood.example")
     case(to, "prefix_of_text", "d=good.example.evil.example begins with good.example.",
-         sign(mail("prefix-text"), "s1._domainkey.good.example.evil.example"), from_="eve@evil.example")  # fmt: skip
-    case(to, "tenants_of_one_suffix", "From b.github.io, d=a.github.io: two tenants of a private public suffix "
-         "(threats F5, B15).", sign(mail("tenants", "x@b.github.io"), "s1._domainkey.a.github.io"), to=OPEN,
-         from_="x@a.github.io")  # fmt: skip
-    case(to, "suffix_signs_for_tenant", "From b.github.io, d=github.io: the suffix has no organizational domain "
-         "(threats B15).", sign(mail("suffix-tenant", "x@b.github.io"), "s1._domainkey.github.io"), to=OPEN,
-         from_="x@github.io")  # fmt: skip
-    case(to, "siblings_under_co_uk", "From shop.co.uk, d=bank.co.uk: co.uk is a public suffix (threats F5).",
+         sign(mail("prefix-text"), "s1._domainkey.good.example.evil.example"),
+         from_="eve@evil.example")
+    case(to, "tenants_of_one_suffix", "From b.github.io, d=a.github.io: two tenants of a private "
+         "public suffix "
+         "(threats F5, B15).", sign(mail("tenants", "x@b.github.io"), "s1._domainkey.a.github.io"),
+         to=OPEN,
+         from_="x@a.github.io")
+    case(to, "suffix_signs_for_tenant", "From b.github.io, d=github.io: the suffix has no "
+         "organizational domain "
+         "(threats B15).", sign(mail("suffix-tenant", "x@b.github.io"), "s1._domainkey.github.io"),
+         to=OPEN,
+         from_="x@github.io")
+    case(to, "siblings_under_co_uk", "From shop.co.uk, d=bank.co.uk: co.uk is a public suffix "
+         "(threats F5).",
          sign(mail("siblings", "x@shop.co.uk"), "s1._domainkey.bank.co.uk"), to=OPEN,
-         from_="x@bank.co.uk")  # fmt: skip
+         from_="x@bank.co.uk")
     case(to, "co_uk_signs_for_bank", "From bank.co.uk, d=co.uk (threats F5).",
-         sign(mail("co-uk", "x@bank.co.uk"), "s1._domainkey.co.uk"), to=OPEN, from_="x@co.uk")  # fmt: skip
-    original = sign(mail("list-2", subject="[talk] Hello", to="talk@list.example", body="Hello list.\n"))
-    case(to, "mailing_list_footer", "The list's footer breaks the author's signature and its own is not aligned: "
+         sign(mail("co-uk", "x@bank.co.uk"), "s1._domainkey.co.uk"), to=OPEN, from_="x@co.uk")
+    original = sign(mail("list-2", subject="[talk] Hello", to="talk@list.example",
+         body="Hello list.\n"))
+    case(to, "mailing_list_footer", "The list's footer breaks the author's signature and its own "
+         "is not aligned: "
          "one verifies and counts, none is aligned.",
          sign(original + b"-- \r\ntalk mailing list\r\n", "s1._domainkey.list.example"),
-         from_="talk-bounces@list.example")  # fmt: skip
+         from_="talk-bounces@list.example")
 
 
 def sender_not_allowed_cases():
     to = "sender_not_allowed"
     evil = "s1._domainkey.evil.example"
     case(to, "unlisted", "Authenticated, of a listed sender's domain, not listed itself.",
-         sign(mail("unlisted", "Mallory <mallory@good.example>")), from_="mallory@good.example")  # fmt: skip
-    case(to, "plus_tag", "alice+x is not alice: nothing is stripped from a sender (contract 2; threats A16).",
-         sign(mail("plus", "alice+x@good.example")), from_="alice+x@good.example")  # fmt: skip
-    case(to, "dots", "a.lice is not alice (threats A16).", sign(mail("dots-from", "a.lice@good.example")),
-         from_="a.lice@good.example")  # fmt: skip
-    case(to, "subdomain_of_listed", "alice@sub.good.example is aligned and another address than the listed one.",
+         sign(mail("unlisted", "Mallory <mallory@good.example>")), from_="mallory@good.example")
+    case(to, "plus_tag", "alice+x is not alice: nothing is stripped from a sender (contract 2; "
+         "threats A16).",
+         sign(mail("plus", "alice+x@good.example")), from_="alice+x@good.example")
+    case(to, "dots", "a.lice is not alice (threats A16).", sign(mail("dots-from",
+         "a.lice@good.example")),
+         from_="a.lice@good.example")
+    case(to, "subdomain_of_listed", "alice@sub.good.example is aligned and another address than "
+         "the listed one.",
          sign(mail("sub", "alice@sub.good.example"), "s1._domainkey.sub.good.example"),
-         from_="alice@sub.good.example")  # fmt: skip
-    case(to, "closed_agent", "A new Agent: allowlist with an empty list is closed until opened (contract 2).",
-         sign(mail("closed")), to=CLOSED)  # fmt: skip
-    case(to, "own_domain_signed", "Even a signed sender of the Agent's own domain needs to be listed.",
+         from_="alice@sub.good.example")
+    case(to, "closed_agent", "A new Agent: allowlist with an empty list is closed until opened "
+         "(contract 2).",
+         sign(mail("closed")), to=CLOSED)
+    case(to, "own_domain_signed", "Even a signed sender of the Agent's own domain needs to be "
+         "listed.",
          sign(mail("own-signed", "open@agents.example"), "s1._domainkey.agents.example"),
-         from_="open@agents.example")  # fmt: skip
-    case(to, "lookalike_domain", "gооd.example with Cyrillic о, validly signed: another A-label (threats A13).",
-         sign(mail("lookalike", "Alice Example <alice@xn--gd-fmca.example>"), "s1._domainkey.xn--gd-fmca.example"),
-         from_="alice@xn--gd-fmca.example")  # fmt: skip
+         from_="open@agents.example")
+    case(to, "lookalike_domain", "gооd.example with Cyrillic о, validly signed: another A-label "
+         "(threats A13).",
+         sign(mail("lookalike", "Alice Example <alice@xn--gd-fmca.example>"),
+         "s1._domainkey.xn--gd-fmca.example"),
+         from_="alice@xn--gd-fmca.example")
     case(to, "longer_domain", "alice@good.example.evil.example.",
-         sign(mail("longer", "alice@good.example.evil.example"), "s1._domainkey.good.example.evil.example"),
-         from_="alice@good.example.evil.example")  # fmt: skip
+         sign(mail("longer", "alice@good.example.evil.example"),
+         "s1._domainkey.good.example.evil.example"),
+         from_="alice@good.example.evil.example")
     case(to, "name_is_listed", "The display name is a listed address; eve is judged (threats A9).",
-         sign(mail("name-listed", '"alice@good.example" <eve@evil.example>'), evil), from_="eve@evil.example")  # fmt: skip
-    case(to, "encoded_name_is_listed", "The name is an encoded word that decodes to <alice@good.example> (threats A8).",
-         sign(mail("name-encoded", "=?utf-8?b?QWxpY2UgPGFsaWNlQGdvb2QuZXhhbXBsZT4=?= <eve@evil.example>"), evil),
-         from_="eve@evil.example")  # fmt: skip
-    case(to, "encoded_name_with_line_end", "The name decodes to a line end and another From: it stays a name "
+         sign(mail("name-listed", '"alice@good.example" <eve@evil.example>'), evil),
+         from_="eve@evil.example")
+    case(to, "encoded_name_is_listed", "The name is an encoded word that decodes to "
+         "<alice@good.example> (threats A8).",
+         sign(mail("name-encoded", "=?utf-8?b?QWxpY2UgPGFsaWNlQGdvb2QuZXhhbXBsZT4=?= "
+         "<eve@evil.example>"), evil),
+         from_="eve@evil.example")
+    case(to, "encoded_name_with_line_end", "The name decodes to a line end and another From: it "
+         "stays a name "
          "(threats A8).", sign(mail("name-crlf", "=?utf-8?b?" + base64.b64encode(
              b"Alice\r\nFrom: alice@good.example").decode() + "?= <eve@evil.example>"), evil),
-         from_="eve@evil.example")  # fmt: skip
-    case(to, "other_fields_are_listed", "Sender, Reply-To, Resent-From, Return-Path and X-Original-From name alice; "
+         from_="eve@evil.example")
+    case(to, "other_fields_are_listed", "Sender, Reply-To, Resent-From, Return-Path and "
+         "X-Original-From name alice; "
          "only From counts (contract 1, Sender; threats A18).",
          sign(mail("fields", "eve@evil.example", more=[(n, "alice@good.example") for n in (
-             "Sender", "Reply-To", "Resent-From", "Return-Path", "X-Original-From")]), evil))  # fmt: skip
+             "Sender", "Reply-To", "Resent-From", "Return-Path", "X-Original-From")]), evil))
     case(to, "envelope_is_listed", "MAIL FROM is alice; only From counts.",
-         sign(mail("envelope", "eve@evil.example"), evil), from_="alice@good.example")  # fmt: skip
-    case(to, "list_in_folded_subject", "A folded Subject whose second line reads like a From: it is Subject.",
-         sign(mail("folded", "eve@evil.example", subject="Hello\r\n From: alice@good.example"), evil),
-         from_="eve@evil.example")  # fmt: skip
+         sign(mail("envelope", "eve@evil.example"), evil), from_="alice@good.example")
+    case(to, "list_in_folded_subject", "A folded Subject whose second line reads like a From: it "
+         "is Subject.",
+         sign(mail("folded", "eve@evil.example", subject="Hello\r\n From: alice@good.example"),
+         evil),
+         from_="eve@evil.example")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -1078,106 +1216,131 @@ def sender_not_allowed_cases():
 
 def format_cases():
     case("loop_detected", "received_101", "101 Received fields: over 100 (contract 2, Replies).",
-         received(101) + sign(mail("loop")))  # fmt: skip
+         received(101) + sign(mail("loop")))
     case("loop_detected", "received_500", "The same, far beyond, to an open Agent.",
-         received(500) + sign(mail("loop-500")), to=OPEN)  # fmt: skip
-    case("too_large", "over_the_limit", "Padded to 52,429,000 octets, over the 50 MiB limit of 52,428,800; refused "
-         "at MAIL when announced, else at the end of DATA.", sign(mail("too-large")), pad=52_429_000)  # fmt: skip
+         received(500) + sign(mail("loop-500")), to=OPEN)
+    case("too_large", "over_the_limit", "Padded to 52,429,000 octets, over the 50 MiB limit of "
+         "52,428,800; refused "
+         "at MAIL when announced, else at the end of DATA.", sign(mail("too-large")),
+         pad=52_429_000)
 
     to = "malformed"
-    eve = lambda ident: sign(mail(ident, "Eve <eve@evil.example>"), "s1._domainkey.evil.example")  # noqa: E731
+    eve = lambda ident: sign(mail(ident, "Eve <eve@evil.example>"),
+         "s1._domainkey.evil.example")
     victim = b"From: Alice <alice@good.example>"
 
     def wire(name, about, message):
         case(to, name, about + " Refused on the wire, then closed.", message, reply=ON_THE_WIRE)
 
     wire("bare_lf_body", "A bare LF in the body (threats G1).",
-         swap(sign(mail("lf-body")), b"4711.\r\n", b"4711.\n"))  # fmt: skip
+         swap(sign(mail("lf-body")), b"4711.\r\n", b"4711.\n"))
     wire("bare_lf_header", "A bare LF ends the Subject and begins a second From (threats A3).",
-         swap(eve("lf-head"), b"Subject: Order 4711", b"Subject: Order 4711\n" + victim))  # fmt: skip
+         swap(eve("lf-head"), b"Subject: Order 4711", b"Subject: Order 4711\n" + victim))
     wire("bare_cr_body", "A bare CR in the body (threats G1).",
-         swap(sign(mail("cr-body")), b"4711.\r\n", b"4711.\r"))  # fmt: skip
+         swap(sign(mail("cr-body")), b"4711.\r\n", b"4711.\r"))
     wire("bare_cr_header", "A bare CR before a second From (threats A3).",
-         swap(eve("cr-head"), b"Subject: Order 4711", b"Subject: Order 4711\r" + victim))  # fmt: skip
-    wire("cr_cr_lf", "A line that ends in CR CR LF.", swap(sign(mail("crcrlf")), b"4711.\r\n", b"4711.\r\r\n"))
-    wire("nul_body", "NUL in the body (threats G1).", swap(sign(mail("nul-body")), b"order 4711.\r\n", b"order\x004711.\r\n"))
+         swap(eve("cr-head"), b"Subject: Order 4711", b"Subject: Order 4711\r" + victim))
+    wire("cr_cr_lf", "A line that ends in CR CR LF.", swap(sign(mail("crcrlf")), b"4711.\r\n",
+         b"4711.\r\r\n"))
+    wire("nul_body", "NUL in the body (threats G1).", swap(sign(mail("nul-body")),
+         b"order 4711.\r\n", b"order\x004711.\r\n"))
     wire("nul_header", "NUL in the name of a second From (threats A3).",
-         swap(eve("nul-head"), b"To:", b"From\0: alice@good.example\r\nTo:"))  # fmt: skip
-    smuggled = b"MAIL FROM:<alice@good.example>%sRCPT TO:<support@agents.example>%sDATA%sFrom: alice@good.example%s%s"
+         swap(eve("nul-head"), b"To:", b"From\0: alice@good.example\r\nTo:"))
+    smuggled = (b"MAIL FROM:<alice@good.example>%sRCPT TO:<support@agents.example>%sDATA%s"
+                b"From: alice@good.example%s%s")
     for name, dot, end in (("lf_dot_lf", b"\n.\n", b"\n"), ("lf_dot_crlf", b"\n.\r\n", b"\r\n"),
                            ("cr_dot_cr", b"\r.\r", b"\r"), ("crlf_dot_lf", b"\r\n.\n", b"\r\n"),
-                           ("crlf_nul_dot_crlf", b"\r\n\0.\r\n", b"\r\n")):  # fmt: skip
-        wire(f"smuggling_{name}", f"{dot!r} in the body is no end of data: one message, refused (threats C1).",
-             sign(mail(f"smuggling-{name}")) + b"bye" + dot + smuggled % ((end,) * 5) + b"\r\n")  # fmt: skip
+                           ("crlf_nul_dot_crlf", b"\r\n\0.\r\n", b"\r\n")):
+        wire(f"smuggling_{name}",
+             f"{dot!r} in the body is no end of data: one message, refused (threats C1).",
+             sign(mail(f"smuggling-{name}")) + b"bye" + dot + smuggled % ((end,) * 5) + b"\r\n")
 
     case(to, "header_ends_at_lf_lf", "The header section seems to end at a bare LF LF.",
-         swap(eve("lflf"), b"\r\nTo:", b"\n\nTo:"), reply=ON_THE_WIRE)  # fmt: skip
+         swap(eve("lflf"), b"\r\nTo:", b"\n\nTo:"), reply=ON_THE_WIRE)
     lines = {
-        "no_colon": (b"garbage\r\n" + victim, "A line without a colon, then a second From that one library sees (F1)."),
+        "no_colon": (b"garbage\r\n" + victim, "A line without a colon, then a second From that "
+             "one library sees (F1)."),
         "colon_first": (b":" + victim, "A line that begins with a colon: an empty name (F1)."),
         "form_feed_first": (b"\x0c" + victim, "A form feed before the name (F1)."),
-        "form_feed_inside": (b"Fr\x0com: Alice <alice@good.example>", "A form feed inside the name (F1)."),
-        "space_before_colon": (b"From : Alice <alice@good.example>", "White space before the colon (threats A3, G2)."),
-        "tab_before_colon": (b"From\t: Alice <alice@good.example>", "A tab before the colon (threats A3, G2)."),
-        "space_in_name": (b"Fr om: Alice <alice@good.example>", "White space inside the name (threats A3)."),
-        "name_folded": (b"Fr\r\n om: Alice <alice@good.example>", "A folded field name: a line without a colon (A3)."),
+        "form_feed_inside": (b"Fr\x0com: Alice <alice@good.example>", "A form feed inside the "
+             "name (F1)."),
+        "space_before_colon": (b"From : Alice <alice@good.example>", "White space before the "
+             "colon (threats A3, G2)."),
+        "tab_before_colon": (b"From\t: Alice <alice@good.example>", "A tab before the colon "
+             "(threats A3, G2)."),
+        "space_in_name": (b"Fr om: Alice <alice@good.example>", "White space inside the name "
+             "(threats A3)."),
+        "name_folded": (b"Fr\r\n om: Alice <alice@good.example>", "A folded field name: a line "
+             "without a colon (A3)."),
         "name_then_folded_colon": (b"From\r\n : Alice <alice@good.example>",
-                                   "The colon on the next line: a line without a colon (espoofer a11-a13)."),
-        "byte_order_mark": (b"\xef\xbb\xbf" + victim, "A byte order mark before the name (threats A3)."),
+                                   "The colon on the next line: a line without a colon (espoofer "
+                                   "a11-a13)."),
+        "byte_order_mark": (b"\xef\xbb\xbf" + victim, "A byte order mark before the name (threats "
+             "A3)."),
         "no_break_space": (b"\xa0" + victim, "A no-break space before the name (threats A3)."),
-        "blank_continuation": (b"X-Note: one\r\n \t\r\n" + victim, "A continuation of white space only ends the header "
+        "blank_continuation": (b"X-Note: one\r\n \t\r\n" + victim, "A continuation of white space "
+             "only ends the header "
                                "section for some parsers (threats A4)."),
-        "control_in_value": (b"X-Note: bell \x07 here", "A control character in a field (threats G2)."),
+        "control_in_value": (b"X-Note: bell \x07 here", "A control character in a field (threats "
+             "G2)."),
         "escape_in_value": (b"X-Note: \x1b[31mred", "An escape character in a field (threats G2)."),
         "delete_in_value": (b"X-Note: \x7f", "DEL is a control character, too (threats G2)."),
-    }  # fmt: skip
+    }
     for name, (line, about) in lines.items():
         case(to, name, about, swap(eve(name), b"To:", line + b"\r\nTo:"), from_="eve@evil.example")
     case(to, "control_in_from", "A vertical tab in the From of a signed message.",
-         sign(mail("vt", "Alice\x0b <alice@good.example>")))  # fmt: skip
+         sign(mail("vt", "Alice\x0b <alice@good.example>")))
     case(to, "continuation_first", "The first line is a continuation, of nothing (threats G2).",
-         b" " + victim + b"\r\n" + eve("first"), from_="eve@evil.example")  # fmt: skip
-    raw = before(mail("fields-1001"), b"\r\n\r\n", b"".join(b"\r\nX-Field: %d" % n for n in range(1001 - 8)))
+         b" " + victim + b"\r\n" + eve("first"), from_="eve@evil.example")
+    raw = before(mail("fields-1001"), b"\r\n\r\n",
+         b"".join(b"\r\nX-Field: %d" % n for n in range(1001 - 8)))
     case(to, "fields_1001", "1,001 header fields: over 1,000 (contract 2, Replies).", sign(raw))
     raw = before(mail("long-header"), b"\r\n\r\n", 265 * (b"\r\nX-Filler: " + b"x" * 980))
-    case(to, "header_too_long", "A header section of over 256 KiB (contract 2, Replies).", sign(raw))
+    case(to, "header_too_long", "A header section of over 256 KiB (contract 2, Replies).",
+         sign(raw))
     parts = multipart("p", *[("Content-Type: text/plain", "x\n")] * 1100)
     case(to, "parts_1100", "1,100 MIME parts, validly signed: over 1,000 (contract 2, Replies).",
-         sign(mail("parts", mime='multipart/mixed; boundary="p"', body=parts)))  # fmt: skip
+         sign(mail("parts", mime='multipart/mixed; boundary="p"', body=parts)))
     body, mime = crlf("deep\n"), "text/plain"
     for level in range(60):
         body = multipart(f"b{level}", (f"Content-Type: {mime}", body))
         mime = f'multipart/mixed; boundary="b{level}"'
-    case(to, "nested_60", "60 multiparts in one another, validly signed: over 50 levels (contract 2, Replies).",
-         sign(mail("nested", mime=mime, body=body)))  # fmt: skip
+    case(to, "nested_60", "60 multiparts in one another, validly signed: over 50 levels (contract "
+         "2, Replies).",
+         sign(mail("nested", mime=mime, body=body)))
 
 
 def deferred_cases():
     to = "dns_unavailable"
-    case(to, "key_servfail", "The key of the only, aligned signature ends in SERVFAIL: a later try may prove the "
+    case(to, "key_servfail", "The key of the only, aligned signature ends in SERVFAIL: a later "
+         "try may prove the "
          "sender (contract 2.4; threats B12).",
          sign(mail("servfail", "Sam <sam@servfail.example>"), "s1._domainkey.servfail.example"),
-         to=OPEN, from_="sam@servfail.example")  # fmt: skip
+         to=OPEN, from_="sam@servfail.example")
     case(to, "key_timeout", "The same with a name server that does not answer.",
          sign(mail("timeout", "Tim <tim@timeout.example>"), "s1._domainkey.timeout.example"),
-         to=OPEN, from_="tim@timeout.example")  # fmt: skip
-    case(to, "other_signature_fails", "One aligned signature fails for good, the key of another ends in SERVFAIL: "
+         to=OPEN, from_="tim@timeout.example")
+    case(to, "other_signature_fails", "One aligned signature fails for good, the key of another "
+         "ends in SERVFAIL: "
          "it could still prove the sender.",
-         sign(sign(mail("servfail-2"), key="stranger"), "down._domainkey.good.example"))  # fmt: skip
-    case(to, "other_signature_unaligned", "A good signature of the provider, and an aligned one whose key ends in "
+         sign(sign(mail("servfail-2"), key="stranger"), "down._domainkey.good.example"))
+    case(to, "other_signature_unaligned", "A good signature of the provider, and an aligned one "
+         "whose key ends in "
          "SERVFAIL.", sign(sign(mail("servfail-3"), "s1._domainkey.provider.example"),
-                           "down._domainkey.good.example"))  # fmt: skip
+                           "down._domainkey.good.example"))
 
 
 def build():
     CASES.clear()
-    for make in (accepted_plain_cases, accepted_identity_cases, accepted_recipient_cases, accepted_content_cases,
+    for make in (accepted_plain_cases, accepted_identity_cases, accepted_recipient_cases,
+         accepted_content_cases,
                  recipient_cases, sender_invalid_cases, dkim_missing_cases, dkim_failed_cases,
-                 dkim_unacceptable_cases, dkim_unaligned_cases, sender_not_allowed_cases, format_cases,
-                 deferred_cases):  # fmt: skip
+                 dkim_unacceptable_cases, dkim_unaligned_cases, sender_not_allowed_cases,
+                 format_cases,
+                 deferred_cases):
         make()
     files = {"dns/zone.tsv": zone().encode(), "agents.toml": AGENTS.encode(),
-             "mail/.gitattributes": b"# Exact bytes: no line end is ever converted.\n*.eml -text\n"}  # fmt: skip
+             "mail/.gitattributes": b"# Exact bytes: no line end is ever converted.\n*.eml -text\n"}
     for key, (message, about, record) in CASES.items():
         files[f"mail/{key}.eml"] = message
         files[f"mail/{key}.toml"] = case_toml(about, record).encode()
@@ -1205,10 +1368,12 @@ def case_toml(about, record):
     lines = [MADE_HERE, ""]
     lines += [f"{key} = {toml_value(value)}" for key, value in about.items() if value is not None]
     if record:
-        order = ["sender", "name", "agent", "subject", "text", "text_contains", "tag", "attachments",
-                 "aligned_domain", "unsigned_headers"]  # fmt: skip
+        order = ["sender", "name", "agent", "subject", "text", "text_contains", "tag",
+             "attachments",
+                 "aligned_domain", "unsigned_headers"]
         assert set(record) <= set(order), record
-        lines += ["", "[record]"] + [f"{key} = {toml_value(record[key])}" for key in order if key in record]
+        lines += ["",
+             "[record]"] + [f"{key} = {toml_value(record[key])}" for key in order if key in record]
     return "\n".join(lines) + "\n"
 
 
@@ -1246,17 +1411,19 @@ class Zone:
         return None
 
     def is_down(self, name):
-        return any(rcode in ("SERVFAIL", "TIMEOUT") for rcode, _ in self.rows.get((name, "TXT"), []))
+        return any(rcode in ("SERVFAIL", "TIMEOUT") for rcode, _ in self.rows.get((name, "TXT"),
+             []))
 
 
 def tags_of(field):
     """Of a tag given twice the last one wins, as with the library that the gateway uses."""
     value = field.partition(b":")[2].replace(CRLF, b"").decode("latin-1")
-    return {k.strip(): re.sub(r"\s", "", v) for k, _, v in (t.partition("=") for t in value.split(";")) if _}
+    return {k.strip(): re.sub(r"\s", "", v) for k, _,
+         v in (t.partition("=") for t in value.split(";")) if _}
 
 
 def good_cryptography(zone_, fields, body, field):
-    """Does the signature verify when nothing is asked of its kind? Only for what `sign` can make."""
+    """Does the signature verify when nothing is asked of its kind? For what `sign` makes."""
     tags = tags_of(field)
     record = zone_.txt(f"{tags.get('s')}._domainkey.{tags.get('d')}")
     p = dict(t.strip().split("=", 1) for t in record.decode().split(";")) if record else {}
@@ -1275,8 +1442,9 @@ def good_cryptography(zone_, fields, body, field):
     numbers = key.public_numbers()
     size = (key.key_size + 7) // 8
     opened = pow(int.from_bytes(base64.b64decode(tags["b"]), "big"), numbers.e, numbers.n)
-    return opened.to_bytes(size, "big").endswith(b"\0" + (SHA1_INFO if kind is hashlib.sha1 else SHA256_INFO)
-                                                 + kind(data).digest())  # fmt: skip
+    return opened.to_bytes(size,
+         "big").endswith(b"\0" + (SHA1_INFO if kind is hashlib.sha1 else SHA256_INFO)
+                                                 + kind(data).digest())
 
 
 SHA1_INFO = bytes.fromhex("3021300906052b0e03021a05000414")
@@ -1312,13 +1480,17 @@ def check_case(zone_, path):
             wrong.append(text)
 
     folder = path.parent.relative_to(ROOT / "mail").parts
-    want(folder in (("accepted",), ("refused", expect), ("deferred", expect)), "is in the wrong folder")
+    want(folder in (("accepted",), ("refused", expect), ("deferred", expect)), "is in the wrong "
+         "folder")
     want(expect in REPLY, f"expects {expect!r}, which is no code")
-    want(about["reply"] == REPLY.get(expect) or (expect == "malformed" and about["reply"] == ON_THE_WIRE),
-         "reply and code do not belong together")  # fmt: skip
-    want(("record" in about) == (expect == "accepted"), "[record] is for accepted messages, and they need one")
+    fitting = {REPLY.get(expect)} | ({ON_THE_WIRE} if expect == "malformed" else set())
+    want(about["reply"] in fitting,
+         "reply and code do not belong together")
+    want(("record" in about) == (expect == "accepted"), "[record] is for accepted messages, and "
+         "they need one")
     on_wire = b"\0" in raw or re.search(rb"(?<!\r)\n|\r(?!\n)", raw)
-    want(bool(on_wire) == (about["reply"] == ON_THE_WIRE), "bare CR, bare LF or NUL, and the reply, do not agree")
+    want(bool(on_wire) == (about["reply"] == ON_THE_WIRE), "bare CR, bare LF or NUL, and the "
+         "reply, do not agree")
     if on_wire or expect == "malformed" and name not in WELL_FORMED:
         return wrong
 
@@ -1331,7 +1503,8 @@ def check_case(zone_, path):
                 passing.append(tags_of(signatures[at])["d"])
         except Exception:  # dkimpy lets errors of other libraries through; all mean "no"
             pass
-    senders = re.findall(rb"@([A-Za-z0-9.-]+)>?$", next((f for f in fields if field_name(f) == "from"), b""))
+    senders = re.findall(rb"@([A-Za-z0-9.-]+)>?$",
+         next((f for f in fields if field_name(f) == "from"), b""))
     domain = senders[0].decode().lower() if senders else ""
     proven = any(aligned(d, domain) for d in passing)
     if expect == "dkim_missing":
@@ -1339,17 +1512,20 @@ def check_case(zone_, path):
     elif expect == "dkim_failed":
         want(signatures and not passing, "dkimpy verifies a signature, or there is none")
     elif expect == "dkim_unacceptable":
-        want(any(good_cryptography(zone_, fields, body, f) for f in signatures), "no signature verifies")
+        want(any(good_cryptography(zone_, fields, body, f) for f in signatures), "no signature "
+             "verifies")
         want(aligned(tags_of(signatures[0])["d"], domain), "the odd signature is not aligned")
     elif expect == "dkim_unaligned":
         want(passing and not proven, "dkimpy verifies nothing, or something aligned")
     elif expect == "dns_unavailable":
         waiting = [t for t in map(tags_of, signatures) if aligned(t["d"], domain)]
         want(not proven, "dkimpy verifies an aligned signature")
-        want(any(zone_.is_down(f"{t['s']}._domainkey.{t['d']}") for t in waiting), "every key can be had")
+        want(any(zone_.is_down(f"{t['s']}._domainkey.{t['d']}") for t in waiting), "every key can "
+             "be had")
     elif expect == "sender_invalid":
-        want(name not in BAD_FROM or any(good_cryptography(zone_, fields, body, f) for f in signatures),
-             "the signature over the bad From does not verify")  # fmt: skip
+        want(name not in BAD_FROM or any(good_cryptography(zone_, fields, body,
+             f) for f in signatures),
+             "the signature over the bad From does not verify")
     else:
         want(proven, "dkimpy verifies no aligned signature")
     if expect == "accepted":
@@ -1369,25 +1545,26 @@ def check_record(raw, record, domain, passing):
     want = [f"record.{key} is not what Python reads" for key, same in (
         ("sender", record["sender"].endswith("@" + domain)),
         ("aligned_domain", record["aligned_domain"] in passing),
-    ) if not same]  # fmt: skip
+    ) if not same]
     message = email.message_from_bytes(raw, policy=policy.default)
     if "subject" in record and message["Subject"] != record["subject"]:
         want.append(f"record.subject: Python reads {str(message['Subject'])!r}")
     shown = message["From"].addresses[0] if message["From"].addresses else None
     if shown and shown.addr_spec.lower() != record["sender"]:
         want.append(f"record.sender: Python reads {shown.addr_spec!r}")
-    name = shown.display_name.encode("utf-8", "surrogateescape").decode() if "name" in record else None
+    name = shown.display_name.encode("utf-8",
+         "surrogateescape").decode() if "name" in record else None
     if name != record.get("name"):
         want.append(f"record.name: Python reads {name!r}")
     part = message.get_body(("plain",))
     text = part.get_content() if part else None
     want += [f"record.text_contains: no {piece!r}" for piece in record.get("text_contains", [])
-             if text is not None and piece not in text]  # fmt: skip
+             if text is not None and piece not in text]
     found = [
         {"filename": p.get_filename(), "content_type": p.get_content_type(),
          "size": len(p.get_payload(decode=True) or b"")}
         for p in message.walk() if p.get_filename()
-    ]  # fmt: skip
+    ]
     for meant in record.get("attachments", []):
         if not any(meant.items() <= one.items() for one in found):
             want.append(f"record.attachments: Python finds {found}")
