@@ -1,1 +1,188 @@
-//! (founding)
+//! The composition root: the only file that knows all rooms. It implements nothing; it makes the
+//! parts and hands them to each other.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use tokio::net::TcpListener;
+
+use crate::app::access::Access;
+use crate::app::delivery::{Destinations, Outbox};
+use crate::app::intake::Gateway;
+use crate::app::mailbox::Mailbox;
+use crate::app::tenancy::Tenancy;
+use crate::domain::address::Address;
+use crate::domain::clock::{Clock, Timestamp};
+use crate::domain::domain_name::DomainName;
+use crate::domain::id::Mint;
+use crate::domain::ports::Wake;
+use crate::egress::client::{Client, EgressError, Limits, Lookup};
+use crate::egress::guard::Guard;
+use crate::http::{self, Http};
+use crate::rules::{IntakeRules, Rules, RulesError};
+use crate::shutdown::Shutdown;
+use crate::smtp::Listener;
+use crate::store::{Location, Store, StoreError};
+use crate::verify::{Authenticator, Servers, VerifyError};
+use crate::webhook::attempt::Sender;
+use crate::webhook::dispatcher::{Bell, Dispatcher};
+
+/// What a server is made from.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub smtp: SocketAddr,
+    pub http: SocketAddr,
+    pub hostname: DomainName,
+    pub location: Location,
+    pub postmaster: Option<Address>,
+    pub rules: Rules,
+    /// Resolvers to ask instead of the system's.
+    pub dns: Option<Vec<SocketAddr>>,
+    pub egress_allow: Vec<IpNet>,
+}
+
+/// Why a server cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error("cannot listen on {address}")]
+    Listen { address: SocketAddr, source: std::io::Error },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
+    #[error(transparent)]
+    Egress(#[from] EgressError),
+}
+
+/// A server that runs.
+#[derive(Debug)]
+pub struct Running {
+    /// Where it takes mail in.
+    pub smtp: SocketAddr,
+    /// Where it serves the API.
+    pub http: SocketAddr,
+    store: Store,
+    shutdown: Shutdown,
+}
+
+impl Running {
+    /// Resolves when the store can no longer be trusted: the process must end.
+    pub async fn broken(&self) {
+        self.store.broken().await;
+    }
+
+    /// Takes in nothing new, finishes what is under way within `grace`, and closes the store;
+    /// answers whether everything finished by itself.
+    pub async fn stop(self, grace: Duration) -> bool {
+        let in_time = self.shutdown.finish(grace).await;
+        self.store.close().await;
+        in_time
+    }
+}
+
+/// Starts a server on a store that exists. When this returns, both sockets are listening.
+pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> {
+    let Settings { smtp, http, hostname, location, postmaster, rules, dns, egress_allow } = settings;
+    let shutdown = Shutdown::default();
+    let store = Store::open(&location, mint.clone()).await?;
+    let intake_rules = Arc::new(rules.intake);
+    let authenticator = authenticator(dns.as_deref(), &intake_rules, &hostname)?;
+    let guard = Guard::new(egress_allow, &rules.webhooks);
+
+    let bell = Bell::default();
+    let outbox =
+        Outbox::new(store.clone(), mint.clock().clone(), rules.webhooks.dispatcher.lease());
+    let client =
+        Client::new(guard.clone(), Limits::from(&rules.webhooks), lookup(dns, &authenticator))?;
+    let sender = Sender { client, mint: mint.clone(), rules: Arc::new(rules.webhooks) };
+    let dispatcher = Dispatcher::new(Arc::new(outbox), sender, bell.clone());
+
+    let wake: Arc<dyn Wake> = Arc::new(bell);
+    let limits = intake_rules.limits.clone();
+    let gateway = Gateway::new(
+        store.clone(),
+        Arc::new(authenticator),
+        intake_rules,
+        mint.clone(),
+        wake,
+        postmaster,
+    );
+    let size = limits.max_message_bytes;
+    let listener =
+        Listener::bind(smtp, &hostname, Arc::new(gateway), &rules.smtp, size, shutdown.clone())
+            .await
+            .map_err(|source| RunError::Listen { address: smtp, source })?;
+
+    let access_rules = Arc::new(rules.access);
+    let state = Http {
+        access: Access::new(store.clone()),
+        tenancy: Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
+        mailbox: Mailbox::new(store.clone()),
+        destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
+        store: store.clone(),
+        guard,
+        mint,
+        rules: access_rules,
+    };
+    let listen_error = |source| RunError::Listen { address: http, source };
+    let api = TcpListener::bind(http).await.map_err(listen_error)?;
+    let running = Running {
+        smtp: listener.local_addr().map_err(listen_error)?,
+        http: api.local_addr().map_err(listen_error)?,
+        store,
+        shutdown: shutdown.clone(),
+    };
+    shutdown.spawn(listener.serve());
+    shutdown.spawn(dispatcher.run(shutdown.clone()));
+    shutdown.spawn(http::serve(api, http::router(state), shutdown.clone()));
+    Ok(running)
+}
+
+/// The rules, overridden by those of a folder if one is named.
+pub fn rules(folder: Option<&Path>) -> Result<Rules, RulesError> {
+    folder.map_or_else(Rules::defaults, Rules::load)
+}
+
+/// An authenticator over these resolvers, or over the system's.
+pub fn authenticator(
+    dns: Option<&[SocketAddr]>,
+    rules: &IntakeRules,
+    hostname: &DomainName,
+) -> Result<Authenticator, VerifyError> {
+    let servers = dns.map_or(Servers::System, |dns| Servers::Given(dns.to_vec()));
+    Authenticator::new(servers, rules, hostname.as_str())
+}
+
+/// Webhook hosts are looked up where mail's names are, if resolvers are named.
+fn lookup(dns: Option<Vec<SocketAddr>>, authenticator: &Authenticator) -> Lookup {
+    if dns.is_none() {
+        return Lookup::system();
+    }
+    let authenticator = authenticator.clone();
+    Lookup::new(move |host| {
+        let authenticator = authenticator.clone();
+        async move { authenticator.addresses(&host).await }
+    })
+}
+
+/// Ids and secrets from the machine's clock and randomness: the one place that reads them.
+pub fn system_mint() -> Mint {
+    #[expect(clippy::disallowed_methods, reason = "every other clock comes from here")]
+    let now = || {
+        let since_epoch = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap_or_default();
+        Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+    };
+    let random = |buffer: &mut [u8]| {
+        // AWS-LC ends the process rather than hand out bytes that can be guessed; an error here
+        // means that it could not even say so, and a key of zeros must never be made.
+        if aws_lc_rs::rand::fill(buffer).is_err() {
+            std::process::abort();
+        }
+    };
+    Mint::new(Clock::new(now), Arc::new(random))
+}

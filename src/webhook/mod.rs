@@ -11,6 +11,7 @@ pub mod dispatcher;
 pub mod lanes;
 pub mod outcome;
 pub mod payload;
+mod queue;
 
 #[cfg(test)]
 mod sample;

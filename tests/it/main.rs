@@ -1,1 +1,13 @@
-fn main() {}
+//! The whole program from outside: real sockets, a real local DNS, a real store, real clients.
+//! One behaviour a file; no test depends on another, on a port, or on the time of day.
+
+mod clients;
+mod commands;
+mod crash;
+mod demo;
+mod fixtures;
+mod house;
+mod policy;
+mod repeats;
+mod support;
+mod webhooks;

@@ -1,0 +1,156 @@
+//! Every fixture through real SMTP: the reply, the record, and what is stored or is not.
+
+use gatepost::testkit::case::{Case, ExpectedRecord};
+use gatepost::testkit::smtp_client::{Transaction, deliver};
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use crate::support::{PATIENCE, TestGateway};
+
+/// Sessions at the same time: none of the cases depends on another.
+const CONCURRENCY: usize = 8;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_case_ends_as_its_fixture_says() {
+    // Two cases wait for a resolver that never answers: not for as long as in production.
+    let quick = [("intake.toml", "[dns]\nquery_timeout_seconds = 1\nretries = 0\n")];
+    let gateway = TestGateway::with_rules(&quick).await;
+    let cases = Case::all().unwrap();
+    assert!(cases.len() >= 200, "{} cases", cases.len());
+    let mut waiting = cases.clone().into_iter();
+    let mut sending = JoinSet::new();
+    let mut replies = Vec::new();
+    loop {
+        while sending.len() < CONCURRENCY {
+            let Some(case) = waiting.next() else { break };
+            sending.spawn(send(gateway.smtp, case));
+        }
+        let Some(done) = sending.join_next().await else { break };
+        replies.push(done.unwrap());
+    }
+    let wrong: Vec<String> = replies
+        .iter()
+        .filter(|(case, reply)| !reply.starts_with(&case.script.reply))
+        .map(|(case, reply)| format!("{}\n   wanted {}\n   got    {reply}", case.name, case.script.reply))
+        .collect();
+    assert!(wrong.is_empty(), "{} cases differ:\n{}", wrong.len(), wrong.join("\n"));
+
+    let mut faults = Vec::new();
+    let messages = gateway.messages().await;
+    for (case, reply) in &replies {
+        if let Err(fault) = compare(&gateway, case, reply, &messages).await {
+            faults.push(format!("{}: {fault}", case.name));
+        }
+    }
+    assert!(faults.is_empty(), "{} records differ:\n{}", faults.len(), faults.join("\n"));
+
+    // Refused or deferred for whatever reason: no message, no event, no delivery.
+    let accepted = cases.iter().filter(|case| case.script.expect == "accepted");
+    let wanted: usize = accepted.map(|case| case.script.to.len()).sum();
+    assert_eq!(messages.len(), wanted);
+    let wanted = i64::try_from(wanted).unwrap();
+    assert_eq!(gateway.count("SELECT COUNT(*) FROM messages").await, wanted);
+    let received = "SELECT COUNT(*) FROM events WHERE name = 'email.received'";
+    assert_eq!(gateway.count(received).await, wanted);
+    assert_eq!(gateway.count("SELECT COUNT(*) FROM deliveries").await, wanted);
+
+    let wanted = usize::try_from(wanted).unwrap();
+    let arrived = gateway.receiver.wait_for(wanted, PATIENCE).await.unwrap();
+    assert!(arrived.iter().all(|request| request.verified), "a signature is wrong");
+    gateway.finish().await;
+}
+
+async fn send(server: std::net::SocketAddr, case: Case) -> (Case, String) {
+    let raw = case.raw();
+    let script = &case.script;
+    let transaction =
+        Transaction { helo: &script.helo, from: &script.from, to: &script.to, raw: &raw };
+    let reply = deliver(server, &transaction).await.map_or_else(
+        |error| format!("the connection failed: {error}"),
+        |replies| replies.settling().to_owned(),
+    );
+    (case, reply)
+}
+
+/// Compares the intake record that the reply names, and the message if there must be one.
+async fn compare(
+    gateway: &TestGateway,
+    case: &Case,
+    reply: &str,
+    messages: &[Value],
+) -> Result<(), String> {
+    let id = reply
+        .split_once("[record ")
+        .and_then(|(_, rest)| rest.split_once(']'))
+        .map(|(id, _)| id)
+        .ok_or_else(|| format!("the reply names no record: {reply}"))?;
+    // A partner sees every record; those of foreign domains are nobody else's.
+    let key = gateway.tenancy.create_key(gateway.house.partner.id, "records").await.unwrap().token;
+    let url = format!("http://{}/api/v2/email/intake/{id}?token={key}", gateway.http);
+    let answer = reqwest::get(url).await.unwrap().text().await.unwrap();
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let record = answer.get("intake").ok_or_else(|| format!("no record {id}: {answer}"))?;
+    let expect = case.script.expect.as_str();
+    let found = record["reason"].as_str().unwrap_or("accepted");
+    equal("reason", found, expect)?;
+    if record["explanation"].as_str().is_none_or(str::is_empty) {
+        return Err("the record explains nothing".into());
+    }
+    if record["steps"].as_array().is_none_or(Vec::is_empty) {
+        return Err("the record has no steps".into());
+    }
+    let Some(expected) = &case.script.record else { return Ok(()) };
+    let uuid = record["messageUuid"].as_str().ok_or("the record names no message")?;
+    let message = messages
+        .iter()
+        .find(|message| message["uuid"] == uuid)
+        .ok_or_else(|| format!("message {uuid} is not in messages/recent"))?;
+    compare_message(expected, record, message)
+}
+
+fn compare_message(
+    expected: &ExpectedRecord,
+    record: &Value,
+    message: &Value,
+) -> Result<(), String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let metadata = &message["metadata"];
+    let check = |what: &str, found: String, wanted: &Option<String>| match wanted {
+        Some(wanted) => equal(what, &found, wanted),
+        None => Ok(()),
+    };
+    check("sender", text(&record["sender"]), &expected.sender)?;
+    check("name", text(&message["fromUser"]), &expected.name)?;
+    check("agent", text(&message["toUser"]), &expected.agent)?;
+    check("subject", text(&metadata["emailSubject"]), &expected.subject)?;
+    check("text", text(&message["message"]), &expected.text)?;
+    check("tag", text(&metadata["emailTag"]), &expected.tag)?;
+    let authentication = &metadata["authentication"];
+    check("alignedDomain", text(&authentication["alignedDomain"]), &expected.aligned_domain)?;
+    for piece in &expected.text_contains {
+        if !text(&message["message"]).contains(piece) {
+            return Err(format!("text lacks {piece:?}: {}", message["message"]));
+        }
+    }
+    if let Some(wanted) = &expected.unsigned_headers {
+        let found = authentication["unsignedHeaders"].as_array().cloned().unwrap_or_default();
+        let found: Vec<String> = found.iter().map(|name| text(name).to_lowercase()).collect();
+        equal("unsignedHeaders", &format!("{found:?}"), &format!("{wanted:?}"))?;
+    }
+    let Some(wanted) = &expected.attachments else { return Ok(()) };
+    let found = message["attachments"].as_array().cloned().unwrap_or_default();
+    equal("attachments", &found.len().to_string(), &wanted.len().to_string())?;
+    for (found, wanted) in found.iter().zip(wanted) {
+        check("filename", text(&found["filename"]), &wanted.filename)?;
+        check("content-type", text(&found["content-type"]), &wanted.content_type)?;
+    }
+    Ok(())
+}
+
+fn equal(what: &str, found: &str, wanted: &str) -> Result<(), String> {
+    if found == wanted {
+        Ok(())
+    } else {
+        Err(format!("{what} is {found:?}, wanted {wanted:?}"))
+    }
+}

@@ -1,0 +1,267 @@
+//! A running gateway with everything around it, for one test each.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use gatepost::app::delivery::{Added, Destinations};
+use gatepost::app::tenancy::Tenancy;
+use gatepost::domain::domain_name::DomainName;
+use gatepost::domain::event::Category;
+use gatepost::egress::signature;
+use gatepost::rules::Rules;
+use gatepost::run::{self, Running, Settings};
+use gatepost::shutdown::Shutdown;
+use gatepost::store::{Location, Store};
+use gatepost::testkit::case;
+use gatepost::testkit::dns::{DnsServer, Zone};
+use gatepost::testkit::house::House;
+use gatepost::testkit::receiver::Receiver;
+use gatepost::testkit::signer::{Key, Signer};
+use gatepost::testkit::smtp_client::{Replies, Transaction, deliver};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Bounds every wait on state; nothing here takes nearly as long.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A gateway in this process, with the accounts of `fixtures/agents.toml`.
+pub struct TestGateway {
+    running: Option<Running>,
+    pub smtp: SocketAddr,
+    pub http: SocketAddr,
+    pub dns: DnsServer,
+    pub receiver: Receiver,
+    /// The secret of the destination for `incoming` events of the organization.
+    pub secret: String,
+    pub house: House,
+    /// The organization's key.
+    pub key: String,
+    pub tenancy: Tenancy,
+    pub folder: TempDir,
+    helpers: Shutdown,
+}
+
+impl TestGateway {
+    /// Starts with the compiled-in rules.
+    pub async fn start() -> Self {
+        Self::with_rules(&[]).await
+    }
+
+    /// Starts with rule files of these names and texts laid over the compiled-in ones.
+    pub async fn with_rules(files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let helpers = Shutdown::default();
+        let dns = local_dns(&helpers).await;
+        let mint = run::system_mint();
+        let receiver = Receiver::start(mint.clock().clone()).await.unwrap();
+        let rules = rules(folder.path(), files);
+        let location = Location::Folder(folder.path().join("store"));
+        let store = Store::create(&location, mint.clone()).await.unwrap();
+        let access = Arc::new(rules.access.clone());
+        let tenancy = Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access));
+        let house = House::build(&tenancy).await.unwrap();
+        let key = tenancy.create_key(house.organization.id, "test").await.unwrap().token;
+        let secret = listen(&store, access, &house, &receiver).await;
+        receiver.trust(&secret);
+        let running = start(&folder, rules, dns.addr()).await;
+        Self {
+            smtp: running.smtp,
+            http: running.http,
+            running: Some(running),
+            dns,
+            receiver,
+            secret,
+            house,
+            key,
+            tenancy,
+            folder,
+            helpers,
+        }
+    }
+
+    /// Stops the server and starts another one on the same store.
+    pub async fn restart(&mut self) {
+        self.stop().await;
+        let running = start(&self.folder, Rules::defaults().unwrap(), self.dns.addr()).await;
+        (self.smtp, self.http) = (running.smtp, running.http);
+        self.running = Some(running);
+    }
+
+    /// Stops the server; everything around it stays.
+    pub async fn stop(&mut self) {
+        if let Some(running) = self.running.take() {
+            assert!(running.stop(PATIENCE).await, "the server did not stop by itself");
+        }
+    }
+
+    /// Ends the test: server, DNS.
+    pub async fn finish(mut self) {
+        self.stop().await;
+        assert!(self.helpers.finish(PATIENCE).await);
+    }
+
+    /// Sends one message over SMTP.
+    pub async fn send(&self, from: &str, to: &[&str], raw: &[u8]) -> Replies {
+        let to: Vec<String> = to.iter().map(ToString::to_string).collect();
+        let transaction = Transaction { helo: "client.example", from, to: &to, raw };
+        deliver(self.smtp, &transaction).await.unwrap()
+    }
+
+    /// The answer to a GET with the organization's key, which must be 200.
+    pub async fn get(&self, path_and_query: &str) -> Value {
+        let (status, body) = self.request("GET", path_and_query, None).await;
+        assert_eq!(status, 200, "{path_and_query}: {body}");
+        body
+    }
+
+    /// Status and body of a request with the organization's key.
+    pub async fn request(
+        &self,
+        method: &str,
+        path_and_query: &str,
+        body: Option<Value>,
+    ) -> (u16, Value) {
+        let separator = if path_and_query.contains('?') { '&' } else { '?' };
+        let url = format!(
+            "http://{}/api/v2{path_and_query}{separator}token={}",
+            self.http, self.key
+        );
+        let mut request =
+            reqwest::Client::new().request(method.parse().unwrap(), url).timeout(PATIENCE);
+        if let Some(body) = body {
+            request = request.header("content-type", "application/json").body(body.to_string());
+        }
+        let response = request.send().await.unwrap();
+        let status = response.status().as_u16();
+        let text = response.text().await.unwrap();
+        (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+    }
+
+    /// All messages that the organization's key reaches, read page by page, the newest first.
+    pub async fn messages(&self) -> Vec<Value> {
+        all_messages(self.http, &self.key).await
+    }
+
+    /// A count straight from the database.
+    pub async fn count(&self, sql: &'static str) -> i64 {
+        count(&self.folder.path().join("store"), sql).await
+    }
+}
+
+/// Starts a server on the store in `folder`.
+async fn start(folder: &TempDir, rules: Rules, dns: SocketAddr) -> Running {
+    let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
+    let settings = Settings {
+        smtp: any_port,
+        http: any_port,
+        hostname: DomainName::parse("mx.agents.example").unwrap(),
+        location: Location::Folder(folder.path().join("store")),
+        postmaster: None,
+        rules,
+        dns: Some(vec![dns]),
+        egress_allow: vec!["127.0.0.0/8".parse().unwrap()],
+    };
+    run::start(settings, run::system_mint()).await.unwrap()
+}
+
+fn rules(folder: &Path, files: &[(&str, &str)]) -> Rules {
+    let policies = folder.join("policies");
+    std::fs::create_dir(&policies).unwrap();
+    for (name, text) in files {
+        std::fs::write(policies.join(name), text).unwrap();
+    }
+    Rules::load(&policies).unwrap()
+}
+
+/// A DNS server with the fixtures' zone.
+pub async fn local_dns(helpers: &Shutdown) -> DnsServer {
+    let zone = Zone::parse(case::zone().unwrap()).unwrap();
+    DnsServer::start(zone, helpers.clone()).await.unwrap()
+}
+
+/// Makes the receiver a destination of the organization; answers the secret.
+pub async fn listen(
+    store: &Store,
+    access: Arc<gatepost::rules::AccessRules>,
+    house: &House,
+    receiver: &Receiver,
+) -> String {
+    let destinations = Destinations::new(store.clone(), run::system_mint(), access);
+    let url = receiver.url("/events").parse().unwrap();
+    let organization = house.organization.id;
+    match destinations.add(organization, url, Category::Incoming, "test").await.unwrap() {
+        Added::Created(new) => signature::shown(&new.secret),
+        Added::Existed(_) => panic!("a new store has no destination"),
+    }
+}
+
+/// Everything under the key, page by page, the newest first.
+pub async fn all_messages(http: SocketAddr, key: &str) -> Vec<Value> {
+    let client = reqwest::Client::new();
+    let mut messages = Vec::new();
+    let mut next = Some(format!("/api/v2/messages/recent?limit=200"));
+    while let Some(path) = next {
+        let url = format!("http://{http}{path}&token={key}");
+        let response = client.get(url).timeout(PATIENCE).send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        next = response.headers().get("link").and_then(|link| next_page(link.to_str().unwrap()));
+        let page: Vec<Value> = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+        messages.extend(page);
+    }
+    messages
+}
+
+/// The target of `rel="next"` in a Link header (RFC 8288).
+fn next_page(link: &str) -> Option<String> {
+    let one = link.split(',').find(|one| one.contains("rel=\"next\""))?;
+    let target = one.split_once('<')?.1.split_once('>')?.0;
+    Some(target.to_owned())
+}
+
+/// A count straight from the database file in `store`.
+pub async fn count(store: &Path, sql: &'static str) -> i64 {
+    use sqlx::ConnectOptions as _;
+    let options =
+        sqlx::sqlite::SqliteConnectOptions::new().filename(store.join("gatepost.db")).read_only(true);
+    let mut connection = options.connect().await.unwrap();
+    sqlx::query_scalar(sql).fetch_one(&mut connection).await.unwrap()
+}
+
+/// The file `name` of the fixtures.
+pub fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+}
+
+/// A signer with the test key of good.example.
+pub fn signer() -> Signer {
+    let pem = std::fs::read_to_string(fixture("keys/s1._domainkey.good.example.pem")).unwrap();
+    Signer::new(Key::from_pem(&pem).unwrap(), "good.example", "s1")
+}
+
+/// A signed message from alice@good.example.
+pub fn signed(subject: &str) -> Vec<u8> {
+    signer().sign(letter(subject).as_bytes()).unwrap()
+}
+
+/// An unsigned message from alice@good.example.
+pub fn letter(subject: &str) -> String {
+    let id = uuid::Builder::from_random_bytes({
+        let mut octets = [0; 16];
+        aws_lc_rs::rand::fill(&mut octets).unwrap();
+        octets
+    });
+    format!(
+        "From: Alice Example <alice@good.example>\r\n\
+         To: support@agents.example\r\n\
+         Subject: {subject}\r\n\
+         Date: Mon, 05 Jan 2026 10:00:00 +0000\r\n\
+         Message-ID: <{}@good.example>\r\n\
+         MIME-Version: 1.0\r\n\
+         Content-Type: text/plain; charset=utf-8\r\n\
+         \r\n\
+         Hello, this is {subject}.\r\n",
+        id.into_uuid()
+    )
+}
