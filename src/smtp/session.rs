@@ -159,8 +159,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
     }
 
     async fn recipient(&mut self, path: &str) -> Flow {
-        let asked =
-            self.intake.recipient(self.machine.client(), self.machine.reverse_path(), path);
+        let asked = self.intake.recipient(self.machine.client(), self.machine.reverse_path(), path);
         let answer = within(self.rules.deadlines.answer(), asked).await;
         let reply = self.machine.recipient(answer.unwrap_or_else(|late| Err(no_answer(late))));
         self.say(&reply).await
