@@ -139,18 +139,100 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Ends the connection so that the last reply arrives: closing a socket with unread input
     /// resets it, and a client that was reset tries again. The input until then is dropped.
     pub(super) async fn close(mut self, linger: Duration) {
-        let closing = async {
-            if self.stream.shutdown().await.is_err() {
+        let deadline = Instant::now() + linger;
+        if !matches!(timeout_at(deadline, self.stream.shutdown()).await, Ok(Ok(()))) {
+            return;
+        }
+        // Bounded by time, also for a client that always has something ready.
+        while Instant::now() < deadline {
+            let read = timeout_at(deadline, self.stream.read(&mut self.buffer)).await;
+            if !matches!(read, Ok(Ok(1..))) {
                 return;
             }
-            while matches!(self.stream.read(&mut self.buffer).await, Ok(1..)) {}
-        };
-        // Bounded by time; the buffer bounds the memory.
-        let _in_time = timeout(linger, closing).await.is_ok();
+        }
     }
 
     fn rewind(&mut self) {
         self.start = 0;
         self.end = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Context;
+
+    use super::*;
+
+    /// Always readable, takes any write, and counts the writes.
+    struct Counting {
+        writes: usize,
+        written: Vec<u8>,
+    }
+
+    impl AsyncRead for Counting {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            into: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            into.put_slice(b"x");
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Counting {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            octets: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            self.writes += 1;
+            self.written.extend_from_slice(octets);
+            Poll::Ready(Ok(octets.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    fn connection() -> Connection<Counting> {
+        Connection::new(Counting { writes: 0, written: vec![] }, Duration::from_secs(9))
+    }
+
+    #[tokio::test]
+    async fn replies_that_wait_together_are_one_write() {
+        let mut connection = connection();
+        for _ in 0..100 {
+            connection.unwritten().extend_from_slice(b"250 2.0.0 OK\r\n");
+        }
+        assert!(!connection.is_full());
+        connection.flush().await.unwrap();
+        assert_eq!((connection.stream.writes, connection.stream.written.len()), (1, 1400));
+        connection.flush().await.unwrap();
+        assert_eq!(connection.stream.writes, 1);
+    }
+
+    #[tokio::test]
+    async fn the_deadline_counts_even_while_input_is_ready() {
+        let mut connection = connection();
+        assert_eq!(connection.read(Instant::now()).await, Arrival::Deadline);
+        let later = Instant::now() + Duration::from_secs(9);
+        assert_eq!(connection.read(later).await, Arrival::Input);
+        assert!(connection.has_input().await);
+        connection.take(1);
+        assert!(connection.input().is_empty());
+        assert!(connection.has_input().await, "what only the socket has counts too");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_never_stops_cannot_hold_the_close() {
+        let closing = connection().close(Duration::from_millis(50));
+        timeout(Duration::from_secs(20), closing).await.unwrap();
     }
 }

@@ -109,8 +109,7 @@ impl Share {
     /// Makes the share larger; `false` when that much is not left.
     pub(super) fn grow(&mut self, octets: usize) -> bool {
         let less = |left: usize| left.checked_sub(octets);
-        let granted =
-            self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok();
+        let granted = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok();
         if granted {
             self.octets = self.octets.saturating_add(octets);
         }

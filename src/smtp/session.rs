@@ -159,8 +159,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
     }
 
     async fn recipient(&mut self, path: &str) -> Flow {
-        let asked =
-            self.intake.recipient(self.machine.client(), self.machine.reverse_path(), path);
+        let asked = self.intake.recipient(self.machine.client(), self.machine.reverse_path(), path);
         let answer = within(self.rules.deadlines.answer(), asked).await;
         let reply = self.machine.recipient(answer.unwrap_or_else(|late| Err(no_answer(late))));
         self.say(&reply).await
@@ -176,15 +175,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
         let answer = within(self.rules.deadlines.answer(), asked).await.unwrap_or_else(no_answer);
         self.share.clear();
         let reply = self.machine.message(&answer);
-        tracing::info!(
-            smtp.session = self.id,
-            client.address = %self.address(),
-            reason = reply.label(),
-            record = answer.record.map(tracing::field::display),
-            message.size = size,
-            message.recipients = recipients,
-            "message answered"
-        );
+        // What is not accepted is logged where it is said.
+        if answer.reason.is_none() {
+            tracing::info!(
+                smtp.session = self.id,
+                client.address = %self.address(),
+                record = answer.record.map(tracing::field::display),
+                message.size = size,
+                message.recipients = recipients,
+                "message accepted"
+            );
+        }
         self.say(&reply).await
     }
 

@@ -169,10 +169,7 @@ mod tests {
     #[test]
     fn a_cr_behind_a_dot_is_given_back() {
         let (message, ended, fault, _) = decode(&[b".\r", b"\r\nx"]);
-        assert_eq!(
-            (&message[..], ended, fault),
-            (&b"\r\r\nx"[..], false, Some(Fault::BareCr))
-        );
+        assert_eq!((&message[..], ended, fault), (&b"\r\r\nx"[..], false, Some(Fault::BareCr)));
     }
 
     fn wire() -> impl Strategy<Value = Vec<u8>> {

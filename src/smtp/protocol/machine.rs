@@ -250,8 +250,13 @@ impl Machine {
 
     fn keywords(&self) -> Vec<String> {
         let size = self.settings.body.max_message;
-        ["PIPELINING".into(), format!("SIZE {size}"), "8BITMIME".into(), "ENHANCEDSTATUSCODES".into()]
-            .into()
+        [
+            "PIPELINING".into(),
+            format!("SIZE {size}"),
+            "8BITMIME".into(),
+            "ENHANCEDSTATUSCODES".into(),
+        ]
+        .into()
     }
 
     fn mail(&mut self, reverse_path: String, size: u64) -> Step {

@@ -80,8 +80,7 @@ fn is_domain_like(text: &str) -> bool {
 
 /// Lenient about dots: some providers give out addresses such as `a..b@`.
 fn is_unquoted(local: &str) -> bool {
-    !local.is_empty()
-        && local.chars().all(|c| !c.is_whitespace() && !"<>()[]@,;:\\\"".contains(c))
+    !local.is_empty() && local.chars().all(|c| !c.is_whitespace() && !"<>()[]@,;:\\\"".contains(c))
 }
 
 /// One quoted string and nothing beside it.

@@ -189,27 +189,21 @@ fn printable(text: &str) -> String {
 fn folded(text: &str, enhanced: &str) -> Vec<String> {
     // Three digits, a mark, the enhanced code, a space, CRLF.
     let room = MAX_LINE - 3 - 1 - enhanced.len() - 1 - 2;
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let mut word = word;
-        loop {
-            let Some(line) = lines.last_mut() else { break };
-            let gap = usize::from(!line.is_empty());
-            if line.len() + gap + word.len() <= room {
-                if gap == 1 {
-                    line.push(' ');
-                }
-                line.push_str(word);
-                break;
-            }
-            if line.is_empty() {
-                let (head, rest) = word.split_at_checked(room).unwrap_or((word, ""));
-                line.push_str(head);
-                word = rest;
-            }
-            lines.push(String::new());
+    let (mut lines, mut line) = (Vec::new(), String::new());
+    for mut word in text.split(' ') {
+        if !line.is_empty() && line.len() + 1 + word.len() > room {
+            lines.push(std::mem::take(&mut line));
         }
+        while let Some((head, rest)) = word.split_at_checked(room).filter(|(_, r)| !r.is_empty()) {
+            lines.push(head.to_owned());
+            word = rest;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
     }
+    lines.push(line);
     lines
 }
 
@@ -279,8 +273,7 @@ mod tests {
 
     #[test]
     fn a_strangers_words_stay_within_the_reply() {
-        let reply =
-            Reply::reason(Reason::SenderInvalid, Some("a\r\n250 fine\0\u{202e}é\n"), None);
+        let reply = Reply::reason(Reason::SenderInvalid, Some("a\r\n250 fine\0\u{202e}é\n"), None);
         let text = wire(&reply);
         assert_eq!(text.matches("\r\n").count(), 1);
         assert!(text.ends_with(": a  250 fine???\r\n"), "{text}");
