@@ -36,6 +36,8 @@ pub struct Authentication {
     pub max_signed_names: usize,
     #[serde(deserialize_with = "domains")]
     pub trusted_arc_sealers: Vec<DomainName>,
+    pub offload_above_bytes: usize,
+    pub max_offloaded: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -111,6 +113,8 @@ impl IntakeRules {
         check("authentication.max_future_seconds", auth.max_future_seconds, 0, 86_400)?;
         check("authentication.max_signatures", wide(auth.max_signatures), 1, 50)?;
         check("authentication.max_signed_names", wide(auth.max_signed_names), 10, 1000)?;
+        check("authentication.offload_above_bytes", wide(auth.offload_above_bytes), 0, 1 << 30)?;
+        check("authentication.max_offloaded", wide(auth.max_offloaded), 1, 256)?;
         check("dns.message_budget_seconds", self.dns.message_budget_seconds, 1, 60)?;
         check("dns.query_timeout_seconds", self.dns.query_timeout_seconds, 1, 10)?;
         check("dns.retries", wide(self.dns.retries), 0, 5)?;

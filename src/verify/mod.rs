@@ -1,1 +1,232 @@
-//! (founding)
+//! Who sent a message, proven: mail-auth behind one door.
+//!
+//! Nouns: a [`Question`] about one message, the [`Authentication`] that answers it. `app::intake`
+//! and `gatepost check` call in; they have scanned the header section strictly before. A message
+//! is authenticated by one DKIM signature that verifies, counts and is aligned with From
+//! (contract §2), or by the ARC chain of a sealer that the operator trusts; by nothing else, and
+//! never for want of a reason to refuse. SPF, DMARC and ARC are evaluated and recorded.
+//!
+//! What never happens here: a decision about a recipient, a write, an altered message, a question
+//! without a deadline, a DNS answer used for any purpose but the one it was asked for.
+
+mod alignment;
+mod arc;
+mod canonical;
+mod conclusion;
+mod dkim;
+mod dmarc;
+mod evidence;
+mod examine;
+mod fields;
+mod key;
+mod keys;
+mod report_header;
+mod resolver;
+mod spf;
+mod tags;
+#[cfg(test)]
+mod tests;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use self::conclusion::Findings;
+use self::dkim::Claim;
+use self::evidence::micros;
+use self::examine::{Examined, OtherSender, Task};
+use self::keys::Keys;
+use self::resolver::Resolver;
+pub use self::resolver::Servers;
+use crate::domain::address::Address;
+use crate::domain::clock::Timestamp;
+use crate::domain::policy::Proof;
+use crate::domain::ports::Client;
+use crate::rules::IntakeRules;
+
+/// Why there can be no [`Authenticator`].
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    #[error("the system's DNS servers cannot be read: {0}")]
+    SystemServers(String),
+    #[error("there is no DNS server to ask")]
+    NoServers,
+    #[error("the DNS resolver cannot be made: {0}")]
+    Resolver(String),
+}
+
+/// One message and how it came.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'q> {
+    /// The message as received, dot-unstuffed and otherwise unaltered.
+    pub raw: &'q Bytes,
+    /// The one mailbox of From, as our own scanner found it.
+    pub sender: &'q Address,
+    pub client: &'q Client,
+    /// As sent, without angle brackets; empty for `<>`.
+    pub reverse_path: &'q str,
+    pub now: Timestamp,
+}
+
+/// What is known of who sent a message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Authentication {
+    pub proof: Proof,
+    /// `b=` of the aligned, counted signatures that mark this one message: base64 of their
+    /// octets without white space. Another arrival with one of these may be the same message
+    /// (contract §2.6).
+    pub signatures: Vec<String>,
+    /// One line of ASCII for the SMTP reply, at most 200 octets.
+    pub detail: String,
+    /// `[{name, result, detail, inputs, dns: [{name, type, ttl, answer}], micros}]` for `dkim`,
+    /// `alignment`, `spf`, `arc`, `dmarc`.
+    pub steps: Value,
+    /// `{spf, dkim: [{domain, selector, algorithm, keyBits, result, reason, counts, aligned,
+    /// signedHeaders}], dmarc, arc, alignedDomain, unsignedHeaders}`.
+    pub summary: Value,
+    /// The value of our `Authentication-Results`, folded with CRLF and a tab.
+    pub results_header: String,
+}
+
+/// Answers questions about messages; cheap to clone, shared by all sessions.
+#[derive(Clone)]
+pub struct Authenticator {
+    resolver: Resolver,
+    rules: Arc<IntakeRules>,
+    hostname: Arc<str>,
+    places: Arc<Semaphore>,
+}
+
+impl std::fmt::Debug for Authenticator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Authenticator").field("hostname", &self.hostname).finish_non_exhaustive()
+    }
+}
+
+/// Why a message could not be examined.
+enum Unexamined {
+    /// Its From is not the one that the scanner found.
+    OtherSender,
+    /// No thread came free in time, or the examination broke down.
+    Busy,
+}
+
+impl Authenticator {
+    /// `hostname` is ours: the authserv-id, and what SPF macros call the receiver. Must be called
+    /// inside the runtime that will run the checks.
+    pub fn new(
+        servers: Servers,
+        rules: &IntakeRules,
+        hostname: &str,
+    ) -> Result<Self, VerifyError> {
+        Ok(Self {
+            resolver: Resolver::new(servers, rules)?,
+            rules: Arc::new(rules.clone()),
+            hostname: hostname.into(),
+            places: Arc::new(Semaphore::new(rules.authentication.max_offloaded)),
+        })
+    }
+
+    /// Authenticates one message, within `dns.message_budget_seconds`. Never fails: what cannot
+    /// be decided for the time being says so in its proof.
+    pub async fn check(&self, question: Question<'_>) -> Authentication {
+        let deadline = tokio::time::Instant::now() + self.rules.dns.message_budget();
+        let start = Instant::now();
+        let limit = self.rules.authentication.max_signatures;
+        let section = fields::split(question.raw);
+        let claims: Vec<Claim> = section
+            .named("dkim-signature")
+            .take(limit)
+            .map(|field| {
+                let from = question.sender.domain();
+                Claim::read(field.value.clone(), from, &self.rules, question.now)
+            })
+            .collect();
+        let chain = arc::Plan::read(&section, &self.rules);
+        let names: Vec<String> = claims
+            .iter()
+            .filter_map(|claim| claim.key_name.clone())
+            .chain(chain.key_names.iter().cloned())
+            .collect();
+        let chain_names = chain.key_names.clone();
+        let (keys, spf) = tokio::join!(
+            Keys::fetch(&self.resolver, names, deadline),
+            spf::check(
+                &self.resolver,
+                question.client,
+                question.reverse_path,
+                &self.hostname,
+                deadline
+            ),
+        );
+        let keys = Arc::new(keys);
+        let task = Task {
+            raw: question.raw.clone(),
+            bounded: section.bounded(question.raw, limit, chain.refusal.is_none()),
+            header_end: section.end,
+            sender: question.sender.clone(),
+            claims,
+            chain,
+            keys: Arc::clone(&keys),
+            rules: Arc::clone(&self.rules),
+            now: question.now,
+            verifier: self.resolver.mail_auth().clone(),
+        };
+        let examined = self.examine(task, deadline).await;
+        let dkim_micros = micros(start);
+        let (signatures, chain, failure) = match examined {
+            Ok(Examined { signatures, chain }) => (signatures, Some(chain), None),
+            Err(failure) => (Vec::new(), None, Some(failure)),
+        };
+        let signers: Vec<_> = signatures
+            .iter()
+            .filter(|signature| signature.counts())
+            .filter_map(|signature| signature.claim.domain.as_ref())
+            .collect();
+        let dmarc =
+            dmarc::check(&self.resolver, question.sender, &signers, &spf, deadline).await;
+        Findings {
+            question: &question,
+            section: &section,
+            hostname: &self.hostname,
+            keys: &keys,
+            chain_names: &chain_names,
+            signatures,
+            chain,
+            failure,
+            spf,
+            dmarc,
+            dkim_micros,
+        }
+        .conclude()
+    }
+
+    /// Runs the costly part: small messages here, large ones on a thread of their own.
+    async fn examine(
+        &self,
+        task: Task,
+        deadline: tokio::time::Instant,
+    ) -> Result<Examined, Unexamined> {
+        let outcome = if task.raw.len() <= self.rules.authentication.offload_above_bytes {
+            catch_unwind(AssertUnwindSafe(|| task.run())).map_err(|_| Unexamined::Busy)?
+        } else {
+            let place = Arc::clone(&self.places).acquire_owned();
+            let place = match tokio::time::timeout_at(deadline, place).await {
+                Ok(Ok(place)) => place,
+                _ => return Err(Unexamined::Busy),
+            };
+            tokio::task::spawn_blocking(move || {
+                let outcome = task.run();
+                drop(place);
+                outcome
+            })
+            .await
+            .map_err(|_| Unexamined::Busy)?
+        };
+        outcome.map_err(|OtherSender| Unexamined::OtherSender)
+    }
+}

@@ -1,0 +1,275 @@
+//! ARC (RFC 8617): evaluated and recorded; it stands in for an aligned signature only where the
+//! operator trusts the sealer by name, which by default is nobody.
+
+use mail_auth::arc::{Seal, Signature};
+use mail_auth::crypto::Algorithm;
+use mail_auth::{ArcOutput, ArcResult};
+use serde_json::{Value, json};
+
+use super::alignment::aligned;
+use super::dkim::{host_name, is_selector};
+use super::fields::Section;
+use super::keys::Keys;
+use super::tags::TagList;
+use crate::domain::clock::Timestamp;
+use crate::domain::domain_name::DomainName;
+use crate::rules::IntakeRules;
+
+/// Sets of one chain (RFC 8617 §4.2.1).
+const MAX_SETS: usize = 50;
+
+/// What is known of the chain before anything is verified.
+pub(super) struct Plan {
+    /// Sets that the message claims to carry.
+    pub(super) sets: usize,
+    /// Why the chain is not even looked at.
+    pub(super) refusal: Option<String>,
+    /// Where the keys of the newest signature and of all seals are published.
+    pub(super) key_names: Vec<String>,
+}
+
+/// The result.
+pub(super) struct Arc {
+    pub(super) result: &'static str,
+    pub(super) detail: String,
+    sets: usize,
+    /// `d=` of the newest seal.
+    pub(super) sealer: Option<String>,
+    /// The chain may take the place of an aligned signature.
+    pub(super) stands_in: bool,
+    /// It might, had its keys been found.
+    pub(super) undecided: bool,
+}
+
+/// What the judgement needs to know beside the chain.
+pub(super) struct Circumstances<'c> {
+    pub(super) from: &'c DomainName,
+    pub(super) keys: &'c Keys,
+    pub(super) rules: &'c IntakeRules,
+    pub(super) now: Timestamp,
+}
+
+impl Plan {
+    pub(super) fn read(section: &Section, rules: &IntakeRules) -> Self {
+        let seals: Vec<_> = section.named("arc-seal").collect();
+        let signatures: Vec<_> = section.named("arc-message-signature").collect();
+        let results = section.named("arc-authentication-results").count();
+        let sets = seals.len().max(signatures.len()).max(results);
+        let mut plan = Self { sets, refusal: None, key_names: Vec::new() };
+        let mut with_length = 0;
+        let mut newest: Option<Signature> = None;
+        if sets > MAX_SETS {
+            plan.refusal = Some(format!("more than {MAX_SETS} sets"));
+            return plan;
+        }
+        for field in signatures {
+            let tags = TagList::read(&field.value);
+            with_length += usize::from(tags.get("l").is_some());
+            let Ok(signature) = Signature::parse(&field.value) else { continue };
+            let names = tags.words("h").map_or(0, |names| names.len()).max(signature.h.len());
+            if names > rules.authentication.max_signed_names {
+                plan.refusal = Some("too many names in h=".into());
+            }
+            if newest.as_ref().is_none_or(|newest| newest.i < signature.i) {
+                newest = Some(signature);
+            }
+        }
+        // Each length is one more hash of the body.
+        if with_length > 1 {
+            plan.refusal = Some("several signatures with l=".into());
+        }
+        let newest = newest.map(|signature| (signature.d, signature.s));
+        let seals = seals.iter().filter_map(|field| Seal::parse(&field.value).ok());
+        plan.key_names = newest
+            .into_iter()
+            .chain(seals.map(|seal| (seal.d, seal.s)))
+            .filter_map(|(domain, selector)| key_name(&domain, &selector))
+            .collect();
+        plan
+    }
+}
+
+fn key_name(domain: &str, selector: &str) -> Option<String> {
+    let domain = DomainName::parse(domain).ok().filter(|_| domain.is_ascii())?;
+    is_selector(selector).then(|| format!("{}._domainkey.{domain}", selector.to_ascii_lowercase()))
+}
+
+impl Arc {
+    /// There is no chain, or none that is looked at.
+    pub(super) fn unread(plan: &Plan) -> Self {
+        let (result, detail) = match &plan.refusal {
+            Some(refusal) => ("fail", refusal.clone()),
+            None => ("none", "no chain".into()),
+        };
+        let sets = plan.sets;
+        Self { result, detail, sets, sealer: None, stands_in: false, undecided: false }
+    }
+
+    /// Judges a chain that mail-auth has looked at; `body_length` is that of the canonical body
+    /// as the newest signature wants it.
+    pub(super) fn judge(
+        output: &ArcOutput<'_>,
+        body_length: impl Fn(&Signature) -> u64,
+        around: &Circumstances<'_>,
+    ) -> Self {
+        let (result, detail) = word(output.result());
+        let newest = output.chain().last();
+        let sealer = newest.map(|set| set.seal.header.d.chars().take(253).collect());
+        let mut arc = Self {
+            result,
+            detail,
+            sets: output.chain().len(),
+            sealer,
+            stands_in: false,
+            undecided: false,
+        };
+        let Some(set) = newest else { return arc };
+        let (seal, signature) = (set.seal.header, set.signature.header);
+        let seal_tags = TagList::read(set.seal.value);
+        let tags = TagList::read(set.signature.value);
+        let sealer = host_name(&seal.d, seal_tags.get("d"));
+        let Some(sealer) = sealer
+            .filter(|name| around.rules.authentication.trusted_arc_sealers.contains(name))
+        else {
+            return arc;
+        };
+        let seconds = u64::try_from(around.now.seconds()).unwrap_or(0);
+        let latest = seconds.saturating_add(around.rules.authentication.max_future_seconds);
+        let sound = tags.defect().is_none()
+            && seal_tags.defect().is_none()
+            && host_name(&signature.d, tags.get("d")) == Some(sealer)
+            && signature.h.iter().any(|name| name.eq_ignore_ascii_case("from"))
+            && signature.a != Algorithm::RsaSha1
+            && seal.a != Algorithm::RsaSha1
+            && (signature.x == 0 || signature.x > seconds)
+            && signature.t <= latest
+            && seal.t <= latest
+            && tags.number("l").is_ok_and(|l| l.is_none_or(|l| l == body_length(signature)))
+            && reports_aligned_pass(set.results.value, around);
+        let allowed = |domain: &str, selector: &str, algorithm| {
+            let rules = &around.rules.authentication;
+            key_name(domain, selector).and_then(|name| around.keys.get(&name)).is_some_and(|key| {
+                key.facts
+                    .objections(algorithm, None, rules.min_rsa_bits, rules.count_testing_keys)
+                    .is_empty()
+            })
+        };
+        match output.result() {
+            ArcResult::Pass => {
+                arc.stands_in = sound
+                    && allowed(&seal.d, &seal.s, seal.a)
+                    && allowed(&signature.d, &signature.s, signature.a);
+            }
+            ArcResult::TempError(_) => arc.undecided = sound,
+            _ => {}
+        }
+        arc
+    }
+
+    pub(super) fn summary(&self) -> Value {
+        json!({
+            "result": self.result, "sets": self.sets, "sealer": self.sealer,
+            "standsIn": self.stands_in,
+        })
+    }
+}
+
+fn word(result: &ArcResult) -> (&'static str, String) {
+    let word = match result {
+        ArcResult::Pass => "pass",
+        ArcResult::Fail(_) | ArcResult::Neutral(_) => "fail",
+        ArcResult::PermError(_) => "permerror",
+        ArcResult::TempError(_) => "temperror",
+        ArcResult::None => "none",
+    };
+    (word, result.to_string())
+}
+
+/// Whether the sealer's own report (`i=N; authserv-id; method=result …`, RFC 8601 §2.2) says
+/// dkim=pass for a domain aligned with From.
+fn reports_aligned_pass(value: &[u8], around: &Circumstances<'_>) -> bool {
+    let text = String::from_utf8_lossy(value);
+    let Some(parts) = plain_parts(&text) else { return false };
+    parts.iter().skip(1).any(|part| {
+        let mut words = part.split_ascii_whitespace();
+        if !words.next().is_some_and(|first| first.eq_ignore_ascii_case("dkim=pass")) {
+            return false;
+        }
+        let property = |wanted: &str| {
+            let mut values = part.split_ascii_whitespace().filter_map(|word| {
+                let (name, value) = word.split_once('=')?;
+                name.eq_ignore_ascii_case(wanted).then_some(value)
+            });
+            // A property given twice says nothing.
+            values.next().filter(|_| values.next().is_none())
+        };
+        let domain = property("header.d")
+            .or_else(|| property("header.i")?.rsplit_once('@').map(|(_, domain)| domain));
+        let mode = around.rules.authentication.alignment;
+        domain
+            .filter(|domain| domain.is_ascii())
+            .and_then(|domain| DomainName::parse(domain).ok())
+            .is_some_and(|domain| aligned(&domain, around.from, mode))
+    })
+}
+
+/// The parts between semicolons, without comments and quotes; `None` if either stays open.
+fn plain_parts(text: &str) -> Option<Vec<String>> {
+    let (mut parts, mut part) = (Vec::new(), String::new());
+    let (mut depth, mut quoted) = (0_u32, false);
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' if quoted || depth > 0 => {
+                // A quoted character stands for nothing that matters here.
+                characters.next()?;
+            }
+            '"' if depth == 0 => quoted = !quoted,
+            // What is quoted is a value of its own: it must not become another word.
+            _ if quoted => part.push(if character.is_whitespace() { '_' } else { character }),
+            '(' => depth += 1,
+            ')' => {
+                depth = depth.checked_sub(1)?;
+                if depth == 0 {
+                    part.push(' ');
+                }
+            }
+            _ if depth > 0 => {}
+            ';' => parts.push(std::mem::take(&mut part)),
+            _ => part.push(character),
+        }
+    }
+    parts.push(part);
+    (!quoted && depth == 0).then_some(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::Rules;
+
+    #[test]
+    fn the_sealers_report_is_read_for_what_it_says() {
+        let rules = Rules::defaults().unwrap().intake;
+        let from = DomainName::parse("good.example").unwrap();
+        let keys = Keys::default();
+        let now = Timestamp::from_millis(0);
+        let around = Circumstances { from: &from, keys: &keys, rules: &rules, now };
+        for (text, expected) in [
+            ("i=1; mx.lists.example; dkim=pass header.d=good.example", true),
+            ("i=1; mx; spf=fail; dkim=pass (ok) header.i=@mail.good.example header.s=a", true),
+            ("i=1; mx; dkim=pass header.d=evil.example", false),
+            ("i=1; mx; dkim=fail header.d=good.example", false),
+            ("i=1; mx; spf=pass (dkim=pass header.d=good.example)", false),
+            ("i=1; mx; spf=pass (; dkim=pass header.d=good.example) x=1", false),
+            ("i=1; mx; spf=pass smtp.x=\"; dkim=pass header.d=good.example\"", false),
+            ("i=1; mx; dkim=pass header.d=evil.example header.d=good.example", false),
+            ("i=1; mx; dkim=pass reason=\"a header.d=good.example\" header.d=evil.example", false),
+            ("i=1; mx; dkim=pass header.d=good.example (open", false),
+            ("dkim=pass header.d=good.example", false),
+            ("", false),
+        ] {
+            assert_eq!(reports_aligned_pass(text.as_bytes(), &around), expected, "{text}");
+        }
+    }
+}

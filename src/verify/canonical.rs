@@ -1,0 +1,137 @@
+//! The body as RFC 6376 §3.4 makes it canonical, for the two questions that mail-auth answers
+//! nobody: how long it is, and its hash where a signature has expired.
+
+use aws_lc_rs::digest;
+use mail_auth::crypto::Algorithm;
+use mail_auth::dkim::{Canonicalization, Signature};
+
+/// Octets of the canonical body.
+pub(super) fn length(body: &[u8], form: Canonicalization) -> u64 {
+    let mut length = 0_u64;
+    write(body, form, &mut |octets| length += octets.len() as u64);
+    length
+}
+
+/// Whether `bh=` is the hash of as much of the body as the signature says.
+pub(super) fn body_matches(body: &[u8], signature: &Signature) -> bool {
+    let algorithm = match signature.a {
+        Algorithm::RsaSha1 => &digest::SHA1_FOR_LEGACY_USE_ONLY,
+        _ => &digest::SHA256,
+    };
+    let mut hash = digest::Context::new(algorithm);
+    let mut left = if signature.l == 0 { u64::MAX } else { signature.l };
+    write(body, signature.cb, &mut |octets| {
+        let take = usize::try_from(left).unwrap_or(usize::MAX).min(octets.len());
+        hash.update(octets.get(..take).unwrap_or_default());
+        left = left.saturating_sub(take as u64);
+    });
+    hash.finish().as_ref() == signature.bh
+}
+
+/// Hands the canonical body to `sink`, piece by piece.
+fn write(body: &[u8], form: Canonicalization, sink: &mut impl FnMut(&[u8])) {
+    let mut wrote = false;
+    // Empty lines at the end do not count, so they wait until something follows.
+    let mut waiting = 0_usize;
+    let mut rest = body;
+    while !rest.is_empty() {
+        let line = match find_crlf(rest) {
+            Some(end) => {
+                let (line, after) = rest.split_at(end);
+                rest = after.get(2..).unwrap_or_default();
+                line
+            }
+            None => std::mem::take(&mut rest),
+        };
+        let line = match form {
+            Canonicalization::Relaxed => line.trim_ascii_end_wsp(),
+            Canonicalization::Simple => line,
+        };
+        if line.is_empty() {
+            waiting += 1;
+            continue;
+        }
+        for _ in 0..std::mem::take(&mut waiting) {
+            sink(b"\r\n");
+        }
+        match form {
+            Canonicalization::Relaxed => write_reduced(line, sink),
+            Canonicalization::Simple => sink(line),
+        }
+        sink(b"\r\n");
+        wrote = true;
+    }
+    // RFC 6376 §3.4.3: an empty body is one CRLF; §3.4.4: it stays empty.
+    if !wrote && form == Canonicalization::Simple {
+        sink(b"\r\n");
+    }
+}
+
+/// Runs of white space become one space (§3.4.4).
+fn write_reduced(line: &[u8], sink: &mut impl FnMut(&[u8])) {
+    let mut rest = line;
+    while !rest.is_empty() {
+        let word = rest.iter().position(|b| is_wsp(*b)).unwrap_or(rest.len());
+        let (text, after) = rest.split_at(word);
+        sink(text);
+        let blank = after.iter().position(|b| !is_wsp(*b)).unwrap_or(after.len());
+        if blank > 0 {
+            sink(b" ");
+        }
+        rest = after.get(blank..).unwrap_or_default();
+    }
+}
+
+fn find_crlf(octets: &[u8]) -> Option<usize> {
+    let mut from = 0;
+    loop {
+        let cr = from + octets.get(from..)?.iter().position(|b| *b == b'\r')?;
+        if octets.get(cr + 1) == Some(&b'\n') {
+            return Some(cr);
+        }
+        from = cr + 1;
+    }
+}
+
+const fn is_wsp(octet: u8) -> bool {
+    octet == b' ' || octet == b'\t'
+}
+
+trait TrimEnd {
+    fn trim_ascii_end_wsp(&self) -> &[u8];
+}
+
+impl TrimEnd for [u8] {
+    fn trim_ascii_end_wsp(&self) -> &[u8] {
+        let end = self.iter().rposition(|b| !is_wsp(*b)).map_or(0, |last| last + 1);
+        self.get(..end).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn canonical(body: &[u8], form: Canonicalization) -> Vec<u8> {
+        let mut all = Vec::new();
+        write(body, form, &mut |octets| all.extend_from_slice(octets));
+        all
+    }
+
+    #[test]
+    fn as_in_the_rfc() {
+        // RFC 6376 §3.4.5, and the edges of §3.4.3 and §3.4.4.
+        for (body, relaxed, simple) in [
+            (&b" C \r\nD \t E\r\n\r\n\r\n"[..], &b" C\r\nD E\r\n"[..], &b" C \r\nD \t E\r\n"[..]),
+            (b"", b"", b"\r\n"),
+            (b"\r\n\r\n", b"", b"\r\n"),
+            (b"a", b"a\r\n", b"a\r\n"),
+            (b"a\r\n \t\r\n  \r\n", b"a\r\n", b"a\r\n \t\r\n  \r\n"),
+            (b"a\r\n\r\nb\r\n", b"a\r\n\r\nb\r\n", b"a\r\n\r\nb\r\n"),
+        ] {
+            assert_eq!(canonical(body, Canonicalization::Relaxed), relaxed);
+            assert_eq!(canonical(body, Canonicalization::Simple), simple);
+            assert_eq!(length(body, Canonicalization::Simple), simple.len() as u64);
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! From what was found to what is concluded: the acceptance rule of contract §2, in one place.
+
+use serde_json::{Value, json};
+
+use super::alignment::organizational;
+use super::arc::Arc;
+use super::dkim::Judged;
+use super::dmarc::Dmarc;
+use super::evidence::{Step, one_line};
+use super::fields::Section;
+use super::keys::Keys;
+use super::spf::Spf;
+use super::{Authentication, Question, Unexamined, report_header};
+use crate::domain::policy::Proof;
+use crate::domain::reason::Reason;
+
+/// What a reader is shown or a program goes by, and a signature may have left open.
+const SHOWN: &[&str] = &[
+    "date",
+    "sender",
+    "reply-to",
+    "to",
+    "cc",
+    "message-id",
+    "in-reply-to",
+    "references",
+    "subject",
+    "mime-version",
+    "content-type",
+    "content-transfer-encoding",
+];
+
+/// Everything that was found out about one message.
+pub(super) struct Findings<'f> {
+    pub(super) question: &'f Question<'f>,
+    pub(super) section: &'f Section,
+    pub(super) hostname: &'f str,
+    pub(super) keys: &'f Keys,
+    pub(super) chain_names: &'f [String],
+    pub(super) signatures: Vec<Judged>,
+    pub(super) chain: Option<Arc>,
+    pub(super) failure: Option<Unexamined>,
+    pub(super) spf: Spf,
+    pub(super) dmarc: Dmarc,
+    pub(super) dkim_micros: u64,
+}
+
+impl Findings<'_> {
+    /// The answer.
+    pub(super) fn conclude(self) -> Authentication {
+        let (proof, detail) = self.proof();
+        let detail = one_line(&detail);
+        let signatures = self
+            .signatures
+            .iter()
+            .filter_map(|signature| signature.identity(|name| self.section.has(name)))
+            .collect();
+        let results_header = report_header::value(
+            self.hostname,
+            self.question.sender,
+            &self.signatures,
+            &self.spf,
+            self.failure.is_none().then_some(&self.dmarc),
+            self.chain.as_ref(),
+        );
+        let summary = self.summary();
+        let dkim = self.dkim_step();
+        let alignment = self.alignment_step(proof, &detail);
+        let chain = self.chain_step();
+        let steps = [dkim, alignment, self.spf.step, chain, self.dmarc.step];
+        let steps = steps.into_iter().map(Step::into_json).collect();
+        Authentication { proof, signatures, detail, steps, summary, results_header }
+    }
+
+    /// The signature that authenticates, if one does.
+    fn winner(&self) -> Option<&Judged> {
+        self.signatures.iter().find(|signature| signature.claim.aligned && signature.counts())
+    }
+
+    fn proof(&self) -> (Proof, String) {
+        match self.failure {
+            Some(Unexamined::OtherSender) => {
+                let why = "the From field reads differently to different readers";
+                return (Proof::Unproven(Reason::SenderInvalid), why.into());
+            }
+            Some(Unexamined::Busy) => {
+                let why = "the message could not be examined in time";
+                return (Proof::Undecidable(Reason::TooBusy), why.into());
+            }
+            None => {}
+        }
+        let from = self.question.sender.domain();
+        if let Some(winner) = self.winner() {
+            return (Proof::Authenticated, format!("signed by {}", winner.signer()));
+        }
+        if let Some(chain) = self.chain.as_ref().filter(|chain| chain.stands_in) {
+            let sealer = chain.sealer.as_deref().unwrap_or_default();
+            return (Proof::Authenticated, format!("vouched for by {sealer} (ARC)"));
+        }
+        let undecided = self.signatures.iter().find(|signature| signature.is_undecided());
+        if let Some(signature) = undecided {
+            let name = signature.claim.key_name.as_deref().unwrap_or_default();
+            let detail = format!("the key at {name} could not be looked up");
+            return (Proof::Undecidable(Reason::DnsUnavailable), detail);
+        }
+        if self.chain.as_ref().is_some_and(|chain| chain.undecided) {
+            let detail = "a key of the ARC chain could not be looked up";
+            return (Proof::Undecidable(Reason::DnsUnavailable), detail.into());
+        }
+        let (reason, detail) = if self.signatures.is_empty() {
+            (Reason::DkimMissing, format!("no DKIM-Signature, From is {from}"))
+        } else if let Some(other) = self.signatures.iter().find(|s| s.counts()) {
+            (Reason::DkimUnaligned, format!("signed by {}, From is {from}", other.signer()))
+        } else if let Some(weak) = self.best(Judged::is_unacceptable) {
+            (Reason::DkimUnacceptable, told(weak))
+        } else {
+            let failed = self.best(|_| true).map(told).unwrap_or_default();
+            (Reason::DkimFailed, failed)
+        };
+        (Proof::Unproven(reason), detail)
+    }
+
+    /// The signature to speak of: an aligned one before any other.
+    fn best(&self, wanted: impl Fn(&Judged) -> bool) -> Option<&Judged> {
+        let of = |aligned: bool| {
+            self.signatures.iter().find(|s| s.claim.aligned == aligned && wanted(s))
+        };
+        of(true).or_else(|| of(false))
+    }
+
+    fn summary(&self) -> Value {
+        let winner = self.winner();
+        json!({
+            "spf": self.spf.summary(),
+            "dkim": self.signatures.iter().map(Judged::summary).collect::<Vec<_>>(),
+            "dmarc": self.dmarc.summary(),
+            "arc": self.chain.as_ref().map(Arc::summary),
+            "alignedDomain": winner.map(Judged::signer),
+            "unsignedHeaders": winner.map(|winner| self.unsigned(winner)).unwrap_or_default(),
+        })
+    }
+
+    /// The fields that are there and that the signature leaves open.
+    fn unsigned(&self, winner: &Judged) -> Vec<&'static str> {
+        let signed = winner.signed_headers();
+        let open = |name: &&str| self.section.has(name) && !signed.iter().any(|s| s == name);
+        SHOWN.iter().copied().filter(|name| open(name)).collect()
+    }
+
+    fn dkim_step(&self) -> Step {
+        let fields = self.section.named("dkim-signature").count();
+        let best = self.winner().or_else(|| self.best(|_| true));
+        let names = self.signatures.iter().filter_map(|s| s.claim.key_name.as_deref());
+        Step {
+            name: "dkim",
+            result: best.map_or("none", Judged::result).to_owned(),
+            detail: self
+                .signatures
+                .iter()
+                .map(|s| format!("{} {}", s.result(), one_line(&told(s))))
+                .collect::<Vec<_>>()
+                .join("\n"),
+            inputs: json!({"fields": fields, "considered": self.signatures.len()}),
+            dns: self.keys.evidence(names),
+            micros: self.dkim_micros,
+        }
+    }
+
+    fn alignment_step(&self, proof: Proof, detail: &str) -> Step {
+        let from = self.question.sender.domain();
+        let signers: Vec<Value> = self
+            .signatures
+            .iter()
+            .filter_map(|s| Some((s, s.claim.domain.as_ref()?)))
+            .map(|(s, domain)| {
+                json!({
+                    "domain": domain.as_str(), "organization": organizational(domain),
+                    "aligned": s.claim.aligned, "counts": s.counts(),
+                })
+            })
+            .collect();
+        let result = match proof {
+            Proof::Authenticated => "pass",
+            Proof::Unproven(_) => "fail",
+            Proof::Undecidable(_) => "temperror",
+        };
+        Step {
+            name: "alignment",
+            result: result.to_owned(),
+            detail: detail.to_owned(),
+            inputs: json!({
+                "from": from.as_str(), "organization": organizational(from), "signers": signers,
+            }),
+            dns: Vec::new(),
+            micros: 0,
+        }
+    }
+
+    fn chain_step(&self) -> Step {
+        let chain = self.chain.as_ref();
+        Step {
+            name: "arc",
+            result: chain.map_or("none", |chain| chain.result).to_owned(),
+            detail: chain.map(|chain| chain.detail.clone()).unwrap_or_default(),
+            inputs: chain.map_or(Value::Null, Arc::summary),
+            dns: self.keys.evidence(self.chain_names.iter().map(String::as_str)),
+            micros: 0,
+        }
+    }
+}
+
+/// One signature and why it is not what is wanted.
+fn told(signature: &Judged) -> String {
+    match signature.reason() {
+        Some(reason) => format!("{}: {reason}", signature.signer()),
+        None => signature.signer(),
+    }
+}

@@ -1,0 +1,298 @@
+//! DKIM (RFC 6376): which signatures there are, whether they verify, and whether they count.
+//!
+//! mail-auth answers the mathematics; what it leaves open (contract §2, "does not count when") is
+//! judged here on the same octets. A signature that counts and is aligned is the only thing that
+//! authenticates a message by itself.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use mail_auth::crypto::Algorithm;
+use mail_auth::dkim::Signature;
+use serde_json::{Value, json};
+
+use super::alignment::aligned;
+use super::keys::Keys;
+use super::tags::TagList;
+use crate::domain::clock::Timestamp;
+use crate::domain::domain_name::DomainName;
+use crate::rules::IntakeRules;
+
+/// One `DKIM-Signature` field, as far as it can be judged without its key and the body.
+#[derive(Clone)]
+pub(super) struct Claim {
+    /// The raw value of the field.
+    pub(super) value: Bytes,
+    /// As mail-auth reads it, or why it cannot.
+    pub(super) signature: Result<Signature, String>,
+    /// `d=`, where it is a host name.
+    pub(super) domain: Option<DomainName>,
+    /// Where the key is published; `None` where the names are unfit to ask for.
+    pub(super) key_name: Option<String>,
+    /// The domain of `i=`, unless it is `d=` itself.
+    identity: Option<String>,
+    /// `l=`, if there is one.
+    pub(super) body_length: Option<u64>,
+    pub(super) aligned: bool,
+    /// Why it would not count even if it verified.
+    objections: Vec<String>,
+}
+
+/// What the mathematics said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Check {
+    Verified,
+    /// Everything but the signature itself is right; the RSA key is so short that no library
+    /// verifies with it any more (RFC 8301 §3.2). It never counts.
+    KeyTooShort,
+    /// The key could not be had for the time being.
+    Temporary(String),
+    /// Not verified; with the word of RFC 8601 §2.7.1 and why.
+    Failed(&'static str, String),
+}
+
+/// A claim with its verdict.
+pub(super) struct Judged {
+    pub(super) claim: Claim,
+    pub(super) check: Check,
+    objections: Vec<String>,
+    key_bits: Option<usize>,
+}
+
+impl Claim {
+    /// Reads one field. Nothing here may fail: a field that is no signature is a claim that
+    /// proves nothing.
+    pub(super) fn read(
+        value: Bytes,
+        from: &DomainName,
+        rules: &IntakeRules,
+        now: Timestamp,
+    ) -> Self {
+        let tags = TagList::read(&value);
+        let signature = Signature::parse(&value).map_err(|error| error.to_string());
+        let mut claim = Self {
+            signature,
+            domain: None,
+            key_name: None,
+            identity: None,
+            body_length: tags.number("l").ok().flatten(),
+            aligned: false,
+            objections: tags.defect().map(str::to_owned).into_iter().collect(),
+            value: value.clone(),
+        };
+        let Ok(signature) = claim.signature.clone() else { return claim };
+        claim.domain = host_name(&signature.d, tags.get("d"));
+        if let Some(domain) = &claim.domain {
+            claim.aligned = aligned(domain, from, rules.authentication.alignment);
+            let selector = signature.s.to_ascii_lowercase();
+            let as_read = tags.get("s").is_some_and(|s| s.eq_ignore_ascii_case(&selector));
+            if as_read && is_selector(&selector) {
+                claim.key_name = Some(format!("{selector}._domainkey.{domain}"));
+            } else {
+                claim.objections.push("s= is not a host name".into());
+            }
+            claim.identity = signature
+                .i
+                .rsplit_once('@')
+                .map(|(_, host)| host.to_ascii_lowercase())
+                .filter(|host| host != domain.as_str());
+        } else {
+            claim.objections.push("d= is not a host name".into());
+        }
+        claim.judge_tags(&tags, &signature, rules, now);
+        claim
+    }
+
+    fn judge_tags(
+        &mut self,
+        tags: &TagList<'_>,
+        signature: &Signature,
+        rules: &IntakeRules,
+        now: Timestamp,
+    ) {
+        let rules = &rules.authentication;
+        let mut object = |what: String| self.objections.push(what);
+        if tags.get("v") != Some("1") {
+            object("v=1 is missing".into());
+        }
+        if signature.a == Algorithm::RsaSha1 {
+            object("rsa-sha1 proves nothing (RFC 8301)".into());
+        }
+        let names = tags.words("h").unwrap_or_default();
+        let covers_from = |names: &[String]| names.iter().any(|n| n.eq_ignore_ascii_case("from"));
+        if !covers_from(&names) || !covers_from(&signature.h) {
+            object("From is not signed".into());
+        }
+        if names.len().max(signature.h.len()) > rules.max_signed_names {
+            object(format!("more than {} names in h=", rules.max_signed_names));
+        }
+        if tags.words("q").is_some_and(|ways| !ways.iter().any(|way| way == "dns/txt")) {
+            object("q= names no way to the key that is known".into());
+        }
+        let now = u64::try_from(now.seconds()).unwrap_or(0);
+        match (tags.number("t"), tags.number("x")) {
+            (Ok(signed), Ok(expires)) => {
+                if signed.is_some_and(|t| t > now.saturating_add(rules.max_future_seconds)) {
+                    object("it was signed in the future (t=)".into());
+                }
+                if expires.is_some_and(|x| x <= now) {
+                    object("it has expired (x=)".into());
+                }
+                if expires.is_some_and(|x| x <= signed.unwrap_or(0)) {
+                    object("it expires before it was signed (x=)".into());
+                }
+            }
+            (signed, expires) => {
+                for problem in [signed.err(), expires.err()].into_iter().flatten() {
+                    object(problem);
+                }
+            }
+        }
+        if let Err(problem) = tags.number("l") {
+            object(problem);
+        }
+    }
+
+    /// The verdict, given what the mathematics said, the key, and the length of the canonical
+    /// body where the signature has `l=`.
+    pub(super) fn judge(
+        self,
+        check: Check,
+        keys: &Keys,
+        body_length: Option<u64>,
+        rules: &IntakeRules,
+    ) -> Judged {
+        let mut objections = self.objections.clone();
+        if let (Some(covered), Some(length)) = (self.body_length, body_length)
+            && covered != length
+        {
+            objections.push(format!("l= covers {covered} of {length} octets of the body"));
+        }
+        let key = self.key_name.as_deref().and_then(|name| keys.get(name));
+        if let (Some(key), Ok(signature)) = (key, &self.signature) {
+            objections.extend(key.facts.objections(
+                signature.a,
+                self.identity.as_deref(),
+                rules.authentication.min_rsa_bits,
+                rules.authentication.count_testing_keys,
+            ));
+        }
+        let key_bits = key.and_then(|key| key.facts.bits);
+        Judged { claim: self, check, objections, key_bits }
+    }
+
+    /// Whether, as far as is known without the key, this signature could authenticate.
+    fn could_authenticate(&self) -> bool {
+        self.aligned && self.objections.is_empty()
+    }
+}
+
+impl Judged {
+    /// It verifies and there is nothing against it.
+    pub(super) fn counts(&self) -> bool {
+        self.check == Check::Verified && self.objections.is_empty()
+    }
+
+    /// It verifies, or would, but there is something against it.
+    pub(super) fn is_unacceptable(&self) -> bool {
+        matches!(self.check, Check::Verified | Check::KeyTooShort) && !self.counts()
+    }
+
+    /// Its key could not be had, and with it the verdict might have been another.
+    pub(super) fn is_undecided(&self) -> bool {
+        matches!(self.check, Check::Temporary(_))
+            && self.claim.could_authenticate()
+            && self.objections.is_empty()
+    }
+
+    /// `d=`, or what stands there.
+    pub(super) fn signer(&self) -> String {
+        match (&self.claim.domain, &self.claim.signature) {
+            (Some(domain), _) => domain.to_string(),
+            (None, Ok(signature)) => signature.d.chars().take(253).collect(),
+            (None, Err(_)) => "unreadable signature".into(),
+        }
+    }
+
+    /// Why it does not authenticate, if it does not.
+    pub(super) fn reason(&self) -> Option<String> {
+        match &self.check {
+            Check::Failed(_, why) | Check::Temporary(why) => Some(why.clone()),
+            Check::Verified if self.objections.is_empty() => None,
+            Check::KeyTooShort if self.objections.is_empty() => Some("the RSA key is too short".into()),
+            Check::Verified | Check::KeyTooShort => Some(self.objections.join("; ")),
+        }
+    }
+
+    /// The word of RFC 8601 §2.7.1; `policy` where it verifies but does not count.
+    pub(super) fn result(&self) -> &'static str {
+        match &self.check {
+            Check::Verified if self.objections.is_empty() => "pass",
+            Check::Verified | Check::KeyTooShort => "policy",
+            Check::Temporary(_) => "temperror",
+            Check::Failed(word, _) => word,
+        }
+    }
+
+    /// The names in `h=`, lower case.
+    pub(super) fn signed_headers(&self) -> Vec<String> {
+        let names = self.claim.signature.as_ref().map(|s| s.h.as_slice()).unwrap_or_default();
+        names.iter().take(100).map(|name| name.to_ascii_lowercase()).collect()
+    }
+
+    /// The value that marks a second arrival of the same message: `b=`, in the one spelling that
+    /// its octets have. `None` where the signature would cover many messages alike: it has no
+    /// `t=` and signs neither Date nor Message-ID.
+    pub(super) fn identity(&self, has: impl Fn(&str) -> bool) -> Option<String> {
+        let signature = self.claim.signature.as_ref().ok()?;
+        let names = self.signed_headers();
+        let covers = |name: &str| has(name) && names.iter().any(|signed| signed == name);
+        let unique = signature.t > 0 || covers("date") || covers("message-id");
+        (unique && self.claim.aligned && self.counts()).then(|| STANDARD.encode(&signature.b))
+    }
+
+    /// `{domain, selector, algorithm, keyBits, result, reason, counts, aligned, signedHeaders}`.
+    pub(super) fn summary(&self) -> Value {
+        let signature = self.claim.signature.as_ref().ok();
+        json!({
+            "domain": self.signer(),
+            "selector": signature.map(|s| s.s.chars().take(253).collect::<String>()),
+            "algorithm": signature.map(|s| algorithm(s.a)),
+            "keyBits": self.key_bits,
+            "result": self.result(),
+            "reason": self.reason(),
+            "counts": self.counts(),
+            "aligned": self.claim.aligned,
+            "signedHeaders": self.signed_headers(),
+        })
+    }
+}
+
+/// The name of an algorithm as in `a=`.
+pub(super) const fn algorithm(algorithm: Algorithm) -> &'static str {
+    match algorithm {
+        Algorithm::RsaSha1 => "rsa-sha1",
+        Algorithm::RsaSha256 => "rsa-sha256",
+        Algorithm::Ed25519Sha256 => "ed25519-sha256",
+        _ => "unknown",
+    }
+}
+
+/// A name that both readers read alike and that is a host name in A-labels.
+pub(super) fn host_name(read: &str, written: Option<&str>) -> Option<DomainName> {
+    let as_read = written.is_some_and(|written| written.eq_ignore_ascii_case(read));
+    if as_read && read.is_ascii() { DomainName::parse(read).ok() } else { None }
+}
+
+/// Labels of letters, digits and hyphens (RFC 6376 §3.1: sub-domains of RFC 5321); unlike the
+/// last label of a domain, the last of a selector is often a number.
+pub(super) fn is_selector(text: &str) -> bool {
+    text.len() <= 200
+        && text.split('.').all(|label| {
+            !label.is_empty()
+                && label.len() <= 63
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+                && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+        })
+}

@@ -1,0 +1,96 @@
+//! DMARC (RFC 9989): evaluated and recorded. No policy makes an unaligned message acceptable and
+//! no missing record makes an aligned one worse, so the verdict never asks for it.
+
+use std::time::Instant;
+
+use mail_auth::dkim::Signature;
+use mail_auth::dmarc::verify::DmarcParameters;
+use mail_auth::{
+    AuthenticatedMessage, DkimOutput, DkimResult, DmarcOutput, DmarcResult, Parameters,
+};
+use serde_json::{Value, json};
+
+use super::evidence::{Recorder, Step, micros};
+use super::resolver::Resolver;
+use super::spf::Spf;
+use crate::domain::address::Address;
+use crate::domain::domain_name::DomainName;
+
+/// The result and the policy that the From domain publishes.
+pub(super) struct Dmarc {
+    pub(super) result: &'static str,
+    policy: Option<String>,
+    pub(super) step: Step,
+}
+
+impl Dmarc {
+    pub(super) fn summary(&self) -> Value {
+        json!({"result": self.result, "policy": self.policy})
+    }
+}
+
+/// `signers` are the domains of the signatures that verify and count.
+pub(super) async fn check(
+    resolver: &Resolver,
+    sender: &Address,
+    signers: &[&DomainName],
+    spf: &Spf,
+    deadline: tokio::time::Instant,
+) -> Dmarc {
+    let start = Instant::now();
+    let recorder = Recorder::default();
+    // mail-auth reads nothing of the message but its From.
+    let from = format!("From: <{sender}>\r\n\r\n");
+    let signatures: Vec<Signature> = signers
+        .iter()
+        .map(|domain| Signature { d: domain.to_string(), ..Signature::default() })
+        .collect();
+    let passed: Vec<DkimOutput<'_>> = signatures
+        .iter()
+        .map(|signature| DkimOutput::from(DkimResult::Pass).with_signature(signature))
+        .collect();
+    let output = match AuthenticatedMessage::parse(from.as_bytes()) {
+        None => None,
+        Some(message) => {
+            let spf_domain = spf.domain.as_ref().map_or("", DomainName::as_str);
+            let parameters = DmarcParameters::new(&message, &passed, spf_domain, &spf.output);
+            let check = resolver
+                .mail_auth()
+                .verify_dmarc(Parameters::new(parameters).with_cache(&recorder));
+            tokio::time::timeout_at(deadline, check).await.ok()
+        }
+    };
+    let policy = output
+        .as_ref()
+        .filter(|output| output.record().is_some())
+        .map(|output| output.policy().to_string());
+    let result = output.as_ref().map_or("temperror", word);
+    let detail = match &policy {
+        Some(policy) => format!("{result}; {} publishes {policy}", sender.domain()),
+        None => format!("{result}; no policy found for {}", sender.domain()),
+    };
+    let step = Step {
+        name: "dmarc",
+        result: result.to_owned(),
+        detail,
+        inputs: json!({
+            "from": sender.domain().as_str(),
+            "dkim": signers.iter().map(|domain| domain.as_str()).collect::<Vec<_>>(),
+            "spf": spf.output.result().to_string(),
+            "spfDomain": spf.domain.as_ref().map(DomainName::as_str),
+        }),
+        dns: recorder.evidence(resolver, deadline).await,
+        micros: micros(start),
+    };
+    Dmarc { result, policy, step }
+}
+
+fn word(output: &DmarcOutput) -> &'static str {
+    match output.result() {
+        DmarcResult::Pass => "pass",
+        DmarcResult::Fail(_) => "fail",
+        DmarcResult::TempError(_) => "temperror",
+        DmarcResult::PermError(_) => "permerror",
+        DmarcResult::None => "none",
+    }
+}

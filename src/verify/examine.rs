@@ -1,0 +1,230 @@
+//! The costly part: hashing the body and the public-key operations. It asks nobody and waits for
+//! nothing, so that it can run where it delays no other message.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use aws_lc_rs::{digest, signature as algorithms};
+use bytes::Bytes;
+use mail_auth::crypto::{Algorithm, CryptoError};
+use mail_auth::dkim::{DkimError, Signature};
+use mail_auth::{
+    AuthenticatedMessage, DkimOutput, DkimResult, Error, MessageAuthenticator, Parameters,
+};
+
+use super::arc::{Arc as Chain, Circumstances, Plan};
+use super::canonical;
+use super::dkim::{Check, Claim, Judged};
+use super::key::Facts;
+use super::keys::Keys;
+use crate::domain::address::Address;
+use crate::domain::clock::Timestamp;
+use crate::rules::IntakeRules;
+
+/// Everything that the examination needs, owned, so that it can move to another thread.
+pub(super) struct Task {
+    pub(super) raw: Bytes,
+    /// The header section to be read instead of the one in `raw`, where bounds left fields out.
+    pub(super) bounded: Option<Vec<u8>>,
+    /// Offset of the empty line after the header section.
+    pub(super) header_end: usize,
+    pub(super) sender: Address,
+    pub(super) claims: Vec<Claim>,
+    pub(super) chain: Plan,
+    pub(super) keys: Arc<Keys>,
+    pub(super) rules: Arc<IntakeRules>,
+    pub(super) now: Timestamp,
+    pub(super) verifier: MessageAuthenticator,
+}
+
+/// What came of it.
+pub(super) struct Examined {
+    pub(super) signatures: Vec<Judged>,
+    pub(super) chain: Chain,
+}
+
+/// mail-auth does not find in the message the sender that our scanner found.
+pub(super) struct OtherSender;
+
+impl Task {
+    /// Verifies all signatures and the chain.
+    pub(super) fn run(self) -> Result<Examined, OtherSender> {
+        let body = self.raw.get(self.header_end..).unwrap_or_default();
+        // Strict mode would refuse an exact `l=`, which counts.
+        let message = match &self.bounded {
+            None => AuthenticatedMessage::parse_with_opts(&self.raw, None, false),
+            Some(header) => AuthenticatedMessage::parse_with_opts(body, Some(header), false),
+        };
+        let mut message = message.ok_or(OtherSender)?;
+        if !shows(&message, &self.sender) {
+            return Err(OtherSender);
+        }
+        let limit = self.rules.authentication.max_signed_names;
+        message.retain_dkim_signatures(|signature| {
+            if signature.h.len() <= limit { Ok(()) } else { Err(DkimError::UnsupportedVersion) }
+        });
+        let checks = self.check_signatures(&message);
+        let signatures = self
+            .claims
+            .iter()
+            .zip(checks)
+            .map(|(claim, check)| {
+                let form = claim.signature.as_ref().ok().map(|signature| signature.cb);
+                let length = claim
+                    .body_length
+                    .and(form)
+                    .map(|form| canonical::length(message.raw_body(), form));
+                claim.clone().judge(check, &self.keys, length, &self.rules)
+            })
+            .collect();
+        Ok(Examined { signatures, chain: self.check_chain(&message) })
+    }
+
+    fn check_signatures(&self, message: &AuthenticatedMessage<'_>) -> Vec<Check> {
+        let parameters = Parameters::new(message).with_cache(self.keys.as_ref());
+        let outputs = at_once(self.verifier.verify_dkim(parameters)).unwrap_or_default();
+        let outputs: Vec<_> = outputs.iter().filter(|output| output.signature().is_some()).collect();
+        let parsed = message.dkim_signatures();
+        // The n-th claim is the n-th field of that name: mail-auth sees the same fields.
+        let fields: Vec<_> = message
+            .headers()
+            .iter()
+            .filter(|(name, _)| name.trim_ascii().eq_ignore_ascii_case(b"dkim-signature"))
+            .map(|(_, value)| *value)
+            .collect();
+        let check = |(nth, claim): (usize, &Claim)| {
+            let signature = match &claim.signature {
+                Ok(signature) => signature,
+                Err(why) => return Check::Failed("permerror", format!("unreadable: {why}")),
+            };
+            let field = fields.get(nth).filter(|field| ***field == claim.value[..]);
+            let place = field.and_then(|field| {
+                parsed.iter().position(|known| std::ptr::eq(known.value.as_ptr(), field.as_ptr()))
+            });
+            let output = place
+                .and_then(|place| outputs.get(place))
+                .filter(|output| output.signature() == Some(signature));
+            match (place, output) {
+                (Some(place), Some(output)) => self.read(output, message, place, claim),
+                _ => Check::Failed("policy", "it is beyond the limits of this server".into()),
+            }
+        };
+        self.claims.iter().enumerate().map(check).collect()
+    }
+
+    fn read(
+        &self,
+        output: &DkimOutput<'_>,
+        message: &AuthenticatedMessage<'_>,
+        place: usize,
+        claim: &Claim,
+    ) -> Check {
+        let facts = claim.key_name.as_deref().and_then(|name| self.keys.get(name));
+        let facts = facts.map(|key| &key.facts);
+        let short = facts.is_some_and(|facts| facts.is_short(1024));
+        match output.result() {
+            DkimResult::Pass => Check::Verified,
+            DkimResult::TempError(error) => Check::Temporary(error.to_string()),
+            // mail-auth goes by the system's clock and stops there; ours is the one that decides,
+            // and the reason must tell an expired signature from a forged one. So for `i=`.
+            DkimResult::Neutral(Error::Dkim(DkimError::SignatureExpired))
+            | DkimResult::Fail(Error::Dkim(DkimError::AuidMismatch))
+                if facts.is_some_and(|facts| verifies(message, place, facts)) =>
+            {
+                Check::Verified
+            }
+            DkimResult::Neutral(Error::Dkim(DkimError::SignatureExpired))
+                if facts.is_none() =>
+            {
+                let name = claim.key_name.as_deref().unwrap_or_default();
+                match self.keys.temporary(name) {
+                    Some(why) => Check::Temporary(why),
+                    None => Check::Failed("permerror", "no usable key was found".into()),
+                }
+            }
+            // Nobody verifies with so short a key (RFC 8301 §3.2), so whether it would is open;
+            // the body hash matched, and the key is what must be told.
+            DkimResult::Fail(Error::Crypto(CryptoError::FailedVerification)) if short => {
+                Check::KeyTooShort
+            }
+            DkimResult::Fail(error) => Check::Failed("fail", error.to_string()),
+            DkimResult::Neutral(error @ Error::Dkim(DkimError::BodyHashMismatch)) => {
+                Check::Failed("fail", error.to_string())
+            }
+            DkimResult::Neutral(error) => Check::Failed("neutral", error.to_string()),
+            DkimResult::PermError(error) => Check::Failed("permerror", error.to_string()),
+            DkimResult::None => Check::Failed("none", "not evaluated".into()),
+        }
+    }
+
+    fn check_chain(&self, message: &AuthenticatedMessage<'_>) -> Chain {
+        if self.chain.sets == 0 || self.chain.refusal.is_some() {
+            return Chain::unread(&self.chain);
+        }
+        let parameters = Parameters::new(message).with_cache(self.keys.as_ref());
+        let Some(output) = at_once(self.verifier.verify_arc(parameters)) else {
+            return Chain::unread(&self.chain);
+        };
+        let around = Circumstances {
+            from: self.sender.domain(),
+            keys: &self.keys,
+            rules: &self.rules,
+            now: self.now,
+        };
+        let length = |form| canonical::length(message.raw_body(), form);
+        Chain::judge(&output, |signature| length(signature.cb), &around)
+    }
+}
+
+/// Exactly one mailbox in From, and it is the sender's. mail-auth writes it in lower case.
+fn shows(message: &AuthenticatedMessage<'_>, sender: &Address) -> bool {
+    let wanted = Address::parse(&sender.to_string().to_lowercase());
+    match (message.from_addresses(), wanted) {
+        ([only], Ok(wanted)) => Address::parse(only).is_ok_and(|found| found == wanted),
+        _ => false,
+    }
+}
+
+/// The answer of a future that has nothing to wait for: every key is at hand.
+fn at_once<F: Future>(future: F) -> Option<F::Output> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
+
+/// Whether body hash and signature are right, whatever the tags say about time and identity.
+fn verifies(message: &AuthenticatedMessage<'_>, place: usize, key: &Facts) -> bool {
+    let Some(signature) = message.dkim_signatures().get(place).map(|found| &found.header) else {
+        return false;
+    };
+    if !canonical::body_matches(message.raw_body(), signature) {
+        return false;
+    }
+    let mut alone = message.clone();
+    let mut nth = 0;
+    alone.retain_dkim_signatures(|_| {
+        let keep = nth == place;
+        nth += 1;
+        if keep { Ok(()) } else { Err(DkimError::SignatureExpired) }
+    });
+    alone.canonicalized_dkim_headers().is_some_and(|signed| holds(&signed, signature, key))
+}
+
+fn holds(signed: &[u8], signature: &Signature, key: &Facts) -> bool {
+    let algorithm: &dyn algorithms::VerificationAlgorithm = match signature.a {
+        Algorithm::RsaSha256 => &algorithms::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY,
+        Algorithm::RsaSha1 => &algorithms::RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY,
+        Algorithm::Ed25519Sha256 => {
+            // RFC 8463 §3: Ed25519 signs the hash.
+            let hash = digest::digest(&digest::SHA256, signed);
+            let key = algorithms::UnparsedPublicKey::new(&algorithms::ED25519, &key.public);
+            return key.verify(hash.as_ref(), &signature.b).is_ok();
+        }
+        _ => return false,
+    };
+    let key = algorithms::UnparsedPublicKey::new(algorithm, &key.public);
+    key.verify(signed, &signature.b).is_ok()
+}

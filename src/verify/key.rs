@@ -1,0 +1,244 @@
+//! The published key of a signature: what its record allows, and how large the key is.
+//!
+//! mail-auth checks the mathematics and the identity; whether the record permits this use
+//! (RFC 6376 §3.6.1: `h=`, `s=`, `t=`) and whether the key is long enough is checked here, on the
+//! same octets.
+
+use base64::Engine;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use mail_auth::crypto::Algorithm;
+use mail_auth::dkim::DomainKey;
+use mail_auth::dns::{TxtRecord, TxtRecordParser};
+
+use super::tags::TagList;
+
+/// A record longer than this is no key record: the largest RSA key takes about 1,500 octets.
+const MAX_RECORD: usize = 8192;
+/// Records looked at under one name.
+const MAX_RECORDS: usize = 10;
+
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// One usable key record, and what it says about itself.
+#[derive(Clone)]
+pub(super) struct Key {
+    /// For mail-auth's verifier.
+    pub(super) record: TxtRecord,
+    pub(super) facts: Facts,
+}
+
+/// What a key record says, as far as the verdict needs it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Facts {
+    defect: Option<String>,
+    /// `p=`, decoded; for RSA the bare RSAPublicKey of RFC 8017.
+    pub(super) public: Vec<u8>,
+    /// Size of the key in bits; `None` if `p=` is not what `k=` says.
+    pub(super) bits: Option<usize>,
+    ed25519: bool,
+    hashes: Option<Vec<String>>,
+    services: Option<Vec<String>>,
+    testing: bool,
+    strict_identity: bool,
+}
+
+impl Key {
+    /// The first record under the name that is a key (RFC 6376 §6.1.2 leaves the choice open), or
+    /// why none is.
+    pub(super) fn choose(records: &[Vec<u8>]) -> Result<Self, mail_auth::Error> {
+        let mut refusal = mail_auth::Error::Dns(mail_auth::DnsError::InvalidRecordType);
+        for octets in records.iter().take(MAX_RECORDS).filter(|r| r.len() <= MAX_RECORD) {
+            match DomainKey::parse(octets) {
+                Ok(key) => return Ok(Self { record: key.into(), facts: Facts::read(octets) }),
+                Err(error) => refusal = error,
+            }
+        }
+        Err(refusal)
+    }
+}
+
+impl Facts {
+    /// Reads one record.
+    pub(super) fn read(octets: &[u8]) -> Self {
+        let tags = TagList::read(octets);
+        let kind = tags.get("k").unwrap_or("rsa").to_ascii_lowercase();
+        let flags = tags.words("t").unwrap_or_default();
+        let mut facts = Self {
+            defect: tags.defect().map(|defect| format!("key record: {defect}")),
+            ed25519: kind == "ed25519",
+            hashes: tags.words("h"),
+            services: tags.words("s"),
+            testing: flags.iter().any(|flag| flag == "y"),
+            strict_identity: flags.iter().any(|flag| flag == "s"),
+            ..Self::default()
+        };
+        let text: Vec<u8> = tags
+            .get("p")
+            .unwrap_or_default()
+            .bytes()
+            .filter(|b| !b.is_ascii_whitespace())
+            .collect();
+        let octets = BASE64.decode(text).unwrap_or_default();
+        if facts.ed25519 {
+            facts.bits = (octets.len() == 32).then_some(256);
+            facts.public = octets;
+        } else if let Some((public, modulus)) = rsa_parts(&octets) {
+            facts.bits = Some(bit_length(modulus));
+            facts.public = public.to_vec();
+        }
+        facts
+    }
+
+    /// Whether the RSA key is shorter than `bits` (RFC 8301 §3.2).
+    pub(super) fn is_short(&self, bits: usize) -> bool {
+        !self.ed25519 && self.bits.is_some_and(|size| size < bits)
+    }
+
+    /// Why a signature made with this algorithm does not count under this key. `identity` is the
+    /// domain of `i=` if it is not `d=` itself.
+    pub(super) fn objections(
+        &self,
+        algorithm: Algorithm,
+        identity: Option<&str>,
+        min_rsa_bits: usize,
+        count_testing_keys: bool,
+    ) -> Vec<String> {
+        let mut objections: Vec<String> = self.defect.iter().cloned().collect();
+        let Some(bits) = self.bits else {
+            objections.push("the published key cannot be read".into());
+            return objections;
+        };
+        if self.is_short(min_rsa_bits) {
+            objections.push(format!("the RSA key has {bits} bits, at least {min_rsa_bits} count"));
+        }
+        if self.ed25519 != (algorithm == Algorithm::Ed25519Sha256) {
+            objections.push("the published key is of another kind".into());
+        }
+        let hash = if algorithm == Algorithm::RsaSha1 { "sha1" } else { "sha256" };
+        let lists = |words: &Option<Vec<String>>, wanted: &[&str]| {
+            words.as_ref().is_none_or(|words| words.iter().any(|w| wanted.contains(&w.as_str())))
+        };
+        if !lists(&self.hashes, &[hash]) {
+            objections.push(format!("the key record forbids {hash} (h=)"));
+        }
+        if !lists(&self.services, &["*", "email"]) {
+            objections.push("the key record forbids use for mail (s=)".into());
+        }
+        if self.strict_identity && identity.is_some() {
+            objections.push("the key record forbids subdomains in i= (t=s)".into());
+        }
+        if self.testing && !count_testing_keys {
+            objections.push("the key is for testing only (t=y)".into());
+        }
+        objections
+    }
+}
+
+/// The RSAPublicKey and its modulus, out of a bare RSAPublicKey or a SubjectPublicKeyInfo:
+/// both are published (RFC 6376 errata 3017).
+fn rsa_parts(der: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (0x30, content, _) = element(der)? else { return None };
+    match element(content)? {
+        (0x02, modulus, _) => Some((der, modulus)),
+        (0x30, _, rest) => {
+            let (0x03, bits, _) = element(rest)? else { return None };
+            let (0, key) = bits.split_first()? else { return None };
+            let (0x30, content, _) = element(key)? else { return None };
+            let (0x02, modulus, _) = element(content)? else { return None };
+            Some((key, modulus))
+        }
+        _ => None,
+    }
+}
+
+/// One DER element: tag, content, and what follows it.
+fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (tag, rest) = der.split_first()?;
+    let (first, rest) = rest.split_first()?;
+    let (length, rest) = if *first < 0x80 {
+        (usize::from(*first), rest)
+    } else {
+        let count = usize::from(first & 0x7f);
+        // Two octets of length are enough for any key; four bound the arithmetic.
+        if count == 0 || count > 4 {
+            return None;
+        }
+        let (octets, rest) = rest.split_at_checked(count)?;
+        (octets.iter().fold(0, |length, octet| length << 8 | usize::from(*octet)), rest)
+    };
+    let (content, after) = rest.split_at_checked(length)?;
+    Some((*tag, content, after))
+}
+
+fn bit_length(number: &[u8]) -> usize {
+    let zeros = number.iter().take_while(|octet| **octet == 0).count();
+    match number.get(zeros) {
+        Some(top) => (number.len() - zeros) * 8 - top.leading_zeros() as usize,
+        None => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testkit::signer::Key as Pair;
+
+    fn objections(record: &str, algorithm: Algorithm, identity: Option<&str>) -> String {
+        Facts::read(record.as_bytes()).objections(algorithm, identity, 1024, false).join("; ")
+    }
+
+    #[test]
+    fn sizes_of_both_forms_of_rsa_key_and_of_ed25519() {
+        let rsa = Pair::generate_rsa().unwrap().txt_record().unwrap();
+        assert_eq!(Facts::read(rsa.as_bytes()).bits, Some(2048));
+        let ed = Pair::generate_ed25519().unwrap().txt_record().unwrap();
+        assert_eq!(Facts::read(ed.as_bytes()).bits, Some(256));
+        // A bare RSAPublicKey of 1024 bits.
+        let bare = "p=MIGJAoGBALVI635dLK4cJJAH3Lx6upo3X/Lm1tQz3mezcWTA3BUBnyIsdnRf57aD5BtNmhPrYY\
+                    DlWlzw3UgnKisIxktkk5+iMQMlFtAS10JB8L3YadXNJY+JBcbeSi5TgJe4WFzNgW95FWDAuSTRXSW\
+                    ZfA/8xjflbTLDx0euFZOM7C4T0GwLAgMBAAE=";
+        assert_eq!(Facts::read(bare.as_bytes()).bits, Some(1024));
+        assert_eq!(Facts::read(b"p=AAAA").bits, None);
+        assert_eq!(Facts::read(b"k=ed25519; p=AAAA").bits, None);
+    }
+
+    #[test]
+    fn what_the_record_forbids() {
+        let p = Pair::generate_rsa().unwrap().txt_record().unwrap();
+        let p = p.rsplit("; ").next().unwrap();
+        let sha256 = Algorithm::RsaSha256;
+        for (tags, expected) in [
+            ("v=DKIM1; ", ""),
+            ("h=sha1:sha256; s=*; t=; ", ""),
+            ("s=email; ", ""),
+            ("h=sha1; ", "forbids sha256"),
+            ("s=tlsrpt; ", "forbids use for mail"),
+            ("t=y; ", "testing"),
+            ("t=s:y; ", "testing"),
+            ("t=s; t=s; ", "twice"),
+        ] {
+            let found = objections(&format!("{tags}{p}"), sha256, None);
+            assert_eq!(found.is_empty(), expected.is_empty(), "{tags}: {found}");
+            assert!(found.contains(expected), "{tags}: {found}");
+        }
+        let strict = format!("t=s; {p}");
+        assert_eq!(objections(&strict, sha256, None), "");
+        assert!(objections(&strict, sha256, Some("sub.good.example")).contains("t=s"));
+        assert!(objections(p, Algorithm::Ed25519Sha256, None).contains("another kind"));
+    }
+
+    #[test]
+    fn der_that_lies_about_its_length_is_no_key() {
+        for octets in [&b"\x30\x84\xff\xff\xff\xff\x02"[..], b"\x30\x80\x02\x01\x01", b"\x30", b""] {
+            assert_eq!(rsa_parts(octets), None);
+        }
+        assert_eq!(bit_length(b"\x00\x80\x00"), 16);
+        assert_eq!(bit_length(b"\x00\x00"), 0);
+    }
+}

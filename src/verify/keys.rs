@@ -1,0 +1,142 @@
+//! The keys of one message: looked up once, at the same time, before anything is verified, so
+//! that mail-auth verifies without asking anybody and the record shows the very answers used.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::time::Instant;
+
+use mail_auth::dns::TxtRecord;
+use mail_auth::{DnsCache, DnsError, Error, NoCache, ResolverCache};
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use super::key::Key;
+use super::resolver::{Resolver, TxtAnswer, TxtOutcome};
+
+/// Look-ups under way at the same time for one message.
+const AT_ONCE: usize = 16;
+
+/// Every key that a signature of the message names.
+#[derive(Default)]
+pub(super) struct Keys {
+    found: HashMap<Box<str>, Found>,
+}
+
+struct Found {
+    answer: TxtAnswer,
+    key: Result<Key, Error>,
+}
+
+impl Keys {
+    /// Looks up `names` (without final dot), each once, by `deadline`.
+    pub(super) async fn fetch(
+        resolver: &Resolver,
+        names: impl IntoIterator<Item = String>,
+        deadline: tokio::time::Instant,
+    ) -> Self {
+        let mut keys = Self::default();
+        let mut names: Vec<String> = names.into_iter().collect();
+        names.sort_unstable();
+        names.dedup();
+        let mut asking = JoinSet::new();
+        for name in names {
+            if asking.len() >= AT_ONCE {
+                keys.keep(asking.join_next().await);
+            }
+            let resolver = resolver.clone();
+            asking.spawn(async move { resolver.txt(name, deadline).await });
+        }
+        while !asking.is_empty() {
+            keys.keep(asking.join_next().await);
+        }
+        keys
+    }
+
+    fn keep(&mut self, answer: Option<Result<TxtAnswer, tokio::task::JoinError>>) {
+        // A look-up that panicked leaves no answer: its signature finds no key.
+        let Some(Ok(answer)) = answer else { return };
+        let key = match &answer.outcome {
+            TxtOutcome::Records(records) => Key::choose(records),
+            TxtOutcome::Nothing(code) => Err(Error::Dns(DnsError::RecordNotFound(*code))),
+            TxtOutcome::Temporary(why) => Err(Error::Dns(DnsError::Resolver(why.clone()))),
+        };
+        // mail-auth asks with a final dot.
+        self.found.insert(format!("{}.", answer.name).into(), Found { answer, key });
+    }
+
+    /// The key published under a name, if there is a usable one.
+    pub(super) fn get(&self, name: &str) -> Option<&Key> {
+        self.found.get(format!("{name}.").as_str())?.key.as_ref().ok()
+    }
+
+    /// Why the key under a name could not be had for the time being, if that is so.
+    pub(super) fn temporary(&self, name: &str) -> Option<String> {
+        match &self.found.get(format!("{name}.").as_str())?.answer.outcome {
+            TxtOutcome::Temporary(why) => Some(why.clone()),
+            _ => None,
+        }
+    }
+
+    /// The answers about these names, for the record.
+    pub(super) fn evidence<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<Value> {
+        names
+            .filter_map(|name| self.found.get(format!("{name}.").as_str()))
+            .map(|found| found.answer.evidence())
+            .collect()
+    }
+}
+
+/// mail-auth's verifier finds here what was looked up, and never asks further: a name that is not
+/// here (ATPS, failure reports) does not exist.
+impl ResolverCache<Box<str>, TxtRecord> for Keys {
+    fn get<Q>(&self, name: &Q) -> Option<TxtRecord>
+    where
+        Box<str>: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        Some(match self.found.get(name).map(|found| &found.key) {
+            Some(Ok(key)) => key.record.clone(),
+            Some(Err(error)) => TxtRecord::Error(error.clone()),
+            None => TxtRecord::Error(Error::Dns(DnsError::InvalidRecordType)),
+        })
+    }
+
+    fn remove<Q>(&self, _: &Q) -> Option<TxtRecord>
+    where
+        Box<str>: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        None
+    }
+
+    fn insert(&self, _: Box<str>, _: TxtRecord, _: Instant) {}
+}
+
+impl DnsCache for Keys {
+    type Txt = Self;
+    type Mx = NoCache;
+    type Ipv4 = NoCache;
+    type Ipv6 = NoCache;
+    type Ptr = NoCache;
+
+    fn txt(&self) -> Option<&Self> {
+        Some(self)
+    }
+
+    fn mx(&self) -> Option<&NoCache> {
+        None
+    }
+
+    fn ipv4(&self) -> Option<&NoCache> {
+        None
+    }
+
+    fn ipv6(&self) -> Option<&NoCache> {
+        None
+    }
+
+    fn ptr(&self) -> Option<&NoCache> {
+        None
+    }
+}

@@ -1,0 +1,129 @@
+//! Tag lists as RFC 6376 §3.2 writes them: `name = value` pairs with semicolons between them, in
+//! a `DKIM-Signature` field and in a key record.
+//!
+//! mail-auth reads these leniently (a tag twice: the last one counts; names in any case). This
+//! reader is strict, so that what is judged is what was signed, and no two readers differ.
+
+/// Tags of one list; more is no list that anybody publishes.
+const MAX_TAGS: usize = 64;
+
+/// A list, with the first thing that is wrong with it.
+#[derive(Debug, Default)]
+pub(super) struct TagList<'x> {
+    tags: Vec<(&'x str, &'x str)>,
+    defect: Option<String>,
+}
+
+impl<'x> TagList<'x> {
+    /// Reads what can be read; empty entries (`;;`) are skipped, all else that breaks the grammar
+    /// is a defect.
+    pub(super) fn read(octets: &'x [u8]) -> Self {
+        let mut list = Self::default();
+        let Ok(text) = std::str::from_utf8(octets) else {
+            list.defect = Some("it is not text".into());
+            return list;
+        };
+        for entry in text.split(';') {
+            if trim(entry).is_empty() {
+                continue;
+            }
+            let Some((name, value)) = entry.split_once('=') else {
+                list.flaw("an entry has no =".into());
+                continue;
+            };
+            let (name, value) = (trim(name), trim(value));
+            if !is_name(name) {
+                list.flaw("a tag has no proper name".into());
+            } else if list.tags.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
+                list.flaw(format!("the tag {name}= is there twice"));
+            } else if list.tags.len() == MAX_TAGS {
+                list.flaw("it has too many tags".into());
+                break;
+            } else {
+                list.tags.push((name, value));
+            }
+        }
+        list
+    }
+
+    fn flaw(&mut self, what: String) {
+        self.defect.get_or_insert(what);
+    }
+
+    /// What is wrong with the list, if anything.
+    pub(super) fn defect(&self) -> Option<&str> {
+        self.defect.as_deref()
+    }
+
+    /// The value of a tag, without the white space around it. Names are compared as RFC 6376 §3.2
+    /// says: letter case counts.
+    pub(super) fn get(&self, name: &str) -> Option<&'x str> {
+        self.tags.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
+
+    /// A tag with a decimal number: `None` if absent, `Err` if it is anything else.
+    pub(super) fn number(&self, name: &str) -> Result<Option<u64>, String> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(digits) if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) => {
+                digits.parse().map(Some).map_err(|_| format!("{name}= is out of range"))
+            }
+            Some(_) => Err(format!("{name}= is not a number")),
+        }
+    }
+
+    /// A tag with words and colons between them, lower case: `None` if absent.
+    pub(super) fn words(&self, name: &str) -> Option<Vec<String>> {
+        let value = self.get(name)?;
+        Some(value.split(':').map(|word| trim(word).to_ascii_lowercase()).collect())
+    }
+}
+
+/// Folding white space (RFC 6376 §2.8) at both ends.
+fn trim(text: &str) -> &str {
+    text.trim_matches([' ', '\t', '\r', '\n'])
+}
+
+fn is_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_found_whatever_the_folding() {
+        let list = TagList::read(b" v=1; d = good.example ;\r\n\th=From : to\r\n :Subject;l=12;");
+        assert_eq!(list.defect(), None);
+        assert_eq!(list.get("d"), Some("good.example"));
+        assert_eq!(list.words("h").unwrap(), ["from", "to", "subject"]);
+        assert_eq!(list.number("l"), Ok(Some(12)));
+        assert_eq!(list.number("x"), Ok(None));
+        assert_eq!(list.get("D"), None);
+    }
+
+    #[test]
+    fn defects_are_named() {
+        for (text, defect) in [
+            ("v=1; d=a; d=b", "the tag d= is there twice"),
+            ("v=1; d=a; D=b", "the tag D= is there twice"),
+            ("v=1; omgwhatsgoingon", "an entry has no ="),
+            ("1v=1", "a tag has no proper name"),
+            ("=1", "a tag has no proper name"),
+        ] {
+            assert_eq!(TagList::read(text.as_bytes()).defect(), Some(defect), "{text}");
+        }
+        assert!(TagList::read(b"v=\xff").defect().is_some());
+        let many: String = (0..65).map(|n| format!("t{n}=1;")).collect();
+        assert!(TagList::read(many.as_bytes()).defect().is_some());
+    }
+
+    #[test]
+    fn numbers_are_digits() {
+        for text in ["l=-1", "l=", "l=1 2", "l=0x1", "l=99999999999999999999999"] {
+            assert!(TagList::read(text.as_bytes()).number("l").is_err(), "{text}");
+        }
+    }
+}
