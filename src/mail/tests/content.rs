@@ -155,7 +155,8 @@ fn text_in_several_parts_is_joined() {
 #[test]
 fn a_message_that_is_one_attachment_has_no_text() {
     let mail = mail(
-        "Content-Type: application/pdf; name=x.pdf\nContent-Transfer-Encoding: base64\n\nJVBERi0xLjQK",
+        "Content-Type: application/pdf; name=x.pdf\n\
+         Content-Transfer-Encoding: base64\n\nJVBERi0xLjQK",
     );
     assert_eq!(
         (mail.text.as_str(), attachments(&mail)),

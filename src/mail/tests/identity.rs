@@ -4,6 +4,7 @@
 use super::{crlf, limits, read, with_from};
 use crate::domain::reason::Reason;
 use crate::mail::scan::scan;
+use crate::mail::summarise;
 
 /// The sender as the scanner and mail-parser agree on it.
 fn sender(from: &[u8]) -> Result<String, Reason> {
@@ -122,15 +123,17 @@ fn nobody_is_the_sender_where_readers_could_disagree() {
     assert_eq!(sender(b"From: b\xf6ss@good.example\r\n"), Err(Reason::SenderInvalid));
 }
 
-/// A10: the quotation marks change nothing, so they are dropped; should mail-parser see anything
-/// else than `boss@good.example`, the message is refused instead.
+/// A10, F11: the quotation marks change nothing, so they are dropped; but mail-parser reads a bare
+/// quoted local part as a name and an address without one, and where readers disagree nobody is
+/// the sender.
 #[test]
 fn a_quoted_local_part_is_the_plain_one_or_refused() {
-    let outcome = sender(b"From: \"boss\"@good.example\r\n");
-    assert!(
-        outcome == Ok("boss@good.example".to_owned()) || outcome == Err(Reason::SenderInvalid),
-        "{outcome:?}"
-    );
+    let in_brackets = b"From: Boss <\"boss\"@good.example>\r\n";
+    assert_eq!(sender(in_brackets), Ok("boss@good.example".to_owned()));
+    let bare = with_from(b"From: \"boss\"@good.example\r\n");
+    let scanned = scan(&bare, &limits()).unwrap();
+    assert_eq!(scanned.from.address.to_string(), "boss@good.example");
+    assert_eq!(read(&bare, &limits()).unwrap_err().reason, Reason::SenderInvalid);
 }
 
 /// A13: look-alikes are other addresses.
@@ -175,4 +178,24 @@ fn a_fault_names_the_sender_only_where_one_is_clear() {
     assert_eq!(from(&crlf("From: a@b.example, c@d.example\n\n")), None);
     assert_eq!(from(b""), None);
     assert_eq!(from(b"broken\r\nFrom: a@b.example\r\n\r\n"), None);
+}
+
+/// F1 (d): what the library reads must be the very header section that was scanned.
+#[test]
+fn a_library_that_sees_another_message_is_not_believed() {
+    let raw = with_from(b"From: x@evil.example\r\n");
+    let headers = scan(&raw, &limits()).unwrap();
+    let never = &mut || unreachable!("nothing to number");
+    assert!(summarise(&raw, &headers, &limits(), never).is_ok());
+    for other in [
+        with_from(b"From: boss@good.example\r\n"),
+        with_from(b"From: x@evil.example\r\nFrom: x@evil.example\r\n"),
+        with_from(b"From: x@evil.example, boss@good.example\r\n"),
+        with_from(b"From: x@evil.example\r\nX: y\r\n"),
+        with_from(b""),
+    ] {
+        let fault = summarise(&other, &headers, &limits(), never).unwrap_err();
+        assert_eq!(fault.reason, Reason::SenderInvalid, "{fault}");
+        assert!(fault.detail.starts_with("scanners disagree"), "{fault}");
+    }
 }

@@ -49,7 +49,11 @@ fn the_real_message_reads_well() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 400,
+        failure_persistence: None,
+        ..Default::default()
+    })]
 
     #[test]
     fn random_octets_get_an_answer(raw in proptest::collection::vec(any::<u8>(), 0..600)) {
