@@ -131,6 +131,11 @@ impl Authenticator {
         })
     }
 
+    /// The addresses of a host, by the same servers: for requests that go out.
+    pub async fn addresses(&self, host: &str) -> std::io::Result<Vec<std::net::IpAddr>> {
+        self.resolver.addresses(host).await
+    }
+
     /// Authenticates one message, within `dns.message_budget_seconds`. Never fails: what cannot
     /// be decided for the time being says so in its proof.
     pub async fn check(&self, question: Question<'_>) -> Authentication {

@@ -4,7 +4,8 @@
 //! by name alone, so that an SPF check of a name chosen by an attacker would poison the DKIM and
 //! DMARC records under that name (measured); it is never used across purposes or messages.
 
-use std::net::SocketAddr;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 
 use mail_auth::MessageAuthenticator;
 use mail_auth::hickory_resolver::config::{
@@ -85,6 +86,14 @@ impl Resolver {
     /// For mail-auth's SPF and DMARC, which ask by themselves.
     pub(super) fn mail_auth(&self) -> &MessageAuthenticator {
         &self.inner
+    }
+
+    /// The IPv4 and IPv6 addresses of a host name.
+    pub(super) async fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
+        let mut question = Name::from_ascii(host).map_err(io::Error::other)?;
+        question.set_fqdn(true);
+        let found = self.inner.resolver().lookup_ip(question).await.map_err(io::Error::other)?;
+        Ok(found.iter().collect())
     }
 
     /// The TXT records of a name without its final dot, by `deadline` or not at all.

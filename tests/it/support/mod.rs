@@ -1,5 +1,7 @@
 //! A running gateway with everything around it, for one test each.
 
+pub mod process;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,0 +1,55 @@
+//! The same message again makes no second message and no second event (contract §2.6).
+
+use crate::support::{PATIENCE, TestGateway, letter, signed, signer};
+
+const FROM: &str = "alice@good.example";
+const TO: [&str; 1] = ["support@agents.example"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeat_is_accepted_and_makes_nothing_new() {
+    let gateway = TestGateway::start().await;
+    let message = signed("once");
+    // Another server on the way adds a field above: the signature and what it signs stay.
+    let by_another_way = [b"Received: from elsewhere.example\r\n".as_slice(), &message].concat();
+    for raw in [&message, &message, &by_another_way] {
+        let replies = gateway.send(FROM, &TO, raw).await;
+        assert!(replies.accepted(), "{}", replies.settling());
+    }
+    assert_eq!(gateway.messages().await.len(), 1);
+    let received = "SELECT COUNT(*) FROM events WHERE name = 'email.received'";
+    assert_eq!(gateway.count(received).await, 1);
+    // Each arrival has its record, and all of them name the one message.
+    let records = gateway.get("/email/intake?verdict=accepted").await;
+    let records = records["intake"].as_array().unwrap().clone();
+    assert_eq!(records.len(), 3);
+    assert!(records.iter().all(|record| record["messageUuid"] == records[0]["messageUuid"]));
+    gateway.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_message_for_another_agent_is_its_own() {
+    let gateway = TestGateway::start().await;
+    let message = signed("for two");
+    for to in ["support@agents.example", "open@agents.example"] {
+        let replies = gateway.send(FROM, &[to], &message).await;
+        assert!(replies.accepted(), "{}", replies.settling());
+    }
+    assert_eq!(gateway.messages().await.len(), 2);
+    assert_eq!(gateway.count("SELECT COUNT(*) FROM raw_messages").await, 1);
+    gateway.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_message_with_the_same_message_id_is_another_message() {
+    let gateway = TestGateway::start().await;
+    let first = letter("first");
+    let second = first.replace("first", "second");
+    for text in [&first, &second] {
+        let raw = signer().sign(text.as_bytes()).unwrap();
+        let replies = gateway.send(FROM, &TO, &raw).await;
+        assert!(replies.accepted(), "{}", replies.settling());
+    }
+    assert_eq!(gateway.messages().await.len(), 2);
+    gateway.receiver.wait_for(2, PATIENCE).await.unwrap();
+    gateway.finish().await;
+}

@@ -1,0 +1,60 @@
+//! The server as a process of its own, to be killed.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Stdio;
+
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use super::PATIENCE;
+
+/// The program under test.
+pub const GATEPOST: &str = env!("CARGO_BIN_EXE_gatepost");
+
+/// `gatepost serve` on free ports of the loopback.
+pub struct Server {
+    child: Child,
+    pub smtp: SocketAddr,
+    pub http: SocketAddr,
+}
+
+impl Server {
+    /// Starts on the store in `data` and waits for the line that says that it is ready.
+    pub async fn start(data: &Path, dns: SocketAddr) -> Self {
+        let mut child = Command::new(GATEPOST)
+            .args(["serve", "--smtp", "127.0.0.1:0", "--http", "127.0.0.1:0"])
+            .args(["--hostname", "mx.agents.example", "--egress-allow", "127.0.0.0/8"])
+            .args(["--dns", &dns.to_string()])
+            .arg("--data")
+            .arg(data)
+            .current_dir(data)
+            .env("GATEPOST_LOG", "error")
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let ready = timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap();
+        let ready = ready.expect("the server ended before it was ready");
+        let after = |word: &str| -> SocketAddr {
+            let mut words = ready.split_whitespace().skip_while(|one| *one != word);
+            words.nth(1).unwrap().parse().unwrap()
+        };
+        Self { smtp: after("smtp"), http: after("http"), child }
+    }
+
+    /// `kill -9`.
+    pub async fn kill(mut self) {
+        self.child.kill().await.unwrap();
+    }
+
+    /// SIGTERM, and the exit code that follows.
+    pub async fn terminate(mut self) -> i32 {
+        let id = self.child.id().unwrap().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().await.unwrap().success());
+        let ended = timeout(PATIENCE, self.child.wait()).await.unwrap().unwrap();
+        ended.code().unwrap()
+    }
+}
