@@ -40,7 +40,9 @@ pub enum ZoneError {
     Name(String),
     #[error("{0:?} is not a record type that this server knows")]
     Type(String),
-    #[error("{0:?} is not an rcode: expected NOERROR, NXDOMAIN, SERVFAIL, REFUSED, TIMEOUT, GARBAGE or TRUNCATE")]
+    #[error(
+        "{0:?} is not an rcode: expected NOERROR, NXDOMAIN, SERVFAIL, REFUSED, TIMEOUT, GARBAGE or TRUNCATE"
+    )]
     Rcode(String),
     #[error("{value:?} is not the value of a {kind} record")]
     Value { kind: String, value: String },
@@ -105,8 +107,7 @@ impl Zone {
         value: &str,
     ) -> Result<(), ZoneError> {
         let name = fqdn(name)?;
-        let record_type: RecordType =
-            kind.parse().map_err(|_| ZoneError::Type(kind.to_owned()))?;
+        let record_type: RecordType = kind.parse().map_err(|_| ZoneError::Type(kind.to_owned()))?;
         let entry = self.answers.entry((name, record_type));
         let answer = match rcode {
             "NOERROR" | "TRUNCATE" => {
@@ -139,8 +140,7 @@ impl Zone {
 
     /// Forgets every answer of this name and type.
     pub fn remove(&mut self, name: &str, kind: &str) -> Result<(), ZoneError> {
-        let record_type: RecordType =
-            kind.parse().map_err(|_| ZoneError::Type(kind.to_owned()))?;
+        let record_type: RecordType = kind.parse().map_err(|_| ZoneError::Type(kind.to_owned()))?;
         self.answers.remove(&(fqdn(name)?, record_type));
         Ok(())
     }
@@ -218,8 +218,7 @@ impl Zone {
             Some(Answer::Garbage) => return Found::Garbage,
             None => {}
         }
-        if let Some(Answer::Records(records)) =
-            self.answers.get(&(name.clone(), RecordType::CNAME))
+        if let Some(Answer::Records(records)) = self.answers.get(&(name.clone(), RecordType::CNAME))
             && let Some(RData::CNAME(target)) = records.first()
         {
             return Found::Alias(&target.0);

@@ -90,14 +90,14 @@ impl Key {
 
     /// A new Ed25519 key.
     pub fn generate_ed25519() -> Result<Self, SignError> {
-        let der = Ed25519Key::generate_pkcs8().map_err(|error| SignError::Key(error.to_string()))?;
+        let der =
+            Ed25519Key::generate_pkcs8().map_err(|error| SignError::Key(error.to_string()))?;
         Ok(Self { form: Form::Ed25519Pkcs8, der })
     }
 
     /// The key as PEM, to be kept in a file.
     pub fn to_pem(&self) -> String {
-        let label =
-            if self.form == Form::RsaPkcs1 { "RSA PRIVATE KEY" } else { "PRIVATE KEY" };
+        let label = if self.form == Form::RsaPkcs1 { "RSA PRIVATE KEY" } else { "PRIVATE KEY" };
         let mut pem = format!("-----BEGIN {label}-----\n");
         let text = STANDARD.encode(&self.der);
         let mut rest = text.as_str();

@@ -128,8 +128,8 @@ impl Arc {
         let seal_tags = TagList::read(set.seal.value);
         let tags = TagList::read(set.signature.value);
         let sealer = host_name(&seal.d, seal_tags.get("d"));
-        let Some(sealer) = sealer
-            .filter(|name| around.rules.authentication.trusted_arc_sealers.contains(name))
+        let Some(sealer) =
+            sealer.filter(|name| around.rules.authentication.trusted_arc_sealers.contains(name))
         else {
             return arc;
         };

@@ -219,7 +219,9 @@ impl Judged {
         match &self.check {
             Check::Failed(_, why) | Check::Temporary(why) => Some(why.clone()),
             Check::Verified if self.objections.is_empty() => None,
-            Check::KeyTooShort if self.objections.is_empty() => Some("the RSA key is too short".into()),
+            Check::KeyTooShort if self.objections.is_empty() => {
+                Some("the RSA key is too short".into())
+            }
             Check::Verified | Check::KeyTooShort => Some(self.objections.join("; ")),
         }
     }

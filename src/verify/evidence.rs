@@ -133,7 +133,7 @@ macro_rules! records {
 records!(Box<str>, Mx, "MX", |mx: &Mx| format!("{} {}", mx.preference, mx.exchanges.join(" ")));
 records!(Box<str>, Ipv4Addr, "A", Ipv4Addr::to_string);
 records!(Box<str>, Ipv6Addr, "AAAA", Ipv6Addr::to_string);
-records!(IpAddr, Box<str>, "PTR", |name: &Box<str>| name.to_string());
+records!(IpAddr, Box<str>, "PTR", ToString::to_string);
 
 impl ResolverCache<Box<str>, TxtRecord> for Recorder {
     fn get<Q>(&self, _: &Q) -> Option<TxtRecord>

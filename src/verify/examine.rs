@@ -85,7 +85,8 @@ impl Task {
     fn check_signatures(&self, message: &AuthenticatedMessage<'_>) -> Vec<Check> {
         let parameters = Parameters::new(message).with_cache(self.keys.as_ref());
         let outputs = at_once(self.verifier.verify_dkim(parameters)).unwrap_or_default();
-        let outputs: Vec<_> = outputs.iter().filter(|output| output.signature().is_some()).collect();
+        let outputs: Vec<_> =
+            outputs.iter().filter(|output| output.signature().is_some()).collect();
         let parsed = message.dkim_signatures();
         // The n-th claim is the n-th field of that name: mail-auth sees the same fields.
         let fields: Vec<_> = message
@@ -135,9 +136,7 @@ impl Task {
             {
                 Check::Verified
             }
-            DkimResult::Neutral(Error::Dkim(DkimError::SignatureExpired))
-                if facts.is_none() =>
-            {
+            DkimResult::Neutral(Error::Dkim(DkimError::SignatureExpired)) if facts.is_none() => {
                 let name = claim.key_name.as_deref().unwrap_or_default();
                 match self.keys.temporary(name) {
                     Some(why) => Check::Temporary(why),

@@ -235,7 +235,8 @@ mod tests {
 
     #[test]
     fn der_that_lies_about_its_length_is_no_key() {
-        for octets in [&b"\x30\x84\xff\xff\xff\xff\x02"[..], b"\x30\x80\x02\x01\x01", b"\x30", b""] {
+        for octets in [&b"\x30\x84\xff\xff\xff\xff\x02"[..], b"\x30\x80\x02\x01\x01", b"\x30", b""]
+        {
             assert_eq!(rsa_parts(octets), None);
         }
         assert_eq!(bit_length(b"\x00\x80\x00"), 16);

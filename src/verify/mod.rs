@@ -39,6 +39,7 @@ use self::conclusion::Findings;
 use self::dkim::Claim;
 use self::evidence::micros;
 use self::examine::{Examined, OtherSender, Task};
+use self::fields::Section;
 use self::keys::Keys;
 use self::resolver::Resolver;
 pub use self::resolver::Servers;
@@ -118,11 +119,7 @@ enum Unexamined {
 impl Authenticator {
     /// `hostname` is ours: the authserv-id, and what SPF macros call the receiver. Must be called
     /// inside the runtime that will run the checks.
-    pub fn new(
-        servers: Servers,
-        rules: &IntakeRules,
-        hostname: &str,
-    ) -> Result<Self, VerifyError> {
+    pub fn new(servers: Servers, rules: &IntakeRules, hostname: &str) -> Result<Self, VerifyError> {
         Ok(Self {
             resolver: Resolver::new(servers, rules)?,
             rules: Arc::new(rules.clone()),
@@ -143,14 +140,7 @@ impl Authenticator {
         let start = Instant::now();
         let limit = self.rules.authentication.max_signatures;
         let section = fields::split(question.raw);
-        let claims: Vec<Claim> = section
-            .named("dkim-signature")
-            .take(limit)
-            .map(|field| {
-                let from = question.sender.domain();
-                Claim::read(field.value.clone(), from, &self.rules, question.now)
-            })
-            .collect();
+        let claims = self.claims(&section, &question);
         let chain = arc::Plan::read(&section, &self.rules);
         let names: Vec<String> = claims
             .iter()
@@ -192,8 +182,7 @@ impl Authenticator {
             .filter(|signature| signature.counts())
             .filter_map(|signature| signature.claim.domain.as_ref())
             .collect();
-        let dmarc =
-            dmarc::check(&self.resolver, question.sender, &signers, &spf, deadline).await;
+        let dmarc = dmarc::check(&self.resolver, question.sender, &signers, &spf, deadline).await;
         Findings {
             question: &question,
             section: &section,
@@ -208,6 +197,16 @@ impl Authenticator {
             dkim_micros,
         }
         .conclude()
+    }
+
+    /// The first signatures of the message, readable or not: each costs a look-up.
+    fn claims(&self, section: &Section, question: &Question<'_>) -> Vec<Claim> {
+        let from = question.sender.domain();
+        section
+            .named("dkim-signature")
+            .take(self.rules.authentication.max_signatures)
+            .map(|field| Claim::read(field.value.clone(), from, &self.rules, question.now))
+            .collect()
     }
 
     /// Runs the costly part: small messages here, large ones on a thread of their own.

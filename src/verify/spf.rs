@@ -67,9 +67,8 @@ pub(super) async fn check(
             } else {
                 SpfParameters::mail_from(client.address, helo, hostname, &sender)
             };
-            let check = resolver
-                .mail_auth()
-                .verify_spf(Parameters::new(parameters).with_cache(&recorder));
+            let check =
+                resolver.mail_auth().verify_spf(Parameters::new(parameters).with_cache(&recorder));
             let output = tokio::time::timeout_at(deadline, check).await.unwrap_or_else(|_| {
                 SpfOutput::new(domain.to_string()).with_result(SpfResult::TempError)
             });

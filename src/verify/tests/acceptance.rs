@@ -1,0 +1,380 @@
+//! What is accepted and what is not: contract §2, rule by rule.
+
+use mail_auth::dkim::Canonicalization::{Relaxed, Simple};
+use serde_json::json;
+
+use super::forge::Forge;
+use super::{Bench, MAIL, NOW, step};
+use crate::domain::policy::Proof;
+use crate::domain::reason::Reason;
+use crate::testkit::dns::Zone;
+use crate::testkit::signer::{Key, Signer};
+
+#[tokio::test]
+async fn an_aligned_signature_authenticates() {
+    let bench = Bench::new().await;
+    bench.txt("good.example", "v=spf1 ip4:192.0.2.1 -all");
+    bench.txt("_dmarc.good.example", "v=DMARC1; p=reject");
+    let signer = bench.rsa("good.example");
+    let answer = bench.accepts(&signer.sign(MAIL.as_bytes()).unwrap()).await;
+    assert_eq!(answer.detail, "signed by good.example");
+    assert_eq!(answer.summary["alignedDomain"], "good.example");
+    assert_eq!(answer.summary["unsignedHeaders"], json!([]));
+    assert_eq!(
+        answer.summary["spf"],
+        json!({"result": "pass", "domain": "good.example", "identity": "mailfrom"})
+    );
+    assert_eq!(answer.summary["dmarc"], json!({"result": "pass", "policy": "reject"}));
+    assert_eq!(answer.summary["arc"]["result"], "none");
+    let dkim = &answer.summary["dkim"][0];
+    assert_eq!(dkim["result"], "pass");
+    assert_eq!(dkim["algorithm"], "rsa-sha256");
+    assert_eq!(dkim["keyBits"], 2048);
+    assert_eq!(dkim["counts"], true);
+    assert_eq!(
+        answer.results_header,
+        "gw.example;\r\n\tdkim=pass header.d=good.example header.a=rsa-sha256 header.s=s1;\r\n\t\
+         spf=pass smtp.mailfrom=good.example;\r\n\tdmarc=pass header.from=good.example;\r\n\t\
+         arc=none"
+    );
+    let names: Vec<_> = answer.steps.as_array().unwrap().iter().map(|s| &s["name"]).collect();
+    assert_eq!(names, ["dkim", "alignment", "spf", "arc", "dmarc"]);
+    let asked = &step(&answer, "dkim")["dns"][0];
+    assert_eq!(asked["name"], "s1._domainkey.good.example");
+    assert_eq!(asked["ttl"], 300);
+    assert!(asked["answer"][0].as_str().unwrap().starts_with("v=DKIM1; k=rsa; p=MII"));
+    let asked = &step(&answer, "spf")["dns"][0];
+    assert_eq!(asked["answer"][0], "v=spf1 ip4:192.0.2.1 -all");
+}
+
+#[tokio::test]
+async fn every_canonicalization_and_both_algorithms() {
+    let bench = Bench::new().await;
+    for key in [Key::generate_rsa().unwrap(), Key::generate_ed25519().unwrap()] {
+        let key = Key::from_pem(&key.to_pem()).unwrap();
+        bench.dns.change(|zone| zone.remove("s1._domainkey.good.example", "TXT")).unwrap();
+        let bench = Bench::new().await;
+        let signer = bench.signer(key, "good.example", "s1");
+        for header in [Relaxed, Simple] {
+            for body in [Relaxed, Simple] {
+                let signer = signer.clone().canonicalization(header, body);
+                bench.accepts(&signer.sign(MAIL.as_bytes()).unwrap()).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_signature_or_none_that_verifies() {
+    let bench = Bench::new().await;
+    bench.refuses(MAIL.as_bytes(), Reason::DkimMissing, "no DKIM-Signature").await;
+    let signed = bench.rsa("good.example").sign(MAIL.as_bytes()).unwrap();
+    let text = String::from_utf8(signed).unwrap();
+    for (changed, why) in [
+        (text.replace("Hello.", "Hallo."), "body hash"),
+        (text.replace("Subject: Hi", "Subject: Ho"), ""),
+        (text.replace("s=s1", "s=s2"), "not found"),
+        (text.replace("bh=", "bh=!"), "unreadable"),
+    ] {
+        bench.refuses(changed.as_bytes(), Reason::DkimFailed, why).await;
+    }
+    let broken = format!("DKIM-Signature: nonsense\r\n{MAIL}");
+    bench.refuses(broken.as_bytes(), Reason::DkimFailed, "unreadable").await;
+}
+
+#[tokio::test]
+async fn what_counts_and_what_does_not() {
+    let bench = Bench::new().await;
+    let signer = bench.rsa("good.example");
+    let key = signer.key();
+    for (tags, why) in [
+        (format!("t={};", NOW - 10), None),
+        (format!("t={};", NOW + 299), None),
+        (format!("t={};", NOW + 301), Some("in the future")),
+        (format!("t={}; x={};", NOW - 10, NOW + 10), None),
+        (format!("t={}; x={};", NOW - 10, NOW - 1), Some("expired")),
+        ("t=900000000; x=1000000000;".into(), Some("expired")),
+        ("l=8;".into(), None),
+        ("l=9;".into(), Some("l= covers 9 of 8")),
+        ("d=good.example;".into(), Some("d= is there twice")),
+        ("i=boss@good.example;".into(), None),
+        ("i=boss@sub.good.example;".into(), None),
+        ("q=dns/txt;".into(), None),
+        ("q=carrier/pigeon;".into(), Some("q=")),
+        ("z=Subject:Hi; foo=bar;".into(), None),
+    ] {
+        let mail = Forge::new(key, &tags).sign(MAIL);
+        match why {
+            None => drop(bench.accepts(&mail).await),
+            Some(why) => drop(bench.refuses(&mail, Reason::DkimUnacceptable, why).await),
+        }
+    }
+}
+
+#[tokio::test]
+async fn numbers_that_are_none_prove_nothing() {
+    let bench = Bench::new().await;
+    let signer = bench.rsa("good.example");
+    for tags in ["t=soon;", "t=;", "t=-1;", "x=never;", "x=99999999999999999999;", "l=x;", "l=8 8;"]
+    {
+        let answer = bench.check(&Forge::new(signer.key(), tags).sign(MAIL)).await;
+        let known = [Reason::DkimFailed, Reason::DkimUnacceptable].map(Proof::Unproven);
+        assert!(known.contains(&answer.proof), "{tags}: {:?}", answer.proof);
+    }
+}
+
+/// Names of tags are told apart by letter case (RFC 6376 §3.2), but not by every reader.
+#[tokio::test]
+async fn a_tag_in_another_case_is_the_same_tag_twice() {
+    let bench = Bench::new().await;
+    let signer = bench.rsa("good.example");
+    for (tags, reason) in [
+        ("D=evil.example;", Reason::DkimFailed),
+        ("D=good.example;", Reason::DkimUnacceptable),
+        ("L=8;", Reason::DkimUnacceptable),
+    ] {
+        let more = if tags == "L=8;" { "l=8; L=8;" } else { tags };
+        let mail = Forge::new(signer.key(), more).sign(MAIL);
+        bench.refuses(&mail, reason, "").await;
+    }
+}
+
+#[tokio::test]
+async fn a_body_beyond_l_does_not_count_and_a_longer_message_fails() {
+    let bench = Bench::new().await;
+    let signer = bench.rsa("good.example");
+    let mail = MAIL.replace("Hello.\r\n", "Hello.\r\nPay here instead.\r\n");
+    let mut forge = Forge::new(signer.key(), "l=8;");
+    forge.covered = Some(8);
+    bench.refuses(&forge.sign(&mail), Reason::DkimUnacceptable, "l= covers 8 of 27").await;
+    let mut forge = Forge::new(signer.key(), "l=0;");
+    forge.covered = Some(0);
+    bench.refuses(&forge.sign(&mail), Reason::DkimFailed, "body hash").await;
+}
+
+#[tokio::test]
+async fn tags_that_must_be_there() {
+    let bench = Bench::new().await;
+    let signer = bench.rsa("good.example");
+    let base = "a=rsa-sha256; c=relaxed/relaxed; d=good.example; s=s1;";
+    for (tags, signed, reason, why) in [
+        (format!("{base} h=from;"), &["from"][..], Reason::DkimUnacceptable, "v=1 is missing"),
+        (
+            format!("v=1; {base} h=to:subject;"),
+            &["to", "subject"],
+            Reason::DkimUnacceptable,
+            "From is not signed",
+        ),
+        (format!("v=2; {base} h=from;"), &["from"], Reason::DkimFailed, "unreadable"),
+        (
+            "v=1; a=rsa-sha512; c=relaxed/relaxed; d=good.example; s=s1; h=from;".into(),
+            &["from"],
+            Reason::DkimFailed,
+            "unreadable",
+        ),
+    ] {
+        let mail = Forge::tagged(signer.key(), &tags, signed).sign(MAIL);
+        bench.refuses(&mail, reason, why).await;
+    }
+}
+
+#[tokio::test]
+async fn what_the_key_record_forbids() {
+    for (record, why) in [
+        ("v=DKIM1; h=sha1:sha256; s=*; {p}", None),
+        ("v=DKIM1; s=email; {p}", None),
+        ("{p}", None),
+        ("v=DKIM1; h=sha1; {p}", Some((Reason::DkimUnacceptable, "h="))),
+        ("v=DKIM1; s=tlsrpt; {p}", Some((Reason::DkimUnacceptable, "s="))),
+        ("v=DKIM1; t=y; {p}", Some((Reason::DkimUnacceptable, "t=y"))),
+        ("v=DKIM1; t=s; {p}", Some((Reason::DkimUnacceptable, "t=s"))),
+        ("v=DKIM1; {p}; {p}", Some((Reason::DkimUnacceptable, "twice"))),
+        ("v=DKIM1; p=", Some((Reason::DkimFailed, "revoked"))),
+        ("v=DKIM2; {p}", Some((Reason::DkimFailed, ""))),
+        ("v=DKIM1; k=ed448; {p}", Some((Reason::DkimFailed, ""))),
+        ("hello", Some((Reason::DkimFailed, ""))),
+    ] {
+        let bench = Bench::new().await;
+        let key = Key::generate_rsa().unwrap();
+        let p = key.txt_record().unwrap();
+        let p = p.rsplit("; ").next().unwrap();
+        bench.txt("s1._domainkey.good.example", &record.replace("{p}", p));
+        let mail = Forge::new(&key, "i=boss@sub.good.example;").sign(MAIL);
+        match why {
+            None => drop(bench.accepts(&mail).await),
+            Some((reason, why)) => drop(bench.refuses(&mail, reason, why).await),
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_operator_may_count_testing_keys() {
+    let rules = "[authentication]\ncount_testing_keys = true\n";
+    let bench = Bench::with(Zone::default(), rules).await;
+    let key = Key::generate_rsa().unwrap();
+    let record = key.txt_record().unwrap().replace("k=rsa", "t=y; k=rsa");
+    bench.txt("s1._domainkey.good.example", &record);
+    bench.accepts(&Forge::new(&key, "").sign(MAIL)).await;
+}
+
+#[tokio::test]
+async fn time_is_the_time_of_the_question() {
+    let mut bench = Bench::new().await;
+    let signer = bench.rsa("good.example");
+    let mail = Forge::new(signer.key(), "t=1000000000; x=1000001000;").sign(MAIL);
+    bench.now = 1_000_000_500;
+    bench.accepts(&mail).await;
+    bench.now = 1_000_001_000;
+    bench.refuses(&mail, Reason::DkimUnacceptable, "expired").await;
+    // Expired and forged is forged.
+    let forged = String::from_utf8(mail).unwrap().replace("Hello.", "Hallo.");
+    bench.refuses(forged.as_bytes(), Reason::DkimFailed, "").await;
+    let forged = forged.replace("Hallo.", "Hello.").replace("Subject: Hi", "Subject: Ho");
+    bench.refuses(forged.as_bytes(), Reason::DkimFailed, "").await;
+}
+
+async fn verdict(d: &str, from: &str, overrides: &str) -> Proof {
+    let bench = Bench::with(Zone::default(), overrides).await;
+    // Public suffixes with a DMARC record of their own: the tree walk would join their tenants.
+    for suffix in ["co.uk", "github.io"] {
+        bench.txt(&format!("_dmarc.{suffix}"), "v=DMARC1; p=none");
+    }
+    let signer = bench.rsa(d);
+    let sender = format!("boss@{from}");
+    let mail = MAIL.replace("boss@good.example", &sender);
+    bench.check_from(&signer.sign(mail.as_bytes()).unwrap(), &sender).await.proof
+}
+
+#[tokio::test]
+async fn alignment() {
+    let unaligned = Proof::Unproven(Reason::DkimUnaligned);
+    let strict = "[authentication]\nalignment = \"strict\"\n";
+    for (d, from, overrides, proof) in [
+        ("mail.good.example", "good.example", "", Proof::Authenticated),
+        ("good.example", "mail.good.example", "", Proof::Authenticated),
+        ("good.example", "good.example", strict, Proof::Authenticated),
+        ("mail.good.example", "good.example", strict, unaligned),
+        ("evil.example", "good.example", "", unaligned),
+        ("a.github.io", "b.github.io", "", unaligned),
+        ("github.io", "b.github.io", "", unaligned),
+        ("co.uk", "bank.co.uk", "", unaligned),
+        ("bank.co.uk", "shop.co.uk", "", unaligned),
+        ("nhs.uk", "nhs.uk", "", Proof::Authenticated),
+        ("eu.org", "eu.org", "", Proof::Authenticated),
+    ] {
+        assert_eq!(verdict(d, from, overrides).await, proof, "{d} for {from}");
+    }
+}
+
+#[tokio::test]
+async fn the_detail_names_the_providers_own_domain() {
+    let bench = Bench::new().await;
+    bench.txt("_dmarc.good.example", "v=DMARC1; p=none");
+    bench.txt("good.example", "v=spf1 +all");
+    let mail = bench.rsa("mail.provider.example").sign(MAIL.as_bytes()).unwrap();
+    let said = "signed by mail.provider.example, From is good.example";
+    let answer = bench.refuses(&mail, Reason::DkimUnaligned, said).await;
+    assert!(answer.signatures.is_empty());
+    // SPF alone satisfies DMARC; it does not authenticate.
+    assert_eq!(answer.summary["dmarc"]["result"], "pass");
+}
+
+#[tokio::test]
+async fn one_good_signature_among_others_is_enough() {
+    let bench = Bench::new().await;
+    let signer = bench.rsa("good.example");
+    let other = bench.rsa("list.example");
+    let twice = other.sign(&signer.sign(MAIL.as_bytes()).unwrap()).unwrap();
+    let answer = bench.accepts(&twice).await;
+    assert_eq!(answer.summary["dkim"].as_array().unwrap().len(), 2);
+    assert_eq!(answer.signatures.len(), 1);
+    let ed = Key::generate_ed25519().unwrap();
+    let ed = bench.signer(ed, "good.example", "ed");
+    let both = ed.sign(&signer.sign(MAIL.as_bytes()).unwrap()).unwrap();
+    assert_eq!(bench.accepts(&both).await.signatures.len(), 2);
+}
+
+#[tokio::test]
+async fn which_signatures_mark_the_message() {
+    let bench = Bench::new().await;
+    let signer = bench.rsa("good.example");
+    let base = "v=1; a=rsa-sha256; c=relaxed/relaxed; d=good.example; s=s1;";
+    for (tags, signed, marks) in [
+        (format!("{base} h=from:subject;"), &["from", "subject"][..], 0),
+        (format!("{base} t=1; h=from;"), &["from"], 1),
+        (format!("{base} h=from:date;"), &["from", "date"], 1),
+        (format!("{base} h=from:Message-ID;"), &["from", "message-id"], 1),
+        (format!("{base} h=from:reply-to;"), &["from"], 0),
+    ] {
+        let mail = Forge::tagged(signer.key(), &tags, signed).sign(MAIL);
+        let marked = bench.accepts(&mail).await.signatures;
+        assert_eq!(marked.len(), marks, "{tags}");
+        // Folding `b=` differently makes no other mark.
+        let folded = String::from_utf8(mail).unwrap().replacen(" b=", " b=\r\n\t ", 1);
+        assert_eq!(bench.accepts(folded.as_bytes()).await.signatures, marked);
+    }
+}
+
+#[tokio::test]
+async fn unsigned_fields_are_listed_and_no_reason_to_refuse() {
+    let bench = Bench::new().await;
+    let signer = bench.rsa("good.example").headers(["From", "Subject"]);
+    let mail =
+        MAIL.replace("Subject:", "Content-Type: text/html\r\nReply-To: x@y.example\r\nSubject:");
+    let answer = bench.accepts(&signer.sign(mail.as_bytes()).unwrap()).await;
+    assert_eq!(
+        answer.summary["unsignedHeaders"],
+        json!(["date", "reply-to", "to", "message-id", "content-type"])
+    );
+}
+
+#[tokio::test]
+async fn signed_absence_forbids_a_later_field() {
+    let bench = Bench::new().await;
+    let signed = bench.rsa("good.example").sign(MAIL.as_bytes()).unwrap();
+    let text = String::from_utf8(signed).unwrap();
+    let added = text.replace("Subject: Hi", "Reply-To: x@evil.example\r\nSubject: Hi");
+    bench.refuses(added.as_bytes(), Reason::DkimFailed, "").await;
+    // RFC 6376 §8.15: From signed twice leaves no room for a second one.
+    let signer = bench.signer(Key::generate_rsa().unwrap(), "good.example", "s2");
+    let signer: Signer = signer.headers(["From", "From", "Subject"]);
+    let signed = signer.sign(MAIL.as_bytes()).unwrap();
+    bench.accepts(&signed).await;
+}
+
+#[tokio::test]
+async fn white_space_lines_at_the_end_of_the_body() {
+    let bench = Bench::new().await;
+    let signer = bench.rsa("good.example");
+    let mail = MAIL.replace("Hello.\r\n", "Hello.\r\n \t\r\n  \r\n\r\n");
+    bench.accepts(&signer.sign(mail.as_bytes()).unwrap()).await;
+    // Another server trims what relaxed canonicalization ignores anyway.
+    let signed = String::from_utf8(signer.sign(mail.as_bytes()).unwrap()).unwrap();
+    bench.accepts(signed.trim_end().as_bytes()).await;
+}
+
+#[tokio::test]
+async fn a_large_message_goes_the_other_way_round() {
+    let bench = Bench::new().await;
+    let mail = format!("{MAIL}{}", "0123456789abcde\r\n".repeat(30_000));
+    let signed = bench.rsa("good.example").sign(mail.as_bytes()).unwrap();
+    assert!(signed.len() > 262_144);
+    bench.accepts(&signed).await;
+}
+
+#[tokio::test]
+async fn spf_asks_for_the_identity_that_is_there() {
+    let mut bench = Bench::new().await;
+    bench.txt("out.good.example", "v=spf1 ip4:192.0.2.1 -all");
+    let mail = MAIL.as_bytes();
+    bench.reverse_path = String::new();
+    let spf = bench.check(mail).await.summary["spf"].clone();
+    assert_eq!(spf, json!({"result": "pass", "domain": "out.good.example", "identity": "helo"}));
+    for odd in ["x@_dmarc.good.example", "postmaster", "x@[192.0.2.1]", "x@good.example."] {
+        bench.reverse_path = odd.into();
+        let before = bench.dns.queries_for("_dmarc.good.example");
+        let spf = bench.check(mail).await.summary["spf"].clone();
+        assert_eq!(spf["result"], "none", "{odd}");
+        assert!(bench.dns.queries_for("_dmarc.good.example") <= before + 1);
+    }
+}

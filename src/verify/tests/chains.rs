@@ -1,0 +1,144 @@
+//! ARC: recorded always, standing in for a signature only where the operator trusts the sealer.
+
+use mail_auth::arc::ArcSealer;
+use mail_auth::crypto::Ed25519Key;
+use mail_auth::dkim::Signature;
+use mail_auth::headers::HeaderWriter;
+use mail_auth::{
+    ArcOutput, AuthenticatedMessage, AuthenticationResults, DkimOutput, DkimResult, Error,
+};
+
+use super::{Bench, MAIL, step};
+use crate::domain::policy::Proof;
+use crate::domain::reason::Reason;
+use crate::testkit::dns::Zone;
+use crate::testkit::signer::Key;
+
+const TRUSTED: &str = "[dns]\nquery_timeout_seconds = 1\nretries = 0\n\
+    [authentication]\ntrusted_arc_sealers = [\"lists.example\"]\n";
+
+/// A message whose signature a mailing list has broken, sealed by the list, which says what it
+/// saw before.
+struct List {
+    key: Key,
+    sealer: &'static str,
+    seen: DkimResult,
+    domain: &'static str,
+    headers: &'static [&'static str],
+}
+
+impl List {
+    fn new() -> Self {
+        Self {
+            key: Key::generate_ed25519().unwrap(),
+            sealer: "lists.example",
+            seen: DkimResult::Pass,
+            domain: "good.example",
+            headers: &["From", "To", "Subject", "Date"],
+        }
+    }
+
+    fn publish(&self, bench: &Bench) {
+        let name = format!("arc._domainkey.{}", self.sealer);
+        bench.txt(&name, &self.key.txt_record().unwrap());
+    }
+
+    fn send(&self, bench: &Bench) -> Vec<u8> {
+        let signed = bench.rsa("good.example").sign(MAIL.as_bytes()).unwrap();
+        let changed = String::from_utf8(signed).unwrap().replace("Hello.", "Hello.\r\n-- \r\nList");
+        let message = AuthenticatedMessage::parse(changed.as_bytes()).unwrap();
+        let signature = Signature { d: self.domain.into(), ..Signature::default() };
+        let seen = DkimOutput::from(self.seen.clone()).with_signature(&signature);
+        let results = AuthenticationResults::new("mx.lists.example")
+            .with_dkim_result(&seen, "boss@good.example");
+        let key = Ed25519Key::from_pkcs8_der(self.key.der()).unwrap();
+        let set = ArcSealer::from_key(key)
+            .domain(self.sealer)
+            .selector("arc")
+            .headers(self.headers.iter().copied())
+            .seal(&message, &results, &ArcOutput::default())
+            .unwrap()
+            .to_header();
+        format!("{set}{changed}").into_bytes()
+    }
+}
+
+#[tokio::test]
+async fn a_chain_is_recorded_and_by_default_trusted_from_nobody() {
+    let bench = Bench::new().await;
+    let list = List::new();
+    list.publish(&bench);
+    let answer = bench.refuses(&list.send(&bench), Reason::DkimFailed, "body hash").await;
+    let arc = &answer.summary["arc"];
+    assert_eq!((arc["result"].as_str(), arc["standsIn"].as_bool()), (Some("pass"), Some(false)));
+    assert_eq!(arc["sealer"], "lists.example");
+    assert_eq!(step(&answer, "arc")["dns"][0]["name"], "arc._domainkey.lists.example");
+}
+
+#[tokio::test]
+async fn a_trusted_sealer_stands_in_for_what_it_reports() {
+    let bench = Bench::with(Zone::default(), TRUSTED).await;
+    let list = List::new();
+    list.publish(&bench);
+    let answer = bench.accepts(&list.send(&bench)).await;
+    assert_eq!(answer.detail, "vouched for by lists.example (ARC)");
+    assert!(answer.signatures.is_empty());
+}
+
+#[tokio::test]
+async fn a_trusted_sealer_must_have_seen_an_aligned_pass_and_sign_from() {
+    let fail = DkimResult::Fail(Error::NotAligned);
+    for list in [
+        List { sealer: "other.example", ..List::new() },
+        List { sealer: "sub.lists.example", ..List::new() },
+        List { seen: fail, ..List::new() },
+        List { domain: "evil.example", ..List::new() },
+        List { headers: &["To", "Subject"], ..List::new() },
+    ] {
+        let bench = Bench::with(Zone::default(), TRUSTED).await;
+        list.publish(&bench);
+        bench.refuses(&list.send(&bench), Reason::DkimFailed, "").await;
+    }
+}
+
+#[tokio::test]
+async fn a_changed_or_incomplete_chain_stands_in_for_nothing() {
+    let bench = Bench::with(Zone::default(), TRUSTED).await;
+    let list = List::new();
+    list.publish(&bench);
+    let mail = String::from_utf8(list.send(&bench)).unwrap();
+    for changed in [
+        mail.replace("-- \r\nList", "-- \r\nPay"),
+        mail.replace("From: Boss", "From: Chef"),
+        mail.replace("ARC-Seal: ", "X-Seal: "),
+        mail.replace("i=1; mx.lists", "i=1; my.lists"),
+        mail.replace("cv=none", "cv=pass"),
+        format!("ARC-Seal: i=1\r\n{mail}"),
+    ] {
+        assert_ne!(changed, mail);
+        bench.refuses(changed.as_bytes(), Reason::DkimFailed, "").await;
+    }
+}
+
+#[tokio::test]
+async fn weak_keys_of_a_sealer_stand_in_for_nothing() {
+    let bench = Bench::with(Zone::default(), TRUSTED).await;
+    let list = List::new();
+    let record = list.key.txt_record().unwrap().replace("v=DKIM1;", "v=DKIM1; t=y;");
+    bench.txt("arc._domainkey.lists.example", &record);
+    bench.refuses(&list.send(&bench), Reason::DkimFailed, "").await;
+}
+
+#[tokio::test]
+async fn a_sealers_key_that_cannot_be_had_defers_only_where_it_is_trusted() {
+    for (rules, proof) in [
+        (TRUSTED, Proof::Undecidable(Reason::DnsUnavailable)),
+        ("", Proof::Unproven(Reason::DkimFailed)),
+    ] {
+        let bench = Bench::with(Zone::default(), rules).await;
+        bench.record("arc._domainkey.lists.example", "TXT", "SERVFAIL", "");
+        let answer = bench.check(&List::new().send(&bench)).await;
+        assert_eq!(answer.proof, proof);
+        assert_eq!(answer.summary["arc"]["result"], "temperror");
+    }
+}

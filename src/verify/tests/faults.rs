@@ -1,0 +1,159 @@
+//! DNS that fails: deferred where an answer could have changed the verdict, never accepted, and
+//! never refused for good.
+
+use std::time::{Duration, Instant};
+
+use super::forge::Forge;
+use super::{Bench, MAIL, step};
+use crate::domain::policy::Proof;
+use crate::domain::reason::Reason;
+use crate::testkit::dns::Zone;
+use crate::testkit::signer::Key;
+
+const SHORT: &str = "[dns]\nquery_timeout_seconds = 1\nretries = 0\nmessage_budget_seconds = 2\n";
+const DEFERRED: Proof = Proof::Undecidable(Reason::DnsUnavailable);
+
+#[tokio::test]
+async fn each_fault_of_a_key_lookup() {
+    for (fault, proof) in [
+        ("SERVFAIL", DEFERRED),
+        ("REFUSED", DEFERRED),
+        ("TIMEOUT", DEFERRED),
+        ("GARBAGE", DEFERRED),
+        ("NXDOMAIN", Proof::Unproven(Reason::DkimFailed)),
+        ("NOERROR", Proof::Unproven(Reason::DkimFailed)),
+    ] {
+        let bench = Bench::with(Zone::default(), SHORT).await;
+        let key = Key::generate_rsa().unwrap();
+        // With NOERROR: the name exists, but only with another type.
+        let kind = if fault == "NOERROR" { "A" } else { "TXT" };
+        bench.record("s1._domainkey.good.example", kind, fault, "192.0.2.1");
+        let start = Instant::now();
+        let answer = bench.check(&Forge::new(&key, "").sign(MAIL)).await;
+        assert_eq!(answer.proof, proof, "{fault}: {answer:#?}");
+        assert!(start.elapsed() < Duration::from_secs(10), "{fault}");
+        if proof == DEFERRED {
+            assert!(answer.detail.contains("s1._domainkey.good.example"));
+            assert_eq!(answer.summary["dkim"][0]["result"], "temperror");
+        }
+    }
+}
+
+#[tokio::test]
+async fn truncated_answers_are_fetched_over_tcp() {
+    let bench = Bench::with(Zone::default(), SHORT).await;
+    let key = Key::generate_rsa().unwrap();
+    let record = key.txt_record().unwrap();
+    bench.record("s1._domainkey.good.example", "TXT", "TRUNCATE", &record);
+    bench.accepts(&Forge::new(&key, "").sign(MAIL)).await;
+}
+
+#[tokio::test]
+async fn a_fault_that_could_not_change_the_verdict_defers_nothing() {
+    let bench = Bench::with(Zone::default(), SHORT).await;
+    let good = bench.rsa("good.example");
+    let lost = Key::generate_rsa().unwrap();
+    bench.record("s2._domainkey.good.example", "TXT", "SERVFAIL", "");
+    let other = |d: &str, extra: &str| {
+        let tags = format!("v=1; a=rsa-sha256; c=relaxed/relaxed; d={d}; s=s2; h=from; {extra}");
+        Forge::tagged(&lost, &tags, &["from"]).sign(MAIL)
+    };
+    // Another signature authenticates.
+    let both = String::from_utf8(other("good.example", "")).unwrap();
+    bench.accepts(&good.sign(both.as_bytes()).unwrap()).await;
+    // Its domain is not aligned.
+    bench.record("s2._domainkey.evil.example", "TXT", "SERVFAIL", "");
+    bench.refuses(&other("evil.example", ""), Reason::DkimFailed, "evil.example").await;
+    // It would not count.
+    bench.refuses(&other("good.example", "x=1;"), Reason::DkimFailed, "").await;
+    // Its body hash is wrong.
+    let changed = both.replace("Hello.", "Hallo.");
+    bench.refuses(changed.as_bytes(), Reason::DkimFailed, "body hash").await;
+}
+
+#[tokio::test]
+async fn faults_of_spf_and_dmarc_change_nothing() {
+    for fault in ["SERVFAIL", "REFUSED", "TIMEOUT", "GARBAGE"] {
+        let bench = Bench::with(Zone::default(), SHORT).await;
+        bench.record("good.example", "TXT", fault, "");
+        bench.record("_dmarc.good.example", "TXT", fault, "");
+        let signed = bench.rsa("good.example").sign(MAIL.as_bytes()).unwrap();
+        let answer = bench.accepts(&signed).await;
+        assert_eq!(answer.summary["spf"]["result"], "temperror", "{fault}");
+        assert_eq!(answer.summary["dmarc"]["result"], "temperror", "{fault}");
+        bench.refuses(MAIL.as_bytes(), Reason::DkimMissing, "").await;
+    }
+}
+
+#[tokio::test]
+async fn the_budget_is_one_for_everything() {
+    let bench = Bench::with(
+        Zone::default(),
+        "[dns]\nquery_timeout_seconds = 10\nretries = 5\nmessage_budget_seconds = 1\n",
+    )
+    .await;
+    for name in ["s1._domainkey.good.example", "good.example", "_dmarc.good.example"] {
+        bench.record(name, "TXT", "TIMEOUT", "");
+    }
+    let key = Key::generate_rsa().unwrap();
+    let start = Instant::now();
+    let answer = bench.check(&Forge::new(&key, "").sign(MAIL)).await;
+    assert_eq!(answer.proof, DEFERRED);
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn an_outage_that_ends_is_over_at_once() {
+    let bench = Bench::with(Zone::default(), SHORT).await;
+    let key = Key::generate_rsa().unwrap();
+    let mail = Forge::new(&key, "").sign(MAIL);
+    bench.record("s1._domainkey.good.example", "TXT", "SERVFAIL", "");
+    assert_eq!(bench.check(&mail).await.proof, DEFERRED);
+    bench.txt("s1._domainkey.good.example", &key.txt_record().unwrap());
+    bench.accepts(&mail).await;
+}
+
+#[tokio::test]
+async fn keys_are_cached_and_rotated_by_their_ttl() {
+    for (ttl, proof) in [(300, Proof::Authenticated), (0, Proof::Unproven(Reason::DkimFailed))] {
+        let bench = Bench::with(Zone::default().with_ttl(ttl), SHORT).await;
+        let key = Key::generate_rsa().unwrap();
+        let name = "s1._domainkey.good.example";
+        bench.txt(name, &key.txt_record().unwrap());
+        let mail = Forge::new(&key, "").sign(MAIL);
+        bench.accepts(&mail).await;
+        bench.dns.change(|zone| zone.remove(name, "TXT")).unwrap();
+        bench.txt(name, &Key::generate_rsa().unwrap().txt_record().unwrap());
+        assert_eq!(bench.check(&mail).await.proof, proof, "ttl {ttl}");
+        assert_eq!(bench.dns.queries_for(name), if ttl == 0 { 2 } else { 1 });
+    }
+}
+
+#[tokio::test]
+async fn aliases_and_large_and_mixed_answers() {
+    let bench = Bench::with(Zone::default(), SHORT).await;
+    let key = Key::generate_rsa().unwrap();
+    let mail = Forge::new(&key, "").sign(MAIL);
+    let name = "s1._domainkey.good.example";
+    // Many domains publish their provider's key by an alias.
+    bench.record(name, "CNAME", "NOERROR", "key.provider.example");
+    bench.txt("key.provider.example", &key.txt_record().unwrap());
+    let answer = bench.accepts(&mail).await;
+    assert_eq!(step(&answer, "dkim")["dns"][0]["name"], name);
+
+    let bench = Bench::with(Zone::default(), SHORT).await;
+    bench.txt(name, &"x".repeat(4000));
+    bench.txt(name, "google-site-verification=abc");
+    bench.txt(name, &key.txt_record().unwrap());
+    bench.accepts(&mail).await;
+
+    // A key record that nobody needs to be this long.
+    let bench = Bench::with(Zone::default(), SHORT).await;
+    bench.txt(name, &format!("{}; n={}", key.txt_record().unwrap(), "x".repeat(16_000)));
+    bench.refuses(&mail, Reason::DkimFailed, "").await;
+
+    // An alias that leads to itself ends, and accepts nothing.
+    let bench = Bench::with(Zone::default(), SHORT).await;
+    bench.record(name, "CNAME", "NOERROR", name);
+    assert_ne!(bench.check(&mail).await.proof, Proof::Authenticated);
+}

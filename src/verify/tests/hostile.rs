@@ -1,0 +1,197 @@
+//! Mail that somebody made to get past the room: differing readers, poisoned names, cost.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use super::forge::Forge;
+use super::{Bench, MAIL};
+use crate::domain::policy::Proof;
+use crate::domain::reason::Reason;
+use crate::testkit::signer::Key;
+
+#[tokio::test]
+async fn another_from_than_the_scanners_is_refused() {
+    let bench = Bench::new().await;
+    let signer = bench.rsa("evil.example");
+    for from in [
+        "From: x@evil.example\r\nFrom: boss@good.example\r\n",
+        "From: boss@good.example\r\nFrom: x@evil.example\r\n",
+        "From: x@evil.example, boss@good.example\r\n",
+        "From: x@evil.example\r\n",
+        "From: group: boss@good.example, x@evil.example;\r\n",
+        "From: <x@good.example>boss@good.example\r\n",
+        "From: <@good.example:x@evil.example>\r\n",
+        "From: \"boss@good.example\" <x@evil.example>\r\n",
+        "From:\r\n",
+        "",
+    ] {
+        let mail = format!("{from}Subject: Hi\r\n\r\nHello.\r\n");
+        let signed = signer.sign(mail.as_bytes()).unwrap();
+        bench.refuses(&signed, Reason::SenderInvalid, "differently").await;
+    }
+    bench.refuses(b"", Reason::SenderInvalid, "").await;
+    bench.refuses(b"\r\n\r\n", Reason::SenderInvalid, "").await;
+}
+
+#[tokio::test]
+async fn every_spelling_of_the_same_mailbox_is_the_same() {
+    for (from, sender, d) in [
+        ("BOSS@GOOD.example", "boss@good.example", "good.example"),
+        ("b\u{d6}ss@good.example", "b\u{d6}ss@good.example", "good.example"),
+        ("boss@m\u{fc}nchen.example", "boss@xn--mnchen-3ya.example", "xn--mnchen-3ya.example"),
+        ("boss@xn--mnchen-3ya.example", "boss@m\u{fc}nchen.example", "xn--mnchen-3ya.example"),
+    ] {
+        let bench = Bench::new().await;
+        let mail = MAIL.replace("boss@good.example", from);
+        let signed = bench.rsa(d).sign(mail.as_bytes()).unwrap();
+        let answer = bench.check_from(&signed, sender).await;
+        assert_eq!(answer.proof, Proof::Authenticated, "{from}: {answer:#?}");
+    }
+}
+
+/// Threats F3: a look-up for one purpose must not answer for another.
+#[tokio::test]
+async fn names_chosen_by_the_sender_poison_nothing() {
+    let mut bench = Bench::new().await;
+    bench.txt("_dmarc.good.example", "v=DMARC1; p=reject");
+    let signed = bench.rsa("good.example").sign(MAIL.as_bytes()).unwrap();
+    for poison in ["s1._domainkey.good.example", "_dmarc.good.example"] {
+        bench.reverse_path = format!("x@{poison}");
+        bench.client.helo = poison.into();
+        bench.check(MAIL.as_bytes()).await;
+        bench.reverse_path = String::new();
+        bench.check(MAIL.as_bytes()).await;
+    }
+    let answer = bench.accepts(&signed).await;
+    assert_eq!(answer.summary["dmarc"]["policy"], "reject");
+    let spoof = bench.rsa("evil.example").sign(MAIL.as_bytes()).unwrap();
+    bench.refuses(&spoof, Reason::DkimUnaligned, "").await;
+}
+
+#[tokio::test]
+async fn domains_and_selectors_that_are_no_host_names() {
+    let bench = Bench::new().await;
+    let key = Key::generate_rsa().unwrap();
+    let record = key.txt_record().unwrap();
+    for name in ["s1._domainkey.good.example", "s1._domainkey._x.good.example"] {
+        bench.txt(name, &record);
+    }
+    for (d, s, fine) in [
+        ("good.example", "s1", true),
+        ("GOOD.Example", "S1", true),
+        ("good.example.", "s1", false),
+        ("_x.good.example", "s1", false),
+        ("good.example\\", "s1", false),
+        ("good.example\0", "s1", false),
+        ("\"good.example\"", "s1", false),
+        ("(x)good.example", "s1", false),
+        ("good. example", "s1", false),
+        ("g\u{43e}od.example", "s1", false),
+        ("good.example", "s1..", false),
+        ("good.example", "s1._domainkey", false),
+        ("good.example", "x.good.example. s1", false),
+        ("good.example", "-s1", false),
+    ] {
+        let tags = format!("v=1; a=rsa-sha256; c=relaxed/relaxed; d={d}; s={s}; h=from;");
+        let mail = Forge::tagged(&key, &tags, &["from"]).sign(MAIL);
+        let proof = bench.check(&mail).await.proof;
+        assert_eq!(proof == Proof::Authenticated, fine, "d={d:?} s={s:?}: {proof:?}");
+    }
+}
+
+/// Threats B10 and F7: only the first signatures are looked at, whatever they look like.
+#[tokio::test]
+async fn the_eleventh_signature_is_not_looked_at() {
+    let bench = Bench::new().await;
+    let signed = bench.rsa("good.example").sign(MAIL.as_bytes()).unwrap();
+    let signed = String::from_utf8(signed).unwrap();
+    let nine = "DKIM-Signature: junk\r\n".repeat(9);
+    bench.accepts(format!("{nine}{signed}").as_bytes()).await;
+    let before = bench.dns.queries();
+    let mail = format!("{nine}DKIM-Signature: junk\r\n{signed}");
+    let answer = bench.refuses(mail.as_bytes(), Reason::DkimFailed, "unreadable").await;
+    assert_eq!(answer.summary["dkim"].as_array().unwrap().len(), 10);
+    // Nothing but SPF and DMARC, and those from the cache.
+    assert!(bench.dns.queries() <= before + 4);
+}
+
+#[tokio::test]
+async fn many_signatures_with_many_lengths_cost_little() {
+    let bench = Bench::new().await;
+    let mut mail = String::new();
+    for length in 1..900 {
+        write!(
+            mail,
+            "DKIM-Signature: v=1; a=rsa-sha256; d=d{length}.example; s=s; h=from; l={length}; \
+             bh=AAAA; b=AAAA\r\n"
+        )
+        .unwrap();
+        write!(
+            mail,
+            "ARC-Message-Signature: i=1; a=rsa-sha256; d=good.example; s=s; h=from; l={length}; \
+             bh=AAAA; b=AAAA\r\n"
+        )
+        .unwrap();
+    }
+    write!(mail, "{MAIL}{}", "0123456789abcde\r\n".repeat(60_000)).unwrap();
+    let start = Instant::now();
+    let answer = bench.refuses(mail.as_bytes(), Reason::DkimFailed, "").await;
+    assert_eq!(answer.summary["arc"]["result"], "fail");
+    // Unoptimised; a hash for each length would take minutes.
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn too_many_names_in_h_do_not_count_and_cost_little() {
+    let bench = Bench::new().await;
+    let signer = bench.rsa("good.example");
+    for (names, proof) in [
+        (97, Proof::Authenticated),
+        (98, Proof::Unproven(Reason::DkimFailed)),
+        (30_000, Proof::Unproven(Reason::DkimFailed)),
+    ] {
+        let extra: String = (0..names).fold(String::new(), |mut text, n| {
+            write!(text, ":x{n}").unwrap();
+            text
+        });
+        let tags = format!(
+            "v=1; a=rsa-sha256; c=relaxed/relaxed; d=good.example; s=s1; \
+             h=from:to:subject{extra};"
+        );
+        let mail = Forge::tagged(signer.key(), &tags, &["from", "to", "subject"]).sign(MAIL);
+        let start = Instant::now();
+        assert_eq!(bench.check(&mail).await.proof, proof, "{names}");
+        assert!(start.elapsed() < Duration::from_secs(5));
+    }
+}
+
+/// RFC 6541 and RFC 6651 would let the sender choose further names to ask for.
+#[tokio::test]
+async fn no_further_names_are_asked_for() {
+    let bench = Bench::new().await;
+    let signer = bench.rsa("evil.example");
+    let tags = "v=1; a=rsa-sha256; c=relaxed/relaxed; d=evil.example; s=s1; h=from; \
+                atps=good.example; atpsh=none; r=y;";
+    bench.txt("evil.example._atps.good.example", "v=ATPS1");
+    bench.txt("_report._domainkey.evil.example", "ra=x");
+    let mail = Forge::tagged(signer.key(), tags, &["from"]).sign(MAIL);
+    assert_ne!(bench.check(&mail).await.proof, Proof::Authenticated);
+    for name in ["evil.example._atps.good.example", "_report._domainkey.evil.example"] {
+        assert_eq!(bench.dns.queries_for(name), 0, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_sender_wrote_cannot_leave_its_place() {
+    let mut bench = Bench::new().await;
+    bench.client.helo = "x; dkim=pass header.d=good.example (\r\n".into();
+    bench.reverse_path = "\"a\r\nX: y\"@evil.example; dmarc=pass".into();
+    let junk =
+        "DKIM-Signature: v=1; a=rsa-sha256; d=\u{1b}[31m(x\"; s=\u{7f}; h=from; bh=AAAA; b=AAAA";
+    let answer = bench.check(format!("{junk}\r\n{MAIL}").as_bytes()).await;
+    assert_eq!(
+        answer.results_header,
+        "gw.example;\r\n\tdkim=fail;\r\n\tspf=none;\r\n\t\
+         dmarc=none header.from=good.example;\r\n\tarc=none"
+    );
+}
