@@ -85,7 +85,8 @@ impl Running {
 
 /// Starts a server on a store that exists. When this returns, both sockets are listening.
 pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> {
-    let Settings { smtp, http, hostname, location, postmaster, rules, dns, egress_allow } = settings;
+    let Settings { smtp, http, hostname, location, postmaster, rules, dns, egress_allow } =
+        settings;
     let shutdown = Shutdown::default();
     let store = Store::open(&location, mint.clone()).await?;
     let intake_rules = Arc::new(rules.intake);
@@ -172,9 +173,8 @@ fn lookup(dns: Option<Vec<SocketAddr>>, authenticator: &Authenticator) -> Lookup
 pub fn system_mint() -> Mint {
     #[expect(clippy::disallowed_methods, reason = "every other clock comes from here")]
     let now = || {
-        let since_epoch = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .unwrap_or_default();
+        let since_epoch =
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
     };
     let random = |buffer: &mut [u8]| {

@@ -62,8 +62,7 @@ impl Send {
         let mut waiting = self.to.clone();
         let mut all_accepted = true;
         while !waiting.is_empty() {
-            let transaction =
-                Transaction { helo: &self.helo, from: &self.from, to: &waiting, raw };
+            let transaction = Transaction { helo: &self.helo, from: &self.from, to: &waiting, raw };
             let replies = deliver(&self.server, &transaction)
                 .await
                 .map_err(|error| format!("{}: {error}", self.server))?;
@@ -74,7 +73,9 @@ impl Send {
             }
             // Without progress the server would be asked the same for ever.
             if later.len() == waiting.len() {
-                return Err(format!("{} takes no recipient: {}", self.server, replies.settling()).into());
+                return Err(
+                    format!("{} takes no recipient: {}", self.server, replies.settling()).into()
+                );
             }
             waiting = later;
         }

@@ -115,7 +115,8 @@ impl Case {
         let path = file.path();
         let error = |detail: String| FixtureError { file: path.display().to_string(), detail };
         let message = path.with_extension("eml");
-        let raw = FIXTURES.get_file(&message).ok_or_else(|| error("has no .eml beside it".into()))?;
+        let raw =
+            FIXTURES.get_file(&message).ok_or_else(|| error("has no .eml beside it".into()))?;
         let text = file.contents_utf8().ok_or_else(|| error("is not UTF-8".into()))?;
         let script = toml::from_str(text).map_err(|e| error(e.to_string()))?;
         let name = path.with_extension("").display().to_string();
@@ -125,7 +126,8 @@ impl Case {
 
     /// The octets to send.
     pub fn raw(&self) -> Vec<u8> {
-        const FILLER: &[u8] = b"This line makes the message longer, and says nothing else at all.\r\n";
+        const FILLER: &[u8] =
+            b"This line makes the message longer, and says nothing else at all.\r\n";
         let mut raw = self.raw.to_vec();
         while raw.len() < self.script.pad_to_bytes {
             raw.extend_from_slice(FILLER);

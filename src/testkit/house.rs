@@ -40,7 +40,8 @@ impl House {
     pub async fn build(tenancy: &Tenancy) -> Result<Self, HouseError> {
         let plan = agents()?;
         let partner = tenancy.create_partner("Example Partner").await?;
-        let reseller = below(tenancy, AccountType::Reseller, partner.id, "Example Reseller").await?;
+        let reseller =
+            below(tenancy, AccountType::Reseller, partner.id, "Example Reseller").await?;
         let organization =
             below(tenancy, AccountType::Organization, reseller.id, "Example Organization").await?;
         tenancy.add_domain(&DomainName::parse(&plan.domain)?, organization.id).await?;
@@ -63,11 +64,7 @@ async fn below(
     tenancy.create_account(kind, parent, name).await
 }
 
-async fn furnish(
-    tenancy: &Tenancy,
-    agent: &Account,
-    entry: &AgentEntry,
-) -> Result<(), HouseError> {
+async fn furnish(tenancy: &Tenancy, agent: &Account, entry: &AgentEntry) -> Result<(), HouseError> {
     for address in &entry.addresses {
         tenancy.claim_address(agent, &Address::parse(address)?, false, Claiming::Never).await?;
     }

@@ -14,11 +14,7 @@ impl From<StoreError> for QueueError {
 }
 
 impl Queue for Outbox {
-    async fn claim(
-        &self,
-        limit: usize,
-        busy: &[DestinationId],
-    ) -> Result<Vec<Claim>, QueueError> {
+    async fn claim(&self, limit: usize, busy: &[DestinationId]) -> Result<Vec<Claim>, QueueError> {
         Ok(self.claim(limit, busy).await?)
     }
 

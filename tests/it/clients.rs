@@ -47,8 +47,17 @@ async fn swaks_delivers() {
     let server = gateway.smtp.to_string();
     let data = format!("@{}", file.display());
     let arguments = [
-        "--server", &server, "--from", "alice@good.example", "--to", "support@agents.example",
-        "--data", &data, "--helo", "client.example", "--no-data-fixup",
+        "--server",
+        &server,
+        "--from",
+        "alice@good.example",
+        "--to",
+        "support@agents.example",
+        "--data",
+        &data,
+        "--helo",
+        "client.example",
+        "--no-data-fixup",
     ];
     run("swaks", &arguments, b"").await;
     assert_arrived(gateway, "by swaks").await;
@@ -59,8 +68,12 @@ async fn msmtp_delivers() {
     let gateway = TestGateway::start().await;
     let (host, port) = (gateway.smtp.ip().to_string(), gateway.smtp.port().to_string());
     let arguments = [
-        "--file=/dev/null", &format!("--host={host}"), &format!("--port={port}"),
-        "--from=alice@good.example", "--", "support@agents.example",
+        "--file=/dev/null",
+        &format!("--host={host}"),
+        &format!("--port={port}"),
+        "--from=alice@good.example",
+        "--",
+        "support@agents.example",
     ];
     // msmtp reads a file of this system: LF line ends.
     let message = String::from_utf8(signed("by msmtp")).unwrap().replace("\r\n", "\n");

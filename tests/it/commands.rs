@@ -48,8 +48,17 @@ async fn from_nothing_to_a_delivered_message() {
     let agent = json(
         here,
         &[
-            "account", "create", "--type", "account", "--parent", &organization, "--name", "desk",
-            "--address", "desk@agents.example", "--json",
+            "account",
+            "create",
+            "--type",
+            "account",
+            "--parent",
+            &organization,
+            "--name",
+            "desk",
+            "--address",
+            "desk@agents.example",
+            "--json",
         ],
     )
     .await;
@@ -74,7 +83,12 @@ async fn from_nothing_to_a_delivered_message() {
     let to = server.smtp.to_string();
     let send = |signed: bool| {
         let mut arguments = vec![
-            "send", message.to_str().unwrap(), "--to", "desk+tag@agents.example", "--server", &to,
+            "send",
+            message.to_str().unwrap(),
+            "--to",
+            "desk+tag@agents.example",
+            "--server",
+            &to,
         ];
         if signed {
             arguments.extend(["--sign", signing_key.to_str().unwrap()]);
@@ -105,8 +119,7 @@ async fn check(here: &Path, dns: &str) {
         ("refused/sender_not_allowed/unlisted", "desk@agents.example", "refused", 1),
     ] {
         let file = fixture(&format!("mail/{case}.eml"));
-        let arguments =
-            ["check", file.to_str().unwrap(), "--agent", agent, "--dns", dns, "--json"];
+        let arguments = ["check", file.to_str().unwrap(), "--agent", agent, "--dns", dns, "--json"];
         let output = gatepost(here, &arguments).await;
         assert_eq!(output.status.code(), Some(code), "{case}");
         if !verdict.is_empty() {
@@ -139,5 +152,8 @@ async fn mistakes_are_said_plainly() {
         ["account", "create", "--type", "account", "--parent", "1", "--name", "x", "--json"];
     let output = gatepost(here, &orphan).await;
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(errors.contains("hangs below a organization") || errors.contains("organization"), "{errors}");
+    assert!(
+        errors.contains("hangs below a organization") || errors.contains("organization"),
+        "{errors}"
+    );
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gatepost::app::tenancy::Tenancy;
-use gatepost::run;
 use gatepost::rules::Rules;
+use gatepost::run;
 use gatepost::shutdown::Shutdown;
 use gatepost::store::{Location, Store};
 use gatepost::testkit::house::House;
@@ -58,8 +58,7 @@ async fn what_was_acknowledged_survives_kill_9() {
         .collect();
     let acknowledged = watch::Sender::new(0);
     let mut progress = acknowledged.subscribe();
-    let mailers =
-        Arc::new(Mailers { letters, next: AtomicUsize::new(0), server, acknowledged });
+    let mailers = Arc::new(Mailers { letters, next: AtomicUsize::new(0), server, acknowledged });
     let mut senders = JoinSet::new();
     for _ in 0..SENDERS {
         senders.spawn(send_all(Arc::clone(&mailers)));
@@ -103,12 +102,8 @@ async fn send_all(mailers: Arc<Mailers>) {
         let Some(raw) = mailers.letters.get(number) else { return };
         loop {
             let address = server.wait_for(Option::is_some).await.unwrap().unwrap();
-            let transaction = Transaction {
-                helo: "client.example",
-                from: "alice@good.example",
-                to: &to,
-                raw,
-            };
+            let transaction =
+                Transaction { helo: "client.example", from: "alice@good.example", to: &to, raw };
             // A connection that broke tells nothing: the message may be stored or not.
             match deliver(address, &transaction).await {
                 Ok(replies) if replies.accepted() => break,

@@ -31,7 +31,9 @@ async fn every_case_ends_as_its_fixture_says() {
     let wrong: Vec<String> = replies
         .iter()
         .filter(|(case, reply)| !reply.starts_with(&case.script.reply))
-        .map(|(case, reply)| format!("{}\n   wanted {}\n   got    {reply}", case.name, case.script.reply))
+        .map(|(case, reply)| {
+            format!("{}\n   wanted {}\n   got    {reply}", case.name, case.script.reply)
+        })
         .collect();
     assert!(wrong.is_empty(), "{} cases differ:\n{}", wrong.len(), wrong.join("\n"));
 
@@ -148,9 +150,5 @@ fn compare_message(
 }
 
 fn equal(what: &str, found: &str, wanted: &str) -> Result<(), String> {
-    if found == wanted {
-        Ok(())
-    } else {
-        Err(format!("{what} is {found:?}, wanted {wanted:?}"))
-    }
+    if found == wanted { Ok(()) } else { Err(format!("{what} is {found:?}, wanted {wanted:?}")) }
 }

@@ -1,6 +1,14 @@
 //! The whole program from outside: real sockets, a real local DNS, a real store, real clients.
 //! One behaviour a file; no test depends on another, on a port, or on the time of day.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
 mod clients;
 mod commands;
 mod crash;

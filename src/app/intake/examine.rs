@@ -59,7 +59,7 @@ pub async fn examine(
         sender: None,
         mail: None,
         detail: None,
-        digest: on_pool(raw, |raw| sha256(raw)).await,
+        digest: on_pool(raw, sha256).await,
         headers: scan::section(raw, kept).to_vec(),
         arrival_keys: Vec::new(),
         authentication: Value::Null,
@@ -97,8 +97,7 @@ pub async fn examine(
         examination.steps.extend(steps);
     }
     if found.proof == Proof::Authenticated {
-        examination.arrival_keys =
-            arrival::keys(&found.signatures, &headers, examination.digest);
+        examination.arrival_keys = arrival::keys(&found.signatures, &headers, examination.digest);
         match summarise(raw, rules, mint).await {
             Ok(mail) => examination.mail = Some(mail),
             Err(fault) => examination.fail("content", &fault),

@@ -110,7 +110,10 @@ impl Intake for Gateway {
 
 /// Our own failure is never the sender's fault: 4xx, and nothing was written.
 fn trouble(error: &StoreError) -> Answer {
-    error!(error = error as &dyn std::error::Error, "the store failed; the sender is asked to retry");
+    error!(
+        error = error as &dyn std::error::Error,
+        "the store failed; the sender is asked to retry"
+    );
     match error {
         StoreError::Full(_) => Answer { reason: Some(Reason::NoSpace), ..unavailable() },
         _ => unavailable(),

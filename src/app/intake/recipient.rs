@@ -73,10 +73,11 @@ impl Gateway {
         match found {
             Some(found) if found.1 == bare => Ok(Some(of(found, tag))),
             catch_all => {
-                if bare.local() == POSTMASTER && self.is_ours(&bare).await? {
-                    if let Some(found) = self.postmaster_agent().await? {
-                        return Ok(Some(found));
-                    }
+                if bare.local() == POSTMASTER
+                    && self.is_ours(&bare).await?
+                    && let Some(found) = self.postmaster_agent().await?
+                {
+                    return Ok(Some(found));
                 }
                 Ok(catch_all.map(|found| of(found, tag)))
             }
@@ -130,12 +131,11 @@ impl Gateway {
 
     /// Whose record a refusal without an Agent is: the domain's account, else the partner's.
     async fn owner_of(&self, path: &str) -> Result<Lineage, StoreError> {
-        if let Ok(address) = Address::parse(path) {
-            if let Some(owner) = self.store.domain_owner(address.domain()).await? {
-                if let Some(account) = self.store.account(owner).await? {
-                    return Ok(account.lineage);
-                }
-            }
+        if let Ok(address) = Address::parse(path)
+            && let Some(owner) = self.store.domain_owner(address.domain()).await?
+            && let Some(account) = self.store.account(owner).await?
+        {
+            return Ok(account.lineage);
         }
         self.partner().await
     }

@@ -126,10 +126,8 @@ impl TestGateway {
         body: Option<Value>,
     ) -> (u16, Value) {
         let separator = if path_and_query.contains('?') { '&' } else { '?' };
-        let url = format!(
-            "http://{}/api/v2{path_and_query}{separator}token={}",
-            self.http, self.key
-        );
+        let url =
+            format!("http://{}/api/v2{path_and_query}{separator}token={}", self.http, self.key);
         let mut request =
             reqwest::Client::new().request(method.parse().unwrap(), url).timeout(PATIENCE);
         if let Some(body) = body {
@@ -203,7 +201,7 @@ pub async fn listen(
 pub async fn all_messages(http: SocketAddr, key: &str) -> Vec<Value> {
     let client = reqwest::Client::new();
     let mut messages = Vec::new();
-    let mut next = Some(format!("/api/v2/messages/recent?limit=200"));
+    let mut next = Some("/api/v2/messages/recent?limit=200".to_owned());
     while let Some(path) = next {
         let url = format!("http://{http}{path}&token={key}");
         let response = client.get(url).timeout(PATIENCE).send().await.unwrap();
@@ -225,8 +223,9 @@ fn next_page(link: &str) -> Option<String> {
 /// A count straight from the database file in `store`.
 pub async fn count(store: &Path, sql: &'static str) -> i64 {
     use sqlx::ConnectOptions as _;
-    let options =
-        sqlx::sqlite::SqliteConnectOptions::new().filename(store.join("gatepost.db")).read_only(true);
+    let options = sqlx::sqlite::SqliteConnectOptions::new()
+        .filename(store.join("gatepost.db"))
+        .read_only(true);
     let mut connection = options.connect().await.unwrap();
     sqlx::query_scalar(sql).fetch_one(&mut connection).await.unwrap()
 }
