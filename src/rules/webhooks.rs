@@ -55,6 +55,9 @@ impl Attempt {
 pub struct Dispatcher {
     pub concurrency: usize,
     pub concurrency_per_destination: usize,
+    slow_millis: u64,
+    pub concurrency_slow: usize,
+    pub remembered_destinations: usize,
     pub claim_batch: usize,
     lease_seconds: u64,
     poll_millis: u64,
@@ -63,6 +66,11 @@ pub struct Dispatcher {
 impl Dispatcher {
     pub const fn lease(&self) -> Duration {
         Duration::from_secs(self.lease_seconds)
+    }
+
+    /// Whoever takes longer than this for an attempt is slow.
+    pub const fn slow(&self) -> Duration {
+        Duration::from_millis(self.slow_millis)
     }
 
     pub const fn poll(&self) -> Duration {
@@ -79,6 +87,7 @@ pub struct Payload {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Egress {
+    pub max_url_bytes: usize,
     pub ports: Vec<u16>,
 }
 
@@ -99,10 +108,15 @@ impl WebhookRules {
         check("dispatcher.concurrency", wide(dispatcher.concurrency), 1, 10_000)?;
         let per_destination = wide(dispatcher.concurrency_per_destination);
         check("dispatcher.concurrency_per_destination", per_destination, 1, 1000)?;
+        check("dispatcher.slow_millis", dispatcher.slow_millis, 1, 300_000)?;
+        check("dispatcher.concurrency_slow", wide(dispatcher.concurrency_slow), 1, 10_000)?;
+        let remembered = wide(dispatcher.remembered_destinations);
+        check("dispatcher.remembered_destinations", remembered, 1, 1_000_000)?;
         check("dispatcher.claim_batch", wide(dispatcher.claim_batch), 1, 1000)?;
         let lease = dispatcher.lease_seconds;
         check("dispatcher.lease_seconds", lease, attempt.timeout_seconds + 1, 3600)?;
         check("dispatcher.poll_millis", dispatcher.poll_millis, 10, 60_000)?;
+        check("egress.max_url_bytes", wide(self.egress.max_url_bytes), 16, 65_536)?;
         check("payload.max_text_bytes", wide(self.payload.max_text_bytes), 100, 1 << 20)
     }
 }

@@ -1,5 +1,7 @@
 //! Reading what was accepted: messages, their parts, their raw bytes, and the intake records.
 
+pub mod record;
+
 use crate::domain::id::{AttachmentId, IntakeId, MessageId};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::message::Message;

@@ -1,0 +1,311 @@
+//! The Message record: how a message looks to readers of the API and to receivers of events.
+//!
+//! `http` and `webhook` both show it, so its wire shape has this one place (contract §3): the 41
+//! fields of the interface's record and `metadata`, always all of them.
+
+use serde_json::{Map, Value, json};
+
+use crate::domain::message::{Attachment, Message};
+
+/// Fields of the interface's record that belong to calls, texts and campaigns: mail has no value
+/// for them.
+const WITHOUT_VALUE: [&str; 12] = [
+    "disposition-notification",
+    "aiLeadRating",
+    "aiLeadRatingReason",
+    "aiAgentOverride",
+    "fromNumber",
+    "toNumber",
+    "duration",
+    "agentOutcome",
+    "summary",
+    "callDialog",
+    "diversion",
+    "voicemailRecording",
+];
+
+const YES: [&str; 3] = ["notify", "aiAgent", "callingUserIsContact"];
+const NO: [&str; 7] =
+    ["isLive", "missedCall", "bypassAgent", "cnamSpam", "selfCall", "campaign", "forcedCampaign"];
+
+/// The record of an accepted message: an object of 42 keys.
+pub fn message_record(message: &Message) -> Map<String, Value> {
+    let mail = &message.mail;
+    let own = json!({
+        "from": message.contact.get(),
+        "fromUser": mail.from.name.clone().unwrap_or_else(|| message.from().to_string()),
+        "to": message.agent.get(),
+        "toUser": message.agent_username,
+        "timestamp": message.at.seconds(),
+        "date": message.at.to_string(),
+        "message": mail.text,
+        "content-type": "text/plain",
+        "roomId": message.room().to_string(),
+        "status": "success",
+        "attachments": mail.attachments.iter().filter(|part| part.listed).map(attachment)
+            .collect::<Vec<_>>(),
+        "source": "email",
+        "uuid": message.id.to_string(),
+        "targetInbox": "inbox",
+        "type": "email",
+        "direction": "inbound",
+        "chatDialog": [{ "role": "user", "content": mail.text }],
+        "agentReplyCount": 0,
+        "eventType": "inbound-email",
+        "metadata": metadata(message),
+    });
+    let constants = WITHOUT_VALUE
+        .map(|name| (name, Value::Null))
+        .into_iter()
+        .chain(YES.map(|name| (name, Value::Bool(true))))
+        .chain(NO.map(|name| (name, Value::Bool(false))));
+    let mut record: Map<String, Value> =
+        constants.map(|(name, value)| (name.to_owned(), value)).collect();
+    if let Value::Object(own) = own {
+        record.extend(own);
+    }
+    record
+}
+
+/// Header fields that the message does not have are null, lists too.
+fn metadata(message: &Message) -> Value {
+    let mail = &message.mail;
+    let list = |items: &[String]| (!items.is_empty()).then(|| items.to_vec());
+    json!({
+        "emailSubject": mail.subject,
+        // The proven mailbox alone: what a display name claims is in `fromUser`.
+        "emailFrom": message.from().to_string(),
+        "emailTo": list(&mail.to),
+        "emailCc": list(&mail.cc),
+        "emailReplyTo": list(&mail.reply_to),
+        "emailMessageId": mail.message_id,
+        "emailInReplyTo": list(&mail.in_reply_to),
+        "emailReferences": list(&mail.references),
+        "emailHtml": html_url(message),
+        "emailStrippedText": mail.stripped_text,
+        "emailTag": message.tag,
+        "emailAutoSubmitted": mail.auto_submitted,
+        "emailDispositionNotificationTo": mail.disposition_notification_to,
+        "emailSize": message.size,
+        "emailRawUrl": format!("/api/v2/messages/{}/raw", message.id),
+        "authentication": message.authentication,
+        "findings": mail.findings,
+    })
+}
+
+fn attachment(part: &Attachment) -> Value {
+    json!({
+        "content-type": part.content_type,
+        "filename": part.filename,
+        "content-url": media_url(part),
+        "attachmentType": "email",
+    })
+}
+
+fn html_url(message: &Message) -> Option<String> {
+    let html = message.mail.html?;
+    message.mail.attachments.iter().find(|part| part.id == html).map(media_url)
+}
+
+/// Relative, so that it works with the reader's own base address and token. The id finds the
+/// part; the file name is there for people and for what they save it as.
+fn media_url(part: &Attachment) -> String {
+    format!("/api/v2/media/{}/{}", part.id, path_segment(&part.filename))
+}
+
+/// Percent-encodes all but the unreserved characters (RFC 3986 §2.3). `.` and `..` would be
+/// resolved away by the reader even if they were encoded.
+fn path_segment(name: &str) -> String {
+    if matches!(name, "." | "..") {
+        return "attachment".to_owned();
+    }
+    name.bytes().fold(String::new(), |mut encoded, byte| {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                encoded.push(char::from(byte));
+            }
+            _ => {
+                encoded.push('%');
+                encoded.push_str(&format!("{byte:02X}"));
+            }
+        }
+        encoded
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::account::{AccountType, Lineage};
+    use crate::domain::address::Address;
+    use crate::domain::clock::Timestamp;
+    use crate::domain::id::{AccountId, AttachmentId, ContactId, MessageId};
+    use crate::domain::message::{Digest, Mail};
+    use crate::domain::sender::Sender;
+
+    /// The contract's list, as it stands there.
+    const FIELDS: &str = "from, fromUser, to, toUser, timestamp, date, message, content-type, \
+        disposition-notification, roomId, status, attachments, isLive, aiAgent, aiLeadRating, \
+        aiLeadRatingReason, aiAgentOverride, source, uuid, fromNumber, toNumber, notify, \
+        targetInbox, type, duration, direction, missedCall, bypassAgent, cnamSpam, selfCall, \
+        callingUserIsContact, agentOutcome, summary, callDialog, chatDialog, agentReplyCount, \
+        campaign, diversion, voicemailRecording, eventType, forcedCampaign, metadata";
+
+    const METADATA: &str = "emailSubject, emailFrom, emailTo, emailCc, emailReplyTo, \
+        emailMessageId, emailInReplyTo, emailReferences, emailHtml, emailStrippedText, emailTag, \
+        emailAutoSubmitted, emailDispositionNotificationTo, emailSize, emailRawUrl, \
+        authentication, findings";
+
+    fn part(id: u128, filename: &str, listed: bool) -> Attachment {
+        Attachment {
+            id: AttachmentId(uuid::Uuid::from_u128(id)),
+            part: 1,
+            content_type: "image/png".into(),
+            filename: filename.into(),
+            size: 3,
+            listed,
+        }
+    }
+
+    fn message() -> Message {
+        let agent = AccountId::new(878_589).unwrap();
+        let mail = Mail {
+            from: Sender { address: Address::parse("boss@good.example").unwrap(), name: None },
+            text: "Hello".into(),
+            subject: None,
+            to: vec![],
+            cc: vec![],
+            reply_to: vec![],
+            message_id: None,
+            in_reply_to: vec![],
+            references: vec![],
+            html: None,
+            stripped_text: "Hello".into(),
+            auto_submitted: None,
+            disposition_notification_to: None,
+            attachments: vec![],
+            findings: json!([]),
+        };
+        Message {
+            id: MessageId(uuid::Uuid::from_u128(1)),
+            lineage: Lineage::default().with(AccountType::Agent, agent),
+            agent,
+            agent_username: "support2".into(),
+            contact: ContactId::new(1).unwrap(),
+            at: Timestamp::from_millis(1_718_463_395_123),
+            mail,
+            tag: None,
+            size: 512,
+            raw: Digest([0; 32]),
+            authentication: json!({ "alignedDomain": "good.example" }),
+        }
+    }
+
+    fn keys(object: &Value) -> Vec<&str> {
+        object.as_object().unwrap().keys().map(String::as_str).collect()
+    }
+
+    fn sorted(list: &str) -> Vec<&str> {
+        let mut names: Vec<_> = list.split(", ").collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn every_field_is_there_with_its_constant_or_null() {
+        let record = Value::Object(message_record(&message()));
+        assert_eq!(keys(&record), sorted(FIELDS));
+        assert_eq!(keys(&record).len(), 42);
+        assert_eq!(keys(&record["metadata"]), sorted(METADATA));
+        for name in WITHOUT_VALUE {
+            assert_eq!(record[name], Value::Null, "{name}");
+        }
+        for (name, expected) in [
+            ("from", json!(1)),
+            ("fromUser", json!("boss@good.example")),
+            ("to", json!(878_589)),
+            ("toUser", json!("support2")),
+            ("timestamp", json!(1_718_463_395)),
+            ("date", json!("2024-06-15T14:56:35.123Z")),
+            ("message", json!("Hello")),
+            ("content-type", json!("text/plain")),
+            ("roomId", json!("1:878589")),
+            ("status", json!("success")),
+            ("attachments", json!([])),
+            ("isLive", json!(false)),
+            ("aiAgent", json!(true)),
+            ("source", json!("email")),
+            ("uuid", json!("00000000-0000-0000-0000-000000000001")),
+            ("notify", json!(true)),
+            ("targetInbox", json!("inbox")),
+            ("type", json!("email")),
+            ("direction", json!("inbound")),
+            ("missedCall", json!(false)),
+            ("bypassAgent", json!(false)),
+            ("cnamSpam", json!(false)),
+            ("selfCall", json!(false)),
+            ("callingUserIsContact", json!(true)),
+            ("chatDialog", json!([{ "role": "user", "content": "Hello" }])),
+            ("agentReplyCount", json!(0)),
+            ("campaign", json!(false)),
+            ("eventType", json!("inbound-email")),
+            ("forcedCampaign", json!(false)),
+        ] {
+            assert_eq!(record[name], expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn metadata_is_null_where_the_message_has_no_such_field() {
+        let metadata = Value::Object(message_record(&message()))["metadata"].clone();
+        let present: Vec<_> =
+            keys(&metadata).into_iter().filter(|name| !metadata[*name].is_null()).collect();
+        let expected = [
+            "authentication",
+            "emailFrom",
+            "emailRawUrl",
+            "emailSize",
+            "emailStrippedText",
+            "findings",
+        ];
+        assert_eq!(present, expected);
+        let raw = "/api/v2/messages/00000000-0000-0000-0000-000000000001/raw";
+        assert_eq!(metadata["emailRawUrl"], raw);
+    }
+
+    #[test]
+    fn parts_are_linked_by_id_and_encoded_name() {
+        let mut message = message();
+        message.mail.from.name = Some("The Boss".into());
+        message.mail.html = Some(AttachmentId(uuid::Uuid::from_u128(2)));
+        message.mail.cc = vec!["Anna <anna@good.example>".into()];
+        message.mail.attachments =
+            vec![part(2, "a b.html", false), part(3, "grüße/?#%.png", true), part(4, "..", true)];
+        let record = Value::Object(message_record(&message));
+        assert_eq!(record["fromUser"], "The Boss");
+        let media = |id: u32, name: &str| {
+            format!("/api/v2/media/00000000-0000-0000-0000-00000000000{id}/{name}")
+        };
+        let metadata = &record["metadata"];
+        assert_eq!(metadata["emailHtml"], media(2, "a%20b.html"));
+        assert_eq!(metadata["emailCc"], json!(["Anna <anna@good.example>"]));
+        assert_eq!(metadata["emailFrom"], "boss@good.example");
+        assert_eq!(
+            record["attachments"],
+            json!([
+                {
+                    "content-type": "image/png",
+                    "filename": "grüße/?#%.png",
+                    "content-url": media(3, "gr%C3%BC%C3%9Fe%2F%3F%23%25.png"),
+                    "attachmentType": "email",
+                },
+                {
+                    "content-type": "image/png",
+                    "filename": "..",
+                    "content-url": media(4, "attachment"),
+                    "attachmentType": "email",
+                },
+            ])
+        );
+    }
+}

@@ -1,0 +1,251 @@
+//! One POST to a stranger, within bounds of time, size and address.
+
+use std::error::Error as StdError;
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
+use tokio::time::{Instant, timeout_at};
+use url::Url;
+
+use super::guard::{Guard, Reach, UrlError};
+use crate::rules::WebhookRules;
+
+/// Why there was no answer, in words that a customer may read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EgressError {
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    #[error("the host name could not be looked up")]
+    Lookup,
+    #[error("the host name leads to an address that is not a public one")]
+    PrivateAddress,
+    #[error("no connection could be made")]
+    Connect,
+    #[error("a secure connection could not be made: its certificate or protocol was refused")]
+    Tls,
+    #[error("no connection was made in time")]
+    ConnectTimeout,
+    #[error("no answer came in time")]
+    Timeout,
+    #[error("the connection ended without a proper answer")]
+    Broken,
+    /// The operator's business, at the start: the HTTP client could not be made.
+    #[error("the HTTP client could not be set up: {0}")]
+    Setup(String),
+}
+
+/// A look-up under way.
+pub type Looking = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
+
+/// How host names become addresses; the guard judges all of them.
+#[derive(Clone)]
+pub struct Lookup(Arc<dyn Fn(String) -> Looking + Send + Sync>);
+
+impl Lookup {
+    /// Looks names up with `look`.
+    pub fn new<F, R>(look: F) -> Self
+    where
+        F: Fn(String) -> R + Send + Sync + 'static,
+        R: Future<Output = io::Result<Vec<IpAddr>>> + Send + 'static,
+    {
+        Self(Arc::new(move |host| Box::pin(look(host))))
+    }
+
+    /// The operating system's resolver.
+    pub fn system() -> Self {
+        Self::new(|host| async move {
+            let found = tokio::net::lookup_host((host, 0)).await?;
+            Ok(found.map(|address| address.ip()).collect())
+        })
+    }
+}
+
+/// Bounds of one request.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// From look-up to the end of the answer.
+    pub timeout: Duration,
+    /// Look-up, connection and TLS.
+    pub connect_timeout: Duration,
+    /// Octets of the answer's body that are read; the rest is not.
+    pub max_response_bytes: usize,
+}
+
+impl From<&WebhookRules> for Limits {
+    fn from(rules: &WebhookRules) -> Self {
+        Self {
+            timeout: rules.attempt.timeout(),
+            connect_timeout: rules.attempt.connect_timeout(),
+            max_response_bytes: rules.attempt.max_response_bytes,
+        }
+    }
+}
+
+/// What came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    pub status: u16,
+    /// From now (RFC 9110 §10.2.3).
+    pub retry_after: Option<Duration>,
+    /// As much of the body as came in time and within bounds.
+    pub body: Vec<u8>,
+}
+
+/// Posts to strangers. Cheap to clone.
+#[derive(Clone)]
+pub struct Client {
+    guard: Guard,
+    limits: Limits,
+    public: reqwest::Client,
+    operator_only: reqwest::Client,
+}
+
+impl Client {
+    /// Fails only where the machine lacks what TLS needs.
+    pub fn new(guard: Guard, limits: Limits, lookup: Lookup) -> Result<Self, EgressError> {
+        let for_reach = |reach| {
+            let resolver =
+                Arc::new(Checked { lookup: lookup.clone(), guard: guard.clone(), reach });
+            build(&limits, reach, resolver)
+        };
+        let (public, operator_only) = (for_reach(Reach::Public)?, for_reach(Reach::OperatorOnly)?);
+        Ok(Self { guard, limits, public, operator_only })
+    }
+
+    /// Sends `body` once. A status is an answer, whatever became of the body behind it: the
+    /// receiver has decided, and what follows is for the log only.
+    pub async fn post(
+        &self,
+        url: &Url,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response, EgressError> {
+        let deadline = Instant::now() + self.limits.timeout;
+        // A host that is an address never comes past the resolver: it is judged here.
+        let client = match self.guard.reach(url)? {
+            Reach::Public => &self.public,
+            Reach::OperatorOnly => &self.operator_only,
+        };
+        let sending = client.post(url.clone()).headers(headers).body(body).send();
+        let mut response = match timeout_at(deadline, sending).await {
+            Ok(sent) => sent.map_err(|error| plain(&error))?,
+            Err(_) => return Err(EgressError::Timeout),
+        };
+        Ok(Response {
+            status: response.status().as_u16(),
+            retry_after: retry_after(response.headers()),
+            body: self.read(&mut response, deadline).await,
+        })
+    }
+
+    async fn read(&self, response: &mut reqwest::Response, deadline: Instant) -> Vec<u8> {
+        let mut body = Vec::new();
+        while body.len() < self.limits.max_response_bytes {
+            let Ok(Ok(Some(chunk))) = timeout_at(deadline, response.chunk()).await else { break };
+            let room = self.limits.max_response_bytes - body.len();
+            body.extend(chunk.iter().take(room));
+        }
+        body
+    }
+}
+
+fn build(
+    limits: &Limits,
+    reach: Reach,
+    resolver: Arc<Checked>,
+) -> Result<reqwest::Client, EgressError> {
+    let builder = || {
+        reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .referer(false)
+            .retry(reqwest::retry::never())
+            .https_only(reach == Reach::Public)
+            // No idle connections: each attempt looks its host up and is checked (contract §5),
+            // and the number of attempts bounds the number of open sockets.
+            .pool_max_idle_per_host(0)
+            .connect_timeout(limits.connect_timeout)
+            .dns_resolver(Arc::clone(&resolver))
+    };
+    // A machine without root certificates can still serve the operator's own plain-http
+    // receivers; every https handshake fails there, as it must.
+    builder()
+        .build()
+        .or_else(|_| builder().tls_certs_only([]).build())
+        .map_err(|error| EgressError::Setup(error.to_string()))
+}
+
+/// Looks up, checks every address, and hands on exactly what was checked.
+struct Checked {
+    lookup: Lookup,
+    guard: Guard,
+    reach: Reach,
+}
+
+impl Resolve for Checked {
+    fn resolve(&self, name: Name) -> Resolving {
+        let looking = (self.lookup.0)(name.as_str().to_owned());
+        let (guard, reach) = (self.guard.clone(), self.reach);
+        Box::pin(async move {
+            let addresses = looking.await.map_err(|_| EgressError::Lookup)?;
+            if addresses.is_empty() {
+                return Err(EgressError::Lookup.into());
+            }
+            // One bad address among good ones is an attack or a mistake; neither deserves a try.
+            if !addresses.iter().all(|address| guard.admits(*address, reach)) {
+                return Err(EgressError::PrivateAddress.into());
+            }
+            let checked = addresses.into_iter().map(|address| SocketAddr::new(address, 0));
+            Ok(Box::new(checked) as Addrs)
+        })
+    }
+}
+
+fn plain(error: &reqwest::Error) -> EgressError {
+    if let Some(own) = causes(error).find_map(|cause| cause.downcast_ref::<EgressError>()) {
+        return own.clone();
+    }
+    match (error.is_connect(), error.is_timeout()) {
+        (true, true) => EgressError::ConnectTimeout,
+        // rustls reports through io::Error, and gives its own errors this kind.
+        (true, false) if causes(error).any(is_invalid_data) => EgressError::Tls,
+        (true, false) => EgressError::Connect,
+        (false, true) => EgressError::Timeout,
+        (false, false) => EgressError::Broken,
+    }
+}
+
+fn causes<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(error.source(), |cause: &&'a (dyn StdError + 'static)| (*cause).source())
+}
+
+/// Looks into errors wrapped by `io::Error::other` too: `source` passes over what they hold.
+fn is_invalid_data(cause: &(dyn StdError + 'static)) -> bool {
+    cause.downcast_ref::<io::Error>().is_some_and(|error| {
+        error.kind() == io::ErrorKind::InvalidData
+            || error.get_ref().is_some_and(|inner| is_invalid_data(inner))
+    })
+}
+
+/// Seconds, or a date. A date counts from the answer's own `Date`, so that a receiver whose clock
+/// is wrong still gets the pause that it asked for.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: HeaderName| headers.get(name)?.to_str().ok().map(str::trim);
+    let asked = text(RETRY_AFTER)?;
+    if let Ok(seconds) = asked.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let seconds = |text| Some(mail_parser::DateTime::parse_rfc822(text)?.to_timestamp());
+    let pause = seconds(asked)?.checked_sub(seconds(text(DATE)?)?)?;
+    Some(Duration::from_secs(u64::try_from(pause).unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use reqwest::header::HeaderValue;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::*;
+use crate::domain::clock::{Clock, Timestamp};
+use crate::rules::Rules;
+use crate::testkit::receiver::{Receiver, Reply};
+
+const SOON: Duration = Duration::from_secs(10);
+
+fn limits() -> Limits {
+    Limits { timeout: SOON, connect_timeout: SOON, max_response_bytes: 65_536 }
+}
+
+fn client(allowed: &[&str], limits: Limits, lookup: Lookup) -> Client {
+    let allowed = allowed.iter().map(|network| network.parse().unwrap()).collect();
+    let guard = Guard::new(allowed, &Rules::defaults().unwrap().webhooks);
+    Client::new(guard, limits, lookup).unwrap()
+}
+
+fn loopback(limits: Limits) -> Client {
+    client(&["127.0.0.0/8"], limits, answers(&["127.0.0.1"]))
+}
+
+/// A look-up that always finds these.
+fn answers(addresses: &[&str]) -> Lookup {
+    let addresses: Vec<IpAddr> = addresses.iter().map(|text| text.parse().unwrap()).collect();
+    Lookup::new(move |_| {
+        let addresses = addresses.clone();
+        async move { Ok(addresses) }
+    })
+}
+
+async fn receiver() -> Receiver {
+    Receiver::start(Clock::new(|| Timestamp::from_millis(0))).await.unwrap()
+}
+
+async fn post(client: &Client, url: &str) -> Result<Response, EgressError> {
+    let mut headers = HeaderMap::new();
+    headers.insert("x-test", HeaderValue::from_static("yes"));
+    client.post(&url.parse().unwrap(), headers, Bytes::from_static(b"{}")).await
+}
+
+#[tokio::test]
+async fn a_post_arrives_as_it_was_given_and_its_answer_comes_back() {
+    let receiver = receiver().await;
+    receiver.script([Reply::status(202).text("thanks")]);
+    let answer = post(&loopback(limits()), &receiver.url("/a?b=c")).await.unwrap();
+    assert_eq!(answer, Response { status: 202, retry_after: None, body: b"thanks".to_vec() });
+    let [request] = receiver.received().try_into().unwrap();
+    assert_eq!((request.path.as_str(), request.body.as_slice()), ("/a?b=c", b"{}".as_slice()));
+    let names: Vec<_> = request.headers.keys().map(String::as_str).collect();
+    // No cookies, no referrer, nothing that asks for a compressed answer.
+    assert_eq!(names, ["accept", "content-length", "host", "x-test"]);
+}
+
+#[tokio::test]
+async fn a_name_in_the_operators_network_is_reached_by_plain_http() {
+    let receiver = receiver().await;
+    let url = format!("http://receiver.example:{}/", receiver.address().port());
+    assert_eq!(post(&loopback(limits()), &url).await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let (receiver, second) = (receiver().await, receiver().await);
+    for status in [301, 302, 303, 307, 308] {
+        receiver.script([Reply::status(status).header("location", &second.url("/"))]);
+        let answer = post(&loopback(limits()), &receiver.url("/")).await.unwrap();
+        assert_eq!(answer.status, status);
+    }
+    assert_eq!(second.received().len(), 0);
+}
+
+#[tokio::test]
+async fn names_that_lead_to_private_addresses_are_refused() {
+    let target = receiver().await;
+    let port = target.address().port();
+    for addresses in [
+        &["127.0.0.1"][..],
+        &["8.8.8.8", "127.0.0.1"],
+        &["::1"],
+        &["2600::1", "::ffff:127.0.0.1"],
+        &["169.254.169.254"],
+    ] {
+        let client = client(&[], limits(), answers(addresses));
+        let refused = post(&client, "https://hooks.example/").await.unwrap_err();
+        assert_eq!(refused, EgressError::PrivateAddress, "{addresses:?}");
+    }
+    // Plain http reaches the operator's networks and nothing else.
+    let client = client(&["10.0.0.0/8"], limits(), answers(&["8.8.8.8"]));
+    for url in ["http://hooks.example/", "https://hooks.example:22/"] {
+        assert_eq!(post(&client, url).await.unwrap_err(), EgressError::PrivateAddress, "{url}");
+    }
+    for (url, expected) in [
+        (format!("http://127.0.0.1:{port}/"), UrlError::NotHttps),
+        (format!("https://127.0.0.1:{port}/"), UrlError::Port),
+        ("https://127.0.0.1/".to_owned(), UrlError::PrivateHost),
+        ("https://[::1]/".to_owned(), UrlError::PrivateHost),
+        ("https://0x7f.1/".to_owned(), UrlError::PrivateHost),
+    ] {
+        assert_eq!(post(&client, &url).await.unwrap_err(), EgressError::Url(expected), "{url}");
+    }
+    assert_eq!(target.received().len(), 0);
+}
+
+/// DNS rebinding: the first look-up is honest, the second is not. There is no second look-up
+/// within a request, and each request is checked anew.
+#[tokio::test]
+async fn a_name_that_turns_private_later_is_refused() {
+    let target = receiver().await;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let lookup = Lookup::new(move |_| {
+        let first = count.fetch_add(1, Ordering::SeqCst) == 0;
+        // Within the operator's networks, so that the first connection can really be made.
+        let address = if first { [127, 0, 0, 1] } else { [127, 9, 9, 9] };
+        async move { Ok(vec![IpAddr::from(address)]) }
+    });
+    let client = client(&["127.0.0.1/32"], limits(), lookup);
+    let url = format!("http://rebind.example:{}/", target.address().port());
+    assert_eq!(post(&client, &url).await.unwrap().status, 200);
+    assert_eq!(post(&client, &url).await.unwrap_err(), EgressError::PrivateAddress);
+    assert_eq!(asked.load(Ordering::SeqCst), 2);
+    assert_eq!(target.received().len(), 1);
+}
+
+#[tokio::test]
+async fn a_look_up_that_fails_or_finds_nothing_is_no_address() {
+    let failing = Lookup::new(|_| async { Err(io::Error::other("secret detail")) });
+    for lookup in [failing, answers(&[])] {
+        let error = post(&client(&[], limits(), lookup), "https://hooks.example/").await;
+        assert_eq!(error.unwrap_err(), EgressError::Lookup);
+    }
+}
+
+#[tokio::test]
+async fn a_huge_answer_is_cut() {
+    let receiver = receiver().await;
+    receiver.script([Reply::status(200).huge(1 << 30)]);
+    let answer = post(&loopback(limits()), &receiver.url("/")).await.unwrap();
+    assert_eq!((answer.status, answer.body.len()), (200, 65_536));
+}
+
+#[tokio::test]
+async fn a_dripping_answer_is_cut_by_the_timeout() {
+    let receiver = receiver().await;
+    let pause = Duration::from_millis(20);
+    receiver.script([Reply::status(200).drip_head(pause), Reply::status(503).drip_body(pause)]);
+    let client = loopback(Limits { timeout: Duration::from_millis(500), ..limits() });
+    assert_eq!(post(&client, &receiver.url("/")).await.unwrap_err(), EgressError::Timeout);
+    let answer = post(&client, &receiver.url("/")).await.unwrap();
+    assert_eq!(answer.status, 503);
+    assert!(answer.body.len() < 100, "{}", answer.body.len());
+}
+
+#[tokio::test]
+async fn a_slow_look_up_counts_against_the_connection() {
+    let never = Lookup::new(|_| std::future::pending());
+    let short = Limits { connect_timeout: Duration::from_millis(50), ..limits() };
+    let error = post(&client(&[], short, never), "https://hooks.example/").await.unwrap_err();
+    assert_eq!(error, EgressError::ConnectTimeout);
+}
+
+#[tokio::test]
+async fn failures_are_told_apart() {
+    let receiver = receiver().await;
+    receiver.script([Reply::hangup()]);
+    let client = loopback(limits());
+    assert_eq!(post(&client, &receiver.url("/")).await.unwrap_err(), EgressError::Broken);
+    let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", closed.local_addr().unwrap());
+    drop(closed);
+    let refused = post(&client, &url).await.unwrap_err();
+    assert_eq!(refused, EgressError::Connect);
+    assert_eq!(refused.to_string(), "no connection could be made");
+}
+
+#[tokio::test]
+async fn https_never_falls_back_to_plain_text() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/", listener.local_addr().unwrap());
+    let speaks_plainly = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+        let mut heard = Vec::new();
+        // Ends with an error where the client leaves abruptly: what it said is what counts.
+        let _ = stream.read_to_end(&mut heard).await;
+        heard
+    });
+    assert_eq!(post(&loopback(limits()), &url).await.unwrap_err(), EgressError::Tls);
+    let heard = speaks_plainly.await.unwrap();
+    // A TLS handshake record (RFC 8446 §5.1), and no request.
+    assert_eq!(heard.first(), Some(&22));
+    assert!(!heard.windows(4).any(|window| window == b"POST"));
+}
+
+#[test]
+fn retry_after_is_seconds_or_a_date() {
+    let date = "Wed, 21 Oct 2026 07:28:00 GMT";
+    for (asked, date, expected) in [
+        ("120", None, Some(120)),
+        (" 0 ", None, Some(0)),
+        ("-1", None, None),
+        ("soon", None, None),
+        ("99999999999999999999", None, None),
+        ("Wed, 21 Oct 2026 07:29:30 GMT", Some(date), Some(90)),
+        ("Wed, 21 Oct 2026 07:00:00 GMT", Some(date), Some(0)),
+        ("Wed, 21 Oct 2026 07:29:30 GMT", None, None),
+    ] {
+        let mut headers = HeaderMap::new();
+        headers.insert(RETRY_AFTER, HeaderValue::from_static(asked));
+        if let Some(date) = date {
+            headers.insert(DATE, HeaderValue::from_static(date));
+        }
+        assert_eq!(retry_after(&headers), expected.map(Duration::from_secs), "{asked}");
+    }
+}

@@ -1,0 +1,197 @@
+//! Which URLs and which addresses may be reached. Pure: it looks nothing up.
+//!
+//! Addresses follow the IANA special-purpose registries (RFC 6890 and updates): what is not
+//! plainly a public unicast address is refused, also inside the IPv6 forms that carry an IPv4
+//! address. An operator's own networks are allowed by name, and only there are plain http and
+//! ports of any number allowed (contract §5).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use url::{Host, Url};
+
+use crate::rules::WebhookRules;
+
+/// A URL that nothing is sent to, and what would have to be different.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    #[error("the URL is too long")]
+    TooLong,
+    #[error("not a URL: expected https://host/path, without spaces or control characters")]
+    Malformed,
+    #[error("the URL must begin with https://")]
+    NotHttps,
+    #[error("the URL must not hold a user name or a password")]
+    UserInfo,
+    #[error("the URL must not have a fragment (#…)")]
+    Fragment,
+    #[error("the URL's port is not one of those that are allowed")]
+    Port,
+    #[error("the URL's host is not a public one")]
+    PrivateHost,
+}
+
+/// How far a request may reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Public addresses and the operator's networks.
+    Public,
+    /// The operator's networks only: plain http, or a port of no public destination.
+    OperatorOnly,
+}
+
+/// The operator's networks and the public ports, and the two questions that they answer.
+#[derive(Clone, Debug)]
+pub struct Guard {
+    allowed: Arc<[IpNet]>,
+    /// Empty: any.
+    ports: Arc<[u16]>,
+    max_url_bytes: usize,
+}
+
+impl Guard {
+    /// `allowed` are the networks of `--egress-allow`.
+    pub fn new(allowed: Vec<IpNet>, rules: &WebhookRules) -> Self {
+        let ports = rules.egress.ports.as_slice().into();
+        Self { allowed: allowed.into(), ports, max_url_bytes: rules.egress.max_url_bytes }
+    }
+
+    /// Reads the URL of a new destination. Every refusal is safe to show to the customer.
+    pub fn destination(&self, text: &str) -> Result<Url, UrlError> {
+        if text.len() > self.max_url_bytes {
+            return Err(UrlError::TooLong);
+        }
+        // The parser drops tabs, line ends and outer blanks: what is stored is what was written.
+        if text.chars().any(|c| c.is_control() || c.is_whitespace()) {
+            return Err(UrlError::Malformed);
+        }
+        let url = Url::parse(text).map_err(|_| UrlError::Malformed)?;
+        self.reach(&url)?;
+        Ok(url)
+    }
+
+    /// Judges a URL as far as its text tells, and says how far a request to it may reach. Names
+    /// are judged again by their addresses, with [`Self::admits`], when a connection is made.
+    pub fn reach(&self, url: &Url) -> Result<Reach, UrlError> {
+        if !matches!(url.scheme(), "https" | "http") {
+            return Err(UrlError::NotHttps);
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(UrlError::UserInfo);
+        }
+        if url.fragment().is_some() {
+            return Err(UrlError::Fragment);
+        }
+        let port = url.port_or_known_default().ok_or(UrlError::Port)?;
+        let public_port = self.ports.is_empty() || self.ports.contains(&port);
+        let reach = match url.scheme() {
+            "https" if public_port => Reach::Public,
+            _ => Reach::OperatorOnly,
+        };
+        if self.host_is_within(reach, url) {
+            return Ok(reach);
+        }
+        Err(match reach {
+            Reach::OperatorOnly if url.scheme() == "http" => UrlError::NotHttps,
+            Reach::OperatorOnly => UrlError::Port,
+            Reach::Public => UrlError::PrivateHost,
+        })
+    }
+
+    /// Whether a connection to this address may be made.
+    pub fn admits(&self, address: IpAddr, reach: Reach) -> bool {
+        let address = address.to_canonical();
+        let operators = self.allowed.iter().any(|network| network.contains(&address));
+        operators || (reach == Reach::Public && is_public(address))
+    }
+
+    fn host_is_within(&self, reach: Reach, url: &Url) -> bool {
+        match url.host() {
+            Some(Host::Ipv4(address)) => self.admits(address.into(), reach),
+            Some(Host::Ipv6(address)) => self.admits(address.into(), reach),
+            // A name may turn out to lie in the operator's networks, where there are any.
+            Some(Host::Domain(name)) => {
+                !self.allowed.is_empty() || (reach == Reach::Public && is_public_name(name))
+            }
+            None => false,
+        }
+    }
+}
+
+/// Whether a host name can belong to a public host: at least two labels, and none of the names
+/// that are set aside for the own machine and the own network (RFC 6761, RFC 6762, RFC 8375; ICANN
+/// resolution 2024.07.29.06 for `internal`, where clouds keep their metadata services).
+fn is_public_name(name: &str) -> bool {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let special =
+        ["localhost", "localdomain", "local", "internal", "intranet", "lan", "home", "home.arpa"];
+    name.split_once('.').is_some_and(|(first, rest)| !first.is_empty() && !rest.is_empty())
+        && !special
+            .iter()
+            .any(|suffix| name.strip_suffix(suffix).is_some_and(|before| before.ends_with('.')))
+}
+
+/// Whether packets to this address leave for the public internet.
+pub fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => is_public_v4(address),
+        IpAddr::V6(address) => is_public_v6(address),
+    }
+}
+
+/// IPv4 that is not public: IANA IPv4 special-purpose registry, multicast and the rest of class E.
+const SPECIAL_V4: &[([u8; 4], u32)] = &[
+    ([0, 0, 0, 0], 8),        // this network, RFC 791
+    ([10, 0, 0, 0], 8),       // private, RFC 1918
+    ([100, 64, 0, 0], 10),    // carrier-grade NAT, RFC 6598; a cloud's metadata service
+    ([127, 0, 0, 0], 8),      // loopback, RFC 1122
+    ([168, 63, 129, 16], 32), // a cloud's metadata service on a public address
+    ([169, 254, 0, 0], 16),   // link-local, RFC 3927; most clouds' metadata service
+    ([172, 16, 0, 0], 12),    // private, RFC 1918
+    ([192, 0, 0, 0], 24),     // protocol assignments, RFC 6890
+    ([192, 0, 2, 0], 24),     // documentation, RFC 5737
+    ([192, 88, 99, 0], 24),   // 6to4 relays, RFC 7526
+    ([192, 168, 0, 0], 16),   // private, RFC 1918
+    ([198, 18, 0, 0], 15),    // benchmarking, RFC 2544
+    ([198, 51, 100, 0], 24),  // documentation, RFC 5737
+    ([203, 0, 113, 0], 24),   // documentation, RFC 5737
+    ([224, 0, 0, 0], 4),      // multicast, RFC 5771
+    ([240, 0, 0, 0], 4),      // reserved and broadcast, RFC 1112, RFC 919
+];
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    !SPECIAL_V4.iter().any(|(network, length)| {
+        let mask = u32::MAX << (32 - length);
+        address.to_bits() & mask == u32::from_be_bytes(*network) & mask
+    })
+}
+
+/// IPv6: only global unicast (2000::/3) is public, less what the IANA registry sets aside in it.
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let bits = address.to_bits();
+    let within = |network: u128, length: u32| {
+        let mask = u128::MAX << (128 - length);
+        bits & mask == network & mask
+    };
+    if let Some(inner) = address.to_ipv4_mapped() {
+        return is_public_v4(inner); // ::ffff:0:0/96: the packets are IPv4's, RFC 4291 §2.5.5.2
+    }
+    // NAT64 is how an IPv6-only gateway reaches the IPv4 internet, so it is as public as the
+    // address inside (RFC 6052 §3.1 forbids others, but a translator need not check).
+    if within(0x0064_ff9b_u128 << 96, 96) {
+        let [.., a, b, c, d] = address.octets();
+        return is_public_v4(Ipv4Addr::new(a, b, c, d));
+    }
+    // ISATAP carries an IPv4 address in the interface id of any prefix (RFC 5214 §6.1).
+    let isatap = matches!(address.segments(), [_, _, _, _, 0 | 0x0200, 0x5efe, _, _]);
+    within(0x2000_u128 << 112, 3)
+        && !isatap
+        && !within(0x2001_u128 << 112, 23) // protocol assignments with Teredo, RFC 2928, RFC 4380
+        && !within(0x2001_0db8_u128 << 96, 32) // documentation, RFC 3849
+        && !within(0x2002_u128 << 112, 16) // 6to4, RFC 3056
+        && !within(0x3fff_u128 << 112, 20) // documentation, RFC 9637
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,262 @@
+//! The loop that takes due deliveries from the queue and has them attempted.
+
+use std::collections::HashSet;
+use std::error::Error;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::attempt::Sender;
+use super::lanes::{Bounds, Lanes, Offer};
+use crate::domain::clock::Timestamp;
+use crate::domain::delivery::{Attempt, Claim, Outcome};
+use crate::domain::id::DestinationId;
+use crate::domain::ports::Wake;
+use crate::rules::WebhookRules;
+use crate::shutdown::Shutdown;
+
+/// The queue could not do what it was asked; the dispatcher asks again.
+#[derive(Debug, thiserror::Error)]
+pub enum QueueError {
+    #[error("the delivery queue failed")]
+    Failed(#[source] Box<dyn Error + Send + Sync>),
+    #[error("the delivery queue did not answer in time")]
+    TooSlow,
+}
+
+/// Where deliveries wait. A claim is leased: what is not finished within
+/// `policies/webhooks.toml`'s lease is due again, under a higher fence.
+pub trait Queue: Send + Sync + 'static {
+    /// Claims up to `limit` due deliveries, the longest due first, none for a destination in
+    /// `busy`. Any number of one destination may be among them.
+    fn claim(
+        &self,
+        limit: usize,
+        busy: &[DestinationId],
+    ) -> impl Future<Output = Result<Vec<Claim>, QueueError>> + Send;
+
+    /// Records an attempt and what follows from it, in one transaction. Where the claim is not
+    /// the latest of its delivery any more (its fence), nothing changes, and that is no error.
+    fn finish(
+        &self,
+        claim: &Claim,
+        attempt: Attempt,
+        outcome: Outcome,
+    ) -> impl Future<Output = Result<(), QueueError>> + Send;
+
+    /// When the next delivery is due, if any is waiting. May lie in the past.
+    fn next_due(&self) -> impl Future<Output = Result<Option<Timestamp>, QueueError>> + Send;
+}
+
+/// Wakes the dispatcher. Clones ring the same bell; a ring while it works is not lost.
+#[derive(Clone, Debug, Default)]
+pub struct Bell(Arc<Notify>);
+
+impl Wake for Bell {
+    fn wake(&self) {
+        self.0.notify_one();
+    }
+}
+
+/// The end of one attempt, for the lanes.
+struct Ended {
+    destination: DestinationId,
+    took: Duration,
+}
+
+/// Brings deliveries to their destinations until it is told to stop.
+pub struct Dispatcher<Q> {
+    queue: Arc<Q>,
+    sender: Sender,
+    bell: Bell,
+    lanes: Lanes<Box<Claim>>,
+    running: JoinSet<Ended>,
+    /// The destinations that the last claim had to pass over.
+    passed_over: HashSet<DestinationId>,
+    /// The queue is not asked before this.
+    ask_at: Instant,
+    /// How often in a row the queue has failed.
+    failures: u32,
+}
+
+impl<Q: Queue> Dispatcher<Q> {
+    /// A dispatcher over `queue`, woken by `bell`.
+    pub fn new(queue: Arc<Q>, sender: Sender, bell: Bell) -> Self {
+        let lanes = Lanes::new(Bounds::from(sender.rules.as_ref()));
+        Self {
+            queue,
+            sender,
+            bell,
+            lanes,
+            running: JoinSet::new(),
+            passed_over: HashSet::new(),
+            ask_at: Instant::now(),
+            failures: 0,
+        }
+    }
+
+    /// Runs until the soft stop, then finishes what is under way and claims nothing new. What
+    /// was claimed but not begun goes back when its lease ends. Dropping the future breaks off
+    /// all attempts, and the queue offers them again.
+    pub async fn run(mut self, shutdown: Shutdown) {
+        while !shutdown.is_stopping() {
+            let now = Instant::now();
+            for claim in self.lanes.ready(now) {
+                self.start(claim);
+            }
+            let places = self.lanes.free() > 0;
+            if places && now >= self.ask_at {
+                tokio::select! {
+                    () = shutdown.soft() => break,
+                    () = self.ask() => {}
+                }
+                continue;
+            }
+            tokio::select! {
+                () = shutdown.soft() => break,
+                Some(ended) = self.running.join_next() => self.ended(ended),
+                () = self.bell.0.notified() => self.hurry(),
+                () = sleep_until(self.ask_at), if places => {}
+            }
+        }
+        while self.running.join_next().await.is_some() {}
+    }
+
+    fn rules(&self) -> &WebhookRules {
+        &self.sender.rules
+    }
+
+    /// Asks the queue for work, and decides when to ask next.
+    async fn ask(&mut self) {
+        let now = Instant::now();
+        let limit = self.rules().dispatcher.claim_batch.min(self.lanes.free());
+        let busy = self.lanes.busy(now);
+        let asked = timeout(self.rules().dispatcher.lease(), self.queue.claim(limit, &busy));
+        self.passed_over = busy.iter().copied().collect();
+        let claims = match asked.await.unwrap_or(Err(QueueError::TooSlow)) {
+            Ok(claims) => claims,
+            Err(error) => return self.back_off(&error),
+        };
+        self.failures = 0;
+        let all = claims.len() < limit;
+        let now = Instant::now();
+        for claim in claims {
+            let destination = claim.destination.id;
+            if let Offer::Start(claim) = self.lanes.offer(destination, Box::new(claim), now) {
+                self.start(claim);
+            }
+        }
+        self.ask_at = if all { now + self.pause().await } else { now };
+    }
+
+    /// Until the next delivery is due, or the poll interval. What is already due but was not
+    /// claimed belongs to busy destinations or to other gateways: asking at once would spin.
+    async fn pause(&self) -> Duration {
+        let poll = self.rules().dispatcher.poll();
+        match timeout(poll, self.queue.next_due()).await {
+            Ok(Ok(Some(due))) => {
+                let ahead = due.millis().saturating_sub(self.sender.mint.clock().now().millis());
+                match u64::try_from(ahead) {
+                    Ok(ahead @ 1..) => Duration::from_millis(ahead).min(poll),
+                    _ => poll,
+                }
+            }
+            _ => poll,
+        }
+    }
+
+    fn back_off(&mut self, error: &QueueError) {
+        let dispatcher = &self.rules().dispatcher;
+        let pause = doubled(dispatcher.poll(), self.failures).min(dispatcher.lease());
+        tracing::warn!(
+            error = error as &(dyn Error + 'static),
+            retry_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX),
+            "cannot claim deliveries"
+        );
+        self.failures = self.failures.saturating_add(1);
+        self.ask_at = Instant::now() + pause;
+    }
+
+    /// There may be work. A queue in trouble is still given its time.
+    fn hurry(&mut self) {
+        if self.failures == 0 {
+            self.ask_at = Instant::now();
+        }
+    }
+
+    fn start(&mut self, claim: Box<Claim>) {
+        let carried = carry(Arc::clone(&self.queue), self.sender.clone(), *claim);
+        self.running.spawn(carried);
+    }
+
+    fn ended(&mut self, ended: Result<Ended, tokio::task::JoinError>) {
+        // `carry` catches what may panic; it fails only when it is aborted with the dispatcher.
+        let Ok(Ended { destination, took }) = ended else { return };
+        let now = Instant::now();
+        self.lanes.done(destination, took, now);
+        if self.passed_over.contains(&destination) && self.lanes.is_open(destination, now) {
+            self.hurry();
+        }
+    }
+}
+
+/// Attempts a delivery and records the end. An attempt that panics is recorded as failed: were
+/// it left to its lease, it would come back for ever.
+async fn carry<Q: Queue>(queue: Arc<Q>, sender: Sender, claim: Claim) -> Ended {
+    let claim = Arc::new(claim);
+    // Tasks of a `JoinSet` end with it, so that nothing outlives the dispatcher.
+    let mut task = JoinSet::new();
+    let (attempting, of) = (sender.clone(), Arc::clone(&claim));
+    task.spawn(async move { attempting.attempt(&of).await });
+    let (attempt, outcome) = match task.join_next().await {
+        Some(Ok(ended)) => ended,
+        _ => sender.stumbled(&claim),
+    };
+    let took = Duration::from_millis(attempt.latency_ms.into());
+    let destination = claim.destination.id;
+    let mut task = JoinSet::new();
+    task.spawn(async move { record(&*queue, &sender.rules, &claim, attempt, outcome).await });
+    // A queue that panics has not recorded: the delivery is due again when its lease ends.
+    task.join_next().await;
+    Ended { destination, took }
+}
+
+/// Records the end of an attempt, again and again while the lease lasts: every end that is lost
+/// costs the receiver a duplicate.
+async fn record(
+    queue: &impl Queue,
+    rules: &WebhookRules,
+    claim: &Claim,
+    attempt: Attempt,
+    outcome: Outcome,
+) {
+    let mut failures = 0;
+    let recording = async {
+        while let Err(error) = queue.finish(claim, attempt.clone(), outcome).await {
+            tracing::warn!(
+                delivery.id = %claim.delivery,
+                error = &error as &(dyn Error + 'static),
+                "cannot record an attempt"
+            );
+            sleep(doubled(rules.dispatcher.poll(), failures)).await;
+            failures = failures.saturating_add(1);
+        }
+    };
+    if timeout(rules.dispatcher.lease(), recording).await.is_err() {
+        tracing::error!(
+            delivery.id = %claim.delivery,
+            "an attempt was not recorded: the event will be sent again"
+        );
+    }
+}
+
+fn doubled(base: Duration, times: u32) -> Duration {
+    base.saturating_mul(2_u32.saturating_pow(times))
+}
+
+#[cfg(test)]
+mod tests;
