@@ -1,1 +1,99 @@
-//! (founding)
+//! Raw bytes become facts: who a message says it is from, what it says, what hangs on it.
+//!
+//! Two steps. [`scan::scan`] reads the header section strictly and yields the one From mailbox that
+//! `verify` proves and `app` judges. [`summarise`] reads the rest for an accepted message: text,
+//! HTML, attachments, remarks. [`mime::part`] serves one attachment later.
+//!
+//! - `scan`, `mailbox`: our own code on raw octets, no library below them;
+//! - `library`: the one door to mail-parser, with a wall against its panics;
+//! - `headers`, `mime`, `text`, `html` (over `tags` and `text_sink`), `reply`, `filename`,
+//!   `findings`: for people and Agents to read; nothing in them decides about acceptance, except
+//!   that `mime` refuses what it cannot read whole or reads differently than the scanner did;
+//! - `visible`: what can be seen of a text.
+//!
+//! Called by `verify` (scanned headers) and `app`. No I/O, no clock, no randomness: identifiers are
+//! given in. Total: every octet string gets an answer, in time linear in its length and within
+//! the limits of `policies/intake.toml`; nothing recurses.
+
+mod filename;
+mod findings;
+pub mod headers;
+mod html;
+mod library;
+mod mailbox;
+pub mod mime;
+mod reply;
+pub mod scan;
+mod tags;
+mod text;
+mod text_sink;
+mod visible;
+
+#[cfg(test)]
+mod tests;
+
+use crate::domain::id::AttachmentId;
+use crate::domain::message::{Attachment, Mail};
+use crate::rules::IntakeLimits;
+
+use self::findings::Evidence;
+use self::scan::{Fault, Headers};
+
+/// Reads the content of a message whose header section has been scanned; `ids` makes one
+/// identifier for each attachment, in the order of the message.
+///
+/// # Errors
+/// `Malformed` for too many parts or levels, or content that cannot be read; `SenderInvalid` when
+/// mail-parser sees another From or another header section than the scanner did.
+pub fn summarise(
+    raw: &[u8],
+    headers: &Headers<'_>,
+    limits: &IntakeLimits,
+    ids: &mut dyn FnMut() -> AttachmentId,
+) -> Result<Mail, Fault> {
+    let content = mime::content(raw, headers, limits)?;
+    let shown = headers::shown(headers, limits);
+    let evidence = Evidence {
+        from: &headers.from.address,
+        subject: shown.subject.as_deref(),
+        reply_to: &headers::mailboxes(headers, "reply-to", limits),
+        readable: &content.readable,
+    };
+    let findings = findings::findings(&evidence, limits.max_findings);
+    let mut html = None;
+    let attachments = content
+        .leaves
+        .into_iter()
+        .map(|leaf| {
+            let id = ids();
+            if leaf.is_html {
+                html = Some(id);
+            }
+            Attachment {
+                id,
+                part: leaf.part,
+                content_type: leaf.content_type,
+                filename: leaf.filename,
+                size: leaf.size,
+                listed: !leaf.is_html,
+            }
+        })
+        .collect();
+    Ok(Mail {
+        from: headers.from.clone(),
+        stripped_text: reply::stripped(&content.readable.text),
+        text: content.readable.text,
+        subject: shown.subject,
+        to: shown.to,
+        cc: shown.cc,
+        reply_to: shown.reply_to,
+        message_id: shown.message_id,
+        in_reply_to: shown.in_reply_to,
+        references: shown.references,
+        html,
+        auto_submitted: shown.auto_submitted,
+        disposition_notification_to: shown.disposition_notification_to,
+        attachments,
+        findings,
+    })
+}

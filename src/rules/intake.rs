@@ -73,6 +73,8 @@ pub struct Limits {
     pub max_depth: usize,
     pub max_text_bytes: usize,
     pub max_shown_mailboxes: usize,
+    pub max_shown_bytes: usize,
+    pub max_findings: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -122,6 +124,8 @@ impl IntakeRules {
         check("limits.max_depth", wide(limits.max_depth), 1, 100)?;
         check("limits.max_text_bytes", wide(limits.max_text_bytes), 1024, 1 << 26)?;
         check("limits.max_shown_mailboxes", wide(limits.max_shown_mailboxes), 1, 10_000)?;
+        check("limits.max_shown_bytes", wide(limits.max_shown_bytes), 64, 65_536)?;
+        check("limits.max_findings", wide(limits.max_findings), 1, 1000)?;
         check("dedup.window_days", self.dedup.window_days, 1, 365)?;
         check("record.max_kept_header_bytes", wide(self.record.max_kept_header_bytes), 0, 1 << 20)
     }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 
 pub use access::AccessRules;
-pub use intake::{Alignment, IntakeRules};
+pub use intake::{Alignment, IntakeRules, Limits as IntakeLimits};
 pub use smtp::SmtpRules;
 pub use webhooks::WebhookRules;
 

@@ -1,0 +1,143 @@
+//! Names of attachments, made harmless (threats D5): nothing that a file system, a header or a
+//! reader's eye could take for something else.
+
+use super::visible::Unseen;
+
+/// Octets of a file name, the limit of the common file systems.
+const MOST_OCTETS: usize = 255;
+/// Octets of an extension that survives a cut.
+const LONGEST_EXTENSION: usize = 32;
+
+/// A file name for people: the last path component, without controls, unseen characters and
+/// characters that Windows forbids; not a device name; at most 255 octets, the extension kept.
+/// Where nothing is left: `attachment` with the extension that goes with `content_type`.
+pub(super) fn sanitise(name: Option<&str>, content_type: &str) -> String {
+    let name = name.unwrap_or_default();
+    let base = name.rsplit(['/', '\\']).next().unwrap_or_default();
+    let clean: String = base
+        .chars()
+        .filter(|c| !c.is_control() && Unseen::of(*c).is_none())
+        .map(|c| match c {
+            '<' | '>' | ':' | '"' | '|' | '?' | '*' => '_',
+            c if c.is_whitespace() => ' ',
+            c => c,
+        })
+        .collect();
+    // Windows drops dots and spaces at the end, so a name must not depend on them.
+    let clean = clean.trim().trim_end_matches(['.', ' ']);
+    if clean.is_empty() {
+        return format!("attachment{}", extension(content_type));
+    }
+    let safe = if is_device(clean) { format!("_{clean}") } else { clean.to_owned() };
+    cut(&safe)
+}
+
+fn cut(name: &str) -> String {
+    if name.len() <= MOST_OCTETS {
+        return name.to_owned();
+    }
+    let extension = name
+        .rfind('.')
+        .and_then(|dot| name.get(dot..))
+        .filter(|extension| extension.len() <= LONGEST_EXTENSION)
+        .unwrap_or_default();
+    let stem = super::visible::cut(name, MOST_OCTETS - extension.len());
+    format!("{stem}{extension}")
+}
+
+/// Windows opens a device for these names, whatever their extension.
+fn is_device(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or_default().trim_end().to_ascii_lowercase();
+    let numbered = |prefix| {
+        stem.strip_prefix(prefix).is_some_and(|rest| {
+            let mut digits = rest.chars();
+            let is_one = matches!(digits.next(), Some('0'..='9' | '¹' | '²' | '³'));
+            is_one && digits.next().is_none()
+        })
+    };
+    matches!(stem.as_str(), "con" | "prn" | "aux" | "nul" | "conin$" | "conout$")
+        || numbered("com")
+        || numbered("lpt")
+}
+
+/// The usual extension of the types that come without a name.
+fn extension(content_type: &str) -> &'static str {
+    match content_type {
+        "application/gzip" => ".gz",
+        "application/json" => ".json",
+        "application/msword" => ".doc",
+        "application/pdf" => ".pdf",
+        "application/pgp-signature" => ".asc",
+        "application/pkcs7-mime" | "application/x-pkcs7-mime" => ".p7m",
+        "application/pkcs7-signature" | "application/x-pkcs7-signature" => ".p7s",
+        "application/rtf" | "text/rtf" => ".rtf",
+        "application/vnd.ms-excel" => ".xls",
+        "application/vnd.openxmlformats-officedocument.presentationml.presentation" => ".pptx",
+        "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet" => ".xlsx",
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.document" => ".docx",
+        "application/zip" => ".zip",
+        "audio/mpeg" => ".mp3",
+        "audio/wav" | "audio/x-wav" => ".wav",
+        "image/gif" => ".gif",
+        "image/jpeg" => ".jpg",
+        "image/png" => ".png",
+        "image/svg+xml" => ".svg",
+        "image/webp" => ".webp",
+        "message/delivery-status" | "text/plain" | "text/rfc822-headers" => ".txt",
+        "message/rfc822" | "message/global" => ".eml",
+        "text/calendar" => ".ics",
+        "text/csv" => ".csv",
+        "text/html" => ".html",
+        "text/vcard" | "text/x-vcard" => ".vcf",
+        "video/mp4" => ".mp4",
+        _ => ".bin",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn harmful_names_become_harmless() {
+        for (name, expected) in [
+            ("report.pdf", "report.pdf"),
+            ("Jahresbericht – März.pdf", "Jahresbericht – März.pdf"),
+            ("../../etc/passwd", "passwd"),
+            ("/etc/passwd", "passwd"),
+            ("C:\\Windows\\x.exe", "x.exe"),
+            ("C:x.exe", "C_x.exe"),
+            ("a\r\nX-Evil: y", "aX-Evil_ y"),
+            ("a.html\0.png", "a.html.png"),
+            ("invoice\u{202e}fdp.exe", "invoicefdp.exe"),
+            ("in\u{200b}voice.pdf\u{e0041}", "invoice.pdf"),
+            ("x.txt. . ", "x.txt"),
+            ("CON", "_CON"),
+            ("con.txt", "_con.txt"),
+            ("Lpt1.tar.gz", "_Lpt1.tar.gz"),
+            ("com¹", "_com¹"),
+            ("comet.txt", "comet.txt"),
+            ("a\u{2028}b", "a b"),
+            (".htaccess", ".htaccess"),
+        ] {
+            assert_eq!(sanitise(Some(name), "x/y"), expected, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_made_where_none_is_left() {
+        for name in ["", ".", "..", "...", "/", "a/", "\\", " ", "\0", "\u{202e}"] {
+            assert_eq!(sanitise(Some(name), "application/pdf"), "attachment.pdf", "{name:?}");
+        }
+        assert_eq!(sanitise(None, "message/rfc822"), "attachment.eml");
+        assert_eq!(sanitise(None, "x/y"), "attachment.bin");
+    }
+
+    #[test]
+    fn a_long_name_keeps_its_extension() {
+        let long = sanitise(Some(&format!("{}.pdf", "ä".repeat(5000))), "x/y");
+        assert!(long.len() <= 255 && long.len() > 250 && long.ends_with("ä.pdf"), "{long}");
+        let endless = sanitise(Some(&format!("a.{}", "b".repeat(5000))), "x/y");
+        assert_eq!(endless.len(), 255);
+    }
+}

@@ -1,0 +1,269 @@
+//! The strict scanner of the header section: it runs before any library sees the bytes.
+//!
+//! mail-auth and mail-parser disagree about lines that are no fields, and a sender could hide
+//! behind the difference (threats F1, F2). So every line here is a field, its continuation, or the
+//! end of the message's acceptance (threats G2–G4; contract §2, Authentication). Each octet is
+//! looked at a bounded number of times, and only the first `max_header_bytes` are.
+
+use crate::domain::address::Address;
+use crate::domain::reason::Reason;
+use crate::domain::sender::Sender;
+use crate::rules::IntakeLimits;
+
+use super::mailbox::{self, MailboxError};
+
+/// Fields that may occur once at most: RFC 5322 §3.6, and those of RFC 2045 that decide how a body
+/// is read.
+pub const SINGLE_FIELDS: [&str; 14] = [
+    "Date",
+    "From",
+    "Sender",
+    "Reply-To",
+    "To",
+    "Cc",
+    "Bcc",
+    "Message-ID",
+    "In-Reply-To",
+    "References",
+    "Subject",
+    "MIME-Version",
+    "Content-Type",
+    "Content-Transfer-Encoding",
+];
+
+/// A message that goes no further, and what was wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}: {detail}")]
+pub struct Fault {
+    /// `Malformed`, `SenderInvalid` or `LoopDetected`.
+    pub reason: Reason,
+    /// Plain words fit for an SMTP reply: one line, ASCII.
+    pub detail: String,
+    /// The mailbox in From, where exactly one could still be read; proven by nothing.
+    pub from: Option<Address>,
+}
+
+/// One field as received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field<'a> {
+    /// As written; compare without case.
+    pub name: &'a [u8],
+    /// Everything after the colon, folding kept, without the final CRLF.
+    pub value: &'a [u8],
+}
+
+/// A header section that passed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Headers<'a> {
+    /// In the order of the message.
+    pub fields: Vec<Field<'a>>,
+    /// Where the body begins; the length of the message when it has none.
+    pub body_at: usize,
+    /// The one mailbox of the one From field: a claim until a signature proves it.
+    pub from: Sender,
+    /// How many Received fields there are.
+    pub received: usize,
+    /// The From address is written outside ASCII, which only an SMTPUTF8 transaction may carry.
+    pub needs_smtputf8: bool,
+}
+
+impl<'a> Headers<'a> {
+    /// The value of the first field called `name`, in any letter case.
+    pub fn first(&self, name: &str) -> Option<&'a [u8]> {
+        self.all(name).next()
+    }
+
+    /// The values of all fields called `name`, in any letter case, in the order of the message.
+    pub fn all<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'a [u8]> + 's {
+        values(&self.fields, name)
+    }
+
+    /// Refuses an address outside ASCII that came without SMTPUTF8 (RFC 6531 §3.4): to be called
+    /// with what the envelope says.
+    pub fn permit(&self, smtputf8: bool) -> Result<(), Fault> {
+        if self.needs_smtputf8 && !smtputf8 {
+            return Err(Fault {
+                reason: Reason::SenderInvalid,
+                detail: "the From address is not ASCII and SMTPUTF8 was not asked for".to_owned(),
+                from: Some(self.from.address.clone()),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Splits the header section into its fields and finds the one From mailbox.
+///
+/// # Errors
+/// `Malformed` for a section that breaks a rule of the format or a limit, `LoopDetected` for too
+/// many Received fields, `SenderInvalid` for a repeated single field or a From that is not exactly
+/// one mailbox; in this order.
+pub fn scan<'a>(raw: &'a [u8], limits: &IntakeLimits) -> Result<Headers<'a>, Fault> {
+    let mut fields = Vec::new();
+    let fault = |reason, detail, fields: &[Field<'_>]| Fault {
+        reason,
+        detail,
+        from: readable_from(fields, limits),
+    };
+    let body_at = match split(raw, limits, &mut fields) {
+        Ok(body_at) => body_at,
+        Err(error) => return Err(fault(Reason::Malformed, error.to_string(), &fields)),
+    };
+    let received = values(&fields, "received").count();
+    if received > limits.max_received_fields {
+        let detail = format!(
+            "the message has {received} Received fields, more than {}",
+            limits.max_received_fields
+        );
+        return Err(fault(Reason::LoopDetected, detail, &fields));
+    }
+    if let Some(name) = SINGLE_FIELDS.into_iter().find(|name| values(&fields, name).count() > 1) {
+        let detail = format!("the message has more than one {name} field");
+        return Err(fault(Reason::SenderInvalid, detail, &fields));
+    }
+    let Some(value) = values(&fields, "from").next() else {
+        let detail = "the message has no From field".to_owned();
+        return Err(fault(Reason::SenderInvalid, detail, &fields));
+    };
+    match mailbox::parse(value, limits.max_shown_bytes) {
+        Ok(mailbox) => Ok(Headers {
+            fields,
+            body_at,
+            from: mailbox.sender,
+            received,
+            needs_smtputf8: mailbox.is_international,
+        }),
+        Err(error) => Err(fault(Reason::SenderInvalid, error.to_string(), &fields)),
+    }
+}
+
+/// The header section as received, at most `max` octets of it: for the record, also of a message
+/// whose scan failed. A body is never part of it, whatever kind of line ends precede it.
+pub fn section(raw: &[u8], max: usize) -> &[u8] {
+    let window = raw.get(..max).unwrap_or(raw);
+    let mut line_start = 0;
+    for (at, _) in window.iter().enumerate().filter(|(_, byte)| **byte == b'\n') {
+        let line = window.get(line_start..at).unwrap_or_default();
+        if line.trim_ascii().is_empty() {
+            return window.get(..line_start).unwrap_or_default();
+        }
+        line_start = at + 1;
+    }
+    window
+}
+
+fn values<'a: 's, 's>(
+    fields: &'s [Field<'a>],
+    name: &'s str,
+) -> impl Iterator<Item = &'a [u8]> + 's {
+    fields
+        .iter()
+        .filter(|field| field.name.eq_ignore_ascii_case(name.as_bytes()))
+        .map(|field| field.value)
+}
+
+/// For records of refused mail: the address, where all From fields that were reached name one.
+fn readable_from(fields: &[Field<'_>], limits: &IntakeLimits) -> Option<Address> {
+    let mut found = None;
+    for value in values(fields, "from") {
+        let address = match mailbox::parse(value, limits.max_shown_bytes) {
+            Ok(mailbox) => mailbox.sender.address,
+            Err(MailboxError::Missing) => continue,
+            Err(_) => return None,
+        };
+        match &found {
+            Some(earlier) if *earlier != address => return None,
+            _ => found = Some(address),
+        }
+    }
+    found
+}
+
+/// What is wrong with a header section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum SectionError {
+    #[error("the header section is longer than {0} octets")]
+    TooLong(usize),
+    #[error("the header section has more than {0} fields")]
+    TooMany(usize),
+    #[error("header line {0} contains a bare CR, a bare LF or a NUL")]
+    BareLineEnd(usize),
+    #[error("header line {0} contains a control character")]
+    Control(usize),
+    #[error("the last header line has no line end")]
+    Unended,
+    #[error("the message begins with a continuation line")]
+    FirstContinues,
+    #[error("header line {0} is blank but does not end the header section")]
+    Blank(usize),
+    #[error("header line {0} is no field: expected a name and a colon")]
+    NoField(usize),
+}
+
+/// Collects the fields into `fields`, also those before an error, and returns where the body
+/// begins.
+fn split<'a>(
+    raw: &'a [u8],
+    limits: &IntakeLimits,
+    fields: &mut Vec<Field<'a>>,
+) -> Result<usize, SectionError> {
+    let window = raw.get(..limits.max_header_bytes).unwrap_or(raw);
+    let is_cut = window.len() < raw.len();
+    let (mut at, mut value_at) = (0, 0);
+    for number in 1.. {
+        let rest = window.get(at..).unwrap_or_default();
+        if rest.is_empty() && !is_cut {
+            break;
+        }
+        let line = match line(rest, number) {
+            Err(SectionError::Unended) if is_cut => {
+                return Err(SectionError::TooLong(limits.max_header_bytes));
+            }
+            line => line?,
+        };
+        let end = at + line.len();
+        match line.first() {
+            None => return Ok(end + 2),
+            Some(b' ' | b'\t') => {
+                let field = fields.last_mut().ok_or(SectionError::FirstContinues)?;
+                // Some readers end the section at a blank line that RFC 5322 §2.2.3 calls folding.
+                if line.iter().all(|byte| matches!(byte, b' ' | b'\t')) {
+                    return Err(SectionError::Blank(number));
+                }
+                field.value = raw.get(value_at..end).unwrap_or_default();
+            }
+            Some(_) => {
+                let colon = name_length(line).ok_or(SectionError::NoField(number))?;
+                if fields.len() == limits.max_header_fields {
+                    return Err(SectionError::TooMany(limits.max_header_fields));
+                }
+                value_at = at + colon + 1;
+                let name = line.get(..colon).unwrap_or_default();
+                let value = raw.get(value_at..end).unwrap_or_default();
+                fields.push(Field { name, value });
+            }
+        }
+        at = end + 2;
+    }
+    Ok(at)
+}
+
+/// The first line of `bytes` without its CRLF, free of controls.
+fn line(bytes: &[u8], number: usize) -> Result<&[u8], SectionError> {
+    let is_control = |byte: &u8| byte.is_ascii_control() && *byte != b'\t';
+    let end = bytes.iter().position(is_control).ok_or(SectionError::Unended)?;
+    match bytes.get(end..) {
+        Some([b'\r', b'\n', ..]) => Ok(bytes.get(..end).unwrap_or_default()),
+        // The LF may lie outside the window, or never come.
+        Some([b'\r']) => Err(SectionError::Unended),
+        Some([b'\r' | b'\n' | 0, ..]) => Err(SectionError::BareLineEnd(number)),
+        _ => Err(SectionError::Control(number)),
+    }
+}
+
+/// The length of the name at the start of a line, when a colon follows it at once: printable ASCII
+/// without space and colon (RFC 5322 §2.2).
+fn name_length(line: &[u8]) -> Option<usize> {
+    let length = line.iter().position(|byte| !matches!(byte, 0x21..=0x39 | 0x3b..=0x7e))?;
+    (length > 0 && line.get(length) == Some(&b':')).then_some(length)
+}

@@ -1,0 +1,288 @@
+//! A small HTML tokenizer: text, start tags, end tags; after the HTML Standard §13.2.5.
+//!
+//! Linear: every step moves forward, and whatever is never closed runs to the end of the input, as
+//! it does in a browser. It judges nothing; [`super::html`] does.
+
+use mail_parser::decoders::html::add_html_token;
+
+/// A piece of an HTML document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Piece<'a> {
+    /// As written, entities not decoded.
+    Text(&'a str),
+    Open(Tag<'a>),
+    Close(TagName),
+}
+
+/// A start tag and the few attributes that matter here, as written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tag<'a> {
+    pub(super) name: TagName,
+    pub(super) style: Option<&'a str>,
+    pub(super) href: Option<&'a str>,
+    pub(super) is_hidden: bool,
+}
+
+/// The first eight octets of a tag's name, lower case: enough to tell all names that matter here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct TagName([u8; 8]);
+
+impl TagName {
+    pub(super) fn new(name: &str) -> Self {
+        let mut short = [0; 8];
+        for (slot, byte) in short.iter_mut().zip(name.bytes()) {
+            *slot = byte.to_ascii_lowercase();
+        }
+        Self(short)
+    }
+
+    /// The name, when it is UTF-8 after the cut.
+    pub(super) fn as_str(&self) -> &str {
+        let end = self.0.iter().position(|byte| *byte == 0).unwrap_or(self.0.len());
+        self.0.get(..end).and_then(|name| str::from_utf8(name).ok()).unwrap_or_default()
+    }
+}
+
+/// Iterates over the pieces of a document.
+pub(super) struct Pieces<'a> {
+    html: &'a str,
+    at: usize,
+}
+
+impl<'a> Pieces<'a> {
+    pub(super) const fn new(html: &'a str) -> Self {
+        Self { html, at: 0 }
+    }
+
+    fn rest(&self) -> &'a str {
+        self.html.get(self.at..).unwrap_or_default()
+    }
+
+    /// Moves behind the next `end`, or to the end of the document.
+    fn skip_past(&mut self, end: char) {
+        self.at = self.rest().find(end).map_or(self.html.len(), |found| self.at + found + 1);
+    }
+
+    /// Behind a comment: `-->` or `--!>`. Starting two octets in makes `<!-->` a whole comment, as
+    /// the standard has it.
+    fn skip_comment(&mut self) {
+        let mut from = self.at + 2;
+        while let Some(found) = self.html.get(from..).and_then(|rest| rest.find('>')) {
+            let end = from + found;
+            let body = self.html.get(self.at + 2..end).unwrap_or_default();
+            if body.ends_with("--") || (body.len() > 4 && body.ends_with("--!")) {
+                self.at = end + 1;
+                return;
+            }
+            from = end + 1;
+        }
+        self.at = self.html.len();
+    }
+
+    /// Behind the content of an element that holds no markup, such as `script`.
+    fn skip_raw(&mut self, name: &str) {
+        let mut from = self.at;
+        while let Some(found) = self.html.get(from..).and_then(|rest| rest.find("</")) {
+            let start = from + found;
+            let after = start + 2 + name.len();
+            let is_end = self
+                .html
+                .as_bytes()
+                .get(start + 2..after)
+                .is_some_and(|found| found.eq_ignore_ascii_case(name.as_bytes()))
+                && !self.html.as_bytes().get(after).is_some_and(u8::is_ascii_alphanumeric);
+            if is_end {
+                self.at = start;
+                return;
+            }
+            from = start + 2;
+        }
+        self.at = self.html.len();
+    }
+
+    /// A tag whose name starts at `name_at`; the position moves behind its `>`.
+    fn tag(&mut self, name_at: usize) -> Tag<'a> {
+        let bytes = self.html.as_bytes();
+        let ends_name = |b: &u8| b.is_ascii_whitespace() || matches!(b, b'/' | b'>');
+        let mut at = until(bytes, name_at, ends_name);
+        let mut tag = Tag {
+            name: TagName::new(self.html.get(name_at..at).unwrap_or_default()),
+            ..Tag::default()
+        };
+        loop {
+            at = until(bytes, at, |b| !b.is_ascii_whitespace() && *b != b'/');
+            match bytes.get(at) {
+                None => break,
+                Some(b'>') => {
+                    at += 1;
+                    break;
+                }
+                Some(_) => at = self.attribute(at, &mut tag),
+            }
+        }
+        self.at = at;
+        tag
+    }
+
+    /// One attribute at `at`; returns the position behind it. The first of equal names counts.
+    fn attribute(&self, at: usize, tag: &mut Tag<'a>) -> usize {
+        let bytes = self.html.as_bytes();
+        let ends_name = |b: &u8| b.is_ascii_whitespace() || matches!(b, b'/' | b'>' | b'=');
+        // A leading equals sign is part of the name, so that every attribute moves forward.
+        let name_end = until(bytes, at + 1, ends_name);
+        let name = bytes.get(at..name_end).unwrap_or_default();
+        let equals = until(bytes, name_end, |b| !b.is_ascii_whitespace());
+        let (value, end) = if bytes.get(equals) == Some(&b'=') {
+            let start = until(bytes, equals + 1, |b| !b.is_ascii_whitespace());
+            match bytes.get(start) {
+                Some(quote @ (b'"' | b'\'')) => {
+                    let end = until(bytes, start + 1, |b| b == quote);
+                    (self.html.get(start + 1..end), end + 1)
+                }
+                _ => {
+                    let end = until(bytes, start, |b| b.is_ascii_whitespace() || *b == b'>');
+                    (self.html.get(start..end), end)
+                }
+            }
+        } else {
+            (Some(""), name_end)
+        };
+        if name.eq_ignore_ascii_case(b"style") {
+            tag.style = tag.style.or(value);
+        } else if name.eq_ignore_ascii_case(b"href") {
+            tag.href = tag.href.or(value);
+        } else if name.eq_ignore_ascii_case(b"hidden") {
+            tag.is_hidden = true;
+        }
+        end.min(bytes.len())
+    }
+}
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = Piece<'a>;
+
+    fn next(&mut self) -> Option<Piece<'a>> {
+        loop {
+            let rest = self.rest();
+            let bytes = rest.as_bytes();
+            match (bytes.first()?, bytes.get(1)) {
+                (b'<', Some(b'!')) if rest.starts_with("<!--") => self.skip_comment(),
+                (b'<', Some(b'!' | b'?')) => self.skip_past('>'),
+                (b'<', Some(b'/')) => match bytes.get(2) {
+                    Some(letter) if letter.is_ascii_alphabetic() => {
+                        return Some(Piece::Close(self.tag(self.at + 2).name));
+                    }
+                    Some(_) => self.skip_past('>'),
+                    None => self.at = self.html.len(),
+                },
+                (b'<', Some(letter)) if letter.is_ascii_alphabetic() => {
+                    let tag = self.tag(self.at + 1);
+                    let name = tag.name;
+                    if matches!(
+                        name.as_str(),
+                        "script" | "style" | "title" | "iframe" | "noembed" | "noframes"
+                    ) {
+                        self.skip_raw(name.as_str());
+                    }
+                    return Some(Piece::Open(tag));
+                }
+                (first, _) => {
+                    // A `<` that begins no tag is text.
+                    let from = usize::from(*first == b'<');
+                    let length = rest
+                        .get(from..)
+                        .and_then(|tail| tail.find('<'))
+                        .map_or(rest.len(), |found| found + from);
+                    self.at += length;
+                    return Some(Piece::Text(rest.get(..length).unwrap_or_default()));
+                }
+            }
+        }
+    }
+}
+
+/// Appends `text` to `out` with its entities decoded; what is no entity stays as written.
+pub(super) fn decode_entities(text: &str, out: &mut String) {
+    // The longest name of the HTML Standard §13.5 has 31 characters.
+    const LONGEST: usize = 34;
+    let mut rest = text;
+    while let Some((before, after)) = rest.find('&').and_then(|at| rest.split_at_checked(at)) {
+        out.push_str(before);
+        let head = after.as_bytes().get(..LONGEST).unwrap_or(after.as_bytes());
+        let end = head
+            .iter()
+            .skip(1)
+            .position(|b| !(b.is_ascii_alphanumeric() || *b == b'#'))
+            .map_or(head.len(), |found| found + 1);
+        let length = if head.get(end) == Some(&b';') { end + 1 } else { 1 };
+        let (entity, tail) = after.split_at_checked(length).unwrap_or((after, ""));
+        add_html_token(out, entity.as_bytes(), false);
+        rest = tail;
+    }
+    out.push_str(rest);
+}
+
+fn until(bytes: &[u8], from: usize, found: impl FnMut(&u8) -> bool) -> usize {
+    bytes
+        .get(from..)
+        .and_then(|rest| rest.iter().position(found))
+        .map_or(bytes.len(), |offset| from + offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(html: &str) -> String {
+        Pieces::new(html)
+            .map(|piece| match piece {
+                Piece::Text(text) => format!("[{text}]"),
+                Piece::Open(tag) => format!("<{}>", tag.name.as_str()),
+                Piece::Close(name) => format!("</{}>", name.as_str()),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_document_falls_into_its_pieces() {
+        for (html, expected) in [
+            ("a<B>b</b >c", "[a]<b>[b]</b>[c]"),
+            ("1 < 2 <3 << <p>", "[1 ][< 2 ][<3 ][<][< ]<p>"),
+            ("<!-- <b> -->x<!-->y<!--->z<!-- a --!>w", "[x][y][z][w]"),
+            ("<!doctype html><?xml?></ >x</>y", "[x][y]"),
+            ("<script>a</b>'</SCRIPT >x", "<script></script>[x]"),
+            ("<style>p{}</styles></style>x", "<style></style>[x]"),
+            ("<title>a", "<title>"),
+            ("<a title='>' b=\">\" c=d>x", "<a>[x]"),
+            ("<br/>x<br / >y", "<br>[x]<br>[y]"),
+            ("x<a href='", "[x]<a>"),
+            ("x<!-- y", "[x]"),
+            ("x</", "[x]"),
+            ("<", "[<]"),
+            ("ä<é>", "[ä][<é>]"),
+        ] {
+            assert_eq!(pieces(html), expected, "{html}");
+        }
+    }
+
+    #[test]
+    fn attributes_are_read_as_a_browser_reads_them() {
+        for (html, style, href, hidden) in [
+            ("<a href=x style='y z' HIDDEN>", Some("y z"), Some("x"), true),
+            ("<a HREF = \"x\"STYLE=y>", Some("y"), Some("x"), false),
+            ("<a href=x href=y hidden=''>", None, Some("x"), true),
+            ("<a =x href=y/z>", None, Some("y/z"), false),
+            ("<a title=' style=x '>", None, None, false),
+        ] {
+            let Some(Piece::Open(tag)) = Pieces::new(html).next() else { panic!("{html}") };
+            assert_eq!((tag.style, tag.href, tag.is_hidden), (style, href, hidden), "{html}");
+        }
+    }
+
+    #[test]
+    fn entities_are_decoded_and_nothing_else() {
+        let mut out = String::new();
+        decode_entities("a&amp;b&#233;&#xE9;&nope;&amp &;&&lt;ä&eacute;", &mut out);
+        assert_eq!(out, "a&béé&nope;&amp &;&<äé");
+    }
+}

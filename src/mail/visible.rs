@@ -1,0 +1,96 @@
+//! What a person can see of a piece of text: removing controls, naming unseen characters, cutting.
+
+/// Characters that change what a reader sees without being seen themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Unseen {
+    /// Turns the reading direction (UAX #9): `txt.exe` shows as `exe.txt`.
+    Bidi,
+    /// Takes no room: splits words for a filter and not for a reader.
+    ZeroWidth,
+    /// A second, invisible alphabet (U+E0000 block) that language models read.
+    Tag,
+}
+
+impl Unseen {
+    pub(super) const ALL: [Self; 3] = [Self::Bidi, Self::ZeroWidth, Self::Tag];
+
+    /// The class of `c`, if it is unseen.
+    pub(super) const fn of(c: char) -> Option<Self> {
+        match c {
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' => Some(Self::Bidi),
+            '\u{2066}'..='\u{2069}' | '\u{206a}'..='\u{206f}' => Some(Self::Bidi),
+            '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' => {
+                Some(Self::ZeroWidth)
+            }
+            '\u{180b}'..='\u{180e}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2065}' => {
+                Some(Self::ZeroWidth)
+            }
+            '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' => Some(Self::ZeroWidth),
+            '\u{e0000}'..='\u{e0fff}' => Some(Self::Tag),
+            _ => None,
+        }
+    }
+}
+
+/// `text` on one line: controls and runs of white space become one space, the ends are trimmed,
+/// at most `max` octets remain. `None` when nothing is left.
+pub(super) fn line(text: &str, max: usize) -> Option<String> {
+    collapse(text.chars(), max)
+}
+
+/// [`line`] without any unseen character: for names, which have no use for them but deceit.
+pub(super) fn name(text: &str, max: usize) -> Option<String> {
+    collapse(text.chars().filter(|c| Unseen::of(*c).is_none()), max)
+}
+
+fn collapse(chars: impl Iterator<Item = char>, max: usize) -> Option<String> {
+    let mut out = String::new();
+    let mut space = false;
+    for c in chars {
+        if c.is_control() || c.is_whitespace() {
+            space = !out.is_empty();
+            continue;
+        }
+        if out.len() + usize::from(space) + c.len_utf8() > max {
+            break;
+        }
+        if space {
+            out.push(' ');
+            space = false;
+        }
+        out.push(c);
+    }
+    (!out.is_empty()).then_some(out)
+}
+
+/// The longest prefix of at most `max` octets that ends between characters.
+pub(super) fn cut(text: &str, max: usize) -> &str {
+    text.get(..text.floor_char_boundary(max)).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_one_line_and_bounded() {
+        assert_eq!(line(" a\r\n\tb\0c\u{2028}d ", 99).as_deref(), Some("a b c d"));
+        assert_eq!(line("\r\n \0", 99), None);
+        assert_eq!(line("äöü", 5).as_deref(), Some("äö"));
+        assert_eq!(line("ab cd", 3).as_deref(), Some("ab"));
+        assert_eq!(line("a\u{202e}b", 99).as_deref(), Some("a\u{202e}b"));
+    }
+
+    #[test]
+    fn a_name_has_no_unseen_characters() {
+        assert_eq!(name("B\u{202e}o\u{200b}s\u{e0041}s\u{feff}", 99).as_deref(), Some("Boss"));
+        assert_eq!(name("\u{200b}\u{202e}", 99), None);
+    }
+
+    #[test]
+    fn a_cut_never_splits_a_character() {
+        assert_eq!(cut("aäb", 2), "a");
+        assert_eq!(cut("aäb", 3), "aä");
+        assert_eq!(cut("ab", 9), "ab");
+    }
+}
