@@ -1,1 +1,112 @@
-//! (founding)
+//! The HTTP API: `/api/v2`, and `/healthz` and `/readyz` beside it (contract §4).
+//!
+//! - [`router`] holds the one table of operations; the router is made from it.
+//! - [`call`] turns a request into a [`call::Call`], the only thing that a handler gets: it has
+//!   been authorised by then. `auth` finds the caller, `target` the account to act on, `query` and
+//!   `body` read what was sent, strictly: a parameter or a field that the operation does not
+//!   declare is refused by name (400), because a misspelt one would silently change nothing. v2
+//!   clients send none but `token` and `targetAccountId` to these operations.
+//! - `error` is the closed list of codes and the shape of every error; `answer` and `page` the
+//!   shapes of the rest; `observe` puts on every answer what every answer must carry, and logs it.
+//! - `serve` accepts connections, within the bounds of `policies/access.toml`.
+//! - `routes` has one file per noun: wire shapes and words, no decisions.
+//!
+//! `run` makes an [`Http`] and serves its router. What never happens here: SQL, a read of a token
+//! or a target outside `auth` and `target`, a connection to a stranger, a URI or a query in a log.
+
+mod answer;
+mod auth;
+mod body;
+pub mod call;
+pub mod error;
+mod instant;
+mod observe;
+mod page;
+mod query;
+pub mod router;
+mod routes;
+mod serve;
+mod target;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+pub use router::router;
+pub use serve::serve;
+
+use crate::app::access::Access;
+use crate::app::delivery::Destinations;
+use crate::app::mailbox::Mailbox;
+use crate::app::tenancy::Tenancy;
+use crate::domain::id::Mint;
+use crate::egress::guard::Guard;
+use crate::rules::AccessRules;
+
+/// The use cases that the API offers.
+#[derive(Clone, Debug)]
+pub struct UseCases {
+    pub access: Access,
+    pub tenancy: Tenancy,
+    pub mailbox: Mailbox,
+    pub destinations: Destinations,
+}
+
+/// Everything that a request may need.
+#[derive(Debug)]
+pub struct Http {
+    pub(crate) use_cases: UseCases,
+    pub(crate) guard: Guard,
+    pub(crate) mint: Mint,
+    pub(crate) rules: Arc<AccessRules>,
+    pub(crate) readiness: Readiness,
+    /// Places for answers that are held in memory whole.
+    pub(crate) downloads: Arc<Semaphore>,
+}
+
+impl Http {
+    /// An API over these use cases; `guard` judges the URLs of new webhooks.
+    pub fn new(
+        use_cases: UseCases,
+        guard: Guard,
+        mint: Mint,
+        rules: Arc<AccessRules>,
+        readiness: Readiness,
+    ) -> Self {
+        let downloads = Arc::new(Semaphore::new(rules.limits.max_downloads));
+        Self { use_cases, guard, mint, rules, readiness, downloads }
+    }
+}
+
+type Answering = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+
+/// Whether the gateway can work at all: asked by `/readyz`.
+#[derive(Clone)]
+pub struct Readiness(Arc<dyn Fn() -> Answering + Send + Sync>);
+
+impl Readiness {
+    /// `check` answers why not, for the log.
+    pub fn new<F, R>(check: F) -> Self
+    where
+        F: Fn() -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        Self(Arc::new(move || Box::pin(check())))
+    }
+
+    pub(crate) async fn check(&self) -> Result<(), String> {
+        (self.0)().await
+    }
+}
+
+impl fmt::Debug for Readiness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Readiness")
+    }
+}

@@ -10,24 +10,55 @@ use super::{RulesError, within};
 #[serde(deny_unknown_fields)]
 pub struct AccessRules {
     pub limits: Limits,
+    pub connections: Connections,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
     pub max_body_bytes: usize,
+    pub max_drained_bytes: usize,
     pub max_query_bytes: usize,
     request_seconds: u64,
+    body_seconds: u64,
+    pub retry_after_seconds: u64,
     pub max_addresses_per_call: usize,
     pub max_allowlist_entries: u64,
+    pub max_note_bytes: usize,
     pub max_destinations: u64,
     pub max_page: u32,
     pub default_page: u32,
+    pub max_page_bytes: usize,
+    pub page_step: u32,
+    pub max_downloads: usize,
 }
 
 impl Limits {
     pub const fn request(&self) -> Duration {
         Duration::from_secs(self.request_seconds)
+    }
+
+    pub const fn body(&self) -> Duration {
+        Duration::from_secs(self.body_seconds)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Connections {
+    pub max_connections: usize,
+    header_seconds: u64,
+    pub max_header_bytes: usize,
+    connection_seconds: u64,
+}
+
+impl Connections {
+    pub const fn header(&self) -> Duration {
+        Duration::from_secs(self.header_seconds)
+    }
+
+    pub const fn lifetime(&self) -> Duration {
+        Duration::from_secs(self.connection_seconds)
     }
 }
 
@@ -37,13 +68,26 @@ impl AccessRules {
         let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
         let limits = &self.limits;
         check("limits.max_body_bytes", wide(limits.max_body_bytes), 1024, 1 << 26)?;
+        check("limits.max_drained_bytes", wide(limits.max_drained_bytes), 0, 1 << 30)?;
         check("limits.max_query_bytes", wide(limits.max_query_bytes), 256, 65_536)?;
         check("limits.request_seconds", limits.request_seconds, 1, 600)?;
+        check("limits.body_seconds", limits.body_seconds, 1, limits.request_seconds)?;
+        check("limits.retry_after_seconds", limits.retry_after_seconds, 1, 3600)?;
+        check("limits.max_note_bytes", wide(limits.max_note_bytes), 0, 10_000)?;
         let per_call = wide(limits.max_addresses_per_call);
         check("limits.max_addresses_per_call", per_call, 1, 100_000)?;
         check("limits.max_allowlist_entries", limits.max_allowlist_entries, 1, 10_000_000)?;
         check("limits.max_destinations", limits.max_destinations, 1, 10_000)?;
         check("limits.max_page", limits.max_page.into(), 1, 10_000)?;
-        check("limits.default_page", limits.default_page.into(), 1, limits.max_page.into())
+        check("limits.default_page", limits.default_page.into(), 1, limits.max_page.into())?;
+        check("limits.max_page_bytes", wide(limits.max_page_bytes), 65_536, 1 << 30)?;
+        check("limits.page_step", limits.page_step.into(), 1, 200)?;
+        check("limits.max_downloads", wide(limits.max_downloads), 1, 1000)?;
+        let connections = &self.connections;
+        let max_header = wide(connections.max_header_bytes);
+        check("connections.max_connections", wide(connections.max_connections), 1, 100_000)?;
+        check("connections.header_seconds", connections.header_seconds, 1, 300)?;
+        check("connections.max_header_bytes", max_header, 8192, 1 << 20)?;
+        check("connections.connection_seconds", connections.connection_seconds, 1, 86_400)
     }
 }

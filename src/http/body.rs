@@ -1,0 +1,267 @@
+//! The body of a request, read strictly: one JSON object of known fields, each once.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+
+use axum::body::{Body, HttpBody};
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+use tokio::time::timeout;
+
+use super::error::{Code, Problem};
+use super::query::quoted;
+use crate::rules::AccessRules;
+
+/// What an operation takes as its body; the target's name is known everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyRule {
+    /// None.
+    None,
+    /// An object of these fields, or nothing.
+    Optional(&'static [&'static str]),
+    /// An object of these fields.
+    Required(&'static [&'static str]),
+}
+
+/// The fields of a body.
+#[derive(Debug, Default)]
+pub(crate) struct Fields(Map<String, Value>);
+
+impl Fields {
+    pub(super) fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
+    /// A text.
+    pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, Problem> {
+        self.get(name)
+            .map(|value| value.as_str().ok_or_else(|| wrong(name, "a string")))
+            .transpose()
+    }
+
+    /// A text that must be there.
+    pub(crate) fn required_text(&self, name: &str) -> Result<&str, Problem> {
+        self.text(name)?
+            .ok_or_else(|| Problem::invalid(format!("field {name} is missing: send a string")))
+    }
+
+    /// A list of texts.
+    pub(crate) fn texts(&self, name: &str) -> Result<Option<Vec<&str>>, Problem> {
+        const SHAPE: &str = "an array of strings";
+        let Some(value) = self.get(name) else { return Ok(None) };
+        let items = value.as_array().ok_or_else(|| wrong(name, SHAPE))?;
+        let texts = items.iter().map(|item| item.as_str().ok_or_else(|| wrong(name, SHAPE)));
+        texts.collect::<Result<_, _>>().map(Some)
+    }
+
+    /// A yes or no.
+    pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>, Problem> {
+        self.get(name)
+            .map(|value| value.as_bool().ok_or_else(|| wrong(name, "true or false")))
+            .transpose()
+    }
+}
+
+fn wrong(name: &str, shape: &str) -> Problem {
+    Problem::invalid(format!("field {name} must be {shape}"))
+}
+
+/// Reads the body that `rule` allows; `target` is the one field that every operation with a body
+/// knows.
+pub(super) async fn read(
+    headers: &HeaderMap,
+    body: Body,
+    rule: BodyRule,
+    target: &str,
+    rules: &AccessRules,
+) -> Result<Fields, Problem> {
+    let expects = headers.contains_key(EXPECT);
+    let reading = timeout(rules.limits.body(), collect(body, expects, rules));
+    let octets = reading.await.map_err(|_| {
+        Problem::new(Code::RequestTimeout, "the body did not come in time: send it at once")
+    })??;
+    if octets.is_empty() {
+        return match rule {
+            BodyRule::Required(known) => Err(Problem::invalid(format!(
+                "a body is missing: send a JSON object with {}",
+                known.join(", ")
+            ))),
+            BodyRule::None | BodyRule::Optional(_) => Ok(Fields::default()),
+        };
+    }
+    let known = match rule {
+        BodyRule::None => {
+            return Err(Problem::invalid("this operation takes no body: use the query"));
+        }
+        BodyRule::Optional(known) | BodyRule::Required(known) => known,
+    };
+    is_plain_json(headers)?;
+    let fields = parse(&octets)?;
+    let unknown = fields.keys().find(|name| *name != target && !known.contains(&name.as_str()));
+    match unknown {
+        Some(name) => Err(Problem::invalid(format!(
+            "field {} is not known here: expected {}, {target}",
+            quoted(name),
+            known.join(", ")
+        ))),
+        None => Ok(Fields(fields)),
+    }
+}
+
+fn is_plain_json(headers: &HeaderMap) -> Result<(), Problem> {
+    let refuse = |detail: &str| Problem::new(Code::UnsupportedMediaType, detail);
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let essence = text(CONTENT_TYPE).and_then(|value| value.split(';').next()).unwrap_or_default();
+    if !essence.trim().eq_ignore_ascii_case("application/json") {
+        return Err(refuse("send the body as Content-Type: application/json"));
+    }
+    // A compressed body could unfold to any size.
+    match headers.get(CONTENT_ENCODING) {
+        None => Ok(()),
+        Some(value) if value.as_bytes().eq_ignore_ascii_case(b"identity") => Ok(()),
+        Some(_) => Err(refuse("send the body without Content-Encoding")),
+    }
+}
+
+/// All octets of the body. One that is too large is read on and thrown away, within bounds: a
+/// client that hears only after it has sent would otherwise meet a closed connection.
+async fn collect(mut body: Body, expects: bool, rules: &AccessRules) -> Result<Vec<u8>, Problem> {
+    let limits = &rules.limits;
+    let too_large = || {
+        let detail = format!("a body has at most {} octets: send less", limits.max_body_bytes);
+        Problem::new(Code::PayloadTooLarge, detail)
+    };
+    let most = u64::try_from(limits.max_body_bytes).unwrap_or(u64::MAX);
+    if expects && body.size_hint().lower() > most {
+        return Err(too_large()); // The client waits for the word to send (RFC 9110 §10.1.1).
+    }
+    let (mut octets, mut read) = (Vec::new(), 0_usize);
+    while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+        let frame = frame.map_err(|_| Problem::invalid("the body ended before it was complete"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        read = read.saturating_add(data.len());
+        if read > limits.max_body_bytes.saturating_add(limits.max_drained_bytes) {
+            return Err(too_large());
+        }
+        if read <= limits.max_body_bytes {
+            octets.extend_from_slice(&data);
+        }
+    }
+    if read > limits.max_body_bytes { Err(too_large()) } else { Ok(octets) }
+}
+
+fn parse(octets: &[u8]) -> Result<Map<String, Value>, Problem> {
+    match serde_json::from_slice(octets) {
+        Ok(Strict(Value::Object(fields))) => Ok(fields),
+        Ok(_) => Err(Problem::invalid("the body must be a JSON object: {…}")),
+        Err(error) => Err(Problem::invalid(format!("the body is not valid JSON: {error}"))),
+    }
+}
+
+/// A JSON value in which no object has a name twice: readers differ in which one they take
+/// (RFC 8259 §4). Depth is bounded by serde_json at 128.
+struct Strict(Value);
+
+impl<'de> Deserialize<'de> for Strict {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(StrictVisitor).map(Self)
+    }
+}
+
+struct StrictVisitor;
+
+impl<'de> Visitor<'de> for StrictVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(Strict(item)) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(list.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(name) = fields.next_key::<String>()? {
+            if map.contains_key(&name) {
+                return Err(A::Error::custom(format_args!(
+                    "field {} is there twice",
+                    quoted(&name)
+                )));
+            }
+            let Strict(value) = fields.next_value()?;
+            map.insert(name, value);
+        }
+        Ok(map.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_serde_json_reads() {
+        let text = r#"{"a": [1, -2, 1.5, "x", true, null, {"b": {}}], "c": 18446744073709551615}"#;
+        let expected: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(Value::Object(parse(text.as_bytes()).unwrap()), expected);
+    }
+
+    #[test]
+    fn refuses_what_readers_could_read_differently() {
+        let deep = format!("{{\"a\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
+        for (text, expected) in [
+            (r#"{"a": 1, "a": 1}"#, "field \"a\" is there twice"),
+            (r#"{"a": 1, "\u0061": 2}"#, "field \"a\" is there twice"),
+            (r#"{"x": [{"a": 1, "a": 1}]}"#, "field \"a\" is there twice"),
+            ("[]", "must be a JSON object"),
+            ("\"x\"", "must be a JSON object"),
+            ("null", "must be a JSON object"),
+            ("{} {}", "trailing characters"),
+            ("{\"a\": NaN}", "not valid JSON"),
+            ("{\"a\": 1,}", "not valid JSON"),
+            ("\u{feff}{}", "not valid JSON"),
+            (&deep, "recursion limit"),
+        ] {
+            let problem = parse(text.as_bytes()).unwrap_err();
+            assert!(problem.detail.contains(expected), "{}", problem.detail);
+        }
+        assert!(parse(b"{\"a\": \"\xff\"}").is_err());
+    }
+}

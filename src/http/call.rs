@@ -1,0 +1,108 @@
+//! From a request to a [`Call`]: the same steps, in the same order, for every operation.
+//!
+//! Who is calling comes first, so that a stranger learns nothing about what an operation takes;
+//! what the target is comes last, when everything that names it has been read.
+
+use std::sync::Arc;
+
+use axum::extract::{RawPathParams, Request};
+use axum::response::Response;
+use uuid::Uuid;
+
+use super::Http;
+use super::body::{self, Fields};
+use super::error::{Code, Problem};
+use super::observe::Trace;
+use super::query::Query;
+use super::router::Operation;
+use super::{auth, target};
+use crate::app::access::{Caller, Need, Target};
+use crate::domain::account::{Account, AccountType};
+use crate::domain::id::AccountId;
+
+/// An authorised request: all that a handler sees. Made here and nowhere else.
+#[derive(Debug)]
+pub struct Call {
+    caller: Caller,
+    target: Target,
+    path: Vec<(String, String)>,
+    query: Query,
+    body: Fields,
+}
+
+impl Call {
+    /// What the request acts on, and the scope that goes with it.
+    pub(super) const fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// The account that the request acts on.
+    pub(super) const fn account(&self) -> &Account {
+        &self.target.account
+    }
+
+    pub(super) const fn query(&self) -> &Query {
+        &self.query
+    }
+
+    pub(super) const fn body(&self) -> &Fields {
+        &self.body
+    }
+
+    /// A UUID in the path, in its one spelling of 36 characters.
+    pub(super) fn uuid(&self, name: &str) -> Result<Uuid, Problem> {
+        let text = self.path.iter().find(|(known, _)| known == name).map(|(_, text)| text.as_str());
+        uuid(text.unwrap_or_default()).ok_or_else(|| {
+            Problem::invalid(format!("{name} in the path must be a UUID, as answers show it"))
+        })
+    }
+
+    /// An Agent named beside the target: one answer, whether it is out of reach or not there.
+    pub(super) async fn agent_within(&self, http: &Http, id: AccountId) -> Result<(), Problem> {
+        let access = &http.use_cases.access;
+        let found = access.target(&self.caller, Some(id), Need::AnyAccount).await?;
+        let level = self.target.account.kind;
+        if found.account.lineage.at(level) != Some(self.target.account.id) {
+            let detail = "the target of this request does not reach the Agent that it names";
+            return Err(Problem::new(Code::Forbidden, detail));
+        }
+        if found.account.kind != AccountType::Agent {
+            return Err(Problem::invalid("agent must be the id of an Agent (type \"account\")"));
+        }
+        Ok(())
+    }
+}
+
+/// A UUID in the form with hyphens.
+pub(super) fn uuid(text: &str) -> Option<Uuid> {
+    Uuid::try_parse(text).ok().filter(|_| text.len() == 36)
+}
+
+/// Authorises, reads, and performs one request.
+pub(super) async fn perform(
+    http: Arc<Http>,
+    operation: &'static Operation,
+    path: Option<RawPathParams>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let raw_query = parts.uri.query().unwrap_or_default();
+    let trace = parts.extensions.get::<Trace>().cloned().unwrap_or_default();
+    trace.matched(operation);
+    let caller = auth::caller(&http, raw_query).await?;
+    trace.called_by(caller.account.id);
+    let limit = http.rules.limits.max_query_bytes;
+    let query = Query::parse(raw_query, limit, operation.query, target::TARGET)?;
+    let path: Vec<(String, String)> = path
+        .ok_or_else(|| Problem::invalid("the path is not UTF-8 in percent-encoding"))?
+        .iter()
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    let rule = operation.body;
+    let body = body::read(&parts.headers, body, rule, target::TARGET, &http.rules).await?;
+    let in_path = path.iter().find(|(name, _)| name == target::TARGET);
+    let in_path = in_path.map(|(_, value)| value.as_str());
+    let need = operation.need;
+    let target = target::target(&http, &caller, need, in_path, &query, &body).await?;
+    (operation.handler)(http, Call { caller, target, path, query, body }).await
+}

@@ -1,0 +1,226 @@
+//! The closed list of error codes, and the one shape of an error.
+
+use std::error::Error as StdError;
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::app::access::Denied;
+use crate::app::delivery::DestinationError;
+use crate::app::tenancy::TenancyError;
+use crate::store::StoreError;
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $variant:ident = $word:literal, $status:ident, $title:literal;)*) => {
+        /// What kind of error: `code` in every error's body (contract §4, Rules).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Code {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Code {
+            /// The whole list.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The word shown.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word,)* }
+            }
+
+            /// The status that it is answered with.
+            pub const fn status(self) -> StatusCode {
+                match self { $(Self::$variant => StatusCode::$status,)* }
+            }
+
+            const fn title(self) -> &'static str {
+                match self { $(Self::$variant => $title,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// Malformed or contradictory input.
+    InvalidRequest = "invalid_request", BAD_REQUEST, "The request cannot be understood";
+    /// The key is missing, unknown, revoked, or of an inactive account.
+    Unauthorized = "unauthorized", UNAUTHORIZED, "No valid key";
+    /// Outside the key's reach, whether it exists or not.
+    Forbidden = "forbidden", FORBIDDEN, "Not allowed";
+    /// The plan or the features of the target do not cover it.
+    FeatureRequired = "feature_required", FORBIDDEN, "A feature is missing";
+    /// Nothing of this name in the target's scope.
+    NotFound = "not_found", NOT_FOUND, "Not found";
+    MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED, "Method not allowed";
+    /// The body did not come in time.
+    RequestTimeout = "request_timeout", REQUEST_TIMEOUT, "The request took too long";
+    /// The state of the target does not allow it.
+    Conflict = "conflict", CONFLICT, "Conflict";
+    PayloadTooLarge = "payload_too_large", PAYLOAD_TOO_LARGE, "The body is too large";
+    UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE,
+        "The body is of another type";
+    RateLimited = "rate_limited", TOO_MANY_REQUESTS, "Too many requests";
+    /// A mistake of ours.
+    Internal = "internal", INTERNAL_SERVER_ERROR, "Something went wrong here";
+    /// The store is down, or too much is under way.
+    Unavailable = "unavailable", SERVICE_UNAVAILABLE, "Not available for the moment";
+}
+
+/// An error on its way to the client. `detail` is for the client and says what to do; `cause` is
+/// for the log only.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    pub code: Code,
+    pub detail: String,
+    pub cause: Option<String>,
+}
+
+impl Problem {
+    /// A problem that the client is told in these words.
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self { code, detail: detail.into(), cause: None }
+    }
+
+    /// 400.
+    pub fn invalid(detail: impl Into<String>) -> Self {
+        Self::new(Code::InvalidRequest, detail)
+    }
+
+    /// 404: nothing of this kind and name in the target's scope.
+    pub fn not_found(what: &str) -> Self {
+        Self::new(Code::NotFound, format!("there is no such {what} in the scope of this request"))
+    }
+
+    /// 500; the cause goes to the log.
+    pub fn internal(cause: impl Into<String>) -> Self {
+        const DETAIL: &str =
+            "the error is on our side and was logged: quote requestId when you report it";
+        Self { cause: Some(cause.into()), ..Self::new(Code::Internal, DETAIL) }
+    }
+
+    /// 503; the cause goes to the log.
+    pub fn unavailable(cause: impl Into<String>) -> Self {
+        const DETAIL: &str = "try again after the time in Retry-After";
+        Self { cause: Some(cause.into()), ..Self::new(Code::Unavailable, DETAIL) }
+    }
+
+    /// The body: RFC 9457, and the fields that v2 clients read. The type is `about:blank`, which
+    /// says that the status and `code` mean what they say (RFC 9457 §4.2.1).
+    pub(super) fn body(&self, request: Uuid) -> Value {
+        let detail = masked(&self.detail);
+        json!({
+            "type": "about:blank",
+            "title": self.code.title(),
+            "status": self.code.status().as_u16(),
+            "detail": detail,
+            "success": false,
+            "message": detail,
+            "code": self.code.as_str(),
+            "requestId": request.to_string(),
+        })
+    }
+}
+
+/// The body follows in `observe`, which knows the request's id.
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = self.code.status().into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// Details may quote what the client sent: a key pasted into the wrong place stays out of them.
+fn masked(detail: &str) -> String {
+    const PREFIX: &str = "gp_";
+    let mut pieces = detail.split(PREFIX);
+    let mut shown = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let secret = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        shown.push_str(PREFIX);
+        shown.push('…');
+        shown.push_str(piece.trim_start_matches(secret));
+    }
+    shown
+}
+
+/// An error and all its causes in one line.
+pub(super) fn chain(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Corrupt { .. } => Self::internal(chain(&error)),
+            _ => Self::unavailable(chain(&error)),
+        }
+    }
+}
+
+impl From<Denied> for Problem {
+    fn from(error: Denied) -> Self {
+        match error {
+            Denied::NoKey => Self::new(
+                Code::Unauthorized,
+                format!("{error}: send a valid key once, as the query parameter token"),
+            ),
+            Denied::OutOfScope => Self::new(Code::Forbidden, error.to_string()),
+            Denied::NeedsAgent => Self::invalid(error.to_string()),
+            Denied::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<TenancyError> for Problem {
+    fn from(error: TenancyError) -> Self {
+        match error {
+            TenancyError::Invalid(detail) => Self::invalid(detail),
+            TenancyError::Forbidden(detail) => Self::new(Code::Forbidden, detail),
+            TenancyError::NotFound(detail) => Self::new(Code::NotFound, detail),
+            TenancyError::Conflict(detail) => Self::new(Code::Conflict, detail),
+            TenancyError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<DestinationError> for Problem {
+    fn from(error: DestinationError) -> Self {
+        match error {
+            DestinationError::Invalid(detail) => Self::invalid(detail),
+            DestinationError::Conflict(detail) => Self::new(Code::Conflict, detail),
+            DestinationError::Store(error) => error.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_in_the_wrong_place_is_not_repeated() {
+        let problem = Problem::invalid("\"gp_AAAA-bb_c\" and \"gp_\" are not modes");
+        let body = problem.body(Uuid::nil());
+        assert_eq!(body["detail"], "\"gp_…\" and \"gp_…\" are not modes");
+        assert_eq!(body["message"], body["detail"]);
+        assert_eq!(body["success"], false);
+        assert_eq!(body["status"], 400);
+    }
+
+    #[test]
+    fn codes_are_distinct_and_errors_only() {
+        let words: std::collections::BTreeSet<_> = Code::ALL.iter().map(|c| c.as_str()).collect();
+        assert_eq!(words.len(), Code::ALL.len());
+        assert!(
+            Code::ALL.iter().all(|c| c.status().is_client_error() || c.status().is_server_error())
+        );
+    }
+}

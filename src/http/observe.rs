@@ -1,0 +1,158 @@
+//! The outermost layer: what every answer carries, and the one log line of every request.
+//!
+//! The line names the operation by its pattern, never by what the client sent: the path, the query
+//! and the method of a request may hold anything, a key among it.
+
+use std::any::Any;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
+    RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, Method};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use tokio::time::{Instant, timeout};
+use uuid::Uuid;
+
+use super::Http;
+use super::error::{Code, Problem};
+use super::router::Operation;
+use crate::domain::id::AccountId;
+use crate::rules::AccessRules;
+
+const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// What becomes known of a request on its way, for the log.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Trace(Arc<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    operation: OnceLock<&'static Operation>,
+    caller: OnceLock<AccountId>,
+}
+
+impl Trace {
+    pub(super) fn matched(&self, operation: &'static Operation) {
+        self.0.operation.get_or_init(|| operation);
+    }
+
+    pub(super) fn called_by(&self, account: AccountId) {
+        self.0.caller.get_or_init(|| account);
+    }
+}
+
+/// Runs one request within its deadline, and finishes its answer.
+pub(super) async fn observe(
+    State(http): State<Arc<Http>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let (id, began) = (http.mint.uuid(), Instant::now());
+    let method = known_method(request.method());
+    let trace = Trace::default();
+    request.extensions_mut().insert(trace.clone());
+    let mut response = match timeout(http.rules.limits.request(), caught(next.run(request))).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(panic)) => Problem::internal(format!("a handler panicked: {panic}")).into_response(),
+        Err(_) => Problem::unavailable("the request took too long").into_response(),
+    };
+    let problem = response.extensions_mut().remove::<Problem>();
+    if let Some(problem) = &problem {
+        show(problem, id, &http.rules, &mut response);
+    }
+    carry(id, response.headers_mut());
+    log(id, method, &trace, &response, problem.as_ref(), began);
+    response
+}
+
+/// Puts the body of an error into its answer, and keeps other headers (`Allow`).
+fn show(problem: &Problem, id: Uuid, rules: &AccessRules, response: &mut Response) {
+    let headers = response.headers_mut();
+    headers.remove(CONTENT_LENGTH);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    if problem.code == Code::Unavailable {
+        headers.insert(RETRY_AFTER, HeaderValue::from(rules.limits.retry_after_seconds));
+    }
+    *response.body_mut() = Body::from(problem.body(id).to_string());
+}
+
+fn carry(id: Uuid, headers: &mut HeaderMap) {
+    if let Ok(id) = HeaderValue::try_from(id.to_string()) {
+        headers.insert(X_REQUEST_ID, id);
+    }
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+}
+
+fn log(
+    id: Uuid,
+    method: &'static str,
+    trace: &Trace,
+    response: &Response,
+    problem: Option<&Problem>,
+    began: Instant,
+) {
+    let operation = trace.0.operation.get();
+    let route = operation.map_or("-", |operation| operation.path);
+    let effect = operation.map_or("-", |operation| operation.effect.as_str());
+    let account = trace.0.caller.get().map(|account| account.get());
+    let status = response.status().as_u16();
+    let latency_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let code = problem.map(|problem| problem.code.as_str());
+    if let Some(cause) = problem.and_then(|problem| problem.cause.as_deref()) {
+        tracing::error!(request.id = %id, http.route = route, error = cause, "request failed");
+    }
+    tracing::info!(
+        request.id = %id,
+        http.method = method,
+        http.route = route,
+        http.effect = effect,
+        http.status = status,
+        account.id = account,
+        error.code = code,
+        latency_ms,
+        "request answered"
+    );
+}
+
+/// A method is any token that a client likes (RFC 9110 §9.1); the log knows these.
+fn known_method(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        Method::PATCH => "PATCH",
+        _ => "other",
+    }
+}
+
+/// Runs `work` to its end, or to its panic: a mistake in one handler ends one request only.
+async fn caught<F: Future>(work: F) -> Result<F::Output, String> {
+    let mut work = Box::pin(work);
+    poll_fn(move |context| {
+        // A future that panicked is not polled again, so what it left half-done is not seen.
+        match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+            Err(panic) => Poll::Ready(Err(words(panic.as_ref()))),
+        }
+    })
+    .await
+}
+
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no words".into())
+}

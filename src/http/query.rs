@@ -1,0 +1,151 @@
+//! The query of a request, read strictly: each parameter once, each of them known.
+
+use super::error::Problem;
+
+/// The name under which the key comes.
+pub(super) const TOKEN: &str = "token";
+
+/// The parameters of one request, the token left out.
+#[derive(Debug, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Reads a query of at most `max_bytes`, in which only `known` and `target` may appear.
+    pub(super) fn parse(
+        raw: &str,
+        max_bytes: usize,
+        known: &[&str],
+        target: &str,
+    ) -> Result<Self, Problem> {
+        if raw.len() > max_bytes {
+            return Err(Problem::invalid(format!(
+                "the query is longer than {max_bytes} octets: shorten it"
+            )));
+        }
+        let mut query = Self::default();
+        for pair in pairs(raw) {
+            let (Some(name), Some(value)) = pair else {
+                return Err(Problem::invalid(
+                    "the query is not UTF-8 in percent-encoding: encode its names and values",
+                ));
+            };
+            if name == TOKEN {
+                continue;
+            }
+            if name != target && !known.contains(&name.as_str()) {
+                return Err(Problem::invalid(format!(
+                    "query parameter {} is not known here: expected {}",
+                    quoted(&name),
+                    expected(known, target)
+                )));
+            }
+            if query.get(&name).is_some() {
+                return Err(Problem::invalid(format!("query parameter {name} is there twice")));
+            }
+            query.0.push((name, value));
+        }
+        Ok(query)
+    }
+
+    /// The value of a parameter.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// The token, if it is there exactly once.
+pub(super) fn token(raw: &str) -> Option<String> {
+    let mut tokens = pairs(raw).filter(|(name, _)| name.as_deref() == Some(TOKEN));
+    match (tokens.next(), tokens.next()) {
+        (Some((_, token)), None) => token,
+        _ => None,
+    }
+}
+
+/// A name that a client chose, fit to be shown to it.
+pub(super) fn quoted(name: &str) -> String {
+    const SHOWN: usize = 60;
+    let mut shown: String = name.chars().filter(|c| !c.is_control()).take(SHOWN).collect();
+    if name.chars().count() > SHOWN {
+        shown.push('…');
+    }
+    format!("{shown:?}")
+}
+
+fn expected(known: &[&str], target: &str) -> String {
+    known.iter().copied().chain([TOKEN, target]).collect::<Vec<_>>().join(", ")
+}
+
+/// Names and values; `None` for what is not UTF-8 in percent-encoding.
+fn pairs(raw: &str) -> impl Iterator<Item = (Option<String>, Option<String>)> {
+    raw.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (decoded(name), decoded(value))
+    })
+}
+
+/// `application/x-www-form-urlencoded`, but what is malformed is an error, not a guess.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = text.bytes();
+    let mut plain = Vec::with_capacity(text.len());
+    while let Some(byte) = bytes.next() {
+        plain.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let (high, low) = (hex(bytes.next()?)?, hex(bytes.next()?)?);
+                high << 4 | low
+            }
+            _ => byte,
+        });
+    }
+    String::from_utf8(plain).ok()
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(raw: &str) -> Result<Query, Problem> {
+        Query::parse(raw, 100, &["limit", "sender"], "targetAccountId")
+    }
+
+    #[test]
+    fn each_parameter_once_and_decoded() {
+        let query = parse("token=gp_x&limit=5&&sender=a%2Bb%40c.example&targetAccountId=").unwrap();
+        assert_eq!(query.get("limit"), Some("5"));
+        assert_eq!(query.get("sender"), Some("a+b@c.example"));
+        assert_eq!(query.get("targetAccountId"), Some(""));
+        assert_eq!(query.get("token"), None);
+    }
+
+    #[test]
+    fn what_is_not_plain_is_refused_by_name() {
+        for (raw, expected) in [
+            ("limit=1&limit=1", "limit is there twice"),
+            ("limit=1&l%69mit=1", "limit is there twice"),
+            ("limits=1", "\"limits\" is not known"),
+            ("targetAccountId[]=1", "\"targetAccountId[]\" is not known"),
+            ("limit=%zz", "percent-encoding"),
+            ("limit=%f", "percent-encoding"),
+            ("limit=%ff", "percent-encoding"),
+            (&"a".repeat(101), "longer than 100"),
+        ] {
+            let problem = parse(raw).unwrap_err();
+            assert!(problem.detail.contains(expected), "{raw}: {}", problem.detail);
+        }
+    }
+
+    #[test]
+    fn the_token_counts_once_only() {
+        assert_eq!(token("a=1&token=x"), Some("x".into()));
+        assert_eq!(token("t%6Fken=x"), Some("x".into()));
+        for raw in ["", "token=x&token=x", "token=x&t%6fken=y", "token=%ff", "tokens=x", "Token=x"]
+        {
+            assert_eq!(token(raw), None, "{raw}");
+        }
+    }
+}

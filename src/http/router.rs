@@ -1,0 +1,185 @@
+//! The one table of operations. The router is made from it and from nothing else: an operation
+//! without a declared need, effect, query and body does not compile, and a handler cannot be
+//! reached but through `call::perform`.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{RawPathParams, Request, State};
+use axum::response::Response;
+use axum::routing::{MethodFilter, MethodRouter, get};
+
+use super::Http;
+use super::body::BodyRule::{self, None as NoBody, Optional, Required};
+use super::call::{self, Call};
+use super::error::{Code, Problem};
+use super::observe;
+use super::routes::{
+    account, addresses, health, inbound_policy, inbound_whitelist, intake, media, messages,
+    webhooks,
+};
+use crate::app::access::Need::{self, Agent, AnyAccount};
+
+/// Where the operations lie.
+pub const BASE: &str = "/api/v2";
+
+/// The methods that operations use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verb {
+    Get,
+    Post,
+    Put,
+    Delete,
+}
+
+impl Verb {
+    /// As it stands in a request.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+        }
+    }
+
+    const fn filter(self) -> MethodFilter {
+        match self {
+            Self::Get => MethodFilter::GET,
+            Self::Post => MethodFilter::POST,
+            Self::Put => MethodFilter::PUT,
+            Self::Delete => MethodFilter::DELETE,
+        }
+    }
+}
+
+/// Whether an operation changes anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    Read,
+    Write,
+}
+
+impl Effect {
+    /// As it stands in the log.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// What a handler comes to.
+pub type Answering = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
+
+/// Performs an authorised request.
+pub type Handler = fn(Arc<Http>, Call) -> Answering;
+
+/// One operation of the API.
+#[derive(Debug)]
+pub struct Operation {
+    pub verb: Verb,
+    /// Below [`BASE`].
+    pub path: &'static str,
+    /// What the target must be.
+    pub need: Need,
+    pub effect: Effect,
+    /// The query parameters that it knows, beside `token` and the target.
+    pub query: &'static [&'static str],
+    /// The fields that it knows, beside the target.
+    pub body: BodyRule,
+    pub handler: Handler,
+}
+
+/// A line of the table.
+macro_rules! operation {
+    ($verb:ident $path:literal, $need:expr, $effect:ident, $query:expr, $body:expr,
+     $handler:path) => {
+        Operation {
+            verb: Verb::$verb,
+            path: $path,
+            need: $need,
+            effect: Effect::$effect,
+            query: &$query,
+            body: $body,
+            handler: |http, call| Box::pin($handler(http, call)),
+        }
+    };
+}
+
+/// The whole API.
+#[rustfmt::skip]
+pub static OPERATIONS: &[Operation] = &[
+    operation!(Get "/account", AnyAccount, Read, [], NoBody, account::show),
+    operation!(Get "/messages/recent", AnyAccount, Read, ["limit", "before", "after"], NoBody,
+        messages::recent),
+    operation!(Get "/messages/{uuid}/raw", AnyAccount, Read, [], NoBody, messages::raw),
+    operation!(Get "/media/{uuid}/{filename}", AnyAccount, Read, [], NoBody, media::show),
+    operation!(Get "/email/inboundPolicy", Agent, Read, [], NoBody, inbound_policy::show),
+    operation!(Put "/email/inboundPolicy", Agent, Write, [], Required(&["mode"]),
+        inbound_policy::set),
+    operation!(Get "/email/inboundWhitelist", Agent, Read, ["limit", "after"], NoBody,
+        inbound_whitelist::list),
+    operation!(Post "/email/inboundWhitelist", Agent, Write, [],
+        Required(&["email", "emails", "note"]), inbound_whitelist::add),
+    operation!(Delete "/email/inboundWhitelist", Agent, Write, ["email"],
+        Optional(&["email", "emails"]), inbound_whitelist::remove),
+    operation!(Get "/email/addresses", Agent, Read, [], NoBody, addresses::list),
+    operation!(Post "/email/addresses", Agent, Write, [], Required(&["address", "catchAll"]),
+        addresses::add),
+    operation!(Delete "/email/addresses", Agent, Write, ["address"], Optional(&["address"]),
+        addresses::remove),
+    operation!(Get "/email/intake", AnyAccount, Read,
+        ["agent", "sender", "recipient", "verdict", "reason", "since", "until", "limit", "after"],
+        NoBody, intake::list),
+    operation!(Get "/email/intake/{id}", AnyAccount, Read, [], NoBody, intake::show),
+    operation!(Get "/webhooks", AnyAccount, Read, [], NoBody, webhooks::list),
+    operation!(Post "/webhooks", AnyAccount, Write, [], Required(&["url", "label", "type"]),
+        webhooks::add),
+    operation!(Delete "/webhooks", AnyAccount, Write, ["url", "type", "id"],
+        Optional(&["url", "type", "id"]), webhooks::remove),
+];
+
+/// The router of the whole API, and of the two questions that need no key.
+pub fn router(http: Arc<Http>) -> Router {
+    let mut paths: BTreeMap<&'static str, MethodRouter<Arc<Http>>> = BTreeMap::new();
+    for operation in OPERATIONS {
+        let methods = paths.remove(operation.path).unwrap_or_default();
+        paths.insert(operation.path, on(methods, operation));
+    }
+    let operations = paths
+        .into_iter()
+        .fold(Router::new(), |router, (path, methods)| router.route(path, methods));
+    let whole = Router::new()
+        .nest(BASE, operations)
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready));
+    observed(whole, http)
+}
+
+type PathParams = Result<RawPathParams, RawPathParamsRejection>;
+
+fn on(methods: MethodRouter<Arc<Http>>, operation: &'static Operation) -> MethodRouter<Arc<Http>> {
+    let perform = move |State(http): State<Arc<Http>>, path: PathParams, request: Request| {
+        call::perform(http, operation, path.ok(), request)
+    };
+    methods.on(operation.verb.filter(), perform)
+}
+
+/// Puts on every answer what every answer must carry; unknown paths and wrong methods too.
+pub(super) fn observed(router: Router<Arc<Http>>, http: Arc<Http>) -> Router {
+    router
+        .fallback(async || Problem::new(Code::NotFound, "there is nothing at this path"))
+        .method_not_allowed_fallback(async || {
+            let detail =
+                "this path does not take this method: the Allow header lists those it does";
+            Problem::new(Code::MethodNotAllowed, detail)
+        })
+        .layer(axum::middleware::from_fn_with_state(Arc::clone(&http), observe::observe))
+        .with_state(http)
+}

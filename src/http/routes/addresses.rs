@@ -1,0 +1,51 @@
+//! `/email/addresses`: the addresses under which an Agent receives mail.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::{Value, json};
+
+use super::super::Http;
+use super::super::answer::success;
+use super::super::call::Call;
+use super::super::error::Problem;
+use crate::app::tenancy::Claiming;
+use crate::domain::address::Address;
+
+/// All of them.
+pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
+    let fields = shape(&http, &call).await?;
+    Ok(success(StatusCode::OK, "addresses found", fields))
+}
+
+/// Gives the Agent an address, in a domain of an account above it.
+pub(in super::super) async fn add(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
+    let address = parsed(call.body().required_text("address")?)?;
+    let catch_all = call.body().flag("catchAll")?.unwrap_or(false);
+    let tenancy = &http.use_cases.tenancy;
+    tenancy.claim_address(call.account(), &address, catch_all, Claiming::Never).await?;
+    let fields = shape(&http, &call).await?;
+    Ok(success(StatusCode::CREATED, "the Agent has the address", fields))
+}
+
+/// Takes an address from the Agent.
+pub(in super::super) async fn remove(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
+    let address = match (call.query().get("address"), call.body().text("address")?) {
+        (Some(text), None) | (None, Some(text)) => parsed(text)?,
+        _ => return Err(Problem::invalid("name the address once: in the body or in the query")),
+    };
+    http.use_cases.tenancy.release_address(call.account().id, &address).await?;
+    let fields = shape(&http, &call).await?;
+    Ok(success(StatusCode::OK, "the Agent no longer has the address", fields))
+}
+
+fn parsed(text: &str) -> Result<Address, Problem> {
+    Address::parse(text).map_err(|error| Problem::invalid(format!("address: {error}")))
+}
+
+async fn shape(http: &Http, call: &Call) -> Result<Value, Problem> {
+    let addresses = http.use_cases.tenancy.addresses(call.account().id).await?;
+    let shown = |(address, catch_all): &(Address, bool)| json!({ "address": address.to_string(), "catchAll": catch_all });
+    Ok(json!({ "addresses": addresses.iter().map(shown).collect::<Vec<_>>() }))
+}

@@ -1,0 +1,114 @@
+//! `/email/intake`: what became of every message, and why.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::{Map, Value, json};
+
+use super::super::Http;
+use super::super::answer::success;
+use super::super::call::Call;
+use super::super::error::Problem;
+use super::super::{instant, page};
+use crate::domain::address::Address;
+use crate::domain::clock::Timestamp;
+use crate::domain::id::IntakeId;
+use crate::domain::intake_record::IntakeRecord;
+use crate::domain::reason::Reason;
+use crate::store::{Cursor, Direction, IntakeFilter, Page};
+
+/// Verdicts that a filter may name.
+const VERDICTS: [&str; 3] = ["accepted", "refused", "deferred"];
+/// RFC 5321 §4.5.3.1.3: a path has at most 256 octets.
+const LONGEST_PATH: usize = 256;
+
+/// A page of records, the newest first; `after` goes on where the answer before ended.
+pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
+    let limit = page::limit(&call, &http.rules)?;
+    let from = page::cursor(&call, "after")?.map(|cursor| (Direction::Before, cursor));
+    let filter = filter(&call)?;
+    if let Some(agent) = filter.agent {
+        call.agent_within(&http, agent).await?;
+    }
+    let page = Page { limit: limit.saturating_add(1), from };
+    let mailbox = &http.use_cases.mailbox;
+    let mut records = mailbox.intake_records(&call.target().scope, &filter, &page).await?;
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let more = records.len() > limit;
+    records.truncate(limit);
+    let next = records.last().filter(|_| more);
+    let fields = json!({
+        "intake": records.iter().map(shape).collect::<Vec<_>>(),
+        "next": next.map(|last| Cursor { at: last.at, id: last.id.0 }.to_string()),
+    });
+    Ok(success(StatusCode::OK, "intake records found", fields))
+}
+
+/// One record with its evidence.
+pub(in super::super) async fn show(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
+    let id = IntakeId(call.uuid("id")?);
+    let record = http.use_cases.mailbox.intake_record(&call.target().scope, id).await?;
+    let record = record.ok_or_else(|| Problem::not_found("intake record"))?;
+    let mut shown = shape(&record);
+    shown.insert("steps".into(), record.steps.clone());
+    shown.insert("advice".into(), record.verdict.reason().map(Reason::advice).into());
+    Ok(success(StatusCode::OK, "intake record found", json!({ "intake": shown })))
+}
+
+fn filter(call: &Call) -> Result<IntakeFilter, Problem> {
+    let query = call.query();
+    let agent = query.get("agent").map(str::parse).transpose();
+    let sender = query.get("sender").map(Address::parse).transpose();
+    let recipient = query.get("recipient");
+    if recipient.is_some_and(|path| path.len() > LONGEST_PATH) {
+        return Err(Problem::invalid(format!("recipient has at most {LONGEST_PATH} octets")));
+    }
+    let verdict = query.get("verdict");
+    if verdict.is_some_and(|verdict| !VERDICTS.contains(&verdict)) {
+        return Err(Problem::invalid(format!("verdict must be one of: {}", VERDICTS.join(", "))));
+    }
+    let reason = query.get("reason").map(str::parse::<Reason>).transpose();
+    Ok(IntakeFilter {
+        agent: agent.map_err(|error| Problem::invalid(format!("agent: {error}")))?,
+        sender: sender.map_err(|error| Problem::invalid(format!("sender: {error}")))?,
+        recipient: recipient.map(str::to_owned),
+        verdict: verdict.map(str::to_owned),
+        reason: reason.map_err(|_| Problem::invalid(reasons()))?,
+        since: time(call, "since")?,
+        until: time(call, "until")?,
+    })
+}
+
+fn reasons() -> String {
+    let codes: Vec<_> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
+    format!("reason must be one of: {}", codes.join(", "))
+}
+
+fn time(call: &Call, name: &str) -> Result<Option<Timestamp>, Problem> {
+    let read = |text| {
+        instant::parse(text).ok_or_else(|| {
+            Problem::invalid(format!(
+                "{name} must be Unix seconds, or a date like 2026-11-20 or 2026-11-20T10:00:00Z"
+            ))
+        })
+    };
+    call.query().get(name).map(read).transpose()
+}
+
+fn shape(record: &IntakeRecord) -> Map<String, Value> {
+    let fields = [
+        ("id", json!(record.id.to_string())),
+        ("date", json!(record.at.to_string())),
+        ("agentId", json!(record.agent.map(|agent| agent.get()))),
+        ("recipient", json!(record.recipient)),
+        ("sender", json!(record.sender.as_ref().map(Address::to_string))),
+        ("envelopeFrom", json!(record.envelope_from)),
+        ("remoteAddress", json!(record.remote_address.to_string())),
+        ("verdict", json!(record.verdict.as_str())),
+        ("reason", json!(record.verdict.reason().map(Reason::as_str))),
+        ("explanation", json!(record.explanation)),
+        ("messageUuid", json!(record.message.map(|id| id.to_string()))),
+    ];
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}

@@ -1,0 +1,99 @@
+//! Messages: the latest of all Agents below the target, and the original of one.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::http::header::{HeaderValue, LINK};
+use axum::response::Response;
+use serde_json::Value;
+
+use super::super::Http;
+use super::super::answer::{download, json, place};
+use super::super::call::Call;
+use super::super::error::Problem;
+use super::super::page;
+use crate::app::mailbox::record::message_record;
+use crate::domain::id::MessageId;
+use crate::store::{Cursor, Direction, Page};
+
+/// A page of records, the newest first: a bare array, as v2 answers it. `Link` leads on: `next` to
+/// older ones, `prev` to newer ones.
+pub(in super::super) async fn recent(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
+    let limit = page::limit(&call, &http.rules)?;
+    let from = match (page::cursor(&call, "before")?, page::cursor(&call, "after")?) {
+        (None, None) => None,
+        (Some(cursor), None) => Some((Direction::Before, cursor)),
+        (None, Some(cursor)) => Some((Direction::After, cursor)),
+        (Some(_), Some(_)) => {
+            return Err(Problem::invalid("before and after exclude each other: send one"));
+        }
+    };
+    let mut rows = read(&http, &call, Page { limit, from }).await?;
+    let newer = matches!(from, Some((Direction::After, _)));
+    if newer {
+        rows.records.reverse();
+    }
+    let texts: Vec<_> = rows.records.iter().map(|(_, text)| text.as_str()).collect();
+    let mut response = json(StatusCode::OK, format!("[{}]", texts.join(",")));
+    if let (Some((first, _)), Some((last, _))) = (rows.records.first(), rows.records.last()) {
+        let older_exist = newer || rows.more;
+        let newer_exist = if newer { rows.more } else { from.is_some() };
+        let link = |place, relation| page::link(&call, "/messages/recent", limit, place, relation);
+        let next = older_exist.then(|| link(("before", *last), "next"));
+        let prev = newer_exist.then(|| link(("after", *first), "prev"));
+        let links: Vec<_> = next.into_iter().chain(prev).collect();
+        if let Ok(value) = HeaderValue::try_from(links.join(", "))
+            && !links.is_empty()
+        {
+            response.headers_mut().insert(LINK, value);
+        }
+    }
+    Ok(response)
+}
+
+/// Records in the order in which they were read, and whether there are more that way.
+struct Rows {
+    records: Vec<(Cursor, String)>,
+    more: bool,
+}
+
+/// Reads a page a few messages at a time, and ends it early when it has become large.
+async fn read(http: &Http, call: &Call, page: Page) -> Result<Rows, Problem> {
+    let limits = &http.rules.limits;
+    let wanted = usize::try_from(page.limit).unwrap_or(usize::MAX);
+    let newer = matches!(page.from, Some((Direction::After, _)));
+    let direction = if newer { Direction::After } else { Direction::Before };
+    let (mut records, mut octets, mut from) = (Vec::new(), 0_usize, page.from);
+    loop {
+        let missing = wanted.saturating_sub(records.len()).saturating_add(1);
+        let step = limits.page_step.min(u32::try_from(missing).unwrap_or(u32::MAX));
+        let part = Page { limit: step, from };
+        let mut messages = http.use_cases.mailbox.recent(&call.target().scope, &part).await?;
+        let ended = messages.len() < usize::try_from(step).unwrap_or(usize::MAX);
+        if newer {
+            messages.reverse();
+        }
+        for message in messages {
+            if records.len() >= wanted || octets >= limits.max_page_bytes {
+                return Ok(Rows { records, more: true });
+            }
+            let cursor = Cursor { at: message.at, id: message.id.0 };
+            let text = Value::Object(message_record(&message)).to_string();
+            octets = octets.saturating_add(text.len());
+            from = Some((direction, cursor));
+            records.push((cursor, text));
+        }
+        if ended {
+            return Ok(Rows { records, more: false });
+        }
+    }
+}
+
+/// The original, octet for octet.
+pub(in super::super) async fn raw(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
+    let id = MessageId(call.uuid("uuid")?);
+    let place = place(&http).await?;
+    let raw = http.use_cases.mailbox.raw(&call.target().scope, id).await?;
+    let raw = raw.ok_or_else(|| Problem::not_found("message"))?;
+    Ok(download(raw, "message/rfc822", &format!("{id}.eml"), place))
+}

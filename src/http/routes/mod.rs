@@ -1,0 +1,13 @@
+//! The operations, one file per noun: the wire shapes, and the call of the use case behind them.
+//!
+//! A handler gets a `Call`, which has been authorised, and nothing else of the request.
+
+pub(super) mod account;
+pub(super) mod addresses;
+pub(super) mod health;
+pub(super) mod inbound_policy;
+pub(super) mod inbound_whitelist;
+pub(super) mod intake;
+pub(super) mod media;
+pub(super) mod messages;
+pub(super) mod webhooks;

@@ -1,0 +1,114 @@
+//! Accepts connections and serves the router on them, until the soft stop.
+//!
+//! What bounds a client (`policies/access.toml`): connections at the same time; octets and seconds
+//! of a header section, idle time between requests included; seconds of a request and of its body;
+//! octets of a body; the age of a connection. HTTP/1.1 only: hyper itself refuses contradictory
+//! framing (RFC 9112 §6.3), and answers 431 above 100 fields and 414 above 65,534 octets of target.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout};
+
+use crate::rules::AccessRules;
+use crate::shutdown::Shutdown;
+
+/// How long to wait when the machine has no descriptors left, so that the loop does not spin.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves `router` on `listener`. Returns at the soft stop; requests under way are finished by
+/// tasks of `shutdown`.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    rules: Arc<AccessRules>,
+    shutdown: Shutdown,
+) {
+    let places = Arc::new(Semaphore::new(rules.connections.max_connections));
+    let server = server(&rules);
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = shutdown.soft() => return,
+            accepted = accept(&listener, &places) => accepted,
+        };
+        match accepted {
+            Ok((stream, place)) => {
+                let connection = Connection {
+                    server: server.clone(),
+                    router: router.clone(),
+                    rules: Arc::clone(&rules),
+                    shutdown: shutdown.clone(),
+                    place,
+                };
+                shutdown.spawn(connection.run(stream));
+            }
+            Err(error) => {
+                tracing::warn!(error = %error, "connection not accepted");
+                sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// axum's own `serve` gives hyper no timer, without which no header deadline holds.
+fn server(rules: &AccessRules) -> http1::Builder {
+    let mut server = http1::Builder::new();
+    server
+        .timer(TokioTimer::new())
+        .header_read_timeout(rules.connections.header())
+        .max_buf_size(rules.connections.max_header_bytes);
+    server
+}
+
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+    let place = Arc::clone(places).acquire_owned().await.map_err(io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    // An answer is one write: waiting to fill a segment would only delay it.
+    stream.set_nodelay(true)?;
+    Ok((stream, place))
+}
+
+struct Connection {
+    server: http1::Builder,
+    router: Router,
+    rules: Arc<AccessRules>,
+    shutdown: Shutdown,
+    place: OwnedSemaphorePermit,
+}
+
+impl Connection {
+    async fn run(self, stream: TcpStream) {
+        let service = TowerToHyperService::new(self.router);
+        let mut connection =
+            std::pin::pin!(self.server.serve_connection(TokioIo::new(stream), service));
+        let ended = tokio::select! {
+            ended = connection.as_mut() => Some(ended),
+            () = self.shutdown.soft() => None,
+            () = sleep(self.rules.connections.lifetime()) => None,
+        };
+        let ended = match ended {
+            Some(ended) => ended,
+            None => {
+                connection.as_mut().graceful_shutdown();
+                let last = timeout(self.rules.limits.request(), connection).await;
+                last.unwrap_or(Ok(()))
+            }
+        };
+        if let Err(error) = ended {
+            // What a client sent is never part of hyper's words for it.
+            tracing::debug!(error = %error, "connection lost");
+        }
+        drop(self.place);
+    }
+}

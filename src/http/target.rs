@@ -1,0 +1,54 @@
+//! What a request acts on: the one place that reads `targetAccountId`.
+
+use serde_json::Value;
+
+use super::Http;
+use super::body::Fields;
+use super::error::Problem;
+use super::query::Query;
+use crate::app::access::{Caller, Need, Target};
+use crate::domain::id::AccountId;
+
+/// The name of the target in a path, a query or a body.
+pub(super) const TARGET: &str = "targetAccountId";
+
+/// The target of a request: what path, query and body name, if they agree, else the caller's own
+/// account. `access` decides whether the key reaches it.
+pub(super) async fn target(
+    http: &Http,
+    caller: &Caller,
+    need: Need,
+    in_path: Option<&str>,
+    query: &Query,
+    body: &Fields,
+) -> Result<Target, Problem> {
+    let named = [
+        in_path.map(account_of_text).transpose()?,
+        query.get(TARGET).map(account_of_text).transpose()?,
+        body.get(TARGET).map(account_of_json).transpose()?,
+    ];
+    let mut named = named.into_iter().flatten();
+    let requested = named.next();
+    if named.any(|other| Some(other) != requested) {
+        return Err(Problem::invalid(format!(
+            "{TARGET} names different accounts in path, query and body: name one"
+        )));
+    }
+    Ok(http.use_cases.access.target(caller, requested, need).await?)
+}
+
+fn account_of_text(text: &str) -> Result<AccountId, Problem> {
+    text.parse().map_err(|error| Problem::invalid(format!("{TARGET}: {error}")))
+}
+
+/// A whole number, or its canonical decimal as a string. `1.0` and `1e0` are no whole numbers here:
+/// one account has one spelling.
+fn account_of_json(value: &Value) -> Result<AccountId, Problem> {
+    match value {
+        Value::String(text) => account_of_text(text),
+        Value::Number(number) => number.as_i64().and_then(AccountId::new).ok_or_else(|| {
+            Problem::invalid(format!("{TARGET}: a whole number from 1 to 9007199254740991"))
+        }),
+        _ => Err(Problem::invalid(format!("{TARGET} must be a whole number or its decimal text"))),
+    }
+}
