@@ -21,8 +21,8 @@ use crate::domain::id::Mint;
 use crate::domain::ports::Wake;
 use crate::egress::client::{Client, EgressError, Limits, Lookup};
 use crate::egress::guard::Guard;
-use crate::http::{self, Http};
-use crate::rules::{IntakeRules, Rules, RulesError};
+use crate::http::{self, Http, Readiness, UseCases};
+use crate::rules::{AccessRules, IntakeRules, Rules, RulesError};
 use crate::shutdown::Shutdown;
 use crate::smtp::Listener;
 use crate::store::{Location, Store, StoreError};
@@ -89,57 +89,61 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         settings;
     let shutdown = Shutdown::default();
     let store = Store::open(&location, mint.clone()).await?;
-    let intake_rules = Arc::new(rules.intake);
-    let authenticator = authenticator(dns.as_deref(), &intake_rules, &hostname)?;
-    let guard = Guard::new(egress_allow, &rules.webhooks);
+    let (intake, webhooks, access) =
+        (Arc::new(rules.intake), Arc::new(rules.webhooks), Arc::new(rules.access));
+    let authenticator = authenticator(dns.as_deref(), &intake, &hostname)?;
+    let guard = Guard::new(egress_allow, &webhooks);
 
+    // Outgoing: the dispatcher takes from the store, and intake rings its bell.
     let bell = Bell::default();
-    let outbox =
-        Outbox::new(store.clone(), mint.clock().clone(), rules.webhooks.dispatcher.lease());
-    let client =
-        Client::new(guard.clone(), Limits::from(&rules.webhooks), lookup(dns, &authenticator))?;
-    let sender = Sender { client, mint: mint.clone(), rules: Arc::new(rules.webhooks) };
+    let lookup = lookup(dns.is_some(), &authenticator);
+    let client = Client::new(guard.clone(), Limits::from(webhooks.as_ref()), lookup)?;
+    let lease = webhooks.dispatcher.lease();
+    let outbox = Outbox::new(store.clone(), mint.clock().clone(), lease);
+    let sender = Sender { client, mint: mint.clone(), rules: webhooks };
     let dispatcher = Dispatcher::new(Arc::new(outbox), sender, bell.clone());
 
+    // Incoming: the listener asks intake.
     let wake: Arc<dyn Wake> = Arc::new(bell);
-    let limits = intake_rules.limits.clone();
-    let gateway = Gateway::new(
-        store.clone(),
-        Arc::new(authenticator),
-        intake_rules,
-        mint.clone(),
-        wake,
-        postmaster,
-    );
-    let size = limits.max_message_bytes;
-    let listener =
-        Listener::bind(smtp, &hostname, Arc::new(gateway), &rules.smtp, size, shutdown.clone())
-            .await
-            .map_err(|source| RunError::Listen { address: smtp, source })?;
+    let size = intake.limits.max_message_bytes;
+    let authenticator = Arc::new(authenticator);
+    let gateway =
+        Gateway::new(store.clone(), authenticator, intake, mint.clone(), wake, postmaster);
+    let gateway = Arc::new(gateway);
+    let listener = Listener::bind(smtp, &hostname, gateway, &rules.smtp, size, shutdown.clone())
+        .await
+        .map_err(|source| RunError::Listen { address: smtp, source })?;
 
-    let access_rules = Arc::new(rules.access);
-    let state = Http {
-        access: Access::new(store.clone()),
-        tenancy: Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
-        mailbox: Mailbox::new(store.clone()),
-        destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
-        store: store.clone(),
-        guard,
-        mint,
-        rules: access_rules,
-    };
+    // The API beside them.
     let listen_error = |source| RunError::Listen { address: http, source };
-    let api = TcpListener::bind(http).await.map_err(listen_error)?;
+    let socket = TcpListener::bind(http).await.map_err(listen_error)?;
+    let api = Arc::new(api(&store, guard, mint, Arc::clone(&access)));
+
     let running = Running {
         smtp: listener.local_addr().map_err(listen_error)?,
-        http: api.local_addr().map_err(listen_error)?,
+        http: socket.local_addr().map_err(listen_error)?,
         store,
         shutdown: shutdown.clone(),
     };
     shutdown.spawn(listener.serve());
     shutdown.spawn(dispatcher.run(shutdown.clone()));
-    shutdown.spawn(http::serve(api, http::router(state), shutdown.clone()));
+    shutdown.spawn(http::serve(socket, http::router(api), access, shutdown.clone()));
     Ok(running)
+}
+
+fn api(store: &Store, guard: Guard, mint: Mint, rules: Arc<AccessRules>) -> Http {
+    let use_cases = UseCases {
+        access: Access::new(store.clone()),
+        tenancy: Tenancy::new(store.clone(), mint.clone(), Arc::clone(&rules)),
+        mailbox: Mailbox::new(store.clone()),
+        destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&rules)),
+    };
+    let store = store.clone();
+    let readiness = Readiness::new(move || {
+        let store = store.clone();
+        async move { store.ping().await.map_err(|error| error.to_string()) }
+    });
+    Http::new(use_cases, guard, mint, rules, readiness)
 }
 
 /// The rules, overridden by those of a folder if one is named.
@@ -158,8 +162,8 @@ pub fn authenticator(
 }
 
 /// Webhook hosts are looked up where mail's names are, if resolvers are named.
-fn lookup(dns: Option<Vec<SocketAddr>>, authenticator: &Authenticator) -> Lookup {
-    if dns.is_none() {
+fn lookup(named: bool, authenticator: &Authenticator) -> Lookup {
+    if !named {
         return Lookup::system();
     }
     let authenticator = authenticator.clone();
