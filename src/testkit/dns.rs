@@ -41,7 +41,8 @@ pub enum ZoneError {
     #[error("{0:?} is not a record type that this server knows")]
     Type(String),
     #[error(
-        "{0:?} is not an rcode: expected NOERROR, NXDOMAIN, SERVFAIL, REFUSED, TIMEOUT, GARBAGE or TRUNCATE"
+        "{0:?} is not an rcode: expected NOERROR, NXDOMAIN, SERVFAIL, REFUSED, TIMEOUT, GARBAGE \
+         or TRUNCATE"
     )]
     Rcode(String),
     #[error("{value:?} is not the value of a {kind} record")]
@@ -405,4 +406,60 @@ async fn bind() -> io::Result<(UdpSocket, TcpListener)> {
         }
     }
     Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_in_a_zone_are_named() {
+        for (text, expected) in [
+            ("a.example\tTXT", "line 1"),
+            ("# fine\n\na.example TXT NOERROR x", "line 3"),
+            ("a.example\tTEXT\tNOERROR\tx", "TEXT"),
+            ("a.example\tTXT\tOK\tx", "OK"),
+            ("a.example\tA\tNOERROR\tx", "value of a A record"),
+            ("a.example\tMX\tNOERROR\tmail.example", "value of a MX record"),
+        ] {
+            let error = Zone::parse(text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        Zone::parse("a.example\tMX\tNOERROR\t10 mail.example\tsource\n").unwrap();
+    }
+
+    async fn ask(server: &DnsServer, name: &str, kind: RecordType) -> Message {
+        use mail_auth::hickory_resolver::proto::op::Query;
+        let mut request = Message::query();
+        request.add_query(Query::query(Name::from_ascii(name).unwrap(), kind));
+        let octets = request.to_vec().unwrap();
+        let mut stream = TcpStream::connect(server.addr()).await.unwrap();
+        stream.write_u16(u16::try_from(octets.len()).unwrap()).await.unwrap();
+        stream.write_all(&octets).await.unwrap();
+        let mut reply = vec![0; usize::from(stream.read_u16().await.unwrap())];
+        stream.read_exact(&mut reply).await.unwrap();
+        Message::from_vec(&reply).unwrap()
+    }
+
+    #[tokio::test]
+    async fn answers_aliases_absence_and_change() {
+        let zone = "www.a.example\tCNAME\tNOERROR\ta.example\na.example\tA\tNOERROR\t192.0.2.1\n\
+                    long.a.example\tTXT\tNOERROR\t";
+        let zone = format!("{zone}{}", "x".repeat(600));
+        let shutdown = Shutdown::default();
+        let server = DnsServer::start(Zone::parse(&zone).unwrap(), shutdown.clone()).await.unwrap();
+        assert_eq!(ask(&server, "WWW.a.example.", RecordType::A).await.answers.len(), 2);
+        let reply = ask(&server, "long.a.example.", RecordType::TXT).await;
+        let RData::TXT(txt) = &reply.answers[0].data else { panic!("{reply:?}") };
+        assert_eq!(txt.txt_data.iter().map(|part| part.len()).collect::<Vec<_>>(), [255, 255, 90]);
+        let code = |reply: Message| reply.metadata.response_code;
+        let none = ask(&server, "b.example.", RecordType::A).await;
+        assert_eq!(none.authorities.len(), 1);
+        assert_eq!(code(none), ResponseCode::NXDomain);
+        assert_eq!(code(ask(&server, "example.", RecordType::A).await), ResponseCode::NoError);
+        server.change(|zone| zone.insert("b.example", "A", "REFUSED", "")).unwrap();
+        assert_eq!(code(ask(&server, "b.example.", RecordType::A).await), ResponseCode::Refused);
+        assert_eq!((server.queries(), server.queries_for("b.example")), (5, 2));
+        assert!(shutdown.finish(Duration::from_secs(5)).await);
+    }
 }

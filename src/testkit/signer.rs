@@ -236,3 +236,40 @@ fn read_pem(text: &str) -> Option<(&str, Vec<u8>)> {
     let body: String = body.split_ascii_whitespace().collect();
     Some((label, STANDARD.decode(body).ok()?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_survive_a_file_and_say_how_to_publish_them() {
+        for key in [Key::generate_rsa().unwrap(), Key::generate_ed25519().unwrap()] {
+            let again = Key::from_pem(&key.to_pem()).unwrap();
+            assert_eq!(again.txt_record().unwrap(), key.txt_record().unwrap());
+        }
+        let record = Key::generate_ed25519().unwrap().txt_record().unwrap();
+        assert_eq!(record.len(), "v=DKIM1; k=ed25519; p=".len() + 44);
+        for text in ["", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----", PUBLIC] {
+            assert!(Key::from_pem(text).is_err(), "{text}");
+        }
+    }
+
+    const PUBLIC: &str = "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n";
+
+    #[test]
+    fn pkcs1_keys_sign() {
+        // Older tools write the bare key, which PKCS#8 wraps in 26 octets at this size.
+        let der = Key::generate_rsa().unwrap().der()[26..].to_vec();
+        let pem = Key { form: Form::RsaPkcs1, der }.to_pem();
+        let key = Key::from_pem(&pem).unwrap();
+        assert!(key.txt_record().unwrap().starts_with("v=DKIM1; k=rsa; p=MIIB"));
+        assert!(key.to_pem().contains("RSA PRIVATE KEY"));
+        let signer = Signer::new(key, "good.example", "s1");
+        assert_eq!(signer.key_name(), "s1._domainkey.good.example");
+        let signed = signer.sign(b"From: a@good.example\r\n\r\nHi\r\n").unwrap();
+        let signed = String::from_utf8(signed).unwrap();
+        assert!(signed.starts_with("DKIM-Signature: v=1; a=rsa-sha256; s=s1; d=good.example;"));
+        assert!(signed.ends_with("From: a@good.example\r\n\r\nHi\r\n"));
+        assert!(!format!("{signer:?}").contains("PRIVATE"));
+    }
+}

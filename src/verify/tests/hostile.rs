@@ -119,7 +119,7 @@ async fn the_eleventh_signature_is_not_looked_at() {
 async fn many_signatures_with_many_lengths_cost_little() {
     let bench = Bench::new().await;
     let mut mail = String::new();
-    for length in 1..900 {
+    for length in 900_001..900_900 {
         write!(
             mail,
             "DKIM-Signature: v=1; a=rsa-sha256; d=d{length}.example; s=s; h=from; l={length}; \
@@ -137,8 +137,8 @@ async fn many_signatures_with_many_lengths_cost_little() {
     let start = Instant::now();
     let answer = bench.refuses(mail.as_bytes(), Reason::DkimFailed, "").await;
     assert_eq!(answer.summary["arc"]["result"], "fail");
-    // Unoptimised; a hash for each length would take minutes.
-    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    // Unoptimised 0.2 s; a hash for each length took 12 s.
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
 }
 
 #[tokio::test]
@@ -179,6 +179,11 @@ async fn no_further_names_are_asked_for() {
     for name in ["evil.example._atps.good.example", "_report._domainkey.evil.example"] {
         assert_eq!(bench.dns.queries_for(name), 0, "{name}");
     }
+    // Nor does wanting to ask keep a good signature from being seen.
+    let good = bench.rsa("good.example");
+    bench.accepts(&good.sign(&mail).unwrap()).await;
+    let broken = Forge::tagged(signer.key(), tags, &["from", "subject"]).sign(MAIL);
+    bench.accepts(&good.sign(&broken).unwrap()).await;
 }
 
 #[tokio::test]

@@ -12,14 +12,24 @@ const SHA256_TAGS: &str = "v=1; a=rsa-sha256; c=relaxed/relaxed; d=good.example;
 const SHA1_TAGS: &str = "v=1; a=rsa-sha1; c=relaxed/relaxed; d=good.example; s=s; \
     h=from:to:subject; bh=2+689OSH6dJ8r+u45EO4VHIBWe8=; b=";
 
-const P512: &str = "MFwwDQYJKoZIhvcNAQEBBQADSwAwSAJBANNUkgCDlSGi62h2xZ9G/s+7OV4K+N3MUXnRM16AMLBHpYEWrLzS4xNoTwsYjFhs3rHAycDIIOX1GL+AfI7yzYsCAwEAAQ==";
-const B512: &str =
-    "j5YW4jvODOYdua5CDJwhOKz79gfHODfsVZ6nCEBVvSW1h7I9Iy6N5j8cNUeXuQEyiIN/mF8I26URTqAuAu07oA==";
-const P768: &str = "MHwwDQYJKoZIhvcNAQEBBQADawAwaAJhAL83qh1zJpR7df/7M7gccNBPKcYN7T52OwONwm02ieXTnXLFp+7bFfgpOQ7LFl9PM/SpNRRcMAwgurgnptqimH/siEaja9mMmyilhB7FKAlf0QoC92AzC3qtOl9UabQKXwIDAQAB";
-const B768: &str = "Kl0CaiW/swmhT6MAupzWP7E+dmXESAsc8t8FgMiULu8TFLe4Wp4JBh2Zhv/92mfgD37XicAL2SCKoIGg4ROP1YKCe8JvfGd+zDRgmOx/wMmgkPZR+NFY7BhrsRJ9YTdX";
-const P1024: &str = "MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQDURRGCVbjXcFalrVgC8AB//AAeU26y05x/gXO/bSqvzrhf7z4P94OyBrO7gxwJO7Ob/viIM9K1jyLpCXvB87q2MYwtRM9oEiAhFu+ssc0X564qfZV+3mBjpZYtCeA9+JXM5CASRf5V3cBGVJ/Js2Oqfd2+WHhyKIIbJT8WdlCR+QIDAQAB";
-const B1024: &str = "Snl1Vq4+Fp7TVCPsN98oOjrX5HdOooIdVbLU02sOKybrydRdGQr2Fvmr5EeyYxsvE8HQDDBNjtWJ1V9H9i/0tLnT0FKRuPDRI4wp/emug1+SetJ+DJpyiaUS5nZqYkAkhrEHI6RASXEfVdzwcjz02NJtxv/oGMF8zg8Mt5koPfY=";
-const B1024_SHA1: &str = "PiBFIHcBKXa9JqYr6WoUdnbSAWSAyUqRaPOJ/qoZVbMDRt/IjVg8AFt+r+q+Ly5fWaUoEiFQfhmrphpaMNUuW7yz+hezpJ+kdAIIuiTvwGupdOWwRY4FS7cokQgQw6NmM91gml3kwAuVw1FUUIoP8iplIiaPvkAqVIyyczsMyLw=";
+const P512: &str = "MFwwDQYJKoZIhvcNAQEBBQADSwAwSAJBANNUkgCDlSGi62h2xZ9G/s+7OV4K+N3MUXnRM16A\
+    MLBHpYEWrLzS4xNoTwsYjFhs3rHAycDIIOX1GL+AfI7yzYsCAwEAAQ==";
+const B512: &str = "j5YW4jvODOYdua5CDJwhOKz79gfHODfsVZ6nCEBVvSW1h7I9Iy6N5j8cNUeXuQEyiIN/mF8I\
+    26URTqAuAu07oA==";
+const P768: &str = "MHwwDQYJKoZIhvcNAQEBBQADawAwaAJhAL83qh1zJpR7df/7M7gccNBPKcYN7T52OwONwm02\
+    ieXTnXLFp+7bFfgpOQ7LFl9PM/SpNRRcMAwgurgnptqimH/siEaja9mMmyilhB7FKAlf0QoC\
+    92AzC3qtOl9UabQKXwIDAQAB";
+const B768: &str = "Kl0CaiW/swmhT6MAupzWP7E+dmXESAsc8t8FgMiULu8TFLe4Wp4JBh2Zhv/92mfgD37XicAL\
+    2SCKoIGg4ROP1YKCe8JvfGd+zDRgmOx/wMmgkPZR+NFY7BhrsRJ9YTdX";
+const P1024: &str = "MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQDURRGCVbjXcFalrVgC8AB//AAeU26y05x/\
+    gXO/bSqvzrhf7z4P94OyBrO7gxwJO7Ob/viIM9K1jyLpCXvB87q2MYwtRM9oEiAhFu+ssc0X\
+    564qfZV+3mBjpZYtCeA9+JXM5CASRf5V3cBGVJ/Js2Oqfd2+WHhyKIIbJT8WdlCR+QIDAQAB";
+const B1024: &str = "Snl1Vq4+Fp7TVCPsN98oOjrX5HdOooIdVbLU02sOKybrydRdGQr2Fvmr5EeyYxsvE8HQDDBN\
+    jtWJ1V9H9i/0tLnT0FKRuPDRI4wp/emug1+SetJ+DJpyiaUS5nZqYkAkhrEHI6RASXEfVdzw\
+    cjz02NJtxv/oGMF8zg8Mt5koPfY=";
+const B1024_SHA1: &str = "PiBFIHcBKXa9JqYr6WoUdnbSAWSAyUqRaPOJ/qoZVbMDRt/IjVg8AFt+r+q+Ly5fWaUoEiFQ\
+    fhmrphpaMNUuW7yz+hezpJ+kdAIIuiTvwGupdOWwRY4FS7cokQgQw6NmM91gml3kwAuVw1FU\
+    UIoP8iplIiaPvkAqVIyyczsMyLw=";
 
 async fn bench(public: &str, overrides: &str) -> Bench {
     let bench = Bench::with(crate::testkit::dns::Zone::default(), overrides).await;
