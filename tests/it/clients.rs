@@ -62,7 +62,6 @@ async fn swaks_delivers() {
         &data,
         "--helo",
         "client.example",
-        "--no-data-fixup",
     ];
     run("swaks", &arguments, b"").await;
     assert_arrived(gateway, "by swaks").await;
