@@ -1,6 +1,10 @@
 //! Messages, their originals and parts, and intake records.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use serde_json::Value;
+use tokio::time::timeout;
 
 use super::{House, Reply};
 use crate::domain::reason::Reason;
@@ -99,12 +103,10 @@ async fn originals_and_parts_are_for_saving_only() {
         assert!(!disposition.contains(".."), "{disposition}");
         part.carries_what_every_answer_carries();
     }
-    for reply in [&raw] {
-        reply.carries_what_every_answer_carries();
-        let policy = &reply.headers["content-security-policy"];
-        assert!(policy.starts_with("sandbox; default-src 'none'"), "{policy}");
-        assert!(reply.headers["content-disposition"].starts_with("attachment; "));
-    }
+    raw.carries_what_every_answer_carries();
+    let policy = &raw.headers["content-security-policy"];
+    assert!(policy.starts_with("sandbox; default-src 'none'"), "{policy}");
+    assert!(raw.headers["content-disposition"].starts_with("attachment; "));
     // There for its own Agent, not there for another.
     for path in [
         format!("/messages/{}/raw", received.message),
@@ -123,13 +125,16 @@ async fn downloads_wait_for_a_place_and_give_it_back() {
     let house = House::with("[limits]\nmax_downloads = 1\n").await;
     let received = house.receive("agent1", WITH_HTML, 2).await;
     let path = format!("/messages/{}/raw", received.message);
-    for _ in 0..3 {
-        assert_eq!(house.get("agent1", &path).await.status, 200);
-    }
-    let asking = (0..8).map(|_| house.get("agent1", &path));
-    for reply in asking {
-        assert_eq!(reply.await.status, 200);
-    }
+    let taken = Arc::clone(&house.http.downloads).acquire_owned().await.unwrap();
+    let asking = house.get("agent1", &path);
+    tokio::pin!(asking);
+    assert!(timeout(Duration::from_millis(300), &mut asking).await.is_err());
+    drop(taken);
+    assert_eq!(asking.await.status, 200);
+    // What is not there takes no place for good, either.
+    let unknown = format!("/messages/{}/raw", received.attachment);
+    assert_eq!(house.get("agent1", &unknown).await.status, 404);
+    assert_eq!(house.get("agent1", &path).await.status, 200);
     assert_eq!(house.http.downloads.available_permits(), 1);
 }
 

@@ -88,9 +88,12 @@ async fn a_stop_finishes_what_is_under_way_and_takes_nothing_new() {
         begun.notified().await;
         shutdown.begin();
         // The listener is gone once its task has ended.
-        while TcpStream::connect(address).await.is_ok() {
-            tokio::task::yield_now().await;
-        }
+        let gone = async {
+            while TcpStream::connect(address).await.is_ok() {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(PATIENCE, gone).await.expect("nothing new is taken in");
         go.notify_one();
     };
     let (reply, ()) = tokio::join!(asking, stopping);
