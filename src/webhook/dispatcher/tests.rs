@@ -453,6 +453,9 @@ async fn the_log_names_the_delivery_but_no_query_secret_or_text() {
         .with_ansi(false)
         .with_writer(move || writer.clone())
         .finish();
+    // With one subscriber alive, tracing asks only the thread that comes first to a line whether
+    // anybody wants it, which may be another test's; with two it asks both of them.
+    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let _guard = tracing::subscriber::set_default(subscriber);
     let scene = Scene::new(EAGER).await;
     scene.receiver.script([Reply::status(500).text("answer-text"), Reply::hangup()]);
