@@ -7,9 +7,12 @@
 use super::tags::{Piece, Pieces, Tag, TagName, decode_entities};
 use super::text_sink::TextSink;
 
-/// Open elements remembered at a time; each end tag looks through them. Real mail nests tables to
-/// about 40; deeper elements keep their text and lose their style.
+/// Open elements remembered at a time; some start tags look through them. Real mail nests a few
+/// dozen; deeper elements keep their text and lose their style.
 const MOST_OPEN: usize = 128;
+/// Elements that a start tag looks through for one that it ends: text nests a few deep in its
+/// paragraph.
+const IMPLIED_REACH: usize = 32;
 /// Octets kept of a hidden passage or a link's text.
 const SAMPLE: usize = 200;
 
@@ -34,6 +37,7 @@ pub(super) fn read(
     let mut reader = Reader {
         sink: TextSink::new(max_text),
         open: Vec::new(),
+        names: Census::default(),
         beyond: 0,
         link: None,
         passage: None,
@@ -118,6 +122,38 @@ fn without_comments(style: &str) -> String {
     out
 }
 
+/// How many open elements there are by a digest of their name, so that an end tag without a start
+/// costs no search.
+struct Census([u16; 256]);
+
+impl Default for Census {
+    fn default() -> Self {
+        Self([0; 256])
+    }
+}
+
+impl Census {
+    fn slot(&mut self, name: TagName) -> Option<&mut u16> {
+        self.0.get_mut(usize::from(name.digest()))
+    }
+
+    fn add(&mut self, name: TagName) {
+        if let Some(count) = self.slot(name) {
+            *count += 1;
+        }
+    }
+
+    fn remove(&mut self, name: TagName) {
+        if let Some(count) = self.slot(name) {
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    fn may_have(&self, name: TagName) -> bool {
+        self.0.get(usize::from(name.digest())).is_some_and(|count| *count > 0)
+    }
+}
+
 struct Link {
     href: String,
     text: String,
@@ -126,6 +162,7 @@ struct Link {
 struct Reader<'r> {
     sink: TextSink,
     open: Vec<(TagName, Look)>,
+    names: Census,
     /// Open elements beyond [`MOST_OPEN`].
     beyond: usize,
     link: Option<Link>,
@@ -142,6 +179,10 @@ impl Reader<'_> {
 
     fn text(&mut self, text: &str) {
         let look = self.look();
+        if self.sink.is_full() && self.link.is_none() && !look.is_hidden() {
+            self.end_passage();
+            return;
+        }
         let mut decoded = String::new();
         decode_entities(text, &mut decoded);
         if look.is_hidden() {
@@ -160,7 +201,7 @@ impl Reader<'_> {
 
     fn open(&mut self, tag: &Tag<'_>) {
         let name = tag.name.as_str();
-        self.close_implied(name);
+        self.close_implied(tag.name);
         let parent = self.look();
         let mut look = tag.style.map_or(parent, |style| parent.styled(style));
         look.is_gone |= tag.is_hidden || matches!(name, "template" | "script" | "style" | "title");
@@ -181,6 +222,7 @@ impl Reader<'_> {
         }
         if self.open.len() < MOST_OPEN {
             self.open.push((tag.name, look));
+            self.names.add(tag.name);
         } else {
             self.beyond += 1;
         }
@@ -196,11 +238,7 @@ impl Reader<'_> {
             self.sink.at_least(breaks(name));
             return;
         }
-        let Some(at) = self.open.iter().rposition(|(open, _)| *open == tag) else {
-            return;
-        };
-        let look = self.open.get(at).map(|(_, look)| *look).unwrap_or_default();
-        self.open.truncate(at);
+        let Some(look) = self.pop(&[tag], &[]) else { return };
         if !look.is_hidden() {
             self.layout(name, false);
         }
@@ -208,25 +246,48 @@ impl Reader<'_> {
 
     /// Elements that a start tag ends without an end tag (HTML Standard §13.1.2.4), so that a
     /// hidden paragraph does not hide what follows it.
-    fn close_implied(&mut self, name: &str) {
-        let (ended, barriers): (&[&str], &[&str]) = match name {
-            "li" => (&["li"], &["ul", "ol"]),
-            "td" | "th" => (&["td", "th"], &["table"]),
-            "tr" => (&["tr"], &["table"]),
-            "dt" | "dd" => (&["dt", "dd"], &["dl"]),
-            "option" => (&["option"], &["select"]),
-            _ if breaks(name) > 0 && name != "br" => (&["p"], &["table", "td", "th", "button"]),
-            _ => return,
-        };
-        let position = self.open.iter().rposition(|(open, _)| {
-            let open = open.as_str();
-            ended.contains(&open) || barriers.contains(&open)
-        });
-        if let Some(at) = position
-            && self.open.get(at).is_some_and(|(open, _)| ended.contains(&open.as_str()))
-        {
-            self.open.truncate(at);
+    fn close_implied(&mut self, tag: TagName) {
+        const fn n(name: &str) -> TagName {
+            TagName::new(name)
         }
+        const CELLS: &[TagName] = &[n("td"), n("th")];
+        const TERMS: &[TagName] = &[n("dt"), n("dd")];
+        if self.beyond > 0 {
+            return;
+        }
+        match tag.as_str() {
+            "li" => self.pop(&[n("li")], &[n("ul"), n("ol")]),
+            "td" | "th" => self.pop(CELLS, &[n("table")]),
+            "tr" => self.pop(&[n("tr")], &[n("table")]),
+            "dt" | "dd" => self.pop(TERMS, &[n("dl")]),
+            "option" => self.pop(&[n("option")], &[n("select")]),
+            _ => None,
+        };
+        if breaks(tag.as_str()) > 0 {
+            self.pop(&[n("p")], &[n("table"), n("td"), n("th"), n("button")]);
+        }
+    }
+
+    /// Ends the innermost open element that is called one of `names`, and all inside it, unless
+    /// one of `barriers` is open further in. Returns its look.
+    fn pop(&mut self, names: &[TagName], barriers: &[TagName]) -> Option<Look> {
+        if !names.iter().any(|name| self.names.may_have(*name)) {
+            return None;
+        }
+        // A search that a barrier ends pays for nothing that it finds, so it is kept short.
+        let reach = if barriers.is_empty() { MOST_OPEN } else { IMPLIED_REACH };
+        let above = self
+            .open
+            .iter()
+            .rev()
+            .take(reach)
+            .position(|(open, _)| names.contains(open) || barriers.contains(open))?;
+        let at = self.open.len() - 1 - above;
+        let (_, look) = self.open.get(at).copied().filter(|(open, _)| names.contains(open))?;
+        for (name, _) in self.open.drain(at..) {
+            self.names.remove(name);
+        }
+        Some(look)
     }
 
     fn layout(&mut self, name: &str, is_open: bool) {

@@ -41,3 +41,27 @@ pub(super) fn decode_words(value: &[u8]) -> String {
     })
     .unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_in_the_library_stops_here() {
+        assert_eq!(guarded(|| 1), Some(1));
+        let outcome: Option<()> = guarded(|| panic!("as mail-parser 0.11 did"));
+        assert_eq!(outcome, None);
+    }
+
+    #[test]
+    fn words_are_decoded_and_unfolded() {
+        for (value, expected) in [
+            (&b" =?utf-8?q?=C3=A4?=\r\n =?iso-8859-1?b?9g==?= x"[..], "\u{e4}\u{f6} x"),
+            (b" a\r\n\tb ", "a b"),
+            (b"\xff", "\u{fffd}"),
+            (b"", ""),
+        ] {
+            assert_eq!(decode_words(value), expected);
+        }
+    }
+}

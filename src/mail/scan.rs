@@ -1,9 +1,9 @@
 //! The strict scanner of the header section: it runs before any library sees the bytes.
 //!
 //! mail-auth and mail-parser disagree about lines that are no fields, and a sender could hide
-//! behind the difference (threats F1, F2). So every line here is a field, its continuation, or the
-//! end of the message's acceptance (threats G2–G4; contract §2, Authentication). Each octet is
-//! looked at a bounded number of times, and only the first `max_header_bytes` are.
+//! behind the difference (threats F1, F2). So every line here is a field or its continuation, or
+//! the message is refused (threats G2–G4; contract §2, Authentication). Each octet is looked at a
+//! bounded number of times, and only the first `max_header_bytes` are.
 
 use crate::domain::address::Address;
 use crate::domain::reason::Reason;

@@ -24,16 +24,25 @@ pub(super) struct Tag<'a> {
 }
 
 /// The first eight octets of a tag's name, lower case: enough to tell all names that matter here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TagName([u8; 8]);
 
 impl TagName {
-    pub(super) fn new(name: &str) -> Self {
-        let mut short = [0; 8];
-        for (slot, byte) in short.iter_mut().zip(name.bytes()) {
-            *slot = byte.to_ascii_lowercase();
+    pub(super) const fn new(name: &str) -> Self {
+        let (mut rest, mut short, mut shift) = (name.as_bytes(), 0_u64, 0);
+        while let [first, tail @ ..] = rest
+            && shift < 64
+        {
+            short |= (first.to_ascii_lowercase() as u64) << shift;
+            shift += 8;
+            rest = tail;
         }
-        Self(short)
+        Self(short.to_le_bytes())
+    }
+
+    /// Eight bits that tell most names apart.
+    pub(super) fn digest(self) -> u8 {
+        self.0.iter().fold(0, |digest: u8, byte| digest.wrapping_mul(31).wrapping_add(*byte))
     }
 
     /// The name, when it is UTF-8 after the cut.

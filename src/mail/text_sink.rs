@@ -25,7 +25,7 @@ impl TextSink {
     pub(super) fn push(&mut self, text: &str, is_preformatted: bool) {
         for c in text.chars() {
             match c {
-                _ if self.out.len() >= self.max => return,
+                _ if self.is_full() => return,
                 '\n' if is_preformatted => self.line_break(),
                 ' ' | '\u{a0}' if is_preformatted => self.visible(' '),
                 '\r' | '\0' => {}
@@ -35,6 +35,11 @@ impl TextSink {
                 _ => self.visible(c),
             }
         }
+    }
+
+    /// Nothing more is kept.
+    pub(super) const fn is_full(&self) -> bool {
+        self.out.len() >= self.max
     }
 
     /// A `<br>`.

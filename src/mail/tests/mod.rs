@@ -1,1 +1,43 @@
-//! Cases over the whole room.
+//! Cases over the whole room: attacks on the header section, shapes of content, random octets,
+//! and other people's messages.
+
+mod content;
+mod corpus;
+mod identity;
+mod random;
+mod section;
+
+use uuid::Uuid;
+
+use super::scan::{Fault, scan};
+use super::summarise;
+use crate::domain::id::AttachmentId;
+use crate::domain::message::Mail;
+use crate::rules::{IntakeLimits, Rules};
+
+fn limits() -> IntakeLimits {
+    Rules::defaults().unwrap().intake.limits
+}
+
+/// The whole room on one message; attachments are numbered from 1.
+fn read(raw: &[u8], limits: &IntakeLimits) -> Result<Mail, Fault> {
+    let headers = scan(raw, limits)?;
+    let mut next = 0_u128;
+    summarise(raw, &headers, limits, &mut || {
+        next += 1;
+        AttachmentId(Uuid::from_u128(next))
+    })
+}
+
+/// Line feeds of a literal become CRLF.
+fn crlf(text: &str) -> Vec<u8> {
+    text.replace('\n', "\r\n").into_bytes()
+}
+
+/// A message with this From line (or lines) among ordinary fields.
+fn with_from(from: &[u8]) -> Vec<u8> {
+    let before =
+        b"Received: from a by b; Mon, 1 Jan 2024 00:00:00 +0000\r\nTo: agent@gw.example\r\n";
+    let after = b"Subject: x\r\nDate: Mon, 1 Jan 2024 00:00:00 +0000\r\n\r\nHello.\r\n";
+    [before.as_slice(), from, after.as_slice()].concat()
+}

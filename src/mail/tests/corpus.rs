@@ -1,0 +1,78 @@
+//! Other people's messages, where they are given.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::{limits, read};
+use crate::mail::mime::part;
+use crate::mail::scan::section;
+
+/// Line ends as they would be on the wire: the collections keep messages with the line ends of the
+/// system that they were made on, and many begin with the "From " line of a mailbox file.
+fn on_the_wire(raw: &[u8]) -> Vec<u8> {
+    let raw = match raw.strip_prefix(b"From ") {
+        Some(rest) => rest.splitn(2, |byte| *byte == b'\n').nth(1).unwrap_or_default(),
+        None => raw,
+    };
+    let mut out = Vec::with_capacity(raw.len());
+    let mut before = 0;
+    for &byte in raw {
+        if byte == b'\n' && before != b'\r' {
+            out.push(b'\r');
+        }
+        out.push(byte);
+        before = byte;
+    }
+    out
+}
+
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        if path.is_dir() {
+            files(&path, found);
+        } else if path
+            .extension()
+            .is_some_and(|ext| ["eml", "msg", "txt"].iter().any(|e| ext == *e))
+        {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn every_message_of_the_corpus_gets_an_answer() {
+    let Some(folder) = std::env::var_os("GATEPOST_CORPUS") else {
+        println!("GATEPOST_CORPUS is not given: ran over no messages of other people");
+        return;
+    };
+    let mut paths = Vec::new();
+    files(Path::new(&folder), &mut paths);
+    paths.sort();
+    let (limits, mut readable) = (limits(), 0);
+    let mut faults: BTreeMap<String, usize> = BTreeMap::new();
+    for path in &paths {
+        let raw = std::fs::read(path).unwrap();
+        // As stored, most have bare LFs: that scan must only answer.
+        let _ = read(&raw, &limits);
+        let raw = on_the_wire(&raw);
+        assert!(section(&raw, limits.max_header_bytes).len() <= raw.len());
+        match read(&raw, &limits) {
+            Ok(mail) => {
+                readable += 1;
+                for attachment in &mail.attachments {
+                    let part = part(&raw, attachment.part).unwrap();
+                    assert_eq!(part.bytes.len() as u64, attachment.size, "{}", path.display());
+                    assert_eq!(part.filename, attachment.filename);
+                    assert_eq!(part.content_type, attachment.content_type);
+                }
+            }
+            Err(fault) => *faults.entry(fault.to_string()).or_default() += 1,
+        }
+    }
+    for (fault, count) in faults {
+        println!("{count:5} {fault}");
+    }
+    println!("ran over {} messages of other people; {readable} are readable", paths.len());
+    assert!(!paths.is_empty(), "the corpus folder holds no messages");
+}
