@@ -6,7 +6,6 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use gatepost::domain::policy::Mode;
 use gatepost::run;
 use gatepost::store::{Commit, Committed, Location, Store, StoreError};
@@ -185,22 +184,4 @@ async fn a_server_whose_disk_was_full_goes_on_when_there_is_room() {
                  JOIN intake_records ON message_id = messages.id";
     assert_eq!(crate::support::count(data, whole).await, 3);
     assert!(helpers.finish(PATIENCE).await);
-}
-
-/// The largest message for as many recipients as one transaction takes: its bytes are written once.
-#[tokio::test]
-async fn a_large_message_for_many_costs_its_bytes_once() {
-    let scene = Scene::new().await;
-    let raw = Bytes::from(vec![b'x'; 20 << 20]);
-    let mut intakes = Vec::new();
-    for _ in 0..50 {
-        let mut intake = scene.intake(&scene.agent, 0).await;
-        let accepted = intake.accepted.as_mut().unwrap();
-        accepted.raw = raw.clone();
-        accepted.message.digest = gatepost::domain::message::Digest([5; 32]);
-        intakes.push(intake);
-    }
-    let begun = std::time::Instant::now();
-    scene.commit(intakes, 0).await;
-    println!("20 MiB for 50 recipients: {:?}", begun.elapsed());
 }
