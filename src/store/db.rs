@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sqlx::Connection as _;
+use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
@@ -81,7 +82,10 @@ impl Store {
             .connect_with(options.clone())
             .await
             .map_err(open_error)?;
-        sqlx::migrate!("migrations/sqlite").run(&writer).await.map_err(StoreError::Migrate)?;
+        sqlx::migrate!("migrations/sqlite").run(&writer).await.map_err(|error| match error {
+            MigrateError::VersionMissing(_) => StoreError::Newer { path: folder.to_owned() },
+            error => StoreError::Migrate(error),
+        })?;
         let reader = SqlitePoolOptions::new()
             .max_connections(READERS)
             .acquire_timeout(BUSY)
