@@ -12,6 +12,7 @@ mod demo;
 mod domain;
 mod init;
 mod key;
+mod migrate;
 mod policy;
 mod send;
 mod serve;
@@ -23,7 +24,7 @@ use std::sync::Arc;
 use clap::{Args, Parser, Subcommand};
 
 use crate::app::tenancy::Tenancy;
-use crate::config::{self, ServeOptions};
+use crate::config::{self, DatabaseUrl, ServeOptions};
 use crate::rules::Rules;
 use crate::run;
 use crate::store::{Location, Store};
@@ -47,6 +48,8 @@ enum Command {
     Serve(Box<serve::Serve>),
     /// Create the store, the partner account and its first key
     Init(init::Init),
+    /// Bring the store to this version, as `serve` does when it starts
+    Migrate(migrate::Migrate),
     /// Accounts: partner > reseller > organization > account (an Agent)
     Account(account::AccountArgs),
     /// API keys
@@ -93,6 +96,7 @@ async fn run_command(command: Command) -> Result<ExitCode, Failure> {
         Command::Demo(command) => command.run().await,
         Command::Serve(command) => command.run().await,
         Command::Init(command) => command.run().await,
+        Command::Migrate(command) => command.run().await,
         Command::Account(command) => command.run().await,
         Command::Key(command) => command.run().await,
         Command::Domain(command) => command.run().await,
@@ -123,6 +127,9 @@ struct StoreArgs {
     /// The folder of the embedded store [default: gatepost-data]
     #[arg(long, env = "GATEPOST_DATA", value_name = "DIR")]
     data: Option<PathBuf>,
+    /// The store instead: sqlite:DIR, or postgres://USER:PASSWORD@HOST/DATABASE
+    #[arg(long, env = "GATEPOST_DATABASE_URL", value_name = "URL", hide_env_values = true)]
+    database_url: Option<DatabaseUrl>,
     /// The settings file [default: gatepost.toml where there is one]
     #[arg(long, env = "GATEPOST_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
@@ -130,12 +137,16 @@ struct StoreArgs {
 
 impl StoreArgs {
     fn options(&self) -> Result<ServeOptions, Failure> {
-        let given = ServeOptions { data: self.data.clone(), ..ServeOptions::default() };
+        let given = ServeOptions {
+            data: self.data.clone(),
+            database_url: self.database_url.clone(),
+            ..ServeOptions::default()
+        };
         Ok(given.or(config::file(self.config.as_deref())?))
     }
 
     fn location(&self) -> Result<Location, Failure> {
-        Ok(Location::Folder(self.options()?.data()))
+        location(&self.options()?)
     }
 
     fn rules(&self) -> Result<Rules, Failure> {
@@ -152,6 +163,12 @@ impl StoreArgs {
         let rules = Arc::new(self.rules()?.access);
         Ok(Tenancy::new(self.open().await?, run::system_mint(), rules))
     }
+}
+
+/// The store that settings name.
+fn location(options: &ServeOptions) -> Result<Location, Failure> {
+    let url = options.database_url.as_ref().map(DatabaseUrl::expose);
+    Ok(Location::parse(options.data.as_deref(), url)?)
 }
 
 /// Prints one JSON value on a line of its own.

@@ -9,7 +9,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::Failure;
 use crate::config::{self, ServeOptions};
 use crate::run::{self, Settings};
-use crate::store::Location;
 use crate::telemetry;
 
 /// Take mail in over SMTP and serve the HTTP API
@@ -55,7 +54,7 @@ fn settings(options: ServeOptions) -> Result<Settings, Failure> {
         smtp: options.smtp(),
         http: options.http(),
         hostname: options.hostname()?,
-        location: Location::Folder(options.data()),
+        location: super::location(&options)?,
         postmaster: options.postmaster()?,
         rules: run::rules(options.policies.as_deref())?,
         dns: options.dns,

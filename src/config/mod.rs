@@ -4,6 +4,7 @@
 //! the variable over the file, the file over the default. A key that is not known is refused by
 //! name. (The rules and numbers of mail itself are in `rules`.)
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,8 +18,6 @@ use crate::domain::domain_name::DomainName;
 
 /// The file that is read when no other is named and it exists.
 pub const DEFAULT_FILE: &str = "gatepost.toml";
-/// The embedded store, when no other is named.
-const DEFAULT_FOLDER: &str = "gatepost-data";
 
 /// What `gatepost init` writes.
 pub const TEMPLATE: &str = include_str!("gatepost.toml");
@@ -54,6 +53,33 @@ pub struct ServeOptions {
     /// The folder of the embedded store [default: gatepost-data]
     #[arg(long, env = "GATEPOST_DATA", value_name = "DIR")]
     pub data: Option<PathBuf>,
+    /// The store instead: sqlite:DIR, or postgres://USER:PASSWORD@HOST/DATABASE for many gateways
+    #[arg(long, env = "GATEPOST_DATABASE_URL", value_name = "URL", hide_env_values = true)]
+    pub database_url: Option<DatabaseUrl>,
+}
+
+/// Names a database, maybe with a password in it: not shown.
+#[derive(Clone, Deserialize, PartialEq)]
+#[serde(transparent)]
+pub struct DatabaseUrl(String);
+
+impl DatabaseUrl {
+    /// The URL itself, to connect.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DatabaseUrl(…)")
+    }
+}
+
+impl From<&str> for DatabaseUrl {
+    fn from(url: &str) -> Self {
+        Self(url.to_owned())
+    }
 }
 
 /// Settings that cannot be used.
@@ -84,6 +110,7 @@ impl ServeOptions {
     /// These settings, with those of `file` where none is given.
     #[must_use]
     pub fn or(self, file: Self) -> Self {
+        let named_by_url = self.database_url.is_some();
         Self {
             smtp: self.smtp.or(file.smtp),
             http: self.http.or(file.http),
@@ -93,7 +120,11 @@ impl ServeOptions {
             policies: self.policies.or(file.policies),
             postmaster: self.postmaster.or(file.postmaster),
             grace_seconds: self.grace_seconds.or(file.grace_seconds),
-            data: self.data.or(file.data),
+            // Two names of one thing: a flag for either outdoes the file's other one.
+            database_url: self
+                .database_url
+                .or_else(|| file.database_url.filter(|_| self.data.is_none())),
+            data: self.data.or_else(|| file.data.filter(|_| !named_by_url)),
         }
     }
 
@@ -105,11 +136,6 @@ impl ServeOptions {
     /// Where to serve the API.
     pub fn http(&self) -> SocketAddr {
         self.http.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 8080)))
-    }
-
-    /// The folder of the embedded store.
-    pub fn data(&self) -> PathBuf {
-        self.data.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_FOLDER))
     }
 
     /// How long work under way may take when the server stops.
@@ -177,10 +203,25 @@ mod tests {
             postmaster,
             grace_seconds,
             data,
+            database_url,
         } = read;
         assert!(smtp.is_some() && http.is_some() && hostname.is_some() && dns.is_some());
         assert!(egress_allow.is_some() && policies.is_some() && postmaster.is_some());
-        assert!(grace_seconds.is_some() && data.is_some());
+        assert!(grace_seconds.is_some() && data.is_some() && database_url.is_some());
+    }
+
+    #[test]
+    fn a_flag_for_the_store_outdoes_the_files_whatever_either_names() {
+        let folder = || ServeOptions { data: Some("here".into()), ..ServeOptions::default() };
+        let url = || ServeOptions {
+            database_url: Some("postgres://me:hush@h/d".into()),
+            ..ServeOptions::default()
+        };
+        for (flag, file) in [(folder(), url()), (url(), folder())] {
+            assert_eq!(flag.clone().or(file.clone()), flag);
+            assert_eq!(ServeOptions::default().or(file.clone()), file);
+        }
+        assert!(!format!("{:?}", url()).contains("hush"));
     }
 
     #[test]

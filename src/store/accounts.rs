@@ -1,11 +1,9 @@
 //! The account tree.
 
-use sqlx::AssertSqlSafe;
-use sqlx::sqlite::SqliteRow;
-
 use super::db::{Store, Transaction};
 use super::error::StoreError;
-use super::row::{Columns, number};
+use super::row::Columns;
+use super::sql::{Row, sql};
 use crate::domain::account::{Account, AccountType, Lineage};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
@@ -52,10 +50,8 @@ impl Store {
         };
         insert(&mut tx, &account).await?;
         if account.kind == AccountType::Agent {
-            sqlx::query(
-                "INSERT INTO inbound_policies (agent_id, mode, version, updated_at)
-                 VALUES ($1, $2, 1, $3)",
-            )
+            sql("INSERT INTO inbound_policies (agent_id, mode, version, updated_at)
+                 VALUES ($1, $2, 1, $3)")
             .bind(id.get())
             .bind(Mode::Allowlist.as_str())
             .bind(now.millis())
@@ -68,7 +64,7 @@ impl Store {
 
     /// One account.
     pub async fn account(&self, id: AccountId) -> Result<Option<Account>, StoreError> {
-        let row = sqlx::query("SELECT * FROM accounts WHERE id = $1")
+        let row = sql("SELECT * FROM accounts WHERE id = $1")
             .bind(id.get())
             .fetch_optional(self.reader())
             .await?;
@@ -79,9 +75,10 @@ impl Store {
     pub async fn accounts(&self, kind: Option<AccountType>) -> Result<Vec<Account>, StoreError> {
         // Asked for the partner with every refusal at RCPT: it must not read all accounts.
         let query = match kind {
-            None => sqlx::query("SELECT * FROM accounts ORDER BY id"),
-            Some(kind) => sqlx::query("SELECT * FROM accounts WHERE kind = $1 ORDER BY id")
-                .bind(kind.as_str()),
+            None => sql("SELECT * FROM accounts ORDER BY id"),
+            Some(kind) => {
+                sql("SELECT * FROM accounts WHERE kind = $1 ORDER BY id").bind(kind.as_str())
+            }
         };
         let rows = query.fetch_all(self.reader()).await?;
         rows.iter().map(account).collect()
@@ -89,64 +86,66 @@ impl Store {
 
     /// Whether the account and all its ancestors are active.
     pub async fn is_active(&self, account: &Account) -> Result<bool, StoreError> {
-        let ids = account.lineage.ids().map(|id| id.to_string()).collect::<Vec<_>>().join(",");
-        // The list is made of integers only.
-        let sql = format!("SELECT MIN(active) FROM accounts WHERE id IN ({ids})");
-        let active: Option<i64> =
-            sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(self.reader()).await?;
-        Ok(active == Some(1))
+        let lineage = account.lineage;
+        let row = sql("SELECT MIN(active) AS active FROM accounts WHERE id IN ($1, $2, $3, $4)")
+            .bind(lineage.partner)
+            .bind(lineage.reseller)
+            .bind(lineage.organization)
+            .bind(lineage.agent)
+            .fetch_one(self.reader())
+            .await?;
+        Ok(Columns { table: "accounts", row: &row }.optional_integer("active")? == Some(1))
     }
 
     /// Switches an account on or off; answers whether it exists.
     pub async fn set_active(&self, id: AccountId, active: bool) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
-        let done = sqlx::query("UPDATE accounts SET active = $2 WHERE id = $1")
+        let done = sql("UPDATE accounts SET active = $2 WHERE id = $1")
             .bind(id.get())
             .bind(i64::from(active))
             .execute(tx.on())
             .await?;
         tx.commit().await?;
-        Ok(done.rows_affected() > 0)
+        Ok(done > 0)
     }
 }
 
-/// The next id of the one sequence of accounts, members and contacts.
+/// The next id of the one sequence of accounts, members and contacts. PostgreSQL's own sequence
+/// leaves gaps, but nobody waits for whom it gave the id before.
 pub(super) async fn next_user_id(tx: &mut Transaction) -> Result<i64, StoreError> {
-    Ok(sqlx::query_scalar("UPDATE user_ids SET last = last + 1 RETURNING last")
+    let row = sql("UPDATE user_ids SET last = last + 1 RETURNING last AS id")
+        .on_postgres("SELECT nextval('user_ids') AS id")
         .fetch_one(tx.on())
-        .await?)
+        .await?;
+    Columns { table: "user_ids", row: &row }.integer("id")
 }
 
 async fn find(tx: &mut Transaction, id: AccountId) -> Result<Option<Account>, StoreError> {
-    let row = sqlx::query("SELECT * FROM accounts WHERE id = $1")
-        .bind(id.get())
-        .fetch_optional(tx.on())
-        .await?;
+    let row =
+        sql("SELECT * FROM accounts WHERE id = $1").bind(id.get()).fetch_optional(tx.on()).await?;
     row.as_ref().map(account).transpose()
 }
 
 async fn insert(tx: &mut Transaction, account: &Account) -> Result<(), StoreError> {
-    sqlx::query(
-        "INSERT INTO accounts (id, kind, name, username, parent_id, partner_id, reseller_id,
+    sql("INSERT INTO accounts (id, kind, name, username, parent_id, partner_id, reseller_id,
                                organization_id, agent_id, active, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, $10)",
-    )
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, $10)")
     .bind(account.id.get())
     .bind(account.kind.as_str())
-    .bind(&account.name)
-    .bind(&account.username)
-    .bind(number(account.parent))
-    .bind(number(account.lineage.partner))
-    .bind(number(account.lineage.reseller))
-    .bind(number(account.lineage.organization))
-    .bind(number(account.lineage.agent))
+    .bind(account.name.clone())
+    .bind(account.username.clone())
+    .bind(account.parent)
+    .bind(account.lineage.partner)
+    .bind(account.lineage.reseller)
+    .bind(account.lineage.organization)
+    .bind(account.lineage.agent)
     .bind(account.created_at.millis())
     .execute(tx.on())
     .await?;
     Ok(())
 }
 
-pub(super) fn account(row: &SqliteRow) -> Result<Account, StoreError> {
+pub(super) fn account(row: &Row) -> Result<Account, StoreError> {
     let columns = Columns { table: "accounts", row };
     Ok(Account {
         id: columns.account("id")?,

@@ -1,15 +1,13 @@
 //! Which Agent answers to an address, and what the decision about a recipient rests on.
 
-use sqlx::SqliteConnection;
-
-use super::db::Store;
+use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
 use super::row::Columns;
+use super::sql::{Connection, sql};
 use super::{accounts, domains};
 use crate::domain::account::{Account, Lineage};
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
-use crate::domain::domain_name::DomainName;
 use crate::domain::id::AccountId;
 use crate::domain::policy::Mode;
 
@@ -45,18 +43,17 @@ impl Store {
         &self,
         address: &Address,
     ) -> Result<Option<(Account, Address, Mode)>, StoreError> {
-        let row = sqlx::query(
-            "SELECT accounts.*, addresses.local || '@' || addresses.domain AS address, mode
+        let row =
+            sql("SELECT accounts.*, addresses.local || '@' || addresses.domain AS address, mode
              FROM addresses
              JOIN accounts ON accounts.id = addresses.agent_id
              JOIN inbound_policies ON inbound_policies.agent_id = accounts.id
              WHERE addresses.domain = $1 AND (addresses.local = $2 OR catch_all = 1)
-             ORDER BY addresses.local = $2 DESC LIMIT 1",
-        )
-        .bind(address.domain().as_str())
-        .bind(address.local())
-        .fetch_optional(self.reader())
-        .await?;
+             ORDER BY addresses.local = $2 DESC LIMIT 1")
+            .bind(address.domain().as_str())
+            .bind(address.local())
+            .fetch_optional(self.reader())
+            .await?;
         let Some(row) = row else { return Ok(None) };
         let columns = Columns { table: "addresses", row: &row };
         let found = columns.address("address")?;
@@ -70,16 +67,13 @@ impl Store {
         address: &Address,
         sender: &Address,
     ) -> Result<Option<Standing>, StoreError> {
-        let mut reader = self.reader().acquire().await?;
-        read_standing(&mut reader, agent, address, sender).await
+        read_standing(self.reader(), agent, address, sender).await
     }
 
     /// The addresses of an Agent with their catch-all flags, by domain and local part.
     pub async fn addresses(&self, agent: AccountId) -> Result<Vec<(Address, bool)>, StoreError> {
-        let rows = sqlx::query(
-            "SELECT local || '@' || domain AS address, catch_all FROM addresses
-             WHERE agent_id = $1 ORDER BY domain, local",
-        )
+        let rows = sql("SELECT local || '@' || domain AS address, catch_all FROM addresses
+             WHERE agent_id = $1 ORDER BY domain, local")
         .bind(agent.get())
         .fetch_all(self.reader())
         .await?;
@@ -101,23 +95,34 @@ impl Store {
         claim_domain_for: Option<AccountId>,
         now: Timestamp,
     ) -> Result<Claimed, StoreError> {
+        settled!(self.try_claim(agent, address, catch_all, claim_domain_for, now))
+    }
+
+    async fn try_claim(
+        &self,
+        agent: &Account,
+        address: &Address,
+        catch_all: bool,
+        claim_domain_for: Option<AccountId>,
+        now: Timestamp,
+    ) -> Result<Claimed, StoreError> {
         let mut tx = self.begin().await?;
         let domain = address.domain();
         if let Some(account) = claim_domain_for {
             domains::insert(&mut tx, domain, account, now).await?;
         }
-        if !owns(&agent.lineage, domains::owner(&mut tx, domain).await?) {
+        // One claim in a domain at a time: it has at most one catch-all address.
+        let owner = domains::owner(&mut tx, domain, "FOR NO KEY UPDATE").await?;
+        if !owns(&agent.lineage, owner) {
             return Ok(Claimed::DomainNotOurs);
         }
-        if catch_all && catch_all_of_another(tx.on(), domain, address.local()).await? {
+        if catch_all && catch_all_of_another(&mut tx, address).await? {
             return Ok(Claimed::InUse);
         }
-        let done = sqlx::query(
-            "INSERT INTO addresses (domain, local, agent_id, catch_all, created_at)
+        let done = sql("INSERT INTO addresses (domain, local, agent_id, catch_all, created_at)
              VALUES ($1, $2, $3, $4, $5)
              ON CONFLICT (domain, local) DO UPDATE SET catch_all = excluded.catch_all
-                WHERE agent_id = excluded.agent_id",
-        )
+                WHERE addresses.agent_id = excluded.agent_id")
         .bind(domain.as_str())
         .bind(address.local())
         .bind(agent.id.get())
@@ -125,7 +130,7 @@ impl Store {
         .bind(now.millis())
         .execute(tx.on())
         .await?;
-        if done.rows_affected() == 0 {
+        if done == 0 {
             return Ok(Claimed::InUse);
         }
         tx.commit().await?;
@@ -139,57 +144,78 @@ impl Store {
         address: &Address,
     ) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
-        let done =
-            sqlx::query("DELETE FROM addresses WHERE domain = $1 AND local = $2 AND agent_id = $3")
-                .bind(address.domain().as_str())
-                .bind(address.local())
-                .bind(agent.get())
-                .execute(tx.on())
-                .await?;
+        let done = sql("DELETE FROM addresses WHERE domain = $1 AND local = $2 AND agent_id = $3")
+            .bind(address.domain().as_str())
+            .bind(address.local())
+            .bind(agent.get())
+            .execute(tx.on())
+            .await?;
         tx.commit().await?;
-        Ok(done.rows_affected() > 0)
+        Ok(done > 0)
     }
 }
 
 /// A domain has one catch-all Agent address.
-async fn catch_all_of_another(
-    on: &mut SqliteConnection,
-    domain: &DomainName,
-    local: &str,
-) -> Result<bool, StoreError> {
-    let taken: i64 = sqlx::query_scalar(
-        "SELECT COUNT(*) FROM addresses WHERE domain = $1 AND catch_all = 1 AND local <> $2",
-    )
-    .bind(domain.as_str())
-    .bind(local)
-    .fetch_one(on)
-    .await?;
-    Ok(taken > 0)
+async fn catch_all_of_another(tx: &mut Transaction, address: &Address) -> Result<bool, StoreError> {
+    let taken =
+        sql("SELECT local FROM addresses WHERE domain = $1 AND catch_all = 1 AND local <> $2")
+            .bind(address.domain().as_str())
+            .bind(address.local())
+            .fetch_optional(tx.on())
+            .await?;
+    Ok(taken.is_some())
 }
 
 fn owns(lineage: &Lineage, owner: Option<AccountId>) -> bool {
     owner.is_some_and(|owner| lineage.ids().any(|id| id == owner))
 }
 
+/// Keeps the standing of a recipient as it is until the transaction ends: a change of the policy,
+/// of the address or of an account above waits, and one that came first is seen by the statements
+/// that follow. (They must follow: what one statement sees is from before its locks.)
+pub(super) async fn hold_standing(
+    tx: &mut Transaction,
+    lineage: &Lineage,
+    agent: AccountId,
+    address: &Address,
+) -> Result<(), StoreError> {
+    if !tx.has_company() {
+        return Ok(());
+    }
+    sql("WITH policy AS (SELECT 1 FROM inbound_policies WHERE agent_id = $1 FOR SHARE),
+              above AS (SELECT 1 FROM accounts WHERE id IN ($1, $2, $3, $4)
+                        ORDER BY id FOR SHARE),
+              address AS (SELECT 1 FROM addresses WHERE domain = $5 AND local = $6 FOR SHARE)
+         SELECT (SELECT COUNT(*) FROM policy) + (SELECT COUNT(*) FROM above)
+              + (SELECT COUNT(*) FROM address) AS held")
+    .bind(agent)
+    .bind(lineage.partner)
+    .bind(lineage.reseller)
+    .bind(lineage.organization)
+    .bind(address.domain().as_str())
+    .bind(address.local())
+    .fetch_one(tx.on())
+    .await
+    .map(drop)
+}
+
 /// Reads a standing on any connection: before the decision, and again inside the commit.
 pub(super) async fn read_standing(
-    on: &mut SqliteConnection,
+    on: Connection<'_>,
     agent: AccountId,
     address: &Address,
     sender: &Address,
 ) -> Result<Option<Standing>, StoreError> {
-    let row = sqlx::query(
-        "SELECT mode, version,
+    let row = sql("SELECT mode, version,
                 (SELECT MIN(active) FROM accounts AS above
                  WHERE above.id IN (me.partner_id, me.reseller_id, me.organization_id, me.id))
                     AS active,
-                EXISTS (SELECT 1 FROM addresses
-                        WHERE domain = $2 AND local = $3 AND agent_id = $1) AS answers,
-                EXISTS (SELECT 1 FROM allowed_senders
-                        WHERE agent_id = $1 AND address = $4) AS listed
+                (SELECT COUNT(*) FROM addresses
+                 WHERE domain = $2 AND local = $3 AND agent_id = $1) AS answers,
+                (SELECT COUNT(*) FROM allowed_senders
+                 WHERE agent_id = $1 AND address = $4) AS listed
          FROM accounts AS me JOIN inbound_policies ON inbound_policies.agent_id = me.id
-         WHERE me.id = $1",
-    )
+         WHERE me.id = $1")
     .bind(agent.get())
     .bind(address.domain().as_str())
     .bind(address.local())

@@ -3,19 +3,17 @@
 
 use bytes::Bytes;
 use serde_json::Value;
-use sqlx::Row;
 
-use super::accounts::next_user_id;
-use super::addresses::{Standing, read_standing};
-use super::db::{Store, Transaction};
+use super::addresses::{Standing, hold_standing, read_standing};
+use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
 use super::mail_row::MailRow;
-use super::row::{number, stored};
-use super::{deliveries, intake_records};
+use super::row::stored;
+use super::sql::sql;
+use super::{arrivals, contacts, deliveries, intake_records};
 use crate::domain::account::Lineage;
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
-use crate::domain::contact::ContactChange;
 use crate::domain::event::{Event, announced};
 use crate::domain::id::{AccountId, ContactId, EventId, MessageId};
 use crate::domain::intake_record::IntakeRecord;
@@ -77,16 +75,20 @@ pub enum Committed {
 impl Store {
     /// Writes everything, or nothing.
     pub async fn commit(&self, commit: &Commit) -> Result<Committed, StoreError> {
+        settled!(self.try_commit(commit))
+    }
+
+    async fn try_commit(&self, commit: &Commit) -> Result<Committed, StoreError> {
         let mut tx = self.begin().await?;
-        let mut earlier = Vec::with_capacity(commit.intakes.len());
-        for intake in &commit.intakes {
+        let mut earlier = vec![None; commit.intakes.len()];
+        for (place, intake) in in_order_of_locks(&commit.intakes) {
             let same_as = match &intake.accepted {
                 None => None,
                 Some(accepted) => {
                     if !still_stands(&mut tx, accepted).await? {
                         return Ok(Committed::Stale);
                     }
-                    let same_as = remember(&mut tx, accepted, commit.now).await?;
+                    let same_as = arrivals::remember(&mut tx, accepted, commit.now).await?;
                     if same_as.is_none() {
                         self.store_message(&mut tx, accepted).await?;
                     }
@@ -94,7 +96,9 @@ impl Store {
                 }
             };
             intake_records::insert(&mut tx, &intake.record, same_as).await?;
-            earlier.push(same_as);
+            if let Some(found) = earlier.get_mut(place) {
+                *found = same_as;
+            }
         }
         tx.commit().await?;
         Ok(Committed::Done(earlier))
@@ -106,7 +110,7 @@ impl Store {
         accepted: &Accepted,
     ) -> Result<(), StoreError> {
         let message = &accepted.message;
-        let (contact, change) = greet(tx, message).await?;
+        let (contact, change) = contacts::greet(tx, message).await?;
         let first_of_room = is_new_room(tx, contact, message.agent).await?;
         insert_raw(tx, message.digest, &accepted.raw).await?;
         insert_message(tx, message, contact, accepted.raw.len()).await?;
@@ -125,125 +129,51 @@ impl Store {
     }
 }
 
+/// The entries with their places, in one order for all transactions: two that have recipients in
+/// common wait for each other's contacts in the same order, not in a circle.
+fn in_order_of_locks(intakes: &[Intake]) -> Vec<(usize, &Intake)> {
+    let mut entries: Vec<_> = intakes.iter().enumerate().collect();
+    entries.sort_by_key(|(_, intake)| {
+        let message = intake.accepted.as_ref().map(|accepted| &accepted.message);
+        message.map(|message| (message.organization, message.agent))
+    });
+    entries
+}
+
 async fn still_stands(tx: &mut Transaction, accepted: &Accepted) -> Result<bool, StoreError> {
     let message = &accepted.message;
     let sender = &message.mail.from.address;
+    hold_standing(tx, &message.lineage, message.agent, &accepted.address).await?;
     let now = read_standing(tx.on(), message.agent, &accepted.address, sender).await?;
     Ok(now == Some(accepted.standing))
 }
 
-/// Remembers the arrival; answers the earlier message if this one came before.
-async fn remember(
-    tx: &mut Transaction,
-    accepted: &Accepted,
-    now: Timestamp,
-) -> Result<Option<MessageId>, StoreError> {
-    let agent = accepted.message.agent.get();
-    let mut earlier = None;
-    for key in &accepted.arrival_keys {
-        let found: Option<uuid::Uuid> = sqlx::query_scalar(
-            "SELECT message_id FROM arrivals
-             WHERE agent_id = $1 AND key = $2 AND expires_at > $3",
-        )
-        .bind(agent)
-        .bind(key.as_slice())
-        .bind(now.millis())
-        .fetch_optional(tx.on())
-        .await?;
-        earlier = earlier.or(found.map(MessageId));
-    }
-    let message = earlier.unwrap_or(accepted.message.id);
-    for key in &accepted.arrival_keys {
-        // A key that is still remembered keeps its message; one that expired is taken over.
-        sqlx::query(
-            "INSERT INTO arrivals (agent_id, key, message_id, expires_at) VALUES ($1, $2, $3, $4)
-             ON CONFLICT (agent_id, key) DO UPDATE
-                SET message_id = excluded.message_id, expires_at = excluded.expires_at
-                WHERE arrivals.expires_at <= $5",
-        )
-        .bind(agent)
-        .bind(key.as_slice())
-        .bind(message.0)
-        .bind(accepted.remembered_until.millis())
-        .bind(now.millis())
-        .execute(tx.on())
-        .await?;
-    }
-    Ok(earlier)
-}
-
-/// Finds or makes the sender's contact, and keeps its name up to date.
-async fn greet(
-    tx: &mut Transaction,
-    message: &NewMessage,
-) -> Result<(ContactId, ContactChange), StoreError> {
-    let from = &message.mail.from;
-    let known =
-        sqlx::query("SELECT id, name FROM contacts WHERE organization_id = $1 AND address = $2")
-            .bind(message.organization.get())
-            .bind(from.address.to_string())
-            .fetch_optional(tx.on())
-            .await?;
-    let corrupt =
-        |id: i64| StoreError::Corrupt { table: "contacts", detail: format!("id is {id}") };
-    if let Some(row) = known {
-        let id: i64 = row.try_get("id")?;
-        let name: Option<String> = row.try_get("name")?;
-        let renamed = from.name.is_some() && from.name != name;
-        sqlx::query(
-            "UPDATE contacts SET name = COALESCE($2, name), last_seen = MAX(last_seen, $3)
-             WHERE id = $1",
-        )
-        .bind(id)
-        .bind(&from.name)
-        .bind(message.at.millis())
-        .execute(tx.on())
-        .await?;
-        let change = if renamed { ContactChange::Renamed } else { ContactChange::Unchanged };
-        return Ok((ContactId::new(id).ok_or_else(|| corrupt(id))?, change));
-    }
-    let id = next_user_id(tx).await?;
-    sqlx::query(
-        "INSERT INTO contacts (id, organization_id, address, name, first_seen, last_seen)
-         VALUES ($1, $2, $3, $4, $5, $5)",
-    )
-    .bind(id)
-    .bind(message.organization.get())
-    .bind(from.address.to_string())
-    .bind(&from.name)
-    .bind(message.at.millis())
-    .execute(tx.on())
-    .await?;
-    Ok((ContactId::new(id).ok_or_else(|| corrupt(id))?, ContactChange::Created))
-}
-
+/// The contact is locked, so nobody else begins the same conversation at this moment.
 async fn is_new_room(
     tx: &mut Transaction,
     contact: ContactId,
     agent: AccountId,
 ) -> Result<bool, StoreError> {
-    let known: i64 = sqlx::query_scalar(
-        "SELECT EXISTS (SELECT 1 FROM messages WHERE contact_id = $1 AND agent_id = $2)",
-    )
-    .bind(contact.get())
-    .bind(agent.get())
-    .fetch_one(tx.on())
-    .await?;
-    Ok(known == 0)
+    let known = sql("SELECT id FROM messages WHERE contact_id = $1 AND agent_id = $2 LIMIT 1")
+        .bind(contact.get())
+        .bind(agent)
+        .fetch_optional(tx.on())
+        .await?;
+    Ok(known.is_none())
 }
 
 /// The same bytes for several recipients are kept once. Asked first, because handing the bytes to
 /// the database copies them: 100 recipients of 50 MiB would hold everybody else up for seconds.
 async fn insert_raw(tx: &mut Transaction, digest: Digest, raw: &Bytes) -> Result<(), StoreError> {
-    let kept: bool =
-        sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM raw_messages WHERE digest = $1)")
-            .bind(digest.0.as_slice())
-            .fetch_one(tx.on())
-            .await?;
-    if kept {
+    let kept = sql("SELECT digest FROM raw_messages WHERE digest = $1")
+        .bind(digest.0.as_slice())
+        .fetch_optional(tx.on())
+        .await?;
+    if kept.is_some() {
         return Ok(());
     }
-    sqlx::query("INSERT INTO raw_messages (digest, bytes) VALUES ($1, $2)")
+    // Somebody beside us may be storing the same bytes for another Agent.
+    sql("INSERT INTO raw_messages (digest, bytes) VALUES ($1, $2) ON CONFLICT (digest) DO NOTHING")
         .bind(digest.0.as_slice())
         .bind(raw.as_ref())
         .execute(tx.on())
@@ -261,22 +191,20 @@ async fn insert_message(
         table: "messages",
         detail: error.to_string(),
     };
-    sqlx::query(
-        "INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id,
+    sql("INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id,
                                agent_username, contact_id, at, sender, tag, size, digest, mail,
                                authentication)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
-    )
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)")
     .bind(message.id.0)
-    .bind(number(message.lineage.partner))
-    .bind(number(message.lineage.reseller))
-    .bind(number(message.lineage.organization))
+    .bind(message.lineage.partner)
+    .bind(message.lineage.reseller)
+    .bind(message.lineage.organization)
     .bind(message.agent.get())
-    .bind(&message.agent_username)
+    .bind(message.agent_username.clone())
     .bind(contact.get())
     .bind(message.at.millis())
     .bind(message.mail.from.address.to_string())
-    .bind(&message.tag)
+    .bind(message.tag.clone())
     .bind(stored(u64::try_from(size).unwrap_or(u64::MAX)))
     .bind(message.digest.0.as_slice())
     .bind(serde_json::to_string(&MailRow::from(&message.mail)).map_err(corrupt)?)
@@ -284,7 +212,7 @@ async fn insert_message(
     .execute(tx.on())
     .await?;
     for attachment in &message.mail.attachments {
-        sqlx::query("INSERT INTO attachments (id, message_id, part) VALUES ($1, $2, $3)")
+        sql("INSERT INTO attachments (id, message_id, part) VALUES ($1, $2, $3)")
             .bind(attachment.id.0)
             .bind(message.id.0)
             .bind(i64::from(attachment.part))

@@ -1,98 +1,64 @@
 //! Opening the store, and the two doors to it: reading and writing.
 
-use std::fs::{DirBuilder, OpenOptions};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-use sqlx::Connection as _;
-use sqlx::migrate::MigrateError;
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
-};
+use sqlx::postgres::PgPool;
 use tokio_util::sync::CancellationToken;
 
+use super::embedded::{self, Embedded};
 use super::error::StoreError;
+use super::location::Location;
+use super::postgres;
+use super::sql::{Connection, in_time, sql};
 use crate::domain::id::Mint;
-
-/// Where a store lives.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Location {
-    /// The embedded store: a folder of its own.
-    Folder(PathBuf),
-}
 
 /// The store of one gateway. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
-    reader: SqlitePool,
-    writer: SqlitePool,
+    database: Database,
     mint: Mint,
     broken: CancellationToken,
 }
 
-/// Long enough for a checkpoint on a slow disk, short enough to answer the client in time.
-const BUSY: Duration = Duration::from_secs(10);
-/// Readers never block the writer; a few keep both cores of a small machine busy.
-const READERS: u32 = 8;
-const FILE: &str = "gatepost.db";
+#[derive(Clone, Debug)]
+enum Database {
+    Sqlite(Embedded),
+    Postgres(PgPool),
+}
+
+/// How often a transaction is tried that the database gives up for another one.
+pub(super) const TRIES: u32 = 8;
+
+/// Does work that is one transaction, and does it again while the database gives it up for another
+/// one (a deadlock, a failed serialisation): nothing of it was written then.
+macro_rules! settled {
+    ($work:expr) => {{
+        let mut tries = 1;
+        loop {
+            match $work.await {
+                Err(StoreError::Conflict(_)) if tries < crate::store::db::TRIES => tries += 1,
+                settled => break settled,
+            }
+        }
+    }};
+}
+pub(super) use settled;
 
 impl Store {
     /// Creates the store where there is none, brings it to this version, and opens it.
     pub async fn create(location: &Location, mint: Mint) -> Result<Self, StoreError> {
-        let Location::Folder(folder) = location;
-        make_private(folder).map_err(|source| StoreError::Open {
-            path: folder.clone(),
-            source: sqlx::Error::Io(source),
-        })?;
-        Self::connect(folder, mint).await
+        Self::connect(location, mint, true).await
     }
 
     /// Opens a store that exists and brings it to this version.
     pub async fn open(location: &Location, mint: Mint) -> Result<Self, StoreError> {
-        let Location::Folder(folder) = location;
-        match folder.join(FILE).try_exists() {
-            Ok(true) => Self::connect(folder, mint).await,
-            Ok(false) => Err(StoreError::Missing { path: folder.clone() }),
-            Err(source) => {
-                Err(StoreError::Open { path: folder.clone(), source: sqlx::Error::Io(source) })
-            }
-        }
+        Self::connect(location, mint, false).await
     }
 
-    async fn connect(folder: &Path, mint: Mint) -> Result<Self, StoreError> {
-        let path = folder.join(FILE);
-        let open_error = |source| StoreError::Open { path: path.clone(), source };
-        let options = SqliteConnectOptions::new()
-            .filename(&path)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full)
-            .foreign_keys(true)
-            .busy_timeout(BUSY);
-        let writer = SqlitePoolOptions::new()
-            .max_connections(1)
-            .acquire_timeout(BUSY)
-            // SQLite ends a transaction by itself when the disk is full or a write fails, and sqlx
-            // does not notice: the connection would refuse every later transaction.
-            .before_acquire(|connection, _| {
-                let clean = !connection.is_in_transaction();
-                Box::pin(async move { Ok(clean) })
-            })
-            .connect_with(options.clone())
-            .await
-            .map_err(open_error)?;
-        sqlx::migrate!("migrations/sqlite").run(&writer).await.map_err(|error| match error {
-            MigrateError::VersionMissing(_) => StoreError::Newer { path: folder.to_owned() },
-            error => StoreError::Migrate(error),
-        })?;
-        let reader = SqlitePoolOptions::new()
-            .max_connections(READERS)
-            .acquire_timeout(BUSY)
-            .connect_with(options.read_only(true))
-            .await
-            .map_err(open_error)?;
-        Ok(Self { reader, writer, mint, broken: CancellationToken::new() })
+    async fn connect(location: &Location, mint: Mint, create: bool) -> Result<Self, StoreError> {
+        let database = match location {
+            Location::Folder(folder) => Database::Sqlite(embedded::open(folder, create).await?),
+            Location::Postgres(url) => Database::Postgres(postgres::open(url, create).await?),
+        };
+        Ok(Self { database, mint, broken: CancellationToken::new() })
     }
 
     /// Resolves when a write has failed in a way that no later write can be trusted after.
@@ -105,47 +71,62 @@ impl Store {
         if self.broken.is_cancelled() {
             return Err(StoreError::NotDurable(None));
         }
-        sqlx::query("SELECT last FROM user_ids").execute(self.reader()).await?;
-        Ok(())
+        let last = sql("SELECT last FROM user_ids").on_postgres("SELECT last_value FROM user_ids");
+        last.fetch_one(self.reader()).await.map(drop)
     }
 
     /// Ends all connections after the work under way.
     pub async fn close(&self) {
-        self.reader.close().await;
-        self.writer.close().await;
+        match &self.database {
+            Database::Sqlite(Embedded { reader, writer }) => {
+                reader.close().await;
+                writer.close().await;
+            }
+            Database::Postgres(pool) => pool.close().await,
+        }
     }
 
-    pub(super) fn reader(&self) -> &SqlitePool {
-        &self.reader
+    /// Any connection, to read one thing.
+    pub(super) fn reader(&self) -> Connection<'_> {
+        match &self.database {
+            Database::Sqlite(database) => Connection::SqlitePool(&database.reader),
+            Database::Postgres(pool) => Connection::PostgresPool(pool),
+        }
     }
 
     pub(super) fn mint(&self) -> &Mint {
         &self.mint
     }
 
-    /// A transaction that means to write from its first statement on (`BEGIN IMMEDIATE`), so that
-    /// what it reads cannot change before it commits.
+    /// A transaction that means to write. On SQLite it is the only one from its first statement on
+    /// (`BEGIN IMMEDIATE`), so that what it reads cannot change before it commits; on PostgreSQL
+    /// others run beside it, and it locks what must not change.
     pub(super) async fn begin(&self) -> Result<Transaction, StoreError> {
         if self.broken.is_cancelled() {
             return Err(StoreError::NotDurable(None));
         }
-        let inner = self.writer.begin_with("BEGIN IMMEDIATE").await?;
+        let inner = match &self.database {
+            Database::Sqlite(database) => {
+                Inner::Sqlite(database.writer.begin_with("BEGIN IMMEDIATE").await?)
+            }
+            Database::Postgres(pool) => {
+                let begin = pool.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
+                Inner::Postgres(in_time(begin).await?)
+            }
+        };
         Ok(Transaction { inner, broken: self.broken.clone() })
     }
 }
 
-/// The folder and the file, for this user only: messages and signing secrets are in them. SQLite
-/// gives its other files the mode of the first.
-fn make_private(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let path = folder.join(FILE);
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path).map(drop)
-}
-
 /// A writing transaction; dropped without `commit`, it leaves nothing.
 pub(super) struct Transaction {
-    inner: sqlx::Transaction<'static, sqlx::Sqlite>,
+    inner: Inner,
     broken: CancellationToken,
+}
+
+enum Inner {
+    Sqlite(sqlx::Transaction<'static, sqlx::Sqlite>),
+    Postgres(sqlx::Transaction<'static, sqlx::Postgres>),
 }
 
 impl Transaction {
@@ -154,7 +135,11 @@ impl Transaction {
     pub(super) async fn commit(self) -> Result<(), StoreError> {
         let Self { inner, broken } = self;
         let committing = tokio::spawn(async move {
-            let result = inner.commit().await.map_err(StoreError::from);
+            let result = match inner {
+                Inner::Sqlite(inner) => inner.commit().await,
+                Inner::Postgres(inner) => in_time(inner.commit()).await,
+            };
+            let result = result.map_err(StoreError::from);
             if let Err(StoreError::NotDurable(_)) = &result {
                 broken.cancel();
             }
@@ -164,7 +149,15 @@ impl Transaction {
     }
 
     /// The connection to run statements on.
-    pub(super) fn on(&mut self) -> &mut sqlx::SqliteConnection {
-        &mut self.inner
+    pub(super) fn on(&mut self) -> Connection<'_> {
+        match &mut self.inner {
+            Inner::Sqlite(inner) => Connection::Sqlite(inner),
+            Inner::Postgres(inner) => Connection::Postgres(inner),
+        }
+    }
+
+    /// Whether other transactions may write beside this one.
+    pub(super) fn has_company(&self) -> bool {
+        matches!(self.inner, Inner::Postgres(_))
     }
 }

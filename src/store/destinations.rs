@@ -1,11 +1,11 @@
 //! Webhook destinations. A removed one keeps its row, so that its deliveries can be explained.
 
-use sqlx::sqlite::SqliteRow;
 use url::Url;
 
-use super::db::{Store, Transaction};
+use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
 use super::row::Columns;
+use super::sql::{Row, sql};
 use crate::domain::clock::Timestamp;
 use crate::domain::destination::Destination;
 use crate::domain::event::Category;
@@ -30,10 +30,16 @@ impl Store {
         most: u64,
     ) -> Result<NewDestination, StoreError> {
         let mut tx = self.begin().await?;
-        let same = sqlx::query(
-            "SELECT * FROM destinations
-             WHERE account_id = $1 AND category = $2 AND url = $3 AND removed_at IS NULL",
-        )
+        if tx.has_company() {
+            // One after the other for each account: its destinations are counted. Not by its row,
+            // because every commit below the account holds that.
+            sql("SELECT pg_advisory_xact_lock(hashtextextended('destinations', $1))")
+                .bind(new.account)
+                .execute(tx.on())
+                .await?;
+        }
+        let same = sql("SELECT * FROM destinations
+             WHERE account_id = $1 AND category = $2 AND url = $3 AND removed_at IS NULL")
         .bind(new.account.get())
         .bind(new.category.as_str())
         .bind(new.url.as_str())
@@ -42,24 +48,21 @@ impl Store {
         if let Some(row) = same {
             return Ok(NewDestination::Exists(Box::new(destination(&row)?)));
         }
-        let count: i64 = sqlx::query_scalar(
-            "SELECT COUNT(*) FROM destinations WHERE account_id = $1 AND removed_at IS NULL",
-        )
-        .bind(new.account.get())
+        let row = sql("SELECT COUNT(*) AS kept FROM destinations
+                       WHERE account_id = $1 AND removed_at IS NULL")
+        .bind(new.account)
         .fetch_one(tx.on())
         .await?;
-        if u64::try_from(count).unwrap_or_default() >= most {
+        if (Columns { table: "destinations", row: &row }).count("kept")? >= most {
             return Ok(NewDestination::TooMany);
         }
-        sqlx::query(
-            "INSERT INTO destinations (id, account_id, url, category, label, secret, created_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7)",
-        )
+        sql("INSERT INTO destinations (id, account_id, url, category, label, secret, created_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7)")
         .bind(new.id.0)
         .bind(new.account.get())
         .bind(new.url.as_str())
         .bind(new.category.as_str())
-        .bind(&new.label)
+        .bind(new.label.clone())
         .bind(new.secret.expose())
         .bind(new.created_at.millis())
         .execute(tx.on())
@@ -70,7 +73,7 @@ impl Store {
 
     /// The destinations of an account, oldest first.
     pub async fn destinations(&self, account: AccountId) -> Result<Vec<Destination>, StoreError> {
-        let rows = sqlx::query(
+        let rows = sql(
             "SELECT * FROM destinations WHERE account_id = $1 AND removed_at IS NULL ORDER BY id",
         )
         .bind(account.get())
@@ -89,20 +92,32 @@ impl Store {
         category: Option<Category>,
         now: Timestamp,
     ) -> Result<Vec<Destination>, StoreError> {
+        settled!(self.try_remove_destinations(account, id, url, category, now))
+    }
+
+    async fn try_remove_destinations(
+        &self,
+        account: AccountId,
+        id: Option<DestinationId>,
+        url: Option<&Url>,
+        category: Option<Category>,
+        now: Timestamp,
+    ) -> Result<Vec<Destination>, StoreError> {
         let mut tx = self.begin().await?;
-        let rows = sqlx::query(
-            "SELECT * FROM destinations
-             WHERE account_id = $1 AND removed_at IS NULL
-               AND ($2 IS NULL OR id = $2) AND ($3 IS NULL OR url = $3)
-               AND ($4 IS NULL OR category = $4)
-             ORDER BY id",
-        )
-        .bind(account.get())
-        .bind(id.map(|id| id.0))
-        .bind(url.map(Url::as_str))
-        .bind(category.map(Category::as_str))
-        .fetch_all(tx.on())
-        .await?;
+        let mut query =
+            sql("SELECT * FROM destinations WHERE removed_at IS NULL AND account_id = ");
+        query.push_value(account);
+        if let Some(id) = id {
+            query.push(" AND id = ").push_value(id.0);
+        }
+        if let Some(url) = url {
+            query.push(" AND url = ").push_value(url.as_str());
+        }
+        if let Some(category) = category {
+            query.push(" AND category = ").push_value(category.as_str());
+        }
+        query.push(" ORDER BY id");
+        let rows = query.locking("FOR NO KEY UPDATE").fetch_all(tx.on()).await?;
         let removed: Vec<Destination> = rows.iter().map(destination).collect::<Result<_, _>>()?;
         for destination in &removed {
             retire(&mut tx, destination.id, now).await?;
@@ -118,22 +133,20 @@ pub(super) async fn retire(
     id: DestinationId,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    sqlx::query("UPDATE destinations SET removed_at = $2 WHERE id = $1 AND removed_at IS NULL")
+    sql("UPDATE destinations SET removed_at = $2 WHERE id = $1 AND removed_at IS NULL")
         .bind(id.0)
         .bind(now.millis())
         .execute(tx.on())
         .await?;
-    sqlx::query(
-        "UPDATE deliveries SET state = 'cancelled', fence = fence + 1
-         WHERE destination_id = $1 AND state = 'pending'",
-    )
+    sql("UPDATE deliveries SET state = 'cancelled', fence = fence + 1
+         WHERE destination_id = $1 AND state = 'pending'")
     .bind(id.0)
     .execute(tx.on())
     .await?;
     Ok(())
 }
 
-pub(super) fn destination(row: &SqliteRow) -> Result<Destination, StoreError> {
+pub(super) fn destination(row: &Row) -> Result<Destination, StoreError> {
     let columns = Columns { table: "destinations", row };
     Ok(Destination {
         id: DestinationId(columns.uuid("id")?),

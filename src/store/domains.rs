@@ -3,6 +3,7 @@
 use super::db::{Store, Transaction};
 use super::error::StoreError;
 use super::row::Columns;
+use super::sql::sql;
 use crate::domain::clock::Timestamp;
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::AccountId;
@@ -17,14 +18,14 @@ impl Store {
     ) -> Result<AccountId, StoreError> {
         let mut tx = self.begin().await?;
         insert(&mut tx, domain, account, now).await?;
-        let owner = owner(&mut tx, domain).await?.unwrap_or(account);
+        let owner = owner(&mut tx, domain, "FOR KEY SHARE").await?.unwrap_or(account);
         tx.commit().await?;
         Ok(owner)
     }
 
     /// The account that a domain belongs to.
     pub async fn domain_owner(&self, domain: &DomainName) -> Result<Option<AccountId>, StoreError> {
-        let row = sqlx::query("SELECT account_id FROM domains WHERE name = $1")
+        let row = sql("SELECT account_id FROM domains WHERE name = $1")
             .bind(domain.as_str())
             .fetch_optional(self.reader())
             .await?;
@@ -36,12 +37,14 @@ impl Store {
         &self,
         account: Option<AccountId>,
     ) -> Result<Vec<(DomainName, AccountId)>, StoreError> {
-        let rows = sqlx::query(
-            "SELECT name, account_id FROM domains WHERE $1 IS NULL OR account_id = $1 ORDER BY name",
-        )
-        .bind(account.map(AccountId::get))
-        .fetch_all(self.reader())
-        .await?;
+        let query = match account {
+            None => sql("SELECT name, account_id FROM domains ORDER BY name"),
+            Some(account) => {
+                sql("SELECT name, account_id FROM domains WHERE account_id = $1 ORDER BY name")
+                    .bind(account)
+            }
+        };
+        let rows = query.fetch_all(self.reader()).await?;
         rows.iter()
             .map(|row| {
                 let columns = Columns { table: "domains", row };
@@ -60,21 +63,23 @@ impl Store {
         account: AccountId,
     ) -> Result<Option<u64>, StoreError> {
         let mut tx = self.begin().await?;
-        if owner(&mut tx, domain).await? != Some(account) {
+        // Whoever gives out an address in it waits, and finds it gone.
+        if owner(&mut tx, domain, "FOR UPDATE").await? != Some(account) {
             return Ok(None);
         }
-        let used: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM addresses WHERE domain = $1")
+        let row = sql("SELECT COUNT(*) AS used FROM addresses WHERE domain = $1")
             .bind(domain.as_str())
             .fetch_one(tx.on())
             .await?;
+        let used = Columns { table: "addresses", row: &row }.count("used")?;
         if used == 0 {
-            sqlx::query("DELETE FROM domains WHERE name = $1")
+            sql("DELETE FROM domains WHERE name = $1")
                 .bind(domain.as_str())
                 .execute(tx.on())
                 .await?;
             tx.commit().await?;
         }
-        Ok(Some(u64::try_from(used).unwrap_or_default()))
+        Ok(Some(used))
     }
 }
 
@@ -84,10 +89,8 @@ pub(super) async fn insert(
     account: AccountId,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    sqlx::query(
-        "INSERT INTO domains (name, account_id, created_at) VALUES ($1, $2, $3)
-         ON CONFLICT (name) DO NOTHING",
-    )
+    sql("INSERT INTO domains (name, account_id, created_at) VALUES ($1, $2, $3)
+         ON CONFLICT (name) DO NOTHING")
     .bind(domain.as_str())
     .bind(account.get())
     .bind(now.millis())
@@ -96,11 +99,14 @@ pub(super) async fn insert(
     Ok(())
 }
 
+/// Who has a domain now, and until this transaction ends.
 pub(super) async fn owner(
     tx: &mut Transaction,
     domain: &DomainName,
+    locking: &'static str,
 ) -> Result<Option<AccountId>, StoreError> {
-    let row = sqlx::query("SELECT account_id FROM domains WHERE name = $1")
+    let row = sql("SELECT account_id FROM domains WHERE name = $1")
+        .locking(locking)
         .bind(domain.as_str())
         .fetch_optional(tx.on())
         .await?;

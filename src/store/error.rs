@@ -1,6 +1,8 @@
 //! What can go wrong in the store, as far as callers can do something about it.
 
-use std::path::PathBuf;
+use sqlx::error::DatabaseError;
+use sqlx::migrate::MigrateError;
+use sqlx::postgres::PgDatabaseError;
 
 /// Context in the variant, cause by `source`; never shown to a client.
 #[derive(Debug, thiserror::Error)]
@@ -11,34 +13,69 @@ pub enum StoreError {
     /// everything from now on, and the process must end (contract §2.4).
     #[error("a write did not reach the disk; the process must be restarted")]
     NotDurable(#[source] Option<sqlx::Error>),
+    /// The database gave this transaction up for another one; nothing of it was written.
+    #[error("the transaction lost against others too often")]
+    Conflict(#[source] sqlx::Error),
     #[error("the database does not answer")]
     Database(#[source] sqlx::Error),
     #[error("a row of {table} cannot be read: {detail}")]
     Corrupt { table: &'static str, detail: String },
-    #[error("cannot open the store at {path}")]
-    Open { path: PathBuf, source: sqlx::Error },
-    #[error("there is no store at {path}: run `gatepost init --data {path}` first")]
-    Missing { path: PathBuf },
-    #[error("the store at {path} was made by a newer gatepost: use that one")]
-    Newer { path: PathBuf },
+    #[error("cannot open the store at {at}")]
+    Open { at: String, source: sqlx::Error },
+    #[error("the store at {at} cannot be used: {detail}")]
+    Unfit { at: String, detail: &'static str },
+    #[error("there is no store at {at}: run `gatepost init` with the same settings first")]
+    Missing { at: String },
+    #[error("the store was made by a newer gatepost (schema {version}): use that one")]
+    Newer { version: i64 },
     #[error("cannot bring the store to this version")]
-    Migrate(#[source] sqlx::migrate::MigrateError),
+    Migrate(#[source] MigrateError),
 }
 
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
-        // Extended result codes of SQLite: the low octet is the family.
-        let code = error
-            .as_database_error()
-            .and_then(|db| db.code())
-            .and_then(|code| code.parse::<u32>().ok());
-        const FULL: u32 = 13;
-        const IO_FSYNC: u32 = 1034;
-        const IO_DIR_FSYNC: u32 = 1290;
-        match code {
-            Some(FULL) => Self::Full(error),
-            Some(IO_FSYNC | IO_DIR_FSYNC) => Self::NotDurable(Some(error)),
-            _ => Self::Database(error),
+        match error.as_database_error().map(kind) {
+            Some(Kind::Full) => Self::Full(error),
+            Some(Kind::NotDurable) => Self::NotDurable(Some(error)),
+            Some(Kind::Conflict) => Self::Conflict(error),
+            Some(Kind::Other) | None => Self::Database(error),
         }
+    }
+}
+
+impl From<MigrateError> for StoreError {
+    fn from(error: MigrateError) -> Self {
+        match error {
+            MigrateError::VersionMissing(version) => Self::Newer { version },
+            error => Self::Migrate(error),
+        }
+    }
+}
+
+enum Kind {
+    Full,
+    NotDurable,
+    Conflict,
+    Other,
+}
+
+fn kind(error: &dyn DatabaseError) -> Kind {
+    let code = error.code().unwrap_or_default();
+    if error.try_downcast_ref::<PgDatabaseError>().is_some() {
+        // SQLSTATE. A PostgreSQL whose fsync fails ends by itself and recovers from its log.
+        return match code.as_ref() {
+            "53100" => Kind::Full,
+            "40001" | "40P01" => Kind::Conflict,
+            _ => Kind::Other,
+        };
+    }
+    // Extended result codes of SQLite: the low octet is the family.
+    const FULL: u32 = 13;
+    const IO_FSYNC: u32 = 1034;
+    const IO_DIR_FSYNC: u32 = 1290;
+    match code.parse() {
+        Ok(FULL) => Kind::Full,
+        Ok(IO_FSYNC | IO_DIR_FSYNC) => Kind::NotDurable,
+        _ => Kind::Other,
     }
 }

@@ -2,13 +2,11 @@
 
 use std::net::IpAddr;
 
-use sqlx::AssertSqlSafe;
-use sqlx::sqlite::SqliteRow;
-
 use super::db::{Store, Transaction};
 use super::error::StoreError;
-use super::page::{Page, permitted_json, scope_sql};
-use super::row::{Columns, number, stored};
+use super::page::{Page, within};
+use super::row::{Columns, stored};
+use super::sql::{Row, Statement, sql};
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::{AccountId, IntakeId, MessageId};
@@ -39,34 +37,11 @@ impl Store {
         filter: &IntakeFilter,
         page: &Page,
     ) -> Result<Vec<IntakeRecord>, StoreError> {
-        let (place, order) = page.sql();
-        // Put together from constants; every value is bound.
-        let sql = format!(
-            "SELECT * FROM intake_records
-             WHERE {} AND {place}
-               AND ($6 IS NULL OR agent_id = $6) AND ($7 IS NULL OR sender = $7)
-               AND ($8 IS NULL OR recipient = $8 COLLATE NOCASE)
-               AND ($9 IS NULL OR verdict = $9) AND ($10 IS NULL OR reason = $10)
-               AND ($11 IS NULL OR at >= $11) AND ($12 IS NULL OR at < $12)
-             ORDER BY {order} LIMIT $5",
-            scope_sql(scope)
-        );
-        let cursor = page.cursor();
-        let rows = sqlx::query(AssertSqlSafe(sql))
-            .bind(cursor.at.millis())
-            .bind(cursor.id)
-            .bind(scope.root().get())
-            .bind(permitted_json(scope))
-            .bind(i64::from(page.limit))
-            .bind(number(filter.agent))
-            .bind(filter.sender.as_ref().map(Address::to_string))
-            .bind(&filter.recipient)
-            .bind(&filter.verdict)
-            .bind(filter.reason.map(Reason::as_str))
-            .bind(filter.since.map(Timestamp::millis))
-            .bind(filter.until.map(Timestamp::millis))
-            .fetch_all(self.reader())
-            .await?;
+        let mut query = sql("SELECT * FROM intake_records WHERE ");
+        within(&mut query, scope);
+        filter.narrow(&mut query);
+        page.read(&mut query);
+        let rows = query.fetch_all(self.reader()).await?;
         let records = rows.iter().map(record).collect::<Result<_, _>>()?;
         Ok(page.shown(records))
     }
@@ -77,17 +52,9 @@ impl Store {
         scope: &Scope,
         id: IntakeId,
     ) -> Result<Option<IntakeRecord>, StoreError> {
-        let sql = format!(
-            "SELECT * FROM intake_records WHERE id = $1 AND $2 IS NULL AND {}",
-            scope_sql(scope)
-        );
-        let row = sqlx::query(AssertSqlSafe(sql))
-            .bind(id.0)
-            .bind(None::<i64>)
-            .bind(scope.root().get())
-            .bind(permitted_json(scope))
-            .fetch_optional(self.reader())
-            .await?;
+        let mut query = sql("SELECT * FROM intake_records WHERE id = $1 AND ").bind(id.0);
+        within(&mut query, scope);
+        let row = query.fetch_optional(self.reader()).await?;
         row.as_ref().map(record).transpose()
     }
 
@@ -104,26 +71,47 @@ impl Store {
         let minute = record.at.seconds().div_euclid(60);
         let counted_as = format!("{network} {reason} {minute} {owner}");
         let mut tx = self.begin().await?;
-        let known: Option<uuid::Uuid> = sqlx::query_scalar(
-            "UPDATE intake_records SET count = count + 1 WHERE counted_as = $1 RETURNING id",
-        )
-        .bind(&counted_as)
+        let known = sql("UPDATE intake_records SET count = count + 1 WHERE counted_as = $1
+                         RETURNING id")
+        .bind(counted_as.as_str())
         .fetch_optional(tx.on())
         .await?;
-        let id = match known {
-            Some(id) => IntakeId(id),
-            None => {
-                insert(&mut tx, record, None).await?;
-                sqlx::query("UPDATE intake_records SET counted_as = $2 WHERE id = $1")
-                    .bind(record.id.0)
-                    .bind(&counted_as)
-                    .execute(tx.on())
-                    .await?;
-                record.id
-            }
+        let counted = match known {
+            Some(row) => row,
+            None => write(&mut tx, record, None, Some(counted_as)).await?,
         };
+        let id = Columns { table: "intake_records", row: &counted }.uuid("id")?;
         tx.commit().await?;
-        Ok(id)
+        Ok(IntakeId(id))
+    }
+}
+
+impl IntakeFilter {
+    /// Goes on with a comparison for each field that is given: absent ones would only keep the
+    /// database from planning well.
+    fn narrow(&self, query: &mut Statement) {
+        if let Some(agent) = self.agent {
+            query.push(" AND agent_id = ").push_value(agent);
+        }
+        if let Some(sender) = &self.sender {
+            query.push(" AND sender = ").push_value(sender.to_string());
+        }
+        if let Some(recipient) = &self.recipient {
+            // Both databases fold ASCII alone here.
+            query.push(" AND lower(recipient) = ").push_value(recipient.to_ascii_lowercase());
+        }
+        if let Some(verdict) = &self.verdict {
+            query.push(" AND verdict = ").push_value(verdict.as_str());
+        }
+        if let Some(reason) = self.reason {
+            query.push(" AND reason = ").push_value(reason.as_str());
+        }
+        if let Some(since) = self.since {
+            query.push(" AND at >= ").push_value(since);
+        }
+        if let Some(until) = self.until {
+            query.push(" AND at < ").push_value(until);
+        }
     }
 }
 
@@ -133,42 +121,52 @@ pub(super) async fn insert(
     record: &IntakeRecord,
     same_as: Option<MessageId>,
 ) -> Result<(), StoreError> {
+    write(tx, record, same_as, None).await.map(drop)
+}
+
+/// Writes a record, or counts it in the one that is `counted_as` the same; answers which.
+async fn write(
+    tx: &mut Transaction,
+    record: &IntakeRecord,
+    same_as: Option<MessageId>,
+    counted_as: Option<String>,
+) -> Result<Row, StoreError> {
     const REPEATED: &str = "The same message arrived before; it was accepted again without making \
                             a second message.";
     let explanation = if same_as.is_some() { REPEATED } else { &record.explanation };
-    sqlx::query(
-        "INSERT INTO intake_records (id, at, partner_id, reseller_id, organization_id, agent_id,
+    sql("INSERT INTO intake_records (id, at, partner_id, reseller_id, organization_id, agent_id,
              recipient, sender, envelope_from, remote_address, helo, verdict, reason, explanation,
-             message_id, size, digest, headers, steps, count)
+             message_id, size, digest, headers, steps, count, counted_as)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
-                 $19, $20)",
-    )
+                 $19, $20, $21)
+         ON CONFLICT (counted_as) DO UPDATE SET count = intake_records.count + 1
+         RETURNING id")
     .bind(record.id.0)
     .bind(record.at.millis())
-    .bind(number(record.lineage.partner))
-    .bind(number(record.lineage.reseller))
-    .bind(number(record.lineage.organization))
-    .bind(number(record.agent))
-    .bind(&record.recipient)
+    .bind(record.lineage.partner)
+    .bind(record.lineage.reseller)
+    .bind(record.lineage.organization)
+    .bind(record.agent)
+    .bind(record.recipient.clone())
     .bind(record.sender.as_ref().map(Address::to_string))
-    .bind(&record.envelope_from)
+    .bind(record.envelope_from.clone())
     .bind(record.remote_address.to_string())
-    .bind(&record.helo)
+    .bind(record.helo.clone())
     .bind(record.verdict.as_str())
     .bind(record.verdict.reason().map(Reason::as_str))
     .bind(explanation)
     .bind(same_as.or(record.message).map(|id| id.0))
     .bind(stored(record.size))
-    .bind(record.digest.map(|digest| digest.0.to_vec()))
-    .bind(&record.headers)
+    .bind(record.digest.as_ref().map(|digest| digest.0.as_slice()))
+    .bind(record.headers.as_slice())
     .bind(record.steps.to_string())
     .bind(stored(record.count))
-    .execute(tx.on())
-    .await?;
-    Ok(())
+    .bind(counted_as)
+    .fetch_one(tx.on())
+    .await
 }
 
-fn record(row: &SqliteRow) -> Result<IntakeRecord, StoreError> {
+fn record(row: &Row) -> Result<IntakeRecord, StoreError> {
     let columns = Columns { table: "intake_records", row };
     let reason = columns
         .optional_text("reason")?

@@ -1,13 +1,11 @@
 //! Messages, as their Agents read them.
 
-use sqlx::AssertSqlSafe;
-use sqlx::sqlite::SqliteRow;
-
 use super::db::Store;
 use super::error::StoreError;
 use super::mail_row::MailRow;
-use super::page::{Page, permitted_json, scope_sql};
+use super::page::{Page, within};
 use super::row::Columns;
+use super::sql::{Row, sql};
 use crate::domain::id::{AttachmentId, MessageId};
 use crate::domain::message::{Mail, Message};
 use crate::domain::scope::Scope;
@@ -19,21 +17,10 @@ impl Store {
         scope: &Scope,
         page: &Page,
     ) -> Result<Vec<Message>, StoreError> {
-        let (place, order) = page.sql();
-        // Put together from constants; every value is bound.
-        let sql = format!(
-            "SELECT * FROM messages WHERE {} AND {place} ORDER BY {order} LIMIT $5",
-            scope_sql(scope)
-        );
-        let cursor = page.cursor();
-        let rows = sqlx::query(AssertSqlSafe(sql))
-            .bind(cursor.at.millis())
-            .bind(cursor.id)
-            .bind(scope.root().get())
-            .bind(permitted_json(scope))
-            .bind(i64::from(page.limit))
-            .fetch_all(self.reader())
-            .await?;
+        let mut query = sql("SELECT * FROM messages WHERE ");
+        within(&mut query, scope);
+        page.read(&mut query);
+        let rows = query.fetch_all(self.reader()).await?;
         let messages = rows.iter().map(message).collect::<Result<_, _>>()?;
         Ok(page.shown(messages))
     }
@@ -44,18 +31,11 @@ impl Store {
         scope: &Scope,
         id: MessageId,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        let sql = format!(
-            "SELECT bytes FROM messages JOIN raw_messages USING (digest)
-             WHERE id = $1 AND $2 IS NULL AND {}",
-            scope_sql(scope)
-        );
-        let row = sqlx::query(AssertSqlSafe(sql))
-            .bind(id.0)
-            .bind(None::<i64>)
-            .bind(scope.root().get())
-            .bind(permitted_json(scope))
-            .fetch_optional(self.reader())
-            .await?;
+        let mut query = sql("SELECT bytes FROM messages JOIN raw_messages USING (digest)
+             WHERE id = $1 AND ")
+        .bind(id.0);
+        within(&mut query, scope);
+        let row = query.fetch_optional(self.reader()).await?;
         row.map(|row| Columns { table: "raw_messages", row: &row }.bytes("bytes")).transpose()
     }
 
@@ -65,19 +45,12 @@ impl Store {
         scope: &Scope,
         id: AttachmentId,
     ) -> Result<Option<(MessageId, u32)>, StoreError> {
-        let sql = format!(
-            "SELECT messages.id AS message_id, part
+        let mut query = sql("SELECT messages.id AS message_id, part
              FROM attachments JOIN messages ON messages.id = attachments.message_id
-             WHERE attachments.id = $1 AND $2 IS NULL AND {}",
-            scope_sql(scope)
-        );
-        let row = sqlx::query(AssertSqlSafe(sql))
-            .bind(id.0)
-            .bind(None::<i64>)
-            .bind(scope.root().get())
-            .bind(permitted_json(scope))
-            .fetch_optional(self.reader())
-            .await?;
+             WHERE attachments.id = $1 AND ")
+        .bind(id.0);
+        within(&mut query, scope);
+        let row = query.fetch_optional(self.reader()).await?;
         let Some(row) = row else { return Ok(None) };
         let columns = Columns { table: "attachments", row: &row };
         let part = u32::try_from(columns.integer("part")?).map_err(|e| columns.corrupt(e))?;
@@ -85,7 +58,7 @@ impl Store {
     }
 }
 
-pub(super) fn message(row: &SqliteRow) -> Result<Message, StoreError> {
+pub(super) fn message(row: &Row) -> Result<Message, StoreError> {
     let columns = Columns { table: "messages", row };
     let mail =
         Mail::try_from(columns.json::<MailRow>("mail")?).map_err(|error| columns.corrupt(error))?;

@@ -4,31 +4,38 @@
 //! stay inside. Every list of a tenant's rows takes a `Scope`, so that whose rows they are is
 //! decided in one place. No transaction is ever open while the program waits for the network.
 //!
-//! Today's database is SQLite in one folder: one writing connection (several would only wait for
-//! each other) and a few reading ones, WAL with `synchronous=FULL`, so that a commit that returned
-//! is on the disk.
+//! SQLite in one folder, or PostgreSQL shared by any number of gateways: the same methods, and where
+//! it can be the same SQL (`sql.rs`). What differs is who else writes at the same moment: nobody in
+//! SQLite; on PostgreSQL anybody, so that whatever a transaction decides by is locked by it first.
 
 mod accounts;
 mod addresses;
+mod arrivals;
 mod commit;
+mod contacts;
 mod db;
 mod deliveries;
 mod destinations;
 mod domains;
+mod embedded;
 mod error;
 mod intake_records;
 mod keys;
+mod location;
 mod mail_row;
 mod messages;
 mod page;
 mod policies;
+mod postgres;
 mod row;
+mod sql;
 
 pub use accounts::NewAccount;
 pub use addresses::{Claimed, Standing};
 pub use commit::{Accepted, Commit, Committed, Intake, NewMessage};
-pub use db::{Location, Store};
+pub use db::Store;
 pub use destinations::NewDestination;
 pub use error::StoreError;
 pub use intake_records::IntakeFilter;
+pub use location::{Location, LocationError, PostgresUrl};
 pub use page::{Cursor, Direction, Page};

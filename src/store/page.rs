@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use uuid::Uuid;
 
+use super::sql::Statement;
 use crate::domain::account::AccountType;
 use crate::domain::clock::Timestamp;
 use crate::domain::scope::Scope;
@@ -51,21 +52,20 @@ pub struct Page {
 }
 
 impl Page {
-    /// The comparison that places rows on this page, over bind parameters `$1` (time) and `$2`
-    /// (id), and the order in which they are read.
-    pub(super) const fn sql(&self) -> (&'static str, &'static str) {
-        match self.from {
-            Some((Direction::After, _)) => ("(at, id) > ($1, $2)", "at ASC, id ASC"),
-            _ => ("(at, id) < ($1, $2)", "at DESC, id DESC"),
+    /// Goes on with the comparison, the order and the limit that read the rows of this page.
+    pub(super) fn read(&self, statement: &mut Statement) {
+        if let Some((direction, cursor)) = self.from {
+            statement.push(match direction {
+                Direction::Before => " AND (at, id) < (",
+                Direction::After => " AND (at, id) > (",
+            });
+            statement.push_value(cursor.at).push(", ").push_value(cursor.id).push(")");
         }
-    }
-
-    /// The cursor, or the end of time where the page begins with the newest row.
-    pub(super) fn cursor(&self) -> Cursor {
-        self.from.map_or(
-            Cursor { at: Timestamp::from_millis(i64::MAX), id: Uuid::max() },
-            |(_, cursor)| cursor,
-        )
+        statement.push(match self.from {
+            Some((Direction::After, _)) => " ORDER BY at ASC, id ASC LIMIT ",
+            _ => " ORDER BY at DESC, id DESC LIMIT ",
+        });
+        statement.push_value(i64::from(self.limit));
     }
 
     /// Puts rows that were read in this page's order into the order in which they are shown.
@@ -77,33 +77,24 @@ impl Page {
     }
 }
 
-/// The comparison that keeps a list inside a scope, over bind parameters `$3` (the account) and
-/// `$4` (a JSON array of permitted Agents, or null).
-pub(super) fn scope_sql(scope: &Scope) -> &'static str {
-    match (scope.level(), scope.permitted().is_some()) {
-        (AccountType::Partner, false) => "partner_id = $3 AND $4 IS NULL",
-        (AccountType::Reseller, false) => "reseller_id = $3 AND $4 IS NULL",
-        (AccountType::Organization, false) => "organization_id = $3 AND $4 IS NULL",
-        (AccountType::Agent, false) => "agent_id = $3 AND $4 IS NULL",
-        (AccountType::Partner, true) => {
-            "partner_id = $3 AND agent_id IN (SELECT value FROM json_each($4))"
-        }
-        (AccountType::Reseller, true) => {
-            "reseller_id = $3 AND agent_id IN (SELECT value FROM json_each($4))"
-        }
-        (AccountType::Organization, true) => {
-            "organization_id = $3 AND agent_id IN (SELECT value FROM json_each($4))"
-        }
-        (AccountType::Agent, true) => {
-            "agent_id = $3 AND agent_id IN (SELECT value FROM json_each($4))"
-        }
+/// Goes on with the comparison that keeps a list inside a scope.
+pub(super) fn within(statement: &mut Statement, scope: &Scope) {
+    statement.push(match scope.level() {
+        AccountType::Partner => "partner_id = ",
+        AccountType::Reseller => "reseller_id = ",
+        AccountType::Organization => "organization_id = ",
+        AccountType::Agent => "agent_id = ",
+    });
+    statement.push_value(scope.root());
+    let Some(permitted) = scope.permitted() else { return };
+    // Neither database takes a list as one value in the same way; these are integers of ours.
+    let ids = permitted.iter().map(|agent| agent.get().to_string()).collect::<Vec<_>>();
+    if ids.is_empty() {
+        statement.push(" AND 1 = 0");
+    } else {
+        statement.push(" AND agent_id IN (").push(&ids.join(", ")).push(")");
+        statement.varying();
     }
-}
-
-/// The value of `$4`.
-pub(super) fn permitted_json(scope: &Scope) -> Option<String> {
-    let agents: Vec<i64> = scope.permitted()?.iter().map(|agent| agent.get()).collect();
-    Some(serde_json::Value::from(agents).to_string())
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! Inbound policies and allowlists. Every change raises the policy's version in the same
 //! transaction, so that a message that was decided by the old one is decided again.
 
-use sqlx::Row;
-
-use super::db::{Store, Transaction};
+use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
 use super::row::Columns;
+use super::sql::sql;
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
@@ -14,11 +13,9 @@ use crate::domain::policy::{AllowedSender, Mode, Policy};
 impl Store {
     /// An Agent's policy; `None` when the account is no Agent.
     pub async fn policy(&self, agent: AccountId) -> Result<Option<Policy>, StoreError> {
-        let row = sqlx::query(
-            "SELECT mode, version, updated_at,
+        let row = sql("SELECT mode, version, updated_at,
                     (SELECT COUNT(*) FROM allowed_senders WHERE agent_id = $1) AS allowed
-             FROM inbound_policies WHERE agent_id = $1",
-        )
+             FROM inbound_policies WHERE agent_id = $1")
         .bind(agent.get())
         .fetch_optional(self.reader())
         .await?;
@@ -40,7 +37,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        sqlx::query("UPDATE inbound_policies SET mode = $2 WHERE agent_id = $1")
+        sql("UPDATE inbound_policies SET mode = $2 WHERE agent_id = $1")
             .bind(agent.get())
             .bind(mode.as_str())
             .execute(tx.on())
@@ -56,10 +53,8 @@ impl Store {
         limit: u32,
         after: Option<&Address>,
     ) -> Result<Vec<AllowedSender>, StoreError> {
-        let rows = sqlx::query(
-            "SELECT address, note, added_at FROM allowed_senders
-             WHERE agent_id = $1 AND address > $2 ORDER BY address LIMIT $3",
-        )
+        let rows = sql("SELECT address, note, added_at FROM allowed_senders
+             WHERE agent_id = $1 AND address > $2 ORDER BY address LIMIT $3")
         .bind(agent.get())
         .bind(after.map(Address::to_string).unwrap_or_default())
         .bind(i64::from(limit))
@@ -87,20 +82,30 @@ impl Store {
         most: u64,
         now: Timestamp,
     ) -> Result<Option<(Vec<Address>, u64)>, StoreError> {
+        settled!(self.try_allow(agent, senders, note, most, now))
+    }
+
+    async fn try_allow(
+        &self,
+        agent: AccountId,
+        senders: &[Address],
+        note: Option<&str>,
+        most: u64,
+        now: Timestamp,
+    ) -> Result<Option<(Vec<Address>, u64)>, StoreError> {
         let mut tx = self.begin().await?;
+        lock(&mut tx, agent).await?;
         let mut added = Vec::new();
         for sender in senders {
-            let done = sqlx::query(
-                "INSERT INTO allowed_senders (agent_id, address, note, added_at)
-                 VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
-            )
+            let done = sql("INSERT INTO allowed_senders (agent_id, address, note, added_at)
+                 VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING")
             .bind(agent.get())
             .bind(sender.to_string())
             .bind(note)
             .bind(now.millis())
             .execute(tx.on())
             .await?;
-            if done.rows_affected() > 0 {
+            if done > 0 {
                 added.push(sender.clone());
             }
         }
@@ -123,16 +128,25 @@ impl Store {
         senders: &[Address],
         now: Timestamp,
     ) -> Result<(Vec<Address>, u64), StoreError> {
+        settled!(self.try_remove(agent, senders, now))
+    }
+
+    async fn try_remove(
+        &self,
+        agent: AccountId,
+        senders: &[Address],
+        now: Timestamp,
+    ) -> Result<(Vec<Address>, u64), StoreError> {
         let mut tx = self.begin().await?;
+        lock(&mut tx, agent).await?;
         let mut removed = Vec::new();
         for sender in senders {
-            let done =
-                sqlx::query("DELETE FROM allowed_senders WHERE agent_id = $1 AND address = $2")
-                    .bind(agent.get())
-                    .bind(sender.to_string())
-                    .execute(tx.on())
-                    .await?;
-            if done.rows_affected() > 0 {
+            let done = sql("DELETE FROM allowed_senders WHERE agent_id = $1 AND address = $2")
+                .bind(agent.get())
+                .bind(sender.to_string())
+                .execute(tx.on())
+                .await?;
+            if done > 0 {
                 removed.push(sender.clone());
             }
         }
@@ -145,22 +159,29 @@ impl Store {
     }
 }
 
+/// One change of a list at a time; commits that rest on it wait, or are waited for.
+async fn lock(tx: &mut Transaction, agent: AccountId) -> Result<(), StoreError> {
+    sql("SELECT agent_id FROM inbound_policies WHERE agent_id = $1")
+        .locking("FOR NO KEY UPDATE")
+        .bind(agent)
+        .fetch_optional(tx.on())
+        .await
+        .map(drop)
+}
+
 async fn count(tx: &mut Transaction, agent: AccountId) -> Result<u64, StoreError> {
-    let row = sqlx::query("SELECT COUNT(*) FROM allowed_senders WHERE agent_id = $1")
+    let row = sql("SELECT COUNT(*) AS allowed FROM allowed_senders WHERE agent_id = $1")
         .bind(agent.get())
         .fetch_one(tx.on())
         .await?;
-    let total: i64 = row.try_get(0)?;
-    Ok(u64::try_from(total).unwrap_or_default())
+    Columns { table: "allowed_senders", row: &row }.count("allowed")
 }
 
 async fn touch(tx: &mut Transaction, agent: AccountId, now: Timestamp) -> Result<(), StoreError> {
-    sqlx::query(
-        "UPDATE inbound_policies SET version = version + 1, updated_at = $2 WHERE agent_id = $1",
-    )
-    .bind(agent.get())
-    .bind(now.millis())
-    .execute(tx.on())
-    .await?;
+    sql("UPDATE inbound_policies SET version = version + 1, updated_at = $2 WHERE agent_id = $1")
+        .bind(agent.get())
+        .bind(now.millis())
+        .execute(tx.on())
+        .await?;
     Ok(())
 }

@@ -3,11 +3,10 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 use uuid::Uuid;
 
 use super::error::StoreError;
+use super::sql::Row;
 use crate::domain::account::Lineage;
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
@@ -17,7 +16,7 @@ use crate::domain::message::Digest;
 /// One row of `table`.
 pub(super) struct Columns<'r> {
     pub table: &'static str,
-    pub row: &'r SqliteRow,
+    pub row: &'r Row,
 }
 
 impl Columns<'_> {
@@ -26,19 +25,19 @@ impl Columns<'_> {
     }
 
     pub(super) fn text(&self, column: &str) -> Result<String, StoreError> {
-        self.row.try_get(column).map_err(|error| self.corrupt(error))
+        self.row.get(column).map_err(|error| self.corrupt(error))
     }
 
     pub(super) fn optional_text(&self, column: &str) -> Result<Option<String>, StoreError> {
-        self.row.try_get(column).map_err(|error| self.corrupt(error))
+        self.row.get(column).map_err(|error| self.corrupt(error))
     }
 
     pub(super) fn integer(&self, column: &str) -> Result<i64, StoreError> {
-        self.row.try_get(column).map_err(|error| self.corrupt(error))
+        self.row.get(column).map_err(|error| self.corrupt(error))
     }
 
     pub(super) fn optional_integer(&self, column: &str) -> Result<Option<i64>, StoreError> {
-        self.row.try_get(column).map_err(|error| self.corrupt(error))
+        self.row.get(column).map_err(|error| self.corrupt(error))
     }
 
     pub(super) fn count(&self, column: &str) -> Result<u64, StoreError> {
@@ -50,15 +49,15 @@ impl Columns<'_> {
     }
 
     pub(super) fn bytes(&self, column: &str) -> Result<Vec<u8>, StoreError> {
-        self.row.try_get(column).map_err(|error| self.corrupt(error))
+        self.row.get(column).map_err(|error| self.corrupt(error))
     }
 
     pub(super) fn uuid(&self, column: &str) -> Result<Uuid, StoreError> {
-        self.row.try_get(column).map_err(|error| self.corrupt(error))
+        self.row.get(column).map_err(|error| self.corrupt(error))
     }
 
     pub(super) fn optional_uuid(&self, column: &str) -> Result<Option<Uuid>, StoreError> {
-        self.row.try_get(column).map_err(|error| self.corrupt(error))
+        self.row.get(column).map_err(|error| self.corrupt(error))
     }
 
     pub(super) fn time(&self, column: &str) -> Result<Timestamp, StoreError> {
@@ -103,8 +102,7 @@ impl Columns<'_> {
     }
 
     pub(super) fn optional_digest(&self, column: &str) -> Result<Option<Digest>, StoreError> {
-        let bytes: Option<Vec<u8>> =
-            self.row.try_get(column).map_err(|error| self.corrupt(error))?;
+        let bytes: Option<Vec<u8>> = self.row.get(column).map_err(|error| self.corrupt(error))?;
         bytes
             .map(|bytes| {
                 let octets = <[u8; 32]>::try_from(bytes);
@@ -121,11 +119,6 @@ impl Columns<'_> {
             agent: self.optional_account("agent_id")?,
         })
     }
-}
-
-/// The number that a nullable id column takes.
-pub(super) fn number(id: Option<AccountId>) -> Option<i64> {
-    id.map(AccountId::get)
 }
 
 /// A count as the database keeps it; beyond its range it stays at the end.

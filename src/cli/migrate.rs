@@ -1,0 +1,23 @@
+//! `gatepost migrate`: the store, brought to this version before any server starts.
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::{Failure, StoreArgs};
+
+/// Bring the store to this version, as `serve` does when it starts
+#[derive(Args, Debug)]
+pub(super) struct Migrate {
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+impl Migrate {
+    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+        let location = self.store.location()?;
+        self.store.open().await?.close().await;
+        println!("the store at {location} is ready for this version");
+        Ok(ExitCode::SUCCESS)
+    }
+}

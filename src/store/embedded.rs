@@ -1,0 +1,110 @@
+//! The embedded database: SQLite in a folder of its own. One writing connection (several would only
+//! wait for each other) and a few reading ones, WAL with `synchronous=FULL`, so that a commit that
+//! returned is on the disk.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+use sqlx::Connection as _;
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+};
+
+use super::error::StoreError;
+
+/// Long enough for a checkpoint on a slow disk, short enough to answer the client in time.
+const BUSY: Duration = Duration::from_secs(10);
+/// Readers never block the writer; a few keep both cores of a small machine busy.
+const READERS: u32 = 8;
+const FILE: &str = "gatepost.db";
+/// Held while the schema is looked at and changed.
+const LOCK_FILE: &str = "gatepost.lock";
+/// A migration of a large store takes its time.
+const LOCK_PATIENCE: Duration = Duration::from_secs(300);
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// The connections to one database file.
+#[derive(Clone, Debug)]
+pub(super) struct Embedded {
+    pub(super) reader: SqlitePool,
+    pub(super) writer: SqlitePool,
+}
+
+/// Opens the store in `folder`, made there first if `create` says so, and brings it to this
+/// version.
+pub(super) async fn open(folder: &Path, create: bool) -> Result<Embedded, StoreError> {
+    let at = || folder.display().to_string();
+    let io_error = |source| StoreError::Open { at: at(), source: sqlx::Error::Io(source) };
+    if create {
+        make_private(folder).map_err(io_error)?;
+    }
+    let path = folder.join(FILE);
+    if !path.try_exists().map_err(io_error)? {
+        return Err(StoreError::Missing { at: at() });
+    }
+    let lock = lock(&folder.join(LOCK_FILE)).await.map_err(io_error)?;
+    let open_error = |source| StoreError::Open { at: at(), source };
+    let options = SqliteConnectOptions::new()
+        .filename(&path)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .foreign_keys(true)
+        .busy_timeout(BUSY);
+    let writer = SqlitePoolOptions::new()
+        .max_connections(1)
+        .acquire_timeout(BUSY)
+        // SQLite ends a transaction by itself when the disk is full or a write fails, and sqlx
+        // does not notice: the connection would refuse every later transaction.
+        .before_acquire(|connection, _| {
+            let clean = !connection.is_in_transaction();
+            Box::pin(async move { Ok(clean) })
+        })
+        .connect_with(options.clone())
+        .await
+        .map_err(open_error)?;
+    sqlx::migrate!("migrations/sqlite").run(&writer).await?;
+    drop(lock);
+    let reader = SqlitePoolOptions::new()
+        .max_connections(READERS)
+        .acquire_timeout(BUSY)
+        .connect_with(options.read_only(true))
+        .await
+        .map_err(open_error)?;
+    Ok(Embedded { reader, writer })
+}
+
+/// The folder and the file, for this user only: messages and signing secrets are in them. SQLite
+/// gives its other files the mode of the first.
+fn make_private(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    open_private(&folder.join(FILE)).map(drop)
+}
+
+fn open_private(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+}
+
+/// Processes that start at once migrate one after the other (sqlx has no lock of its own here).
+/// The lock ends with the file.
+async fn lock(path: &Path) -> io::Result<File> {
+    let file = open_private(path)?;
+    let taken = async {
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(()),
+                Err(TryLockError::WouldBlock) => tokio::time::sleep(LOCK_PAUSE).await,
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+    };
+    match tokio::time::timeout(LOCK_PATIENCE, taken).await {
+        Ok(taken) => taken.map(|()| file),
+        Err(_) => Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "another process keeps the store locked for its migration",
+        )),
+    }
+}

@@ -1,0 +1,329 @@
+//! One SQL text for two databases: statements with `$n` placeholders and values of the few types
+//! that both know, run on a connection of either, answered as rows of either.
+//!
+//! What differs (locking, claiming) is said beside the statement that differs; the rest is written
+//! once. Integers have 64 bits on both, ids are `Uuid`s, a null carries its type because
+//! PostgreSQL asks for one. Text never holds NUL: PostgreSQL cannot store it, and the same message
+//! must not be kept by one database and deferred for ever by the other.
+
+use std::borrow::Cow;
+use std::pin::Pin;
+use std::time::Duration;
+
+use sqlx::postgres::{PgArguments, PgConnection, PgPool, PgRow};
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqlitePool, SqliteRow};
+use sqlx::{AssertSqlSafe, Decode, Postgres, Row as _, Sqlite, Type};
+use uuid::Uuid;
+
+use super::error::StoreError;
+use crate::domain::clock::Timestamp;
+use crate::domain::id::AccountId;
+
+/// A server that does not answer at all is given up after this; longer than its own timeouts, so
+/// that it says itself what is wrong as long as it lives.
+const DEADLINE: Duration = Duration::from_secs(15);
+
+/// Work on a database, boxed so that whoever awaits it can be sent between threads.
+pub(super) type Work<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// A value of a type that both databases know.
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    Integer(Option<i64>),
+    Text(Option<String>),
+    Octets(Option<Vec<u8>>),
+    Uuid(Option<Uuid>),
+}
+
+/// Where a statement runs: any connection of a pool, or the one of a transaction.
+pub(super) enum Connection<'c> {
+    SqlitePool(&'c SqlitePool),
+    PostgresPool(&'c PgPool),
+    Sqlite(&'c mut SqliteConnection),
+    Postgres(&'c mut PgConnection),
+}
+
+/// A row of either database.
+pub(super) enum Row {
+    Sqlite(SqliteRow),
+    Postgres(PgRow),
+}
+
+/// A statement and the values of its placeholders, in their order. The text is made of constants
+/// and integers: whatever comes from outside is a value.
+pub(super) struct Statement {
+    text: Cow<'static, str>,
+    on_postgres: Option<&'static str>,
+    locking: Option<&'static str>,
+    values: Vec<Value>,
+    prepared: bool,
+}
+
+/// A statement of this text, on both databases unless said otherwise.
+pub(super) fn sql(text: &'static str) -> Statement {
+    Statement {
+        text: text.into(),
+        on_postgres: None,
+        locking: None,
+        values: Vec::new(),
+        prepared: true,
+    }
+}
+
+impl Statement {
+    /// The value of the next placeholder.
+    pub(super) fn bind(mut self, value: impl Into<Value>) -> Self {
+        self.values.push(value.into());
+        self
+    }
+
+    /// The text that PostgreSQL gets instead.
+    pub(super) fn on_postgres(mut self, text: &'static str) -> Self {
+        self.on_postgres = Some(text);
+        self
+    }
+
+    /// The row locks that PostgreSQL takes. SQLite has one writer, so nothing changes under it.
+    pub(super) fn locking(mut self, clause: &'static str) -> Self {
+        self.locking = Some(clause);
+        self
+    }
+
+    /// Not worth keeping prepared: the text differs from call to call.
+    pub(super) fn varying(&mut self) {
+        self.prepared = false;
+    }
+
+    /// Goes on with this text.
+    pub(super) fn push(&mut self, text: &str) -> &mut Self {
+        self.text.to_mut().push_str(text);
+        self
+    }
+
+    /// Goes on with a placeholder of this value.
+    pub(super) fn push_value(&mut self, value: impl Into<Value>) -> &mut Self {
+        self.values.push(value.into());
+        let number = self.values.len();
+        self.push(&format!("${number}"))
+    }
+
+    /// How many rows it changed.
+    pub(super) fn execute<'c>(self, on: Connection<'c>) -> Work<'c, u64> {
+        Box::pin(async move {
+            Ok(match on {
+                Connection::SqlitePool(pool) => self.sqlite().execute(pool).await?.rows_affected(),
+                Connection::Sqlite(one) => self.sqlite().execute(one).await?.rows_affected(),
+                Connection::PostgresPool(pool) => {
+                    in_time(self.postgres().execute(pool)).await?.rows_affected()
+                }
+                Connection::Postgres(one) => {
+                    in_time(self.postgres().execute(one)).await?.rows_affected()
+                }
+            })
+        })
+    }
+
+    /// All rows.
+    pub(super) fn fetch_all<'c>(self, on: Connection<'c>) -> Work<'c, Vec<Row>> {
+        Box::pin(async move {
+            let sqlite = |rows: Vec<SqliteRow>| rows.into_iter().map(Row::Sqlite).collect();
+            let postgres = |rows: Vec<PgRow>| rows.into_iter().map(Row::Postgres).collect();
+            Ok(match on {
+                Connection::SqlitePool(pool) => sqlite(self.sqlite().fetch_all(pool).await?),
+                Connection::Sqlite(one) => sqlite(self.sqlite().fetch_all(one).await?),
+                Connection::PostgresPool(pool) => {
+                    postgres(in_time(self.postgres().fetch_all(pool)).await?)
+                }
+                Connection::Postgres(one) => {
+                    postgres(in_time(self.postgres().fetch_all(one)).await?)
+                }
+            })
+        })
+    }
+
+    /// The first row, if there is one.
+    pub(super) fn fetch_optional<'c>(self, on: Connection<'c>) -> Work<'c, Option<Row>> {
+        Box::pin(async move {
+            Ok(match on {
+                Connection::SqlitePool(pool) => {
+                    self.sqlite().fetch_optional(pool).await?.map(Row::Sqlite)
+                }
+                Connection::Sqlite(one) => {
+                    self.sqlite().fetch_optional(one).await?.map(Row::Sqlite)
+                }
+                Connection::PostgresPool(pool) => {
+                    in_time(self.postgres().fetch_optional(pool)).await?.map(Row::Postgres)
+                }
+                Connection::Postgres(one) => {
+                    in_time(self.postgres().fetch_optional(one)).await?.map(Row::Postgres)
+                }
+            })
+        })
+    }
+
+    /// The one row of a statement that always has one.
+    pub(super) fn fetch_one<'c>(self, on: Connection<'c>) -> Work<'c, Row> {
+        Box::pin(async move {
+            self.fetch_optional(on).await?.ok_or(StoreError::Database(sqlx::Error::RowNotFound))
+        })
+    }
+
+    fn sqlite(self) -> Query<'static, Sqlite, SqliteArguments> {
+        tracing::trace!(sql = %self.text, "sqlite");
+        let mut query = sqlx::query(AssertSqlSafe(self.text)).persistent(self.prepared);
+        for value in self.values {
+            query = match value {
+                Value::Integer(value) => query.bind(value),
+                Value::Text(value) => query.bind(value),
+                Value::Octets(value) => query.bind(value),
+                Value::Uuid(value) => query.bind(value),
+            };
+        }
+        query
+    }
+
+    fn postgres(self) -> Query<'static, Postgres, PgArguments> {
+        let mut text = self.on_postgres.map_or(self.text, Cow::Borrowed);
+        if let Some(clause) = self.locking {
+            let text = text.to_mut();
+            text.push(' ');
+            text.push_str(clause);
+        }
+        tracing::trace!(sql = %text, "postgres");
+        let mut query = sqlx::query(AssertSqlSafe(text)).persistent(self.prepared);
+        for value in self.values {
+            query = match value {
+                Value::Integer(value) => query.bind(value),
+                Value::Text(value) => query.bind(value),
+                Value::Octets(value) => query.bind(value),
+                Value::Uuid(value) => query.bind(value),
+            };
+        }
+        query
+    }
+}
+
+/// What a PostgreSQL answers in time, or an error.
+pub(super) async fn in_time<T>(
+    work: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Result<T, sqlx::Error> {
+    tokio::time::timeout(DEADLINE, work)
+        .await
+        .unwrap_or_else(|_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))
+}
+
+impl Row {
+    /// The value of a column.
+    pub(super) fn get<T>(&self, column: &str) -> Result<T, sqlx::Error>
+    where
+        T: for<'r> Decode<'r, Sqlite> + Type<Sqlite>,
+        T: for<'r> Decode<'r, Postgres> + Type<Postgres>,
+    {
+        match self {
+            Self::Sqlite(row) => row.try_get(column),
+            Self::Postgres(row) => row.try_get(column),
+        }
+    }
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Self::Integer(Some(value))
+    }
+}
+
+impl From<Option<i64>> for Value {
+    fn from(value: Option<i64>) -> Self {
+        Self::Integer(value)
+    }
+}
+
+impl From<Timestamp> for Value {
+    fn from(value: Timestamp) -> Self {
+        Self::Integer(Some(value.millis()))
+    }
+}
+
+impl From<AccountId> for Value {
+    fn from(value: AccountId) -> Self {
+        Self::Integer(Some(value.get()))
+    }
+}
+
+impl From<Option<AccountId>> for Value {
+    fn from(value: Option<AccountId>) -> Self {
+        Self::Integer(value.map(AccountId::get))
+    }
+}
+
+impl From<String> for Value {
+    fn from(value: String) -> Self {
+        Self::Text(Some(without_nul(value)))
+    }
+}
+
+impl From<Option<String>> for Value {
+    fn from(value: Option<String>) -> Self {
+        Self::Text(value.map(without_nul))
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        value.to_owned().into()
+    }
+}
+
+impl From<Option<&str>> for Value {
+    fn from(value: Option<&str>) -> Self {
+        value.map(ToOwned::to_owned).into()
+    }
+}
+
+impl From<&[u8]> for Value {
+    fn from(value: &[u8]) -> Self {
+        Self::Octets(Some(value.to_vec()))
+    }
+}
+
+impl From<Option<&[u8]>> for Value {
+    fn from(value: Option<&[u8]>) -> Self {
+        Self::Octets(value.map(<[u8]>::to_vec))
+    }
+}
+
+impl From<Uuid> for Value {
+    fn from(value: Uuid) -> Self {
+        Self::Uuid(Some(value))
+    }
+}
+
+impl From<Option<Uuid>> for Value {
+    fn from(value: Option<Uuid>) -> Self {
+        Self::Uuid(value)
+    }
+}
+
+fn without_nul(text: String) -> String {
+    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_numbered_as_values_come() {
+        let mut statement = sql("SELECT ");
+        statement.push_value(1).push(", ").push_value("two");
+        assert_eq!(statement.text, "SELECT $1, $2");
+        assert_eq!(statement.values.len(), 2);
+    }
+
+    #[test]
+    fn text_holds_no_nul() {
+        let Value::Text(Some(text)) = Value::from("a\0b") else { panic!("no text") };
+        assert_eq!(text, "a\u{fffd}b");
+    }
+}
