@@ -45,23 +45,11 @@ async fn from_nothing_to_a_delivered_message() {
     };
     let reseller = create("reseller", partner.clone(), "Reseller").await;
     let organization = create("organization", reseller, "Acme").await;
-    let agent = json(
-        here,
-        &[
-            "account",
-            "create",
-            "--type",
-            "account",
-            "--parent",
-            &organization,
-            "--name",
-            "desk",
-            "--address",
-            "desk@agents.example",
-            "--json",
-        ],
-    )
-    .await;
+    let words = format!(
+        "account create --type account --parent {organization} --name desk \
+         --address desk@agents.example --json"
+    );
+    let agent = json(here, &words.split(' ').collect::<Vec<_>>()).await;
     assert_eq!(agent["organizationId"].to_string(), organization);
     assert_eq!(agent["addresses"][0], "desk@agents.example");
     let agent = id(&agent);
