@@ -4,7 +4,7 @@ use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
 use super::row::Columns;
 use super::sql::{Connection, sql};
-use super::{accounts, domains};
+use super::{accounts, domains, gates};
 use crate::domain::account::{Account, Lineage};
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
@@ -107,34 +107,11 @@ impl Store {
         now: Timestamp,
     ) -> Result<Claimed, StoreError> {
         let mut tx = self.begin().await?;
-        let domain = address.domain();
-        if let Some(account) = claim_domain_for {
-            domains::insert(&mut tx, domain, account, now).await?;
+        let claimed = claim(&mut tx, agent, address, catch_all, claim_domain_for, now).await?;
+        if claimed == Claimed::Yes {
+            tx.commit().await?;
         }
-        // One claim in a domain at a time: it has at most one catch-all address.
-        let owner = domains::owner(&mut tx, domain, "FOR NO KEY UPDATE").await?;
-        if !owns(&agent.lineage, owner) {
-            return Ok(Claimed::DomainNotOurs);
-        }
-        if catch_all && catch_all_of_another(&mut tx, address).await? {
-            return Ok(Claimed::InUse);
-        }
-        let done = sql("INSERT INTO addresses (domain, local, agent_id, catch_all, created_at)
-             VALUES ($1, $2, $3, $4, $5)
-             ON CONFLICT (domain, local) DO UPDATE SET catch_all = excluded.catch_all
-                WHERE addresses.agent_id = excluded.agent_id")
-        .bind(domain.as_str())
-        .bind(address.local())
-        .bind(agent.id.get())
-        .bind(i64::from(catch_all))
-        .bind(now.millis())
-        .execute(tx.on())
-        .await?;
-        if done == 0 {
-            return Ok(Claimed::InUse);
-        }
-        tx.commit().await?;
-        Ok(Claimed::Yes)
+        Ok(claimed)
     }
 
     /// Takes an address from an Agent; answers whether it had it.
@@ -144,6 +121,7 @@ impl Store {
         address: &Address,
     ) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
+        gates::close(&mut tx, agent).await?;
         let done = sql("DELETE FROM addresses WHERE domain = $1 AND local = $2 AND agent_id = $3")
             .bind(address.domain().as_str())
             .bind(address.local())
@@ -153,6 +131,40 @@ impl Store {
         tx.commit().await?;
         Ok(done > 0)
     }
+}
+
+/// Claims an address within a transaction, which must be dropped unless this answers `Yes`.
+pub(super) async fn claim(
+    tx: &mut Transaction,
+    agent: &Account,
+    address: &Address,
+    catch_all: bool,
+    claim_domain_for: Option<AccountId>,
+    now: Timestamp,
+) -> Result<Claimed, StoreError> {
+    let domain = address.domain();
+    if let Some(account) = claim_domain_for {
+        domains::insert(tx, domain, account, now).await?;
+    }
+    // One claim in a domain at a time: it has at most one catch-all address.
+    if !owns(&agent.lineage, domains::owner(tx, domain, "FOR NO KEY UPDATE").await?) {
+        return Ok(Claimed::DomainNotOurs);
+    }
+    if catch_all && catch_all_of_another(tx, address).await? {
+        return Ok(Claimed::InUse);
+    }
+    let done = sql("INSERT INTO addresses (domain, local, agent_id, catch_all, created_at)
+         VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT (domain, local) DO UPDATE SET catch_all = excluded.catch_all
+            WHERE addresses.agent_id = excluded.agent_id")
+    .bind(domain.as_str())
+    .bind(address.local())
+    .bind(agent.id)
+    .bind(i64::from(catch_all))
+    .bind(now)
+    .execute(tx.on())
+    .await?;
+    Ok(if done == 0 { Claimed::InUse } else { Claimed::Yes })
 }
 
 /// A domain has one catch-all Agent address.
@@ -168,35 +180,6 @@ async fn catch_all_of_another(tx: &mut Transaction, address: &Address) -> Result
 
 fn owns(lineage: &Lineage, owner: Option<AccountId>) -> bool {
     owner.is_some_and(|owner| lineage.ids().any(|id| id == owner))
-}
-
-/// Keeps the standing of a recipient as it is until the transaction ends: a change of the policy,
-/// of the address or of an account above waits, and one that came first is seen by the statements
-/// that follow. (They must follow: what one statement sees is from before its locks.)
-pub(super) async fn hold_standing(
-    tx: &mut Transaction,
-    lineage: &Lineage,
-    agent: AccountId,
-    address: &Address,
-) -> Result<(), StoreError> {
-    if !tx.has_company() {
-        return Ok(());
-    }
-    sql("WITH policy AS (SELECT 1 FROM inbound_policies WHERE agent_id = $1 FOR SHARE),
-              above AS (SELECT 1 FROM accounts WHERE id IN ($1, $2, $3, $4)
-                        ORDER BY id FOR SHARE),
-              address AS (SELECT 1 FROM addresses WHERE domain = $5 AND local = $6 FOR SHARE)
-         SELECT (SELECT COUNT(*) FROM policy) + (SELECT COUNT(*) FROM above)
-              + (SELECT COUNT(*) FROM address) AS held")
-    .bind(agent)
-    .bind(lineage.partner)
-    .bind(lineage.reseller)
-    .bind(lineage.organization)
-    .bind(address.domain().as_str())
-    .bind(address.local())
-    .fetch_one(tx.on())
-    .await
-    .map(drop)
 }
 
 /// Reads a standing on any connection: before the decision, and again inside the commit.

@@ -4,13 +4,13 @@
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::addresses::{Standing, hold_standing, read_standing};
+use super::addresses::{Standing, read_standing};
 use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
 use super::mail_row::MailRow;
 use super::row::stored;
 use super::sql::sql;
-use super::{arrivals, contacts, deliveries, intake_records};
+use super::{arrivals, contacts, deliveries, gates, intake_records};
 use crate::domain::account::Lineage;
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
@@ -143,7 +143,7 @@ fn in_order_of_locks(intakes: &[Intake]) -> Vec<(usize, &Intake)> {
 async fn still_stands(tx: &mut Transaction, accepted: &Accepted) -> Result<bool, StoreError> {
     let message = &accepted.message;
     let sender = &message.mail.from.address;
-    hold_standing(tx, &message.lineage, message.agent, &accepted.address).await?;
+    gates::pass(tx, &message.lineage, message.agent, &accepted.address).await?;
     let now = read_standing(tx.on(), message.agent, &accepted.address, sender).await?;
     Ok(now == Some(accepted.standing))
 }

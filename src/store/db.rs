@@ -75,6 +75,18 @@ impl Store {
         last.fetch_one(self.reader()).await.map(drop)
     }
 
+    /// Whether the store can be written to, as a server must know before it takes mail in.
+    pub async fn check_writable(&self) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        // SQLite finds out with the first row that it changes; without a commit it stays as it was.
+        // PostgreSQL says at `begin` that it is a standby, which cannot be written to.
+        sql("UPDATE user_ids SET last = last")
+            .on_postgres("SELECT last_value FROM user_ids")
+            .execute(tx.on())
+            .await?;
+        Ok(())
+    }
+
     /// Ends all connections after the work under way.
     pub async fn close(&self) {
         match &self.database {

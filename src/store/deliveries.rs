@@ -153,6 +153,14 @@ impl Store {
             Outcome::Gone => (State::Cancelled, attempt.at),
         };
         let mut tx = self.begin().await?;
+        if outcome == Outcome::Gone {
+            // First the destination, then its deliveries, as whoever removes it does.
+            sql("SELECT id FROM destinations WHERE id = $1")
+                .locking("FOR NO KEY UPDATE")
+                .bind(claim.destination.id.0)
+                .fetch_optional(tx.on())
+                .await?;
+        }
         let done = sql("UPDATE deliveries
              SET state = $3, next_attempt_at = $4, lease_until = 0, attempts = attempts + 1,
                  fence = fence + 1

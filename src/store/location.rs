@@ -73,6 +73,11 @@ impl fmt::Display for Location {
 }
 
 impl PostgresUrl {
+    /// The URL itself, password and all.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
     /// How to connect.
     pub(super) fn options(&self) -> Result<PgConnectOptions, sqlx::Error> {
         PgConnectOptions::from_str(&self.0)

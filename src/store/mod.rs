@@ -19,6 +19,7 @@ mod destinations;
 mod domains;
 mod embedded;
 mod error;
+mod gates;
 mod intake_records;
 mod keys;
 mod location;
@@ -30,7 +31,7 @@ mod postgres;
 mod row;
 mod sql;
 
-pub use accounts::NewAccount;
+pub use accounts::{Created, NewAccount};
 pub use addresses::{Claimed, Standing};
 pub use commit::{Accepted, Commit, Committed, Intake, NewMessage};
 pub use db::Store;

@@ -3,6 +3,7 @@
 
 use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
+use super::gates;
 use super::row::Columns;
 use super::sql::sql;
 use crate::domain::address::Address;
@@ -37,6 +38,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
+        gates::close(&mut tx, agent).await?;
         sql("UPDATE inbound_policies SET mode = $2 WHERE agent_id = $1")
             .bind(agent.get())
             .bind(mode.as_str())
@@ -94,7 +96,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<Option<(Vec<Address>, u64)>, StoreError> {
         let mut tx = self.begin().await?;
-        lock(&mut tx, agent).await?;
+        gates::close(&mut tx, agent).await?;
         let mut added = Vec::new();
         for sender in senders {
             let done = sql("INSERT INTO allowed_senders (agent_id, address, note, added_at)
@@ -138,7 +140,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<(Vec<Address>, u64), StoreError> {
         let mut tx = self.begin().await?;
-        lock(&mut tx, agent).await?;
+        gates::close(&mut tx, agent).await?;
         let mut removed = Vec::new();
         for sender in senders {
             let done = sql("DELETE FROM allowed_senders WHERE agent_id = $1 AND address = $2")
@@ -157,16 +159,6 @@ impl Store {
         tx.commit().await?;
         Ok((removed, total))
     }
-}
-
-/// One change of a list at a time; commits that rest on it wait, or are waited for.
-async fn lock(tx: &mut Transaction, agent: AccountId) -> Result<(), StoreError> {
-    sql("SELECT agent_id FROM inbound_policies WHERE agent_id = $1")
-        .locking("FOR NO KEY UPDATE")
-        .bind(agent)
-        .fetch_optional(tx.on())
-        .await
-        .map(drop)
 }
 
 async fn count(tx: &mut Transaction, agent: AccountId) -> Result<u64, StoreError> {

@@ -170,7 +170,7 @@ impl Statement {
     }
 
     fn sqlite(self) -> Query<'static, Sqlite, SqliteArguments> {
-        tracing::trace!(sql = %self.text, "sqlite");
+        tracing::trace!(sql = &*self.text, "to SQLite");
         let mut query = sqlx::query(AssertSqlSafe(self.text)).persistent(self.prepared);
         for value in self.values {
             query = match value {
@@ -190,7 +190,7 @@ impl Statement {
             text.push(' ');
             text.push_str(clause);
         }
-        tracing::trace!(sql = %text, "postgres");
+        tracing::trace!(sql = &*text, "to PostgreSQL");
         let mut query = sqlx::query(AssertSqlSafe(text)).persistent(self.prepared);
         for value in self.values {
             query = match value {

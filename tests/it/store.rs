@@ -1,9 +1,31 @@
-//! Every promise of the store, on a real database file.
+//! Every promise of the store, on a real database of either kind.
 
+/// Runs each of these, an `async fn(Kind)`, as a test on both databases. One that is not named is
+/// dead code, which the compiler refuses.
+macro_rules! on_both {
+    ($($name:ident),* $(,)?) => {$(
+        mod $name {
+            use crate::store::scene::Kind;
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn sqlite() {
+                super::$name(Kind::Sqlite).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn postgres() {
+                super::$name(Kind::Postgres).await;
+            }
+        }
+    )*};
+}
+
+mod beside;
 mod deliveries;
 mod faults;
 mod lists;
 mod messages;
 mod plans;
 mod scene;
+mod schema;
 mod tenancy;

@@ -12,13 +12,18 @@ use gatepost::store::{Commit, Committed, Location, Store, StoreError};
 use sqlx::Executor as _;
 use tokio::task::JoinSet;
 
-use super::scene::{Scene, account, address, at, database, everything, open, subtree};
+use super::scene::{Kind, Scene, account, address, at, database, everything, open, subtree};
 use crate::support::process::{GATEPOST, Server};
 use crate::support::{PATIENCE, letter, local_dns, signer};
 
+on_both! {
+    a_commit_that_is_broken_off_leaves_all_or_nothing_and_a_sane_store,
+    two_handles_on_one_folder_wait_for_each_other,
+}
+
 #[tokio::test]
 async fn nobody_else_can_read_the_store() {
-    let scene = Scene::new().await;
+    let scene = Scene::new(Kind::Sqlite).await;
     scene.deliver(&scene.agent, 0).await;
     let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&scene.path()), 0o700);
@@ -29,9 +34,8 @@ async fn nobody_else_can_read_the_store() {
 
 /// A session gives up waiting at any moment. The one writing connection must come back sane: the
 /// commit is there whole or not at all, and the next one goes through.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_commit_that_is_broken_off_leaves_all_or_nothing_and_a_sane_store() {
-    let scene = Scene::new().await;
+async fn a_commit_that_is_broken_off_leaves_all_or_nothing_and_a_sane_store(kind: Kind) {
+    let scene = Scene::new(kind).await;
     let mut finished = 0;
     for number in 0..200_u64 {
         let intake = scene.intake(&scene.agent, 0).await;
@@ -56,9 +60,8 @@ async fn a_commit_that_is_broken_off_leaves_all_or_nothing_and_a_sane_store() {
 }
 
 /// As `gatepost policy` beside `gatepost serve`: whoever comes second waits, nobody fails.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn two_handles_on_one_folder_wait_for_each_other() {
-    let scene = Arc::new(Scene::new().await);
+async fn two_handles_on_one_folder_wait_for_each_other(kind: Kind) {
+    let scene = Arc::new(Scene::new(kind).await);
     let mut tasks = JoinSet::new();
     for _ in 0..4 {
         let scene = Arc::clone(&scene);
@@ -76,10 +79,10 @@ async fn two_handles_on_one_folder_wait_for_each_other() {
             }
         });
     }
-    let (path, agent) = (scene.path(), scene.agent.id);
+    let (beside, agent) = (Arc::clone(&scene), scene.agent.id);
     tasks.spawn(async move {
         for number in 0..30 {
-            let other = open(&path).await;
+            let other = beside.open().await;
             let sender = [address(&format!("a{number}@good.example"))];
             let added = other.allow_senders(agent, &sender, None, 100, at(0)).await.unwrap();
             assert_eq!(added, Some((sender.to_vec(), number + 1)));
@@ -119,7 +122,7 @@ async fn a_store_of_another_kind_is_refused_and_left_as_it_is() {
 
 #[tokio::test]
 async fn a_store_of_a_newer_version_is_not_touched() {
-    let scene = Scene::new().await;
+    let scene = Scene::new(Kind::Sqlite).await;
     scene.store.close().await;
     let mut database = database(&scene.path()).await;
     let newer = "INSERT INTO _sqlx_migrations
@@ -130,6 +133,20 @@ async fn a_store_of_a_newer_version_is_not_touched() {
     let refused = Store::open(&location, run::system_mint()).await.unwrap_err();
     assert!(matches!(refused, StoreError::Newer { .. }), "{refused:?}");
     assert!(refused.to_string().contains("newer"), "{refused}");
+}
+
+/// A server on a disk that was mounted read-only says so at the start; reading goes on.
+#[tokio::test]
+async fn a_store_that_cannot_be_written_to_is_noticed_at_the_start() {
+    let scene = Scene::new(Kind::Sqlite).await;
+    scene.store.check_writable().await.unwrap();
+    scene.deliver(&scene.agent, 0).await;
+    // The superuser of a test machine writes whatever the mode says: a trigger stands in for it.
+    let refuse = "CREATE TRIGGER read_only BEFORE UPDATE ON user_ids
+                  BEGIN SELECT RAISE (ABORT, 'read-only'); END";
+    database(&scene.path()).await.execute(refuse).await.unwrap();
+    scene.store.check_writable().await.unwrap_err();
+    assert_eq!(scene.store.accounts(None).await.unwrap().len(), 5);
 }
 
 #[tokio::test]

@@ -8,7 +8,13 @@ use gatepost::domain::verdict::Verdict;
 use gatepost::run;
 use gatepost::store::{Commit, Cursor, Direction, Intake, IntakeFilter, Page};
 
-use super::scene::{Scene, address, at, everything, record, subtree};
+use super::scene::{Kind, Scene, address, at, everything, record, subtree};
+
+on_both! {
+    a_scope_shows_its_subtree_and_of_it_only_what_is_permitted,
+    cursors_walk_both_ways_over_equal_times_without_gap_or_repetition,
+    records_are_found_by_every_field_of_the_filter,
+}
 
 /// Which of `accounts`' messages, records, originals and attachments a scope shows: all four
 /// answer alike.
@@ -38,9 +44,8 @@ async fn visible(scene: &Scene, scope: &Scope, of: &[(&Account, MessageId)]) -> 
     seen
 }
 
-#[tokio::test]
-async fn a_scope_shows_its_subtree_and_of_it_only_what_is_permitted() {
-    let scene = Scene::new().await;
+async fn a_scope_shows_its_subtree_and_of_it_only_what_is_permitted(kind: Kind) {
+    let scene = Scene::new(kind).await;
     let stranger = scene.stranger().await;
     let agents = [&scene.agent, &scene.other, &stranger];
     let mut of = Vec::new();
@@ -75,9 +80,8 @@ async fn a_scope_shows_its_subtree_and_of_it_only_what_is_permitted() {
     assert_eq!(scene.store.intake_record(&nothing, IntakeId(uuid)).await.unwrap(), None);
 }
 
-#[tokio::test]
-async fn cursors_walk_both_ways_over_equal_times_without_gap_or_repetition() {
-    let scene = Scene::new().await;
+async fn cursors_walk_both_ways_over_equal_times_without_gap_or_repetition(kind: Kind) {
+    let scene = Scene::new(kind).await;
     let mut wanted = Vec::new();
     for millis in [0, 0, 0, 1, 1, 2, 3, 3, 3, 3] {
         wanted.push((millis, scene.deliver(&scene.agent, millis).await));
@@ -118,9 +122,8 @@ async fn cursors_walk_both_ways_over_equal_times_without_gap_or_repetition() {
     }
 }
 
-#[tokio::test]
-async fn records_are_found_by_every_field_of_the_filter() {
-    let scene = Scene::new().await;
+async fn records_are_found_by_every_field_of_the_filter(kind: Kind) {
+    let scene = Scene::new(kind).await;
     let refused = Verdict::Refused(Reason::DkimMissing);
     let mut mine = record(&scene.agent, 10, refused);
     mine.sender = Some(address("bob@good.example"));

@@ -10,8 +10,19 @@ use gatepost::domain::verdict::Verdict;
 use gatepost::store::{Commit, Committed, Intake, IntakeFilter};
 
 use super::scene::{
-    DAY, SECOND, SENDER, Scene, address, at, everything, own_address, record, subtree,
+    DAY, Kind, SECOND, SENDER, Scene, address, at, everything, own_address, record, subtree,
 };
+
+on_both! {
+    a_message_reads_back_as_it_was_stored,
+    one_bad_entry_takes_all_others_with_it,
+    a_decision_by_what_is_no_longer_true_is_stale,
+    the_same_message_is_stored_once_per_agent_while_it_is_remembered,
+    two_addresses_of_one_agent_in_one_transaction_make_one_message,
+    the_same_bytes_for_several_agents_are_kept_once,
+    a_contact_is_made_once_and_follows_its_name,
+    refusals_are_counted_per_network_reason_minute_and_owner,
+}
 
 /// Everything that a message leaves behind, as one number.
 const TRACES: &str = "SELECT (SELECT COUNT(*) FROM messages) + (SELECT COUNT(*) FROM contacts)
@@ -19,9 +30,8 @@ const TRACES: &str = "SELECT (SELECT COUNT(*) FROM messages) + (SELECT COUNT(*) 
     + (SELECT COUNT(*) FROM deliveries) + (SELECT COUNT(*) FROM arrivals)
     + (SELECT COUNT(*) FROM attachments) + (SELECT COUNT(*) FROM intake_records)";
 
-#[tokio::test]
-async fn a_message_reads_back_as_it_was_stored() {
-    let scene = Scene::new().await;
+async fn a_message_reads_back_as_it_was_stored(kind: Kind) {
+    let scene = Scene::new(kind).await;
     let intake = scene.intake(&scene.agent, 5).await;
     let accepted = intake.accepted.clone().unwrap();
     assert_eq!(scene.commit(vec![intake.clone()], 5).await, Committed::Done(vec![None]));
@@ -40,9 +50,8 @@ async fn a_message_reads_back_as_it_was_stored() {
     assert_eq!(kept, Some(intake.record));
 }
 
-#[tokio::test]
-async fn one_bad_entry_takes_all_others_with_it() {
-    let scene = Scene::new().await;
+async fn one_bad_entry_takes_all_others_with_it(kind: Kind) {
+    let scene = Scene::new(kind).await;
     scene.listen(&scene.partner, Category::Incoming, "https://a.example/").await;
     let good = scene.intake(&scene.agent, 0).await;
     // The same record twice breaks a constraint at the very end of the transaction.
@@ -61,9 +70,8 @@ async fn one_bad_entry_takes_all_others_with_it() {
 }
 
 /// Contract §2.5: whatever the decision rested on, a change of it is noticed.
-#[tokio::test]
-async fn a_decision_by_what_is_no_longer_true_is_stale() {
-    let scene = Scene::new().await;
+async fn a_decision_by_what_is_no_longer_true_is_stale(kind: Kind) {
+    let scene = Scene::new(kind).await;
     let (store, agent) = (&scene.store, &scene.agent);
     let alice = [address(SENDER)];
     store.allow_senders(agent.id, &alice, None, 10, at(0)).await.unwrap();
@@ -90,9 +98,8 @@ async fn a_decision_by_what_is_no_longer_true_is_stale() {
     assert_eq!(scene.count(TRACES).await, 0);
 }
 
-#[tokio::test]
-async fn the_same_message_is_stored_once_per_agent_while_it_is_remembered() {
-    let scene = Scene::new().await;
+async fn the_same_message_is_stored_once_per_agent_while_it_is_remembered(kind: Kind) {
+    let scene = Scene::new(kind).await;
     scene.listen(&scene.agent, Category::Incoming, "https://a.example/").await;
     let first = scene.intake(&scene.agent, 0).await;
     let id = first.record.message.unwrap();
@@ -125,9 +132,8 @@ async fn the_same_message_is_stored_once_per_agent_while_it_is_remembered() {
     assert_eq!(scene.count("SELECT COUNT(*) FROM intake_records").await, 6);
 }
 
-#[tokio::test]
-async fn two_addresses_of_one_agent_in_one_transaction_make_one_message() {
-    let scene = Scene::new().await;
+async fn two_addresses_of_one_agent_in_one_transaction_make_one_message(kind: Kind) {
+    let scene = Scene::new(kind).await;
     let first = scene.intake(&scene.agent, 0).await;
     let mut second = scene.intake(&scene.agent, 0).await;
     let keys = first.accepted.as_ref().unwrap().arrival_keys.clone();
@@ -137,9 +143,8 @@ async fn two_addresses_of_one_agent_in_one_transaction_make_one_message() {
     assert_eq!(done, Committed::Done(vec![None, id]));
 }
 
-#[tokio::test]
-async fn the_same_bytes_for_several_agents_are_kept_once() {
-    let scene = Scene::new().await;
+async fn the_same_bytes_for_several_agents_are_kept_once(kind: Kind) {
+    let scene = Scene::new(kind).await;
     let first = scene.intake(&scene.agent, 0).await;
     let mut second = scene.intake(&scene.other, 0).await;
     let shared = first.accepted.clone().unwrap();
@@ -153,9 +158,8 @@ async fn the_same_bytes_for_several_agents_are_kept_once() {
     assert_eq!(raw.as_deref(), Some(shared.raw.as_ref()));
 }
 
-#[tokio::test]
-async fn a_contact_is_made_once_and_follows_its_name() {
-    let scene = Scene::new().await;
+async fn a_contact_is_made_once_and_follows_its_name(kind: Kind) {
+    let scene = Scene::new(kind).await;
     scene.listen(&scene.organization, Category::Contact, "https://a.example/").await;
     scene.listen(&scene.organization, Category::Conversation, "https://a.example/").await;
     let mut told = Vec::new();
@@ -201,9 +205,8 @@ async fn a_contact_is_made_once_and_follows_its_name() {
     assert_eq!(scene.count("SELECT COUNT(*) FROM contacts").await, 2);
 }
 
-#[tokio::test]
-async fn refusals_are_counted_per_network_reason_minute_and_owner() {
-    let scene = Scene::new().await;
+async fn refusals_are_counted_per_network_reason_minute_and_owner(kind: Kind) {
+    let scene = Scene::new(kind).await;
     let refusal = |agent, millis, reason| record(agent, millis, Verdict::Refused(reason));
     let unknown = Reason::UnknownRecipient;
     let base = refusal(&scene.agent, 0, unknown);

@@ -19,13 +19,16 @@ use gatepost::domain::sender::Sender;
 use gatepost::domain::verdict::Verdict;
 use gatepost::run;
 use gatepost::store::{
-    Accepted, Claimed, Commit, Committed, Intake, Location, NewAccount, NewDestination, NewMessage,
-    Page, Standing, Store,
+    Accepted, Claimed, Commit, Committed, Created, Intake, Location, NewAccount, NewDestination,
+    NewMessage, Page, Standing, Store,
 };
 use serde_json::json;
-use sqlx::ConnectOptions as _;
+use sqlx::postgres::PgConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions as _, Executor as _};
 use tempfile::TempDir;
+
+use crate::support::postgres;
 
 pub const DOMAIN: &str = "agents.example";
 pub const SENDER: &str = "alice@good.example";
@@ -42,6 +45,7 @@ pub struct Scene {
     pub organization: Account,
     pub agent: Account,
     pub other: Account,
+    pub location: Location,
     pub folder: TempDir,
     counter: AtomicU64,
 }
@@ -68,14 +72,21 @@ pub fn everything() -> Page {
     Page { limit: 1000, from: None }
 }
 
-impl Scene {
-    pub async fn new() -> Self {
-        Self::at(tempfile::tempdir().unwrap()).await
-    }
+/// The databases that keep the same promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Sqlite,
+    Postgres,
+}
 
-    /// In this folder, which is removed in the end.
-    pub async fn at(folder: TempDir) -> Self {
-        let location = Location::Folder(folder.path().join("store"));
+impl Scene {
+    /// In a new database of this kind.
+    pub async fn new(kind: Kind) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let location = match kind {
+            Kind::Sqlite => Location::Folder(folder.path().join("store")),
+            Kind::Postgres => postgres::new_location().await,
+        };
         let store = Store::create(&location, run::system_mint()).await.unwrap();
         let partner = account(&store, AccountType::Partner, None, "partner").await;
         let reseller = account(&store, AccountType::Reseller, Some(partner.id), "reseller").await;
@@ -84,15 +95,46 @@ impl Scene {
         let agent = agent(&store, &organization, "desk").await;
         let other = self::agent(&store, &organization, "other").await;
         let counter = AtomicU64::new(0);
-        Self { store, partner, reseller, organization, agent, other, folder, counter }
+        Self { store, partner, reseller, organization, agent, other, location, folder, counter }
     }
 
     pub fn path(&self) -> std::path::PathBuf {
         self.folder.path().join("store")
     }
 
+    /// A second handle, as another process has one.
+    pub async fn open(&self) -> Store {
+        Store::open(&self.location, run::system_mint()).await.unwrap()
+    }
+
+    /// A count past the store.
     pub async fn count(&self, sql: &'static str) -> i64 {
-        crate::support::count(&self.path(), sql).await
+        match &self.location {
+            Location::Folder(folder) => crate::support::count(folder, sql).await,
+            Location::Postgres(_) => {
+                sqlx::query_scalar(sql).fetch_one(&mut self.postgres().await).await.unwrap()
+            }
+        }
+    }
+
+    /// A connection past the store.
+    pub async fn postgres(&self) -> PgConnection {
+        match &self.location {
+            Location::Postgres(url) => postgres::connect(url.expose()).await,
+            Location::Folder(folder) => panic!("{} is SQLite", folder.display()),
+        }
+    }
+
+    /// Changes the database past the store.
+    pub async fn execute(&self, sql: &'static str) {
+        match &self.location {
+            Location::Folder(folder) => {
+                database(folder).await.execute(sql).await.unwrap();
+            }
+            Location::Postgres(_) => {
+                self.postgres().await.execute(sql).await.unwrap();
+            }
+        }
     }
 
     /// An Agent of another reseller and organization.
@@ -119,15 +161,15 @@ impl Scene {
         let raw = Bytes::from(format!("message {number}"));
         let mut key = [0; 32];
         key[..8].copy_from_slice(&number.to_be_bytes());
-        let address = own_address(agent);
-        let standing = self.standing(agent, &address, from).await;
+        let own = own_address(agent);
+        let standing = self.standing(agent, &own, from).await;
         let id = MessageId(run::system_mint().uuid());
         let record = record(agent, millis, Verdict::Accepted);
         Intake {
             record: IntakeRecord { message: Some(id), ..record },
             accepted: Some(Accepted {
                 standing,
-                address,
+                address: own,
                 message: NewMessage {
                     id,
                     lineage: agent.lineage,
@@ -148,7 +190,7 @@ impl Scene {
     }
 
     pub async fn standing(&self, agent: &Account, to: &Address, from: &str) -> Standing {
-        self.store.standing(agent.id, to, &super::scene::address(from)).await.unwrap().unwrap()
+        self.store.standing(agent.id, to, &address(from)).await.unwrap().unwrap()
     }
 
     /// Stores one message; answers its id.
@@ -198,8 +240,17 @@ pub async fn account(
     parent: Option<AccountId>,
     name: &str,
 ) -> Account {
-    let new = NewAccount { kind, name: name.into(), username: name.into(), parent };
-    store.create_account(&new, at(0)).await.unwrap().unwrap()
+    let new = NewAccount {
+        kind,
+        name: name.into(),
+        username: name.into(),
+        parent,
+        addresses: Vec::new(),
+    };
+    match store.create_account(&new, at(0)).await.unwrap() {
+        Created::Account(made) => *made,
+        refused => panic!("{refused:?}"),
+    }
 }
 
 /// An Agent in `open` mode, with the address `own_address`.

@@ -6,13 +6,22 @@ use gatepost::domain::id::{AccountId, KeyId};
 use gatepost::domain::key::{Key, KeyHash};
 use gatepost::domain::policy::Mode;
 use gatepost::run;
-use gatepost::store::{Claimed, NewAccount};
+use gatepost::store::{Claimed, Created, NewAccount};
 
-use super::scene::{Scene, address, at, own_address};
+use super::scene::{Kind, Scene, address, at, own_address};
 
-#[tokio::test]
-async fn an_account_hangs_below_the_level_directly_above() {
-    let scene = Scene::new().await;
+on_both! {
+    an_account_hangs_below_the_level_directly_above,
+    an_account_works_while_it_and_all_above_are_active,
+    a_key_is_found_by_its_hash_until_it_is_revoked,
+    a_domain_belongs_to_one_account_until_nothing_uses_it,
+    an_address_has_one_agent_and_a_domain_one_catch_all,
+    an_agent_is_made_with_its_addresses_or_not_at_all,
+    an_allowlist_is_bounded_and_every_change_of_it_raises_the_version,
+}
+
+async fn an_account_hangs_below_the_level_directly_above(kind: Kind) {
+    let scene = Scene::new(kind).await;
     let kinds = [
         AccountType::Partner,
         AccountType::Reseller,
@@ -29,10 +38,15 @@ async fn an_account_hangs_below_the_level_directly_above() {
     ];
     for (level, kind) in kinds.into_iter().enumerate() {
         for (place, parent) in parents.into_iter().enumerate() {
-            let new = NewAccount { kind, name: "x".into(), username: "x".into(), parent };
+            let (name, username) = ("x".to_owned(), "x".to_owned());
+            let new = NewAccount { kind, name, username, parent, addresses: Vec::new() };
             let made = scene.store.create_account(&new, at(0)).await;
             let fits = place == level;
-            assert_eq!(matches!(made, Ok(Some(_))), fits, "{kind} below {parent:?}: {made:?}");
+            assert_eq!(
+                matches!(made, Ok(Created::Account(_))),
+                fits,
+                "{kind} below {parent:?}: {made:?}"
+            );
         }
     }
     let lineage = scene.agent.lineage;
@@ -51,9 +65,8 @@ async fn an_account_hangs_below_the_level_directly_above() {
     assert_eq!(store.policy(scene.organization.id).await.unwrap(), None);
 }
 
-#[tokio::test]
-async fn an_account_works_while_it_and_all_above_are_active() {
-    let scene = Scene::new().await;
+async fn an_account_works_while_it_and_all_above_are_active(kind: Kind) {
+    let scene = Scene::new(kind).await;
     let store = &scene.store;
     for id in [scene.partner.id, scene.reseller.id, scene.organization.id, scene.agent.id] {
         assert!(store.is_active(&scene.agent).await.unwrap());
@@ -66,9 +79,8 @@ async fn an_account_works_while_it_and_all_above_are_active() {
     assert!(store.is_active(&scene.other).await.unwrap());
 }
 
-#[tokio::test]
-async fn a_key_is_found_by_its_hash_until_it_is_revoked() {
-    let scene = Scene::new().await;
+async fn a_key_is_found_by_its_hash_until_it_is_revoked(kind: Kind) {
+    let scene = Scene::new(kind).await;
     let store = &scene.store;
     let key = Key {
         id: KeyId(run::system_mint().uuid()),
@@ -91,9 +103,8 @@ async fn a_key_is_found_by_its_hash_until_it_is_revoked() {
     assert_eq!(store.keys(scene.other.id).await.unwrap(), []);
 }
 
-#[tokio::test]
-async fn a_domain_belongs_to_one_account_until_nothing_uses_it() {
-    let scene = Scene::new().await;
+async fn a_domain_belongs_to_one_account_until_nothing_uses_it(kind: Kind) {
+    let scene = Scene::new(kind).await;
     let store = &scene.store;
     let (mine, theirs) = (scene.organization.id, scene.reseller.id);
     let domain = DomainName::parse("new.example").unwrap();
@@ -112,9 +123,8 @@ async fn a_domain_belongs_to_one_account_until_nothing_uses_it() {
     assert_eq!(store.domain_owner(&domain).await.unwrap(), None);
 }
 
-#[tokio::test]
-async fn an_address_has_one_agent_and_a_domain_one_catch_all() {
-    let scene = Scene::new().await;
+async fn an_address_has_one_agent_and_a_domain_one_catch_all(kind: Kind) {
+    let scene = Scene::new(kind).await;
     let (store, me, other) = (&scene.store, &scene.agent, &scene.other);
     let stranger = scene.stranger().await;
     let (desk, shop) = (own_address(me), own_address(other));
@@ -150,9 +160,31 @@ async fn an_address_has_one_agent_and_a_domain_one_catch_all() {
     assert_eq!(store.addresses(me.id).await.unwrap(), []);
 }
 
-#[tokio::test]
-async fn an_allowlist_is_bounded_and_every_change_of_it_raises_the_version() {
-    let scene = Scene::new().await;
+async fn an_agent_is_made_with_its_addresses_or_not_at_all(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let (mine, free) = (own_address(&scene.agent), address("x@free.example"));
+    let new = NewAccount {
+        kind: AccountType::Agent,
+        name: "x".into(),
+        username: "x".into(),
+        parent: Some(scene.organization.id),
+        addresses: vec![free.clone(), mine.clone()],
+    };
+    let before = scene.store.accounts(None).await.unwrap();
+    let made = scene.store.create_account(&new, at(0)).await.unwrap();
+    assert_eq!(made, Created::Refused(mine, Claimed::InUse));
+    assert_eq!(scene.store.accounts(None).await.unwrap(), before);
+    assert_eq!(scene.store.domain_owner(free.domain()).await.unwrap(), None);
+    let new = NewAccount { addresses: vec![free.clone()], ..new };
+    let made = scene.store.create_account(&new, at(0)).await.unwrap();
+    let Created::Account(made) = made else { panic!("{made:?}") };
+    assert_eq!(scene.store.addresses(made.id).await.unwrap(), [(free.clone(), false)]);
+    let owner = scene.store.domain_owner(free.domain()).await.unwrap();
+    assert_eq!(owner, Some(scene.organization.id));
+}
+
+async fn an_allowlist_is_bounded_and_every_change_of_it_raises_the_version(kind: Kind) {
+    let scene = Scene::new(kind).await;
     let (store, me) = (&scene.store, scene.agent.id);
     let version = async || store.policy(me).await.unwrap().unwrap().version;
     let list = |names: &[&str]| -> Vec<_> {
