@@ -105,11 +105,11 @@ impl Arc {
         Self { result, detail, sets, sealer: None, stands_in: false, undecided: false }
     }
 
-    /// Judges a chain that mail-auth has looked at; `body_length` is that of the canonical body
-    /// as the newest signature wants it.
+    /// Judges a chain that mail-auth has looked at; `covers_body` says whether a signature with
+    /// this `l=` covers all of the body.
     pub(super) fn judge(
         output: &ArcOutput<'_>,
-        body_length: impl Fn(&Signature) -> u64,
+        covers_body: impl Fn(&Signature, u64) -> bool,
         around: &Circumstances<'_>,
     ) -> Self {
         let (result, detail) = word(output.result());
@@ -144,13 +144,13 @@ impl Arc {
             && (signature.x == 0 || signature.x > seconds)
             && signature.t <= latest
             && seal.t <= latest
-            && tags.number("l").is_ok_and(|l| l.is_none_or(|l| l == body_length(signature)))
+            && tags.number("l").is_ok_and(|l| l.is_none_or(|l| covers_body(signature, l)))
             && reports_aligned_pass(set.results.value, around);
         let allowed = |domain: &str, selector: &str, algorithm| {
             let rules = &around.rules.authentication;
             key_name(domain, selector).and_then(|name| around.keys.get(&name)).is_some_and(|key| {
                 key.facts
-                    .objections(algorithm, None, rules.min_rsa_bits, rules.count_testing_keys)
+                    .objections(algorithm, false, rules.min_rsa_bits, rules.count_testing_keys)
                     .is_empty()
             })
         };

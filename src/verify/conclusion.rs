@@ -10,7 +10,7 @@ use super::evidence::{Step, one_line};
 use super::fields::Section;
 use super::keys::Keys;
 use super::spf::Spf;
-use super::{Authentication, Question, Unexamined, report_header};
+use super::{Authentication, Question, Unexamined};
 use crate::domain::policy::Proof;
 use crate::domain::reason::Reason;
 
@@ -34,7 +34,6 @@ const SHOWN: &[&str] = &[
 pub(super) struct Findings<'f> {
     pub(super) question: &'f Question<'f>,
     pub(super) section: &'f Section,
-    pub(super) hostname: &'f str,
     pub(super) keys: &'f Keys,
     pub(super) chain_names: &'f [String],
     pub(super) signatures: Vec<Judged>,
@@ -55,21 +54,13 @@ impl Findings<'_> {
             .iter()
             .filter_map(|signature| signature.identity(|name| self.section.has(name)))
             .collect();
-        let results_header = report_header::value(
-            self.hostname,
-            self.question.sender,
-            &self.signatures,
-            &self.spf,
-            self.failure.is_none().then_some(&self.dmarc),
-            self.chain.as_ref(),
-        );
         let summary = self.summary();
         let dkim = self.dkim_step();
         let alignment = self.alignment_step(proof, &detail);
         let chain = self.chain_step();
         let steps = [dkim, alignment, self.spf.step, chain, self.dmarc.step];
         let steps = steps.into_iter().map(Step::into_json).collect();
-        Authentication { proof, signatures, detail, steps, summary, results_header }
+        Authentication { proof, signatures, detail, steps, summary }
     }
 
     /// The signature that authenticates, if one does.

@@ -20,7 +20,6 @@ mod examine;
 mod fields;
 mod key;
 mod keys;
-mod report_header;
 mod resolver;
 mod spf;
 mod tags;
@@ -89,8 +88,6 @@ pub struct Authentication {
     /// `{spf, dkim: [{domain, selector, algorithm, keyBits, result, reason, counts, aligned,
     /// signedHeaders}], dmarc, arc, alignedDomain, unsignedHeaders}`.
     pub summary: Value,
-    /// The value of our `Authentication-Results`, folded with CRLF and a tab.
-    pub results_header: String,
 }
 
 /// Answers questions about messages; cheap to clone, shared by all sessions.
@@ -186,7 +183,6 @@ impl Authenticator {
         Findings {
             question: &question,
             section: &section,
-            hostname: &self.hostname,
             keys: &keys,
             chain_names: &chain_names,
             signatures,
