@@ -11,8 +11,8 @@ use bytes::Bytes;
 use mail_auth::crypto::{Algorithm, CryptoError};
 use mail_auth::dkim::{DkimError, Signature};
 use mail_auth::{
-    AuthenticatedMessage, DkimOutput, DkimResult, DnsError, Error, MessageAuthenticator, Parameters,
-    arc,
+    AuthenticatedMessage, DkimOutput, DkimResult, DnsError, Error, MessageAuthenticator,
+    Parameters, arc,
 };
 
 use super::arc::{Arc as Chain, Circumstances, Plan};
@@ -24,13 +24,16 @@ use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
 use crate::rules::IntakeRules;
 
+/// The shortest RSA key that aws-lc verifies with.
+const VERIFIABLE_BITS: usize = 1024;
+
 /// Everything that the examination needs, owned, so that it can move to another thread.
 pub(super) struct Task {
     pub(super) raw: Bytes,
     /// The header section to be read instead of the one in `raw`, where bounds left fields out.
     pub(super) bounded: Option<Vec<u8>>,
-    /// Offset of the empty line after the header section.
-    pub(super) header_end: usize,
+    /// Offset of the body in `raw`.
+    pub(super) body_at: usize,
     pub(super) sender: Address,
     pub(super) claims: Vec<Claim>,
     pub(super) chain: Plan,
@@ -52,7 +55,8 @@ pub(super) struct OtherSender;
 impl Task {
     /// Verifies all signatures and the chain.
     pub(super) fn run(self) -> Result<Examined, OtherSender> {
-        let body = self.raw.get(self.header_end..).unwrap_or_default();
+        // With the empty line before it.
+        let body = self.raw.get(self.body_at.saturating_sub(2)..).unwrap_or_default();
         // Strict mode would refuse an exact `l=`, which counts.
         let message = match &self.bounded {
             None => AuthenticatedMessage::parse_with_opts(&self.raw, None, false),
@@ -101,7 +105,9 @@ impl Task {
                 Ok(signature) => signature,
                 Err(why) => return Check::Failed("permerror", format!("unreadable: {why}")),
             };
-            let field = fields.get(nth).filter(|field| ***field == claim.value[..]);
+            let field = fields
+                .get(nth)
+                .filter(|field| field.strip_suffix(b"\r\n") == Some(&claim.value[..]));
             let place = field.and_then(|field| {
                 parsed.iter().position(|known| std::ptr::eq(known.value.as_ptr(), field.as_ptr()))
             });
@@ -109,9 +115,7 @@ impl Task {
                 .and_then(|place| outputs.get(place))
                 .filter(|output| output.signature() == Some(signature));
             match (place, output) {
-                (Some(_), Some(output)) if is_conclusive(output, claim) => {
-                    self.read(output, claim)
-                }
+                (Some(_), Some(output)) if is_conclusive(output, claim) => self.read(output, claim),
                 (Some(place), Some(_)) => self.verify(message, place, claim, signature),
                 _ => Check::Failed("policy", "it is beyond the limits of this server".into()),
             }
@@ -127,9 +131,7 @@ impl Task {
             // Nobody verifies with so short a key (RFC 8301 §3.2), so whether it would is open;
             // the body hash matched, and the key is what must be told.
             DkimResult::Fail(Error::Crypto(CryptoError::FailedVerification))
-                if claim.key_name.as_deref().and_then(|name| self.keys.get(name)).is_some_and(
-                    |key| key.facts.is_short(1024),
-                ) =>
+                if self.is_short(claim) =>
             {
                 Check::KeyTooShort
             }
@@ -141,6 +143,11 @@ impl Task {
             DkimResult::PermError(error) => failed("permerror", error),
             DkimResult::None => Check::Failed("none", "not evaluated".into()),
         }
+    }
+
+    fn is_short(&self, claim: &Claim) -> bool {
+        let key = claim.key_name.as_deref().and_then(|name| self.keys.get(name));
+        key.is_some_and(|key| key.facts.is_short(VERIFIABLE_BITS))
     }
 
     /// Body hash and signature by RFC 6376 §3.7 over mail-auth's canonical header fields, whatever
@@ -164,7 +171,7 @@ impl Task {
             }
             Err(error) => return failed("permerror", &error),
         };
-        if facts.is_short(1024) {
+        if facts.is_short(VERIFIABLE_BITS) {
             return Check::KeyTooShort;
         }
         match signed_header(message, place) {

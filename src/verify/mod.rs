@@ -11,13 +11,13 @@
 
 mod alignment;
 mod arc;
+mod bounds;
 mod canonical;
 mod conclusion;
 mod dkim;
 mod dmarc;
 mod evidence;
 mod examine;
-mod fields;
 mod key;
 mod keys;
 mod resolver;
@@ -38,14 +38,13 @@ use self::conclusion::Findings;
 use self::dkim::Claim;
 use self::evidence::micros;
 use self::examine::{Examined, OtherSender, Task};
-use self::fields::Section;
 use self::keys::Keys;
 use self::resolver::Resolver;
 pub use self::resolver::Servers;
-use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
 use crate::domain::policy::Proof;
 use crate::domain::ports::Client;
+use crate::mail::scan::Headers;
 use crate::rules::IntakeRules;
 
 /// Why there can be no [`Authenticator`].
@@ -64,8 +63,8 @@ pub enum VerifyError {
 pub struct Question<'q> {
     /// The message as received, dot-unstuffed and otherwise unaltered.
     pub raw: &'q Bytes,
-    /// The one mailbox of From, as our own scanner found it.
-    pub sender: &'q Address,
+    /// Its header section, as our own scanner found it, with the one mailbox of From.
+    pub headers: &'q Headers<'q>,
     pub client: &'q Client,
     /// As sent, without angle brackets; empty for `<>`.
     pub reverse_path: &'q str,
@@ -136,9 +135,10 @@ impl Authenticator {
         let deadline = tokio::time::Instant::now() + self.rules.dns.message_budget();
         let start = Instant::now();
         let limit = self.rules.authentication.max_signatures;
-        let section = fields::split(question.raw);
-        let claims = self.claims(&section, &question);
-        let chain = arc::Plan::read(&section, &self.rules);
+        let headers = question.headers;
+        let sender = &headers.from.address;
+        let claims = self.claims(&question);
+        let chain = arc::Plan::read(headers, &self.rules);
         let names: Vec<String> = claims
             .iter()
             .filter_map(|claim| claim.key_name.clone())
@@ -158,9 +158,9 @@ impl Authenticator {
         let keys = Arc::new(keys);
         let task = Task {
             raw: question.raw.clone(),
-            bounded: section.bounded(question.raw, limit, chain.refusal.is_none()),
-            header_end: section.end,
-            sender: question.sender.clone(),
+            bounded: bounds::bounded(headers, limit, chain.refusal.is_none()),
+            body_at: headers.body_at,
+            sender: sender.clone(),
             claims,
             chain,
             keys: Arc::clone(&keys),
@@ -179,10 +179,9 @@ impl Authenticator {
             .filter(|signature| signature.counts())
             .filter_map(|signature| signature.claim.domain.as_ref())
             .collect();
-        let dmarc = dmarc::check(&self.resolver, question.sender, &signers, &spf, deadline).await;
+        let dmarc = dmarc::check(&self.resolver, sender, &signers, &spf, deadline).await;
         Findings {
             question: &question,
-            section: &section,
             keys: &keys,
             chain_names: &chain_names,
             signatures,
@@ -196,12 +195,14 @@ impl Authenticator {
     }
 
     /// The first signatures of the message, readable or not: each costs a look-up.
-    fn claims(&self, section: &Section, question: &Question<'_>) -> Vec<Claim> {
-        let from = question.sender.domain();
-        section
-            .named("dkim-signature")
+    fn claims(&self, question: &Question<'_>) -> Vec<Claim> {
+        let headers = question.headers;
+        let from = headers.from.address.domain();
+        headers
+            .all("dkim-signature")
             .take(self.rules.authentication.max_signatures)
-            .map(|field| Claim::read(field.value.clone(), from, &self.rules, question.now))
+            .map(Bytes::copy_from_slice)
+            .map(|value| Claim::read(value, from, &self.rules, question.now))
             .collect()
     }
 

@@ -84,7 +84,7 @@ pub async fn examine(
     examination.sender = Some(sender.clone());
     let question = Question {
         raw,
-        sender: &sender,
+        headers: &headers,
         client: &envelope.client,
         reverse_path: &envelope.reverse_path,
         now,
