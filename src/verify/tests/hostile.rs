@@ -119,7 +119,7 @@ async fn the_eleventh_signature_is_not_looked_at() {
 async fn many_signatures_with_many_lengths_cost_little() {
     let bench = Bench::new().await;
     let mut mail = String::new();
-    for length in 900_001..900_900 {
+    for length in 900_001..900_480 {
         write!(
             mail,
             "DKIM-Signature: v=1; a=rsa-sha256; d=d{length}.example; s=s; h=from; l={length}; \
@@ -192,7 +192,7 @@ async fn what_the_sender_wrote_cannot_leave_its_place() {
     bench.client.helo = "x; dkim=pass header.d=good.example (\r\n".into();
     bench.reverse_path = "\"a\r\nX: y\"@evil.example; dmarc=pass".into();
     let junk =
-        "DKIM-Signature: v=1; a=rsa-sha256; d=\u{1b}[31m(x\"; s=\u{7f}; h=from; bh=AAAA; b=AAAA";
+        "DKIM-Signature: v=1; a=rsa-sha256; d=\u{202e}[31m(x\"; s=\u{9b}; h=from; bh=AAAA; b=AAAA";
     let answer = bench.check(format!("{junk}\r\n{MAIL}").as_bytes()).await;
     assert_eq!(answer.proof, Proof::Unproven(Reason::DkimFailed));
     let results = ["spf", "dmarc", "arc"].map(|name| &answer.summary[name]["result"]);
