@@ -126,6 +126,7 @@ impl Stage {
     fn print_invitation(&self) {
         let (smtp, base) = (self.running.smtp, format!("http://{}/api/v2", self.running.http));
         let key = &self.key;
+        let program = std::env::args().next().unwrap_or_else(|| "gatepost".to_owned());
         let support = self.house.agents.get("support").map_or(0, |agent| agent.id.get());
         println!(
             "\nStill running; Ctrl-C ends it. Try:\n
@@ -138,7 +139,7 @@ impl Stage {
 
 Send a message of your own, signed with a test key:
 
-  gatepost send FILE.eml --to support@agents.example --server {smtp} \\
+  {program} send FILE.eml --to support@agents.example --server {smtp} \\
        --sign fixtures/keys/s1._domainkey.good.example.pem"
         );
     }

@@ -4,6 +4,7 @@
 //! of a header section, idle time between requests included; seconds of a request and of its body;
 //! octets of a body; the age of a connection. HTTP/1.1 only: hyper itself refuses contradictory
 //! framing (RFC 9112 §6.3), and answers 431 above 100 fields and 414 above 65,534 octets of target.
+//! These few answers of hyper's have no body and none of our headers: no request was read yet.
 
 use std::io;
 use std::sync::Arc;
@@ -74,8 +75,6 @@ async fn accept(
 ) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
     let place = Arc::clone(places).acquire_owned().await.map_err(io::Error::other)?;
     let (stream, _) = listener.accept().await?;
-    // An answer is one write: waiting to fill a segment would only delay it.
-    stream.set_nodelay(true)?;
     Ok((stream, place))
 }
 
@@ -89,6 +88,9 @@ struct Connection {
 
 impl Connection {
     async fn run(self, stream: TcpStream) {
+        // An answer is one write: waiting to fill a segment would only delay it. Where the client
+        // is gone already, the read below says so.
+        let _ = stream.set_nodelay(true);
         let service = TowerToHyperService::new(self.router);
         let mut connection =
             std::pin::pin!(self.server.serve_connection(TokioIo::new(stream), service));

@@ -1,1 +1,252 @@
-//! (pending)
+//! The house holds: arrows one way, rooms of a size, words in one place, documents that are true.
+//! ARCHITECTURE.md names these tests beside the invariants that they keep.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use gatepost::domain::reason::Reason;
+use gatepost::http::router::{BASE, OPERATIONS};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// All files below `folder` with this ending, by their path from the root.
+fn files(folder: &str, ending: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut folders: Vec<PathBuf> = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|have| have == ending) {
+                let name = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+                found.push((name, std::fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    found.sort();
+    assert!(!found.is_empty(), "no files in {folder}");
+    found
+}
+
+/// What is compiled into the program: files of tests and the tests at the end of files left out.
+fn production() -> Vec<(String, String)> {
+    let mut sources = files("src", "rs");
+    sources.retain(|(name, _)| !is_for_tests(name));
+    for (_, text) in &mut sources {
+        if let Some((code, _)) = text.split_once("#[cfg(test)]\nmod tests {") {
+            *text = code.to_owned();
+        }
+    }
+    sources
+}
+
+/// A file that its module declares under `#[cfg(test)]`.
+fn is_for_tests(name: &str) -> bool {
+    let file = Path::new(name).file_stem().unwrap().to_str().unwrap();
+    name.contains("/tests/") || ["tests", "fake", "sample", "transcripts"].contains(&file)
+}
+
+fn room_of(name: &str) -> &str {
+    let inside = name.strip_prefix("src/").unwrap();
+    inside.split(['/', '.']).next().unwrap()
+}
+
+/// The rooms that each room may import from.
+fn arrows() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
+    let rooms = |names: &[&'static str]| names.iter().copied().collect::<BTreeSet<_>>();
+    let left = ["domain", "rules", "mail", "verify", "store", "egress"];
+    let up_to = |more: &[&'static str]| rooms(&[left.as_slice(), more].concat());
+    BTreeMap::from([
+        ("lib", rooms(&[])),
+        ("main", rooms(&[])),
+        ("domain", rooms(&[])),
+        ("shutdown", rooms(&[])),
+        ("telemetry", rooms(&[])),
+        ("config", rooms(&["domain"])),
+        ("rules", rooms(&["domain"])),
+        ("mail", rooms(&["domain", "rules"])),
+        ("verify", rooms(&["domain", "rules", "mail"])),
+        ("store", rooms(&["domain"])),
+        ("egress", rooms(&["domain", "rules"])),
+        ("app", up_to(&[])),
+        ("smtp", rooms(&["domain", "rules", "shutdown", "telemetry"])),
+        ("webhook", up_to(&["app", "shutdown"])),
+        ("http", up_to(&["app", "webhook", "shutdown"])),
+        ("testkit", rooms(&["domain", "app", "shutdown"])),
+        ("run", up_to(&["app", "webhook", "http", "smtp", "shutdown"])),
+        ("cli", up_to(&["app", "config", "run", "shutdown", "telemetry", "testkit"])),
+    ])
+}
+
+/// The rooms that a text names as `crate::room`.
+fn imported(text: &str) -> BTreeSet<&str> {
+    let names = text.split("crate::").skip(1);
+    names
+        .filter_map(|rest| rest.split(|c: char| !(c.is_alphanumeric() || c == '_')).next())
+        .filter(|name| {
+            root().join("src").join(name).exists() || root().join(format!("src/{name}.rs")).exists()
+        })
+        .collect()
+}
+
+#[test]
+fn arrows_point_one_way() {
+    let arrows = arrows();
+    let mut wrong = Vec::new();
+    for (name, text) in production() {
+        let room = room_of(&name);
+        let allowed = arrows.get(room).unwrap_or_else(|| panic!("{name}: an unknown room"));
+        for target in imported(&text) {
+            if target != room && !allowed.contains(target) {
+                wrong.push(format!("{name} imports {target}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn files_are_of_a_size_and_named_for_what_they_hold() {
+    for (name, text) in production() {
+        let lines = text.lines().count();
+        assert!(lines <= 500, "{name} has {lines} lines: split it by what it is about");
+        let stem = Path::new(&name).file_stem().unwrap().to_str().unwrap();
+        for vague in ["util", "utils", "common", "helpers", "misc", "core", "manager"] {
+            assert_ne!(stem, vague, "{name} says nothing");
+        }
+        assert!(text.starts_with("//!"), "{name} does not begin with what it is for");
+    }
+}
+
+/// Text that may stand only in these places, and why.
+fn only_in(needle: &str, places: &[&str], why: &str) {
+    for (name, text) in production() {
+        let code: String = text
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("//"))
+            .collect::<Vec<_>>()
+            .join("\n");
+        let allowed = places.iter().any(|place| name.starts_with(place));
+        assert!(allowed || !code.contains(needle), "{name} has {needle:?}: {why}");
+    }
+}
+
+#[test]
+fn sql_stays_in_the_store() {
+    only_in("sqlx::", &["src/store/"], "SQL appears only under store/");
+}
+
+#[test]
+fn connections_to_strangers_are_opened_in_two_places() {
+    let why =
+        "only verify/resolver and egress reach strangers; the test counterparts dial this machine";
+    only_in("reqwest::Client", &["src/egress/"], why);
+    only_in("TcpStream::connect", &["src/testkit/"], why);
+    only_in("UdpSocket::bind", &["src/testkit/"], why);
+    only_in("lookup_host", &["src/egress/"], why);
+}
+
+#[test]
+fn the_nouns_have_no_wire_shape_and_do_no_io() {
+    for (name, text) in production().iter().filter(|(name, _)| room_of(name) == "domain") {
+        for banned in
+            ["Serialize", "Deserialize", "std::fs", "std::net::Tcp", "tokio", "SystemTime", "sqlx"]
+        {
+            assert!(!text.contains(banned), "{name} has {banned}");
+        }
+    }
+}
+
+#[test]
+fn the_protocol_machine_and_the_scanner_do_no_io() {
+    let pure = |name: &str| {
+        name.starts_with("src/smtp/protocol/")
+            || name.starts_with("src/mail/")
+            || name == "src/webhook/outcome.rs"
+    };
+    for (name, text) in production().iter().filter(|(name, _)| pure(name)) {
+        for banned in ["tokio::", "std::fs", "SystemTime", "Instant::now", ".await"] {
+            assert!(!text.contains(banned), "{name} has {banned}");
+        }
+    }
+}
+
+#[test]
+fn time_and_randomness_come_in_through_constructors() {
+    only_in("SystemTime::now", &["src/run.rs"], "time comes from domain::clock::Clock");
+    only_in("rand::fill", &["src/run.rs"], "randomness comes from domain::id::Mint");
+    only_in("cfg!(test)", &[], "nothing in production knows that it is under test");
+}
+
+#[test]
+fn scopes_are_made_by_access_alone() {
+    only_in("Scope::subtree", &["src/app/access/"], "app::access decides every right");
+}
+
+#[test]
+fn the_map_names_every_room_and_a_real_test_for_every_invariant() {
+    let map = read("ARCHITECTURE.md");
+    assert!(map.lines().count() < 200, "ARCHITECTURE.md is for one sitting");
+    for room in arrows().keys().filter(|room| **room != "lib") {
+        assert!(
+            map.contains(&format!("{room}/")) || map.contains(&format!("{room}.rs")),
+            "{room} is not on the map"
+        );
+    }
+    let tests: String =
+        files("src", "rs").into_iter().chain(files("tests", "rs")).map(|(_, text)| text).collect();
+    let invariants: Vec<&str> = map
+        .lines()
+        .skip_while(|line| *line != "## Invariants")
+        .skip(1)
+        .take_while(|line| !line.starts_with("## "))
+        .filter(|line| line.starts_with("| "))
+        .skip(1)
+        .collect();
+    assert!(invariants.len() >= 12, "{} invariants", invariants.len());
+    for line in invariants {
+        let named = line.rsplit_once("| `").and_then(|(_, rest)| rest.split_once('`'));
+        let (test, _) = named.unwrap_or_else(|| panic!("no test is named: {line}"));
+        assert!(tests.contains(&format!("fn {test}(")), "there is no test {test}: {line}");
+    }
+}
+
+#[test]
+fn the_documents_name_every_reason_and_every_operation() {
+    let readme = read("README.md");
+    for reason in Reason::ALL {
+        assert!(readme.contains(&format!("`{reason}`")), "README.md does not explain {reason}");
+    }
+    for operation in OPERATIONS {
+        let line = format!("{} {}", operation.verb.as_str(), operation.path);
+        assert!(readme.contains(&line), "README.md does not name {line} (below {BASE})");
+    }
+}
+
+#[test]
+fn the_readmes_two_commands_are_the_ones_that_are_run() {
+    let readme = read("README.md");
+    assert!(readme.contains("cargo run --release --ignore-rust-version -- demo"));
+    assert!(readme.contains("bash scripts/test"));
+    assert!(read(".ci/run").contains("\nbash scripts/test\n"));
+}
+
+#[test]
+fn no_machine_of_ours_is_named() {
+    let texts = ["src", "tests"].iter().flat_map(|folder| files(folder, "rs"));
+    let documents = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", ".ci/run"];
+    let documents = documents.iter().map(|name| ((*name).to_owned(), read(name)));
+    for (name, text) in texts.chain(documents) {
+        for path in ["/work", "/farm", "/root"] {
+            let path = format!("{path}/");
+            assert!(!text.contains(&path), "{name} names {path}");
+        }
+    }
+}

@@ -17,5 +17,6 @@ mod fixtures;
 mod house;
 mod policy;
 mod repeats;
+mod rules;
 mod support;
 mod webhooks;

@@ -109,6 +109,8 @@ fn shape(record: &IntakeRecord) -> Map<String, Value> {
         ("reason", json!(record.verdict.reason().map(Reason::as_str))),
         ("explanation", json!(record.explanation)),
         ("messageUuid", json!(record.message.map(|id| id.to_string()))),
+        // More than 1 only where one record counts the refusals of a minute (contract §2.3).
+        ("count", json!(record.count)),
     ];
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -1,0 +1,275 @@
+//! Input that is malformed, contradictory, or too much (threats E2, E3, E10, E11, E12).
+
+use serde_json::json;
+
+use super::{House, Reply};
+
+#[tokio::test]
+async fn a_target_has_one_spelling_and_one_value() {
+    let house = House::new().await;
+    let id = house.id("agent1").get();
+    for bad in [
+        "",
+        "0",
+        "-1",
+        "+1",
+        "%2B1",
+        "%201",
+        "1%20",
+        "01",
+        "1.0",
+        "1e0",
+        "0x1",
+        "%EF%BC%91",
+        "[1]",
+        "{}",
+        "null",
+        "true",
+        "9007199254740992",
+        "9223372036854775808",
+        "18446744073709551617",
+        "1,1",
+        "1%00",
+    ] {
+        let reply = house.get("partner", &format!("/account?targetAccountId={bad}")).await;
+        reply.problem(400, "invalid_request", "targetAccountId");
+    }
+    for query in
+        [format!("targetAccountId={id}&targetAccountId={id}"), format!("targetAccountId[]={id}")]
+    {
+        let reply = house.get("partner", &format!("/account?{query}")).await;
+        reply.problem(400, "invalid_request", "targetAccountId");
+    }
+    for bad in [
+        "1.0",
+        "1e0",
+        "-1",
+        "0",
+        "9007199254740992",
+        "9223372036854775808",
+        "18446744073709551616",
+        "1e400",
+        "null",
+        "true",
+        "[1]",
+        "{}",
+        "\"01\"",
+        "\"+1\"",
+        "\" 1\"",
+        "\"1.0\"",
+        "\"\"",
+        "\"１\"",
+    ] {
+        let body = format!(r#"{{"mode":"open","targetAccountId":{bad}}}"#);
+        let reply = put_policy(&house, "application/json", &body).await;
+        assert_eq!(reply.status, 400, "{bad}: {}", reply.text());
+    }
+    let twice = format!(r#"{{"mode":"open","targetAccountId":{id},"targetAccountId":{id}}}"#);
+    put_policy(&house, "application/json", &twice).await.problem(400, "invalid_request", "twice");
+}
+
+#[tokio::test]
+async fn targets_in_query_and_body_must_agree() {
+    let house = House::new().await;
+    let (one, other) = (house.id("agent1").get(), house.id("agent2").get());
+    for (in_query, in_body, expected) in [
+        (one, json!(one), 200),
+        (one, json!(one.to_string()), 200),
+        (one, json!(other), 400),
+        (other, json!(one.to_string()), 400),
+    ] {
+        let path = format!("/email/inboundPolicy?targetAccountId={in_query}");
+        let body = json!({ "mode": "open", "targetAccountId": in_body });
+        let reply = house.call("partner", "PUT", &path, Some(&body)).await;
+        assert_eq!(reply.status, expected, "{}", reply.text());
+    }
+    let untouched = house.tenancy.policy(house.id("agent2")).await.unwrap();
+    assert_eq!(untouched.mode.as_str(), "allowlist");
+}
+
+#[tokio::test]
+async fn a_key_in_any_other_form_is_no_key() {
+    let house = House::new().await;
+    let token = house.token("agent1").to_owned();
+    let long = "a".repeat(60_000);
+    for query in [
+        String::new(),
+        "token".into(),
+        "token=".into(),
+        format!("token={token}&token={token}"),
+        format!("token={token}&t%6Fken=x"),
+        format!("token[]={token}"),
+        format!("Token={token}"),
+        format!("token={token}x"),
+        format!("token=%20{token}"),
+        format!("token={token}%00"),
+        format!("token={}", &token[..45]),
+        format!("token={}", token.to_uppercase()),
+        "token='%20OR%201=1--".into(),
+        "token=%F0%9F%94%91".into(),
+        "token=%ff%fe".into(),
+        format!("token={long}"),
+        format!("token=gp_{long}"),
+    ] {
+        let reply = house.send("GET", &format!("/api/v2/account?{query}"), None).await;
+        reply.problem(401, "unauthorized", "query parameter token");
+    }
+    let in_header = format!(
+        "GET /api/v2/account HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\
+         Authorization: Bearer {token}\r\nCookie: token={token}\r\n\r\n"
+    );
+    house.exchange(in_header.as_bytes()).await.problem(401, "unauthorized", "token");
+    let encoded = token.replace('_', "%5F");
+    let reply = house.send("GET", &format!("/api/v2/account?t%6Fken={encoded}"), None).await;
+    reply.success(200);
+}
+
+#[tokio::test]
+async fn queries_and_paths_are_read_strictly() {
+    let house = House::new().await;
+    for (path, words) in [
+        ("/account?x=1", "\"x\" is not known"),
+        ("/messages/recent?limit=5&limit=5", "limit is there twice"),
+        ("/messages/recent?limit=%zz", "percent-encoding"),
+        ("/messages/recent?limit=0", "1 to 200"),
+        ("/messages/recent?limit=201", "1 to 200"),
+        ("/messages/recent?limit=-1", "1 to 200"),
+        ("/messages/recent?limit=05", "1 to 200"),
+        ("/messages/recent?limit=", "1 to 200"),
+        ("/messages/recent?before=x", "before is not a cursor"),
+        ("/messages/recent?after=1-2'%20OR%20'1'='1", "after is not a cursor"),
+        ("/messages/1:2/raw", "must be a UUID"),
+        ("/messages/%00/raw", "must be a UUID"),
+        ("/messages/..%2f..%2fetc%2fpasswd/raw", "must be a UUID"),
+        ("/messages/%ff/raw", "not UTF-8"),
+        ("/email/intake/urn:uuid:0198c0de-0000-7000-8000-000000000000", "must be a UUID"),
+    ] {
+        house.get("partner", path).await.problem(400, "invalid_request", words);
+    }
+    let long = format!("/account?targetAccountId={}", "1".repeat(9000));
+    house.get("partner", &long).await.problem(400, "invalid_request", "longer than 8192");
+}
+
+#[tokio::test]
+async fn paths_lead_nowhere_else() {
+    let house = House::new().await;
+    let token = house.token("partner");
+    for path in [
+        "/",
+        "/api",
+        "/api/v2",
+        "/api/v2/",
+        "/api/v2/nothing",
+        "/api/v2/account/",
+        "/api/v2//account",
+        "/api/v2/media/../../etc/passwd",
+        "/api/v2/media/%2e%2e/%2e%2e/x",
+        "/api/v2/media/x/../../account",
+        "/API/V2/account",
+        "/healthz/x",
+    ] {
+        let reply = house.send("GET", &format!("{path}?token={token}"), None).await;
+        reply.problem(404, "not_found", "nothing at this path");
+    }
+    let reply = house.call("partner", "PATCH", "/webhooks", None).await;
+    reply.problem(405, "method_not_allowed", "Allow");
+    let allow = &reply.headers["allow"];
+    assert!(["GET", "POST", "DELETE"].iter().all(|method| allow.contains(method)), "{allow}");
+    house.send("POST", "/healthz", None).await.problem(405, "method_not_allowed", "Allow");
+    // A HEAD is a GET without its body, errors too.
+    let reply = house.send("HEAD", "/api/v2/account", None).await;
+    assert_eq!((reply.status, reply.body.len()), (401, 0));
+}
+
+async fn put_policy(house: &House, content_type: &str, body: &str) -> Reply {
+    let id = house.id("agent1");
+    let token = house.token("partner");
+    // A body names its target itself where it does at all.
+    let query = if body.contains("targetAccountId") {
+        format!("token={token}")
+    } else {
+        format!("token={token}&targetAccountId={id}")
+    };
+    let target = format!("/api/v2/email/inboundPolicy?{query}");
+    house.send("PUT", &target, Some((content_type, body))).await
+}
+
+#[tokio::test]
+async fn a_body_is_one_json_object_of_known_fields() {
+    let house = House::new().await;
+    for (body, words) in [
+        ("", "a body is missing"),
+        ("[]", "must be a JSON object"),
+        ("\"open\"", "must be a JSON object"),
+        ("{\"mode\":\"open\"", "not valid JSON"),
+        ("{\"mode\":\"open\"} x", "not valid JSON"),
+        ("mode=open", "not valid JSON"),
+        ("{}", "field mode is missing"),
+        (r#"{"mode":"open","mode":"open"}"#, "field \"mode\" is there twice"),
+        (r#"{"mode":"open","superAdmin":true}"#, "field \"superAdmin\" is not known"),
+        (r#"{"mode":"open","__proto__":{}}"#, "field \"__proto__\" is not known"),
+        (r#"{"mode":null}"#, "field mode must be a string"),
+        (r#"{"mode":["open"]}"#, "field mode must be a string"),
+        (r#"{"mode":"Open"}"#, "expected \"allowlist\" or \"open\""),
+        (r#"{"mode":""}"#, "expected \"allowlist\" or \"open\""),
+    ] {
+        let reply = put_policy(&house, "application/json", body).await;
+        reply.problem(400, "invalid_request", words);
+    }
+    let policy = house.tenancy.policy(house.id("agent1")).await.unwrap();
+    assert_eq!((policy.mode.as_str(), policy.version), ("allowlist", 1));
+    for content_type in ["text/plain", "application/x-www-form-urlencoded", "", "application/jsonx"]
+    {
+        let reply = put_policy(&house, content_type, r#"{"mode":"open"}"#).await;
+        reply.problem(415, "unsupported_media_type", "application/json");
+    }
+    put_policy(&house, "Application/JSON; charset=utf-8", r#"{"mode":"open"}"#).await.success(200);
+    let reply = house.call("agent1", "GET", "/email/inboundPolicy", Some(&json!({}))).await;
+    reply.problem(400, "invalid_request", "takes no body");
+}
+
+#[tokio::test]
+async fn bodies_are_bounded_in_size_depth_and_coding() {
+    let house = House::new().await;
+    let large = format!(r#"{{"mode":"{}"}}"#, "x".repeat(3 << 20));
+    let reply = put_policy(&house, "application/json", &large).await;
+    reply.problem(413, "payload_too_large", "at most 1048576 octets");
+    let deep = format!(r#"{{"mode":{}"#, "[".repeat(100_000));
+    let reply = put_policy(&house, "application/json", &deep).await;
+    reply.problem(400, "invalid_request", "recursion limit");
+    let head = format!(
+        "PUT /api/v2/email/inboundPolicy?token={} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\
+         Content-Type: application/json\r\n",
+        house.token("agent1")
+    );
+    // curl asks before it sends much; the answer comes without the body being read.
+    let asked = format!("{head}Content-Length: 104857600\r\nExpect: 100-continue\r\n\r\n");
+    let reply = house.exchange(asked.as_bytes()).await;
+    reply.problem(413, "payload_too_large", "send less");
+    let packed = format!("{head}Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{{}}");
+    let reply = house.exchange(packed.as_bytes()).await;
+    reply.problem(415, "unsupported_media_type", "Content-Encoding");
+    let chunks = "fff\r\n".to_owned() + &"x".repeat(0xfff) + "\r\n";
+    let chunked =
+        format!("{head}Transfer-Encoding: chunked\r\n\r\n{}0\r\n\r\n", chunks.repeat(300));
+    let reply = house.exchange(chunked.as_bytes()).await;
+    reply.problem(413, "payload_too_large", "send less");
+}
+
+#[tokio::test]
+async fn contradictory_framing_and_huge_heads_are_refused() {
+    let house = House::new().await;
+    let token = house.token("agent1");
+    let line = format!("GET /api/v2/account?token={token} HTTP/1.1\r\nHost: h\r\n");
+    let smuggled = format!(
+        "{line}Content-Length: 4\r\nContent-Length: 30\r\n\r\nabcdGET /healthz HTTP/1.1\r\n\r\n"
+    );
+    assert_eq!(house.exchange(smuggled.as_bytes()).await.status, 400);
+    let fat = format!("{line}X: {}\r\n\r\n", "x".repeat(200_000));
+    assert_eq!(house.exchange(fat.as_bytes()).await.status, 431);
+    let many = format!("{line}{}\r\n", "X: y\r\n".repeat(200));
+    assert_eq!(house.exchange(many.as_bytes()).await.status, 431);
+    let vast = format!("GET /{} HTTP/1.1\r\nHost: h\r\n\r\n", "x".repeat(65_600));
+    assert!([414, 431].contains(&house.exchange(vast.as_bytes()).await.status));
+    house.get("agent1", "/account").await.success(200);
+}

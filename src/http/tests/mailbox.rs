@@ -1,0 +1,221 @@
+//! Messages, their originals and parts, and intake records.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::{House, Reply};
+use crate::domain::reason::Reason;
+use crate::domain::verdict::Verdict;
+
+const WITH_HTML: &str = "From: boss@good.example\r\nMIME-Version: 1.0\r\n\
+    Content-Type: multipart/mixed; boundary=b\r\n\r\n\
+    --b\r\nContent-Type: text/plain\r\n\r\nhello\r\n\
+    --b\r\nContent-Type: text/html\r\nContent-Transfer-Encoding: base64\r\n\
+    Content-Disposition: attachment; filename*=utf-8''..%2F..%2Fgr%C3%BC%C3%9Fe%0D%0AX%3A.html\r\n\
+    \r\nPHNjcmlwdD4=\r\n--b--\r\n";
+
+fn texts(reply: &Reply) -> Vec<String> {
+    let texts = |record: &Value| record["message"].as_str().unwrap().to_owned();
+    reply.json().as_array().unwrap().iter().map(texts).collect()
+}
+
+/// The path of a link, below the base.
+fn link(reply: &Reply, relation: &str) -> Option<String> {
+    let links = reply.headers.get("link")?;
+    let link = links.split(", ").find(|link| link.ends_with(&format!("rel=\"{relation}\"")))?;
+    let target = link.strip_prefix('<')?.split_once('>')?.0;
+    Some(target.strip_prefix("/api/v2").expect("a relative link below the base").to_owned())
+}
+
+#[tokio::test]
+async fn recent_messages_are_paged_by_links_both_ways() {
+    let house = House::new().await;
+    for number in 1..=5 {
+        let agent = if number % 2 == 0 { "agent2" } else { "agent1" };
+        house.receive(agent, &format!("From: a\r\n\r\nm{number}"), 0).await;
+    }
+    house.receive("agent4", "From: a\r\n\r\nforeign", 0).await;
+    let org = house.id("org1");
+    let path = format!("/messages/recent?limit=2&targetAccountId={org}");
+    let first = house.get("partner", &path).await;
+    assert_eq!(first.status, 200);
+    first.carries_what_every_answer_carries();
+    assert_eq!(texts(&first), ["m5", "m4"]);
+    assert_eq!(link(&first, "prev"), None);
+    let second = house.get("partner", &link(&first, "next").unwrap()).await;
+    assert_eq!(texts(&second), ["m3", "m2"]);
+    let third = house.get("partner", &link(&second, "next").unwrap()).await;
+    assert_eq!(texts(&third), ["m1"]);
+    assert_eq!(link(&third, "next"), None);
+    let back = house.get("partner", &link(&third, "prev").unwrap()).await;
+    assert_eq!(texts(&back), ["m3", "m2"]);
+    let back = house.get("partner", &link(&back, "prev").unwrap()).await;
+    assert_eq!(texts(&back), ["m5", "m4"]);
+    assert_eq!(link(&back, "prev"), None);
+    assert_eq!(texts(&house.get("agent2", "/messages/recent").await), ["m4", "m2"]);
+    assert_eq!(texts(&house.get("reseller2", "/messages/recent").await), ["foreign"]);
+    assert_eq!(texts(&house.get("partner", "/messages/recent").await).len(), 6);
+    let none = house.get("agent3", "/messages/recent").await;
+    assert_eq!((none.status, none.text().as_str(), link(&none, "next")), (200, "[]", None));
+    let cursor = link(&first, "next").unwrap();
+    let cursor = cursor.split("before=").nth(1).unwrap();
+    let both = format!("/messages/recent?before={cursor}&after={cursor}");
+    house.get("partner", &both).await.problem(400, "invalid_request", "exclude each other");
+}
+
+#[tokio::test]
+async fn a_page_ends_early_when_it_has_become_large() {
+    let house = House::with("[limits]\nmax_page_bytes = 65536\npage_step = 2\n").await;
+    let text = "x".repeat(30_000);
+    for number in 1..=5 {
+        house.receive("agent1", &format!("From: a\r\n\r\n{number}{text}"), 0).await;
+    }
+    let (mut path, mut seen, mut pages) = (Some("/messages/recent".to_owned()), String::new(), 0);
+    while let Some(next) = path {
+        let page = house.get("agent1", &next).await;
+        texts(&page).iter().for_each(|text| seen.push_str(&text[..1]));
+        assert!(page.body.len() < 65_536 + 100_000, "{}", page.body.len());
+        path = link(&page, "next");
+        pages += 1;
+    }
+    assert_eq!((seen.as_str(), pages), ("54321", 5));
+}
+
+#[tokio::test]
+async fn originals_and_parts_are_for_saving_only() {
+    let house = House::new().await;
+    let received = house.receive("agent1", WITH_HTML, 2).await;
+    let raw = house.get("org1", &format!("/messages/{}/raw", received.message)).await;
+    assert_eq!((raw.status, raw.text().as_str()), (200, WITH_HTML));
+    assert_eq!(raw.headers["content-type"], "message/rfc822");
+    // Any name finds the part, and no name leads elsewhere.
+    for name in ["x.html", "..%2f..%2fetc%2fpasswd", "%2e%2e", "%00", "a%0d%0aX:%20y"] {
+        let part = house.get("agent1", &format!("/media/{}/{name}", received.attachment)).await;
+        assert_eq!((part.status, part.text().as_str()), (200, "<script>"), "{name}");
+        assert_eq!(part.headers["content-type"], "application/octet-stream");
+        assert!(!part.headers.contains_key("x"));
+        let disposition = &part.headers["content-disposition"];
+        assert!(disposition.starts_with("attachment; filename*=UTF-8''"), "{disposition}");
+        assert!(disposition.ends_with(".html") && disposition.is_ascii(), "{disposition}");
+        assert!(!disposition.contains(".."), "{disposition}");
+        part.carries_what_every_answer_carries();
+    }
+    raw.carries_what_every_answer_carries();
+    let policy = &raw.headers["content-security-policy"];
+    assert!(policy.starts_with("sandbox; default-src 'none'"), "{policy}");
+    assert!(raw.headers["content-disposition"].starts_with("attachment; "));
+    // There for its own Agent, not there for another.
+    for path in [
+        format!("/messages/{}/raw", received.message),
+        format!("/media/{}/x.html", received.attachment),
+    ] {
+        house.get("agent2", &path).await.problem(404, "not_found", "no such");
+        let narrowed = format!("{path}?targetAccountId={}", house.id("org2"));
+        house.get("partner", &narrowed).await.problem(404, "not_found", "no such");
+    }
+    let unknown = format!("/messages/{}/raw", received.attachment);
+    house.get("agent1", &unknown).await.problem(404, "not_found", "no such message");
+}
+
+#[tokio::test]
+async fn downloads_wait_for_a_place_and_give_it_back() {
+    let house = House::with("[limits]\nmax_downloads = 1\n").await;
+    let received = house.receive("agent1", WITH_HTML, 2).await;
+    let path = format!("/messages/{}/raw", received.message);
+    let taken = Arc::clone(&house.http.downloads).acquire_owned().await.unwrap();
+    let asking = house.get("agent1", &path);
+    tokio::pin!(asking);
+    assert!(timeout(Duration::from_millis(300), &mut asking).await.is_err());
+    drop(taken);
+    assert_eq!(asking.await.status, 200);
+    // What is not there takes no place for good, either.
+    let unknown = format!("/messages/{}/raw", received.attachment);
+    assert_eq!(house.get("agent1", &unknown).await.status, 404);
+    assert_eq!(house.get("agent1", &path).await.status, 200);
+    assert_eq!(house.http.downloads.available_permits(), 1);
+}
+
+#[tokio::test]
+async fn intake_records_are_filtered_and_paged() {
+    let house = House::new().await;
+    let received = house.receive("agent1", "From: a\r\n\r\nhello", 0).await;
+    let refused = house.refuse("agent1", Verdict::Refused(Reason::DkimMissing)).await;
+    house.refuse("agent2", Verdict::Deferred(Reason::DnsUnavailable)).await;
+    house.refuse("org1", Verdict::Refused(Reason::UnknownRecipient)).await;
+    house.refuse("agent4", Verdict::Refused(Reason::DkimMissing)).await;
+    let count = async |caller: &str, query: &str| {
+        let body = house.get(caller, &format!("/email/intake{query}")).await.success(200);
+        body["intake"].as_array().unwrap().len()
+    };
+    let agent1 = house.id("agent1");
+    for (caller, query, expected) in [
+        ("partner", "", 5),
+        ("org1", "", 4),
+        ("agent1", "", 2),
+        ("agent2", "", 1),
+        ("org2", "", 0),
+        ("org1", &format!("?agent={agent1}"), 2),
+        ("org1", "?verdict=refused", 2),
+        ("partner", "?verdict=refused&reason=dkim_missing", 2),
+        ("org1", "?sender=BOSS%40good.example", 4),
+        ("org1", "?sender=other%40good.example", 0),
+        ("org1", "?recipient=AGENT1%40partner.example", 2),
+        ("org1", "?since=2020-01-01", 4),
+        ("org1", "?until=2020-01-01T00:00:00%2B02:00", 0),
+        ("org1", "?since=1700000000&until=9999999999", 4),
+    ] {
+        assert_eq!(count(caller, query).await, expected, "{caller} {query}");
+    }
+    let (mut path, mut seen) = ("/email/intake?limit=2".to_owned(), 0);
+    loop {
+        let body = house.get("partner", &path).await.success(200);
+        seen += body["intake"].as_array().unwrap().len();
+        let Some(next) = body["next"].as_str() else { break };
+        path = format!("/email/intake?limit=2&after={next}");
+    }
+    assert_eq!(seen, 5);
+    let shown = house.get("agent1", &format!("/email/intake/{refused}")).await.success(200);
+    let shown = &shown["intake"];
+    assert_eq!(shown["id"], refused.to_string());
+    assert_eq!(shown["agentId"], agent1.get());
+    assert_eq!((&shown["verdict"], &shown["reason"]), (&"refused".into(), &"dkim_missing".into()));
+    assert_eq!(shown["steps"][0]["name"], "scan");
+    assert_eq!(shown["advice"], Reason::DkimMissing.advice());
+    assert_eq!(shown["messageUuid"], Value::Null);
+    let path = format!("/email/intake/{}", received.intake);
+    let accepted = house.get("agent1", &path).await.success(200);
+    assert_eq!(accepted["intake"]["messageUuid"], received.message.to_string());
+    assert_eq!(accepted["intake"]["advice"], Value::Null);
+    house.get("agent2", &path).await.problem(404, "not_found", "no such intake record");
+}
+
+#[tokio::test]
+async fn intake_filters_are_checked() {
+    let house = House::new().await;
+    for (query, words) in [
+        ("agent=x", "agent:"),
+        ("sender=x", "sender:"),
+        ("verdict=maybe", "accepted, refused, deferred"),
+        ("reason=because", "dkim_missing"),
+        ("since=yesterday", "Unix seconds"),
+        ("until=2026-02-30", "Unix seconds"),
+        ("after=1", "not a cursor"),
+        ("limit=1000", "1 to 200"),
+    ] {
+        let reply = house.get("partner", &format!("/email/intake?{query}")).await;
+        reply.problem(400, "invalid_request", words);
+    }
+    let long = format!("/email/intake?recipient={}", "x".repeat(257));
+    house.get("partner", &long).await.problem(400, "invalid_request", "256 octets");
+    // Out of the key's reach, out of the target's, and not there at all.
+    let agent = |name| format!("/email/intake?agent={}", house.id(name));
+    house.get("org1", &agent("agent4")).await.problem(403, "forbidden", "does not reach");
+    let nobody = format!("/email/intake?agent={}", super::NOBODY);
+    house.get("org1", &nobody).await.problem(403, "forbidden", "does not reach");
+    let narrowed = format!("{}&targetAccountId={}", agent("agent1"), house.id("org2"));
+    house.get("partner", &narrowed).await.problem(403, "forbidden", "does not reach");
+    house.get("org1", &agent("org1")).await.problem(400, "invalid_request", "id of an Agent");
+}

@@ -1,0 +1,385 @@
+//! The API over real TCP and a real store: a house of ten accounts, and a client that sends exactly
+//! the octets it is told to.
+
+mod delegation;
+mod hostile;
+mod mailbox;
+mod secrecy;
+mod tenancy;
+mod waiting;
+mod webhooks;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::{Http, Readiness, UseCases, router, serve};
+use crate::app::access::Access;
+use crate::app::delivery::Destinations;
+use crate::app::mailbox::Mailbox;
+use crate::app::tenancy::{Claiming, Tenancy};
+use crate::domain::account::{Account, AccountType};
+use crate::domain::address::Address;
+use crate::domain::clock::{Clock, Timestamp};
+use crate::domain::domain_name::DomainName;
+use crate::domain::id::{AccountId, AttachmentId, IntakeId, MessageId, Mint};
+use crate::domain::intake_record::IntakeRecord;
+use crate::domain::message::{Attachment, Digest, Mail};
+use crate::domain::sender::Sender;
+use crate::domain::verdict::Verdict;
+use crate::egress::guard::Guard;
+use crate::rules::Rules;
+use crate::shutdown::Shutdown;
+use crate::store::{Accepted, Commit, Committed, Intake, Location, NewMessage, Store};
+
+/// No wait of a test is longer: it is a bound, not a pause.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// One account of the house, by its short name.
+pub(super) struct Resident {
+    pub(super) account: Account,
+    pub(super) token: String,
+}
+
+/// A running API over a store of its own.
+pub(super) struct House {
+    pub(super) residents: BTreeMap<&'static str, Resident>,
+    pub(super) address: SocketAddr,
+    pub(super) tenancy: Tenancy,
+    pub(super) store: Store,
+    pub(super) http: Arc<Http>,
+    pub(super) shutdown: Shutdown,
+    mint: Mint,
+    _folder: tempfile::TempDir,
+}
+
+/// Name, parent, type: the tree that the tests' own oracle walks.
+pub(super) const TREE: [(&str, &str, AccountType); 10] = [
+    ("partner", "", AccountType::Partner),
+    ("reseller1", "partner", AccountType::Reseller),
+    ("reseller2", "partner", AccountType::Reseller),
+    ("org1", "reseller1", AccountType::Organization),
+    ("org2", "reseller1", AccountType::Organization),
+    ("org3", "reseller2", AccountType::Organization),
+    ("agent1", "org1", AccountType::Agent),
+    ("agent2", "org1", AccountType::Agent),
+    ("agent3", "org2", AccountType::Agent),
+    ("agent4", "org3", AccountType::Agent),
+];
+
+/// An id that no account has.
+pub(super) const NOBODY: i64 = 9_007_199_254_740_991;
+
+fn mint() -> Mint {
+    let now = AtomicI64::new(1_795_000_000_000);
+    let clock = Clock::new(move || Timestamp::from_millis(now.fetch_add(1, Ordering::Relaxed)));
+    Mint::new(clock, Arc::new(|bytes: &mut [u8]| aws_lc_rs::rand::fill(bytes).unwrap()))
+}
+
+impl House {
+    pub(super) async fn new() -> Self {
+        Self::with("").await
+    }
+
+    /// A house whose `access.toml` is overridden by `rules`.
+    pub(super) async fn with(rules: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let policies = folder.path().join("policies");
+        std::fs::create_dir(&policies).unwrap();
+        std::fs::write(policies.join("access.toml"), rules).unwrap();
+        let rules = Rules::load(&policies).unwrap();
+        let access_rules = Arc::new(rules.access.clone());
+        let mint = mint();
+        let location = Location::Folder(folder.path().join("data"));
+        let store = Store::create(&location, mint.clone()).await.unwrap();
+        let tenancy = Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access_rules));
+        let use_cases = UseCases {
+            access: Access::new(store.clone()),
+            tenancy: tenancy.clone(),
+            mailbox: Mailbox::new(store.clone()),
+            destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
+        };
+        let pinged = store.clone();
+        let readiness = Readiness::new(move || {
+            let store = pinged.clone();
+            async move { store.ping().await.map_err(|error| error.to_string()) }
+        });
+        let guard = Guard::new(vec!["127.0.0.0/8".parse().unwrap()], &rules.webhooks);
+        let http = Http::new(use_cases, guard, mint.clone(), Arc::clone(&access_rules), readiness);
+        let http = Arc::new(http);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let shutdown = Shutdown::default();
+        let running = serve(listener, router(Arc::clone(&http)), access_rules, shutdown.clone());
+        shutdown.spawn(running);
+        let residents = move_in(&tenancy).await;
+        Self { residents, address, tenancy, store, http, shutdown, mint, _folder: folder }
+    }
+
+    pub(super) fn id(&self, name: &str) -> AccountId {
+        self.residents[name].account.id
+    }
+
+    pub(super) fn token(&self, name: &str) -> &str {
+        &self.residents[name].token
+    }
+
+    /// `GET` with the key of `caller`; `path` is below the base and may have a query.
+    pub(super) async fn get(&self, caller: &str, path: &str) -> Reply {
+        self.call(caller, "GET", path, None).await
+    }
+
+    /// A request with the key of `caller`, and with a JSON body if there is one.
+    pub(super) async fn call(
+        &self,
+        caller: &str,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Reply {
+        let mark = if path.contains('?') { '&' } else { '?' };
+        let target = format!("/api/v2{path}{mark}token={}", self.token(caller));
+        let body = body.map(Value::to_string);
+        self.send(method, &target, body.as_deref().map(|body| ("application/json", body))).await
+    }
+
+    /// Any request at all.
+    pub(super) async fn send(
+        &self,
+        method: &str,
+        target: &str,
+        body: Option<(&str, &str)>,
+    ) -> Reply {
+        let mut request = format!("{method} {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n");
+        if let Some((content_type, body)) = body {
+            let length = body.len();
+            request.push_str(&format!(
+                "Content-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n{body}"
+            ));
+        } else {
+            request.push_str("\r\n");
+        }
+        self.exchange(request.as_bytes()).await
+    }
+
+    /// Sends these octets and reads to the end of the connection.
+    pub(super) async fn exchange(&self, request: &[u8]) -> Reply {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(request).await.unwrap();
+        Reply::read(&mut stream).await
+    }
+
+    /// Puts an accepted message into an Agent's mailbox; `part` is the number of its attachment.
+    pub(super) async fn receive(&self, agent: &str, raw: &str, part: u32) -> Received {
+        let account = self.residents[agent].account.clone();
+        let address = Address::parse(&format!("{agent}@partner.example")).unwrap();
+        let sender = Address::parse("boss@good.example").unwrap();
+        let standing = self.store.standing(account.id, &address, &sender).await.unwrap().unwrap();
+        let now = self.mint.clock().now();
+        let message = MessageId(self.mint.uuid());
+        let attachment = AttachmentId(self.mint.uuid());
+        let record = record(&self.mint, &account, Verdict::Accepted, Some(message));
+        let accepted = Accepted {
+            standing,
+            address,
+            message: NewMessage {
+                id: message,
+                lineage: account.lineage,
+                agent: account.id,
+                agent_username: account.username.clone(),
+                organization: account.lineage.organization.unwrap(),
+                at: record.at,
+                mail: mail(sender, raw, attachment, part),
+                tag: None,
+                digest: Digest(self.mint.secret()),
+                authentication: json!({}),
+            },
+            raw: Bytes::from(raw.to_owned()),
+            arrival_keys: vec![self.mint.secret()],
+            remembered_until: now.plus(Duration::from_secs(60)),
+        };
+        let intake = record.id;
+        self.commit(Intake { record, accepted: Some(accepted) }).await;
+        Received { message, attachment, intake }
+    }
+
+    /// Leaves the record of mail that was not accepted.
+    pub(super) async fn refuse(&self, owner: &str, verdict: Verdict) -> IntakeId {
+        let record = record(&self.mint, &self.residents[owner].account, verdict, None);
+        let id = record.id;
+        self.commit(Intake { record, accepted: None }).await;
+        id
+    }
+
+    async fn commit(&self, intake: Intake) {
+        let commit = Commit { intakes: vec![intake], now: self.mint.clock().now() };
+        assert_eq!(self.store.commit(&commit).await.unwrap(), Committed::Done(vec![None]));
+    }
+}
+
+/// What a message left behind.
+pub(super) struct Received {
+    pub(super) message: MessageId,
+    pub(super) attachment: AttachmentId,
+    pub(super) intake: IntakeId,
+}
+
+async fn move_in(tenancy: &Tenancy) -> BTreeMap<&'static str, Resident> {
+    let mut residents: BTreeMap<&'static str, Resident> = BTreeMap::new();
+    for (name, parent, kind) in TREE {
+        let account = match residents.get(parent) {
+            None => tenancy.create_partner(name).await.unwrap(),
+            Some(above) => tenancy.create_account(kind, above.account.id, name).await.unwrap(),
+        };
+        let token = tenancy.create_key(account.id, "test").await.unwrap().token;
+        residents.insert(name, Resident { account, token });
+    }
+    let domain = DomainName::parse("partner.example").unwrap();
+    tenancy.add_domain(&domain, residents["partner"].account.id).await.unwrap();
+    for (name, _, kind) in TREE {
+        if kind == AccountType::Agent {
+            let address = Address::parse(&format!("{name}@partner.example")).unwrap();
+            let agent = &residents[name].account;
+            tenancy.claim_address(agent, &address, false, Claiming::Never).await.unwrap();
+        }
+    }
+    residents
+}
+
+fn mail(sender: Address, raw: &str, attachment: AttachmentId, part: u32) -> Mail {
+    let text = raw.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned();
+    Mail {
+        from: Sender { address: sender, name: Some("The Boss".into()) },
+        stripped_text: text.clone(),
+        text,
+        subject: Some("Hello".into()),
+        to: vec![],
+        cc: vec![],
+        reply_to: vec![],
+        message_id: None,
+        in_reply_to: vec![],
+        references: vec![],
+        html: None,
+        auto_submitted: None,
+        disposition_notification_to: None,
+        attachments: vec![Attachment {
+            id: attachment,
+            part,
+            content_type: "image/png".into(),
+            filename: "a.png".into(),
+            size: 3,
+            listed: true,
+        }],
+        findings: json!([]),
+    }
+}
+
+fn record(
+    mint: &Mint,
+    owner: &Account,
+    verdict: Verdict,
+    message: Option<MessageId>,
+) -> IntakeRecord {
+    IntakeRecord {
+        id: IntakeId(mint.uuid()),
+        at: mint.clock().now(),
+        lineage: owner.lineage,
+        agent: owner.lineage.agent,
+        recipient: format!("{}@partner.example", owner.name),
+        sender: Some(Address::parse("boss@good.example").unwrap()),
+        envelope_from: "bounce@good.example".into(),
+        remote_address: "192.0.2.7".parse().unwrap(),
+        helo: "mx.good.example".into(),
+        verdict,
+        explanation: "because".into(),
+        message,
+        size: 100,
+        digest: None,
+        headers: b"From: boss@good.example\r\n".to_vec(),
+        steps: json!([{ "name": "scan", "result": "pass" }]),
+        count: 1,
+    }
+}
+
+/// An answer, as it came over the wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Reply {
+    pub(super) status: u16,
+    /// By lower-case name.
+    pub(super) headers: BTreeMap<String, String>,
+    pub(super) body: Vec<u8>,
+}
+
+impl Reply {
+    pub(super) async fn read(stream: &mut TcpStream) -> Self {
+        let mut octets = Vec::new();
+        let reading = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut octets));
+        reading.await.expect("the connection ends in time").unwrap();
+        let end = octets.windows(4).position(|four| four == b"\r\n\r\n").expect("a header section");
+        let head = String::from_utf8(octets[..end].to_vec()).unwrap();
+        let mut lines = head.split("\r\n");
+        let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+        let headers = lines
+            .map(|line| line.split_once(": ").unwrap())
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+            .collect();
+        Self { status, headers, body: octets[end + 4..].to_vec() }
+    }
+
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The body of a success with this status.
+    #[track_caller]
+    pub(super) fn success(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.text());
+        self.carries_what_every_answer_carries();
+        let body = self.json();
+        assert_eq!(body["success"], true);
+        assert!(body["message"].is_string());
+        body
+    }
+
+    /// Checks the shape of an error, and that its text says `words`.
+    #[track_caller]
+    pub(super) fn problem(&self, status: u16, code: &str, words: &str) {
+        assert_eq!(self.status, status, "{}", self.text());
+        self.carries_what_every_answer_carries();
+        assert_eq!(self.headers["content-type"], "application/problem+json");
+        let body = self.json();
+        assert_eq!(body["status"], status);
+        assert_eq!(body["code"], code);
+        assert_eq!(body["success"], false);
+        assert_eq!(body["type"], "about:blank");
+        assert!(body["title"].is_string());
+        assert_eq!(body["detail"], body["message"]);
+        assert_eq!(body["requestId"], self.headers["x-request-id"].as_str());
+        let detail = body["detail"].as_str().unwrap();
+        assert!(detail.contains(words), "{detail:?} does not say {words:?}");
+    }
+
+    #[track_caller]
+    pub(super) fn carries_what_every_answer_carries(&self) {
+        for (name, expected) in [
+            ("cache-control", "no-store"),
+            ("referrer-policy", "no-referrer"),
+            ("x-content-type-options", "nosniff"),
+        ] {
+            assert_eq!(self.headers.get(name).map(String::as_str), Some(expected), "{name}");
+        }
+        let id: uuid::Uuid = self.headers["x-request-id"].parse().unwrap();
+        assert_eq!(id.get_version_num(), 7);
+    }
+}

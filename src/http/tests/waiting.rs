@@ -1,0 +1,111 @@
+//! Deadlines, and the end of the program.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing::get;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use super::{House, PATIENCE, Reply};
+use crate::http::router::observed;
+use crate::http::serve;
+
+const SHORT: &str = "[limits]\nrequest_seconds = 2\nbody_seconds = 1\n\
+                     [connections]\nheader_seconds = 1\n";
+
+#[tokio::test]
+async fn a_head_that_never_ends_is_cut_off() {
+    let house = House::with(SHORT).await;
+    for begun in ["", "GET /healthz HTTP/1.1\r\nHost: h\r\nX-Slow: "] {
+        let mut stream = TcpStream::connect(house.address).await.unwrap();
+        stream.write_all(begun.as_bytes()).await.unwrap();
+        let mut rest = Vec::new();
+        timeout(PATIENCE, stream.read_to_end(&mut rest)).await.expect("cut off").unwrap();
+        assert!(!rest.starts_with(b"HTTP/1.1 200"), "{begun:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_closed() {
+    let house = House::with(SHORT).await;
+    let mut stream = TcpStream::connect(house.address).await.unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n").await.unwrap();
+    assert_eq!(Reply::read(&mut stream).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_body_that_never_ends_is_a_408() {
+    let house = House::with(SHORT).await;
+    let head = format!(
+        "PUT /api/v2/email/inboundPolicy?token={} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: 20\r\n\r\n{{",
+        house.token("agent1")
+    );
+    house.exchange(head.as_bytes()).await.problem(408, "request_timeout", "in time");
+}
+
+#[tokio::test]
+async fn a_handler_that_never_ends_is_a_503() {
+    let mut house = House::with(SHORT).await;
+    let router = Router::new().route("/never", get(std::future::pending::<&'static str>));
+    serve_also(&mut house, router).await;
+    let reply = house.send("GET", "/never", None).await;
+    reply.problem(503, "unavailable", "Retry-After");
+}
+
+#[tokio::test]
+async fn connections_beyond_the_cap_wait_their_turn() {
+    let house = House::with("[connections]\nmax_connections = 1\n").await;
+    let first = TcpStream::connect(house.address).await.unwrap();
+    let asking = house.send("GET", "/healthz", None);
+    tokio::pin!(asking);
+    // The first connection holds the only place, so nothing is answered to the second.
+    assert!(timeout(Duration::from_millis(300), &mut asking).await.is_err());
+    drop(first);
+    assert_eq!(asking.await.status, 200);
+}
+
+#[tokio::test]
+async fn a_stop_finishes_what_is_under_way_and_takes_nothing_new() {
+    let mut house = House::new().await;
+    let (begun, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (tell, wait) = (Arc::clone(&begun), Arc::clone(&go));
+    let slow = async move || {
+        tell.notify_one();
+        wait.notified().await;
+        "done"
+    };
+    serve_also(&mut house, Router::new().route("/slow", get(slow))).await;
+    let idle = TcpStream::connect(house.address).await.unwrap();
+    let shutdown = house.shutdown.clone();
+    let address = house.address;
+    let asking = async { house.send("GET", "/slow", None).await };
+    let stopping = async {
+        begun.notified().await;
+        shutdown.begin();
+        // The listener is gone once its task has ended.
+        let gone = async {
+            while TcpStream::connect(address).await.is_ok() {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(PATIENCE, gone).await.expect("nothing new is taken in");
+        go.notify_one();
+    };
+    let (reply, ()) = tokio::join!(asking, stopping);
+    assert_eq!((reply.status, reply.text().as_str()), (200, "done"));
+    drop(idle);
+    assert!(shutdown.finish(PATIENCE).await);
+}
+
+async fn serve_also(house: &mut House, router: Router<Arc<crate::http::Http>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    house.address = listener.local_addr().unwrap();
+    let router = observed(router, Arc::clone(&house.http));
+    let running = serve(listener, router, Arc::clone(&house.http.rules), house.shutdown.clone());
+    house.shutdown.spawn(running);
+}
