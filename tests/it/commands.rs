@@ -33,6 +33,46 @@ fn id(value: &Value) -> String {
 async fn from_nothing_to_a_delivered_message() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
+    let key = set_up(here).await;
+
+    let helpers = Shutdown::default();
+    let dns = local_dns(&helpers).await;
+    let message = here.join("message.eml");
+    std::fs::write(&message, letter("from the command line").replace("\r\n", "\n")).unwrap();
+    let signing_key = fixture("keys/s1._domainkey.good.example.pem");
+    let server = Server::start(&here.join("gatepost-data"), dns.addr()).await;
+    let to = server.smtp.to_string();
+    let send = |signed: bool| {
+        let mut arguments = vec![
+            "send",
+            message.to_str().unwrap(),
+            "--to",
+            "desk+tag@agents.example",
+            "--server",
+            &to,
+        ];
+        if signed {
+            arguments.extend(["--sign", signing_key.to_str().unwrap()]);
+        }
+        arguments
+    };
+    let refused = gatepost(here, &send(false)).await;
+    assert_eq!(refused.status.code(), Some(1));
+    let reply = String::from_utf8_lossy(&refused.stdout).into_owned();
+    assert!(reply.contains("550 5.7.20") && reply.contains("[record "), "{reply}");
+    let accepted = gatepost(here, &send(true)).await;
+    assert!(accepted.status.success(), "{}", String::from_utf8_lossy(&accepted.stdout));
+    let messages = all_messages(server.http, &key).await;
+    assert_eq!(messages.len(), 1);
+    assert_eq!(messages[0]["metadata"]["emailTag"], "tag");
+    assert_eq!(server.terminate().await, 0);
+
+    check(here, &dns.addr().to_string()).await;
+    assert!(helpers.finish(PATIENCE).await);
+}
+
+/// One Agent, desk@agents.example, that admits alice@good.example; answers the partner's key.
+async fn set_up(here: &Path) -> String {
     let made = json(here, &["init", "--json"]).await;
     let (partner, key) = (id(&made["account"]), made["key"].as_str().unwrap().to_owned());
     assert!(key.starts_with("gp_"));
@@ -73,41 +113,7 @@ async fn from_nothing_to_a_delivered_message() {
     let policy = json(here, &allow).await;
     assert_eq!(policy["mode"], "allowlist");
     assert_eq!(policy["allowlist"][0], "alice@good.example");
-
-    let helpers = Shutdown::default();
-    let dns = local_dns(&helpers).await;
-    let message = here.join("message.eml");
-    std::fs::write(&message, letter("from the command line").replace("\r\n", "\n")).unwrap();
-    let signing_key = fixture("keys/s1._domainkey.good.example.pem");
-    let server = Server::start(&here.join("gatepost-data"), dns.addr()).await;
-    let to = server.smtp.to_string();
-    let send = |signed: bool| {
-        let mut arguments = vec![
-            "send",
-            message.to_str().unwrap(),
-            "--to",
-            "desk+tag@agents.example",
-            "--server",
-            &to,
-        ];
-        if signed {
-            arguments.extend(["--sign", signing_key.to_str().unwrap()]);
-        }
-        arguments
-    };
-    let refused = gatepost(here, &send(false)).await;
-    assert_eq!(refused.status.code(), Some(1));
-    let reply = String::from_utf8_lossy(&refused.stdout).into_owned();
-    assert!(reply.contains("550 5.7.20") && reply.contains("[record "), "{reply}");
-    let accepted = gatepost(here, &send(true)).await;
-    assert!(accepted.status.success(), "{}", String::from_utf8_lossy(&accepted.stdout));
-    let messages = all_messages(server.http, &key).await;
-    assert_eq!(messages.len(), 1);
-    assert_eq!(messages[0]["metadata"]["emailTag"], "tag");
-    assert_eq!(server.terminate().await, 0);
-
-    check(here, &dns.addr().to_string()).await;
-    assert!(helpers.finish(PATIENCE).await);
+    key
 }
 
 /// `gatepost check` says what the server would.
