@@ -22,6 +22,7 @@ CREATE TABLE accounts (
     CHECK ((kind = 'partner') = (parent_id IS NULL))
 ) STRICT;
 CREATE INDEX accounts_by_parent ON accounts (parent_id, id);
+CREATE INDEX accounts_by_kind ON accounts (kind, id);
 
 CREATE TABLE keys (
     id         BLOB PRIMARY KEY,
@@ -194,6 +195,9 @@ CREATE TABLE deliveries (
     created_at      INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX deliveries_due ON deliveries (next_attempt_at, id) WHERE state = 'pending';
+-- A claim steps from destination to destination: the backlog of a dead one costs nothing.
+CREATE INDEX deliveries_waiting ON deliveries (destination_id, next_attempt_at, id)
+    WHERE state = 'pending';
 CREATE INDEX deliveries_by_destination ON deliveries (destination_id, state, created_at);
 CREATE INDEX deliveries_by_event ON deliveries (event_id);
 

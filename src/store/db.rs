@@ -1,8 +1,13 @@
 //! Opening the store, and the two doors to it: reading and writing.
 
+use std::fs::{DirBuilder, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use sqlx::Connection as _;
+use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
@@ -37,28 +42,30 @@ impl Store {
     /// Creates the store where there is none, brings it to this version, and opens it.
     pub async fn create(location: &Location, mint: Mint) -> Result<Self, StoreError> {
         let Location::Folder(folder) = location;
-        std::fs::create_dir_all(folder).map_err(|source| StoreError::Open {
+        make_private(folder).map_err(|source| StoreError::Open {
             path: folder.clone(),
             source: sqlx::Error::Io(source),
         })?;
-        Self::connect(folder, mint, true).await
+        Self::connect(folder, mint).await
     }
 
     /// Opens a store that exists and brings it to this version.
     pub async fn open(location: &Location, mint: Mint) -> Result<Self, StoreError> {
         let Location::Folder(folder) = location;
-        if !folder.join(FILE).exists() {
-            return Err(StoreError::Missing { path: folder.clone() });
+        match folder.join(FILE).try_exists() {
+            Ok(true) => Self::connect(folder, mint).await,
+            Ok(false) => Err(StoreError::Missing { path: folder.clone() }),
+            Err(source) => {
+                Err(StoreError::Open { path: folder.clone(), source: sqlx::Error::Io(source) })
+            }
         }
-        Self::connect(folder, mint, false).await
     }
 
-    async fn connect(folder: &Path, mint: Mint, create: bool) -> Result<Self, StoreError> {
+    async fn connect(folder: &Path, mint: Mint) -> Result<Self, StoreError> {
         let path = folder.join(FILE);
         let open_error = |source| StoreError::Open { path: path.clone(), source };
         let options = SqliteConnectOptions::new()
             .filename(&path)
-            .create_if_missing(create)
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
@@ -66,10 +73,19 @@ impl Store {
         let writer = SqlitePoolOptions::new()
             .max_connections(1)
             .acquire_timeout(BUSY)
+            // SQLite ends a transaction by itself when the disk is full or a write fails, and sqlx
+            // does not notice: the connection would refuse every later transaction.
+            .before_acquire(|connection, _| {
+                let clean = !connection.is_in_transaction();
+                Box::pin(async move { Ok(clean) })
+            })
             .connect_with(options.clone())
             .await
             .map_err(open_error)?;
-        sqlx::migrate!("migrations/sqlite").run(&writer).await.map_err(StoreError::Migrate)?;
+        sqlx::migrate!("migrations/sqlite").run(&writer).await.map_err(|error| match error {
+            MigrateError::VersionMissing(_) => StoreError::Newer { path: folder.to_owned() },
+            error => StoreError::Migrate(error),
+        })?;
         let reader = SqlitePoolOptions::new()
             .max_connections(READERS)
             .acquire_timeout(BUSY)
@@ -118,6 +134,14 @@ impl Store {
     }
 }
 
+/// The folder and the file, for this user only: messages and signing secrets are in them. SQLite
+/// gives its other files the mode of the first.
+fn make_private(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let path = folder.join(FILE);
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path).map(drop)
+}
+
 /// A writing transaction; dropped without `commit`, it leaves nothing.
 pub(super) struct Transaction {
     inner: sqlx::Transaction<'static, sqlx::Sqlite>,
@@ -125,13 +149,18 @@ pub(super) struct Transaction {
 }
 
 impl Transaction {
-    /// Durable once this returned Ok.
+    /// Durable once this returned Ok. Goes on when its future is dropped, because a write that does
+    /// not reach the disk must be noticed even if nobody waits for it any more.
     pub(super) async fn commit(self) -> Result<(), StoreError> {
-        let result = self.inner.commit().await.map_err(StoreError::from);
-        if let Err(StoreError::NotDurable(_)) = &result {
-            self.broken.cancel();
-        }
-        result
+        let Self { inner, broken } = self;
+        let committing = tokio::spawn(async move {
+            let result = inner.commit().await.map_err(StoreError::from);
+            if let Err(StoreError::NotDurable(_)) = &result {
+                broken.cancel();
+            }
+            result
+        });
+        committing.await.unwrap_or(Err(StoreError::Database(sqlx::Error::WorkerCrashed)))
     }
 
     /// The connection to run statements on.

@@ -14,6 +14,28 @@ use crate::domain::delivery::{Attempt, Claim, Outcome, State, Subject};
 use crate::domain::event::{Category, Event};
 use crate::domain::id::{ContactId, DeliveryId, DestinationId, EventId, MessageId, Mint};
 
+/// Steps from destination to destination and takes the longest due of each, so that the backlog of
+/// one that is busy, however long, is passed over in one step.
+const CLAIM: &str = "
+    UPDATE deliveries SET lease_until = $2, fence = fence + 1
+    WHERE rowid IN (
+        WITH RECURSIVE waiting (destination) AS (
+            SELECT MIN(destination_id) FROM deliveries INDEXED BY deliveries_waiting
+            WHERE state = 'pending'
+            UNION ALL
+            SELECT (SELECT MIN(destination_id) FROM deliveries INDEXED BY deliveries_waiting
+                    WHERE state = 'pending' AND destination_id > destination)
+            FROM waiting WHERE destination IS NOT NULL)
+        SELECT due.rowid FROM waiting CROSS JOIN deliveries AS due
+        WHERE hex(destination) NOT IN (SELECT value FROM json_each($4))
+          AND due.rowid IN (
+              SELECT rowid FROM deliveries INDEXED BY deliveries_waiting
+              WHERE state = 'pending' AND destination_id = destination
+                AND next_attempt_at <= $1 AND lease_until <= $1
+              ORDER BY next_attempt_at, id LIMIT $3)
+        ORDER BY due.next_attempt_at, due.id LIMIT $3)
+    RETURNING rowid, id, event_id, destination_id, attempts, fence";
+
 impl Store {
     /// Claims up to `limit` deliveries that are due, none of them for a destination in `busy`,
     /// until `lease_until`. A claim whose lease has ended is due again.
@@ -27,28 +49,41 @@ impl Store {
         let busy: Vec<String> =
             busy.iter().map(|id| id.0.as_simple().to_string().to_uppercase()).collect();
         let mut tx = self.begin().await?;
-        let rows = sqlx::query(
-            "UPDATE deliveries SET lease_until = $2, fence = fence + 1
-             WHERE id IN (SELECT id FROM deliveries
-                          WHERE state = 'pending' AND next_attempt_at <= $1 AND lease_until <= $1
-                            AND hex(destination_id) NOT IN (SELECT value FROM json_each($4))
-                          ORDER BY next_attempt_at, id LIMIT $3)
-             RETURNING id, event_id, destination_id, attempts, fence",
-        )
-        .bind(now.millis())
-        .bind(lease_until.millis())
-        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-        .bind(serde_json::Value::from(busy).to_string())
-        .fetch_all(tx.on())
-        .await?;
+        let rows = sqlx::query(CLAIM)
+            .bind(now.millis())
+            .bind(lease_until.millis())
+            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .bind(serde_json::Value::from(busy).to_string())
+            .fetch_all(tx.on())
+            .await?;
         let mut claims = Vec::with_capacity(rows.len());
         for row in &rows {
-            claims.push(load(&mut tx, row).await?);
+            match load(&mut tx, row).await {
+                Ok(claim) => claims.push(claim),
+                Err(error @ StoreError::Corrupt { .. }) => {
+                    self.set_aside(&mut tx, row, &error, now).await?;
+                }
+                Err(error) => return Err(error),
+            }
         }
         tx.commit().await?;
         // UUIDv7: the order in which they were made.
         claims.sort_by_key(|claim| claim.delivery);
         Ok(claims)
+    }
+
+    /// Gives claims back that were not begun: they are due again at once, unless somebody else has
+    /// claimed them since.
+    pub async fn release_deliveries(&self, claims: &[Claim]) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        for claim in claims {
+            sqlx::query("UPDATE deliveries SET lease_until = 0 WHERE id = $1 AND fence = $2")
+                .bind(claim.delivery.0)
+                .bind(claim.fence)
+                .execute(tx.on())
+                .await?;
+        }
+        tx.commit().await
     }
 
     /// Records an attempt and what follows from it, unless the claim was taken over meanwhile;
@@ -68,7 +103,8 @@ impl Store {
         let mut tx = self.begin().await?;
         let done = sqlx::query(
             "UPDATE deliveries
-             SET state = $3, next_attempt_at = $4, lease_until = 0, attempts = attempts + 1
+             SET state = $3, next_attempt_at = $4, lease_until = 0, attempts = attempts + 1,
+                 fence = fence + 1
              WHERE id = $1 AND fence = $2 AND state = 'pending'",
         )
         .bind(claim.delivery.0)
@@ -99,6 +135,34 @@ impl Store {
         .fetch_one(self.reader())
         .await?;
         Ok(due.map(Timestamp::from_millis))
+    }
+
+    /// A delivery that cannot be read is kept as exhausted, with the reason: left in the queue it
+    /// would fail every claim, and nothing would be delivered any more.
+    async fn set_aside(
+        &self,
+        tx: &mut Transaction,
+        row: &SqliteRow,
+        error: &StoreError,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let rowid: i64 = row.try_get("rowid")?;
+        tracing::error!(delivery.row = rowid, %error, "a delivery cannot be read: set aside");
+        sqlx::query(
+            "INSERT INTO attempts (id, delivery_id, at, latency_ms, response, error)
+             SELECT $2, id, $3, 0, x'', 'the gateway could not read this event'
+             FROM deliveries WHERE rowid = $1",
+        )
+        .bind(rowid)
+        .bind(self.mint().uuid())
+        .bind(now.millis())
+        .execute(tx.on())
+        .await?;
+        sqlx::query("UPDATE deliveries SET state = 'exhausted', lease_until = 0 WHERE rowid = $1")
+            .bind(rowid)
+            .execute(tx.on())
+            .await?;
+        Ok(())
     }
 
     /// 410 takes a destination out for good, so who looks for it later must find why.
@@ -204,12 +268,14 @@ async fn load(tx: &mut Transaction, row: &SqliteRow) -> Result<Claim, StoreError
     let columns = Columns { table: "deliveries", row };
     let destination_row = sqlx::query("SELECT * FROM destinations WHERE id = $1")
         .bind(columns.uuid("destination_id")?)
-        .fetch_one(tx.on())
-        .await?;
+        .fetch_optional(tx.on())
+        .await?
+        .ok_or_else(|| columns.corrupt("its destination is missing"))?;
     let event_row = sqlx::query("SELECT * FROM events WHERE id = $1")
         .bind(columns.uuid("event_id")?)
-        .fetch_one(tx.on())
-        .await?;
+        .fetch_optional(tx.on())
+        .await?
+        .ok_or_else(|| columns.corrupt("its event is missing"))?;
     let event = event(&event_row)?;
     Ok(Claim {
         delivery: DeliveryId(columns.uuid("id")?),

@@ -19,6 +19,8 @@ pub enum StoreError {
     Open { path: PathBuf, source: sqlx::Error },
     #[error("there is no store at {path}: run `gatepost init --data {path}` first")]
     Missing { path: PathBuf },
+    #[error("the store at {path} was made by a newer gatepost: use that one")]
+    Newer { path: PathBuf },
     #[error("cannot bring the store to this version")]
     Migrate(#[source] sqlx::migrate::MigrateError),
 }

@@ -48,6 +48,9 @@ pub trait Queue: Send + Sync + 'static {
         outcome: Outcome,
     ) -> impl Future<Output = Result<(), QueueError>> + Send;
 
+    /// Gives claims back that were not begun: they are due again at once.
+    fn release(&self, claims: &[Claim]) -> impl Future<Output = Result<(), QueueError>> + Send;
+
     /// When the next delivery is due, if any is waiting. May lie in the past.
     fn next_due(&self) -> impl Future<Output = Result<Option<Timestamp>, QueueError>> + Send;
 }
@@ -99,9 +102,9 @@ impl<Q: Queue> Dispatcher<Q> {
         }
     }
 
-    /// Runs until the soft stop, then finishes what is under way and claims nothing new. What
-    /// was claimed but not begun goes back when its lease ends. Dropping the future breaks off
-    /// all attempts, and the queue offers them again.
+    /// Runs until the soft stop, then finishes what is under way, claims nothing new and gives
+    /// back what was claimed but not begun. Dropping the future breaks off all attempts, and the
+    /// queue offers them again when their lease ends.
     pub async fn run(mut self, shutdown: Shutdown) {
         while !shutdown.is_stopping() {
             let now = Instant::now();
@@ -110,10 +113,8 @@ impl<Q: Queue> Dispatcher<Q> {
             }
             let places = self.lanes.free() > 0;
             if places && now >= self.ask_at {
-                tokio::select! {
-                    () = shutdown.soft() => break,
-                    () = self.ask() => {}
-                }
+                // Not broken off by a stop: what the queue has handed out must be known.
+                self.ask(&shutdown).await;
                 continue;
             }
             tokio::select! {
@@ -123,7 +124,20 @@ impl<Q: Queue> Dispatcher<Q> {
                 () = sleep_until(self.ask_at), if places => {}
             }
         }
+        let unbegun: Vec<Claim> = self.lanes.drain().into_iter().map(|claim| *claim).collect();
+        self.give_back(unbegun).await;
         while self.running.join_next().await.is_some() {}
+    }
+
+    async fn give_back(&self, claims: Vec<Claim>) {
+        if claims.is_empty() {
+            return;
+        }
+        let released = timeout(self.rules().dispatcher.poll(), self.queue.release(&claims));
+        if let Err(error) = released.await.unwrap_or(Err(QueueError::TooSlow)) {
+            let error = &error as &(dyn Error + 'static);
+            tracing::warn!(error, "deliveries come back only when their lease ends");
+        }
     }
 
     fn rules(&self) -> &WebhookRules {
@@ -131,7 +145,7 @@ impl<Q: Queue> Dispatcher<Q> {
     }
 
     /// Asks the queue for work, and decides when to ask next.
-    async fn ask(&mut self) {
+    async fn ask(&mut self, shutdown: &Shutdown) {
         let now = Instant::now();
         let limit = self.rules().dispatcher.claim_batch.min(self.lanes.free());
         let busy = self.lanes.busy(now);
@@ -141,6 +155,9 @@ impl<Q: Queue> Dispatcher<Q> {
             Ok(claims) => claims,
             Err(error) => return self.back_off(&error),
         };
+        if shutdown.is_stopping() {
+            return self.give_back(claims).await;
+        }
         self.failures = 0;
         let all = claims.len() < limit;
         let now = Instant::now();

@@ -172,6 +172,13 @@ impl<T> Lanes<T> {
         Some(claim)
     }
 
+    /// Takes out all that waits: nothing more will start.
+    pub fn drain(&mut self) -> Vec<T> {
+        self.waiting = 0;
+        let waiting = self.lanes.values_mut().flat_map(|lane| lane.waiting.drain(..));
+        waiting.map(|(claim, _)| claim).collect()
+    }
+
     /// An attempt has ended, after `took`.
     pub fn done(&mut self, destination: DestinationId, took: Duration, now: Instant) {
         let pace = if took > self.bounds.slow { Pace::Slow } else { Pace::Prompt };

@@ -27,6 +27,10 @@ impl Queue for Outbox {
         Ok(self.finish(claim, &attempt, outcome).await?)
     }
 
+    async fn release(&self, claims: &[Claim]) -> Result<(), QueueError> {
+        Ok(self.release(claims).await?)
+    }
+
     async fn next_due(&self) -> Result<Option<Timestamp>, QueueError> {
         Ok(self.next_due().await?)
     }

@@ -18,5 +18,6 @@ mod house;
 mod policy;
 mod repeats;
 mod rules;
+mod store;
 mod support;
 mod webhooks;

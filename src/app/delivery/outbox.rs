@@ -42,6 +42,11 @@ impl Outbox {
         self.store.finish_delivery(claim, attempt, outcome).await.map(|_recorded| ())
     }
 
+    /// Gives claims back that were not begun.
+    pub async fn release(&self, claims: &[Claim]) -> Result<(), StoreError> {
+        self.store.release_deliveries(claims).await
+    }
+
     /// When the next delivery is due.
     pub async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
         self.store.next_due(self.clock.now()).await

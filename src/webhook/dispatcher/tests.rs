@@ -153,6 +153,17 @@ impl Queue for Memory {
         Ok(())
     }
 
+    async fn release(&self, claims: &[Claim]) -> Result<(), QueueError> {
+        let mut rows = self.rows.lock().unwrap();
+        for claim in claims {
+            let row = rows.get_mut(&claim.delivery).unwrap();
+            if row.claim.fence == claim.fence {
+                row.leased_until = None;
+            }
+        }
+        Ok(())
+    }
+
     async fn next_due(&self) -> Result<Option<Timestamp>, QueueError> {
         let rows = self.rows.lock().unwrap();
         Ok(rows.values().filter(|row| row.state == State::Pending).map(|row| row.due).min())
@@ -395,6 +406,21 @@ async fn a_soft_stop_finishes_what_is_under_way_and_claims_nothing_new() {
     assert!(scene.shutdown.finish(SOON).await);
     assert_eq!(scene.queue.read(first, |row| row.state), State::Delivered);
     assert_eq!(scene.queue.read(second, |row| (row.state, row.claim.fence)), (State::Pending, 0));
+}
+
+#[tokio::test]
+async fn a_soft_stop_gives_back_what_was_not_begun() {
+    let scene = Scene::new("").await;
+    scene.receiver.otherwise(Reply::status(200).after(Duration::from_secs(2)));
+    let ids: Vec<_> = (1..=20).map(|n| scene.queue.add(n, &scene.destination(1))).collect();
+    scene.run();
+    scene.arrived(1).await;
+    scene.shutdown.begin();
+    assert!(scene.shutdown.finish(SOON).await);
+    for id in &ids[1..] {
+        let (state, leased) = scene.queue.read(*id, |row| (row.state, row.leased_until.is_some()));
+        assert_eq!((state, leased), (State::Pending, false));
+    }
 }
 
 #[tokio::test]

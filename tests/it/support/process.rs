@@ -23,7 +23,13 @@ pub struct Server {
 impl Server {
     /// Starts on the store in `data` and waits for the line that says that it is ready.
     pub async fn start(data: &Path, dns: SocketAddr) -> Self {
-        let mut child = Command::new(GATEPOST)
+        Self::start_by(&[GATEPOST], data, dns).await
+    }
+
+    /// The same by another command, which is given the arguments after its own.
+    pub async fn start_by(command: &[&str], data: &Path, dns: SocketAddr) -> Self {
+        let mut child = Command::new(command[0])
+            .args(&command[1..])
             .args(["serve", "--smtp", "127.0.0.1:0", "--http", "127.0.0.1:0"])
             .args(["--hostname", "mx.agents.example", "--egress-allow", "127.0.0.0/8"])
             .args(["--dns", &dns.to_string()])
@@ -43,6 +49,11 @@ impl Server {
             words.nth(1).unwrap().parse().unwrap()
         };
         Self { smtp: after("smtp"), http: after("http"), child }
+    }
+
+    /// The id of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id().unwrap()
     }
 
     /// `kill -9`.

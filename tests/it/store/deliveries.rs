@@ -1,0 +1,251 @@
+//! The outgoing work: who is told, who claims, what a late or lost claimant can do.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use gatepost::domain::delivery::{Attempt, Claim, Outcome, Subject};
+use gatepost::domain::event::{Category, EventName};
+use gatepost::domain::id::{AttemptId, DestinationId};
+use gatepost::run;
+use gatepost::store::NewDestination;
+use sqlx::Executor as _;
+
+use super::scene::{SECOND, SENDER, Scene, at, database, destination};
+
+const LEASE: i64 = 60 * SECOND;
+
+async fn claim(scene: &Scene, millis: i64, busy: &[DestinationId]) -> Vec<Claim> {
+    scene.store.claim_deliveries(at(millis), at(millis + LEASE), 100, busy).await.unwrap()
+}
+
+fn attempt(millis: i64, status: u16) -> Attempt {
+    Attempt {
+        id: AttemptId(run::system_mint().uuid()),
+        at: at(millis),
+        latency_ms: 12,
+        status: Some(status),
+        response: b"ok".to_vec(),
+        error: None,
+    }
+}
+
+#[tokio::test]
+async fn every_level_of_the_lineage_hears_of_its_category_and_no_stranger_does() {
+    let scene = Scene::new().await;
+    let mut wanted = BTreeSet::new();
+    let levels = [&scene.partner, &scene.reseller, &scene.organization, &scene.agent];
+    for account in levels {
+        for category in [Category::Incoming, Category::Contact, Category::Conversation] {
+            let made = scene.listen(account, category, "https://a.example/").await;
+            wanted.insert((made.id, category));
+        }
+        scene.listen(account, Category::Onboarding, "https://a.example/").await;
+    }
+    scene.listen(&scene.other, Category::Incoming, "https://a.example/").await;
+    let stranger = scene.stranger().await;
+    scene.listen(&stranger, Category::Incoming, "https://a.example/").await;
+
+    let message = scene.deliver(&scene.agent, 0).await;
+    let claims = claim(&scene, 0, &[]).await;
+    assert_eq!(claims.len(), wanted.len());
+    let told: BTreeSet<_> =
+        claims.iter().map(|claim| (claim.destination.id, claim.event.name.category())).collect();
+    assert_eq!(told, wanted);
+    for claim in &claims {
+        assert_eq!(claim.destination.category, claim.event.name.category());
+        assert_eq!((claim.attempts, claim.fence), (0, 1));
+        assert_eq!(claim.event.lineage, scene.agent.lineage);
+        match &claim.subject {
+            Subject::Message(found) => assert_eq!(found.id, message),
+            Subject::Contact(found) => assert_eq!(found.address.to_string(), SENDER),
+            Subject::Erased => panic!("{:?} was erased", claim.event),
+        }
+    }
+    let names: BTreeSet<_> = claims.iter().map(|claim| claim.event.name).collect();
+    let first = [EventName::ConversationStarted, EventName::ContactCreated];
+    assert!(first.iter().all(|name| names.contains(name)), "{names:?}");
+}
+
+#[tokio::test]
+async fn a_claim_is_one_claimants_until_its_lease_ends() {
+    let scene = Scene::new().await;
+    scene.listen(&scene.agent, Category::Incoming, "https://a.example/").await;
+    scene.deliver(&scene.agent, 0).await;
+    assert_eq!(claim(&scene, -1, &[]).await, []);
+    let first = claim(&scene, 0, &[]).await.remove(0);
+    assert_eq!(claim(&scene, LEASE - 1, &[]).await, []);
+    assert_eq!(scene.store.next_due(at(1)).await.unwrap(), None);
+    let second = claim(&scene, LEASE, &[]).await.remove(0);
+    assert_eq!((second.delivery, second.fence), (first.delivery, first.fence + 1));
+
+    // The first comes back late: nothing of what it says counts any more.
+    let late = attempt(LEASE + 1, 410);
+    for outcome in [Outcome::Gone, Outcome::Delivered, Outcome::RetryAt(at(0))] {
+        assert!(!scene.store.finish_delivery(&first, &late, outcome).await.unwrap());
+    }
+    assert!(scene.store.release_deliveries(&[first]).await.is_ok());
+    assert_eq!(claim(&scene, LEASE + 2, &[]).await, []);
+    assert_eq!(scene.count("SELECT COUNT(*) FROM attempts").await, 0);
+    assert_eq!(scene.store.destinations(scene.agent.id).await.unwrap().len(), 1);
+
+    let done = attempt(LEASE + 3, 200);
+    assert!(scene.store.finish_delivery(&second, &done, Outcome::Delivered).await.unwrap());
+    assert!(!scene.store.finish_delivery(&second, &done, Outcome::Delivered).await.unwrap());
+    assert_eq!(claim(&scene, 10 * LEASE, &[]).await, []);
+    let kept = "SELECT COUNT(*) FROM attempts WHERE status = 200 AND latency_ms = 12";
+    assert_eq!(scene.count(kept).await, 1);
+}
+
+#[tokio::test]
+async fn the_end_of_an_attempt_counts_once_however_often_it_is_told() {
+    let scene = Scene::new().await;
+    scene.listen(&scene.agent, Category::Incoming, "https://a.example/").await;
+    scene.deliver(&scene.agent, 0).await;
+    let first = claim(&scene, 0, &[]).await.remove(0);
+    let (failed, retry) = (attempt(0, 500), Outcome::RetryAt(at(5 * SECOND)));
+    assert!(scene.store.finish_delivery(&first, &failed, retry).await.unwrap());
+    assert!(!scene.store.finish_delivery(&first, &failed, retry).await.unwrap());
+    assert_eq!(scene.store.next_due(at(1)).await.unwrap(), Some(at(5 * SECOND)));
+    let second = claim(&scene, 5 * SECOND, &[]).await.remove(0);
+    assert_eq!(second.attempts, 1);
+    let end = attempt(6 * SECOND, 500);
+    assert!(scene.store.finish_delivery(&second, &end, Outcome::Exhausted).await.unwrap());
+    assert_eq!(claim(&scene, 10 * LEASE, &[]).await, []);
+    let exhausted = "SELECT COUNT(*) FROM deliveries WHERE state = 'exhausted' AND attempts = 2";
+    assert_eq!(scene.count(exhausted).await, 1);
+}
+
+#[tokio::test]
+async fn released_claims_are_due_at_once() {
+    let scene = Scene::new().await;
+    scene.listen(&scene.agent, Category::Incoming, "https://a.example/").await;
+    scene.deliver(&scene.agent, 0).await;
+    let first = claim(&scene, 0, &[]).await;
+    scene.store.release_deliveries(&first).await.unwrap();
+    let again = claim(&scene, 1, &[]).await;
+    assert_eq!(again.len(), 1);
+    assert!(again[0].fence > first[0].fence);
+    assert_eq!(again[0].attempts, 0);
+}
+
+#[tokio::test]
+async fn busy_destinations_are_passed_over_and_the_longest_due_comes_first() {
+    let scene = Scene::new().await;
+    let slow = scene.listen(&scene.agent, Category::Incoming, "https://slow.example/").await;
+    let fast = scene.listen(&scene.other, Category::Incoming, "https://fast.example/").await;
+    for millis in [0, 1, 2] {
+        scene.deliver(&scene.agent, millis).await;
+    }
+    scene.deliver(&scene.other, 3).await;
+    let claims = claim(&scene, 9, &[slow.id]).await;
+    assert_eq!(claims.iter().map(|claim| claim.destination.id).collect::<Vec<_>>(), [fast.id]);
+    assert_eq!(claim(&scene, 9, &[slow.id]).await, []);
+    let two = scene.store.claim_deliveries(at(9), at(LEASE), 2, &[]).await.unwrap();
+    let times: Vec<_> = two.iter().map(|claim| claim.event.at).collect();
+    assert_eq!(times, [at(0), at(1)]);
+}
+
+#[tokio::test]
+async fn gone_retires_the_destination_once_and_cancels_what_waits() {
+    let scene = Scene::new().await;
+    let gone = scene.listen(&scene.agent, Category::Incoming, "https://a.example/").await;
+    let kept = scene.listen(&scene.agent, Category::Incoming, "https://b.example/").await;
+    for millis in 0..3 {
+        scene.deliver(&scene.agent, millis).await;
+    }
+    let claims = claim(&scene, 9, &[kept.id]).await;
+    assert_eq!(claims.len(), 3);
+    let answer = attempt(10, 410);
+    assert!(scene.store.finish_delivery(&claims[0], &answer, Outcome::Gone).await.unwrap());
+    let second = attempt(11, 410);
+    assert!(!scene.store.finish_delivery(&claims[1], &second, Outcome::Gone).await.unwrap());
+    let left = scene.store.destinations(scene.agent.id).await.unwrap();
+    assert_eq!(left.iter().map(|one| one.id).collect::<Vec<_>>(), [kept.id]);
+    let cancelled = "SELECT COUNT(*) FROM deliveries WHERE state = 'cancelled'";
+    assert_eq!(scene.count(cancelled).await, 3);
+    assert_eq!(scene.count("SELECT COUNT(*) FROM audit WHERE actor = 'receiver'").await, 1);
+    assert_eq!(claim(&scene, LEASE * 2, &[]).await.len(), 3);
+    scene.deliver(&scene.agent, 20).await;
+    let of_gone = scene.count("SELECT COUNT(*) FROM deliveries WHERE state <> 'pending'").await;
+    assert_eq!(of_gone, 3);
+    // The same URL may come back, as a destination of its own.
+    let again = scene.listen(&scene.agent, Category::Incoming, "https://a.example/").await;
+    assert_ne!(again.id, gone.id);
+}
+
+#[tokio::test]
+async fn destinations_are_unique_bounded_and_removed_by_what_is_given() {
+    let scene = Scene::new().await;
+    let (store, me) = (&scene.store, scene.agent.id);
+    let first = scene.listen(&scene.agent, Category::Incoming, "https://a.example/").await;
+    let twin = destination(me, Category::Incoming, "https://a.example/");
+    let made = store.insert_destination(&twin, 1).await.unwrap();
+    assert_eq!(made, NewDestination::Exists(Box::new(first.clone())));
+    let more = destination(me, Category::Contact, "https://a.example/");
+    assert_eq!(store.insert_destination(&more, 1).await.unwrap(), NewDestination::TooMany);
+    assert_eq!(store.insert_destination(&more, 2).await.unwrap(), NewDestination::Created);
+    scene.listen(&scene.other, Category::Incoming, "https://a.example/").await;
+    scene.deliver(&scene.agent, 0).await;
+
+    let none = store.remove_destinations(scene.other.id, Some(first.id), None, None, at(1));
+    assert_eq!(none.await.unwrap(), []);
+    let url = first.url.clone();
+    let one = store.remove_destinations(me, None, Some(&url), Some(Category::Incoming), at(1));
+    assert_eq!(one.await.unwrap(), [first]);
+    assert_eq!(claim(&scene, 2, &[more.id]).await, []);
+    let rest = store.remove_destinations(me, None, Some(&url), None, at(2)).await.unwrap();
+    assert_eq!(rest, [more]);
+    assert_eq!(store.destinations(me).await.unwrap(), []);
+    assert_eq!(store.destinations(scene.other.id).await.unwrap().len(), 1);
+}
+
+/// One row that cannot be read must not keep all others from being delivered.
+#[tokio::test]
+async fn a_corrupt_row_is_set_aside_and_the_others_are_delivered() {
+    let scene = Scene::new().await;
+    scene.listen(&scene.agent, Category::Incoming, "https://a.example/").await;
+    for millis in 0..5 {
+        scene.deliver(&scene.agent, millis).await;
+    }
+    let mut database = database(&scene.path()).await;
+    for sql in [
+        "PRAGMA foreign_keys = OFF",
+        "UPDATE messages SET mail = '{' WHERE at = (SELECT MIN(at) FROM messages)",
+        "UPDATE events SET name = 'no.such' WHERE name = 'email.received'
+           AND at = (SELECT MIN(at) + 1 FROM messages)",
+        "DELETE FROM events WHERE name = 'email.received'
+           AND at = (SELECT MIN(at) + 2 FROM messages)",
+        "UPDATE deliveries SET id = x'01' WHERE next_attempt_at = (SELECT MAX(at) FROM messages)",
+    ] {
+        database.execute(sql).await.unwrap();
+    }
+    let claims = claim(&scene, 9, &[]).await;
+    assert_eq!(claims.iter().map(|claim| claim.event.at).collect::<Vec<_>>(), [at(3)]);
+    let aside = "SELECT COUNT(*) FROM deliveries JOIN attempts ON delivery_id = deliveries.id
+                 WHERE state = 'exhausted' AND error IS NOT NULL";
+    assert_eq!(scene.count(aside).await, 4);
+    assert_eq!(claim(&scene, LEASE * 2, &[]).await.len(), 1);
+}
+
+/// A claim holds the only writing connection: a dead destination's backlog must not make it slow
+/// for everybody. Without the step from destination to destination this takes thirty times as long.
+#[tokio::test]
+async fn the_backlog_of_a_busy_destination_costs_a_claim_nothing() {
+    let scene = Scene::new().await;
+    let dead = scene.listen(&scene.agent, Category::Incoming, "https://dead.example/").await;
+    scene.deliver(&scene.agent, 0).await;
+    let mut database = database(&scene.path()).await;
+    let fill = "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 100000)
+                INSERT INTO deliveries (id, event_id, destination_id, state, next_attempt_at,
+                                        created_at)
+                SELECT randomblob(16), event_id, destination_id, state, next_attempt_at, created_at
+                FROM deliveries, n";
+    database.execute(fill).await.unwrap();
+    let begun = Instant::now();
+    for _ in 0..10 {
+        assert_eq!(claim(&scene, 9, &[dead.id]).await, []);
+    }
+    let took = begun.elapsed();
+    println!("10 claims past a backlog of 100,000: {took:?}");
+    assert!(took.as_millis() < 300, "{took:?}");
+}

@@ -1,0 +1,158 @@
+//! Whose rows a list shows, and how it is read page by page.
+
+use gatepost::domain::account::Account;
+use gatepost::domain::id::{AttachmentId, IntakeId, MessageId};
+use gatepost::domain::reason::Reason;
+use gatepost::domain::scope::Scope;
+use gatepost::domain::verdict::Verdict;
+use gatepost::run;
+use gatepost::store::{Commit, Cursor, Direction, Intake, IntakeFilter, Page};
+
+use super::scene::{Scene, address, at, everything, record, subtree};
+
+/// Which of `accounts`' messages, records, originals and attachments a scope shows: all four
+/// answer alike.
+async fn visible(scene: &Scene, scope: &Scope, of: &[(&Account, MessageId)]) -> Vec<usize> {
+    let messages = scene.store.recent_messages(scope, &everything()).await.unwrap();
+    let filter = IntakeFilter::default();
+    let records = scene.store.intake_records(scope, &filter, &everything()).await.unwrap();
+    let all = Scope::subtree(scene.partner.id, scene.partner.kind);
+    let every = scene.store.recent_messages(&all, &everything()).await.unwrap();
+    let every_record = scene.store.intake_records(&all, &filter, &everything()).await.unwrap();
+    let mut seen = Vec::new();
+    for (place, (_, id)) in of.iter().enumerate() {
+        let listed = messages.iter().any(|message| message.id == *id);
+        let recorded = records.iter().any(|record| record.message == Some(*id));
+        let raw = scene.store.raw_message(scope, *id).await.unwrap().is_some();
+        let message = every.iter().find(|message| message.id == *id).unwrap();
+        let part = message.mail.attachments[0].id;
+        let attachment = scene.store.attachment(scope, part).await.unwrap().is_some();
+        let record = every_record.iter().find(|record| record.message == Some(*id)).unwrap();
+        let one = scene.store.intake_record(scope, record.id).await.unwrap().is_some();
+        assert_eq!([listed; 4], [recorded, raw, attachment, one], "{scope:?}");
+        if listed {
+            seen.push(place);
+        }
+    }
+    assert_eq!((messages.len(), records.len()), (seen.len(), seen.len()));
+    seen
+}
+
+#[tokio::test]
+async fn a_scope_shows_its_subtree_and_of_it_only_what_is_permitted() {
+    let scene = Scene::new().await;
+    let stranger = scene.stranger().await;
+    let agents = [&scene.agent, &scene.other, &stranger];
+    let mut of = Vec::new();
+    for agent in agents {
+        of.push((agent, scene.deliver(agent, 0).await));
+    }
+    let Scene { partner, reseller, organization, agent, other, .. } = &scene;
+    let (me, him) = (agent.id, other.id);
+    for (scope, expected) in [
+        (subtree(partner), vec![0, 1, 2]),
+        (subtree(reseller), vec![0, 1]),
+        (subtree(organization), vec![0, 1]),
+        (subtree(agent), vec![0]),
+        (subtree(&stranger), vec![2]),
+        (subtree(partner).only(vec![stranger.id]), vec![2]),
+        (subtree(reseller).only(vec![him, stranger.id]), vec![1]),
+        (subtree(organization).only(vec![me]), vec![0]),
+        (subtree(organization).only(vec![]), vec![]),
+        (subtree(organization).only(vec![stranger.id]), vec![]),
+        (subtree(agent).only(vec![me]), vec![0]),
+        (subtree(agent).only(vec![him]), vec![]),
+        // An id of one level means nothing at another.
+        (Scope::subtree(organization.id, agent.kind), vec![]),
+        (Scope::subtree(agent.id, partner.kind), vec![]),
+    ] {
+        assert_eq!(visible(&scene, &scope, &of).await, expected, "{scope:?}");
+    }
+    let nothing = subtree(partner);
+    let uuid = run::system_mint().uuid();
+    assert_eq!(scene.store.raw_message(&nothing, MessageId(uuid)).await.unwrap(), None);
+    assert_eq!(scene.store.attachment(&nothing, AttachmentId(uuid)).await.unwrap(), None);
+    assert_eq!(scene.store.intake_record(&nothing, IntakeId(uuid)).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn cursors_walk_both_ways_over_equal_times_without_gap_or_repetition() {
+    let scene = Scene::new().await;
+    let mut wanted = Vec::new();
+    for millis in [0, 0, 0, 1, 1, 2, 3, 3, 3, 3] {
+        wanted.push((millis, scene.deliver(&scene.agent, millis).await));
+    }
+    wanted.sort();
+    wanted.reverse();
+    let wanted: Vec<MessageId> = wanted.into_iter().map(|(_, id)| id).collect();
+    for scope in [subtree(&scene.agent), subtree(&scene.partner).only(vec![scene.agent.id])] {
+        for limit in [1, 2, 3, 4, 9, 10, 11] {
+            let walk = async |direction: Direction| {
+                let mut pages: Vec<Vec<MessageId>> = Vec::new();
+                // From beyond the end in this direction.
+                let mut from = match direction {
+                    Direction::Before => None,
+                    Direction::After => {
+                        let first = Cursor { at: at(-1), id: uuid::Uuid::nil() };
+                        Some((direction, first))
+                    }
+                };
+                loop {
+                    let page = Page { limit, from };
+                    let found = scene.store.recent_messages(&scope, &page).await.unwrap();
+                    let edge = match direction {
+                        Direction::Before => found.last(),
+                        Direction::After => found.first(),
+                    };
+                    let Some(edge) = edge else { return pages };
+                    from = Some((direction, Cursor { at: edge.at, id: edge.id.0 }));
+                    pages.push(found.iter().map(|message| message.id).collect());
+                }
+            };
+            let down = walk(Direction::Before).await;
+            assert_eq!(down.concat(), wanted, "limit {limit}");
+            let mut up = walk(Direction::After).await;
+            up.reverse();
+            assert_eq!(up.concat(), wanted, "limit {limit}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn records_are_found_by_every_field_of_the_filter() {
+    let scene = Scene::new().await;
+    let refused = Verdict::Refused(Reason::DkimMissing);
+    let mut mine = record(&scene.agent, 10, refused);
+    mine.sender = Some(address("bob@good.example"));
+    mine.recipient = "Desk@Agents.Example".into();
+    let deferred = record(&scene.other, 20, Verdict::Deferred(Reason::DnsUnavailable));
+    let intakes =
+        [&mine, &deferred].map(|record| Intake { record: record.clone(), accepted: None });
+    let commit = Commit { intakes: intakes.to_vec(), now: at(20) };
+    scene.store.commit(&commit).await.unwrap();
+    let any = IntakeFilter::default();
+    let of = |change: &dyn Fn(&mut IntakeFilter)| {
+        let mut filter = any.clone();
+        change(&mut filter);
+        filter
+    };
+    for (filter, first, second) in [
+        (any.clone(), true, true),
+        (of(&|f| f.agent = Some(scene.agent.id)), true, false),
+        (of(&|f| f.sender = Some(address("BOB@good.example"))), true, false),
+        (of(&|f| f.recipient = Some("desk@agents.example".into())), true, false),
+        (of(&|f| f.recipient = Some("desk@agents.%".into())), false, false),
+        (of(&|f| f.verdict = Some("refused".into())), true, false),
+        (of(&|f| f.verdict = Some("accepted".into())), false, false),
+        (of(&|f| f.reason = Some(Reason::DnsUnavailable)), false, true),
+        (of(&|f| f.since = Some(at(10))), true, true),
+        (of(&|f| f.since = Some(at(11))), false, true),
+        (of(&|f| f.until = Some(at(20))), true, false),
+        (of(&|f| f.until = Some(at(21))), true, true),
+    ] {
+        let scope = subtree(&scene.organization);
+        let found = scene.store.intake_records(&scope, &filter, &everything()).await.unwrap();
+        let has = |id| found.iter().any(|record| record.id == id);
+        assert_eq!((has(mine.id), has(deferred.id)), (first, second), "{filter:?}");
+    }
+}

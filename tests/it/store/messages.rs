@@ -1,0 +1,234 @@
+//! The one durable transaction: all or nothing, by the policy as it stands, once per message.
+
+use gatepost::domain::delivery::Subject;
+use gatepost::domain::event::Category;
+use gatepost::domain::id::MessageId;
+use gatepost::domain::message::Digest;
+use gatepost::domain::policy::Mode;
+use gatepost::domain::reason::Reason;
+use gatepost::domain::verdict::Verdict;
+use gatepost::store::{Commit, Committed, Intake, IntakeFilter};
+
+use super::scene::{
+    DAY, SECOND, SENDER, Scene, address, at, everything, own_address, record, subtree,
+};
+
+/// Everything that a message leaves behind, as one number.
+const TRACES: &str = "SELECT (SELECT COUNT(*) FROM messages) + (SELECT COUNT(*) FROM contacts)
+    + (SELECT COUNT(*) FROM raw_messages) + (SELECT COUNT(*) FROM events)
+    + (SELECT COUNT(*) FROM deliveries) + (SELECT COUNT(*) FROM arrivals)
+    + (SELECT COUNT(*) FROM attachments) + (SELECT COUNT(*) FROM intake_records)";
+
+#[tokio::test]
+async fn a_message_reads_back_as_it_was_stored() {
+    let scene = Scene::new().await;
+    let intake = scene.intake(&scene.agent, 5).await;
+    let accepted = intake.accepted.clone().unwrap();
+    assert_eq!(scene.commit(vec![intake.clone()], 5).await, Committed::Done(vec![None]));
+    let scope = subtree(&scene.agent);
+    let found = scene.store.recent_messages(&scope, &everything()).await.unwrap().remove(0);
+    assert_eq!(found.mail, accepted.message.mail);
+    assert_eq!((found.id, found.at), (accepted.message.id, at(5)));
+    assert_eq!((found.agent, found.lineage), (scene.agent.id, scene.agent.lineage));
+    assert_eq!((found.size, found.raw), (9, accepted.message.digest));
+    let raw = scene.store.raw_message(&scope, found.id).await.unwrap().unwrap();
+    assert_eq!(raw, accepted.raw);
+    let part = found.mail.attachments[0].id;
+    let attachment = scene.store.attachment(&scope, part).await.unwrap();
+    assert_eq!(attachment, Some((found.id, 2)));
+    let kept = scene.store.intake_record(&scope, intake.record.id).await.unwrap();
+    assert_eq!(kept, Some(intake.record));
+}
+
+#[tokio::test]
+async fn one_bad_entry_takes_all_others_with_it() {
+    let scene = Scene::new().await;
+    scene.listen(&scene.partner, Category::Incoming, "https://a.example/").await;
+    let good = scene.intake(&scene.agent, 0).await;
+    // The same record twice breaks a constraint at the very end of the transaction.
+    let refused =
+        Intake { record: record(&scene.agent, 0, Verdict::Accepted), accepted: None };
+    let commit =
+        Commit { intakes: vec![good.clone(), refused.clone(), refused], now: at(0) };
+    scene.store.commit(&commit).await.unwrap_err();
+    assert_eq!(scene.count(TRACES).await, 0);
+
+    let stale = scene.intake(&scene.other, 0).await;
+    scene.store.set_mode(scene.other.id, Mode::Allowlist, at(0)).await.unwrap();
+    assert_eq!(scene.commit(vec![good.clone(), stale], 0).await, Committed::Stale);
+    assert_eq!(scene.count(TRACES).await, 0);
+    assert_eq!(scene.commit(vec![good], 0).await, Committed::Done(vec![None]));
+    // message, contact, raw, 3 events, 1 delivery, arrival, attachment, record
+    assert_eq!(scene.count(TRACES).await, 10);
+}
+
+/// Contract §2.5: whatever the decision rested on, a change of it is noticed.
+#[tokio::test]
+async fn a_decision_by_what_is_no_longer_true_is_stale() {
+    let scene = Scene::new().await;
+    let (store, agent) = (&scene.store, &scene.agent);
+    let alice = [address(SENDER)];
+    store.allow_senders(agent.id, &alice, None, 10, at(0)).await.unwrap();
+    let stale = async |change: &str| {
+        let intake = scene.intake(agent, 0).await;
+        match change {
+            "mode" => store.set_mode(agent.id, Mode::Allowlist, at(0)).await.unwrap(),
+            "sender" => drop(store.remove_senders(agent.id, &alice, at(0)).await.unwrap()),
+            "address" => assert!(
+                store.release_address(agent.id, &own_address(agent)).await.unwrap()
+            ),
+            "account" => assert!(store.set_active(agent.id, false).await.unwrap()),
+            _ => assert!(store.set_active(scene.reseller.id, false).await.unwrap()),
+        }
+        assert_eq!(scene.commit(vec![intake], 0).await, Committed::Stale, "{change}");
+    };
+    for change in ["mode", "sender", "reseller"] {
+        stale(change).await;
+    }
+    assert!(store.set_active(scene.reseller.id, true).await.unwrap());
+    stale("account").await;
+    assert!(store.set_active(agent.id, true).await.unwrap());
+    stale("address").await;
+    assert_eq!(scene.count(TRACES).await, 0);
+}
+
+#[tokio::test]
+async fn the_same_message_is_stored_once_per_agent_while_it_is_remembered() {
+    let scene = Scene::new().await;
+    scene.listen(&scene.agent, Category::Incoming, "https://a.example/").await;
+    let first = scene.intake(&scene.agent, 0).await;
+    let id = first.record.message.unwrap();
+    let keys = first.accepted.as_ref().unwrap().arrival_keys.clone();
+    scene.commit(vec![first], 0).await;
+
+    // Any one of its keys is enough, and the others are remembered from then on.
+    let again = async |agent, millis, keys: &[[u8; 32]]| -> (Option<MessageId>, Intake) {
+        let mut intake = scene.intake(agent, millis).await;
+        intake.accepted.as_mut().unwrap().arrival_keys = keys.to_vec();
+        match scene.commit(vec![intake.clone()], millis).await {
+            Committed::Done(earlier) => (earlier[0], intake),
+            Committed::Stale => panic!("stale"),
+        }
+    };
+    let other_key = [[9; 32], keys[0]];
+    let (earlier, intake) = again(&scene.agent, 7 * DAY - 1, &other_key).await;
+    assert_eq!(earlier, Some(id));
+    let record = scene.store.intake_record(&subtree(&scene.agent), intake.record.id).await;
+    let record = record.unwrap().unwrap();
+    assert_eq!(record.message, Some(id));
+    assert!(record.explanation.contains("arrived before"), "{}", record.explanation);
+    assert_eq!(again(&scene.agent, 7 * DAY, &other_key[..1]).await.0, Some(id));
+    // Another Agent has its own; and after seven days the first key is forgotten.
+    assert_eq!(again(&scene.other, 1, &keys).await.0, None);
+    assert_eq!(again(&scene.agent, 7 * DAY, &keys).await.0, None);
+    assert_ne!(again(&scene.agent, 7 * DAY + 1, &keys).await.0, Some(id));
+    assert_eq!(scene.count("SELECT COUNT(*) FROM messages").await, 3);
+    assert_eq!(scene.count("SELECT COUNT(*) FROM deliveries").await, 2);
+    assert_eq!(scene.count("SELECT COUNT(*) FROM intake_records").await, 6);
+}
+
+#[tokio::test]
+async fn two_addresses_of_one_agent_in_one_transaction_make_one_message() {
+    let scene = Scene::new().await;
+    let first = scene.intake(&scene.agent, 0).await;
+    let mut second = scene.intake(&scene.agent, 0).await;
+    let keys = first.accepted.as_ref().unwrap().arrival_keys.clone();
+    second.accepted.as_mut().unwrap().arrival_keys = keys;
+    let id = first.record.message;
+    let done = scene.commit(vec![first, second], 0).await;
+    assert_eq!(done, Committed::Done(vec![None, id]));
+}
+
+#[tokio::test]
+async fn the_same_bytes_for_several_agents_are_kept_once() {
+    let scene = Scene::new().await;
+    let first = scene.intake(&scene.agent, 0).await;
+    let mut second = scene.intake(&scene.other, 0).await;
+    let shared = first.accepted.clone().unwrap();
+    let accepted = second.accepted.as_mut().unwrap();
+    accepted.message.digest = Digest(shared.message.digest.0);
+    accepted.raw = shared.raw.clone();
+    let other = accepted.message.id;
+    scene.commit(vec![first, second], 0).await;
+    assert_eq!(scene.count("SELECT COUNT(*) FROM raw_messages").await, 1);
+    let raw = scene.store.raw_message(&subtree(&scene.other), other).await.unwrap();
+    assert_eq!(raw.as_deref(), Some(shared.raw.as_ref()));
+}
+
+#[tokio::test]
+async fn a_contact_is_made_once_and_follows_its_name() {
+    let scene = Scene::new().await;
+    scene.listen(&scene.organization, Category::Contact, "https://a.example/").await;
+    scene.listen(&scene.organization, Category::Conversation, "https://a.example/").await;
+    let mut told = Vec::new();
+    let letters = [
+        (&scene.agent, Some("Alice")),
+        (&scene.agent, Some("Alice")),
+        (&scene.agent, None),
+        (&scene.agent, Some("Alice B")),
+        (&scene.other, Some("Alice B")),
+    ];
+    for (number, (agent, name)) in letters.into_iter().enumerate() {
+        let millis = i64::try_from(number).unwrap() * 60 * SECOND;
+        let intake = scene.intake_from(agent, millis, SENDER, name).await;
+        scene.commit(vec![intake], millis).await;
+        let mut claims =
+            scene.store.claim_deliveries(at(millis), at(DAY), 10, &[]).await.unwrap();
+        claims.sort_by_key(|claim| claim.event.name);
+        for claim in &claims {
+            if let Subject::Contact(contact) = &claim.subject {
+                assert_eq!(contact.organization, scene.organization.id);
+                assert_eq!(contact.first_seen, at(0));
+                assert_eq!(contact.last_seen, at(millis));
+                assert_eq!(contact.name, name.map(Into::into));
+            }
+        }
+        told.push(claims.iter().map(|c| c.event.name.as_str()).collect::<Vec<_>>().join(" "));
+    }
+    assert_eq!(
+        told,
+        [
+            "conversation.started contact.created",
+            "conversation.updated",
+            "conversation.updated",
+            "conversation.updated contact.updated",
+            "conversation.started",
+        ]
+    );
+    assert_eq!(scene.count("SELECT COUNT(*) FROM contacts WHERE name = 'Alice B'").await, 1);
+    // Contacts and accounts share one sequence of ids.
+    let shared = "SELECT COUNT(*) FROM contacts JOIN accounts USING (id)";
+    assert_eq!(scene.count(shared).await, 0);
+    let stranger = scene.stranger().await;
+    scene.deliver(&stranger, 0).await;
+    assert_eq!(scene.count("SELECT COUNT(*) FROM contacts").await, 2);
+}
+
+#[tokio::test]
+async fn refusals_are_counted_per_network_reason_minute_and_owner() {
+    let scene = Scene::new().await;
+    let refusal = |agent, millis, reason| record(agent, millis, Verdict::Refused(reason));
+    let unknown = Reason::UnknownRecipient;
+    let base = refusal(&scene.agent, 0, unknown);
+    let id = scene.store.count_refusal(&base, "192.0.2.0/24").await.unwrap();
+    assert_eq!(id, base.id);
+    let minute = 60 * SECOND - 1 - (super::scene::START % (60 * SECOND));
+    for millis in [1, minute] {
+        let same = refusal(&scene.agent, millis, unknown);
+        assert_eq!(scene.store.count_refusal(&same, "192.0.2.0/24").await.unwrap(), id);
+    }
+    for (record, network) in [
+        (refusal(&scene.agent, 0, unknown), "198.51.100.0/24"),
+        (refusal(&scene.agent, 0, Reason::InactiveRecipient), "192.0.2.0/24"),
+        (refusal(&scene.agent, minute + 1, unknown), "192.0.2.0/24"),
+        (refusal(&scene.other, 0, unknown), "192.0.2.0/24"),
+    ] {
+        assert_eq!(scene.store.count_refusal(&record, network).await.unwrap(), record.id);
+    }
+    let filter = IntakeFilter { agent: Some(scene.agent.id), ..IntakeFilter::default() };
+    let scope = subtree(&scene.partner);
+    let records = scene.store.intake_records(&scope, &filter, &everything()).await.unwrap();
+    let counts: Vec<_> = records.iter().map(|r| (r.id == id, r.count)).collect();
+    assert_eq!(counts.iter().filter(|one| **one == (true, 3)).count(), 1);
+    assert_eq!(counts.len(), 4);
+}

@@ -1,0 +1,160 @@
+//! No statement reads a table that grows from one end to the other: asked of the planner itself,
+//! about every statement that the store has really run.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
+
+use gatepost::domain::account::AccountType;
+use gatepost::domain::delivery::{Attempt, Outcome};
+use gatepost::domain::event::Category;
+use gatepost::domain::id::{AttemptId, IntakeId, KeyId, MessageId};
+use gatepost::domain::key::KeyHash;
+use gatepost::domain::reason::Reason;
+use gatepost::domain::verdict::Verdict;
+use gatepost::run;
+use gatepost::store::{Cursor, Direction, IntakeFilter, Page};
+use sqlx::{AssertSqlSafe, Row as _};
+use tracing::field::{Field, Visit};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::{Context, SubscriberExt as _};
+
+use super::scene::{Scene, address, at, database, own_address, record, subtree};
+
+/// What the library logs of every statement.
+#[derive(Clone, Default)]
+struct Statements(Arc<Mutex<BTreeSet<String>>>);
+
+impl<S: tracing::Subscriber> Layer<S> for Statements {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        event.record(&mut &*self);
+    }
+}
+
+impl Visit for &Statements {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        // Short statements are given as their own summary.
+        if matches!(field.name(), "summary" | "db.statement") && !value.ends_with('…') {
+            self.0.lock().unwrap().insert(value.trim().to_owned());
+        }
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn Debug) {}
+}
+
+/// Tables that are small, or that only the operator's lists read whole.
+const MAY_BE_SCANNED: [&str; 6] =
+    ["user_ids", "json_each", "waiting", "CONSTANT", "accounts", "domains"];
+
+#[tokio::test]
+async fn every_statement_finds_its_rows_by_an_index() {
+    let statements = Statements::default();
+    let subscriber = tracing_subscriber::registry().with(
+        statements
+            .clone()
+            .with_filter(Targets::new().with_target("sqlx::query", tracing::Level::DEBUG)),
+    );
+    // The library runs statements on threads of its own, which have no subscriber but the global.
+    tracing::subscriber::set_global_default(subscriber).unwrap();
+    let scene = Scene::new().await;
+    exercise(&scene).await;
+
+    let statements = statements.0.lock().unwrap().clone();
+    let mut database = database(&scene.path()).await;
+    let (mut asked, mut wrong) = (0, Vec::new());
+    for sql in statements {
+        let verbs = ["SELECT", "INSERT", "UPDATE", "DELETE"];
+        if !verbs.iter().any(|verb| sql.starts_with(verb)) || sql.contains("_sqlx") {
+            continue;
+        }
+        let explain = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"));
+        asked += 1;
+        for row in sqlx::query(explain).fetch_all(&mut database).await.unwrap() {
+            let detail: String = row.get("detail");
+            let scanned = detail.strip_prefix("SCAN ").and_then(|rest| rest.split(' ').next());
+            let sorted = detail.contains("TEMP B-TREE") && sql.contains("(at, id)");
+            let small = |table: &str| MAY_BE_SCANNED.contains(&table) || table.starts_with('(');
+            if scanned.is_some_and(|table| !small(table)) || sorted {
+                wrong.push(format!("{detail}: {sql}"));
+            }
+        }
+    }
+    assert!(asked > 60, "only {asked} statements were seen");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// Runs every statement of the store at least once.
+async fn exercise(scene: &Scene) {
+    let Scene { store, agent, organization, .. } = scene;
+    let domain = own_address(agent).domain().clone();
+    for category in [Category::Incoming, Category::Contact] {
+        scene.listen(agent, category, "https://a.example/").await;
+    }
+    for millis in [0, 1] {
+        scene.deliver(agent, millis).await;
+    }
+    let refused = record(agent, 0, Verdict::Refused(Reason::UnknownRecipient));
+    for _ in 0..2 {
+        store.count_refusal(&refused, "192.0.2.0/24").await.unwrap();
+    }
+    lists(scene).await;
+    store.next_due(at(2)).await.unwrap();
+    let claims = store.claim_deliveries(at(2), at(9), 10, &[]).await.unwrap();
+    store.release_deliveries(&claims).await.unwrap();
+    let attempt = Attempt {
+        id: AttemptId(run::system_mint().uuid()),
+        at: at(3),
+        latency_ms: 1,
+        status: Some(410),
+        response: Vec::new(),
+        error: None,
+    };
+    store.finish_delivery(&claims[0], &attempt, Outcome::Gone).await.unwrap();
+    store.destinations(agent.id).await.unwrap();
+    store.remove_destinations(agent.id, None, None, None, at(4)).await.unwrap();
+    for kind in [None, Some(AccountType::Partner)] {
+        store.accounts(kind).await.unwrap();
+    }
+    store.is_active(agent).await.unwrap();
+    store.recipient(&own_address(agent)).await.unwrap();
+    store.addresses(agent.id).await.unwrap();
+    let alice = [address("alice@good.example")];
+    store.allow_senders(agent.id, &alice, None, 5, at(0)).await.unwrap();
+    store.allowed_senders(agent.id, 5, Some(&alice[0])).await.unwrap();
+    store.policy(agent.id).await.unwrap();
+    store.remove_senders(agent.id, &alice, at(0)).await.unwrap();
+    store.key_by_hash(KeyHash([0; 32])).await.unwrap();
+    store.keys(agent.id).await.unwrap();
+    store.revoke_key(KeyId(uuid::Uuid::nil()), at(0)).await.unwrap();
+    store.domain_owner(&domain).await.unwrap();
+    store.domains(Some(organization.id)).await.unwrap();
+    store.remove_domain(&domain, organization.id).await.unwrap();
+    store.release_address(agent.id, &own_address(agent)).await.unwrap();
+    store.claim_address(agent, &own_address(agent), true, None, at(0)).await.unwrap();
+    store.set_active(agent.id, true).await.unwrap();
+    store.ping().await.unwrap();
+}
+
+/// Every list at every level, permitted or not, in every direction.
+async fn lists(scene: &Scene) {
+    let Scene { store, partner, reseller, organization, agent, .. } = scene;
+    let cursor = Cursor { at: at(1), id: uuid::Uuid::nil() };
+    for account in [partner, reseller, organization, agent] {
+        for scope in [subtree(account), subtree(account).only(vec![agent.id])] {
+            for from in
+                [None, Some((Direction::Before, cursor)), Some((Direction::After, cursor))]
+            {
+                let page = Page { limit: 2, from };
+                store.recent_messages(&scope, &page).await.unwrap();
+                let filter = IntakeFilter::default();
+                store.intake_records(&scope, &filter, &page).await.unwrap();
+            }
+            let nil = uuid::Uuid::nil();
+            store.intake_record(&scope, IntakeId(nil)).await.unwrap();
+            store.raw_message(&scope, MessageId(nil)).await.unwrap();
+            let attachment = gatepost::domain::id::AttachmentId(nil);
+            store.attachment(&scope, attachment).await.unwrap();
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! A store with a small tree of accounts, and messages to put into it.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use gatepost::domain::account::{Account, AccountType};
+use gatepost::domain::address::Address;
+use gatepost::domain::clock::Timestamp;
+use gatepost::domain::destination::Destination;
+use gatepost::domain::event::Category;
+use gatepost::domain::id::{AccountId, AttachmentId, DestinationId, IntakeId, MessageId};
+use gatepost::domain::intake_record::IntakeRecord;
+use gatepost::domain::message::{Attachment, Digest, Mail};
+use gatepost::domain::policy::Mode;
+use gatepost::domain::scope::Scope;
+use gatepost::domain::secret::Secret;
+use gatepost::domain::sender::Sender;
+use gatepost::domain::verdict::Verdict;
+use gatepost::run;
+use gatepost::store::{
+    Accepted, Claimed, Commit, Committed, Intake, Location, NewAccount, NewDestination, NewMessage,
+    Page, Standing, Store,
+};
+use serde_json::json;
+use sqlx::ConnectOptions as _;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use tempfile::TempDir;
+
+pub const DOMAIN: &str = "agents.example";
+pub const SENDER: &str = "alice@good.example";
+pub const SECOND: i64 = 1000;
+pub const DAY: i64 = 86_400 * SECOND;
+/// Where the tests' time begins.
+pub const START: i64 = 1_750_000_000_000;
+
+/// partner > reseller > organization > two Agents, both in `open` mode.
+pub struct Scene {
+    pub store: Store,
+    pub partner: Account,
+    pub reseller: Account,
+    pub organization: Account,
+    pub agent: Account,
+    pub other: Account,
+    pub folder: TempDir,
+    counter: AtomicU64,
+}
+
+pub fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(START + millis)
+}
+
+pub fn address(text: &str) -> Address {
+    Address::parse(text).unwrap()
+}
+
+/// A second handle on the same folder, as another process has one.
+pub async fn open(folder: &Path) -> Store {
+    Store::open(&Location::Folder(folder.to_owned()), run::system_mint()).await.unwrap()
+}
+
+/// The database file itself, past the store.
+pub async fn database(folder: &Path) -> SqliteConnection {
+    SqliteConnectOptions::new().filename(folder.join("gatepost.db")).connect().await.unwrap()
+}
+
+pub fn everything() -> Page {
+    Page { limit: 1000, from: None }
+}
+
+impl Scene {
+    pub async fn new() -> Self {
+        Self::at(tempfile::tempdir().unwrap()).await
+    }
+
+    /// In this folder, which is removed in the end.
+    pub async fn at(folder: TempDir) -> Self {
+        let location = Location::Folder(folder.path().join("store"));
+        let store = Store::create(&location, run::system_mint()).await.unwrap();
+        let partner = account(&store, AccountType::Partner, None, "partner").await;
+        let reseller = account(&store, AccountType::Reseller, Some(partner.id), "reseller").await;
+        let organization =
+            account(&store, AccountType::Organization, Some(reseller.id), "organization").await;
+        let agent = agent(&store, &organization, "desk").await;
+        let other = self::agent(&store, &organization, "other").await;
+        let counter = AtomicU64::new(0);
+        Self { store, partner, reseller, organization, agent, other, folder, counter }
+    }
+
+    pub fn path(&self) -> std::path::PathBuf {
+        self.folder.path().join("store")
+    }
+
+    pub async fn count(&self, sql: &'static str) -> i64 {
+        crate::support::count(&self.path(), sql).await
+    }
+
+    /// An Agent of another reseller and organization.
+    pub async fn stranger(&self) -> Account {
+        let store = &self.store;
+        let reseller = account(store, AccountType::Reseller, Some(self.partner.id), "r2").await;
+        let organization =
+            account(store, AccountType::Organization, Some(reseller.id), "o2").await;
+        agent(store, &organization, "stranger").await
+    }
+
+    /// A message from `SENDER` for `agent`, as the policy stands now.
+    pub async fn intake(&self, agent: &Account, millis: i64) -> Intake {
+        self.intake_from(agent, millis, SENDER, Some("Alice")).await
+    }
+
+    pub async fn intake_from(
+        &self,
+        agent: &Account,
+        millis: i64,
+        from: &str,
+        name: Option<&str>,
+    ) -> Intake {
+        let number = self.counter.fetch_add(1, Ordering::SeqCst);
+        let raw = Bytes::from(format!("message {number}"));
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&number.to_be_bytes());
+        let address = own_address(agent);
+        let standing = self.standing(agent, &address, from).await;
+        let id = MessageId(run::system_mint().uuid());
+        let record = record(agent, millis, Verdict::Accepted);
+        Intake {
+            record: IntakeRecord { message: Some(id), ..record },
+            accepted: Some(Accepted {
+                standing,
+                address,
+                message: NewMessage {
+                    id,
+                    lineage: agent.lineage,
+                    agent: agent.id,
+                    agent_username: agent.username.clone(),
+                    organization: agent.lineage.organization.unwrap(),
+                    at: at(millis),
+                    mail: mail(from, name),
+                    tag: None,
+                    digest: Digest(key),
+                    authentication: json!({}),
+                },
+                raw,
+                arrival_keys: vec![key],
+                remembered_until: at(millis + 7 * DAY),
+            }),
+        }
+    }
+
+    pub async fn standing(&self, agent: &Account, to: &Address, from: &str) -> Standing {
+        self.store.standing(agent.id, to, &self::address(from)).await.unwrap().unwrap()
+    }
+
+    /// Stores one message; answers its id.
+    pub async fn deliver(&self, agent: &Account, millis: i64) -> MessageId {
+        let intake = self.intake(agent, millis).await;
+        let id = intake.record.message.unwrap();
+        assert_eq!(self.commit(vec![intake], millis).await, Committed::Done(vec![None]));
+        id
+    }
+
+    pub async fn commit(&self, intakes: Vec<Intake>, millis: i64) -> Committed {
+        self.store.commit(&Commit { intakes, now: at(millis) }).await.unwrap()
+    }
+
+    /// A destination of `account`.
+    pub async fn listen(&self, account: &Account, category: Category, url: &str) -> Destination {
+        let new = destination(account.id, category, url);
+        let made = self.store.insert_destination(&new, 100).await.unwrap();
+        assert_eq!(made, NewDestination::Created);
+        new
+    }
+}
+
+pub fn subtree(account: &Account) -> Scope {
+    Scope::subtree(account.id, account.kind)
+}
+
+pub fn destination(account: AccountId, category: Category, url: &str) -> Destination {
+    Destination {
+        id: DestinationId(run::system_mint().uuid()),
+        account,
+        url: url.parse().unwrap(),
+        category,
+        label: "test".into(),
+        secret: Secret::new([7; 32]),
+        created_at: at(0),
+    }
+}
+
+pub fn own_address(agent: &Account) -> Address {
+    address(&format!("{}@{}.{DOMAIN}", agent.name, agent.lineage.organization.unwrap()))
+}
+
+pub async fn account(
+    store: &Store,
+    kind: AccountType,
+    parent: Option<AccountId>,
+    name: &str,
+) -> Account {
+    let new = NewAccount { kind, name: name.into(), username: name.into(), parent };
+    store.create_account(&new, at(0)).await.unwrap().unwrap()
+}
+
+/// An Agent in `open` mode, with the address `own_address`.
+pub async fn agent(store: &Store, organization: &Account, name: &str) -> Account {
+    let agent = account(store, AccountType::Agent, Some(organization.id), name).await;
+    let claimed = store
+        .claim_address(&agent, &own_address(&agent), false, Some(organization.id), at(0))
+        .await
+        .unwrap();
+    assert_eq!(claimed, Claimed::Yes);
+    store.set_mode(agent.id, Mode::Open, at(0)).await.unwrap();
+    agent
+}
+
+pub fn record(agent: &Account, millis: i64, verdict: Verdict) -> IntakeRecord {
+    IntakeRecord {
+        id: IntakeId(run::system_mint().uuid()),
+        at: at(millis),
+        lineage: agent.lineage,
+        agent: Some(agent.id),
+        recipient: own_address(agent).to_string(),
+        sender: Some(address(SENDER)),
+        envelope_from: SENDER.into(),
+        remote_address: "192.0.2.1".parse().unwrap(),
+        helo: "client.example".into(),
+        verdict,
+        explanation: "as the test has it".into(),
+        message: None,
+        size: 9,
+        digest: Some(Digest([3; 32])),
+        headers: b"From: x\r\n".to_vec(),
+        steps: json!([{ "name": "policy" }]),
+        count: 1,
+    }
+}
+
+fn mail(from: &str, name: Option<&str>) -> Mail {
+    Mail {
+        from: Sender { address: address(from), name: name.map(Into::into) },
+        text: "Hello".into(),
+        subject: Some("Subject".into()),
+        to: vec!["desk@agents.example".into()],
+        cc: Vec::new(),
+        reply_to: Vec::new(),
+        message_id: Some("1@good.example".into()),
+        in_reply_to: Vec::new(),
+        references: Vec::new(),
+        html: None,
+        stripped_text: "Hello".into(),
+        auto_submitted: None,
+        disposition_notification_to: None,
+        attachments: vec![Attachment {
+            id: AttachmentId(run::system_mint().uuid()),
+            part: 2,
+            content_type: "image/png".into(),
+            filename: "a.png".into(),
+            size: 4,
+            listed: true,
+        }],
+        findings: json!([]),
+    }
+}

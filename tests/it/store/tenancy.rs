@@ -1,0 +1,195 @@
+//! Accounts, keys, domains, addresses, policies.
+
+use gatepost::domain::account::AccountType;
+use gatepost::domain::domain_name::DomainName;
+use gatepost::domain::id::{AccountId, KeyId};
+use gatepost::domain::key::{Key, KeyHash};
+use gatepost::domain::policy::Mode;
+use gatepost::run;
+use gatepost::store::{Claimed, NewAccount};
+
+use super::scene::{Scene, address, at, own_address};
+
+#[tokio::test]
+async fn an_account_hangs_below_the_level_directly_above() {
+    let scene = Scene::new().await;
+    let kinds = [
+        AccountType::Partner,
+        AccountType::Reseller,
+        AccountType::Organization,
+        AccountType::Agent,
+    ];
+    let parents = [
+        None,
+        Some(scene.partner.id),
+        Some(scene.reseller.id),
+        Some(scene.organization.id),
+        Some(scene.agent.id),
+        AccountId::new(9999),
+    ];
+    for (level, kind) in kinds.into_iter().enumerate() {
+        for (place, parent) in parents.into_iter().enumerate() {
+            let new = NewAccount { kind, name: "x".into(), username: "x".into(), parent };
+            let made = scene.store.create_account(&new, at(0)).await;
+            let fits = place == level;
+            assert_eq!(matches!(made, Ok(Some(_))), fits, "{kind} below {parent:?}: {made:?}");
+        }
+    }
+    let lineage = scene.agent.lineage;
+    assert_eq!(lineage.ids().collect::<Vec<_>>(), [
+        scene.partner.id,
+        scene.reseller.id,
+        scene.organization.id,
+        scene.agent.id
+    ]);
+    let store = &scene.store;
+    assert_eq!(store.account(scene.agent.id).await.unwrap(), Some(scene.agent.clone()));
+    let all = store.accounts(None).await.unwrap();
+    assert!(all.is_sorted_by_key(|account| account.id));
+    let agents = store.accounts(Some(AccountType::Agent)).await.unwrap();
+    assert!(agents.len() >= 2 && agents.iter().all(|one| one.kind == AccountType::Agent));
+    let policy = store.policy(agents.last().unwrap().id).await.unwrap().unwrap();
+    assert_eq!((policy.mode, policy.allowlist_count), (Mode::Allowlist, 0));
+    assert_eq!(store.policy(scene.organization.id).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn an_account_works_while_it_and_all_above_are_active() {
+    let scene = Scene::new().await;
+    let store = &scene.store;
+    for id in [scene.partner.id, scene.reseller.id, scene.organization.id, scene.agent.id] {
+        assert!(store.is_active(&scene.agent).await.unwrap());
+        assert!(store.set_active(id, false).await.unwrap());
+        assert!(!store.is_active(&scene.agent).await.unwrap(), "{id}");
+        assert!(store.set_active(id, true).await.unwrap());
+    }
+    assert!(!store.set_active(AccountId::new(9999).unwrap(), false).await.unwrap());
+    store.set_active(scene.agent.id, false).await.unwrap();
+    assert!(store.is_active(&scene.other).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_key_is_found_by_its_hash_until_it_is_revoked() {
+    let scene = Scene::new().await;
+    let store = &scene.store;
+    let key = Key {
+        id: KeyId(run::system_mint().uuid()),
+        account: scene.agent.id,
+        purpose: "test".into(),
+        last_four: "abcd".into(),
+        created_at: at(0),
+        revoked_at: None,
+    };
+    store.insert_key(&key, KeyHash([1; 32])).await.unwrap();
+    let twin = Key { id: KeyId(run::system_mint().uuid()), ..key.clone() };
+    store.insert_key(&twin, KeyHash([1; 32])).await.unwrap_err();
+    assert_eq!(store.key_by_hash(KeyHash([1; 32])).await.unwrap(), Some(key.clone()));
+    assert_eq!(store.key_by_hash(KeyHash([2; 32])).await.unwrap(), None);
+    assert!(store.revoke_key(key.id, at(5)).await.unwrap());
+    assert!(!store.revoke_key(key.id, at(6)).await.unwrap());
+    assert_eq!(store.key_by_hash(KeyHash([1; 32])).await.unwrap(), None);
+    let kept = store.keys(scene.agent.id).await.unwrap();
+    assert_eq!(kept, [Key { revoked_at: Some(at(5)), ..key }]);
+    assert_eq!(store.keys(scene.other.id).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_domain_belongs_to_one_account_until_nothing_uses_it() {
+    let scene = Scene::new().await;
+    let store = &scene.store;
+    let (mine, theirs) = (scene.organization.id, scene.reseller.id);
+    let domain = DomainName::parse("new.example").unwrap();
+    assert_eq!(store.domain_owner(&domain).await.unwrap(), None);
+    assert_eq!(store.claim_domain(&domain, mine, at(0)).await.unwrap(), mine);
+    assert_eq!(store.claim_domain(&domain, theirs, at(0)).await.unwrap(), mine);
+    assert_eq!(store.domain_owner(&domain).await.unwrap(), Some(mine));
+    assert!(store.domains(None).await.unwrap().contains(&(domain.clone(), mine)));
+    assert_eq!(store.domains(Some(theirs)).await.unwrap(), []);
+    let desk = address("desk@new.example");
+    store.claim_address(&scene.agent, &desk, false, None, at(0)).await.unwrap();
+    assert_eq!(store.remove_domain(&domain, theirs).await.unwrap(), None);
+    assert_eq!(store.remove_domain(&domain, mine).await.unwrap(), Some(1));
+    assert!(store.release_address(scene.agent.id, &desk).await.unwrap());
+    assert_eq!(store.remove_domain(&domain, mine).await.unwrap(), Some(0));
+    assert_eq!(store.domain_owner(&domain).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn an_address_has_one_agent_and_a_domain_one_catch_all() {
+    let scene = Scene::new().await;
+    let (store, me, other) = (&scene.store, &scene.agent, &scene.other);
+    let stranger = scene.stranger().await;
+    let (desk, shop) = (own_address(me), own_address(other));
+    let claim = async |agent, address, catch_all, domain_for| {
+        store.claim_address(agent, address, catch_all, domain_for, at(0)).await.unwrap()
+    };
+    assert_eq!(claim(other, &desk, false, None).await, Claimed::InUse);
+    assert_eq!(claim(&stranger, &desk, false, None).await, Claimed::DomainNotOurs);
+    let nobody = address("x@nobody.example");
+    assert_eq!(claim(me, &nobody, false, None).await, Claimed::DomainNotOurs);
+    // A claim on the way that fails leaves no domain behind.
+    let foreign = Some(stranger.lineage.organization.unwrap());
+    assert_eq!(claim(me, &nobody, false, foreign).await, Claimed::DomainNotOurs);
+    assert_eq!(store.domain_owner(nobody.domain()).await.unwrap(), None);
+
+    assert_eq!(claim(me, &desk, true, None).await, Claimed::Yes);
+    assert_eq!(claim(other, &shop, true, None).await, Claimed::InUse);
+    assert_eq!(store.addresses(me.id).await.unwrap(), [(desk.clone(), true)]);
+    let found = async |local: &str| {
+        let text = format!("{local}@{}", desk.domain());
+        let found = store.recipient(&address(&text)).await.unwrap();
+        found.map(|(agent, address, _)| (agent.id, address))
+    };
+    assert_eq!(found("other").await, Some((other.id, shop.clone())));
+    assert_eq!(found("anybody").await, Some((me.id, desk.clone())));
+    assert_eq!(claim(me, &desk, false, None).await, Claimed::Yes);
+    assert_eq!(found("anybody").await, None);
+    assert_eq!(claim(other, &shop, true, None).await, Claimed::Yes);
+    assert_eq!(found("anybody").await, Some((other.id, shop)));
+    assert_eq!(found("desk").await, Some((me.id, desk.clone())));
+    assert!(!store.release_address(other.id, &desk).await.unwrap());
+    assert!(store.release_address(me.id, &desk).await.unwrap());
+    assert_eq!(store.addresses(me.id).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn an_allowlist_is_bounded_and_every_change_of_it_raises_the_version() {
+    let scene = Scene::new().await;
+    let (store, me) = (&scene.store, scene.agent.id);
+    let version = async || store.policy(me).await.unwrap().unwrap().version;
+    let list = |names: &[&str]| -> Vec<_> {
+        names.iter().map(|name| address(&format!("{name}@good.example"))).collect()
+    };
+    let before = version().await;
+    let (two, three) = (list(&["b", "a"]), list(&["a", "b", "c"]));
+    let added = store.allow_senders(me, &two, Some("note"), 2, at(1)).await.unwrap();
+    assert_eq!(added, Some((two.clone(), 2)));
+    assert_eq!(version().await, before + 1);
+    // What is there already changes nothing; what does not fit adds nothing.
+    let again = store.allow_senders(me, &two, None, 2, at(2)).await.unwrap();
+    assert_eq!(again, Some((vec![], 2)));
+    assert_eq!(store.allow_senders(me, &three, None, 2, at(2)).await.unwrap(), None);
+    assert_eq!(version().await, before + 1);
+    let (one, more) = (list(&["c"]), three[0].clone());
+    assert_eq!(store.allow_senders(me, &three, None, 3, at(2)).await.unwrap(), Some((one, 3)));
+    let page = store.allowed_senders(me, 1, Some(&more)).await.unwrap();
+    assert_eq!((page.len(), &page[0].address), (1, &three[1]));
+    assert_eq!((page[0].note.as_deref(), page[0].added_at), (Some("note"), at(1)));
+    let all = store.allowed_senders(me, 10, None).await.unwrap();
+    assert_eq!(all.into_iter().map(|one| one.address).collect::<Vec<_>>(), three);
+
+    let standing = scene.standing(&scene.agent, &own_address(&scene.agent), "a@good.example").await;
+    assert!(standing.listed && standing.active && standing.answers);
+    assert_eq!((standing.mode, standing.policy_version), (Mode::Open, version().await));
+    let gone = list(&["a", "x"]);
+    let removed = store.remove_senders(me, &gone, at(3)).await.unwrap();
+    assert_eq!(removed, (list(&["a"]), 2));
+    assert_eq!(store.remove_senders(me, &gone, at(4)).await.unwrap(), (vec![], 2));
+    assert_eq!(version().await, before + 3);
+    store.set_mode(me, Mode::Allowlist, at(5)).await.unwrap();
+    let policy = store.policy(me).await.unwrap().unwrap();
+    assert_eq!((policy.mode, policy.version), (Mode::Allowlist, before + 4));
+    assert_eq!((policy.allowlist_count, policy.updated_at), (2, at(5)));
+    let nobody = AccountId::new(9999).unwrap();
+    assert_eq!(store.standing(nobody, &three[0], &three[0]).await.unwrap(), None);
+}
