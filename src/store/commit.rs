@@ -40,7 +40,7 @@ pub struct Intake {
 pub struct Accepted {
     /// What the decision rested on.
     pub standing: Standing,
-    /// The Agent's address that matched.
+    /// The address that the Agent must still answer to.
     pub address: Address,
     pub message: NewMessage,
     pub raw: Bytes,
