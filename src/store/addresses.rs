@@ -28,7 +28,7 @@ pub enum Claimed {
 /// only while its standing is unchanged (contract §2.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// The address is still the Agent's.
+    /// The Agent still answers to the address, by having it or as the domain's catch-all.
     pub answers: bool,
     /// The Agent and all its ancestors are active.
     pub active: bool,
@@ -183,8 +183,9 @@ pub(super) async fn read_standing(
                 (SELECT MIN(active) FROM accounts AS above
                  WHERE above.id IN (me.partner_id, me.reseller_id, me.organization_id, me.id))
                     AS active,
-                EXISTS (SELECT 1 FROM addresses
-                        WHERE domain = $2 AND local = $3 AND agent_id = $1) AS answers,
+                (SELECT agent_id FROM addresses
+                 WHERE domain = $2 AND (local = $3 OR catch_all = 1)
+                 ORDER BY local = $3 DESC LIMIT 1) IS $1 AS answers,
                 EXISTS (SELECT 1 FROM allowed_senders
                         WHERE agent_id = $1 AND address = $4) AS listed
          FROM accounts AS me JOIN inbound_policies ON inbound_policies.agent_id = me.id

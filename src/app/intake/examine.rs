@@ -1,5 +1,7 @@
 //! Steps 1 to 3: scan, authenticate, summarise. Says what a message is; decides nothing.
 
+use std::sync::Arc;
+
 use aws_lc_rs::digest::{SHA256, digest};
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -29,7 +31,7 @@ pub struct Examination {
     /// The mailbox in From, as far as one could be found.
     pub sender: Option<Address>,
     /// Present when the proof is `Authenticated`.
-    pub mail: Option<Mail>,
+    pub mail: Option<Arc<Mail>>,
     /// What exactly was found, in words fit for the SMTP reply.
     pub detail: Option<String>,
     pub digest: Digest,
@@ -99,7 +101,7 @@ pub async fn examine(
     if found.proof == Proof::Authenticated {
         examination.arrival_keys = arrival::keys(&found.signatures, &headers, examination.digest);
         match summarise(raw, rules, mint).await {
-            Ok(mail) => examination.mail = Some(mail),
+            Ok(mail) => examination.mail = Some(Arc::new(mail)),
             Err(fault) => examination.fail("content", &fault),
         }
     }

@@ -1,5 +1,7 @@
 //! Steps 4 to 6: what the examination means for each recipient, ready to be committed.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -7,7 +9,7 @@ use super::{Examination, Gateway};
 use crate::domain::account::Account;
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
-use crate::domain::id::{AttachmentId, IntakeId, MessageId, Mint};
+use crate::domain::id::{IntakeId, MessageId, Mint};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::message::Mail;
 use crate::domain::policy::{Facts, decide};
@@ -111,7 +113,7 @@ impl Gateway {
         &self,
         agent: &Account,
         recipient: &Recipient,
-        mail: &Mail,
+        mail: &Arc<Mail>,
         examination: &Examination,
         now: Timestamp,
     ) -> Result<NewMessage, StoreError> {
@@ -126,25 +128,12 @@ impl Gateway {
             agent_username: agent.username.clone(),
             organization,
             at: now,
-            mail: with_own_attachment_ids(mail, &self.mint),
+            mail: Arc::clone(mail),
             tag: recipient.tag.clone(),
             digest: examination.digest,
             authentication: examination.authentication.clone(),
         })
     }
-}
-
-/// Each recipient's message has attachments of its own, so that erasing one leaves the others.
-fn with_own_attachment_ids(mail: &Mail, mint: &Mint) -> Mail {
-    let mut mail = mail.clone();
-    for attachment in &mut mail.attachments {
-        let id = AttachmentId(mint.uuid());
-        if mail.html == Some(attachment.id) {
-            mail.html = Some(id);
-        }
-        attachment.id = id;
-    }
-    mail
 }
 
 fn record(

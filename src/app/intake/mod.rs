@@ -19,6 +19,7 @@ use tracing::{error, info};
 
 use crate::domain::address::Address;
 use crate::domain::id::Mint;
+use crate::domain::policy::Proof;
 use crate::domain::ports::{Answer, Client, Envelope, Intake, Recipient, Wake};
 use crate::domain::reason::Reason;
 use crate::rules::IntakeRules;
@@ -58,10 +59,16 @@ impl Gateway {
 
     /// The one path: examine, judge, commit, answer.
     async fn take_in(&self, envelope: &Envelope, raw: &Bytes) -> Result<Answer, StoreError> {
-        let now = self.mint.clock().now();
+        let arrived = self.mint.clock().now();
         let examination =
-            examine(&self.authenticator, &self.rules, &self.mint, envelope, raw, now).await;
+            examine(&self.authenticator, &self.rules, &self.mint, envelope, raw, arrived).await;
+        if examination.proof == Proof::Undecidable(Reason::TooBusy) {
+            // Ours, and not a verdict on the message: no record (contract §2.3).
+            return Ok(Answer { reason: Some(Reason::TooBusy), ..unavailable() });
+        }
         for _ in 0..DECISIONS {
+            // Messages are listed by the time of their acceptance; look-ups may have taken long.
+            let now = self.mint.clock().now();
             let Some(judgement) = self.judge_all(envelope, raw, &examination, now).await? else {
                 break;
             };
