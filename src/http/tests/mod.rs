@@ -196,7 +196,7 @@ impl House {
                 agent_username: account.username.clone(),
                 organization: account.lineage.organization.unwrap(),
                 at: record.at,
-                mail: mail(sender, raw, attachment, part),
+                mail: mail(sender, raw, attachment, part).into(),
                 tag: None,
                 digest: Digest(self.mint.secret()),
                 authentication: json!({}),

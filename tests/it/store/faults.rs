@@ -105,7 +105,8 @@ async fn a_store_of_another_kind_is_refused_and_left_as_it_is() {
 
     std::fs::create_dir(folder.path().join("text")).unwrap();
     let file = folder.path().join("text/gatepost.db");
-    std::fs::write(&file, "not a database, but long enough to be taken for one".repeat(99)).unwrap();
+    std::fs::write(&file, "not a database, but long enough to be taken for one".repeat(99))
+        .unwrap();
     let before = std::fs::read(&file).unwrap();
     let text = Store::open(&location("text"), run::system_mint()).await.unwrap_err();
     assert!(matches!(text, StoreError::Open { .. }), "{text:?}");

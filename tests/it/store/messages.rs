@@ -27,7 +27,7 @@ async fn a_message_reads_back_as_it_was_stored() {
     assert_eq!(scene.commit(vec![intake.clone()], 5).await, Committed::Done(vec![None]));
     let scope = subtree(&scene.agent);
     let found = scene.store.recent_messages(&scope, &everything()).await.unwrap().remove(0);
-    assert_eq!(found.mail, accepted.message.mail);
+    assert_eq!(found.mail, *accepted.message.mail);
     assert_eq!((found.id, found.at), (accepted.message.id, at(5)));
     assert_eq!((found.agent, found.lineage), (scene.agent.id, scene.agent.lineage));
     assert_eq!((found.size, found.raw), (9, accepted.message.digest));
@@ -46,10 +46,8 @@ async fn one_bad_entry_takes_all_others_with_it() {
     scene.listen(&scene.partner, Category::Incoming, "https://a.example/").await;
     let good = scene.intake(&scene.agent, 0).await;
     // The same record twice breaks a constraint at the very end of the transaction.
-    let refused =
-        Intake { record: record(&scene.agent, 0, Verdict::Accepted), accepted: None };
-    let commit =
-        Commit { intakes: vec![good.clone(), refused.clone(), refused], now: at(0) };
+    let refused = Intake { record: record(&scene.agent, 0, Verdict::Accepted), accepted: None };
+    let commit = Commit { intakes: vec![good.clone(), refused.clone(), refused], now: at(0) };
     scene.store.commit(&commit).await.unwrap_err();
     assert_eq!(scene.count(TRACES).await, 0);
 
@@ -74,9 +72,9 @@ async fn a_decision_by_what_is_no_longer_true_is_stale() {
         match change {
             "mode" => store.set_mode(agent.id, Mode::Allowlist, at(0)).await.unwrap(),
             "sender" => drop(store.remove_senders(agent.id, &alice, at(0)).await.unwrap()),
-            "address" => assert!(
-                store.release_address(agent.id, &own_address(agent)).await.unwrap()
-            ),
+            "address" => {
+                assert!(store.release_address(agent.id, &own_address(agent)).await.unwrap())
+            }
             "account" => assert!(store.set_active(agent.id, false).await.unwrap()),
             _ => assert!(store.set_active(scene.reseller.id, false).await.unwrap()),
         }
@@ -172,8 +170,7 @@ async fn a_contact_is_made_once_and_follows_its_name() {
         let millis = i64::try_from(number).unwrap() * 60 * SECOND;
         let intake = scene.intake_from(agent, millis, SENDER, name).await;
         scene.commit(vec![intake], millis).await;
-        let mut claims =
-            scene.store.claim_deliveries(at(millis), at(DAY), 10, &[]).await.unwrap();
+        let mut claims = scene.store.claim_deliveries(at(millis), at(DAY), 10, &[]).await.unwrap();
         claims.sort_by_key(|claim| claim.event.name);
         for claim in &claims {
             if let Subject::Contact(contact) = &claim.subject {

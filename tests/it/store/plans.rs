@@ -142,8 +142,7 @@ async fn lists(scene: &Scene) {
     let cursor = Cursor { at: at(1), id: uuid::Uuid::nil() };
     for account in [partner, reseller, organization, agent] {
         for scope in [subtree(account), subtree(account).only(vec![agent.id])] {
-            for from in
-                [None, Some((Direction::Before, cursor)), Some((Direction::After, cursor))]
+            for from in [None, Some((Direction::Before, cursor)), Some((Direction::After, cursor))]
             {
                 let page = Page { limit: 2, from };
                 store.recent_messages(&scope, &page).await.unwrap();

@@ -99,8 +99,7 @@ impl Scene {
     pub async fn stranger(&self) -> Account {
         let store = &self.store;
         let reseller = account(store, AccountType::Reseller, Some(self.partner.id), "r2").await;
-        let organization =
-            account(store, AccountType::Organization, Some(reseller.id), "o2").await;
+        let organization = account(store, AccountType::Organization, Some(reseller.id), "o2").await;
         agent(store, &organization, "stranger").await
     }
 
@@ -136,7 +135,7 @@ impl Scene {
                     agent_username: agent.username.clone(),
                     organization: agent.lineage.organization.unwrap(),
                     at: at(millis),
-                    mail: mail(from, name),
+                    mail: mail(from, name).into(),
                     tag: None,
                     digest: Digest(key),
                     authentication: json!({}),
@@ -149,7 +148,7 @@ impl Scene {
     }
 
     pub async fn standing(&self, agent: &Account, to: &Address, from: &str) -> Standing {
-        self.store.standing(agent.id, to, &self::address(from)).await.unwrap().unwrap()
+        self.store.standing(agent.id, to, &address(from)).await.unwrap().unwrap()
     }
 
     /// Stores one message; answers its id.

@@ -36,12 +36,10 @@ async fn an_account_hangs_below_the_level_directly_above() {
         }
     }
     let lineage = scene.agent.lineage;
-    assert_eq!(lineage.ids().collect::<Vec<_>>(), [
-        scene.partner.id,
-        scene.reseller.id,
-        scene.organization.id,
-        scene.agent.id
-    ]);
+    assert_eq!(
+        lineage.ids().collect::<Vec<_>>(),
+        [scene.partner.id, scene.reseller.id, scene.organization.id, scene.agent.id]
+    );
     let store = &scene.store;
     assert_eq!(store.account(scene.agent.id).await.unwrap(), Some(scene.agent.clone()));
     let all = store.accounts(None).await.unwrap();
