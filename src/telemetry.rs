@@ -4,6 +4,8 @@
 //! Never logged: keys, inbound keys, webhook secrets, queries of URLs, message content, header
 //! values. `GATEPOST_LOG` sets the level per room (`gatepost=debug`, `gatepost::smtp=trace`).
 
+use std::io::IsTerminal;
+
 use tracing_subscriber::EnvFilter;
 
 /// What is logged when `GATEPOST_LOG` says nothing.
@@ -23,7 +25,10 @@ pub fn init(json: bool) {
 fn begin(default: &str, json: bool) {
     let filter =
         EnvFilter::try_from_env("GATEPOST_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     // Whoever embeds the library may have set up a subscriber before.
     let _already = if json { builder.json().try_init() } else { builder.try_init() };
 }
