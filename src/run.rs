@@ -89,6 +89,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         settings;
     let shutdown = Shutdown::default();
     let store = Store::open(&location, mint.clone()).await?;
+    store.check_writable().await?;
     let (intake, webhooks, access) =
         (Arc::new(rules.intake), Arc::new(rules.webhooks), Arc::new(rules.access));
     let authenticator = authenticator(dns.as_deref(), &intake, &hostname)?;

@@ -4,7 +4,7 @@
 //! Never logged: keys, inbound keys, webhook secrets, queries of URLs, message content, header
 //! values. `GATEPOST_LOG` sets the level per room (`gatepost=debug`, `gatepost::smtp=trace`).
 
-use std::io::IsTerminal;
+use std::io::IsTerminal as _;
 
 use tracing_subscriber::EnvFilter;
 
@@ -27,8 +27,8 @@ fn begin(default: &str, json: bool) {
         EnvFilter::try_from_env("GATEPOST_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr);
     // Whoever embeds the library may have set up a subscriber before.
     let _already = if json { builder.json().try_init() } else { builder.try_init() };
 }

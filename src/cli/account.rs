@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::{Failure, StoreArgs, print_json};
-use crate::app::tenancy::{Claiming, Tenancy};
+use super::{Failure, StoreArgs, print_json, say};
+use crate::app::tenancy::Tenancy;
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
 use crate::domain::id::AccountId;
@@ -32,8 +32,8 @@ enum Action {
         name: String,
         /// An inbound address of the Agent; a domain that nobody owns is claimed for its
         /// organization
-        #[arg(long = "address", value_name = "LOCAL@DOMAIN")]
-        addresses: Vec<String>,
+        #[arg(long = "address", value_name = "LOCAL@DOMAIN", value_parser = Address::parse)]
+        addresses: Vec<Address>,
         #[command(flatten)]
         common: Common,
     },
@@ -75,31 +75,25 @@ impl AccountArgs {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
         match self.action {
             Action::Create { kind, parent, name, addresses, common } => {
-                let addresses = addresses
-                    .iter()
-                    .map(|text| Address::parse(text).map_err(|e| format!("{text:?}: {e}")))
-                    .collect::<Result<Vec<_>, _>>()?;
                 if kind != AccountType::Agent && !addresses.is_empty() {
                     return Err("only an Agent (--type account) has addresses".into());
                 }
                 let tenancy = common.store.tenancy().await?;
-                let account = tenancy.create_account(kind, parent, &name).await?;
-                for address in &addresses {
-                    tenancy
-                        .claim_address(&account, address, false, Claiming::ForOrganization)
-                        .await?;
-                }
+                let account = tenancy.create_account(kind, parent, &name, &addresses).await?;
                 show(&tenancy, &account, common.json).await?;
             }
             Action::List { common } => {
                 let tenancy = common.store.tenancy().await?;
                 let accounts = tenancy.accounts().await?;
                 if common.json {
-                    let rows: Vec<Value> = accounts.iter().map(|a| as_json(a, &[])).collect();
-                    print_json(&Value::from(rows));
+                    let mut rows: Vec<Value> = Vec::with_capacity(accounts.len());
+                    for account in &accounts {
+                        rows.push(as_json(account, &tenancy.addresses(account.id).await?));
+                    }
+                    print_json(&Value::from(rows))?;
                 } else {
                     for account in &accounts {
-                        println!("{}", line(account));
+                        say!("{}", line(account))?;
                     }
                 }
             }
@@ -124,12 +118,11 @@ async fn switch(id: AccountId, active: bool, common: &Common) -> Result<(), Fail
 async fn show(tenancy: &Tenancy, account: &Account, json: bool) -> Result<(), Failure> {
     let addresses = tenancy.addresses(account.id).await?;
     if json {
-        print_json(&as_json(account, &addresses));
-        return Ok(());
+        return print_json(&as_json(account, &addresses));
     }
-    println!("{}", line(account));
+    say!("{}", line(account))?;
     for (address, catch_all) in &addresses {
-        println!("           {address}{}", if *catch_all { " (catch-all)" } else { "" });
+        say!("           {address}{}", if *catch_all { " (catch-all)" } else { "" })?;
     }
     Ok(())
 }

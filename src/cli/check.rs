@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::send::{HERE, with_crlf};
-use super::{Failure, StoreArgs, print_json};
+use super::{Failure, StoreArgs, print_json, say};
 use crate::app::intake::{Examination, examine, judge};
 use crate::domain::account::AccountType;
 use crate::domain::address::Address;
@@ -70,7 +70,7 @@ impl Check {
         let examination = examine(&authenticator, &rules, &mint, &envelope, &raw, now).await;
         let standing = self.standing(&examination).await?;
         let reason = judge(&examination, &standing);
-        self.show(&examination, &standing, reason);
+        self.show(&examination, &standing, reason)?;
         Ok(if reason.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
@@ -108,10 +108,15 @@ impl Check {
         }
     }
 
-    fn show(&self, examination: &Examination, standing: &Standing, reason: Option<Reason>) {
+    fn show(
+        &self,
+        examination: &Examination,
+        standing: &Standing,
+        reason: Option<Reason>,
+    ) -> Result<(), Failure> {
         let verdict = Verdict::of(reason);
         if self.json {
-            print_json(&json!({
+            return print_json(&json!({
                 "verdict": verdict.as_str(),
                 "reason": reason.map(Reason::as_str),
                 "explanation": reason.map(Reason::explanation),
@@ -121,19 +126,19 @@ impl Check {
                 "steps": examination.steps,
                 "authentication": examination.authentication,
             }));
-            return;
         }
         for step in &examination.steps {
             let text = |key| step.get(key).and_then(Value::as_str).unwrap_or_default();
-            println!("{:<10} {:<10} {}", text("name"), text("result"), text("detail"));
+            say!("{:<10} {:<10} {}", text("name"), text("result"), text("detail"))?;
         }
         if examination.proof == Proof::Authenticated {
             let listed = if standing.listed { "listed" } else { "not listed" };
-            println!("{:<10} {:<10} the sender is {listed}", "policy", standing.mode.as_str());
+            say!("{:<10} {:<10} the sender is {listed}", "policy", standing.mode.as_str())?;
         }
-        println!("\n{verdict}{}", reason.map(|r| format!(" ({r})")).unwrap_or_default());
+        say!("\n{verdict}{}", reason.map(|r| format!(" ({r})")).unwrap_or_default())?;
         if let Some(reason) = reason {
-            println!("{}\n{}", reason.explanation(), reason.advice());
+            say!("{}\n{}", reason.explanation(), reason.advice())?;
         }
+        Ok(())
     }
 }

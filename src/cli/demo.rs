@@ -15,7 +15,7 @@ use clap::Args;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use super::Failure;
+use super::{Failure, say};
 use crate::app::delivery::{Added, Destinations};
 use crate::app::tenancy::Tenancy;
 use crate::domain::domain_name::DomainName;
@@ -69,16 +69,16 @@ impl Demo {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
         telemetry::quiet();
         let stage = Stage::set().await?;
-        println!("Sending every message of fixtures/mail over SMTP to {}\n", stage.running.smtp);
+        say!("Sending every message of fixtures/mail over SMTP to {}\n", stage.running.smtp)?;
         let rows = send_all(stage.running.smtp).await?;
-        print_table(&rows);
+        print_table(&rows)?;
         let accepted = rows.iter().filter(|row| row.case.script.expect == "accepted");
         let events = accepted.map(|row| row.case.script.to.len()).sum();
-        let events_arrived = print_events(&stage.receiver, events).await;
+        let events_arrived = print_events(&stage.receiver, events).await?;
         let differing = rows.iter().filter(|row| !row.as_expected).count();
-        println!("\n{} messages, {differing} differed from what was expected", rows.len());
+        say!("\n{} messages, {differing} differed from what was expected", rows.len())?;
         if !self.once && std::io::stdout().is_terminal() {
-            stage.print_invitation();
+            stage.print_invitation()?;
             tokio::signal::ctrl_c().await?;
         }
         stage.strike().await;
@@ -123,12 +123,12 @@ impl Stage {
         Ok(Self { running, helpers, receiver, key, house, _folder: folder })
     }
 
-    fn print_invitation(&self) {
+    fn print_invitation(&self) -> Result<(), Failure> {
         let (smtp, base) = (self.running.smtp, format!("http://{}/api/v2", self.running.http));
         let key = &self.key;
         let program = std::env::args().next().unwrap_or_else(|| "gatepost".to_owned());
         let support = self.house.agents.get("support").map_or(0, |agent| agent.id.get());
-        println!(
+        say!(
             "\nStill running; Ctrl-C ends it. Try:\n
   curl '{base}/messages/recent?token={key}&limit=2'
   curl '{base}/email/intake?token={key}&verdict=refused&limit=3'
@@ -141,7 +141,7 @@ Send a message of your own, signed with a test key:
 
   {program} send FILE.eml --to support@agents.example --server {smtp} \\
        --sign fixtures/keys/s1._domainkey.good.example.pem"
-        );
+        )
     }
 
     async fn strike(self) {
@@ -188,40 +188,41 @@ async fn send(server: SocketAddr, case: Case) -> Row {
     Row { case, reply, as_expected }
 }
 
-fn print_table(rows: &[Row]) {
+fn print_table(rows: &[Row]) -> Result<(), Failure> {
     let widest = rows.iter().map(|row| row.case.name.len()).max().unwrap_or(0);
     for row in rows {
         let mark = if row.as_expected { "as expected" } else { "DIFFERS    " };
         let reply = row.reply.lines().next().unwrap_or_default();
-        println!("{mark}  {:<widest$}  {reply}", row.case.name);
+        say!("{mark}  {:<widest$}  {reply}", row.case.name)?;
         if !row.as_expected {
-            println!("             expected {}: {}", row.case.script.reply, row.case.script.about);
+            say!("             expected {}: {}", row.case.script.reply, row.case.script.about)?;
         }
     }
+    Ok(())
 }
 
 /// Prints events as they arrive; answers whether all of them came, signed.
-async fn print_events(receiver: &Receiver, wanted: usize) -> bool {
-    println!("\nEvents, as the webhook receiver got them:\n");
+async fn print_events(receiver: &Receiver, wanted: usize) -> Result<bool, Failure> {
+    say!("\nEvents, as the webhook receiver got them:\n")?;
     for number in 1..=wanted {
         match receiver.wait_for(number, PATIENCE).await {
             Ok(received) => {
                 if let Some(request) = received.get(number - 1) {
-                    print_event(request);
+                    print_event(request)?;
                 }
             }
             Err(too_few) => {
-                println!("{too_few}");
-                return false;
+                say!("{too_few}")?;
+                return Ok(false);
             }
         }
     }
-    receiver.received().iter().all(|request| request.verified)
+    Ok(receiver.received().iter().all(|request| request.verified))
 }
 
-fn print_event(request: &Received) {
+fn print_event(request: &Received) -> Result<(), Failure> {
     let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
     let text = |key| body.get(key).and_then(Value::as_str).unwrap_or_default();
     let signed = if request.verified { "signature verified" } else { "SIGNATURE WRONG" };
-    println!("{}  {:<28}  {:?}  {signed}", text("event"), text("from"), text("subject"));
+    say!("{}  {:<28}  {:?}  {signed}", text("event"), text("from"), text("subject"))
 }

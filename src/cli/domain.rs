@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::{Failure, StoreArgs, print_json};
+use super::{Failure, StoreArgs, print_json, say};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::AccountId;
 
@@ -19,7 +19,8 @@ pub(super) struct DomainArgs {
 enum Action {
     /// Give a domain to an account: Agents below it may have addresses there
     Add {
-        domain: String,
+        #[arg(value_parser = DomainName::parse)]
+        domain: DomainName,
         #[arg(long, value_name = "ID")]
         account: AccountId,
         #[command(flatten)]
@@ -36,7 +37,8 @@ enum Action {
     },
     /// Take a domain from an account, once no address uses it
     Remove {
-        domain: String,
+        #[arg(value_parser = DomainName::parse)]
+        domain: DomainName,
         #[arg(long, value_name = "ID")]
         account: AccountId,
         #[command(flatten)]
@@ -48,9 +50,8 @@ impl DomainArgs {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
         match self.action {
             Action::Add { domain, account, store } => {
-                let domain = DomainName::parse(&domain)?;
                 store.tenancy().await?.add_domain(&domain, account).await?;
-                println!("{domain} belongs to {account}");
+                say!("{domain} belongs to {account}")?;
             }
             Action::List { account, json, store } => {
                 let domains = store.tenancy().await?.domains(account).await?;
@@ -58,17 +59,16 @@ impl DomainArgs {
                     let rows = domains.iter().map(|(domain, account)| {
                         json!({ "domain": domain.as_str(), "accountId": account.get() })
                     });
-                    print_json(&Value::from(rows.collect::<Vec<_>>()));
+                    print_json(&Value::from(rows.collect::<Vec<_>>()))?;
                 } else {
                     for (domain, account) in &domains {
-                        println!("{:<9}  {domain}", account.get());
+                        say!("{:<9}  {domain}", account.get())?;
                     }
                 }
             }
             Action::Remove { domain, account, store } => {
-                let domain = DomainName::parse(&domain)?;
                 store.tenancy().await?.remove_domain(&domain, account).await?;
-                println!("{domain} belongs to nobody");
+                say!("{domain} belongs to nobody")?;
             }
         }
         Ok(ExitCode::SUCCESS)

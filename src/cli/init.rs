@@ -8,7 +8,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 
-use super::{Failure, StoreArgs, print_json};
+use super::{Failure, StoreArgs, print_json, say};
 use crate::app::tenancy::Tenancy;
 use crate::config::{DEFAULT_FILE, TEMPLATE};
 use crate::run;
@@ -29,22 +29,23 @@ pub(super) struct Init {
 
 impl Init {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+        // First, so that a key is never made and then lost to a folder that cannot be written to.
+        let file = self.store.config.as_deref().unwrap_or(Path::new(DEFAULT_FILE));
+        let wrote = write_template(file)?;
         let location = self.store.location()?;
         let store = Store::create(&location, run::system_mint()).await?;
         let rules = Arc::new(self.store.rules()?.access);
         let tenancy = Tenancy::new(store, run::system_mint(), rules);
         let partner = tenancy.create_partner(&self.name).await?;
         let key = tenancy.create_key(partner.id, "first key").await?;
-        let file = self.store.config.as_deref().unwrap_or(Path::new(DEFAULT_FILE));
-        let wrote = write_template(file)?;
         if self.json {
-            print_json(&json!({ "account": { "id": partner.id.get() }, "key": key.token }));
+            print_json(&json!({ "account": { "id": partner.id.get() }, "key": key.token }))?;
         } else {
-            println!("partner account  {}", partner.id);
-            println!("first key        {}", key.token);
-            println!("\nThe key is shown this once; only its hash is kept.");
+            say!("partner account  {}", partner.id)?;
+            say!("first key        {}", key.token)?;
+            say!("\nThe key is shown this once; only its hash is kept.")?;
             if wrote {
-                println!("Settings are explained in {}.", file.display());
+                say!("Settings are explained in {}.", file.display())?;
             }
         }
         Ok(ExitCode::SUCCESS)

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::{Failure, StoreArgs, print_json};
+use super::{Failure, StoreArgs, print_json, say};
 use crate::domain::id::{AccountId, KeyId};
 use crate::domain::key::Key;
 
@@ -41,7 +41,8 @@ enum Action {
     },
     /// Revoke a key: it stops at once
     Revoke {
-        id: String,
+        /// As `gatepost key list` shows it
+        id: KeyId,
         #[command(flatten)]
         store: StoreArgs,
     },
@@ -53,28 +54,25 @@ impl KeyArgs {
             Action::Create { account, purpose, json, store } => {
                 let made = store.tenancy().await?.create_key(account, &purpose).await?;
                 if json {
-                    print_json(&json!({ "id": made.key.id.to_string(), "key": made.token }));
+                    print_json(&json!({ "id": made.key.id.to_string(), "key": made.token }))?;
                 } else {
-                    println!("{}\n{}", made.key.id, made.token);
+                    say!("{}\n{}", made.key.id, made.token)?;
                 }
             }
             Action::List { account, json, store } => {
                 let keys = store.tenancy().await?.keys(account).await?;
                 if json {
-                    print_json(&Value::from(keys.iter().map(as_json).collect::<Vec<_>>()));
+                    print_json(&Value::from(keys.iter().map(as_json).collect::<Vec<_>>()))?;
                 } else {
                     for key in &keys {
                         let state = if key.revoked_at.is_some() { "  revoked" } else { "" };
-                        println!("{}  …{}  {}{state}", key.id, key.last_four, key.purpose);
+                        say!("{}  …{}  {}{state}", key.id, key.last_four, key.purpose)?;
                     }
                 }
             }
             Action::Revoke { id, store } => {
-                let id: KeyId = id.parse().map_err(|_| {
-                    format!("{id:?} is not the id of a key: `gatepost key list` shows them")
-                })?;
                 store.tenancy().await?.revoke_key(id).await?;
-                println!("revoked {id}");
+                say!("revoked {id}")?;
             }
         }
         Ok(ExitCode::SUCCESS)

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::{Failure, StoreArgs, print_json};
+use super::{Failure, StoreArgs, print_json, say};
 use crate::app::tenancy::Tenancy;
 use crate::domain::account::AccountType;
 use crate::domain::address::Address;
@@ -32,15 +32,15 @@ enum Action {
     },
     /// Add senders to the allowlist, by exact address
     Allow {
-        #[arg(long = "address", value_name = "A", required = true)]
-        addresses: Vec<String>,
+        #[arg(long = "address", value_name = "A", required = true, value_parser = Address::parse)]
+        addresses: Vec<Address>,
         #[command(flatten)]
         common: Common,
     },
     /// Remove senders from the allowlist
     Remove {
-        #[arg(long = "address", value_name = "A", required = true)]
-        addresses: Vec<String>,
+        #[arg(long = "address", value_name = "A", required = true, value_parser = Address::parse)]
+        addresses: Vec<Address>,
         #[command(flatten)]
         common: Common,
     },
@@ -70,7 +70,7 @@ impl PolicyArgs {
         let account = tenancy.account(agent).await?;
         if account.kind != AccountType::Agent {
             return Err(format!(
-                "account {agent} is a {}: only an Agent (type \"account\") has a policy",
+                "account {agent} is of type {}: only an Agent (type \"account\") has a policy",
                 account.kind
             )
             .into());
@@ -81,22 +81,15 @@ impl PolicyArgs {
                 tenancy.set_mode(agent, *mode).await?;
             }
             Action::Allow { addresses, .. } => {
-                tenancy.allow(agent, &parse(addresses)?, None).await?;
+                tenancy.allow(agent, addresses, None).await?;
             }
             Action::Remove { addresses, .. } => {
-                tenancy.disallow(agent, &parse(addresses)?).await?;
+                tenancy.disallow(agent, addresses).await?;
             }
         }
         show(&tenancy, agent, common.json).await?;
         Ok(ExitCode::SUCCESS)
     }
-}
-
-fn parse(addresses: &[String]) -> Result<Vec<Address>, Failure> {
-    let parse = |text: &String| {
-        Address::parse(text).map_err(|error| Failure::from(format!("{text:?}: {error}")))
-    };
-    addresses.iter().map(parse).collect()
 }
 
 async fn show(tenancy: &Tenancy, agent: AccountId, json: bool) -> Result<(), Failure> {
@@ -110,13 +103,13 @@ async fn show(tenancy: &Tenancy, agent: AccountId, json: bool) -> Result<(), Fai
             "mode": policy.mode.as_str(),
             "allowlistCount": policy.allowlist_count,
             "allowlist": Value::from(allowlist),
-        }));
+        }))?;
         return Ok(());
     }
-    println!("mode       {}", policy.mode);
-    println!("allowlist  {} addresses", policy.allowlist_count);
+    say!("mode       {}", policy.mode)?;
+    say!("allowlist  {} addresses", policy.allowlist_count)?;
     for sender in &senders {
-        println!("           {}", sender.address);
+        say!("           {}", sender.address)?;
     }
     Ok(())
 }

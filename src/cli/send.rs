@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::Failure;
+use super::{Failure, say};
 use crate::testkit::signer::{Key, Signer};
 use crate::testkit::smtp_client::{Replies, Transaction, deliver};
 
@@ -69,7 +69,7 @@ impl Send {
             let (shown, later) = sort(&replies, &waiting);
             for (recipient, reply) in shown {
                 all_accepted &= reply.starts_with("250");
-                println!("{}  {recipient}  {reply}", file.display());
+                say!("{}  {recipient}  {reply}", file.display())?;
             }
             // Without progress the server would be asked the same for ever.
             if later.len() == waiting.len() {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::Failure;
+use super::{Failure, say};
 use crate::config::{self, ServeOptions};
 use crate::run::{self, Settings};
 use crate::store::Location;
@@ -33,7 +33,7 @@ impl Serve {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let running = run::start(settings(options)?, run::system_mint()).await?;
-        println!("gatepost is ready: smtp {} http {}", running.smtp, running.http);
+        say!("gatepost is ready: smtp {} http {}", running.smtp, running.http)?;
         let broken = tokio::select! {
             _ = interrupt.recv() => false,
             _ = terminate.recv() => false,

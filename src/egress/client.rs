@@ -178,7 +178,11 @@ fn build(
     // receivers; every https handshake fails there, as it must.
     builder()
         .build()
-        .or_else(|_| builder().tls_certs_only([]).build())
+        .or_else(|error| {
+            let error = &error as &dyn StdError;
+            tracing::warn!(error, "no root certificates: no https webhook can be delivered");
+            builder().tls_certs_only([]).build()
+        })
         .map_err(|error| EgressError::Setup(error.to_string()))
 }
 

@@ -3,10 +3,12 @@
 use sqlx::AssertSqlSafe;
 use sqlx::sqlite::SqliteRow;
 
+use super::addresses::{self, Claimed};
 use super::db::{Store, Transaction};
 use super::error::StoreError;
 use super::row::{Columns, number};
 use crate::domain::account::{Account, AccountType, Lineage};
+use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
 use crate::domain::policy::Mode;
@@ -19,22 +21,34 @@ pub struct NewAccount {
     pub username: String,
     /// Present exactly when the kind has a level above it.
     pub parent: Option<AccountId>,
+    /// Of an Agent; a domain that nobody owns is claimed for its organization.
+    pub addresses: Vec<Address>,
+}
+
+/// What became of a new account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Created {
+    Account(Box<Account>),
+    /// The parent does not exist or is not of the level above.
+    NoParent,
+    /// This address cannot be the Agent's; nothing was made.
+    Refused(Address, Claimed),
 }
 
 impl Store {
-    /// Makes an account below its parent; an Agent gets its policy: `allowlist`, empty (closed
-    /// until opened). `None` when the parent does not exist or is not of the level above.
+    /// Makes an account below its parent; an Agent gets its addresses and its policy: `allowlist`,
+    /// empty (closed until opened).
     pub async fn create_account(
         &self,
         new: &NewAccount,
         now: Timestamp,
-    ) -> Result<Option<Account>, StoreError> {
+    ) -> Result<Created, StoreError> {
         let mut tx = self.begin().await?;
         let above = match new.parent {
             None => Lineage::default(),
             Some(parent) => match find(&mut tx, parent).await? {
                 Some(parent) if Some(parent.kind) == new.kind.parent() => parent.lineage,
-                _ => return Ok(None),
+                _ => return Ok(Created::NoParent),
             },
         };
         let id = next_user_id(&mut tx).await?;
@@ -62,8 +76,15 @@ impl Store {
             .execute(tx.on())
             .await?;
         }
+        for address in &new.addresses {
+            let domain_for = account.lineage.organization;
+            match addresses::claim(&mut tx, &account, address, false, domain_for, now).await? {
+                Claimed::Yes => {}
+                why => return Ok(Created::Refused(address.clone(), why)),
+            }
+        }
         tx.commit().await?;
-        Ok(Some(account))
+        Ok(Created::Account(Box::new(account)))
     }
 
     /// One account.

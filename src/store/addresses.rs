@@ -2,7 +2,7 @@
 
 use sqlx::SqliteConnection;
 
-use super::db::Store;
+use super::db::{Store, Transaction};
 use super::error::StoreError;
 use super::row::Columns;
 use super::{accounts, domains};
@@ -102,34 +102,11 @@ impl Store {
         now: Timestamp,
     ) -> Result<Claimed, StoreError> {
         let mut tx = self.begin().await?;
-        let domain = address.domain();
-        if let Some(account) = claim_domain_for {
-            domains::insert(&mut tx, domain, account, now).await?;
+        let claimed = claim(&mut tx, agent, address, catch_all, claim_domain_for, now).await?;
+        if claimed == Claimed::Yes {
+            tx.commit().await?;
         }
-        if !owns(&agent.lineage, domains::owner(&mut tx, domain).await?) {
-            return Ok(Claimed::DomainNotOurs);
-        }
-        if catch_all && catch_all_of_another(tx.on(), domain, address.local()).await? {
-            return Ok(Claimed::InUse);
-        }
-        let done = sqlx::query(
-            "INSERT INTO addresses (domain, local, agent_id, catch_all, created_at)
-             VALUES ($1, $2, $3, $4, $5)
-             ON CONFLICT (domain, local) DO UPDATE SET catch_all = excluded.catch_all
-                WHERE agent_id = excluded.agent_id",
-        )
-        .bind(domain.as_str())
-        .bind(address.local())
-        .bind(agent.id.get())
-        .bind(i64::from(catch_all))
-        .bind(now.millis())
-        .execute(tx.on())
-        .await?;
-        if done.rows_affected() == 0 {
-            return Ok(Claimed::InUse);
-        }
-        tx.commit().await?;
-        Ok(Claimed::Yes)
+        Ok(claimed)
     }
 
     /// Takes an address from an Agent; answers whether it had it.
@@ -149,6 +126,44 @@ impl Store {
         tx.commit().await?;
         Ok(done.rows_affected() > 0)
     }
+}
+
+/// Claims an address within a transaction, which must be dropped unless this answers `Yes`.
+pub(super) async fn claim(
+    tx: &mut Transaction,
+    agent: &Account,
+    address: &Address,
+    catch_all: bool,
+    claim_domain_for: Option<AccountId>,
+    now: Timestamp,
+) -> Result<Claimed, StoreError> {
+    let domain = address.domain();
+    if let Some(account) = claim_domain_for {
+        domains::insert(tx, domain, account, now).await?;
+    }
+    if !owns(&agent.lineage, domains::owner(tx, domain).await?) {
+        return Ok(Claimed::DomainNotOurs);
+    }
+    if catch_all && catch_all_of_another(tx.on(), domain, address.local()).await? {
+        return Ok(Claimed::InUse);
+    }
+    let done = sqlx::query(
+        "INSERT INTO addresses (domain, local, agent_id, catch_all, created_at)
+         VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT (domain, local) DO UPDATE SET catch_all = excluded.catch_all
+            WHERE agent_id = excluded.agent_id",
+    )
+    .bind(domain.as_str())
+    .bind(address.local())
+    .bind(agent.id.get())
+    .bind(i64::from(catch_all))
+    .bind(now.millis())
+    .execute(tx.on())
+    .await?;
+    if done.rows_affected() == 0 {
+        return Ok(Claimed::InUse);
+    }
+    Ok(Claimed::Yes)
 }
 
 /// A domain has one catch-all Agent address.

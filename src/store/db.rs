@@ -109,6 +109,14 @@ impl Store {
         Ok(())
     }
 
+    /// Whether the store can be written to, as a server must know before it takes mail in.
+    pub async fn check_writable(&self) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        // SQLite finds out with the first row that it changes; without a commit it stays as it was.
+        sqlx::query("UPDATE user_ids SET last = last").execute(tx.on()).await?;
+        Ok(())
+    }
+
     /// Ends all connections after the work under way.
     pub async fn close(&self) {
         self.reader.close().await;

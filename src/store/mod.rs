@@ -24,7 +24,7 @@ mod page;
 mod policies;
 mod row;
 
-pub use accounts::NewAccount;
+pub use accounts::{Created, NewAccount};
 pub use addresses::{Claimed, Standing};
 pub use commit::{Accepted, Commit, Committed, Intake, NewMessage};
 pub use db::{Location, Store};

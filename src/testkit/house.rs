@@ -61,7 +61,7 @@ async fn below(
     parent: AccountId,
     name: &str,
 ) -> Result<Account, TenancyError> {
-    tenancy.create_account(kind, parent, name).await
+    tenancy.create_account(kind, parent, name, &[]).await
 }
 
 async fn furnish(tenancy: &Tenancy, agent: &Account, entry: &AgentEntry) -> Result<(), HouseError> {

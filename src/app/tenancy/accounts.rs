@@ -1,9 +1,11 @@
 //! The tree: making accounts, finding them, switching them on and off.
 
+use super::addresses::{refused, without_tag};
 use super::{Tenancy, TenancyError};
 use crate::domain::account::{Account, AccountType};
+use crate::domain::address::Address;
 use crate::domain::id::AccountId;
-use crate::store::NewAccount;
+use crate::store::{Created, NewAccount};
 
 /// Long enough for any company name; bounds what every list shows.
 const LONGEST_NAME: usize = 200;
@@ -16,17 +18,20 @@ impl Tenancy {
                 "this store has its partner account already".into(),
             ));
         }
-        self.create(AccountType::Partner, None, name).await
+        self.create(AccountType::Partner, None, name, &[]).await
     }
 
-    /// Makes an account below `parent`, which must be of the level directly above.
+    /// Makes an account below `parent`, which must be of the level directly above, with these
+    /// addresses or not at all; a domain that nobody owns is claimed for the organization.
     pub async fn create_account(
         &self,
         kind: AccountType,
         parent: AccountId,
         name: &str,
+        addresses: &[Address],
     ) -> Result<Account, TenancyError> {
-        self.create(kind, Some(parent), name).await
+        addresses.iter().try_for_each(without_tag)?;
+        self.create(kind, Some(parent), name, addresses).await
     }
 
     /// The account with this id.
@@ -59,6 +64,7 @@ impl Tenancy {
         kind: AccountType,
         parent: Option<AccountId>,
         name: &str,
+        addresses: &[Address],
     ) -> Result<Account, TenancyError> {
         let name = name.trim();
         if name.is_empty() || name.len() > LONGEST_NAME || name.chars().any(char::is_control) {
@@ -66,13 +72,22 @@ impl Tenancy {
                 "a name has 1 to {LONGEST_NAME} octets and no control characters"
             )));
         }
-        let new = NewAccount { kind, name: name.to_owned(), username: name.to_owned(), parent };
-        let made = self.store.create_account(&new, self.mint.clock().now()).await?;
-        made.ok_or_else(|| match (kind.parent(), parent) {
-            (Some(level), Some(parent)) => TenancyError::Invalid(format!(
-                "account {parent} is not a {level}: an account of type {kind} hangs below a {level}"
-            )),
-            _ => TenancyError::Invalid(format!("an account of type {kind} has no parent")),
-        })
+        let new = NewAccount {
+            kind,
+            name: name.to_owned(),
+            username: name.to_owned(),
+            parent,
+            addresses: addresses.to_vec(),
+        };
+        match self.store.create_account(&new, self.mint.clock().now()).await? {
+            Created::Account(made) => Ok(*made),
+            Created::Refused(address, why) => Err(refused(&address, why, "the new Agent")),
+            Created::NoParent => Err(TenancyError::Invalid(match (kind.parent(), parent) {
+                (Some(level), Some(parent)) => format!(
+                    "account {parent} is not of type {level}: one of type {kind} hangs below it"
+                ),
+                _ => format!("an account of type {kind} has no parent"),
+            })),
+        }
     }
 }

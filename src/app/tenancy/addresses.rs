@@ -77,15 +77,11 @@ impl Tenancy {
     ) -> Result<(), TenancyError> {
         if agent.kind != AccountType::Agent {
             return Err(TenancyError::Invalid(format!(
-                "account {} is a {}: only an Agent (type \"account\") has addresses",
+                "account {} is of type {}: only an Agent (type \"account\") has addresses",
                 agent.id, agent.kind
             )));
         }
-        if address.local().contains('+') {
-            return Err(TenancyError::Invalid(format!(
-                "{address} has a tag: give the Agent the address without it, and every tag reaches it"
-            )));
-        }
+        without_tag(address)?;
         let domain_for = match claiming {
             Claiming::Never => None,
             Claiming::ForOrganization => agent.lineage.organization,
@@ -93,14 +89,7 @@ impl Tenancy {
         let now = self.mint.clock().now();
         match self.store.claim_address(agent, address, catch_all, domain_for, now).await? {
             Claimed::Yes => Ok(()),
-            Claimed::DomainNotOurs => Err(TenancyError::Forbidden(format!(
-                "{} does not belong to an account above Agent {}: claim the domain first",
-                address.domain(),
-                agent.id
-            ))),
-            Claimed::InUse => Err(TenancyError::Conflict(format!(
-                "{address} is in use elsewhere, or its domain has another catch-all"
-            ))),
+            why => Err(refused(address, why, &format!("Agent {}", agent.id))),
         }
     }
 
@@ -115,5 +104,27 @@ impl Tenancy {
         } else {
             Err(TenancyError::NotFound(format!("{address} is not an address of this Agent")))
         }
+    }
+}
+
+/// Every tag reaches the address without it, so an address with one would never be reached.
+pub(super) fn without_tag(address: &Address) -> Result<(), TenancyError> {
+    if address.local().contains('+') {
+        return Err(TenancyError::Invalid(format!(
+            "{address} has a tag: give the Agent the address without it, and every tag reaches it"
+        )));
+    }
+    Ok(())
+}
+
+pub(super) fn refused(address: &Address, why: Claimed, agent: &str) -> TenancyError {
+    match why {
+        Claimed::DomainNotOurs => TenancyError::Forbidden(format!(
+            "{} does not belong to an account above {agent}: claim the domain first",
+            address.domain()
+        )),
+        Claimed::InUse | Claimed::Yes => TenancyError::Conflict(format!(
+            "{address} is in use elsewhere, or its domain has another catch-all"
+        )),
     }
 }

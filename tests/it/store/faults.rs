@@ -132,6 +132,20 @@ async fn a_store_of_a_newer_version_is_not_touched() {
     assert!(refused.to_string().contains("newer"), "{refused}");
 }
 
+/// A server on a disk that was mounted read-only says so at the start; reading goes on.
+#[tokio::test]
+async fn a_store_that_cannot_be_written_to_is_noticed_at_the_start() {
+    let scene = Scene::new().await;
+    scene.store.check_writable().await.unwrap();
+    scene.deliver(&scene.agent, 0).await;
+    // The superuser of a test machine writes whatever the mode says: a trigger stands in for it.
+    let refuse = "CREATE TRIGGER read_only BEFORE UPDATE ON user_ids
+                  BEGIN SELECT RAISE (ABORT, 'read-only'); END";
+    database(&scene.path()).await.execute(refuse).await.unwrap();
+    scene.store.check_writable().await.unwrap_err();
+    assert_eq!(scene.store.accounts(None).await.unwrap().len(), 5);
+}
+
 #[tokio::test]
 async fn an_empty_file_left_by_a_killed_init_becomes_a_store() {
     let folder = tempfile::tempdir().unwrap();

@@ -19,8 +19,8 @@ use gatepost::domain::sender::Sender;
 use gatepost::domain::verdict::Verdict;
 use gatepost::run;
 use gatepost::store::{
-    Accepted, Claimed, Commit, Committed, Intake, Location, NewAccount, NewDestination, NewMessage,
-    Page, Standing, Store,
+    Accepted, Claimed, Commit, Committed, Created, Intake, Location, NewAccount, NewDestination,
+    NewMessage, Page, Standing, Store,
 };
 use serde_json::json;
 use sqlx::ConnectOptions as _;
@@ -119,15 +119,15 @@ impl Scene {
         let raw = Bytes::from(format!("message {number}"));
         let mut key = [0; 32];
         key[..8].copy_from_slice(&number.to_be_bytes());
-        let address = own_address(agent);
-        let standing = self.standing(agent, &address, from).await;
+        let own = own_address(agent);
+        let standing = self.standing(agent, &own, from).await;
         let id = MessageId(run::system_mint().uuid());
         let record = record(agent, millis, Verdict::Accepted);
         Intake {
             record: IntakeRecord { message: Some(id), ..record },
             accepted: Some(Accepted {
                 standing,
-                address,
+                address: own,
                 message: NewMessage {
                     id,
                     lineage: agent.lineage,
@@ -198,8 +198,17 @@ pub async fn account(
     parent: Option<AccountId>,
     name: &str,
 ) -> Account {
-    let new = NewAccount { kind, name: name.into(), username: name.into(), parent };
-    store.create_account(&new, at(0)).await.unwrap().unwrap()
+    let new = NewAccount {
+        kind,
+        name: name.into(),
+        username: name.into(),
+        parent,
+        addresses: Vec::new(),
+    };
+    match store.create_account(&new, at(0)).await.unwrap() {
+        Created::Account(made) => *made,
+        refused => panic!("{refused:?}"),
+    }
 }
 
 /// An Agent in `open` mode, with the address `own_address`.

@@ -6,7 +6,7 @@ use gatepost::domain::id::{AccountId, KeyId};
 use gatepost::domain::key::{Key, KeyHash};
 use gatepost::domain::policy::Mode;
 use gatepost::run;
-use gatepost::store::{Claimed, NewAccount};
+use gatepost::store::{Claimed, Created, NewAccount};
 
 use super::scene::{Scene, address, at, own_address};
 
@@ -29,10 +29,15 @@ async fn an_account_hangs_below_the_level_directly_above() {
     ];
     for (level, kind) in kinds.into_iter().enumerate() {
         for (place, parent) in parents.into_iter().enumerate() {
-            let new = NewAccount { kind, name: "x".into(), username: "x".into(), parent };
+            let (name, username) = ("x".to_owned(), "x".to_owned());
+            let new = NewAccount { kind, name, username, parent, addresses: Vec::new() };
             let made = scene.store.create_account(&new, at(0)).await;
             let fits = place == level;
-            assert_eq!(matches!(made, Ok(Some(_))), fits, "{kind} below {parent:?}: {made:?}");
+            assert_eq!(
+                matches!(made, Ok(Created::Account(_))),
+                fits,
+                "{kind} below {parent:?}: {made:?}"
+            );
         }
     }
     let lineage = scene.agent.lineage;
@@ -148,6 +153,30 @@ async fn an_address_has_one_agent_and_a_domain_one_catch_all() {
     assert!(!store.release_address(other.id, &desk).await.unwrap());
     assert!(store.release_address(me.id, &desk).await.unwrap());
     assert_eq!(store.addresses(me.id).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn an_agent_is_made_with_its_addresses_or_not_at_all() {
+    let scene = Scene::new().await;
+    let (mine, free) = (own_address(&scene.agent), address("x@free.example"));
+    let new = NewAccount {
+        kind: AccountType::Agent,
+        name: "x".into(),
+        username: "x".into(),
+        parent: Some(scene.organization.id),
+        addresses: vec![free.clone(), mine.clone()],
+    };
+    let before = scene.store.accounts(None).await.unwrap();
+    let made = scene.store.create_account(&new, at(0)).await.unwrap();
+    assert_eq!(made, Created::Refused(mine, Claimed::InUse));
+    assert_eq!(scene.store.accounts(None).await.unwrap(), before);
+    assert_eq!(scene.store.domain_owner(free.domain()).await.unwrap(), None);
+    let new = NewAccount { addresses: vec![free.clone()], ..new };
+    let made = scene.store.create_account(&new, at(0)).await.unwrap();
+    let Created::Account(made) = made else { panic!("{made:?}") };
+    assert_eq!(scene.store.addresses(made.id).await.unwrap(), [(free.clone(), false)]);
+    let owner = scene.store.domain_owner(free.domain()).await.unwrap();
+    assert_eq!(owner, Some(scene.organization.id));
 }
 
 #[tokio::test]

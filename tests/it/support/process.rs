@@ -62,9 +62,18 @@ impl Server {
     }
 
     /// SIGTERM, and the exit code that follows.
-    pub async fn terminate(mut self) -> i32 {
-        let id = self.child.id().unwrap().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().await.unwrap().success());
+    pub async fn terminate(self) -> i32 {
+        self.signal("-TERM").await
+    }
+
+    /// Ctrl-C, and the exit code that follows.
+    pub async fn interrupt(self) -> i32 {
+        self.signal("-INT").await
+    }
+
+    async fn signal(mut self, signal: &str) -> i32 {
+        let id = self.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().await.unwrap().success());
         let ended = timeout(PATIENCE, self.child.wait()).await.unwrap().unwrap();
         ended.code().unwrap()
     }
