@@ -54,7 +54,9 @@ pub enum VerifyError {
     SystemServers(String),
     #[error("there is no DNS server to ask")]
     NoServers,
-    #[error("the DNS resolver cannot be made: {0}")]
+    #[error(
+        "the DNS resolver cannot be made: {0} (it needs the CA certificates of the system: install ca-certificates)"
+    )]
     Resolver(String),
 }
 

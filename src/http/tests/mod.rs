@@ -246,7 +246,7 @@ async fn move_in(tenancy: &Tenancy) -> BTreeMap<&'static str, Resident> {
     for (name, parent, kind) in TREE {
         let account = match residents.get(parent) {
             None => tenancy.create_partner(name).await.unwrap(),
-            Some(above) => tenancy.create_account(kind, above.account.id, name).await.unwrap(),
+            Some(above) => tenancy.create_account(kind, above.account.id, name, &[]).await.unwrap(),
         };
         let token = tenancy.create_key(account.id, "test").await.unwrap().token;
         residents.insert(name, Resident { account, token });
