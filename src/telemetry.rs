@@ -4,6 +4,8 @@
 //! Never logged: keys, inbound keys, webhook secrets, queries of URLs, message content, header
 //! values. `GATEPOST_LOG` sets the level per room (`gatepost=debug`, `gatepost::smtp=trace`).
 
+use std::io::IsTerminal;
+
 use tracing_subscriber::EnvFilter;
 
 /// What is logged when `GATEPOST_LOG` says nothing.
@@ -24,6 +26,8 @@ fn begin(default: &str, json: bool) {
     let filter =
         EnvFilter::try_from_env("GATEPOST_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // In a file or a journal, colours are noise that hides fields from a search.
+    let builder = if std::io::stderr().is_terminal() { builder } else { builder.with_ansi(false) };
     // Whoever embeds the library may have set up a subscriber before.
     let _already = if json { builder.json().try_init() } else { builder.try_init() };
 }
