@@ -310,8 +310,10 @@ fn ascii_name(name: &str) -> Option<DomainName> {
     if name.is_ascii() { DomainName::parse(name).ok() } else { None }
 }
 
-/// Labels of letters, digits and hyphens (RFC 6376 §3.1: sub-domains of RFC 5321); unlike the
-/// last label of a domain, the last of a selector is often a number.
+/// Labels of letters, digits and hyphens (RFC 6376 §3.1: sub-domains of RFC 5321), and of
+/// underscores, which signers use and verifiers take: the name lies below the signer's own
+/// `_domainkey`, so it is nobody else's. Unlike the last label of a domain, the last of a selector
+/// is often a number.
 pub(super) fn is_selector(text: &str) -> bool {
     text.len() <= 200
         && text.split('.').all(|label| {
@@ -319,6 +321,6 @@ pub(super) fn is_selector(text: &str) -> bool {
                 && label.len() <= 63
                 && !label.starts_with('-')
                 && !label.ends_with('-')
-                && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+                && label.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
         })
 }

@@ -43,10 +43,8 @@ async fn an_aligned_signature_authenticates() {
 
 #[tokio::test]
 async fn every_canonicalization_and_both_algorithms() {
-    let bench = Bench::new().await;
     for key in [Key::generate_rsa().unwrap(), Key::generate_ed25519().unwrap()] {
         let key = Key::from_pem(&key.to_pem()).unwrap();
-        bench.dns.change(|zone| zone.remove("s1._domainkey.good.example", "TXT")).unwrap();
         let bench = Bench::new().await;
         let signer = bench.signer(key, "good.example", "s1");
         for header in [Relaxed, Simple] {

@@ -73,12 +73,14 @@ async fn domains_and_selectors_that_are_no_host_names() {
     let bench = Bench::new().await;
     let key = Key::generate_rsa().unwrap();
     let record = key.txt_record().unwrap();
-    for name in ["s1._domainkey.good.example", "s1._domainkey._x.good.example"] {
+    for selector in ["s1._domainkey", "under_score._domainkey", "s1._domainkey._x"] {
+        let name = &format!("{selector}.good.example");
         bench.txt(name, &record);
     }
     for (d, s, fine) in [
         ("good.example", "s1", true),
         ("GOOD.Example", "S1", true),
+        ("good.example", "under_score", true),
         ("good.example.", "s1", false),
         ("_x.good.example", "s1", false),
         ("good.example\\", "s1", false),
