@@ -200,7 +200,7 @@ impl Findings<'_> {
             name: "arc",
             result: chain.map_or("none", |chain| chain.result).to_owned(),
             detail: chain.map(|chain| chain.detail.clone()).unwrap_or_default(),
-            inputs: chain.map_or(Value::Null, Arc::summary),
+            inputs: chain.map_or_else(|| json!({}), Arc::summary),
             dns: self.keys.evidence(self.chain_names.iter().map(String::as_str)),
             micros: 0,
         }

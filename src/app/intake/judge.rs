@@ -1,10 +1,12 @@
 //! Steps 4 to 6: what the examination means for each recipient, ready to be committed.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use super::step::step;
 use super::{Examination, Gateway};
 use crate::domain::account::Account;
 use crate::domain::address::Address;
@@ -84,13 +86,14 @@ impl Gateway {
         // Without a readable From nobody is listed: the address of the Agent itself stands in for
         // the question, and the verdict does not depend on the answer.
         let sender = examination.sender.as_ref().unwrap_or(&recipient.address);
+        let began = Instant::now();
         let standing = self.store.standing(agent.id, &recipient.address, sender).await?;
         let standing = standing.ok_or_else(|| corrupt("has no policy"))?;
         let reason = judge(examination, &standing);
         let mut record = record(envelope, recipient, &agent, raw, examination, &self.mint, now);
         record.verdict = Verdict::of(reason);
         record.explanation = explain(reason, examination);
-        record.steps = steps(examination, &standing, reason);
+        record.steps = steps(examination, &standing, reason, began);
         let accepted = match (&examination.mail, reason) {
             (Some(mail), None) => {
                 let message = self.new_message(&agent, recipient, mail, examination, now)?;
@@ -187,19 +190,22 @@ fn explain(reason: Option<Reason>, examination: &Examination) -> String {
     }
 }
 
-fn steps(examination: &Examination, standing: &Standing, reason: Option<Reason>) -> Value {
+fn steps(
+    examination: &Examination,
+    standing: &Standing,
+    reason: Option<Reason>,
+    began: Instant,
+) -> Value {
     let mut steps = examination.steps.clone();
-    steps.push(json!({
-        "name": "policy",
-        "result": reason.map_or("accepted", Reason::as_str),
-        "detail": reason.map_or("the sender is authenticated and admitted", Reason::explanation),
-        "inputs": {
-            "sender": examination.sender.as_ref().map(Address::to_string),
-            "mode": standing.mode.as_str(),
-            "listed": standing.listed,
-            "policyVersion": standing.policy_version,
-            "recipientActive": standing.active,
-        },
-    }));
+    let result = reason.map_or("accepted", Reason::as_str);
+    let detail = reason.map_or("the sender is authenticated and admitted", Reason::explanation);
+    let inputs = json!({
+        "sender": examination.sender.as_ref().map(Address::to_string),
+        "mode": standing.mode.as_str(),
+        "listed": standing.listed,
+        "policyVersion": standing.policy_version,
+        "recipientActive": standing.active,
+    });
+    steps.push(step("policy", result, detail, inputs, began));
     Value::from(steps)
 }

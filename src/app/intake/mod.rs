@@ -11,6 +11,7 @@ mod examine;
 mod judge;
 mod recipient;
 mod refusal;
+mod step;
 
 use std::sync::Arc;
 

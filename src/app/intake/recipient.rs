@@ -1,9 +1,11 @@
 //! RCPT: which Agent answers to a forward-path? (contract §2, Policy: Recipients)
 
 use std::net::IpAddr;
+use std::time::Instant;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::step::step;
 use super::{Gateway, trouble};
 use crate::domain::account::{Account, AccountType, Lineage};
 use crate::domain::address::Address;
@@ -99,6 +101,8 @@ impl Gateway {
         agent: Option<Account>,
         reason: Reason,
     ) -> Result<IntakeId, StoreError> {
+        let began = Instant::now();
+        let inputs = json!({ "path": path });
         let lineage = match &agent {
             Some(agent) => agent.lineage,
             None => self.owner_of(path).await?,
@@ -119,7 +123,13 @@ impl Gateway {
             size: 0,
             digest: None,
             headers: Vec::new(),
-            steps: json!([{ "name": "recipient", "result": "fail", "detail": reason.explanation() }]),
+            steps: Value::from(vec![step(
+                "recipient",
+                "fail",
+                reason.explanation(),
+                inputs,
+                began,
+            )]),
             count: 1,
         };
         self.store.count_refusal(&record, &network(client.address)).await
