@@ -1,4 +1,4 @@
-//! The one path of a message, on one screen: [`Gateway::take_in`].
+//! The one path of a message, on one screen: `Gateway::take_in`.
 //!
 //! The SMTP room calls in through `domain::ports::Intake`. A message is examined once (scanned,
 //! authenticated, summarised), judged for each recipient by a pure function, and committed in one
