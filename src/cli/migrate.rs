@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::{Failure, StoreArgs};
+use super::{Failure, StoreArgs, say};
 
 /// Bring the store to this version, as `serve` does when it starts
 #[derive(Args, Debug)]
@@ -17,7 +17,7 @@ impl Migrate {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
         let location = self.store.location()?;
         self.store.open().await?.close().await;
-        println!("the store at {location} is ready for this version");
+        say!("the store at {location} is ready for this version")?;
         Ok(ExitCode::SUCCESS)
     }
 }

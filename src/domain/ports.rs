@@ -35,7 +35,8 @@ pub struct Envelope {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipient {
     pub agent: AccountId,
-    /// The Agent's address that matched, without the tag.
+    /// The address that was asked for, without the tag; for `postmaster` the one that stands for
+    /// it. The Agent has it, or is its domain's catch-all.
     pub address: Address,
     /// `local+tag@domain`.
     pub tag: Option<String>,

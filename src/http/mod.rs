@@ -1,6 +1,6 @@
 //! The HTTP API: `/api/v2`, and `/healthz` and `/readyz` beside it (contract §4).
 //!
-//! - [`router`] holds the one table of operations; the router is made from it.
+//! - [`mod@router`] holds the one table of operations; the router is made from it.
 //! - [`call`] turns a request into a [`call::Call`], the only thing that a handler gets: it has
 //!   been authorised by then. `auth` finds the caller, `target` the account to act on, `query` and
 //!   `body` read what was sent, strictly: a parameter or a field that the operation does not

@@ -27,7 +27,7 @@ pub struct Part {
     pub content_type: String,
     /// The declared charset of a text part, lower case, a plain token; the octets are in it.
     pub charset: Option<String>,
-    /// Harmless; see [`filename::sanitise`].
+    /// Harmless: cleaned by `filename::sanitise`.
     pub filename: String,
     /// Without the transfer encoding, otherwise unaltered.
     pub bytes: Vec<u8>,
@@ -75,7 +75,7 @@ pub(super) fn content(
         .map_err(refused)
 }
 
-/// Serves one leaf of a message, by the number that [`content`] gave it. `None` where the number
+/// Serves one leaf of a message, by the number that `content` gave it. `None` where the number
 /// names no leaf. The limits of the day do not matter: they were checked when the message came in.
 pub fn part(raw: &[u8], index: u32) -> Option<Part> {
     guarded(|| {

@@ -138,18 +138,29 @@ pub fn scan<'a>(raw: &'a [u8], limits: &IntakeLimits) -> Result<Headers<'a>, Fau
 }
 
 /// The header section as received, at most `max` octets of it: for the record, also of a message
-/// whose scan failed. A body is never part of it, whatever kind of line ends precede it.
+/// whose scan failed. It ends in front of the first line that is neither a field nor its
+/// continuation, whatever the line ends are, because from there on it may be the body, which a
+/// record never keeps (contract §2.3).
 pub fn section(raw: &[u8], max: usize) -> &[u8] {
     let window = raw.get(..max).unwrap_or(raw);
-    let mut line_start = 0;
-    for (at, _) in window.iter().enumerate().filter(|(_, byte)| **byte == b'\n') {
-        let line = window.get(line_start..at).unwrap_or_default();
-        if line.trim_ascii().is_empty() {
-            return window.get(..line_start).unwrap_or_default();
+    let mut at = 0;
+    for line in window.split_inclusive(|byte| matches!(byte, b'\r' | b'\n')) {
+        let before = window.get(..at).unwrap_or_default();
+        let ends_crlf = line == b"\n" && before.ends_with(b"\r");
+        let folds = matches!(line.first(), Some(b' ' | b'\t')) && !line.trim_ascii().is_empty();
+        if !(ends_crlf || (folds && at > 0) || resembles_field(line)) {
+            return before;
         }
-        line_start = at + 1;
+        at += line.len();
     }
     window
+}
+
+/// Also with white space in front of the colon, which is evidence of an attempt.
+fn resembles_field(line: &[u8]) -> bool {
+    let colon = line.iter().position(|byte| *byte == b':');
+    let name = colon.and_then(|colon| line.get(..colon)).unwrap_or_default().trim_ascii_end();
+    !name.is_empty() && name.iter().all(u8::is_ascii_graphic)
 }
 
 fn values<'a: 's, 's>(

@@ -32,33 +32,36 @@ impl Unseen {
     }
 }
 
-/// `text` on one line: controls and runs of white space become one space, the ends are trimmed,
+/// `text` on one line, as unfolding leaves it (RFC 5322 §2.2.3): line ends and controls go, leaving
+/// a space where there is none beside them; spaces stay, tabs become spaces, the ends are trimmed;
 /// at most `max` octets remain. `None` when nothing is left.
 pub(super) fn line(text: &str, max: usize) -> Option<String> {
-    collapse(text.chars(), max)
+    on_one_line(text.chars(), max)
 }
 
 /// [`line`] without any unseen character: for names, which have no use for them but deceit.
 pub(super) fn name(text: &str, max: usize) -> Option<String> {
-    collapse(text.chars().filter(|c| Unseen::of(*c).is_none()), max)
+    on_one_line(text.chars().filter(|c| Unseen::of(*c).is_none()), max)
 }
 
-fn collapse(chars: impl Iterator<Item = char>, max: usize) -> Option<String> {
+fn on_one_line(chars: impl Iterator<Item = char>, max: usize) -> Option<String> {
     let mut out = String::new();
-    let mut space = false;
+    // Spaces and tabs seen since the last character, and whether anything else was.
+    let (mut blanks, mut broken) = (0, false);
     for c in chars {
-        if c.is_control() || c.is_whitespace() {
-            space = !out.is_empty();
-            continue;
+        match c {
+            ' ' | '\t' => blanks += 1,
+            c if c.is_control() || c.is_whitespace() => broken = true,
+            c => {
+                let gap = if out.is_empty() { 0 } else { blanks.max(usize::from(broken)) };
+                if out.len() + gap + c.len_utf8() > max {
+                    break;
+                }
+                out.extend(std::iter::repeat_n(' ', gap));
+                out.push(c);
+                (blanks, broken) = (0, false);
+            }
         }
-        if out.len() + usize::from(space) + c.len_utf8() > max {
-            break;
-        }
-        if space {
-            out.push(' ');
-            space = false;
-        }
-        out.push(c);
     }
     (!out.is_empty()).then_some(out)
 }
@@ -75,6 +78,7 @@ mod tests {
     #[test]
     fn a_line_is_one_line_and_bounded() {
         assert_eq!(line(" a\r\n\tb\0c\u{2028}d ", 99).as_deref(), Some("a b c d"));
+        assert_eq!(line("a  b\r\n   c", 99).as_deref(), Some("a  b   c"));
         assert_eq!(line("\r\n \0", 99), None);
         assert_eq!(line("äöü", 5).as_deref(), Some("äö"));
         assert_eq!(line("ab cd", 3).as_deref(), Some("ab"));

@@ -116,9 +116,15 @@ impl Share {
         granted
     }
 
+    /// Gives back what is above `octets`.
+    pub(super) fn shrink(&mut self, octets: usize) {
+        self.left.fetch_add(self.octets.saturating_sub(octets), Ordering::Relaxed);
+        self.octets = self.octets.min(octets);
+    }
+
     /// Gives everything back.
     pub(super) fn clear(&mut self) {
-        self.left.fetch_add(std::mem::take(&mut self.octets), Ordering::Relaxed);
+        self.shrink(0);
     }
 }
 
@@ -164,6 +170,10 @@ mod tests {
         assert!(!one.grow(1));
         drop(two);
         assert!(one.grow(40));
+        one.shrink(100);
+        assert_eq!(budget.left.load(Ordering::Relaxed), 0);
+        one.shrink(30);
+        assert_eq!(budget.left.load(Ordering::Relaxed), 70);
         one.clear();
         assert_eq!(budget.left.load(Ordering::Relaxed), 100);
     }

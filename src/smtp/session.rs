@@ -41,18 +41,14 @@ pub(super) struct Times {
     session: Instant,
     /// The end of the previous command.
     command: Instant,
-    /// 354.
-    data: Instant,
-    /// The last piece of the message.
-    block: Instant,
-    /// Octets since 354.
-    received: u64,
+    /// When more of the message must have come.
+    due: Instant,
 }
 
 impl Times {
     pub(super) fn new() -> Self {
         let now = Instant::now();
-        Self { session: now, command: now, data: now, block: now, received: 0 }
+        Self { session: now, command: now, due: now }
     }
 }
 
@@ -90,8 +86,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
             Step::Silence => {
                 let silent = !self.connection.has_input().await;
                 let reply = self.machine.silence(silent);
-                let now = Instant::now();
-                self.times = Times { data: now, block: now, received: 0, ..self.times };
+                let rules = &self.rules.deadlines;
+                self.times.due = Instant::now() + rules.data_grace().min(rules.data_block());
                 self.say(&reply).await
             }
             Step::Reserve(octets) => {
@@ -119,6 +115,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
     async fn read(&mut self) -> Flow {
         let in_data = self.machine.phase() == Phase::Data;
         self.connection.expect_data(in_data);
+        // What is only read to be refused holds no memory that others wait for.
+        self.share.shrink(self.machine.reserved_octets());
         if self.connection.flush().await.is_err() {
             return Flow::Break(());
         }
@@ -133,10 +131,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
         };
         match arrival {
             Arrival::Input => {
-                let octets = self.connection.input().len().saturating_sub(known);
-                let octets = u64::try_from(octets).unwrap_or(u64::MAX);
-                self.times.received = self.times.received.saturating_add(octets);
-                self.times.block = Instant::now();
+                self.earn(self.connection.input().len().saturating_sub(known));
                 Flow::Continue(())
             }
             Arrival::Gone => Flow::Break(()),
@@ -144,15 +139,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
         }
     }
 
+    /// The octets of a message buy time at the least rate, and never more than one block's time
+    /// ahead: what came fast does not allow a client to dribble, and to hold memory, for hours.
+    fn earn(&mut self, octets: usize) {
+        let rules = &self.rules.deadlines;
+        let octets = u64::try_from(octets).unwrap_or(u64::MAX);
+        let micros = octets.saturating_mul(1_000_000) / rules.min_data_rate.max(1);
+        let earned = self.times.due + Duration::from_micros(micros);
+        self.times.due = earned.min(Instant::now() + rules.data_block());
+    }
+
     /// When the client must have sent something, and what it hears if not. Commands: absolute from
-    /// the end of the previous one, so that single octets buy no time. Messages: from the last
-    /// piece, and from 354 at the least rate.
+    /// the end of the previous one, so that single octets buy no time.
     fn deadline(&self, in_data: bool) -> (Instant, Notice) {
         let (times, rules) = (&self.times, &self.rules.deadlines);
         if in_data {
-            let earned = Duration::from_secs(times.received / rules.min_data_rate.max(1));
-            let rate = times.data + rules.data_grace() + earned;
-            return (rate.min(times.block + rules.data_block()), Notice::TooSlow);
+            return (times.due, Notice::TooSlow);
         }
         let (command, session) = (times.command + rules.command(), times.session + rules.session());
         if session < command { (session, Notice::TooOld) } else { (command, Notice::TooSlow) }

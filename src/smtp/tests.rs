@@ -299,6 +299,57 @@ async fn a_message_must_keep_the_least_rate() {
 }
 
 #[tokio::test]
+async fn what_came_fast_buys_no_time_to_dribble() {
+    // At the least rate the first piece alone would last for 90 seconds.
+    let rules = "[deadlines]\ndata_block_seconds = 1\nmin_data_rate = 1000\n";
+    let server = Server::start(rules, Fake::default()).await;
+    let mut peer = server.greeted().await;
+    peer.send(format!("{ENVELOPE}DATA\r\n")).await;
+    peer.expect_all(&["250", "250", "250", "354"]).await;
+    peer.send("x".repeat(90_000)).await;
+    let (mut reader, mut writer) = peer.0.into_inner().into_split();
+    let dribble = async {
+        let mut tick = tokio::time::interval(Duration::from_millis(100));
+        while writer.write_all(b"x").await.is_ok() {
+            tick.tick().await;
+        }
+    };
+    let mut reply = [0; 9];
+    tokio::select! {
+        read = timeout(PATIENCE, reader.read_exact(&mut reply)) => { read.unwrap().unwrap(); }
+        () = dribble => panic!("the server closed without a word"),
+    }
+    assert_eq!(&reply, b"421 4.4.2");
+}
+
+#[tokio::test]
+async fn what_is_read_only_to_be_refused_holds_no_memory() {
+    let rules = "[memory]\nmax_bytes_in_flight = 1048576\nkept_head_bytes = 0\n";
+    let server = Server::start(rules, Fake::default()).await;
+    let mut too_large = Vec::new();
+    for _ in 0..11 {
+        let mut peer = server.greeted().await;
+        peer.send(format!("{ENVELOPE}DATA\r\n")).await;
+        peer.expect_all(&["250", "250", "250", "354"]).await;
+        peer.send("x".repeat(200_000)).await;
+        too_large.push(peer);
+    }
+    // Until they are past the limit they may hold all memory; from then on they hold none.
+    let sent = async {
+        let mut peer = server.greeted().await;
+        loop {
+            peer.send(format!("{ENVELOPE}DATA\r\n")).await;
+            peer.expect_all(&["250", "250", "250", "354"]).await;
+            peer.send("x".repeat(90_000) + "\r\n.\r\n").await;
+            if peer.reply().await.starts_with("250 2.0.0") {
+                return;
+            }
+        }
+    };
+    timeout(PATIENCE, sent).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_pause_in_a_message_and_an_old_session_are_ended() {
     let rules = "[deadlines]\ndata_block_seconds = 1\nsession_seconds = 1\n";
     let server = Server::start(rules, Fake::default()).await;

@@ -126,7 +126,7 @@ impl Store {
     /// Switches an account on or off; answers whether it exists.
     pub async fn set_active(&self, id: AccountId, active: bool) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
-        gates::close(&mut tx, id).await?;
+        gates::close_account(&mut tx, id).await?;
         let done = sql("UPDATE accounts SET active = $2 WHERE id = $1")
             .bind(id.get())
             .bind(i64::from(active))

@@ -26,7 +26,7 @@ pub enum Claimed {
 /// only while its standing is unchanged (contract §2.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// The address is still the Agent's.
+    /// The Agent still answers to the address, by having it or as the domain's catch-all.
     pub answers: bool,
     /// The Agent and all its ancestors are active.
     pub active: bool,
@@ -121,7 +121,7 @@ impl Store {
         address: &Address,
     ) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
-        gates::close(&mut tx, agent).await?;
+        gates::close_domain(&mut tx, address.domain()).await?;
         let done = sql("DELETE FROM addresses WHERE domain = $1 AND local = $2 AND agent_id = $3")
             .bind(address.domain().as_str())
             .bind(address.local())
@@ -143,11 +143,11 @@ pub(super) async fn claim(
     now: Timestamp,
 ) -> Result<Claimed, StoreError> {
     let domain = address.domain();
+    gates::close_domain(tx, domain).await?;
     if let Some(account) = claim_domain_for {
         domains::insert(tx, domain, account, now).await?;
     }
-    // One claim in a domain at a time: it has at most one catch-all address.
-    if !owns(&agent.lineage, domains::owner(tx, domain, "FOR NO KEY UPDATE").await?) {
+    if !owns(&agent.lineage, domains::owner(tx, domain, "FOR KEY SHARE").await?) {
         return Ok(Claimed::DomainNotOurs);
     }
     if catch_all && catch_all_of_another(tx, address).await? {
@@ -193,8 +193,10 @@ pub(super) async fn read_standing(
                 (SELECT MIN(active) FROM accounts AS above
                  WHERE above.id IN (me.partner_id, me.reseller_id, me.organization_id, me.id))
                     AS active,
-                (SELECT COUNT(*) FROM addresses
-                 WHERE domain = $2 AND local = $3 AND agent_id = $1) AS answers,
+                CAST(CASE WHEN (SELECT agent_id FROM addresses
+                                WHERE domain = $2 AND (local = $3 OR catch_all = 1)
+                                ORDER BY local = $3 DESC LIMIT 1) = $1
+                     THEN 1 ELSE 0 END AS BIGINT) AS answers,
                 (SELECT COUNT(*) FROM allowed_senders
                  WHERE agent_id = $1 AND address = $4) AS listed
          FROM accounts AS me JOIN inbound_policies ON inbound_policies.agent_id = me.id

@@ -1,6 +1,8 @@
 //! The one durable transaction of a message: intake record, message, contact, events, deliveries,
 //! all or nothing (contract §2.1, §2.2).
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -15,7 +17,7 @@ use crate::domain::account::Lineage;
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
 use crate::domain::event::{Event, announced};
-use crate::domain::id::{AccountId, ContactId, EventId, MessageId};
+use crate::domain::id::{AccountId, AttachmentId, ContactId, EventId, MessageId, Mint};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::message::{Digest, Mail};
 
@@ -38,7 +40,7 @@ pub struct Intake {
 pub struct Accepted {
     /// What the decision rested on.
     pub standing: Standing,
-    /// The Agent's address that matched.
+    /// The address that the Agent must still answer to.
     pub address: Address,
     pub message: NewMessage,
     pub raw: Bytes,
@@ -57,7 +59,8 @@ pub struct NewMessage {
     pub agent_username: String,
     pub organization: AccountId,
     pub at: Timestamp,
-    pub mail: Mail,
+    /// Shared by all recipients; stored with attachment ids of its own.
+    pub mail: Arc<Mail>,
     pub tag: Option<String>,
     pub digest: Digest,
     pub authentication: Value,
@@ -113,7 +116,7 @@ impl Store {
         let (contact, change) = contacts::greet(tx, message).await?;
         let first_of_room = is_new_room(tx, contact, message.agent).await?;
         insert_raw(tx, message.digest, &accepted.raw).await?;
-        insert_message(tx, message, contact, accepted.raw.len()).await?;
+        insert_message(tx, message, contact, accepted.raw.len(), self.mint()).await?;
         for name in announced(change, first_of_room) {
             let event = Event {
                 id: EventId(self.mint().uuid()),
@@ -186,7 +189,9 @@ async fn insert_message(
     message: &NewMessage,
     contact: ContactId,
     size: usize,
+    mint: &Mint,
 ) -> Result<(), StoreError> {
+    let mail = with_own_attachment_ids(&message.mail, mint);
     let corrupt = |error: serde_json::Error| StoreError::Corrupt {
         table: "messages",
         detail: error.to_string(),
@@ -203,15 +208,15 @@ async fn insert_message(
     .bind(message.agent_username.clone())
     .bind(contact.get())
     .bind(message.at.millis())
-    .bind(message.mail.from.address.to_string())
+    .bind(mail.from.address.to_string())
     .bind(message.tag.clone())
     .bind(stored(u64::try_from(size).unwrap_or(u64::MAX)))
     .bind(message.digest.0.as_slice())
-    .bind(serde_json::to_string(&MailRow::from(&message.mail)).map_err(corrupt)?)
+    .bind(serde_json::to_string(&MailRow::from(&mail)).map_err(corrupt)?)
     .bind(message.authentication.to_string())
     .execute(tx.on())
     .await?;
-    for attachment in &message.mail.attachments {
+    for attachment in &mail.attachments {
         sql("INSERT INTO attachments (id, message_id, part) VALUES ($1, $2, $3)")
             .bind(attachment.id.0)
             .bind(message.id.0)
@@ -220,4 +225,17 @@ async fn insert_message(
             .await?;
     }
     Ok(())
+}
+
+/// Each recipient's message has attachments of its own, so that erasing one leaves the others.
+fn with_own_attachment_ids(mail: &Mail, mint: &Mint) -> Mail {
+    let mut mail = mail.clone();
+    for attachment in &mut mail.attachments {
+        let id = AttachmentId(mint.uuid());
+        if mail.html == Some(attachment.id) {
+            mail.html = Some(id);
+        }
+        attachment.id = id;
+    }
+    mail
 }

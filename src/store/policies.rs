@@ -38,7 +38,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        gates::close(&mut tx, agent).await?;
+        gates::close_account(&mut tx, agent).await?;
         sql("UPDATE inbound_policies SET mode = $2 WHERE agent_id = $1")
             .bind(agent.get())
             .bind(mode.as_str())
@@ -96,7 +96,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<Option<(Vec<Address>, u64)>, StoreError> {
         let mut tx = self.begin().await?;
-        gates::close(&mut tx, agent).await?;
+        gates::close_account(&mut tx, agent).await?;
         let mut added = Vec::new();
         for sender in senders {
             let done = sql("INSERT INTO allowed_senders (agent_id, address, note, added_at)
@@ -140,7 +140,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<(Vec<Address>, u64), StoreError> {
         let mut tx = self.begin().await?;
-        gates::close(&mut tx, agent).await?;
+        gates::close_account(&mut tx, agent).await?;
         let mut removed = Vec::new();
         for sender in senders {
             let done = sql("DELETE FROM allowed_senders WHERE agent_id = $1 AND address = $2")

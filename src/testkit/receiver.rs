@@ -191,11 +191,11 @@ impl Receiver {
     ) -> Result<Vec<Received>, TooFew> {
         let mut count = self.shared.count.subscribe();
         let reached = timeout(deadline, count.wait_for(|got| *got >= wanted)).await;
+        // What was waited for comes with a lock on the count, and a request that arrives takes the
+        // state first and the count second: holding the one while taking the other would hang.
+        let reached = matches!(reached, Ok(Ok(_)));
         let received = self.received();
-        match reached {
-            Ok(Ok(_)) => Ok(received),
-            _ => Err(TooFew { got: received.len(), wanted }),
-        }
+        if reached { Ok(received) } else { Err(TooFew { got: received.len(), wanted }) }
     }
 }
 

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use super::alignment::aligned;
 use super::dkim::{host_name, is_selector};
-use super::fields::Section;
 use super::keys::Keys;
 use super::tags::TagList;
 use crate::domain::clock::Timestamp;
 use crate::domain::domain_name::DomainName;
+use crate::mail::scan::Headers;
 use crate::rules::IntakeRules;
 
 /// Sets of one chain (RFC 8617 §4.2.1).
@@ -50,10 +50,10 @@ pub(super) struct Circumstances<'c> {
 }
 
 impl Plan {
-    pub(super) fn read(section: &Section, rules: &IntakeRules) -> Self {
-        let seals: Vec<_> = section.named("arc-seal").collect();
-        let signatures: Vec<_> = section.named("arc-message-signature").collect();
-        let results = section.named("arc-authentication-results").count();
+    pub(super) fn read(headers: &Headers<'_>, rules: &IntakeRules) -> Self {
+        let seals: Vec<_> = headers.all("arc-seal").collect();
+        let signatures: Vec<_> = headers.all("arc-message-signature").collect();
+        let results = headers.all("arc-authentication-results").count();
         let sets = seals.len().max(signatures.len()).max(results);
         let mut plan = Self { sets, refusal: None, key_names: Vec::new() };
         let mut with_length = 0;
@@ -62,10 +62,10 @@ impl Plan {
             plan.refusal = Some(format!("more than {MAX_SETS} sets"));
             return plan;
         }
-        for field in signatures {
-            let tags = TagList::read(&field.value);
+        for value in signatures {
+            let tags = TagList::read(value);
             with_length += usize::from(tags.get("l").is_some());
-            let Ok(signature) = Signature::parse(&field.value) else { continue };
+            let Ok(signature) = Signature::parse(value) else { continue };
             let names = tags.words("h").map_or(0, |names| names.len()).max(signature.h.len());
             if names > rules.authentication.max_signed_names {
                 plan.refusal = Some("too many names in h=".into());
@@ -79,7 +79,7 @@ impl Plan {
             plan.refusal = Some("several signatures with l=".into());
         }
         let newest = newest.map(|signature| (signature.d, signature.s));
-        let seals = seals.iter().filter_map(|field| Seal::parse(&field.value).ok());
+        let seals = seals.iter().filter_map(|value| Seal::parse(value).ok());
         plan.key_names = newest
             .into_iter()
             .chain(seals.map(|seal| (seal.d, seal.s)))
@@ -105,11 +105,11 @@ impl Arc {
         Self { result, detail, sets, sealer: None, stands_in: false, undecided: false }
     }
 
-    /// Judges a chain that mail-auth has looked at; `body_length` is that of the canonical body
-    /// as the newest signature wants it.
+    /// Judges a chain that mail-auth has looked at; `covers_body` says whether a signature with
+    /// this `l=` covers all of the body.
     pub(super) fn judge(
         output: &ArcOutput<'_>,
-        body_length: impl Fn(&Signature) -> u64,
+        covers_body: impl Fn(&Signature, u64) -> bool,
         around: &Circumstances<'_>,
     ) -> Self {
         let (result, detail) = word(output.result());
@@ -144,13 +144,13 @@ impl Arc {
             && (signature.x == 0 || signature.x > seconds)
             && signature.t <= latest
             && seal.t <= latest
-            && tags.number("l").is_ok_and(|l| l.is_none_or(|l| l == body_length(signature)))
+            && tags.number("l").is_ok_and(|l| l.is_none_or(|l| covers_body(signature, l)))
             && reports_aligned_pass(set.results.value, around);
         let allowed = |domain: &str, selector: &str, algorithm| {
             let rules = &around.rules.authentication;
             key_name(domain, selector).and_then(|name| around.keys.get(&name)).is_some_and(|key| {
                 key.facts
-                    .objections(algorithm, None, rules.min_rsa_bits, rules.count_testing_keys)
+                    .objections(algorithm, false, rules.min_rsa_bits, rules.count_testing_keys)
                     .is_empty()
             })
         };

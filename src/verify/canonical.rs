@@ -1,9 +1,10 @@
-//! The body as RFC 6376 §3.4 makes it canonical, for the two questions that mail-auth answers
-//! nobody: how long it is, and its hash where a signature has expired.
+//! The body as RFC 6376 §3.4 makes it canonical, for what mail-auth tells nobody or otherwise: how
+//! long it is, its hash where a signature has expired, and its hash up to `l=`, which §3.7 counts
+//! in canonical octets and mail-auth in raw ones.
 
 use aws_lc_rs::digest;
 use mail_auth::crypto::Algorithm;
-use mail_auth::dkim::{Canonicalization, Signature};
+use mail_auth::dkim::Canonicalization;
 
 /// Octets of the canonical body.
 pub(super) fn length(body: &[u8], form: Canonicalization) -> u64 {
@@ -12,20 +13,27 @@ pub(super) fn length(body: &[u8], form: Canonicalization) -> u64 {
     length
 }
 
-/// Whether `bh=` is the hash of as much of the body as the signature says.
-pub(super) fn body_matches(body: &[u8], signature: &Signature) -> bool {
-    let algorithm = match signature.a {
+/// Whether `expected` (`bh=`) is the hash of the first `limit` octets (`l=`) of the canonical body;
+/// of all of it where there is no limit or the body is shorter.
+pub(super) fn matches(
+    body: &[u8],
+    form: Canonicalization,
+    limit: Option<u64>,
+    algorithm: Algorithm,
+    expected: &[u8],
+) -> bool {
+    let algorithm = match algorithm {
         Algorithm::RsaSha1 => &digest::SHA1_FOR_LEGACY_USE_ONLY,
         _ => &digest::SHA256,
     };
     let mut hash = digest::Context::new(algorithm);
-    let mut left = if signature.l == 0 { u64::MAX } else { signature.l };
-    write(body, signature.cb, &mut |octets| {
+    let mut left = limit.unwrap_or(u64::MAX);
+    write(body, form, &mut |octets| {
         let take = usize::try_from(left).unwrap_or(usize::MAX).min(octets.len());
         hash.update(octets.get(..take).unwrap_or_default());
         left = left.saturating_sub(take as u64);
     });
-    hash.finish().as_ref() == signature.bh
+    hash.finish().as_ref() == expected
 }
 
 /// Hands the canonical body to `sink`, piece by piece.
@@ -132,6 +140,25 @@ mod tests {
             assert_eq!(canonical(body, Canonicalization::Relaxed), relaxed);
             assert_eq!(canonical(body, Canonicalization::Simple), simple);
             assert_eq!(length(body, Canonicalization::Simple), simple.len() as u64);
+        }
+    }
+    #[test]
+    fn a_limit_counts_canonical_octets() {
+        // "a b\r\nc\r\n" when canonical: eight octets of ten.
+        let body = b"a \t b\r\nc\r\n";
+        for (limit, covered) in [
+            (Some(0), &b""[..]),
+            (Some(3), b"a b"),
+            (Some(4), b"a b\r"),
+            (Some(8), b"a b\r\nc\r\n"),
+            (Some(9), b"a b\r\nc\r\n"),
+            (None, b"a b\r\nc\r\n"),
+        ] {
+            let hash = digest::digest(&digest::SHA256, covered);
+            let form = Canonicalization::Relaxed;
+            let holds = |limit| matches(body, form, limit, Algorithm::RsaSha256, hash.as_ref());
+            assert!(holds(limit), "{limit:?}");
+            assert!(!holds(Some(5)), "{limit:?}");
         }
     }
 }

@@ -7,10 +7,10 @@ use super::arc::Arc;
 use super::dkim::Judged;
 use super::dmarc::Dmarc;
 use super::evidence::{Step, one_line};
-use super::fields::Section;
 use super::keys::Keys;
 use super::spf::Spf;
-use super::{Authentication, Question, Unexamined, report_header};
+use super::{Authentication, Question, Unexamined};
+use crate::domain::domain_name::DomainName;
 use crate::domain::policy::Proof;
 use crate::domain::reason::Reason;
 
@@ -33,8 +33,6 @@ const SHOWN: &[&str] = &[
 /// Everything that was found out about one message.
 pub(super) struct Findings<'f> {
     pub(super) question: &'f Question<'f>,
-    pub(super) section: &'f Section,
-    pub(super) hostname: &'f str,
     pub(super) keys: &'f Keys,
     pub(super) chain_names: &'f [String],
     pub(super) signatures: Vec<Judged>,
@@ -53,23 +51,23 @@ impl Findings<'_> {
         let signatures = self
             .signatures
             .iter()
-            .filter_map(|signature| signature.identity(|name| self.section.has(name)))
+            .filter_map(|signature| signature.identity(|name| self.has(name)))
             .collect();
-        let results_header = report_header::value(
-            self.hostname,
-            self.question.sender,
-            &self.signatures,
-            &self.spf,
-            self.failure.is_none().then_some(&self.dmarc),
-            self.chain.as_ref(),
-        );
         let summary = self.summary();
         let dkim = self.dkim_step();
         let alignment = self.alignment_step(proof, &detail);
         let chain = self.chain_step();
         let steps = [dkim, alignment, self.spf.step, chain, self.dmarc.step];
         let steps = steps.into_iter().map(Step::into_json).collect();
-        Authentication { proof, signatures, detail, steps, summary, results_header }
+        Authentication { proof, signatures, detail, steps, summary }
+    }
+
+    fn from(&self) -> &DomainName {
+        self.question.headers.from.address.domain()
+    }
+
+    fn has(&self, field: &str) -> bool {
+        self.question.headers.first(field).is_some()
     }
 
     /// The signature that authenticates, if one does.
@@ -89,7 +87,7 @@ impl Findings<'_> {
             }
             None => {}
         }
-        let from = self.question.sender.domain();
+        let from = self.from();
         if let Some(winner) = self.winner() {
             return (Proof::Authenticated, format!("signed by {}", winner.signer()));
         }
@@ -143,12 +141,12 @@ impl Findings<'_> {
     /// The fields that are there and that the signature leaves open.
     fn unsigned(&self, winner: &Judged) -> Vec<&'static str> {
         let signed = winner.signed_headers();
-        let open = |name: &&str| self.section.has(name) && !signed.iter().any(|s| s == name);
+        let open = |name: &&str| self.has(name) && !signed.iter().any(|s| s == name);
         SHOWN.iter().copied().filter(|name| open(name)).collect()
     }
 
     fn dkim_step(&self) -> Step {
-        let fields = self.section.named("dkim-signature").count();
+        let fields = self.question.headers.all("dkim-signature").count();
         let best = self.winner().or_else(|| self.best(|_| true));
         let names = self.signatures.iter().filter_map(|s| s.claim.key_name.as_deref());
         Step {
@@ -167,7 +165,7 @@ impl Findings<'_> {
     }
 
     fn alignment_step(&self, proof: Proof, detail: &str) -> Step {
-        let from = self.question.sender.domain();
+        let from = self.from();
         let signers: Vec<Value> = self
             .signatures
             .iter()
@@ -202,7 +200,7 @@ impl Findings<'_> {
             name: "arc",
             result: chain.map_or("none", |chain| chain.result).to_owned(),
             detail: chain.map(|chain| chain.detail.clone()).unwrap_or_default(),
-            inputs: chain.map_or(Value::Null, Arc::summary),
+            inputs: chain.map_or_else(|| json!({}), Arc::summary),
             dns: self.keys.evidence(self.chain_names.iter().map(String::as_str)),
             micros: 0,
         }

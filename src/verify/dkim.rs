@@ -29,8 +29,8 @@ pub(super) struct Claim {
     pub(super) domain: Option<DomainName>,
     /// Where the key is published; `None` where the names are unfit to ask for.
     pub(super) key_name: Option<String>,
-    /// The domain of `i=`, unless it is `d=` itself.
-    identity: Option<String>,
+    /// `i=` names a subdomain of `d=`.
+    is_for_subdomain: bool,
     /// `l=`, if there is one.
     pub(super) body_length: Option<u64>,
     pub(super) aligned: bool,
@@ -74,33 +74,53 @@ impl Claim {
             signature,
             domain: None,
             key_name: None,
-            identity: None,
+            is_for_subdomain: false,
             body_length: tags.number("l").ok().flatten(),
             aligned: false,
             objections: tags.defect().map(str::to_owned).into_iter().collect(),
             value: value.clone(),
         };
         let Ok(signature) = claim.signature.clone() else { return claim };
-        claim.domain = host_name(&signature.d, tags.get("d"));
-        if let Some(domain) = &claim.domain {
-            claim.aligned = aligned(domain, from, rules.authentication.alignment);
-            let selector = signature.s.to_ascii_lowercase();
-            let as_read = tags.get("s").is_some_and(|s| s.eq_ignore_ascii_case(&selector));
-            if as_read && is_selector(&selector) {
-                claim.key_name = Some(format!("{selector}._domainkey.{domain}"));
-            } else {
-                claim.objections.push("s= is not a host name".into());
-            }
-            claim.identity = signature
-                .i
-                .rsplit_once('@')
-                .map(|(_, host)| host.to_ascii_lowercase())
-                .filter(|host| host != domain.as_str());
-        } else {
-            claim.objections.push("d= is not a host name".into());
-        }
+        claim.judge_names(&tags, &signature, from, rules);
         claim.judge_tags(&tags, &signature, rules, now);
         claim
+    }
+
+    /// The mathematics is done with the names that mail-auth reads, so those are asked for, too.
+    /// Where something else is written (a tag twice, where it takes the last), the signature may
+    /// verify but does not count.
+    fn judge_names(
+        &mut self,
+        tags: &TagList<'_>,
+        signature: &Signature,
+        from: &DomainName,
+        rules: &IntakeRules,
+    ) {
+        let mut object = |what: &str| self.objections.push(what.to_owned());
+        for (tag, read) in [("d", &signature.d), ("s", &signature.s)] {
+            if !tags.get(tag).is_some_and(|written| written.eq_ignore_ascii_case(read)) {
+                object(&format!("{tag}= reads differently to different readers"));
+            }
+        }
+        let Some(domain) = ascii_name(&signature.d) else { return object("d= is not a host name") };
+        let selector = signature.s.to_ascii_lowercase();
+        if is_selector(&selector) {
+            self.key_name = Some(format!("{selector}._domainkey.{domain}"));
+        } else {
+            object("s= is not a host name");
+        }
+        let identity = signature.i.to_ascii_lowercase();
+        match identity.rsplit_once('@') {
+            None if identity.is_empty() => {}
+            Some((_, host)) if host == domain.as_str() => {}
+            Some((_, host)) if host.ends_with(&format!(".{domain}")) => {
+                self.is_for_subdomain = true;
+            }
+            // RFC 6376 §6.1.1: such a signature is to be ignored.
+            _ => object("i= lies outside d="),
+        }
+        self.aligned = aligned(&domain, from, rules.authentication.alignment);
+        self.domain = Some(domain);
     }
 
     fn judge_tags(
@@ -172,7 +192,7 @@ impl Claim {
         if let (Some(key), Ok(signature)) = (key, &self.signature) {
             objections.extend(key.facts.objections(
                 signature.a,
-                self.identity.as_deref(),
+                self.is_for_subdomain,
                 rules.authentication.min_rsa_bits,
                 rules.authentication.count_testing_keys,
             ));
@@ -271,7 +291,7 @@ impl Judged {
 }
 
 /// The name of an algorithm as in `a=`.
-pub(super) const fn algorithm(algorithm: Algorithm) -> &'static str {
+const fn algorithm(algorithm: Algorithm) -> &'static str {
     match algorithm {
         Algorithm::RsaSha1 => "rsa-sha1",
         Algorithm::RsaSha256 => "rsa-sha256",
@@ -283,11 +303,17 @@ pub(super) const fn algorithm(algorithm: Algorithm) -> &'static str {
 /// A name that both readers read alike and that is a host name in A-labels.
 pub(super) fn host_name(read: &str, written: Option<&str>) -> Option<DomainName> {
     let as_read = written.is_some_and(|written| written.eq_ignore_ascii_case(read));
-    if as_read && read.is_ascii() { DomainName::parse(read).ok() } else { None }
+    if as_read { ascii_name(read) } else { None }
 }
 
-/// Labels of letters, digits and hyphens (RFC 6376 §3.1: sub-domains of RFC 5321); unlike the
-/// last label of a domain, the last of a selector is often a number.
+fn ascii_name(name: &str) -> Option<DomainName> {
+    if name.is_ascii() { DomainName::parse(name).ok() } else { None }
+}
+
+/// Labels of letters, digits and hyphens (RFC 6376 §3.1: sub-domains of RFC 5321), and of
+/// underscores, which signers use and verifiers take: the name lies below the signer's own
+/// `_domainkey`, so it is nobody else's. Unlike the last label of a domain, the last of a selector
+/// is often a number.
 pub(super) fn is_selector(text: &str) -> bool {
     text.len() <= 200
         && text.split('.').all(|label| {
@@ -295,6 +321,6 @@ pub(super) fn is_selector(text: &str) -> bool {
                 && label.len() <= 63
                 && !label.starts_with('-')
                 && !label.ends_with('-')
-                && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+                && label.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
         })
 }

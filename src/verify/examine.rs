@@ -11,7 +11,8 @@ use bytes::Bytes;
 use mail_auth::crypto::{Algorithm, CryptoError};
 use mail_auth::dkim::{DkimError, Signature};
 use mail_auth::{
-    AuthenticatedMessage, DkimOutput, DkimResult, Error, MessageAuthenticator, Parameters,
+    AuthenticatedMessage, DkimOutput, DkimResult, DnsError, Error, MessageAuthenticator,
+    Parameters, arc,
 };
 
 use super::arc::{Arc as Chain, Circumstances, Plan};
@@ -23,13 +24,16 @@ use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
 use crate::rules::IntakeRules;
 
+/// The shortest RSA key that aws-lc verifies with.
+const VERIFIABLE_BITS: usize = 1024;
+
 /// Everything that the examination needs, owned, so that it can move to another thread.
 pub(super) struct Task {
     pub(super) raw: Bytes,
     /// The header section to be read instead of the one in `raw`, where bounds left fields out.
     pub(super) bounded: Option<Vec<u8>>,
-    /// Offset of the empty line after the header section.
-    pub(super) header_end: usize,
+    /// Offset of the body in `raw`.
+    pub(super) body_at: usize,
     pub(super) sender: Address,
     pub(super) claims: Vec<Claim>,
     pub(super) chain: Plan,
@@ -51,7 +55,8 @@ pub(super) struct OtherSender;
 impl Task {
     /// Verifies all signatures and the chain.
     pub(super) fn run(self) -> Result<Examined, OtherSender> {
-        let body = self.raw.get(self.header_end..).unwrap_or_default();
+        // With the empty line before it.
+        let body = self.raw.get(self.body_at.saturating_sub(2)..).unwrap_or_default();
         // Strict mode would refuse an exact `l=`, which counts.
         let message = match &self.bounded {
             None => AuthenticatedMessage::parse_with_opts(&self.raw, None, false),
@@ -100,7 +105,9 @@ impl Task {
                 Ok(signature) => signature,
                 Err(why) => return Check::Failed("permerror", format!("unreadable: {why}")),
             };
-            let field = fields.get(nth).filter(|field| ***field == claim.value[..]);
+            let field = fields
+                .get(nth)
+                .filter(|field| field.strip_suffix(b"\r\n") == Some(&claim.value[..]));
             let place = field.and_then(|field| {
                 parsed.iter().position(|known| std::ptr::eq(known.value.as_ptr(), field.as_ptr()))
             });
@@ -108,53 +115,70 @@ impl Task {
                 .and_then(|place| outputs.get(place))
                 .filter(|output| output.signature() == Some(signature));
             match (place, output) {
-                (Some(place), Some(output)) => self.read(output, message, place, claim),
+                (Some(_), Some(output)) if is_conclusive(output, claim) => self.read(output, claim),
+                (Some(place), Some(_)) => self.verify(message, place, claim, signature),
                 _ => Check::Failed("policy", "it is beyond the limits of this server".into()),
             }
         };
         self.claims.iter().enumerate().map(check).collect()
     }
 
-    fn read(
-        &self,
-        output: &DkimOutput<'_>,
-        message: &AuthenticatedMessage<'_>,
-        place: usize,
-        claim: &Claim,
-    ) -> Check {
-        let facts = claim.key_name.as_deref().and_then(|name| self.keys.get(name));
-        let facts = facts.map(|key| &key.facts);
-        let short = facts.is_some_and(|facts| facts.is_short(1024));
+    /// What mail-auth said, in the words of RFC 8601 §2.7.1.
+    fn read(&self, output: &DkimOutput<'_>, claim: &Claim) -> Check {
         match output.result() {
             DkimResult::Pass => Check::Verified,
             DkimResult::TempError(error) => Check::Temporary(error.to_string()),
-            // mail-auth goes by the system's clock and stops there; ours is the one that decides,
-            // and the reason must tell an expired signature from a forged one. So for `i=`.
-            DkimResult::Neutral(Error::Dkim(DkimError::SignatureExpired))
-            | DkimResult::Fail(Error::Dkim(DkimError::AuidMismatch))
-                if facts.is_some_and(|facts| verifies(message, place, facts)) =>
-            {
-                Check::Verified
-            }
-            DkimResult::Neutral(Error::Dkim(DkimError::SignatureExpired)) if facts.is_none() => {
-                let name = claim.key_name.as_deref().unwrap_or_default();
-                match self.keys.temporary(name) {
-                    Some(why) => Check::Temporary(why),
-                    None => Check::Failed("permerror", "no usable key was found".into()),
-                }
-            }
             // Nobody verifies with so short a key (RFC 8301 §3.2), so whether it would is open;
             // the body hash matched, and the key is what must be told.
-            DkimResult::Fail(Error::Crypto(CryptoError::FailedVerification)) if short => {
+            DkimResult::Fail(Error::Crypto(CryptoError::FailedVerification))
+                if self.is_short(claim) =>
+            {
                 Check::KeyTooShort
             }
-            DkimResult::Fail(error) => Check::Failed("fail", error.to_string()),
+            DkimResult::Fail(error) => failed("fail", error),
             DkimResult::Neutral(error @ Error::Dkim(DkimError::BodyHashMismatch)) => {
-                Check::Failed("fail", error.to_string())
+                failed("fail", error)
             }
-            DkimResult::Neutral(error) => Check::Failed("neutral", error.to_string()),
-            DkimResult::PermError(error) => Check::Failed("permerror", error.to_string()),
+            DkimResult::Neutral(error) => failed("neutral", error),
+            DkimResult::PermError(error) => failed("permerror", error),
             DkimResult::None => Check::Failed("none", "not evaluated".into()),
+        }
+    }
+
+    fn is_short(&self, claim: &Claim) -> bool {
+        let key = claim.key_name.as_deref().and_then(|name| self.keys.get(name));
+        key.is_some_and(|key| key.facts.is_short(VERIFIABLE_BITS))
+    }
+
+    /// Body hash and signature by RFC 6376 §3.7 over mail-auth's canonical header fields, whatever
+    /// the tags say about time and identity.
+    fn verify(
+        &self,
+        message: &AuthenticatedMessage<'_>,
+        place: usize,
+        claim: &Claim,
+        signature: &Signature,
+    ) -> Check {
+        let (form, algorithm) = (signature.cb, signature.a);
+        let body = message.raw_body();
+        if !canonical::matches(body, form, claim.body_length, algorithm, &signature.bh) {
+            return failed("fail", &Error::Dkim(DkimError::BodyHashMismatch));
+        }
+        let facts = match self.keys.find(claim.key_name.as_deref().unwrap_or_default()) {
+            Ok(key) => &key.facts,
+            Err(error @ Error::Dns(DnsError::Resolver(_))) => {
+                return Check::Temporary(error.to_string());
+            }
+            Err(error) => return failed("permerror", &error),
+        };
+        if facts.is_short(VERIFIABLE_BITS) {
+            return Check::KeyTooShort;
+        }
+        match signed_header(message, place) {
+            // mail-auth gives these only where x= is later than t=.
+            None => Check::Failed("permerror", "it expires before it was signed (x=)".into()),
+            Some(signed) if holds(&signed, signature, facts) => Check::Verified,
+            Some(_) => failed("fail", &Error::Crypto(CryptoError::FailedVerification)),
         }
     }
 
@@ -172,8 +196,15 @@ impl Task {
             rules: &self.rules,
             now: self.now,
         };
-        let length = |form| canonical::length(message.raw_body(), form);
-        Chain::judge(&output, |signature| length(signature.cb), &around)
+        let body = message.raw_body();
+        // A length in canonical octets is a cut at another place to mail-auth: the hash of all of
+        // the body must be the right one, too.
+        let covers_body = |signature: &arc::Signature, length| {
+            let (form, algorithm) = (signature.cb, signature.a);
+            length == canonical::length(body, form)
+                && canonical::matches(body, form, None, algorithm, &signature.bh)
+        };
+        Chain::judge(&output, covers_body, &around)
     }
 }
 
@@ -194,14 +225,25 @@ fn at_once<F: Future>(future: F) -> Option<F::Output> {
     }
 }
 
-/// Whether body hash and signature are right, whatever the tags say about time and identity.
-fn verifies(message: &AuthenticatedMessage<'_>, place: usize, key: &Facts) -> bool {
-    let Some(signature) = message.dkim_signatures().get(place).map(|found| &found.header) else {
-        return false;
-    };
-    if !canonical::body_matches(message.raw_body(), signature) {
-        return false;
-    }
+/// Whether mail-auth's word stands. It goes by the system's clock and stops there, while ours is
+/// the one that decides and the reason must tell an expired signature from a forged one; so for
+/// `i=`. And it cuts the raw body by `l=` and makes canonical what is left, with `l=0` for all of
+/// it, where RFC 6376 §3.7 cuts the canonical body.
+fn is_conclusive(output: &DkimOutput<'_>, claim: &Claim) -> bool {
+    claim.body_length.is_none()
+        && !matches!(
+            output.result(),
+            DkimResult::Neutral(Error::Dkim(DkimError::SignatureExpired))
+                | DkimResult::Fail(Error::Dkim(DkimError::AuidMismatch))
+        )
+}
+
+fn failed(word: &'static str, error: &Error) -> Check {
+    Check::Failed(word, error.to_string())
+}
+
+/// The canonical header fields that the signature at this place signs (RFC 6376 §3.7).
+fn signed_header(message: &AuthenticatedMessage<'_>, place: usize) -> Option<Vec<u8>> {
     let mut alone = message.clone();
     let mut nth = 0;
     alone.retain_dkim_signatures(|_| {
@@ -209,7 +251,7 @@ fn verifies(message: &AuthenticatedMessage<'_>, place: usize, key: &Facts) -> bo
         nth += 1;
         if keep { Ok(()) } else { Err(DkimError::SignatureExpired) }
     });
-    alone.canonicalized_dkim_headers().is_some_and(|signed| holds(&signed, signature, key))
+    alone.canonicalized_dkim_headers()
 }
 
 fn holds(signed: &[u8], signature: &Signature, key: &Facts) -> bool {

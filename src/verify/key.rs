@@ -100,12 +100,12 @@ impl Facts {
         !self.ed25519 && self.bits.is_some_and(|size| size < bits)
     }
 
-    /// Why a signature made with this algorithm does not count under this key. `identity` is the
-    /// domain of `i=` if it is not `d=` itself.
+    /// Why a signature made with this algorithm does not count under this key. With
+    /// `is_for_subdomain`, its `i=` names a subdomain of `d=`.
     pub(super) fn objections(
         &self,
         algorithm: Algorithm,
-        identity: Option<&str>,
+        is_for_subdomain: bool,
         min_rsa_bits: usize,
         count_testing_keys: bool,
     ) -> Vec<String> {
@@ -130,7 +130,7 @@ impl Facts {
         if !lists(&self.services, &["*", "email"]) {
             objections.push("the key record forbids use for mail (s=)".into());
         }
-        if self.strict_identity && identity.is_some() {
+        if self.strict_identity && is_for_subdomain {
             objections.push("the key record forbids subdomains in i= (t=s)".into());
         }
         if self.testing && !count_testing_keys {
@@ -189,8 +189,9 @@ mod tests {
     use super::*;
     use crate::testkit::signer::Key as Pair;
 
-    fn objections(record: &str, algorithm: Algorithm, identity: Option<&str>) -> String {
-        Facts::read(record.as_bytes()).objections(algorithm, identity, 1024, false).join("; ")
+    fn objections(record: &str, algorithm: Algorithm, is_for_subdomain: bool) -> String {
+        let facts = Facts::read(record.as_bytes());
+        facts.objections(algorithm, is_for_subdomain, 1024, false).join("; ")
     }
 
     #[test]
@@ -223,14 +224,14 @@ mod tests {
             ("t=s:y; ", "testing"),
             ("t=s; t=s; ", "twice"),
         ] {
-            let found = objections(&format!("{tags}{p}"), sha256, None);
+            let found = objections(&format!("{tags}{p}"), sha256, false);
             assert_eq!(found.is_empty(), expected.is_empty(), "{tags}: {found}");
             assert!(found.contains(expected), "{tags}: {found}");
         }
         let strict = format!("t=s; {p}");
-        assert_eq!(objections(&strict, sha256, None), "");
-        assert!(objections(&strict, sha256, Some("sub.good.example")).contains("t=s"));
-        assert!(objections(p, Algorithm::Ed25519Sha256, None).contains("another kind"));
+        assert_eq!(objections(&strict, sha256, false), "");
+        assert!(objections(&strict, sha256, true).contains("t=s"));
+        assert!(objections(p, Algorithm::Ed25519Sha256, false).contains("another kind"));
     }
 
     #[test]

@@ -65,17 +65,18 @@ impl Keys {
         self.found.insert(format!("{}.", answer.name).into(), Found { answer, key });
     }
 
-    /// The key published under a name, if there is a usable one.
-    pub(super) fn get(&self, name: &str) -> Option<&Key> {
-        self.found.get(format!("{name}.").as_str())?.key.as_ref().ok()
+    /// The key published under a name, or why there is none: `DnsError::Resolver` where nobody
+    /// knows for the time being.
+    pub(super) fn find(&self, name: &str) -> Result<&Key, Error> {
+        match self.found.get(format!("{name}.").as_str()) {
+            Some(found) => found.key.as_ref().map_err(Clone::clone),
+            None => Err(Error::Dns(DnsError::InvalidRecordType)),
+        }
     }
 
-    /// Why the key under a name could not be had for the time being, if that is so.
-    pub(super) fn temporary(&self, name: &str) -> Option<String> {
-        match &self.found.get(format!("{name}.").as_str())?.answer.outcome {
-            TxtOutcome::Temporary(why) => Some(why.clone()),
-            _ => None,
-        }
+    /// The key published under a name, if there is a usable one.
+    pub(super) fn get(&self, name: &str) -> Option<&Key> {
+        self.find(name).ok()
     }
 
     /// The answers about these names, for the record.

@@ -11,16 +11,15 @@
 
 mod alignment;
 mod arc;
+mod bounds;
 mod canonical;
 mod conclusion;
 mod dkim;
 mod dmarc;
 mod evidence;
 mod examine;
-mod fields;
 mod key;
 mod keys;
-mod report_header;
 mod resolver;
 mod spf;
 mod tags;
@@ -39,14 +38,13 @@ use self::conclusion::Findings;
 use self::dkim::Claim;
 use self::evidence::micros;
 use self::examine::{Examined, OtherSender, Task};
-use self::fields::Section;
 use self::keys::Keys;
 use self::resolver::Resolver;
 pub use self::resolver::Servers;
-use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
 use crate::domain::policy::Proof;
 use crate::domain::ports::Client;
+use crate::mail::scan::Headers;
 use crate::rules::IntakeRules;
 
 /// Why there can be no [`Authenticator`].
@@ -56,7 +54,9 @@ pub enum VerifyError {
     SystemServers(String),
     #[error("there is no DNS server to ask")]
     NoServers,
-    #[error("the DNS resolver cannot be made: {0}")]
+    #[error(
+        "the DNS resolver cannot be made: {0} (it needs the CA certificates of the system: install ca-certificates)"
+    )]
     Resolver(String),
 }
 
@@ -65,8 +65,8 @@ pub enum VerifyError {
 pub struct Question<'q> {
     /// The message as received, dot-unstuffed and otherwise unaltered.
     pub raw: &'q Bytes,
-    /// The one mailbox of From, as our own scanner found it.
-    pub sender: &'q Address,
+    /// Its header section, as our own scanner found it, with the one mailbox of From.
+    pub headers: &'q Headers<'q>,
     pub client: &'q Client,
     /// As sent, without angle brackets; empty for `<>`.
     pub reverse_path: &'q str,
@@ -89,8 +89,6 @@ pub struct Authentication {
     /// `{spf, dkim: [{domain, selector, algorithm, keyBits, result, reason, counts, aligned,
     /// signedHeaders}], dmarc, arc, alignedDomain, unsignedHeaders}`.
     pub summary: Value,
-    /// The value of our `Authentication-Results`, folded with CRLF and a tab.
-    pub results_header: String,
 }
 
 /// Answers questions about messages; cheap to clone, shared by all sessions.
@@ -139,17 +137,19 @@ impl Authenticator {
         let deadline = tokio::time::Instant::now() + self.rules.dns.message_budget();
         let start = Instant::now();
         let limit = self.rules.authentication.max_signatures;
-        let section = fields::split(question.raw);
-        let claims = self.claims(&section, &question);
-        let chain = arc::Plan::read(&section, &self.rules);
+        let headers = question.headers;
+        let sender = &headers.from.address;
+        let claims = self.claims(&question);
+        let chain = arc::Plan::read(headers, &self.rules);
         let names: Vec<String> = claims
             .iter()
             .filter_map(|claim| claim.key_name.clone())
             .chain(chain.key_names.iter().cloned())
             .collect();
         let chain_names = chain.key_names.clone();
-        let (keys, spf) = tokio::join!(
-            Keys::fetch(&self.resolver, names, deadline),
+        let fetch = async { (Keys::fetch(&self.resolver, names, deadline).await, micros(start)) };
+        let ((keys, fetch_micros), spf) = tokio::join!(
+            fetch,
             spf::check(
                 &self.resolver,
                 question.client,
@@ -161,9 +161,9 @@ impl Authenticator {
         let keys = Arc::new(keys);
         let task = Task {
             raw: question.raw.clone(),
-            bounded: section.bounded(question.raw, limit, chain.refusal.is_none()),
-            header_end: section.end,
-            sender: question.sender.clone(),
+            bounded: bounds::bounded(headers, limit, chain.refusal.is_none()),
+            body_at: headers.body_at,
+            sender: sender.clone(),
             claims,
             chain,
             keys: Arc::clone(&keys),
@@ -171,8 +171,10 @@ impl Authenticator {
             now: question.now,
             verifier: self.resolver.mail_auth().clone(),
         };
+        let start = Instant::now();
         let examined = self.examine(task, deadline).await;
-        let dkim_micros = micros(start);
+        // What SPF took meanwhile is not DKIM's.
+        let dkim_micros = fetch_micros.saturating_add(micros(start));
         let (signatures, chain, failure) = match examined {
             Ok(Examined { signatures, chain }) => (signatures, Some(chain), None),
             Err(failure) => (Vec::new(), None, Some(failure)),
@@ -182,11 +184,9 @@ impl Authenticator {
             .filter(|signature| signature.counts())
             .filter_map(|signature| signature.claim.domain.as_ref())
             .collect();
-        let dmarc = dmarc::check(&self.resolver, question.sender, &signers, &spf, deadline).await;
+        let dmarc = dmarc::check(&self.resolver, sender, &signers, &spf, deadline).await;
         Findings {
             question: &question,
-            section: &section,
-            hostname: &self.hostname,
             keys: &keys,
             chain_names: &chain_names,
             signatures,
@@ -200,12 +200,14 @@ impl Authenticator {
     }
 
     /// The first signatures of the message, readable or not: each costs a look-up.
-    fn claims(&self, section: &Section, question: &Question<'_>) -> Vec<Claim> {
-        let from = question.sender.domain();
-        section
-            .named("dkim-signature")
+    fn claims(&self, question: &Question<'_>) -> Vec<Claim> {
+        let headers = question.headers;
+        let from = headers.from.address.domain();
+        headers
+            .all("dkim-signature")
             .take(self.rules.authentication.max_signatures)
-            .map(|field| Claim::read(field.value.clone(), from, &self.rules, question.now))
+            .map(Bytes::copy_from_slice)
+            .map(|value| Claim::read(value, from, &self.rules, question.now))
             .collect()
     }
 

@@ -33,34 +33,7 @@ fn id(value: &Value) -> String {
 async fn from_nothing_to_a_delivered_message() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
-    let made = json(here, &["init", "--json"]).await;
-    let (partner, key) = (id(&made["account"]), made["key"].as_str().unwrap().to_owned());
-    assert!(key.starts_with("gp_"));
-    assert!(here.join("gatepost.toml").exists());
-
-    let create = |kind: &'static str, parent: String, name: &'static str| async move {
-        let arguments =
-            ["account", "create", "--type", kind, "--parent", &parent, "--name", name, "--json"];
-        id(&json(here, &arguments).await)
-    };
-    let reseller = create("reseller", partner.clone(), "Reseller").await;
-    let organization = create("organization", reseller, "Acme").await;
-    let words = format!(
-        "account create --type account --parent {organization} --name desk \
-         --address desk@agents.example --json"
-    );
-    let agent = json(here, &words.split(' ').collect::<Vec<_>>()).await;
-    assert_eq!(agent["organizationId"].to_string(), organization);
-    assert_eq!(agent["addresses"][0], "desk@agents.example");
-    let agent = id(&agent);
-    let domains = json(here, &["domain", "list", "--json"]).await;
-    assert_eq!(domains[0]["accountId"].to_string(), organization);
-
-    let allow =
-        ["policy", "allow", "--account", &agent, "--address", "Alice@good.example", "--json"];
-    let policy = json(here, &allow).await;
-    assert_eq!(policy["mode"], "allowlist");
-    assert_eq!(policy["allowlist"][0], "alice@good.example");
+    let key = set_up(here).await;
 
     let helpers = Shutdown::default();
     let dns = local_dns(&helpers).await;
@@ -96,6 +69,39 @@ async fn from_nothing_to_a_delivered_message() {
 
     check(here, &dns.addr().to_string()).await;
     assert!(helpers.finish(PATIENCE).await);
+}
+
+/// One Agent, desk@agents.example, that admits alice@good.example; answers the partner's key.
+async fn set_up(here: &Path) -> String {
+    let made = json(here, &["init", "--json"]).await;
+    let (partner, key) = (id(&made["account"]), made["key"].as_str().unwrap().to_owned());
+    assert!(key.starts_with("gp_"));
+    assert!(here.join("gatepost.toml").exists());
+
+    let create = |kind: &'static str, parent: String, name: &'static str| async move {
+        let arguments =
+            ["account", "create", "--type", kind, "--parent", &parent, "--name", name, "--json"];
+        id(&json(here, &arguments).await)
+    };
+    let reseller = create("reseller", partner.clone(), "Reseller").await;
+    let organization = create("organization", reseller, "Acme").await;
+    let words = format!(
+        "account create --type account --parent {organization} --name desk \
+         --address desk@agents.example --json"
+    );
+    let agent = json(here, &words.split(' ').collect::<Vec<_>>()).await;
+    assert_eq!(agent["organizationId"].to_string(), organization);
+    assert_eq!(agent["addresses"][0], "desk@agents.example");
+    let agent = id(&agent);
+    let domains = json(here, &["domain", "list", "--json"]).await;
+    assert_eq!(domains[0]["accountId"].to_string(), organization);
+
+    let allow =
+        ["policy", "allow", "--account", &agent, "--address", "Alice@good.example", "--json"];
+    let policy = json(here, &allow).await;
+    assert_eq!(policy["mode"], "allowlist");
+    assert_eq!(policy["allowlist"][0], "alice@good.example");
+    key
 }
 
 /// `gatepost check` says what the server would.

@@ -98,8 +98,17 @@ async fn compare(
     if record["explanation"].as_str().is_none_or(str::is_empty) {
         return Err("the record explains nothing".into());
     }
-    if record["steps"].as_array().is_none_or(Vec::is_empty) {
-        return Err("the record has no steps".into());
+    let steps = record["steps"].as_array().ok_or("the record has no steps")?;
+    let whole = |step: &Value| {
+        step["name"].is_string()
+            && step["result"].is_string()
+            && step["detail"].is_string()
+            && step["inputs"].is_object()
+            && step["dns"].is_array()
+            && step["micros"].is_u64()
+    };
+    if steps.is_empty() || !steps.iter().all(whole) {
+        return Err(format!("a step is not whole: {steps:?}"));
     }
     let Some(expected) = &case.script.record else { return Ok(()) };
     let uuid = record["messageUuid"].as_str().ok_or("the record names no message")?;

@@ -16,6 +16,7 @@ mod demo;
 mod fixtures;
 mod house;
 mod policy;
+mod recipients;
 mod repeats;
 mod rules;
 mod store;

@@ -1,10 +1,14 @@
 //! Steps 1 to 3: scan, authenticate, summarise. Says what a message is; decides nothing.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use aws_lc_rs::digest::{SHA256, digest};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::arrival;
+use super::step::step;
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::{AttachmentId, Mint};
@@ -29,7 +33,7 @@ pub struct Examination {
     /// The mailbox in From, as far as one could be found.
     pub sender: Option<Address>,
     /// Present when the proof is `Authenticated`.
-    pub mail: Option<Mail>,
+    pub mail: Option<Arc<Mail>>,
     /// What exactly was found, in words fit for the SMTP reply.
     pub detail: Option<String>,
     pub digest: Digest,
@@ -65,26 +69,24 @@ pub async fn examine(
         authentication: Value::Null,
         steps: Vec::new(),
     };
+    let began = Instant::now();
     let scanned = scan::scan(raw, &rules.limits);
     let headers = match scanned.and_then(|found| found.permit(envelope.smtputf8).map(|()| found)) {
         Ok(headers) => headers,
         Err(fault) => {
             examination.sender.clone_from(&fault.from);
-            examination.fail("scan", &fault);
+            examination.fail("scan", &fault, began);
             return examination;
         }
     };
     let sender = headers.from.address.clone();
-    examination.steps.push(json!({
-        "name": "scan",
-        "result": "pass",
-        "detail": "one From field with one mailbox",
-        "inputs": { "from": sender.to_string() },
-    }));
+    let inputs = json!({ "from": sender.to_string() });
+    let detail = "one From field with one mailbox";
+    examination.steps.push(step("scan", "pass", detail, inputs, began));
     examination.sender = Some(sender.clone());
     let question = Question {
         raw,
-        sender: &sender,
+        headers: &headers,
         client: &envelope.client,
         reverse_path: &envelope.reverse_path,
         now,
@@ -98,22 +100,24 @@ pub async fn examine(
     }
     if found.proof == Proof::Authenticated {
         examination.arrival_keys = arrival::keys(&found.signatures, &headers, examination.digest);
+        let began = Instant::now();
         match summarise(raw, rules, mint).await {
-            Ok(mail) => examination.mail = Some(mail),
-            Err(fault) => examination.fail("content", &fault),
+            Ok(mail) => examination.mail = Some(Arc::new(mail)),
+            Err(fault) => examination.fail("content", &fault, began),
         }
     }
     examination
 }
 
 impl Examination {
-    fn fail(&mut self, step: &str, fault: &Fault) {
+    fn fail(&mut self, name: &str, fault: &Fault, began: Instant) {
         if fault.reason == Reason::LoopDetected {
             self.looping = true;
         }
         self.proof = Proof::Unproven(fault.reason);
         self.detail = Some(fault.detail.clone());
-        self.steps.push(json!({ "name": step, "result": "fail", "detail": fault.detail }));
+        let inputs = json!({ "from": fault.from.as_ref().map(Address::to_string) });
+        self.steps.push(step(name, "fail", &fault.detail, inputs, began));
     }
 }
 

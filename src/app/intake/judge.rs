@@ -1,13 +1,17 @@
 //! Steps 4 to 6: what the examination means for each recipient, ready to be committed.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use super::step::step;
 use super::{Examination, Gateway};
 use crate::domain::account::Account;
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
-use crate::domain::id::{AttachmentId, IntakeId, MessageId, Mint};
+use crate::domain::id::{IntakeId, MessageId, Mint};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::message::Mail;
 use crate::domain::policy::{Facts, decide};
@@ -82,13 +86,14 @@ impl Gateway {
         // Without a readable From nobody is listed: the address of the Agent itself stands in for
         // the question, and the verdict does not depend on the answer.
         let sender = examination.sender.as_ref().unwrap_or(&recipient.address);
+        let began = Instant::now();
         let standing = self.store.standing(agent.id, &recipient.address, sender).await?;
         let standing = standing.ok_or_else(|| corrupt("has no policy"))?;
         let reason = judge(examination, &standing);
         let mut record = record(envelope, recipient, &agent, raw, examination, &self.mint, now);
         record.verdict = Verdict::of(reason);
         record.explanation = explain(reason, examination);
-        record.steps = steps(examination, &standing, reason);
+        record.steps = steps(examination, &standing, reason, began);
         let accepted = match (&examination.mail, reason) {
             (Some(mail), None) => {
                 let message = self.new_message(&agent, recipient, mail, examination, now)?;
@@ -111,7 +116,7 @@ impl Gateway {
         &self,
         agent: &Account,
         recipient: &Recipient,
-        mail: &Mail,
+        mail: &Arc<Mail>,
         examination: &Examination,
         now: Timestamp,
     ) -> Result<NewMessage, StoreError> {
@@ -126,25 +131,12 @@ impl Gateway {
             agent_username: agent.username.clone(),
             organization,
             at: now,
-            mail: with_own_attachment_ids(mail, &self.mint),
+            mail: Arc::clone(mail),
             tag: recipient.tag.clone(),
             digest: examination.digest,
             authentication: examination.authentication.clone(),
         })
     }
-}
-
-/// Each recipient's message has attachments of its own, so that erasing one leaves the others.
-fn with_own_attachment_ids(mail: &Mail, mint: &Mint) -> Mail {
-    let mut mail = mail.clone();
-    for attachment in &mut mail.attachments {
-        let id = AttachmentId(mint.uuid());
-        if mail.html == Some(attachment.id) {
-            mail.html = Some(id);
-        }
-        attachment.id = id;
-    }
-    mail
 }
 
 fn record(
@@ -198,19 +190,22 @@ fn explain(reason: Option<Reason>, examination: &Examination) -> String {
     }
 }
 
-fn steps(examination: &Examination, standing: &Standing, reason: Option<Reason>) -> Value {
+fn steps(
+    examination: &Examination,
+    standing: &Standing,
+    reason: Option<Reason>,
+    began: Instant,
+) -> Value {
     let mut steps = examination.steps.clone();
-    steps.push(json!({
-        "name": "policy",
-        "result": reason.map_or("accepted", Reason::as_str),
-        "detail": reason.map_or("the sender is authenticated and admitted", Reason::explanation),
-        "inputs": {
-            "sender": examination.sender.as_ref().map(Address::to_string),
-            "mode": standing.mode.as_str(),
-            "listed": standing.listed,
-            "policyVersion": standing.policy_version,
-            "recipientActive": standing.active,
-        },
-    }));
+    let result = reason.map_or("accepted", Reason::as_str);
+    let detail = reason.map_or("the sender is authenticated and admitted", Reason::explanation);
+    let inputs = json!({
+        "sender": examination.sender.as_ref().map(Address::to_string),
+        "mode": standing.mode.as_str(),
+        "listed": standing.listed,
+        "policyVersion": standing.policy_version,
+        "recipientActive": standing.active,
+    });
+    steps.push(step("policy", result, detail, inputs, began));
     Value::from(steps)
 }

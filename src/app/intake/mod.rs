@@ -1,4 +1,4 @@
-//! The one path of a message, on one screen: [`Gateway::take_in`].
+//! The one path of a message, on one screen: `Gateway::take_in`.
 //!
 //! The SMTP room calls in through `domain::ports::Intake`. A message is examined once (scanned,
 //! authenticated, summarised), judged for each recipient by a pure function, and committed in one
@@ -11,6 +11,7 @@ mod examine;
 mod judge;
 mod recipient;
 mod refusal;
+mod step;
 
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use tracing::{error, info};
 
 use crate::domain::address::Address;
 use crate::domain::id::Mint;
+use crate::domain::policy::Proof;
 use crate::domain::ports::{Answer, Client, Envelope, Intake, Recipient, Wake};
 use crate::domain::reason::Reason;
 use crate::rules::IntakeRules;
@@ -58,10 +60,16 @@ impl Gateway {
 
     /// The one path: examine, judge, commit, answer.
     async fn take_in(&self, envelope: &Envelope, raw: &Bytes) -> Result<Answer, StoreError> {
-        let now = self.mint.clock().now();
+        let arrived = self.mint.clock().now();
         let examination =
-            examine(&self.authenticator, &self.rules, &self.mint, envelope, raw, now).await;
+            examine(&self.authenticator, &self.rules, &self.mint, envelope, raw, arrived).await;
+        if examination.proof == Proof::Undecidable(Reason::TooBusy) {
+            // Ours, and not a verdict on the message: no record (contract §2.3).
+            return Ok(Answer { reason: Some(Reason::TooBusy), ..unavailable() });
+        }
         for _ in 0..DECISIONS {
+            // Messages are listed by the time of their acceptance; look-ups may have taken long.
+            let now = self.mint.clock().now();
             let Some(judgement) = self.judge_all(envelope, raw, &examination, now).await? else {
                 break;
             };

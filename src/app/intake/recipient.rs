@@ -1,9 +1,11 @@
 //! RCPT: which Agent answers to a forward-path? (contract §2, Policy: Recipients)
 
 use std::net::IpAddr;
+use std::time::Instant;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::step::step;
 use super::{Gateway, trouble};
 use crate::domain::account::{Account, AccountType, Lineage};
 use crate::domain::address::Address;
@@ -17,7 +19,7 @@ use crate::store::StoreError;
 
 const POSTMASTER: &str = "postmaster";
 
-/// An Agent that was found: the address under which it answers, the tag, its mode.
+/// An Agent that was found: the address to which it answers, the tag, its mode.
 struct Found {
     agent: Account,
     address: Address,
@@ -57,8 +59,8 @@ impl Gateway {
         })
     }
 
-    /// In this order: the address itself, the address without its tag, `postmaster`, the domain's
-    /// catch-all.
+    /// In this order: the address without its tag, `postmaster`, the domain's catch-all. No Agent
+    /// has an address with a tag.
     async fn look_up(&self, path: &str) -> Result<Option<Found>, StoreError> {
         let address = match Address::parse(path) {
             Ok(address) => address,
@@ -69,19 +71,15 @@ impl Gateway {
         };
         let (bare, tag) = address.without_tag();
         let found = self.store.recipient(&bare).await?;
-        let of = |(agent, address, mode), tag| Found { agent, address, tag, mode };
-        match found {
-            Some(found) if found.1 == bare => Ok(Some(of(found, tag))),
-            catch_all => {
-                if bare.local() == POSTMASTER
-                    && self.is_ours(&bare).await?
-                    && let Some(found) = self.postmaster_agent().await?
-                {
-                    return Ok(Some(found));
-                }
-                Ok(catch_all.map(|found| of(found, tag)))
-            }
+        let has_it = found.as_ref().is_some_and(|(_, address, _)| *address == bare);
+        if !has_it
+            && bare.local() == POSTMASTER
+            && self.is_ours(&bare).await?
+            && let Some(found) = self.postmaster_agent().await?
+        {
+            return Ok(Some(found));
         }
+        Ok(found.map(|(agent, _, mode)| Found { agent, address: bare, tag, mode }))
     }
 
     async fn is_ours(&self, address: &Address) -> Result<bool, StoreError> {
@@ -91,7 +89,7 @@ impl Gateway {
     async fn postmaster_agent(&self) -> Result<Option<Found>, StoreError> {
         let Some(address) = &self.postmaster else { return Ok(None) };
         let found = self.store.recipient(address).await?;
-        Ok(found.map(|(agent, address, mode)| Found { agent, address, tag: None, mode }))
+        Ok(found.map(|(agent, _, mode)| Found { agent, address: address.clone(), tag: None, mode }))
     }
 
     /// Refusals at RCPT are counted per network, reason and minute (contract §2.3).
@@ -103,6 +101,8 @@ impl Gateway {
         agent: Option<Account>,
         reason: Reason,
     ) -> Result<IntakeId, StoreError> {
+        let began = Instant::now();
+        let inputs = json!({ "path": path });
         let lineage = match &agent {
             Some(agent) => agent.lineage,
             None => self.owner_of(path).await?,
@@ -123,7 +123,13 @@ impl Gateway {
             size: 0,
             digest: None,
             headers: Vec::new(),
-            steps: json!([{ "name": "recipient", "result": "fail", "detail": reason.explanation() }]),
+            steps: Value::from(vec![step(
+                "recipient",
+                "fail",
+                reason.explanation(),
+                inputs,
+                began,
+            )]),
             count: 1,
         };
         self.store.count_refusal(&record, &network(client.address)).await

@@ -1,10 +1,13 @@
 //! A transaction that the SMTP session itself had to turn away still leaves its record.
 
+use std::time::Instant;
+
 use bytes::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Gateway;
 use super::recipient::network;
+use super::step::step;
 use crate::domain::account::Lineage;
 use crate::domain::id::{AccountId, IntakeId};
 use crate::domain::intake_record::IntakeRecord;
@@ -59,6 +62,7 @@ impl Gateway {
         agent: Option<AccountId>,
         recipient: &str,
     ) -> IntakeRecord {
+        let began = Instant::now();
         let kept = self.rules.record.max_kept_header_bytes;
         IntakeRecord {
             id: IntakeId(self.mint.uuid()),
@@ -76,7 +80,13 @@ impl Gateway {
             size,
             digest: None,
             headers: scan::section(head, kept).to_vec(),
-            steps: json!([{ "name": "session", "result": "fail", "detail": detail }]),
+            steps: Value::from(vec![step(
+                "session",
+                "fail",
+                detail,
+                json!({ "size": size }),
+                began,
+            )]),
             count: 1,
         }
     }

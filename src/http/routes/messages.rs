@@ -35,20 +35,29 @@ pub(in super::super) async fn recent(http: Arc<Http>, call: Call) -> Result<Resp
     }
     let texts: Vec<_> = rows.records.iter().map(|(_, text)| text.as_str()).collect();
     let mut response = json(StatusCode::OK, format!("[{}]", texts.join(",")));
-    if let (Some((first, _)), Some((last, _))) = (rows.records.first(), rows.records.last()) {
-        let older_exist = newer || rows.more;
-        let newer_exist = if newer { rows.more } else { from.is_some() };
-        let link = |place, relation| page::link(&call, "/messages/recent", limit, place, relation);
-        let next = older_exist.then(|| link(("before", *last), "next"));
-        let prev = newer_exist.then(|| link(("after", *first), "prev"));
-        let links: Vec<_> = next.into_iter().chain(prev).collect();
-        if let Ok(value) = HeaderValue::try_from(links.join(", "))
-            && !links.is_empty()
-        {
-            response.headers_mut().insert(LINK, value);
-        }
+    let links = links(&call, limit, &rows, from);
+    if let Ok(value) = HeaderValue::try_from(links.join(", "))
+        && !links.is_empty()
+    {
+        response.headers_mut().insert(LINK, value);
     }
     Ok(response)
+}
+
+/// `next` while there are older messages. `prev` always: whoever follows it again and again reads
+/// what has come since, the empty page included.
+fn links(call: &Call, limit: u32, rows: &Rows, from: Option<(Direction, Cursor)>) -> Vec<String> {
+    let link = |place, relation| page::link(call, "/messages/recent", limit, place, relation);
+    let after = match from {
+        Some((Direction::After, cursor)) => Some(cursor),
+        _ => None,
+    };
+    let older_exist = after.is_some() || rows.more;
+    let last = rows.records.last().filter(|_| older_exist);
+    let next = last.map(|(cursor, _)| link(("before", *cursor), "next"));
+    let newest = rows.records.first().map(|(cursor, _)| *cursor).or(after);
+    let prev = newest.map(|cursor| link(("after", cursor), "prev"));
+    next.into_iter().chain(prev).collect()
 }
 
 /// Records in the order in which they were read, and whether there are more that way.

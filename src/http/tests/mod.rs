@@ -32,12 +32,13 @@ use crate::domain::domain_name::DomainName;
 use crate::domain::id::{AccountId, AttachmentId, IntakeId, MessageId, Mint};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::message::{Attachment, Digest, Mail};
+use crate::domain::scope::Scope;
 use crate::domain::sender::Sender;
 use crate::domain::verdict::Verdict;
 use crate::egress::guard::Guard;
 use crate::rules::Rules;
 use crate::shutdown::Shutdown;
-use crate::store::{Accepted, Commit, Committed, Intake, Location, NewMessage, Store};
+use crate::store::{Accepted, Commit, Committed, Intake, Location, NewMessage, Page, Store};
 
 /// No wait of a test is longer: it is a bound, not a pause.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -184,7 +185,6 @@ impl House {
         let standing = self.store.standing(account.id, &address, &sender).await.unwrap().unwrap();
         let now = self.mint.clock().now();
         let message = MessageId(self.mint.uuid());
-        let attachment = AttachmentId(self.mint.uuid());
         let record = record(&self.mint, &account, Verdict::Accepted, Some(message));
         let accepted = Accepted {
             standing,
@@ -196,7 +196,7 @@ impl House {
                 agent_username: account.username.clone(),
                 organization: account.lineage.organization.unwrap(),
                 at: record.at,
-                mail: mail(sender, raw, attachment, part),
+                mail: mail(sender, raw, AttachmentId(self.mint.uuid()), part).into(),
                 tag: None,
                 digest: Digest(self.mint.secret()),
                 authentication: json!({}),
@@ -207,7 +207,17 @@ impl House {
         };
         let intake = record.id;
         self.commit(Intake { record, accepted: Some(accepted) }).await;
+        let attachment = self.attachment_of(&account, message).await;
         Received { message, attachment, intake }
+    }
+
+    /// Attachments get their ids when they are stored.
+    async fn attachment_of(&self, agent: &Account, id: MessageId) -> AttachmentId {
+        let scope = Scope::subtree(agent.id, agent.kind);
+        let page = Page { limit: 1000, from: None };
+        let stored = self.store.recent_messages(&scope, &page).await.unwrap();
+        let message = stored.into_iter().find(|message| message.id == id).unwrap();
+        message.mail.attachments[0].id
     }
 
     /// Leaves the record of mail that was not accepted.

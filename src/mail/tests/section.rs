@@ -176,6 +176,13 @@ fn the_record_gets_the_section_and_never_the_body() {
         (b"A: b\r\n \t\r\nbody", b"A: b\r\n"),
         (b"A: b\r\n\r\r\nbody", b"A: b\r\n"),
         (b"\r\nbody", b""),
+        (b"A: b\rC: d\r\rbody", b"A: b\rC: d\r"),
+        (b"A: b\r\rbody\r\n", b"A: b\r"),
+        (b"A: b\r\nDear Bob,\r\nbody", b"A: b\r\n"),
+        (b"body", b""),
+        (b" body: x", b""),
+        (b"A: b\r\n\0\0body", b"A: b\r\n"),
+        (b"A : b\r\n\tc\r\nD\t: e\r\n:body", b"A : b\r\n\tc\r\nD\t: e\r\n"),
         (b"A: b", b"A: b"),
         (b"", b""),
     ] {

@@ -93,8 +93,14 @@ impl Body {
             None => {
                 self.state = Keeping::Nothing;
                 self.kept = Vec::new();
+                self.reserved = 0;
             }
         }
+    }
+
+    /// Octets that it still needs of those it was given.
+    pub const fn reserved_octets(&self) -> usize {
+        self.reserved
     }
 
     /// Takes octets off the front of `input`.
@@ -128,7 +134,7 @@ impl Body {
     }
 
     fn decode(&mut self, piece: &mut &[u8]) {
-        let Self { decoder, kept, size, state, limits, .. } = self;
+        let Self { decoder, kept, size, state, limits, reserved } = self;
         let state_now = *state;
         decoder.decode(piece, |part| {
             *size = size.saturating_add(octets(part.len()));
@@ -144,6 +150,7 @@ impl Body {
             *state = Keeping::Head;
             kept.truncate(limits.kept_head);
             kept.shrink_to(limits.kept_head);
+            *reserved = limits.kept_head.min(*reserved);
         }
     }
 
@@ -224,6 +231,18 @@ mod tests {
         let (ending, given) = feed(&[b'x'; 1000], 3, 999, LIMITS);
         assert!(matches!(ending, Some(Ending::TooLarge { cut: true, size: 51.., .. })));
         assert!(given <= 22);
+    }
+
+    #[test]
+    fn a_message_that_is_refused_needs_memory_for_its_head_only() {
+        for wire in [&[b'x'; 60][..], b"0123456789\n0123456789"] {
+            let mut body = Body::new(BodyLimits { max_drained: 1000, ..LIMITS });
+            let mut input = wire;
+            while let Progress::Reserve(more) = body.advance(&mut input) {
+                body.reserved(Some(more));
+            }
+            assert_eq!((body.reserved_octets(), body.kept.len()), (6, 6));
+        }
     }
 
     #[test]

@@ -220,6 +220,14 @@ impl Machine {
         }
     }
 
+    /// Octets of memory that the message being received still needs of those it was given.
+    pub const fn reserved_octets(&self) -> usize {
+        match &self.mode {
+            Mode::Data(body) => body.reserved_octets(),
+            Mode::Command | Mode::Refusing(_) => 0,
+        }
+    }
+
     fn command(&mut self, line: &[u8]) -> Step {
         match command::parse(line) {
             Err(notice) => self.tell(notice),

@@ -31,12 +31,6 @@ async fn an_aligned_signature_authenticates() {
     assert_eq!(dkim["algorithm"], "rsa-sha256");
     assert_eq!(dkim["keyBits"], 2048);
     assert_eq!(dkim["counts"], true);
-    assert_eq!(
-        answer.results_header,
-        "gw.example;\r\n\tdkim=pass header.d=good.example header.a=rsa-sha256 header.s=s1;\r\n\t\
-         spf=pass smtp.mailfrom=good.example;\r\n\tdmarc=pass header.from=good.example;\r\n\t\
-         arc=none"
-    );
     let names: Vec<_> = answer.steps.as_array().unwrap().iter().map(|s| &s["name"]).collect();
     assert_eq!(names, ["dkim", "alignment", "spf", "arc", "dmarc"]);
     let asked = &step(&answer, "dkim")["dns"][0];
@@ -49,10 +43,8 @@ async fn an_aligned_signature_authenticates() {
 
 #[tokio::test]
 async fn every_canonicalization_and_both_algorithms() {
-    let bench = Bench::new().await;
     for key in [Key::generate_rsa().unwrap(), Key::generate_ed25519().unwrap()] {
         let key = Key::from_pem(&key.to_pem()).unwrap();
-        bench.dns.change(|zone| zone.remove("s1._domainkey.good.example", "TXT")).unwrap();
         let bench = Bench::new().await;
         let signer = bench.signer(key, "good.example", "s1");
         for header in [Relaxed, Simple] {
@@ -99,6 +91,9 @@ async fn what_counts_and_what_does_not() {
         ("d=good.example;".into(), Some("d= is there twice")),
         ("i=boss@good.example;".into(), None),
         ("i=boss@sub.good.example;".into(), None),
+        ("i=boss@evil.example;".into(), Some("i= lies outside d=")),
+        ("i=boss@notgood.example;".into(), Some("i= lies outside d=")),
+        ("i=boss;".into(), Some("i= lies outside d=")),
         ("q=dns/txt;".into(), None),
         ("q=carrier/pigeon;".into(), Some("q=")),
         ("z=Subject:Hi; foo=bar;".into(), None),
@@ -108,73 +103,6 @@ async fn what_counts_and_what_does_not() {
             None => drop(bench.accepts(&mail).await),
             Some(why) => drop(bench.refuses(&mail, Reason::DkimUnacceptable, why).await),
         }
-    }
-}
-
-#[tokio::test]
-async fn numbers_that_are_none_prove_nothing() {
-    let bench = Bench::new().await;
-    let signer = bench.rsa("good.example");
-    for tags in ["t=soon;", "t=;", "t=-1;", "x=never;", "x=99999999999999999999;", "l=x;", "l=8 8;"]
-    {
-        let answer = bench.check(&Forge::new(signer.key(), tags).sign(MAIL)).await;
-        let known = [Reason::DkimFailed, Reason::DkimUnacceptable].map(Proof::Unproven);
-        assert!(known.contains(&answer.proof), "{tags}: {:?}", answer.proof);
-    }
-}
-
-/// Names of tags are told apart by letter case (RFC 6376 §3.2), but not by every reader.
-#[tokio::test]
-async fn a_tag_in_another_case_is_the_same_tag_twice() {
-    let bench = Bench::new().await;
-    let signer = bench.rsa("good.example");
-    for (tags, reason) in [
-        ("D=evil.example;", Reason::DkimFailed),
-        ("D=good.example;", Reason::DkimUnacceptable),
-        ("L=8;", Reason::DkimUnacceptable),
-    ] {
-        let more = if tags == "L=8;" { "l=8; L=8;" } else { tags };
-        let mail = Forge::new(signer.key(), more).sign(MAIL);
-        bench.refuses(&mail, reason, "").await;
-    }
-}
-
-#[tokio::test]
-async fn a_body_beyond_l_does_not_count_and_a_longer_message_fails() {
-    let bench = Bench::new().await;
-    let signer = bench.rsa("good.example");
-    let mail = MAIL.replace("Hello.\r\n", "Hello.\r\nPay here instead.\r\n");
-    let mut forge = Forge::new(signer.key(), "l=8;");
-    forge.covered = Some(8);
-    bench.refuses(&forge.sign(&mail), Reason::DkimUnacceptable, "l= covers 8 of 27").await;
-    let mut forge = Forge::new(signer.key(), "l=0;");
-    forge.covered = Some(0);
-    bench.refuses(&forge.sign(&mail), Reason::DkimFailed, "body hash").await;
-}
-
-#[tokio::test]
-async fn tags_that_must_be_there() {
-    let bench = Bench::new().await;
-    let signer = bench.rsa("good.example");
-    let base = "a=rsa-sha256; c=relaxed/relaxed; d=good.example; s=s1;";
-    for (tags, signed, reason, why) in [
-        (format!("{base} h=from;"), &["from"][..], Reason::DkimUnacceptable, "v=1 is missing"),
-        (
-            format!("v=1; {base} h=to:subject;"),
-            &["to", "subject"],
-            Reason::DkimUnacceptable,
-            "From is not signed",
-        ),
-        (format!("v=2; {base} h=from;"), &["from"], Reason::DkimFailed, "unreadable"),
-        (
-            "v=1; a=rsa-sha512; c=relaxed/relaxed; d=good.example; s=s1; h=from;".into(),
-            &["from"],
-            Reason::DkimFailed,
-            "unreadable",
-        ),
-    ] {
-        let mail = Forge::tagged(signer.key(), &tags, signed).sign(MAIL);
-        bench.refuses(&mail, reason, why).await;
     }
 }
 

@@ -86,6 +86,16 @@ async fn faults_of_spf_and_dmarc_change_nothing() {
 }
 
 #[tokio::test]
+async fn each_step_says_how_long_it_took_itself() {
+    let bench = Bench::with(Zone::default(), SHORT).await;
+    bench.record("good.example", "TXT", "TIMEOUT", "");
+    let answer = bench.accepts(&bench.rsa("good.example").sign(MAIL.as_bytes()).unwrap()).await;
+    let micros = |name| step(&answer, name)["micros"].as_u64().unwrap();
+    assert!(micros("spf") >= 1_000_000, "{answer:#?}");
+    assert!(micros("dkim") < micros("spf"), "{answer:#?}");
+}
+
+#[tokio::test]
 async fn the_budget_is_one_for_everything() {
     let bench = Bench::with(
         Zone::default(),

@@ -73,12 +73,14 @@ async fn domains_and_selectors_that_are_no_host_names() {
     let bench = Bench::new().await;
     let key = Key::generate_rsa().unwrap();
     let record = key.txt_record().unwrap();
-    for name in ["s1._domainkey.good.example", "s1._domainkey._x.good.example"] {
+    for selector in ["s1._domainkey", "under_score._domainkey", "s1._domainkey._x"] {
+        let name = &format!("{selector}.good.example");
         bench.txt(name, &record);
     }
     for (d, s, fine) in [
         ("good.example", "s1", true),
         ("GOOD.Example", "S1", true),
+        ("good.example", "under_score", true),
         ("good.example.", "s1", false),
         ("_x.good.example", "s1", false),
         ("good.example\\", "s1", false),
@@ -119,7 +121,7 @@ async fn the_eleventh_signature_is_not_looked_at() {
 async fn many_signatures_with_many_lengths_cost_little() {
     let bench = Bench::new().await;
     let mut mail = String::new();
-    for length in 900_001..900_900 {
+    for length in 900_001..900_480 {
         write!(
             mail,
             "DKIM-Signature: v=1; a=rsa-sha256; d=d{length}.example; s=s; h=from; l={length}; \
@@ -192,11 +194,14 @@ async fn what_the_sender_wrote_cannot_leave_its_place() {
     bench.client.helo = "x; dkim=pass header.d=good.example (\r\n".into();
     bench.reverse_path = "\"a\r\nX: y\"@evil.example; dmarc=pass".into();
     let junk =
-        "DKIM-Signature: v=1; a=rsa-sha256; d=\u{1b}[31m(x\"; s=\u{7f}; h=from; bh=AAAA; b=AAAA";
+        "DKIM-Signature: v=1; a=rsa-sha256; d=\u{202e}[31m(x\"; s=\u{9b}; h=from; bh=AAAA; b=AAAA";
     let answer = bench.check(format!("{junk}\r\n{MAIL}").as_bytes()).await;
-    assert_eq!(
-        answer.results_header,
-        "gw.example;\r\n\tdkim=fail;\r\n\tspf=none;\r\n\t\
-         dmarc=none header.from=good.example;\r\n\tarc=none"
-    );
+    assert_eq!(answer.proof, Proof::Unproven(Reason::DkimFailed));
+    let results = ["spf", "dmarc", "arc"].map(|name| &answer.summary[name]["result"]);
+    assert_eq!(results, ["none", "none", "none"]);
+    // The record of a step is shown to people line by line.
+    for step in answer.steps.as_array().unwrap() {
+        let detail = step["detail"].as_str().unwrap();
+        assert!(!detail.contains(|c: char| c.is_control()), "{detail:?}");
+    }
 }

@@ -177,7 +177,7 @@ impl Scene {
                     agent_username: agent.username.clone(),
                     organization: agent.lineage.organization.unwrap(),
                     at: at(millis),
-                    mail: mail(from, name),
+                    mail: mail(from, name).into(),
                     tag: None,
                     digest: Digest(key),
                     authentication: json!({}),
