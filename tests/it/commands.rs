@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio::process::Command;
 use tokio::time::timeout;
 
+use crate::support::postgres;
 use crate::support::process::{GATEPOST, Server};
 use crate::support::{PATIENCE, all_messages, fixture, letter, local_dns};
 
@@ -121,6 +122,32 @@ async fn check(here: &Path, dns: &str) {
             assert_eq!(said["verdict"], verdict, "{case}: {said}");
         }
     }
+}
+
+#[tokio::test]
+async fn the_store_may_be_a_postgres_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let url = postgres::new_database().await;
+    let on = |command: &[&'static str]| -> Vec<String> {
+        let options = ["--database-url", &url];
+        command.iter().copied().chain(options).map(ToOwned::to_owned).collect()
+    };
+    let run = async |arguments: Vec<String>| {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        gatepost(here, &arguments).await
+    };
+    let missing = run(on(&["migrate"])).await;
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("gatepost init"));
+    assert!(run(on(&["init"])).await.status.success());
+    assert!(run(on(&["migrate"])).await.status.success());
+    let listed = run(on(&["account", "list", "--json"])).await;
+    assert!(String::from_utf8_lossy(&listed.stdout).contains("\"partner\""));
+    assert!(!here.join("gatepost-data").exists());
+    let both = run(on(&["account", "list", "--data", "x"])).await;
+    let errors = String::from_utf8_lossy(&both.stderr).into_owned();
+    assert_eq!(both.status.code(), Some(1));
+    assert!(errors.contains("name the store once"), "{errors}");
 }
 
 #[tokio::test]

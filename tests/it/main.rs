@@ -14,6 +14,7 @@ mod commands;
 mod crash;
 mod demo;
 mod fixtures;
+mod gateways;
 mod house;
 mod policy;
 mod recipients;

@@ -43,6 +43,7 @@ pub struct TestGateway {
     pub key: String,
     pub tenancy: Tenancy,
     pub folder: TempDir,
+    location: Location,
     helpers: Shutdown,
 }
 
@@ -55,12 +56,21 @@ impl TestGateway {
     /// Starts with rule files of these names and texts laid over the compiled-in ones.
     pub async fn with_rules(files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let location = Location::Folder(folder.path().join("store"));
+        Self::at(folder, location, files).await
+    }
+
+    /// Starts on a PostgreSQL database of its own.
+    pub async fn on_postgres() -> Self {
+        Self::at(tempfile::tempdir().unwrap(), postgres::new_location().await, &[]).await
+    }
+
+    async fn at(folder: TempDir, location: Location, files: &[(&str, &str)]) -> Self {
         let helpers = Shutdown::default();
         let dns = local_dns(&helpers).await;
         let mint = run::system_mint();
         let receiver = Receiver::start(mint.clock().clone()).await.unwrap();
         let rules = rules(folder.path(), files);
-        let location = Location::Folder(folder.path().join("store"));
         let store = Store::create(&location, mint.clone()).await.unwrap();
         let access = Arc::new(rules.access.clone());
         let tenancy = Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access));
@@ -68,7 +78,7 @@ impl TestGateway {
         let key = tenancy.create_key(house.organization.id, "test").await.unwrap().token;
         let secret = listen(&store, access, &house, &receiver).await;
         receiver.trust(&secret);
-        let running = start(&folder, rules, dns.addr()).await;
+        let running = start(&location, rules, dns.addr()).await;
         Self {
             smtp: running.smtp,
             http: running.http,
@@ -80,6 +90,7 @@ impl TestGateway {
             key,
             tenancy,
             folder,
+            location,
             helpers,
         }
     }
@@ -87,9 +98,14 @@ impl TestGateway {
     /// Stops the server and starts another one on the same store.
     pub async fn restart(&mut self) {
         self.stop().await;
-        let running = start(&self.folder, Rules::defaults().unwrap(), self.dns.addr()).await;
+        let running = start(&self.location, Rules::defaults().unwrap(), self.dns.addr()).await;
         (self.smtp, self.http) = (running.smtp, running.http);
         self.running = Some(running);
+    }
+
+    /// Another server on the same store.
+    pub async fn second(&self) -> Running {
+        start(&self.location, Rules::defaults().unwrap(), self.dns.addr()).await
     }
 
     /// Stops the server; everything around it stays.
@@ -151,14 +167,14 @@ impl TestGateway {
     }
 }
 
-/// Starts a server on the store in `folder`.
-async fn start(folder: &TempDir, rules: Rules, dns: SocketAddr) -> Running {
+/// Starts a server on this store.
+async fn start(location: &Location, rules: Rules, dns: SocketAddr) -> Running {
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
     let settings = Settings {
         smtp: any_port,
         http: any_port,
         hostname: DomainName::parse("mx.agents.example").unwrap(),
-        location: Location::Folder(folder.path().join("store")),
+        location: location.clone(),
         postmaster: None,
         rules,
         dns: Some(vec![dns]),
