@@ -600,6 +600,9 @@ def accepted_identity_cases():
     accepted("spf_fail_forwarded", "MAIL FROM in a domain that does not allow this machine: SPF is "
              "recorded, never decides.",
              sign(mail("forwarded")), from_="forwarder@nospf.example")
+    accepted("envelope_names_the_key", "MAIL FROM names the key's own record: SPF asks for it, and "
+             "must not spoil the key for DKIM (threats F3, B13).",
+             sign(mail("poisoned-key")), from_="x@s1._domainkey.good.example")
     accepted("one_signature_broken", "Two signatures of the domain, the upper one broken: one "
          "good one "
              "is enough (RFC 6376 6.1).",
@@ -1114,6 +1117,9 @@ def dkim_unaligned_cases():
          sign(mail("spf-only"), "s1._domainkey.provider.example"), to=OPEN)
     case(to, "spoof", "alice@good.example signed by evil.example: the plain spoof.",
          sign(mail("spoof"), "s1._domainkey.evil.example"), from_="eve@evil.example")
+    case(to, "spoof_envelope_names_dmarc", "The plain spoof with the author's DMARC record as MAIL "
+         "FROM: SPF asks for it, and nothing that it leaves behind helps (threats F3).",
+         sign(mail("poisoned-dmarc"), "s1._domainkey.evil.example"), from_="x@_dmarc.good.example")
     case(to, "spoof_name", "The same with a display name that names the signer.",
          sign(mail("spoof-name", '"Eve of evil.example" <alice@good.example>'),
          "s1._domainkey.evil.example"),
