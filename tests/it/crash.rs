@@ -17,6 +17,7 @@ use gatepost::testkit::smtp_client::{Transaction, deliver};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::support::process::Server;
 use crate::support::{PATIENCE, all_messages, letter, listen, local_dns, signer};
@@ -70,7 +71,9 @@ async fn what_was_acknowledged_survives_kill_9() {
         let server = Server::start(folder.path(), dns.addr()).await;
         server_now.send_replace(Some(server.smtp));
         let wanted = goal.min(MESSAGES);
-        progress.wait_for(|count| *count >= wanted).await.unwrap();
+        // A sender that failed would otherwise be waited for in silence.
+        let reached = timeout(PATIENCE, progress.wait_for(|count| *count >= wanted)).await;
+        assert!(reached.is_ok(), "{} of {wanted} were acknowledged", *progress.borrow());
         if wanted == MESSAGES {
             break server;
         }
