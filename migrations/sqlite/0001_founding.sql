@@ -21,6 +21,7 @@ CREATE TABLE accounts (
     created_at      INTEGER NOT NULL,
     CHECK ((kind = 'partner') = (parent_id IS NULL))
 ) STRICT;
+CREATE UNIQUE INDEX one_partner ON accounts (kind) WHERE kind = 'partner';
 CREATE INDEX accounts_by_parent ON accounts (parent_id, id);
 CREATE INDEX accounts_by_kind ON accounts (kind, id);
 

@@ -1,6 +1,7 @@
 //! `gatepost init`: the store, the partner account, its first key, a commented settings file.
 
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -54,7 +55,8 @@ impl Init {
 
 /// Writes the commented settings unless there is a file already: settings are never overwritten.
 fn write_template(path: &Path) -> Result<bool, Failure> {
-    let file = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
+    // It may come to hold the database's password.
+    let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     match file {
         Ok(mut file) => file.write_all(TEMPLATE.as_bytes()).map(|()| true).map_err(Into::into),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),

@@ -87,8 +87,9 @@ impl From<&str> for DatabaseUrl {
 pub enum ConfigError {
     #[error("cannot read {path}: {source}")]
     Read { path: PathBuf, source: std::io::Error },
-    #[error("{path}: {source}")]
-    Parse { path: PathBuf, source: Box<toml::de::Error> },
+    /// Without the line itself, which may hold a password.
+    #[error("{path}, line {line}: {detail}")]
+    Parse { path: PathBuf, line: usize, detail: String },
     #[error("{setting}: {detail}")]
     Invalid { setting: &'static str, detail: String },
 }
@@ -102,8 +103,18 @@ pub fn file(named: Option<&Path>) -> Result<ServeOptions, ConfigError> {
     };
     let text = std::fs::read_to_string(path)
         .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-    toml::from_str(&text)
-        .map_err(|source| ConfigError::Parse { path: path.to_owned(), source: Box::new(source) })
+    parse(&text, path)
+}
+
+fn parse(text: &str, path: &Path) -> Result<ServeOptions, ConfigError> {
+    toml::from_str(text).map_err(|error| {
+        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        ConfigError::Parse {
+            path: path.to_owned(),
+            line: before.matches('\n').count() + 1,
+            detail: error.message().to_owned(),
+        }
+    })
 }
 
 impl ServeOptions {
@@ -222,6 +233,18 @@ mod tests {
             assert_eq!(ServeOptions::default().or(file.clone()), file);
         }
         assert!(!format!("{:?}", url()).contains("hush"));
+    }
+
+    #[test]
+    fn a_mistake_is_named_without_the_line_that_may_hold_a_password() {
+        for text in [
+            "smtp = \"127.0.0.1:25\"\ndatabase-url = postgres://me:hush@h/d",
+            "\ndatabse-url = \"postgres://me:hush@h/d\"",
+        ] {
+            let error = parse(text, Path::new("gatepost.toml")).unwrap_err().to_string();
+            assert!(error.starts_with("gatepost.toml, line 2: "), "{error}");
+            assert!(!error.contains("hush"), "{error}");
+        }
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub enum Created {
     Account(Box<Account>),
     /// The parent does not exist or is not of the level above.
     NoParent,
+    /// A store has one partner, and has it already.
+    HasPartner,
     /// This address cannot be the Agent's; nothing was made.
     Refused(Address, Claimed),
 }
@@ -48,7 +50,8 @@ impl Store {
     async fn try_create(&self, new: &NewAccount, now: Timestamp) -> Result<Created, StoreError> {
         let mut tx = self.begin().await?;
         let above = match new.parent {
-            None => Lineage::default(),
+            None if new.kind.parent().is_none() => Lineage::default(),
+            None => return Ok(Created::NoParent),
             Some(parent) => match find(&mut tx, parent).await? {
                 Some(parent) if Some(parent.kind) == new.kind.parent() => parent.lineage,
                 _ => return Ok(Created::NoParent),
@@ -67,7 +70,9 @@ impl Store {
             active: true,
             created_at: now,
         };
-        insert(&mut tx, &account).await?;
+        if !insert(&mut tx, &account).await? {
+            return Ok(Created::HasPartner);
+        }
         if account.kind == AccountType::Agent {
             sql("INSERT INTO inbound_policies (agent_id, mode, version, updated_at)
                  VALUES ($1, $2, 1, $3)")
@@ -153,10 +158,12 @@ async fn find(tx: &mut Transaction, id: AccountId) -> Result<Option<Account>, St
     row.as_ref().map(account).transpose()
 }
 
-async fn insert(tx: &mut Transaction, account: &Account) -> Result<(), StoreError> {
+/// Answers whether there was room: a store has one partner.
+async fn insert(tx: &mut Transaction, account: &Account) -> Result<bool, StoreError> {
     sql("INSERT INTO accounts (id, kind, name, username, parent_id, partner_id, reseller_id,
                                organization_id, agent_id, active, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, $10)")
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, $10)
+         ON CONFLICT (kind) WHERE kind = 'partner' DO NOTHING")
     .bind(account.id.get())
     .bind(account.kind.as_str())
     .bind(account.name.clone())
@@ -168,8 +175,8 @@ async fn insert(tx: &mut Transaction, account: &Account) -> Result<(), StoreErro
     .bind(account.lineage.agent)
     .bind(account.created_at.millis())
     .execute(tx.on())
-    .await?;
-    Ok(())
+    .await
+    .map(|made| made > 0)
 }
 
 pub(super) fn account(row: &Row) -> Result<Account, StoreError> {

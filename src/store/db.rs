@@ -1,5 +1,7 @@
 //! Opening the store, and the two doors to it: reading and writing.
 
+use std::time::Duration;
+
 use sqlx::postgres::PgPool;
 use tokio_util::sync::CancellationToken;
 
@@ -9,6 +11,9 @@ use super::location::Location;
 use super::postgres;
 use super::sql::{Connection, in_time, sql};
 use crate::domain::id::Mint;
+
+/// As long as a statement may take, and a little more.
+const CLOSING: Duration = Duration::from_secs(12);
 
 /// The store of one gateway. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -68,9 +73,7 @@ impl Store {
 
     /// Whether the store answers.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        if self.broken.is_cancelled() {
-            return Err(StoreError::NotDurable(None));
-        }
+        self.check_trust()?;
         let last = sql("SELECT last FROM user_ids").on_postgres("SELECT last_value FROM user_ids");
         last.fetch_one(self.reader()).await.map(drop)
     }
@@ -87,14 +90,20 @@ impl Store {
         Ok(())
     }
 
-    /// Ends all connections after the work under way.
+    /// Ends all connections after the work under way; a server that has fallen silent is not waited
+    /// for.
     pub async fn close(&self) {
-        match &self.database {
-            Database::Sqlite(Embedded { reader, writer }) => {
-                reader.close().await;
-                writer.close().await;
+        let closing = async {
+            match &self.database {
+                Database::Sqlite(Embedded { reader, writer }) => {
+                    reader.close().await;
+                    writer.close().await;
+                }
+                Database::Postgres(pool) => pool.close().await,
             }
-            Database::Postgres(pool) => pool.close().await,
+        };
+        if tokio::time::timeout(CLOSING, closing).await.is_err() {
+            tracing::warn!("the database did not let go of its connections in time");
         }
     }
 
@@ -114,9 +123,7 @@ impl Store {
     /// (`BEGIN IMMEDIATE`), so that what it reads cannot change before it commits; on PostgreSQL
     /// others run beside it, and it locks what must not change.
     pub(super) async fn begin(&self) -> Result<Transaction, StoreError> {
-        if self.broken.is_cancelled() {
-            return Err(StoreError::NotDurable(None));
-        }
+        self.check_trust()?;
         let inner = match &self.database {
             Database::Sqlite(database) => {
                 Inner::Sqlite(database.writer.begin_with("BEGIN IMMEDIATE").await?)
@@ -126,7 +133,14 @@ impl Store {
                 Inner::Postgres(in_time(begin).await?)
             }
         };
+        // Whoever had the connection before may have found out while this one waited for it.
+        self.check_trust()?;
         Ok(Transaction { inner, broken: self.broken.clone() })
+    }
+
+    /// After a write that did not reach the disk, no later one is trusted (contract §2.4).
+    fn check_trust(&self) -> Result<(), StoreError> {
+        if self.broken.is_cancelled() { Err(StoreError::NotDurable(None)) } else { Ok(()) }
     }
 }
 
@@ -146,6 +160,9 @@ impl Transaction {
     /// not reach the disk must be noticed even if nobody waits for it any more.
     pub(super) async fn commit(self) -> Result<(), StoreError> {
         let Self { inner, broken } = self;
+        if broken.is_cancelled() {
+            return Err(StoreError::NotDurable(None));
+        }
         let committing = tokio::spawn(async move {
             let result = match inner {
                 Inner::Sqlite(inner) => inner.commit().await,
@@ -163,7 +180,7 @@ impl Transaction {
     /// The connection to run statements on.
     pub(super) fn on(&mut self) -> Connection<'_> {
         match &mut self.inner {
-            Inner::Sqlite(inner) => Connection::Sqlite(inner),
+            Inner::Sqlite(inner) => Connection::Sqlite(inner, &self.broken),
             Inner::Postgres(inner) => Connection::Postgres(inner),
         }
     }
@@ -171,5 +188,28 @@ impl Transaction {
     /// Whether other transactions may write beside this one.
     pub(super) fn has_company(&self) -> bool {
         matches!(self.inner, Inner::Postgres(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::domain::clock::{Clock, Timestamp};
+
+    #[tokio::test]
+    async fn nothing_is_written_after_a_write_that_did_not_reach_the_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Clock::new(|| Timestamp::from_millis(1));
+        let mint = Mint::new(clock, Arc::new(|octets: &mut [u8]| octets.fill(7)));
+        let location = Location::Folder(folder.path().to_owned());
+        let store = Store::create(&location, mint).await.unwrap();
+        let begun_before = store.begin().await.unwrap();
+        store.broken.cancel();
+        assert!(matches!(begun_before.commit().await, Err(StoreError::NotDurable(None))));
+        assert!(matches!(store.begin().await.err(), Some(StoreError::NotDurable(None))));
+        assert!(matches!(store.ping().await, Err(StoreError::NotDurable(None))));
+        store.broken().await;
     }
 }

@@ -57,7 +57,8 @@ const CLAIM_BESIDE_OTHERS: &str = "
         ORDER BY first.next_attempt_at, first.id LIMIT $3 * 4),
     taken AS (
         SELECT deliveries.id FROM due JOIN deliveries USING (id)
-        WHERE deliveries.state = 'pending' AND deliveries.lease_until <= $1
+        WHERE deliveries.state = 'pending' AND deliveries.next_attempt_at <= $1
+          AND deliveries.lease_until <= $1
         ORDER BY due.next_attempt_at, due.id LIMIT $3
         FOR UPDATE OF deliveries SKIP LOCKED)
     UPDATE deliveries SET lease_until = $2, fence = fence + 1

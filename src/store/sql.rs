@@ -14,6 +14,7 @@ use sqlx::postgres::{PgArguments, PgConnection, PgPool, PgRow};
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqlitePool, SqliteRow};
 use sqlx::{AssertSqlSafe, Decode, Postgres, Row as _, Sqlite, Type};
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::error::StoreError;
@@ -40,7 +41,9 @@ pub(super) enum Value {
 pub(super) enum Connection<'c> {
     SqlitePool(&'c SqlitePool),
     PostgresPool(&'c PgPool),
-    Sqlite(&'c mut SqliteConnection),
+    /// With the token that says that writes are no longer trusted: SQLite also writes to the disk
+    /// in the middle of a transaction, when it outgrows the cache.
+    Sqlite(&'c mut SqliteConnection, &'c CancellationToken),
     Postgres(&'c mut PgConnection),
 }
 
@@ -69,6 +72,15 @@ pub(super) fn sql(text: &'static str) -> Statement {
         values: Vec::new(),
         prepared: true,
     }
+}
+
+/// Lets everybody know of a write that did not reach the disk.
+fn noting<T>(broken: &CancellationToken, done: Result<T, sqlx::Error>) -> Result<T, StoreError> {
+    let done = done.map_err(StoreError::from);
+    if let Err(StoreError::NotDurable(_)) = &done {
+        broken.cancel();
+    }
+    done
 }
 
 impl Statement {
@@ -113,7 +125,9 @@ impl Statement {
         Box::pin(async move {
             Ok(match on {
                 Connection::SqlitePool(pool) => self.sqlite().execute(pool).await?.rows_affected(),
-                Connection::Sqlite(one) => self.sqlite().execute(one).await?.rows_affected(),
+                Connection::Sqlite(one, broken) => {
+                    noting(broken, self.sqlite().execute(one).await)?.rows_affected()
+                }
                 Connection::PostgresPool(pool) => {
                     in_time(self.postgres().execute(pool)).await?.rows_affected()
                 }
@@ -131,7 +145,9 @@ impl Statement {
             let postgres = |rows: Vec<PgRow>| rows.into_iter().map(Row::Postgres).collect();
             Ok(match on {
                 Connection::SqlitePool(pool) => sqlite(self.sqlite().fetch_all(pool).await?),
-                Connection::Sqlite(one) => sqlite(self.sqlite().fetch_all(one).await?),
+                Connection::Sqlite(one, broken) => {
+                    sqlite(noting(broken, self.sqlite().fetch_all(one).await)?)
+                }
                 Connection::PostgresPool(pool) => {
                     postgres(in_time(self.postgres().fetch_all(pool)).await?)
                 }
@@ -149,8 +165,9 @@ impl Statement {
                 Connection::SqlitePool(pool) => {
                     self.sqlite().fetch_optional(pool).await?.map(Row::Sqlite)
                 }
-                Connection::Sqlite(one) => {
-                    self.sqlite().fetch_optional(one).await?.map(Row::Sqlite)
+                Connection::Sqlite(one, broken) => {
+                    let found = self.sqlite().fetch_optional(one).await;
+                    noting(broken, found)?.map(Row::Sqlite)
                 }
                 Connection::PostgresPool(pool) => {
                     in_time(self.postgres().fetch_optional(pool)).await?.map(Row::Postgres)

@@ -13,11 +13,6 @@ const LONGEST_NAME: usize = 200;
 impl Tenancy {
     /// Makes the partner account of a new store. A store has one root.
     pub async fn create_partner(&self, name: &str) -> Result<Account, TenancyError> {
-        if !self.store.accounts(Some(AccountType::Partner)).await?.is_empty() {
-            return Err(TenancyError::Conflict(
-                "this store has its partner account already".into(),
-            ));
-        }
         self.create(AccountType::Partner, None, name, &[]).await
     }
 
@@ -82,6 +77,9 @@ impl Tenancy {
         match self.store.create_account(&new, self.mint.clock().now()).await? {
             Created::Account(made) => Ok(*made),
             Created::Refused(address, why) => Err(refused(&address, why, "the new Agent")),
+            Created::HasPartner => {
+                Err(TenancyError::Conflict("this store has its partner account already".into()))
+            }
             Created::NoParent => Err(TenancyError::Invalid(match (kind.parent(), parent) {
                 (Some(level), Some(parent)) => format!(
                     "account {parent} is not of type {level}: one of type {kind} hangs below it"
