@@ -1,0 +1,166 @@
+//! A queue that keeps every promise of the trait, in memory, under a clock that is moved by hand.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering};
+use std::time::UNIX_EPOCH;
+
+use tokio::sync::watch;
+
+use super::super::*;
+use super::SOON;
+use crate::domain::clock::Clock;
+use crate::domain::delivery::State;
+use crate::domain::destination::Destination;
+use crate::domain::id::DeliveryId;
+use crate::webhook::sample;
+
+/// The real time, moved by hand.
+#[derive(Clone, Default)]
+pub(super) struct Hands(Arc<AtomicI64>);
+
+impl Hands {
+    #[expect(clippy::disallowed_methods, reason = "the published verifier reads the real clock")]
+    pub(super) fn clock(&self) -> Clock {
+        let ahead = Arc::clone(&self.0);
+        Clock::new(move || {
+            let now = std::time::SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+            let now = Timestamp::from_millis(0).plus(now);
+            Timestamp::from_millis(now.millis() + ahead.load(Ordering::SeqCst))
+        })
+    }
+
+    pub(super) fn forward(&self, by: Duration) {
+        self.0.fetch_add(i64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+}
+
+pub(super) struct Row {
+    pub(super) claim: Claim,
+    pub(super) due: Timestamp,
+    pub(super) leased_until: Option<Timestamp>,
+    pub(super) state: State,
+    pub(super) attempts: Vec<Attempt>,
+}
+
+/// A queue that keeps every promise of the trait, in memory.
+pub(super) struct Memory {
+    clock: Clock,
+    lease: Duration,
+    rows: Mutex<BTreeMap<DeliveryId, Row>>,
+    changes: watch::Sender<usize>,
+    pub(super) failing_claims: AtomicU32,
+    pub(super) failing_finishes: AtomicU32,
+    pub(super) claims: AtomicUsize,
+}
+
+impl Memory {
+    pub(super) fn new(hands: &Hands, rules: &WebhookRules) -> Arc<Self> {
+        Arc::new(Self {
+            clock: hands.clock(),
+            lease: rules.dispatcher.lease(),
+            rows: Mutex::default(),
+            changes: watch::Sender::new(0),
+            failing_claims: AtomicU32::new(0),
+            failing_finishes: AtomicU32::new(0),
+            claims: AtomicUsize::new(0),
+        })
+    }
+
+    pub(super) fn add(&self, id: u128, destination: &Destination) -> DeliveryId {
+        let claim = sample::claim(id, destination);
+        let key = claim.delivery;
+        let (due, state) = (self.clock.now(), State::Pending);
+        let row = Row { claim, due, leased_until: None, state, attempts: Vec::new() };
+        self.rows.lock().unwrap().insert(key, row);
+        key
+    }
+
+    /// Waits until this holds of the row.
+    pub(super) async fn until(&self, id: DeliveryId, holds: impl Fn(&Row) -> bool) {
+        let mut changes = self.changes.subscribe();
+        let reached = changes.wait_for(|_| holds(&self.rows.lock().unwrap()[&id]));
+        timeout(SOON, reached).await.expect("the row came to no such state").unwrap();
+    }
+
+    pub(super) fn read<T>(&self, id: DeliveryId, read: impl Fn(&Row) -> T) -> T {
+        read(&self.rows.lock().unwrap()[&id])
+    }
+
+    pub(super) fn fails(counter: &AtomicU32) -> Result<(), QueueError> {
+        let left = counter.try_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+        left.map_or(Ok(()), |_| Err(QueueError::Failed("no disk".into())))
+    }
+}
+
+impl Queue for Memory {
+    async fn claim(&self, limit: usize, busy: &[DestinationId]) -> Result<Vec<Claim>, QueueError> {
+        self.claims.fetch_add(1, Ordering::SeqCst);
+        Self::fails(&self.failing_claims)?;
+        let now = self.clock.now();
+        let mut rows = self.rows.lock().unwrap();
+        let mut due: Vec<&mut Row> = rows
+            .values_mut()
+            .filter(|row| row.state == State::Pending && row.due <= now)
+            .filter(|row| row.leased_until.is_none_or(|until| until <= now))
+            .filter(|row| !busy.contains(&row.claim.destination.id))
+            .collect();
+        due.sort_by_key(|row| row.due);
+        Ok(due
+            .into_iter()
+            .take(limit)
+            .map(|row| {
+                row.leased_until = Some(now.plus(self.lease));
+                row.claim.fence += 1;
+                row.claim.clone()
+            })
+            .collect())
+    }
+
+    async fn finish(
+        &self,
+        claim: &Claim,
+        attempt: Attempt,
+        outcome: Outcome,
+    ) -> Result<(), QueueError> {
+        Self::fails(&self.failing_finishes)?;
+        {
+            let mut rows = self.rows.lock().unwrap();
+            let row = rows.get_mut(&claim.delivery).unwrap();
+            if row.claim.fence != claim.fence {
+                return Ok(());
+            }
+            row.attempts.push(attempt);
+            row.claim.attempts += 1;
+            row.leased_until = None;
+            match outcome {
+                Outcome::Delivered => row.state = State::Delivered,
+                Outcome::RetryAt(at) => row.due = at,
+                Outcome::Exhausted => row.state = State::Exhausted,
+                Outcome::Gone => {
+                    let gone = claim.destination.id;
+                    let of_it = rows.values_mut().filter(|row| row.claim.destination.id == gone);
+                    of_it.for_each(|row| row.state = State::Cancelled);
+                }
+            }
+        }
+        self.changes.send_modify(|count| *count += 1);
+        Ok(())
+    }
+
+    async fn release(&self, claims: &[Claim]) -> Result<(), QueueError> {
+        let mut rows = self.rows.lock().unwrap();
+        for claim in claims {
+            let row = rows.get_mut(&claim.delivery).unwrap();
+            if row.claim.fence == claim.fence {
+                row.leased_until = None;
+            }
+        }
+        Ok(())
+    }
+
+    async fn next_due(&self) -> Result<Option<Timestamp>, QueueError> {
+        let rows = self.rows.lock().unwrap();
+        Ok(rows.values().filter(|row| row.state == State::Pending).map(|row| row.due).min())
+    }
+}
