@@ -107,7 +107,9 @@ impl Gateway {
                     remembered_until: now.plus(self.rules.dedup.window()),
                 })
             }
-            _ => None,
+            // Never a 250 for what is not stored, whatever went before.
+            (None, None) => return Err(corrupt("was sent a message that nobody has read")),
+            (_, Some(_)) => None,
         };
         Ok((reason, Intake { record, accepted }))
     }
