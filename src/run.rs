@@ -88,7 +88,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let Settings { smtp, http, hostname, location, postmaster, rules, dns, egress_allow } =
         settings;
     let shutdown = Shutdown::default();
-    let store = Store::open(&location, mint.clone()).await?;
+    let store = Store::open(&location, &rules.store, mint.clone()).await?;
     store.check_writable().await?;
     let (intake, webhooks, access) =
         (Arc::new(rules.intake), Arc::new(rules.webhooks), Arc::new(rules.access));

@@ -96,7 +96,7 @@ impl Stage {
         let dns = DnsServer::start(Zone::parse(case::zone()?)?, helpers.clone()).await?;
         let receiver = Receiver::start(mint.clock().clone()).await?;
         let access = Arc::new(rules.access.clone());
-        let store = Store::create(&location, mint.clone()).await?;
+        let store = Store::create(&location, &rules.store, mint.clone()).await?;
         let tenancy = Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access));
         let house = House::build(&tenancy).await?;
         let key = tenancy.create_key(house.organization.id, "demo").await?.token;

@@ -156,7 +156,7 @@ impl StoreArgs {
 
     /// Opens the store, which must exist.
     async fn open(&self) -> Result<Store, Failure> {
-        Ok(Store::open(&self.location()?, run::system_mint()).await?)
+        Ok(Store::open(&self.location()?, &self.rules()?.store, run::system_mint()).await?)
     }
 
     /// The use cases over accounts in the store, which must exist.

@@ -8,6 +8,7 @@
 mod access;
 mod intake;
 mod smtp;
+mod store;
 mod webhooks;
 
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use serde::de::DeserializeOwned;
 pub use access::AccessRules;
 pub use intake::{Alignment, IntakeRules, Limits as IntakeLimits};
 pub use smtp::SmtpRules;
+pub use store::{Connections as StoreConnections, Grouping, StoreRules};
 pub use webhooks::WebhookRules;
 
 /// All rules, validated.
@@ -26,6 +28,7 @@ pub struct Rules {
     pub smtp: SmtpRules,
     pub webhooks: WebhookRules,
     pub access: AccessRules,
+    pub store: StoreRules,
 }
 
 /// A rule file that cannot be used.
@@ -41,11 +44,12 @@ pub enum RulesError {
     UnknownFile { path: PathBuf, expected: String },
 }
 
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 5] = [
     ("intake.toml", include_str!("../../policies/intake.toml")),
     ("smtp.toml", include_str!("../../policies/smtp.toml")),
     ("webhooks.toml", include_str!("../../policies/webhooks.toml")),
     ("access.toml", include_str!("../../policies/access.toml")),
+    ("store.toml", include_str!("../../policies/store.toml")),
 ];
 
 impl Rules {
@@ -63,17 +67,19 @@ impl Rules {
         if let Some(folder) = folder {
             refuse_unknown_files(folder)?;
         }
-        let [intake, smtp, webhooks, access] = FILES;
+        let [intake, smtp, webhooks, access, store] = FILES;
         let rules = Self {
             intake: read(folder, intake)?,
             smtp: read(folder, smtp)?,
             webhooks: read(folder, webhooks)?,
             access: read(folder, access)?,
+            store: read(folder, store)?,
         };
         rules.intake.validate()?;
         rules.smtp.validate()?;
         rules.webhooks.validate()?;
         rules.access.validate()?;
+        rules.store.validate()?;
         Ok(rules)
     }
 }

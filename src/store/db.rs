@@ -11,6 +11,7 @@ use super::location::Location;
 use super::postgres;
 use super::sql::{Connection, in_time, sql};
 use crate::domain::id::Mint;
+use crate::rules::StoreRules;
 
 /// As long as a statement may take, and a little more.
 const CLOSING: Duration = Duration::from_secs(12);
@@ -49,19 +50,37 @@ pub(super) use settled;
 
 impl Store {
     /// Creates the store where there is none, brings it to this version, and opens it.
-    pub async fn create(location: &Location, mint: Mint) -> Result<Self, StoreError> {
-        Self::connect(location, mint, true).await
+    pub async fn create(
+        location: &Location,
+        rules: &StoreRules,
+        mint: Mint,
+    ) -> Result<Self, StoreError> {
+        Self::connect(location, rules, mint, true).await
     }
 
     /// Opens a store that exists and brings it to this version.
-    pub async fn open(location: &Location, mint: Mint) -> Result<Self, StoreError> {
-        Self::connect(location, mint, false).await
+    pub async fn open(
+        location: &Location,
+        rules: &StoreRules,
+        mint: Mint,
+    ) -> Result<Self, StoreError> {
+        Self::connect(location, rules, mint, false).await
     }
 
-    async fn connect(location: &Location, mint: Mint, create: bool) -> Result<Self, StoreError> {
+    async fn connect(
+        location: &Location,
+        rules: &StoreRules,
+        mint: Mint,
+        create: bool,
+    ) -> Result<Self, StoreError> {
+        let rules = &rules.connections;
         let database = match location {
-            Location::Folder(folder) => Database::Sqlite(embedded::open(folder, create).await?),
-            Location::Postgres(url) => Database::Postgres(postgres::open(url, create).await?),
+            Location::Folder(folder) => {
+                Database::Sqlite(embedded::open(folder, rules, create).await?)
+            }
+            Location::Postgres(url) => {
+                Database::Postgres(postgres::open(url, rules, create).await?)
+            }
         };
         Ok(Self { database, mint, broken: CancellationToken::new() })
     }
@@ -204,7 +223,9 @@ mod tests {
         let clock = Clock::new(|| Timestamp::from_millis(1));
         let mint = Mint::new(clock, Arc::new(|octets: &mut [u8]| octets.fill(7)));
         let location = Location::Folder(folder.path().to_owned());
-        let store = Store::create(&location, mint).await.unwrap();
+        let store = Store::create(&location, &crate::rules::Rules::defaults().unwrap().store, mint)
+            .await
+            .unwrap();
         let begun_before = store.begin().await.unwrap();
         store.broken.cancel();
         assert!(matches!(begun_before.commit().await, Err(StoreError::NotDurable(None))));

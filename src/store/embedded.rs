@@ -14,11 +14,8 @@ use sqlx::sqlite::{
 };
 
 use super::error::StoreError;
+use crate::rules::StoreConnections as Connections;
 
-/// Long enough for a checkpoint on a slow disk, short enough to answer the client in time.
-const BUSY: Duration = Duration::from_secs(10);
-/// Readers never block the writer; a few keep both cores of a small machine busy.
-const READERS: u32 = 8;
 const FILE: &str = "gatepost.db";
 /// Held while the schema is looked at and changed.
 const LOCK_FILE: &str = "gatepost.lock";
@@ -35,7 +32,11 @@ pub(super) struct Embedded {
 
 /// Opens the store in `folder`, made there first if `create` says so, and brings it to this
 /// version.
-pub(super) async fn open(folder: &Path, create: bool) -> Result<Embedded, StoreError> {
+pub(super) async fn open(
+    folder: &Path,
+    rules: &Connections,
+    create: bool,
+) -> Result<Embedded, StoreError> {
     let at = || folder.display().to_string();
     let io_error = |source| StoreError::Open { at: at(), source: sqlx::Error::Io(source) };
     if create {
@@ -52,10 +53,10 @@ pub(super) async fn open(folder: &Path, create: bool) -> Result<Embedded, StoreE
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
-        .busy_timeout(BUSY);
+        .busy_timeout(rules.acquire());
     let writer = SqlitePoolOptions::new()
         .max_connections(1)
-        .acquire_timeout(BUSY)
+        .acquire_timeout(rules.acquire())
         // SQLite ends a transaction by itself when the disk is full or a write fails, and sqlx
         // does not notice: the connection would refuse every later transaction.
         .before_acquire(|connection, _| {
@@ -68,8 +69,8 @@ pub(super) async fn open(folder: &Path, create: bool) -> Result<Embedded, StoreE
     sqlx::migrate!("migrations/sqlite").run(&writer).await?;
     drop(lock);
     let reader = SqlitePoolOptions::new()
-        .max_connections(READERS)
-        .acquire_timeout(BUSY)
+        .max_connections(rules.embedded_readers)
+        .acquire_timeout(rules.acquire())
         .connect_with(options.read_only(true))
         .await
         .map_err(open_error)?;

@@ -7,29 +7,24 @@ use sqlx::postgres::{PgPool, PgPoolOptions};
 
 use super::error::StoreError;
 use super::location::PostgresUrl;
+use crate::rules::StoreConnections as Connections;
 
-/// As many transactions at once; a server of the default size has room for six such gateways.
-const CONNECTIONS: u32 = 16;
-/// Waiting for a free connection, so that the client is deferred while it still waits.
-const ACQUIRE: Duration = Duration::from_secs(10);
-/// What the server gives up by itself, in milliseconds: a statement, a wait for a lock, and a
-/// transaction whose gateway has fallen silent (its row locks would stop the others).
 /// A commit that returned must be on the disk: `off` is not obeyed, anything stronger is left.
-const SESSION: &str = "
-    SET statement_timeout = 10000;
-    SET lock_timeout = 5000;
-    SET idle_in_transaction_session_timeout = 20000;
-    SELECT set_config('synchronous_commit', 'on', false)
+const DURABLE: &str = "SELECT set_config('synchronous_commit', 'on', false)
     WHERE current_setting('synchronous_commit') = 'off'";
 
 /// Opens the store at `url`, made there first if `create` says so, and brings it to this version.
-pub(super) async fn open(url: &PostgresUrl, create: bool) -> Result<PgPool, StoreError> {
+pub(super) async fn open(
+    url: &PostgresUrl,
+    rules: &Connections,
+    create: bool,
+) -> Result<PgPool, StoreError> {
     let open_error = |source| StoreError::Open { at: url.to_string(), source };
     let options = url.options().map_err(open_error)?.application_name("gatepost");
     // A connection of its own: a migration may take longer than any statement may.
     let one = PgPoolOptions::new()
         .max_connections(1)
-        .acquire_timeout(ACQUIRE)
+        .acquire_timeout(rules.acquire())
         .connect_with(options.clone())
         .await
         .map_err(open_error)?;
@@ -37,14 +32,24 @@ pub(super) async fn open(url: &PostgresUrl, create: bool) -> Result<PgPool, Stor
     sqlx::migrate!("migrations/postgres").run(&one).await?;
     one.close().await;
     PgPoolOptions::new()
-        .max_connections(CONNECTIONS)
-        .acquire_timeout(ACQUIRE)
+        .max_connections(rules.postgres)
+        .acquire_timeout(rules.acquire())
         .after_connect(|connection, _| {
-            Box::pin(async move { sqlx::raw_sql(SESSION).execute(connection).await.map(drop) })
+            Box::pin(async move { sqlx::raw_sql(DURABLE).execute(connection).await.map(drop) })
         })
-        .connect_with(options)
+        .connect_with(options.options(limits(rules)))
         .await
         .map_err(open_error)
+}
+
+/// What the server gives up by itself, in milliseconds.
+fn limits(rules: &Connections) -> [(&'static str, String); 3] {
+    let millis = |limit: Duration| limit.as_millis().to_string();
+    [
+        ("statement_timeout", millis(rules.statement())),
+        ("lock_timeout", millis(rules.lock())),
+        ("idle_in_transaction_session_timeout", millis(rules.silence())),
+    ]
 }
 
 /// Whether this is a database that can hold, or holds, a store.

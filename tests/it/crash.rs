@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::support::process::Server;
-use crate::support::{PATIENCE, all_messages, letter, listen, local_dns, signer};
+use crate::support::{PATIENCE, all_messages, letter, listen, local_dns, signer, store_rules};
 
 const MESSAGES: usize = 2_000;
 const SENDERS: usize = 8;
@@ -44,7 +44,10 @@ async fn what_was_acknowledged_survives_kill_9() {
     let dns = local_dns(&helpers).await;
     let mint = run::system_mint();
     let receiver = Receiver::start(mint.clock().clone()).await.unwrap();
-    let store = Store::create(&Location::Folder(folder.path().into()), mint.clone()).await.unwrap();
+    let store =
+        Store::create(&Location::Folder(folder.path().into()), &store_rules(), mint.clone())
+            .await
+            .unwrap();
     let access = Arc::new(Rules::defaults().unwrap().access);
     let tenancy = Tenancy::new(store.clone(), mint, Arc::clone(&access));
     let house = House::build(&tenancy).await.unwrap();

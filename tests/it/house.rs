@@ -73,7 +73,7 @@ fn arrows() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("rules", rooms(&["domain"])),
         ("mail", rooms(&["domain", "rules"])),
         ("verify", rooms(&["domain", "rules", "mail"])),
-        ("store", rooms(&["domain"])),
+        ("store", rooms(&["domain", "rules"])),
         ("egress", rooms(&["domain", "rules"])),
         ("app", up_to(&[])),
         ("smtp", rooms(&["domain", "rules", "shutdown", "telemetry"])),

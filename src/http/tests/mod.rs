@@ -99,7 +99,7 @@ impl House {
         let access_rules = Arc::new(rules.access.clone());
         let mint = mint();
         let location = Location::Folder(folder.path().join("data"));
-        let store = Store::create(&location, mint.clone()).await.unwrap();
+        let store = Store::create(&location, &rules.store, mint.clone()).await.unwrap();
         let tenancy = Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access_rules));
         let use_cases = UseCases {
             access: Access::new(store.clone()),

@@ -14,7 +14,7 @@ use gatepost::store::{Claimed, Commit, Committed, Location, NewDestination, Stor
 use tokio::task::JoinSet;
 
 use super::scene::{Kind, SENDER, Scene, address, at, destination, own_address, record};
-use crate::support::postgres;
+use crate::support::{postgres, store_rules};
 
 on_both! {
     ten_gateways_start_at_once,
@@ -57,14 +57,14 @@ async fn ten_gateways_start_at_once(kind: Kind) {
     for _ in 0..10 {
         let location = location.clone();
         tasks.spawn(async move {
-            let store = Store::create(&location, run::system_mint()).await.unwrap();
+            let store = Store::create(&location, &store_rules(), run::system_mint()).await.unwrap();
             store.ping().await.unwrap();
             store.check_writable().await.unwrap();
             store.close().await;
         });
     }
     all(tasks).await;
-    Store::open(&location, run::system_mint()).await.unwrap().close().await;
+    Store::open(&location, &store_rules(), run::system_mint()).await.unwrap().close().await;
 }
 
 async fn the_same_message_on_all_gateways_is_stored_once(kind: Kind) {

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use super::scene::{Kind, Scene, account, address, at, database, everything, open, subtree};
 use crate::support::process::{GATEPOST, Server};
-use crate::support::{PATIENCE, letter, local_dns, signer};
+use crate::support::{PATIENCE, letter, local_dns, signer, store_rules};
 
 on_both! {
     a_commit_that_is_broken_off_leaves_all_or_nothing_and_a_sane_store,
@@ -102,7 +102,8 @@ async fn two_handles_on_one_folder_wait_for_each_other(kind: Kind) {
 async fn a_store_of_another_kind_is_refused_and_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let location = |name: &str| Location::Folder(folder.path().join(name));
-    let missing = Store::open(&location("none"), run::system_mint()).await.unwrap_err();
+    let missing =
+        Store::open(&location("none"), &store_rules(), run::system_mint()).await.unwrap_err();
     assert!(matches!(missing, StoreError::Missing { .. }), "{missing:?}");
     assert!(!folder.path().join("none").exists());
 
@@ -111,12 +112,14 @@ async fn a_store_of_another_kind_is_refused_and_left_as_it_is() {
     std::fs::write(&file, "not a database, but long enough to be taken for one".repeat(99))
         .unwrap();
     let before = std::fs::read(&file).unwrap();
-    let text = Store::open(&location("text"), run::system_mint()).await.unwrap_err();
+    let text =
+        Store::open(&location("text"), &store_rules(), run::system_mint()).await.unwrap_err();
     assert!(matches!(text, StoreError::Open { .. }), "{text:?}");
     assert_eq!(std::fs::read(&file).unwrap(), before);
 
     std::fs::write(folder.path().join("file"), "").unwrap();
-    let file = Store::create(&location("file"), run::system_mint()).await.unwrap_err();
+    let file =
+        Store::create(&location("file"), &store_rules(), run::system_mint()).await.unwrap_err();
     assert!(matches!(file, StoreError::Open { .. }), "{file:?}");
 }
 
@@ -130,7 +133,7 @@ async fn a_store_of_a_newer_version_is_not_touched() {
                  VALUES (9999, 'newer', 0, 1, x'00', 0)";
     database.execute(newer).await.unwrap();
     let location = Location::Folder(scene.path());
-    let refused = Store::open(&location, run::system_mint()).await.unwrap_err();
+    let refused = Store::open(&location, &store_rules(), run::system_mint()).await.unwrap_err();
     assert!(matches!(refused, StoreError::Newer { .. }), "{refused:?}");
     assert!(refused.to_string().contains("newer"), "{refused}");
 }
@@ -165,7 +168,9 @@ async fn a_server_whose_disk_was_full_goes_on_when_there_is_room() {
     let helpers = gatepost::shutdown::Shutdown::default();
     let dns = local_dns(&helpers).await;
     let data = folder.path();
-    let store = Store::create(&Location::Folder(data.into()), run::system_mint()).await.unwrap();
+    let store = Store::create(&Location::Folder(data.into()), &store_rules(), run::system_mint())
+        .await
+        .unwrap();
     let access = Arc::new(gatepost::rules::Rules::defaults().unwrap().access);
     let tenancy = gatepost::app::tenancy::Tenancy::new(store.clone(), run::system_mint(), access);
     gatepost::testkit::house::House::build(&tenancy).await.unwrap();

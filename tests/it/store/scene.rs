@@ -28,7 +28,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Executor as _};
 use tempfile::TempDir;
 
-use crate::support::postgres;
+use crate::support::{postgres, store_rules};
 
 pub const DOMAIN: &str = "agents.example";
 pub const SENDER: &str = "alice@good.example";
@@ -60,7 +60,9 @@ pub fn address(text: &str) -> Address {
 
 /// A second handle on the same folder, as another process has one.
 pub async fn open(folder: &Path) -> Store {
-    Store::open(&Location::Folder(folder.to_owned()), run::system_mint()).await.unwrap()
+    Store::open(&Location::Folder(folder.to_owned()), &store_rules(), run::system_mint())
+        .await
+        .unwrap()
 }
 
 /// The database file itself, past the store.
@@ -87,7 +89,7 @@ impl Scene {
             Kind::Sqlite => Location::Folder(folder.path().join("store")),
             Kind::Postgres => postgres::new_location().await,
         };
-        let store = Store::create(&location, run::system_mint()).await.unwrap();
+        let store = Store::create(&location, &store_rules(), run::system_mint()).await.unwrap();
         let partner = account(&store, AccountType::Partner, None, "partner").await;
         let reseller = account(&store, AccountType::Reseller, Some(partner.id), "reseller").await;
         let organization =
@@ -104,7 +106,7 @@ impl Scene {
 
     /// A second handle, as another process has one.
     pub async fn open(&self) -> Store {
-        Store::open(&self.location, run::system_mint()).await.unwrap()
+        Store::open(&self.location, &store_rules(), run::system_mint()).await.unwrap()
     }
 
     /// A count past the store.

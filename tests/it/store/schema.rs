@@ -8,7 +8,7 @@ use gatepost::store::{Store, StoreError};
 use sqlx::{Connection as _, Executor as _, Row as _};
 
 use super::scene::{Kind, Scene, database};
-use crate::support::postgres;
+use crate::support::{postgres, store_rules};
 
 fn sources(folder: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
@@ -126,7 +126,7 @@ fn migrations_are_twins_statement_by_statement() {
 #[tokio::test]
 async fn a_database_without_a_store_or_with_a_newer_one_is_said_so() {
     let location = postgres::new_location().await;
-    let missing = Store::open(&location, run::system_mint()).await.unwrap_err();
+    let missing = Store::open(&location, &store_rules(), run::system_mint()).await.unwrap_err();
     assert!(matches!(missing, StoreError::Missing { .. }), "{missing:?}");
     assert!(missing.to_string().contains("gatepost init"), "{missing}");
 
@@ -135,7 +135,8 @@ async fn a_database_without_a_store_or_with_a_newer_one_is_said_so() {
                      (version, description, installed_on, success, checksum, execution_time)
                  VALUES (9999, 'newer', now(), true, '', 0)";
     scene.execute(newer).await;
-    let refused = Store::open(&scene.location, run::system_mint()).await.unwrap_err();
+    let refused =
+        Store::open(&scene.location, &store_rules(), run::system_mint()).await.unwrap_err();
     assert!(matches!(refused, StoreError::Newer { .. }), "{refused:?}");
     assert!(refused.to_string().contains("newer"), "{refused}");
 }

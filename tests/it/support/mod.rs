@@ -13,7 +13,7 @@ use gatepost::app::tenancy::Tenancy;
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::event::Category;
 use gatepost::egress::signature;
-use gatepost::rules::Rules;
+use gatepost::rules::{Rules, StoreRules};
 use gatepost::run::{self, Running, Settings};
 use gatepost::shutdown::Shutdown;
 use gatepost::store::{Location, Store};
@@ -47,6 +47,11 @@ pub struct TestGateway {
     helpers: Shutdown,
 }
 
+/// How the store is used where a test says nothing else.
+pub fn store_rules() -> StoreRules {
+    Rules::defaults().unwrap().store
+}
+
 impl TestGateway {
     /// Starts with the compiled-in rules.
     pub async fn start() -> Self {
@@ -71,7 +76,7 @@ impl TestGateway {
         let mint = run::system_mint();
         let receiver = Receiver::start(mint.clock().clone()).await.unwrap();
         let rules = rules(folder.path(), files);
-        let store = Store::create(&location, mint.clone()).await.unwrap();
+        let store = Store::create(&location, &rules.store, mint.clone()).await.unwrap();
         let access = Arc::new(rules.access.clone());
         let tenancy = Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access));
         let house = House::build(&tenancy).await.unwrap();

@@ -1,0 +1,85 @@
+//! `policies/store.toml`: how commits are grouped, and the connections. The file explains each
+//! number.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::{RulesError, within};
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoreRules {
+    pub commit: Grouping,
+    pub connections: Connections,
+}
+
+/// What is written in one transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grouping {
+    pub max_messages: usize,
+    pub max_bytes: usize,
+    pub writers: usize,
+    patience_seconds: u64,
+}
+
+impl Grouping {
+    pub const fn patience(&self) -> Duration {
+        Duration::from_secs(self.patience_seconds)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Connections {
+    pub embedded_readers: u32,
+    pub postgres: u32,
+    acquire_seconds: u64,
+    statement_seconds: u64,
+    lock_seconds: u64,
+    silence_seconds: u64,
+    deadline_seconds: u64,
+}
+
+impl Connections {
+    pub const fn acquire(&self) -> Duration {
+        Duration::from_secs(self.acquire_seconds)
+    }
+
+    pub const fn statement(&self) -> Duration {
+        Duration::from_secs(self.statement_seconds)
+    }
+
+    pub const fn lock(&self) -> Duration {
+        Duration::from_secs(self.lock_seconds)
+    }
+
+    pub const fn silence(&self) -> Duration {
+        Duration::from_secs(self.silence_seconds)
+    }
+
+    pub const fn deadline(&self) -> Duration {
+        Duration::from_secs(self.deadline_seconds)
+    }
+}
+
+impl StoreRules {
+    pub(super) fn validate(&self) -> Result<(), RulesError> {
+        let check = |key, value, low, high| within("store.toml", key, value, low, high);
+        let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        let Self { commit, connections } = self;
+        check("commit.max_messages", wide(commit.max_messages), 1, 1000)?;
+        check("commit.max_bytes", wide(commit.max_bytes), 65_536, 1 << 30)?;
+        check("commit.writers", wide(commit.writers), 1, 16)?;
+        check("commit.patience_seconds", commit.patience_seconds, 1, 120)?;
+        check("connections.embedded_readers", connections.embedded_readers.into(), 1, 64)?;
+        check("connections.postgres", connections.postgres.into(), 4, 500)?;
+        check("connections.acquire_seconds", connections.acquire_seconds, 1, 60)?;
+        check("connections.statement_seconds", connections.statement_seconds, 1, 60)?;
+        check("connections.lock_seconds", connections.lock_seconds, 1, 60)?;
+        check("connections.silence_seconds", connections.silence_seconds, 1, 60)?;
+        let longer = connections.statement_seconds + 1;
+        check("connections.deadline_seconds", connections.deadline_seconds, longer, 120)
+    }
+}
