@@ -44,8 +44,8 @@ impl Visit for &Statements {
 }
 
 /// Tables that are small, or that only the operator's lists read whole.
-const MAY_BE_SCANNED: [&str; 6] =
-    ["user_ids", "json_each", "waiting", "CONSTANT", "accounts", "domains"];
+const MAY_BE_SCANNED: [&str; 7] =
+    ["user_ids", "json_each", "waiting", "CONSTANT", "accounts", "domains", "given"];
 
 #[tokio::test]
 async fn every_statement_on_sqlite_finds_its_rows_by_an_index() {
@@ -59,7 +59,9 @@ async fn every_statement_on_sqlite_finds_its_rows_by_an_index() {
             let scanned = detail.strip_prefix("SCAN ").and_then(|rest| rest.split(' ').next());
             let sorted = detail.contains("TEMP B-TREE") && sql.contains("BY at");
             let small = |table: &str| MAY_BE_SCANNED.contains(&table) || table.starts_with('(');
-            if scanned.is_some_and(|table| !small(table)) || sorted {
+            // The rows that a statement brings along.
+            let brought = detail.contains("VALUES CLAUSE") || detail.contains("CONSTANT ROW");
+            if scanned.is_some_and(|table| !small(table) && !brought) || sorted {
                 wrong.push(format!("{detail}: {sql}"));
             }
         }
@@ -73,8 +75,14 @@ async fn every_statement_on_sqlite_finds_its_rows_by_an_index() {
 async fn every_statement_on_postgres_finds_its_rows_by_an_index() {
     let (scene, statements) = statements_of(Kind::Postgres).await;
     let mut database = scene.postgres().await;
+    // A table of one page is read whole whichever way it is asked for.
+    let fill = "INSERT INTO destinations (id, account_id, url, category, label, secret, created_at)
+                SELECT gen_random_uuid(), id, 'https://' || n, 'agent', '', '', 0
+                FROM accounts, generate_series(1, 4000) AS n; ANALYZE destinations";
+    database.execute(sqlx::raw_sql(fill)).await.unwrap();
     let settings = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off;
-                    SET enable_bitmapscan = off";
+                    SET enable_bitmapscan = off; SET enable_hashjoin = off;
+                    SET enable_mergejoin = off";
     database.execute(settings).await.unwrap();
     let mut wrong = Vec::new();
     for (number, sql) in statements.iter().enumerate() {
@@ -193,8 +201,6 @@ async fn lists(scene: &Scene) {
             let nil = uuid::Uuid::nil();
             store.intake_record(&scope, IntakeId(nil)).await.unwrap();
             store.raw_message(&scope, MessageId(nil)).await.unwrap();
-            let attachment = gatepost::domain::id::AttachmentId(nil);
-            store.attachment(&scope, attachment).await.unwrap();
         }
     }
 }
