@@ -169,3 +169,124 @@ impl<T: Together> std::fmt::Debug for Group<T> {
         f.debug_struct("Group").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex as Lock;
+
+    use super::*;
+    use crate::rules::Rules;
+
+    /// Doubles numbers, remembers the groups, and fails those with a number above a hundred.
+    #[derive(Default)]
+    struct Doubling {
+        groups: Lock<Vec<Vec<usize>>>,
+    }
+
+    impl Together for Doubling {
+        type Job = usize;
+        type Answer = usize;
+
+        /// A number is a row and as many kilobytes.
+        fn size(job: &usize) -> (usize, usize) {
+            (1, *job * 1000)
+        }
+
+        async fn write(&self, jobs: &[usize]) -> Result<Vec<usize>, StoreError> {
+            self.groups.lock().unwrap().push(jobs.to_vec());
+            match jobs.iter().max() {
+                Some(101..200) => {
+                    Err(StoreError::Corrupt { table: "numbers", detail: String::new() })
+                }
+                Some(200..) => Err(StoreError::NotDurable(None)),
+                _ => Ok(jobs.iter().map(|job| job * 2).collect()),
+            }
+        }
+    }
+
+    fn rules(text: &str) -> Grouping {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("store.toml"), format!("[commit]\n{text}")).unwrap();
+        Rules::load(folder.path()).unwrap().store.commit
+    }
+
+    type Answers = Vec<oneshot::Receiver<Result<usize, StoreError>>>;
+
+    fn waiting(jobs: &[usize]) -> (mpsc::Receiver<Waiting<Doubling>>, Answers) {
+        let (queue, receiver) = mpsc::channel(100);
+        let mut answers = Vec::new();
+        for job in jobs {
+            let (answer, answered) = oneshot::channel();
+            assert!(queue.try_send(Waiting { job: *job, answer }).is_ok());
+            answers.push(answered);
+        }
+        (receiver, answers)
+    }
+
+    /// The groups into which these jobs fall.
+    fn gathered(jobs: &[usize], rules: Grouping) -> Vec<Vec<usize>> {
+        let (mut queue, _answers) = waiting(jobs);
+        let mut groups = Vec::new();
+        let mut left_over = None;
+        while let Some(first) = left_over.take().or_else(|| queue.try_recv().ok()) {
+            let group = gather(first, &mut queue, rules, &mut left_over);
+            groups.push(group.iter().map(|one| one.job).collect());
+        }
+        groups
+    }
+
+    #[test]
+    fn all_that_wait_are_taken_within_the_bounds() {
+        assert_eq!(gathered(&[1, 2, 3], rules("")), [vec![1, 2, 3]]);
+        let two = rules("max_messages = 2");
+        assert_eq!(gathered(&[1, 2, 3, 4, 5], two), [vec![1, 2], vec![3, 4], vec![5]]);
+        // A job that is larger than a group may be is a group of its own.
+        let small = rules("max_bytes = 65536");
+        let groups = gathered(&[30, 30, 30, 500, 1, 65], small);
+        assert_eq!(groups, [vec![30, 30], vec![30], vec![500], vec![1], vec![65]]);
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_not_written() {
+        let (mut queue, mut answers) = waiting(&[1, 2, 3]);
+        drop(answers.remove(1));
+        let first = queue.try_recv().unwrap();
+        let group = gather(first, &mut queue, rules(""), &mut None);
+        assert_eq!(group.iter().map(|one| one.job).collect::<Vec<_>>(), [1, 3]);
+    }
+
+    #[tokio::test]
+    async fn one_bad_job_fails_no_other() {
+        let work = Arc::new(Doubling::default());
+        let results = settle(Arc::clone(&work), vec![1, 150, 3]).await;
+        let told: Vec<_> = results.into_iter().map(Result::ok).collect();
+        assert_eq!(told, [Some(2), None, Some(6)]);
+        assert_eq!(*work.groups.lock().unwrap(), [vec![1, 150, 3], vec![1], vec![150], vec![3]]);
+    }
+
+    #[tokio::test]
+    async fn after_a_failure_that_is_of_all_none_is_tried_alone() {
+        let work = Arc::new(Doubling::default());
+        let results = settle(Arc::clone(&work), vec![1, 200, 3]).await;
+        assert!(results.iter().all(|one| matches!(one, Err(StoreError::NotDurable(None)))));
+        assert_eq!(work.groups.lock().unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn many_ask_and_each_hears_its_own_answer() {
+        let group = Group::start(Doubling::default(), rules("max_messages = 7"), 3);
+        let mut asking = tokio::task::JoinSet::new();
+        for job in 0..100 {
+            let group = group.clone();
+            asking.spawn(async move { (job, group.ask(job).await.unwrap()) });
+        }
+        assert!(asking.join_all().await.into_iter().all(|(job, answer)| answer == job * 2));
+    }
+
+    /// As when the runtime ends the writers before those who ask.
+    #[tokio::test]
+    async fn without_a_writer_there_is_an_error() {
+        let group = Group::start(Doubling::default(), rules(""), 0);
+        assert!(matches!(group.ask(1).await, Err(StoreError::Database(_))));
+    }
+}

@@ -29,3 +29,4 @@ mod plans;
 mod scene;
 mod schema;
 mod tenancy;
+mod together;
