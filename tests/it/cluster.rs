@@ -2,6 +2,8 @@
 //! restarted under them, no acknowledged message is lost, none doubled, and none announced that is
 //! not stored (contract §2.2, §2.6).
 
+#![expect(clippy::print_stderr, reason = "a test that takes long says how far it is")]
+
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -55,7 +57,8 @@ async fn soak() {
     let deaths = 40;
     let restarts = vec![(deaths / 3, Stop::Fast), (2 * deaths / 3, Stop::Immediate)];
     let kill_every = (messages / deaths).max(1);
-    let limit = Duration::from_secs(600) + Duration::from_millis(100) * messages.try_into().unwrap();
+    let limit =
+        Duration::from_secs(600) + Duration::from_millis(100) * messages.try_into().unwrap();
     run(Plan { messages, sessions: 24, kill_every, restarts, limit }).await;
 }
 
@@ -66,6 +69,7 @@ async fn run(plan: Plan) {
 
 async fn disturb(plan: Plan) {
     let begun = Instant::now();
+    let say = |text: String| eprintln!("{:>5} s: {text}", begun.elapsed().as_secs());
     let mut database = block_in_place(|| postgres::start(&["fsync=on"]));
     let location = Location::parse(None, Some(&database.url)).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -87,24 +91,23 @@ async fn disturb(plan: Plan) {
         mailers.reach(goal).await;
         for (_, how) in plan.restarts.iter().filter(|(after, _)| *after == deaths) {
             block_in_place(|| database.restart(*how));
-            eprintln!("{:>4} s: the database was stopped: {how:?}", begun.elapsed().as_secs());
+            say(format!("the database was stopped: {how:?}"));
         }
         gateways.replace_oldest().await;
         deaths += 1;
-        eprintln!("{:>4} s: {goal} acknowledged, {deaths} deaths", begun.elapsed().as_secs());
+        say(format!("{goal} messages acknowledged, {deaths} gateways died"));
     }
     assert!(deaths >= 6, "only {deaths} gateways died");
     let running = gateways.running;
     let in_doubt = mailers.finish().await;
     let http = running[0].http;
     let (again, requests) = assert_nothing_lost(http, &site.key, &site.receiver, &in_doubt).await;
-    eprintln!(
-        "{:>4} s: {} messages acknowledged, stored once and announced; {deaths} gateways died; \
-         {} replies were lost, {again} of their messages came again; {requests} deliveries",
-        begun.elapsed().as_secs(),
+    say(format!(
+        "{} messages acknowledged, each stored once and announced; {} replies were lost, and \
+         {again} messages came again; {requests} deliveries",
         plan.messages,
         in_doubt.iter().sum::<usize>(),
-    );
+    ));
     for gateway in running {
         assert_eq!(gateway.terminate().await, 0);
     }

@@ -74,7 +74,14 @@ impl TestGateway {
         let rules = rules(folder.path(), files);
         let site = Site::build(&location, &rules).await;
         let running = start(&location, rules, site.dns.addr()).await;
-        Self { smtp: running.smtp, http: running.http, running: Some(running), folder, location, site }
+        Self {
+            smtp: running.smtp,
+            http: running.http,
+            running: Some(running),
+            folder,
+            location,
+            site,
+        }
     }
 
     /// Stops the server and starts another one on the same store.
