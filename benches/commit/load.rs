@@ -28,7 +28,8 @@ const DOMAIN: &str = "agents.example";
 const AGENTS: u64 = 20;
 /// As many contacts; more than there are sessions, so that these seldom meet at one.
 const SENDERS: u64 = 400;
-const TEXT_BYTES: usize = 4_500;
+/// The part that a person reads; the part in HTML is twice as long.
+const TEXT_BYTES: usize = 1_500;
 const WEEK: Duration = Duration::from_secs(7 * 86_400);
 
 /// Hands out messages, each another one.
@@ -38,6 +39,7 @@ pub struct Load {
     agents: Vec<(Account, Address, Standing)>,
     number: AtomicU64,
     text: String,
+    html: String,
     steps: Value,
     authentication: Value,
 }
@@ -69,9 +71,16 @@ impl Load {
         let destinations = Destinations::new(store.clone(), mint.clone(), access);
         let url = "https://app.example/events".parse().unwrap();
         destinations.add(organization, url, Category::Incoming, "bench").await.unwrap();
-        let (text, number) = (text(), AtomicU64::new(0));
-        let (steps, authentication) = (steps(), authentication());
-        Self { store, mint, agents, number, text, steps, authentication }
+        Self {
+            store,
+            mint,
+            agents,
+            number: AtomicU64::new(0),
+            text: words(TEXT_BYTES),
+            html: words(2 * TEXT_BYTES),
+            steps: steps(),
+            authentication: authentication(),
+        }
     }
 
     /// The next message, ready to be committed.
@@ -84,7 +93,7 @@ impl Load {
         let (id, digest) = (MessageId(self.mint.uuid()), Digest(sha256(number, "raw")));
         let mail = self.mail(number, sender, address);
         let headers = headers(&mail);
-        let raw = [headers.as_bytes(), b"\r\n", self.text.as_bytes()].concat();
+        let raw = [&headers, "\r\n", &self.text, &self.html].concat().into_bytes();
         let record = IntakeRecord {
             id: IntakeId(self.mint.uuid()),
             at: now,
@@ -182,18 +191,18 @@ fn sha256(number: u64, of: &str) -> [u8; 32] {
 }
 
 /// Words in no order, so that a database that compresses finds as much as in a letter.
-fn text() -> String {
+fn words(octets: usize) -> String {
     const WORDS: [&str; 16] = [
         "invoice", "the", "question", "about", "your", "delivery", "we", "would", "of", "please",
         "answer", "until", "Friday", "customer", "number", "and",
     ];
     let mut text = String::new();
     let mut state: u32 = 1;
-    while text.len() < TEXT_BYTES {
+    while text.len() < octets {
         // The generator of Numerical Recipes; its high bits are the better ones.
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         text.push_str(WORDS[(state >> 28) as usize]);
-        text.push_str(if state % 11 == 0 { "\r\n" } else { " " });
+        text.push_str(if state.is_multiple_of(11) { "\r\n" } else { " " });
     }
     text
 }

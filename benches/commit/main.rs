@@ -11,6 +11,7 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::print_stdout,
+    clippy::print_stderr,
     reason = "a measurement that cannot be taken ends with a panic; its figures are printed"
 )]
 
@@ -20,6 +21,7 @@ mod cluster;
 mod load;
 mod measure;
 mod plain;
+mod report;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,12 +30,12 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use gatepost::rules::{Rules, StoreRules};
 use gatepost::store::Location;
-use serde_json::{Value, json};
 
 use cluster::Cluster;
 use load::Load;
-use measure::{Figures, measure};
+use measure::measure;
 use plain::PlainLog;
+use report::{Line, Machine, Target};
 
 /// Sessions at the same time.
 const SESSIONS: [usize; 3] = [1, 20, 200];
@@ -58,34 +60,6 @@ struct Options {
     bench: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Target {
-    Plain,
-    Sqlite,
-    Postgres,
-    PostgresSingly,
-}
-
-impl Target {
-    const ALL: [Self; 4] = [Self::Plain, Self::Sqlite, Self::Postgres, Self::PostgresSingly];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "plain append, fdatasync",
-            Self::Sqlite => "SQLite",
-            Self::Postgres => "PostgreSQL",
-            Self::PostgresSingly => "PostgreSQL, one message per transaction",
-        }
-    }
-}
-
-/// One line of the table.
-struct Line {
-    target: Target,
-    sessions: usize,
-    figures: Figures,
-}
-
 #[tokio::main]
 async fn main() {
     let options = Options::parse();
@@ -95,7 +69,7 @@ async fn main() {
     }
     let time = Duration::from_secs(options.seconds);
     let programs = cluster::binaries();
-    let sync = plain::sync_latency(&tempfile::tempdir().unwrap().path().join("sync"));
+    let machine = look().await;
     let mut lines = Vec::new();
     for target in Target::ALL {
         if options.only.as_ref().is_some_and(|only| !target.name().contains(only.as_str())) {
@@ -117,7 +91,7 @@ async fn main() {
             (_, None) => eprintln!("{}: skipped, PostgreSQL is not installed", target.name()),
         }
     }
-    if options.json { print_json(sync, &lines) } else { print_table(sync, &lines) }
+    if options.json { machine.print_json(&lines) } else { machine.print_table(&lines) }
 }
 
 /// How the store is used: as compiled in, with this laid over it.
@@ -189,53 +163,15 @@ async fn measure_store(
     load.close().await;
 }
 
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-fn print_table(sync: Figures, lines: &[Line]) {
-    let millis = |time: Duration| time.as_secs_f64() * 1000.0;
-    println!(
-        "{} cores; fdatasync of 4 KiB in {}: p50 {:.2} ms, p99 {:.2} ms\n",
-        cores(),
-        std::env::temp_dir().display(),
-        millis(sync.p50),
-        millis(sync.p99)
-    );
-    println!("{:<40} sessions  messages/s   p50 ms   p99 ms  of plain", "");
-    for Line { target, sessions, figures } in lines {
-        let plain =
-            lines.iter().find(|one| one.target == Target::Plain && one.sessions == *sessions);
-        let share = plain.map_or(f64::NAN, |plain| figures.per_second / plain.figures.per_second);
-        println!(
-            "{:<40} {sessions:>8} {:>11.0} {:>8.2} {:>8.2} {:>8.0}%",
-            target.name(),
-            figures.per_second,
-            millis(figures.p50),
-            millis(figures.p99),
-            share * 100.0
-        );
+async fn look() -> Machine {
+    let folder = tempfile::tempdir().unwrap();
+    let load = Load::build(&Location::Folder(folder.path().join("store")), &rules("")).await;
+    let octets = load.next_octets().len();
+    load.close().await;
+    Machine {
+        cores: std::thread::available_parallelism().map_or(1, usize::from),
+        folder: std::env::temp_dir(),
+        sync: plain::sync_latency(&folder.path().join("sync")),
+        octets,
     }
-}
-
-fn print_json(sync: Figures, lines: &[Line]) {
-    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap();
-    let lines: Vec<Value> = lines
-        .iter()
-        .map(|Line { target, sessions, figures }| {
-            json!({
-                "target": target.name(),
-                "sessions": sessions,
-                "messagesPerSecond": figures.per_second,
-                "p50Micros": micros(figures.p50),
-                "p99Micros": micros(figures.p99),
-            })
-        })
-        .collect();
-    let machine = json!({
-        "cores": cores(),
-        "syncP50Micros": micros(sync.p50),
-        "syncP99Micros": micros(sync.p99),
-    });
-    println!("{}", json!({ "machine": machine, "figures": lines }));
 }
