@@ -166,7 +166,6 @@ impl Load {
             message_id: Some(format!("{number}.{}@sender.example", self.mint.uuid())),
             in_reply_to: Vec::new(),
             references: Vec::new(),
-            html: None,
             stripped_text: self.text.clone(),
             auto_submitted: None,
             disposition_notification_to: None,
