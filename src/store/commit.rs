@@ -10,6 +10,7 @@ use super::addresses::{Standing, read_standing};
 use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
 use super::mail_row::MailRow;
+use super::raw_messages::Kept;
 use super::row::stored;
 use super::sql::sql;
 use super::{arrivals, contacts, deliveries, gates, intake_records};
@@ -78,10 +79,14 @@ pub enum Committed {
 impl Store {
     /// Writes everything, or nothing.
     pub async fn commit(&self, commit: &Commit) -> Result<Committed, StoreError> {
-        settled!(self.try_commit(commit))
+        let mut kept = Kept::default();
+        settled!(self.try_commit(commit, &mut kept))
     }
 
-    async fn try_commit(&self, commit: &Commit) -> Result<Committed, StoreError> {
+    async fn try_commit(&self, commit: &Commit, kept: &mut Kept) -> Result<Committed, StoreError> {
+        for accepted in commit.intakes.iter().filter_map(|intake| intake.accepted.as_ref()) {
+            self.keep_raw(accepted.message.digest, &accepted.raw, kept).await?;
+        }
         let mut tx = self.begin().await?;
         let mut earlier = vec![None; commit.intakes.len()];
         for (place, intake) in in_order_of_locks(&commit.intakes) {
@@ -93,7 +98,7 @@ impl Store {
                     }
                     let same_as = arrivals::remember(&mut tx, accepted, commit.now).await?;
                     if same_as.is_none() {
-                        self.store_message(&mut tx, accepted).await?;
+                        self.store_message(&mut tx, accepted, kept).await?;
                     }
                     same_as
                 }
@@ -111,11 +116,12 @@ impl Store {
         &self,
         tx: &mut Transaction,
         accepted: &Accepted,
+        kept: &Kept,
     ) -> Result<(), StoreError> {
         let message = &accepted.message;
         let (contact, change) = contacts::greet(tx, message).await?;
         let first_of_room = is_new_room(tx, contact, message.agent).await?;
-        insert_raw(tx, message.digest, &accepted.raw).await?;
+        self.insert_raw(tx, message.digest, &accepted.raw, kept).await?;
         insert_message(tx, message, contact, accepted.raw.len(), self.mint()).await?;
         for name in announced(change, first_of_room) {
             let event = Event {
@@ -163,25 +169,6 @@ async fn is_new_room(
         .fetch_optional(tx.on())
         .await?;
     Ok(known.is_none())
-}
-
-/// The same bytes for several recipients are kept once. Asked first, because handing the bytes to
-/// the database copies them: 100 recipients of 50 MiB would hold everybody else up for seconds.
-async fn insert_raw(tx: &mut Transaction, digest: Digest, raw: &Bytes) -> Result<(), StoreError> {
-    let kept = sql("SELECT digest FROM raw_messages WHERE digest = $1")
-        .bind(digest.0.as_slice())
-        .fetch_optional(tx.on())
-        .await?;
-    if kept.is_some() {
-        return Ok(());
-    }
-    // Somebody beside us may be storing the same bytes for another Agent.
-    sql("INSERT INTO raw_messages (digest, bytes) VALUES ($1, $2) ON CONFLICT (digest) DO NOTHING")
-        .bind(digest.0.as_slice())
-        .bind(raw.as_ref())
-        .execute(tx.on())
-        .await?;
-    Ok(())
 }
 
 async fn insert_message(

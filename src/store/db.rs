@@ -5,9 +5,10 @@ use std::time::Duration;
 use sqlx::postgres::PgPool;
 use tokio_util::sync::CancellationToken;
 
+use super::blobs::Blobs;
 use super::embedded::{self, Embedded};
 use super::error::StoreError;
-use super::location::Location;
+use super::location::{Location, Place};
 use super::postgres;
 use super::sql::{Connection, in_time, sql};
 use crate::domain::id::Mint;
@@ -20,6 +21,7 @@ const CLOSING: Duration = Duration::from_secs(12);
 #[derive(Clone, Debug)]
 pub struct Store {
     database: Database,
+    blobs: Option<Blobs>,
     mint: Mint,
     broken: CancellationToken,
 }
@@ -51,30 +53,31 @@ pub(super) use settled;
 impl Store {
     /// Creates the store where there is none, brings it to this version, and opens it.
     pub async fn create(
-        location: &Location,
+        place: impl Into<Place>,
         rules: &StoreRules,
         mint: Mint,
     ) -> Result<Self, StoreError> {
-        Self::connect(location, rules, mint, true).await
+        Self::connect(&place.into(), rules, mint, true).await
     }
 
     /// Opens a store that exists and brings it to this version.
     pub async fn open(
-        location: &Location,
+        place: impl Into<Place>,
         rules: &StoreRules,
         mint: Mint,
     ) -> Result<Self, StoreError> {
-        Self::connect(location, rules, mint, false).await
+        Self::connect(&place.into(), rules, mint, false).await
     }
 
     async fn connect(
-        location: &Location,
+        place: &Place,
         rules: &StoreRules,
         mint: Mint,
         create: bool,
     ) -> Result<Self, StoreError> {
+        let objects = rules.objects;
         let rules = &rules.connections;
-        let database = match location {
+        let database = match &place.database {
             Location::Folder(folder) => {
                 Database::Sqlite(embedded::open(folder, rules, create).await?)
             }
@@ -82,7 +85,10 @@ impl Store {
                 Database::Postgres(postgres::open(url, rules, create).await?)
             }
         };
-        Ok(Self { database, mint, broken: CancellationToken::new() })
+        let broken = CancellationToken::new();
+        let open = |blobs| Blobs::open(blobs, objects, mint.clone(), broken.clone());
+        let blobs = place.blobs.as_ref().map(open).transpose()?;
+        Ok(Self { database, blobs, mint, broken })
     }
 
     /// Resolves when a write has failed in a way that no later write can be trusted after.
@@ -106,7 +112,11 @@ impl Store {
             .on_postgres("SELECT last_value FROM user_ids")
             .execute(tx.on())
             .await?;
-        Ok(())
+        drop(tx);
+        match &self.blobs {
+            Some(blobs) => blobs.check_writable().await,
+            None => Ok(()),
+        }
     }
 
     /// Ends all connections after the work under way; a server that has fallen silent is not waited
@@ -134,6 +144,11 @@ impl Store {
         }
     }
 
+    /// Where large raw messages lie, if not in the database.
+    pub(super) const fn blobs(&self) -> Option<&Blobs> {
+        self.blobs.as_ref()
+    }
+
     pub(super) fn mint(&self) -> &Mint {
         &self.mint
     }
@@ -158,7 +173,7 @@ impl Store {
     }
 
     /// After a write that did not reach the disk, no later one is trusted (contract §2.4).
-    fn check_trust(&self) -> Result<(), StoreError> {
+    pub(super) fn check_trust(&self) -> Result<(), StoreError> {
         if self.broken.is_cancelled() { Err(StoreError::NotDurable(None)) } else { Ok(()) }
     }
 }

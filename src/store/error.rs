@@ -18,6 +18,13 @@ pub enum StoreError {
     Conflict(#[source] sqlx::Error),
     #[error("the database does not answer")]
     Database(#[source] sqlx::Error),
+    #[error("the blob store does not answer")]
+    Objects(#[source] object_store::Error),
+    #[error("the blob store at {at} cannot be used")]
+    Blobs { at: String, source: object_store::Error },
+    /// The original of a message is not what it was, or not there.
+    #[error("the object {name} of the blob store {detail}")]
+    Lost { name: String, detail: &'static str },
     #[error("a row of {table} cannot be read: {detail}")]
     Corrupt { table: &'static str, detail: String },
     #[error("cannot open the store at {at}")]

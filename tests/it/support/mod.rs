@@ -179,7 +179,7 @@ async fn start(location: &Location, rules: Rules, dns: SocketAddr) -> Running {
         smtp: any_port,
         http: any_port,
         hostname: DomainName::parse("mx.agents.example").unwrap(),
-        location: location.clone(),
+        place: location.into(),
         postmaster: None,
         rules,
         dns: Some(vec![dns]),
