@@ -16,6 +16,7 @@ mod demo;
 mod fixtures;
 mod gateways;
 mod house;
+mod originals;
 mod policy;
 mod recipients;
 mod repeats;

@@ -1,5 +1,6 @@
 //! A running gateway with everything around it, for one test each.
 
+pub mod bucket;
 pub mod postgres;
 pub mod process;
 
