@@ -133,10 +133,14 @@ fn fault(error: &io::Error, published: bool) -> Fault {
     const EMFILE: i32 = 24;
     match error.raw_os_error() {
         Some(EIO) => Fault::NotDurable,
-        // The folder was not even opened to be flushed: too many files are.
+        // Not even opened to be flushed: too many files are.
         Some(ENFILE | EMFILE) => Fault::Other,
-        _ if published => Fault::NotDurable,
         _ => match error.kind() {
+            // Opening says these, flushing never does.
+            io::ErrorKind::PermissionDenied
+            | io::ErrorKind::NotFound
+            | io::ErrorKind::NotADirectory => Fault::Other,
+            _ if published => Fault::NotDurable,
             io::ErrorKind::StorageFull
             | io::ErrorKind::QuotaExceeded
             | io::ErrorKind::FileTooLarge => Fault::Full,
@@ -171,6 +175,7 @@ mod tests {
             (ENOSPC, false, Fault::Full),
             (27, false, Fault::Full),
             (13, false, Fault::Other),
+            (20, true, Fault::Other),
             (24, true, Fault::Other),
         ] {
             let error = io::Error::from_raw_os_error(errno);

@@ -29,7 +29,8 @@ const TO: [&str; 1] = ["support@agents.example"];
 
 /// A signed message of about 1 MB; answers its attachment too.
 fn with_attachment(subject: &str) -> (Vec<u8>, Vec<u8>) {
-    let octets: Vec<u8> = (0..750_000_u32).map(|n| (n * n / 7 % 251) as u8).collect();
+    let octets: Vec<u8> =
+        (0..750_000_u32).map(|n| n.wrapping_mul(0x9e37_79b9).to_be_bytes()[0]).collect();
     let encoded = STANDARD.encode(&octets);
     let lines: Vec<&str> =
         encoded.as_bytes().chunks(76).map(|line| std::str::from_utf8(line).unwrap()).collect();
