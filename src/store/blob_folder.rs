@@ -1,7 +1,7 @@
 //! Large raw messages in a folder: `object_store` writes, flushes and renames the files; here is
 //! what it leaves to us.
 
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::fs::{self, DirBuilder, DirEntry, File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path as FilePath, PathBuf};
@@ -47,11 +47,9 @@ impl Folder {
     pub(super) fn fault_of_put(&self, path: &Path, error: Error) -> StoreError {
         let published = !matches!(self.file(path).try_exists(), Ok(false));
         let Some(cause) = io_error(&error) else { return StoreError::Objects(error) };
-        let fault = fault(cause, published);
-        let told = || sqlx::Error::Io(io::Error::new(cause.kind(), error.to_string()));
-        match fault {
-            Fault::NotDurable => StoreError::NotDurable(Some(told())),
-            Fault::Full => StoreError::Full(told()),
+        match fault(cause, published) {
+            Fault::NotDurable => StoreError::NotDurable(Some(error.into())),
+            Fault::Full => StoreError::Full(error.into()),
             Fault::Other => StoreError::Objects(error),
         }
     }
@@ -64,19 +62,17 @@ impl Folder {
         }
     }
 
-    /// `object_store` writes into `NAME#1` before it renames, and lists no such file.
-    pub(super) fn remove_unfinished(&self, shard: u8, before: Timestamp) -> io::Result<u64> {
+    /// Takes away the older files into which puts were writing that were killed: `object_store`
+    /// writes into `NAME#1` before it renames, and lists no such file.
+    pub(super) fn remove_unfinished(&self, before: Timestamp) -> io::Result<u64> {
         let mut removed = 0;
-        for entry in fs::read_dir(shard_of(&self.0.join(RAW), shard))? {
-            let entry = entry?;
-            if !entry.file_name().as_encoded_bytes().contains(&b'#') {
-                continue;
-            }
-            let written = entry.metadata()?.modified()?.duration_since(UNIX_EPOCH);
-            let written = written.map_or(0, |since| since.as_millis());
-            if i128::try_from(written).is_ok_and(|at| at < i128::from(before.millis())) {
-                fs::remove_file(entry.path())?;
-                removed += 1;
+        for shard in 0..=u8::MAX {
+            for entry in fs::read_dir(shard_of(&self.0.join(RAW), shard))? {
+                let entry = entry?;
+                if is_unfinished(&entry) && written(&entry)? < i128::from(before.millis()) {
+                    fs::remove_file(entry.path())?;
+                    removed += 1;
+                }
             }
         }
         Ok(removed)
@@ -85,6 +81,16 @@ impl Folder {
     fn file(&self, path: &Path) -> PathBuf {
         self.0.join(path.as_ref())
     }
+}
+
+fn is_unfinished(entry: &DirEntry) -> bool {
+    entry.file_name().as_encoded_bytes().contains(&b'#')
+}
+
+/// In milliseconds since the Unix epoch.
+fn written(entry: &DirEntry) -> io::Result<i128> {
+    let since = entry.metadata()?.modified()?.duration_since(UNIX_EPOCH);
+    Ok(since.map_or(0, |since| i128::try_from(since.as_millis()).unwrap_or(i128::MAX)))
 }
 
 fn shard_of(raw: &FilePath, shard: u8) -> PathBuf {

@@ -168,9 +168,9 @@ impl Blobs {
         self.remove(&Path::from(name)).await.map(drop)
     }
 
-    /// The objects of which the digests begin with this octet.
-    pub(super) fn list(&self, shard: u8) -> BoxStream<'static, Result<ObjectMeta, Error>> {
-        self.objects.list(Some(&Path::from(format!("{RAW}/{shard:02x}"))))
+    /// All objects, read a page at a time.
+    pub(super) fn list(&self) -> BoxStream<'static, Result<ObjectMeta, Error>> {
+        self.objects.list(Some(&Path::from(RAW)))
     }
 
     /// Takes an object away; answers whether it was there.
@@ -184,13 +184,9 @@ impl Blobs {
 
     /// Takes away what puts that were killed left half-written in a folder (an S3-compatible store
     /// shows nothing of a put that did not end); answers how many there were.
-    pub(super) async fn remove_unfinished(
-        &self,
-        shard: u8,
-        before: Timestamp,
-    ) -> Result<u64, StoreError> {
+    pub(super) async fn remove_unfinished(&self, before: Timestamp) -> Result<u64, StoreError> {
         let Some(folder) = self.folder.clone() else { return Ok(0) };
-        let removing = tokio::task::spawn_blocking(move || folder.remove_unfinished(shard, before));
+        let removing = tokio::task::spawn_blocking(move || folder.remove_unfinished(before));
         removing.await.map_err(failed)?.map_err(failed)
     }
 }

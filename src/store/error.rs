@@ -1,5 +1,7 @@
 //! What can go wrong in the store, as far as callers can do something about it.
 
+use std::error::Error;
+
 use sqlx::error::DatabaseError;
 use sqlx::migrate::MigrateError;
 use sqlx::postgres::PgDatabaseError;
@@ -8,11 +10,11 @@ use sqlx::postgres::PgDatabaseError;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("the disk is full")]
-    Full(#[source] sqlx::Error),
+    Full(#[source] Box<dyn Error + Send + Sync>),
     /// A write did not reach the disk, and whether a retry would is unknown: the store refuses
     /// everything from now on, and the process must end (contract §2.4).
     #[error("a write did not reach the disk; the process must be restarted")]
-    NotDurable(#[source] Option<sqlx::Error>),
+    NotDurable(#[source] Option<Box<dyn Error + Send + Sync>>),
     /// The database gave this transaction up for another one; nothing of it was written.
     #[error("the transaction lost against others too often")]
     Conflict(#[source] sqlx::Error),
@@ -42,8 +44,8 @@ pub enum StoreError {
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         match error.as_database_error().map(kind) {
-            Some(Kind::Full) => Self::Full(error),
-            Some(Kind::NotDurable) => Self::NotDurable(Some(error)),
+            Some(Kind::Full) => Self::Full(error.into()),
+            Some(Kind::NotDurable) => Self::NotDurable(Some(error.into())),
             Some(Kind::Conflict) => Self::Conflict(error),
             Some(Kind::Other) | None => Self::Database(error),
         }

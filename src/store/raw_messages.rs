@@ -75,3 +75,49 @@ impl Store {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::domain::clock::{Clock, Timestamp};
+    use crate::domain::id::Mint;
+    use crate::rules::Rules;
+    use crate::store::Location;
+
+    /// A row that was erased after the question whether there is one: nothing is named that may
+    /// not be there, and the next try puts the bytes under a name of their own.
+    #[tokio::test]
+    async fn what_is_erased_meanwhile_is_put_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut rules = Rules::defaults().unwrap().store;
+        rules.objects.above_bytes = 1;
+        let clock = Clock::new(|| Timestamp::from_millis(1));
+        let random = Arc::new(|octets: &mut [u8]| aws_lc_rs::rand::fill(octets).unwrap());
+        let location = Location::Folder(folder.path().to_owned());
+        let store = Store::create(&location, &rules, Mint::new(clock, random)).await.unwrap();
+        let (digest, raw) = (Digest([7; 32]), Bytes::from_static(b"large"));
+        let insert = async |kept: &Kept| {
+            let mut tx = store.begin().await.unwrap();
+            store.insert_raw(&mut tx, digest, &raw, kept).await?;
+            tx.commit().await
+        };
+        let mut first = Kept::default();
+        store.keep_raw(digest, &raw, &mut first).await.unwrap();
+        insert(&first).await.unwrap();
+        let mut second = Kept::default();
+        store.keep_raw(digest, &raw, &mut second).await.unwrap();
+        assert!(second.is_empty(), "the row was there");
+        let mut tx = store.begin().await.unwrap();
+        sql("DELETE FROM raw_messages").execute(tx.on()).await.unwrap();
+        tx.commit().await.unwrap();
+        assert!(matches!(insert(&second).await, Err(StoreError::Conflict(_))));
+        store.keep_raw(digest, &raw, &mut second).await.unwrap();
+        insert(&second).await.unwrap();
+        assert_ne!(first.get(&digest), second.get(&digest));
+        // A further try of the same commit names what it has put.
+        store.keep_raw(digest, &raw, &mut first).await.unwrap();
+        assert_eq!(first.len(), 1);
+    }
+}

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use futures_util::TryStreamExt as _;
+use futures_util::stream::TryChunksError;
 use object_store::ObjectMeta;
 use object_store::path::Path;
 
@@ -19,7 +20,7 @@ use crate::domain::message::Digest;
 const PAGE: usize = 500;
 
 /// What a sweep came across.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Swept {
     /// Objects, of any age.
     pub seen: u64,
@@ -38,16 +39,12 @@ impl Store {
         self.check_trust()?;
         let Some(blobs) = self.blobs() else { return Ok(None) };
         let before = blobs.orphaned_before(now);
-        let mut swept = Swept::default();
-        for shard in 0..=u8::MAX {
-            swept.removed += blobs.remove_unfinished(shard, before).await?;
-            let mut pages = blobs.list(shard).try_chunks(PAGE);
-            while let Some(page) =
-                pages.try_next().await.map_err(|broken| StoreError::Objects(broken.1))?
-            {
-                swept.seen += u64::try_from(page.len()).unwrap_or(u64::MAX);
-                swept.removed += self.sweep_page(blobs, &page, before).await?;
-            }
+        let mut swept = Swept { seen: 0, removed: blobs.remove_unfinished(before).await? };
+        let mut pages = blobs.list().try_chunks(PAGE);
+        let broken_off = |rest: TryChunksError<_, _>| StoreError::Objects(rest.1);
+        while let Some(page) = pages.try_next().await.map_err(broken_off)? {
+            swept.seen += u64::try_from(page.len()).unwrap_or(u64::MAX);
+            swept.removed += self.sweep_page(blobs, &page, before).await?;
         }
         Ok(Some(swept))
     }
