@@ -4,8 +4,8 @@
 //! stay inside. Every list of a tenant's rows takes a `Scope`, so that whose rows they are is
 //! decided in one place. No transaction is ever open while the program waits for the network.
 //!
-//! Raw messages above a size are objects of a blob store: written before the transaction
-//! that names them, and taken away some time after no row names them any more (`blobs.rs`, `sweep.rs`).
+//! Raw messages above a size are objects of a blob store: written before the transaction that names
+//! them, and taken away some time after no row names them any more (`blobs.rs`, `sweep.rs`).
 //!
 //! SQLite in one folder, or PostgreSQL shared by any number of gateways: the same methods, and where
 //! it can be the same SQL (`sql.rs`). What differs is who else writes at the same moment: nobody in
