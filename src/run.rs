@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use crate::app::access::Access;
 use crate::app::delivery::{Destinations, Outbox};
 use crate::app::intake::Gateway;
-use crate::app::mailbox::Mailbox;
+use crate::app::mailbox::{self, Mailbox};
 use crate::app::tenancy::Tenancy;
 use crate::domain::address::Address;
 use crate::domain::clock::{Clock, Timestamp};
@@ -25,7 +25,7 @@ use crate::http::{self, Http, Readiness, UseCases};
 use crate::rules::{AccessRules, IntakeRules, Rules, RulesError};
 use crate::shutdown::Shutdown;
 use crate::smtp::Listener;
-use crate::store::{Location, Store, StoreError};
+use crate::store::{Place, Store, StoreError};
 use crate::verify::{Authenticator, Servers, VerifyError};
 use crate::webhook::attempt::Sender;
 use crate::webhook::dispatcher::{Bell, Dispatcher};
@@ -36,7 +36,7 @@ pub struct Settings {
     pub smtp: SocketAddr,
     pub http: SocketAddr,
     pub hostname: DomainName,
-    pub location: Location,
+    pub place: Place,
     pub postmaster: Option<Address>,
     pub rules: Rules,
     /// Resolvers to ask instead of the system's.
@@ -85,10 +85,9 @@ impl Running {
 
 /// Starts a server on a store that exists. When this returns, both sockets are listening.
 pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> {
-    let Settings { smtp, http, hostname, location, postmaster, rules, dns, egress_allow } =
-        settings;
+    let Settings { smtp, http, hostname, place, postmaster, rules, dns, egress_allow } = settings;
     let shutdown = Shutdown::default();
-    let store = Store::open(&location, &rules.store, mint.clone()).await?;
+    let store = Store::open(&place, &rules.store, mint.clone()).await?;
     store.check_writable().await?;
     let (intake, webhooks, access) =
         (Arc::new(rules.intake), Arc::new(rules.webhooks), Arc::new(rules.access));
@@ -118,16 +117,24 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     // The API beside them.
     let listen_error = |source| RunError::Listen { address: http, source };
     let socket = TcpListener::bind(http).await.map_err(listen_error)?;
+    let clock = mint.clock().clone();
     let api = Arc::new(api(&store, guard, mint, Arc::clone(&access)));
 
     let running = Running {
         smtp: listener.local_addr().map_err(listen_error)?,
         http: socket.local_addr().map_err(listen_error)?,
-        store,
+        store: store.clone(),
         shutdown: shutdown.clone(),
     };
     shutdown.spawn(listener.serve());
     shutdown.spawn(dispatcher.run(shutdown.clone()));
+    let (sweep, stopping) = (rules.store.objects.sweep(), shutdown.clone());
+    shutdown.spawn(async move {
+        tokio::select! {
+            () = mailbox::sweep(store, sweep, clock) => {}
+            () = stopping.soft() => {}
+        }
+    });
     shutdown.spawn(http::serve(socket, http::router(api), access, shutdown.clone()));
     Ok(running)
 }

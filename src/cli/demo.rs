@@ -113,7 +113,7 @@ impl Stage {
             smtp: SocketAddr::from(([127, 0, 0, 1], 0)),
             http: SocketAddr::from(([127, 0, 0, 1], 0)),
             hostname: DomainName::parse("mx.agents.example")?,
-            location,
+            place: location.into(),
             postmaster: None,
             rules,
             dns: Some(vec![dns.addr()]),

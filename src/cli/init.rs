@@ -33,8 +33,8 @@ impl Init {
         // First, so that a key is never made and then lost to a folder that cannot be written to.
         let file = self.store.config.as_deref().unwrap_or(Path::new(DEFAULT_FILE));
         let wrote = write_template(file)?;
-        let (location, rules) = (self.store.location()?, self.store.rules()?);
-        let store = Store::create(&location, &rules.store, run::system_mint()).await?;
+        let (place, rules) = (self.store.place()?, self.store.rules()?);
+        let store = Store::create(place, &rules.store, run::system_mint()).await?;
         let tenancy = Tenancy::new(store, run::system_mint(), Arc::new(rules.access));
         let partner = tenancy.create_partner(&self.name).await?;
         let key = tenancy.create_key(partner.id, "first key").await?;

@@ -25,10 +25,11 @@ use std::sync::Arc;
 use clap::{Args, Parser, Subcommand};
 
 use crate::app::tenancy::Tenancy;
-use crate::config::{self, DatabaseUrl, ServeOptions};
+use crate::config::{self, DatabaseUrl, S3Key, S3Options, ServeOptions};
+use crate::domain::secret::Secret;
 use crate::rules::Rules;
 use crate::run;
-use crate::store::{Location, Store};
+use crate::store::{BlobPlace, Location, Place, S3Access, Store};
 
 /// Whatever ends a command early; printed with all its causes.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -131,6 +132,12 @@ struct StoreArgs {
     /// The store instead: sqlite:DIR, or postgres://USER:PASSWORD@HOST/DATABASE
     #[arg(long, env = "GATEPOST_DATABASE_URL", value_name = "URL", hide_env_values = true)]
     database_url: Option<DatabaseUrl>,
+    /// Where large raw messages are kept: DIR or s3://BUCKET/PREFIX [default: DATA/blobs; with
+    /// PostgreSQL the database]
+    #[arg(long, env = "GATEPOST_BLOBS", value_name = "DIR|URL")]
+    blobs: Option<String>,
+    #[command(flatten)]
+    s3: S3Options,
     /// The settings file [default: gatepost.toml where there is one]
     #[arg(long, env = "GATEPOST_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
@@ -141,6 +148,8 @@ impl StoreArgs {
         let given = ServeOptions {
             data: self.data.clone(),
             database_url: self.database_url.clone(),
+            blobs: self.blobs.clone(),
+            s3: self.s3.clone(),
             ..ServeOptions::default()
         };
         Ok(given.or(config::file(self.config.as_deref())?))
@@ -150,13 +159,17 @@ impl StoreArgs {
         location(&self.options()?)
     }
 
+    fn place(&self) -> Result<Place, Failure> {
+        place(&self.options()?)
+    }
+
     fn rules(&self) -> Result<Rules, Failure> {
         Ok(run::rules(self.options()?.policies.as_deref())?)
     }
 
     /// Opens the store, which must exist.
     async fn open(&self) -> Result<Store, Failure> {
-        Ok(Store::open(&self.location()?, &self.rules()?.store, run::system_mint()).await?)
+        Ok(Store::open(self.place()?, &self.rules()?.store, run::system_mint()).await?)
     }
 
     /// The use cases over accounts in the store, which must exist.
@@ -166,7 +179,23 @@ impl StoreArgs {
     }
 }
 
-/// The store that settings name.
+/// The store that settings name, with its blobs.
+fn place(options: &ServeOptions) -> Result<Place, Failure> {
+    let parse = |text: &String| BlobPlace::parse(text, access(&options.s3));
+    Ok(Place::new(location(options)?, options.blobs.as_ref().map(parse).transpose()?))
+}
+
+fn access(options: &S3Options) -> S3Access {
+    let secret = |key: &Option<S3Key>| key.as_ref().map(|key| Secret::new(key.expose()));
+    S3Access {
+        endpoint: options.endpoint.clone(),
+        region: options.region.clone(),
+        access_key: secret(&options.access_key),
+        secret_key: secret(&options.secret_key),
+    }
+}
+
+/// The database that settings name.
 fn location(options: &ServeOptions) -> Result<Location, Failure> {
     let url = options.database_url.as_ref().map(DatabaseUrl::expose);
     Ok(Location::parse(options.data.as_deref(), url)?)

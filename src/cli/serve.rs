@@ -54,7 +54,7 @@ fn settings(options: ServeOptions) -> Result<Settings, Failure> {
         smtp: options.smtp(),
         http: options.http(),
         hostname: options.hostname()?,
-        location: super::location(&options)?,
+        place: super::place(&options)?,
         postmaster: options.postmaster()?,
         rules: run::rules(options.policies.as_deref())?,
         dns: options.dns,

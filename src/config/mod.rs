@@ -56,6 +56,58 @@ pub struct ServeOptions {
     /// The store instead: sqlite:DIR, or postgres://USER:PASSWORD@HOST/DATABASE for many gateways
     #[arg(long, env = "GATEPOST_DATABASE_URL", value_name = "URL", hide_env_values = true)]
     pub database_url: Option<DatabaseUrl>,
+    /// Where large raw messages are kept: DIR or s3://BUCKET/PREFIX [default: DATA/blobs; with
+    /// PostgreSQL the database]
+    #[arg(long, env = "GATEPOST_BLOBS", value_name = "DIR|URL")]
+    pub blobs: Option<String>,
+    #[command(flatten)]
+    #[serde(default)]
+    pub s3: S3Options,
+}
+
+/// How to get into the bucket that `blobs` names: the section `[s3]`.
+#[derive(Args, Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct S3Options {
+    /// The address of an S3-compatible store [default: Amazon's, of the region]
+    #[arg(long = "s3-endpoint", env = "GATEPOST_S3_ENDPOINT", value_name = "URL")]
+    #[arg(hide_env_values = true)]
+    pub endpoint: Option<String>,
+    /// The region of the bucket
+    #[arg(long = "s3-region", env = "GATEPOST_S3_REGION", value_name = "NAME")]
+    pub region: Option<String>,
+    /// The access key of the bucket
+    #[arg(long = "s3-access-key", env = "GATEPOST_S3_ACCESS_KEY", value_name = "KEY")]
+    #[arg(hide_env_values = true)]
+    pub access_key: Option<S3Key>,
+    /// The secret key of the bucket; better by its variable, because flags are seen by everybody
+    #[arg(long = "s3-secret-key", env = "GATEPOST_S3_SECRET_KEY", value_name = "KEY")]
+    #[arg(hide_env_values = true)]
+    pub secret_key: Option<S3Key>,
+}
+
+/// A key of an S3-compatible store: not shown.
+#[derive(Clone, Deserialize, PartialEq)]
+#[serde(transparent)]
+pub struct S3Key(String);
+
+impl S3Key {
+    /// The key itself, to sign requests.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for S3Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("S3Key(…)")
+    }
+}
+
+impl From<&str> for S3Key {
+    fn from(key: &str) -> Self {
+        Self(key.to_owned())
+    }
 }
 
 /// Names a database, maybe with a password in it: not shown.
@@ -136,6 +188,8 @@ impl ServeOptions {
                 .database_url
                 .or_else(|| file.database_url.filter(|_| self.data.is_none())),
             data: self.data.or_else(|| file.data.filter(|_| !named_by_url)),
+            blobs: self.blobs.or(file.blobs),
+            s3: self.s3.or(file.s3),
         }
     }
 
@@ -178,6 +232,17 @@ impl ServeOptions {
     }
 }
 
+impl S3Options {
+    fn or(self, file: Self) -> Self {
+        Self {
+            endpoint: self.endpoint.or(file.endpoint),
+            region: self.region.or(file.region),
+            access_key: self.access_key.or(file.access_key),
+            secret_key: self.secret_key.or(file.secret_key),
+        }
+    }
+}
+
 /// What the machine calls itself; `localhost` where it will not say.
 fn machine_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -200,7 +265,10 @@ mod tests {
         // Uncommented, every line must be a known key with a value of the right type.
         let uncommented: String = TEMPLATE
             .lines()
-            .filter_map(|line| line.strip_prefix("#").filter(|line| line.contains(" = ")))
+            .filter_map(|line| {
+                let setting = line.strip_prefix("#").filter(|line| line.contains(" = "));
+                setting.or(Some(line).filter(|line| line.starts_with('[')))
+            })
             .map(|line| format!("{line}\n"))
             .collect();
         let read: ServeOptions = toml::from_str(&uncommented).unwrap();
@@ -215,10 +283,14 @@ mod tests {
             grace_seconds,
             data,
             database_url,
+            blobs,
+            s3: S3Options { endpoint, region, access_key, secret_key },
         } = read;
         assert!(smtp.is_some() && http.is_some() && hostname.is_some() && dns.is_some());
         assert!(egress_allow.is_some() && policies.is_some() && postmaster.is_some());
         assert!(grace_seconds.is_some() && data.is_some() && database_url.is_some());
+        assert!(blobs.is_some() && endpoint.is_some() && region.is_some());
+        assert!(access_key.is_some() && secret_key.is_some());
     }
 
     #[test]
@@ -240,11 +312,21 @@ mod tests {
         for text in [
             "smtp = \"127.0.0.1:25\"\ndatabase-url = postgres://me:hush@h/d",
             "\ndatabse-url = \"postgres://me:hush@h/d\"",
+            "[s3]\nsecret-key = hush",
         ] {
             let error = parse(text, Path::new("gatepost.toml")).unwrap_err().to_string();
             assert!(error.starts_with("gatepost.toml, line 2: "), "{error}");
             assert!(!error.contains("hush"), "{error}");
         }
+    }
+
+    #[test]
+    fn keys_of_the_blob_store_are_not_shown() {
+        let s3 = "[s3]\nendpoint = \"https://h\"\naccess-key = \"HUSH\"\nsecret-key = \"hush\"";
+        let file = parse(s3, Path::new("gatepost.toml")).unwrap();
+        assert_eq!(ServeOptions::default().or(file.clone()), file);
+        let shown = format!("{file:?}").to_lowercase();
+        assert!(shown.contains("https://h") && !shown.contains("hush"), "{shown}");
     }
 
     #[test]

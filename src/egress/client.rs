@@ -165,6 +165,8 @@ fn build(
         reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
+            // The blob store's client brings HTTP/2 into the tree; strangers are not spoken to so.
+            .http1_only()
             .referer(false)
             .retry(reqwest::retry::never())
             .https_only(reach == Reach::Public)

@@ -63,6 +63,8 @@ codes! {
     RateLimited = "rate_limited", TOO_MANY_REQUESTS, "Too many requests";
     /// A mistake of ours.
     Internal = "internal", INTERNAL_SERVER_ERROR, "Something went wrong here";
+    /// A message whose original is missing from the blob store, or damaged there.
+    OriginalLost = "original_lost", INTERNAL_SERVER_ERROR, "The original is lost";
     /// The store is down, or too much is under way.
     Unavailable = "unavailable", SERVICE_UNAVAILABLE, "Not available for the moment";
 }
@@ -160,6 +162,11 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Corrupt { .. } => Self::internal(chain(&error)),
+            StoreError::Lost { .. } => {
+                const DETAIL: &str = "the message is here, but its original is missing from the \
+                    blob store or damaged there: quote requestId when you report it";
+                Self { cause: Some(chain(&error)), ..Self::new(Code::OriginalLost, DETAIL) }
+            }
             _ => Self::unavailable(chain(&error)),
         }
     }

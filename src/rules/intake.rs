@@ -14,6 +14,7 @@ pub struct IntakeRules {
     pub dns: Dns,
     pub limits: Limits,
     pub dedup: Dedup,
+    pub raw: Raw,
     pub record: Record,
 }
 
@@ -93,6 +94,12 @@ impl Dedup {
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
+pub struct Raw {
+    pub object_above_bytes: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Record {
     pub max_kept_header_bytes: usize,
 }
@@ -131,6 +138,7 @@ impl IntakeRules {
         check("limits.max_shown_bytes", wide(limits.max_shown_bytes), 64, 65_536)?;
         check("limits.max_findings", wide(limits.max_findings), 1, 1000)?;
         check("dedup.window_days", self.dedup.window_days, 1, 365)?;
+        check("raw.object_above_bytes", wide(self.raw.object_above_bytes), 4096, 1 << 30)?;
         check("record.max_kept_header_bytes", wide(self.record.max_kept_header_bytes), 0, 1 << 20)
     }
 }

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 pub use access::AccessRules;
 pub use intake::{Alignment, IntakeRules, Limits as IntakeLimits};
 pub use smtp::SmtpRules;
-pub use store::{Connections as StoreConnections, Grouping, StoreRules};
+pub use store::{Connections as StoreConnections, Grouping, Objects, StoreRules};
 pub use webhooks::WebhookRules;
 
 /// All rules, validated.
@@ -68,13 +68,14 @@ impl Rules {
             refuse_unknown_files(folder)?;
         }
         let [intake, smtp, webhooks, access, store] = FILES;
-        let rules = Self {
+        let mut rules = Self {
             intake: read(folder, intake)?,
             smtp: read(folder, smtp)?,
             webhooks: read(folder, webhooks)?,
             access: read(folder, access)?,
             store: read(folder, store)?,
         };
+        rules.store.objects.above_bytes = rules.intake.raw.object_above_bytes;
         rules.intake.validate()?;
         rules.smtp.validate()?;
         rules.webhooks.validate()?;

@@ -1,5 +1,5 @@
-//! `policies/store.toml`: how commits are grouped, and the connections. The file explains each
-//! number.
+//! `policies/store.toml`: how commits are grouped, the connections, the blob store. The file
+//! explains each number.
 
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use super::{RulesError, within};
 pub struct StoreRules {
     pub commit: Grouping,
     pub connections: Connections,
+    pub objects: Objects,
 }
 
 /// What is written in one transaction.
@@ -64,11 +65,43 @@ impl Connections {
     }
 }
 
+/// The blob store, for raw messages above a size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Objects {
+    /// `raw.object_above_bytes` of `intake.toml`, where an operator looks for it.
+    #[serde(skip)]
+    pub above_bytes: usize,
+    pub max_puts: usize,
+    put_seconds: u64,
+    read_seconds: u64,
+    orphan_hours: u64,
+    sweep_hours: u64,
+}
+
+impl Objects {
+    pub const fn put(&self) -> Duration {
+        Duration::from_secs(self.put_seconds)
+    }
+
+    pub const fn read(&self) -> Duration {
+        Duration::from_secs(self.read_seconds)
+    }
+
+    pub const fn orphaned(&self) -> Duration {
+        Duration::from_secs(self.orphan_hours * 3600)
+    }
+
+    pub const fn sweep(&self) -> Duration {
+        Duration::from_secs(self.sweep_hours * 3600)
+    }
+}
+
 impl StoreRules {
     pub(super) fn validate(&self) -> Result<(), RulesError> {
         let check = |key, value, low, high| within("store.toml", key, value, low, high);
         let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-        let Self { commit, connections } = self;
+        let Self { commit, connections, objects } = self;
         check("commit.max_messages", wide(commit.max_messages), 1, 1000)?;
         check("commit.max_bytes", wide(commit.max_bytes), 65_536, 1 << 30)?;
         check("commit.writers", wide(commit.writers), 1, 16)?;
@@ -79,6 +112,11 @@ impl StoreRules {
         check("connections.statement_seconds", connections.statement_seconds, 1, 60)?;
         check("connections.lock_seconds", connections.lock_seconds, 1, 60)?;
         check("connections.silence_seconds", connections.silence_seconds, 1, 60)?;
+        check("objects.max_puts", wide(objects.max_puts), 1, 256)?;
+        check("objects.put_seconds", objects.put_seconds, 1, 300)?;
+        check("objects.read_seconds", objects.read_seconds, 1, 300)?;
+        check("objects.orphan_hours", objects.orphan_hours, 1, 8760)?;
+        check("objects.sweep_hours", objects.sweep_hours, 1, 720)?;
         let longer = connections.statement_seconds + 1;
         check("connections.deadline_seconds", connections.deadline_seconds, longer, 120)
     }

@@ -4,10 +4,9 @@
 //! The phases come in one order for all transactions, and within a phase what is locked is locked
 //! in the order of its keys, so that gateways wait for each other but not in a circle.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::addresses::{Question, standings};
-use super::commit::Committed;
 use super::db::{Base, Transaction, settled};
 use super::entry::{Arrived, Entry, Ready};
 use super::error::StoreError;
@@ -15,6 +14,19 @@ use super::group::Together;
 use super::{announcements, arrivals, contacts, contents, gates, intake_records, messages};
 use crate::domain::event::{Event, announced};
 use crate::domain::id::{EventId, MessageId};
+use crate::domain::message::Digest;
+
+/// How the writing of one commit ended.
+#[derive(Debug)]
+pub(super) enum Written {
+    /// Durable; as [`super::Committed::Done`].
+    Done(Vec<Option<MessageId>>),
+    /// What it was decided by has changed; nothing was written.
+    Stale,
+    /// A large original that was there before the transaction was erased meanwhile, and must be
+    /// put into the blob store; nothing was written.
+    Unkept,
+}
 
 /// Writes what came in.
 pub(super) struct Intakes {
@@ -26,11 +38,26 @@ impl Intakes {
         Self { base }
     }
 
-    async fn try_write(&self, group: &[Ready]) -> Result<Vec<Committed>, StoreError> {
+    async fn try_write(&self, group: &[Ready]) -> Result<Vec<Written>, StoreError> {
         let mut tx = self.base.begin().await?;
-        let stale = stale(&mut tx, group).await?;
-        let admitted: Vec<&Ready> =
-            group.iter().zip(&stale).filter(|(_, stale)| !**stale).map(|(one, _)| one).collect();
+        let arrived: Vec<&Arrived> = group.iter().flat_map(Ready::arrived).collect();
+        gates::pass(&mut tx, &arrived).await?;
+        let stale = stale(&mut tx, group, &arrived).await?;
+        let known = contents::known(&mut tx, &arrived).await?;
+        let mut answers = Vec::with_capacity(group.len());
+        let mut admitted = Vec::with_capacity(group.len());
+        for (ready, stale) in group.iter().zip(stale) {
+            let gone =
+                |one: &Arrived| one.apart && one.object.is_none() && !known.contains(&one.digest);
+            answers.push(match (stale, ready.arrived().any(gone)) {
+                (true, _) => Written::Stale,
+                (false, true) => Written::Unkept,
+                (false, false) => Written::Done(Vec::new()),
+            });
+            if let Some(Written::Done(_)) = answers.last() {
+                admitted.push(ready);
+            }
+        }
         let mut earlier = HashMap::new();
         if let Some(now) = admitted.iter().map(|ready| ready.now).min() {
             let entries: Vec<&Entry> = admitted.iter().flat_map(|one| &one.entries).collect();
@@ -39,21 +66,28 @@ impl Intakes {
             earlier = arrivals::remember(&mut tx, &arrived, now).await?;
             let fresh: Vec<&Arrived> =
                 arrived.into_iter().filter(|one| !earlier.contains_key(&one.id)).collect();
-            self.store(&mut tx, &fresh).await?;
+            self.store(&mut tx, &fresh, &known).await?;
             intake_records::insert(&mut tx, &entries, &earlier).await?;
             tx.commit().await?;
         }
-        let answers = group.iter().zip(stale);
-        Ok(answers
-            .map(|(one, stale)| if stale { Committed::Stale } else { done(one, &earlier) })
-            .collect())
+        for (answer, ready) in answers.iter_mut().zip(group) {
+            if let Written::Done(repeats) = answer {
+                *repeats = of_entries(ready, &earlier);
+            }
+        }
+        Ok(answers)
     }
 
     /// Messages that are new to their Agents, with all that they bring.
-    async fn store(&self, tx: &mut Transaction, fresh: &[&Arrived]) -> Result<(), StoreError> {
+    async fn store(
+        &self,
+        tx: &mut Transaction,
+        fresh: &[&Arrived],
+        known: &HashSet<Digest>,
+    ) -> Result<(), StoreError> {
         let met = contacts::greet(tx, fresh).await?;
         let begun = messages::begun_rooms(tx, fresh, &met).await?;
-        contents::keep(tx, fresh).await?;
+        contents::keep(tx, fresh, known).await?;
         messages::insert(tx, fresh, &met).await?;
         let mut seen = BTreeSet::new();
         let mut events = Vec::new();
@@ -77,37 +111,38 @@ impl Intakes {
 
 impl Together for Intakes {
     type Job = Ready;
-    type Answer = Committed;
+    type Answer = Written;
 
     fn size(job: &Ready) -> (usize, usize) {
         (job.entries.len(), job.octets())
     }
 
-    async fn write(&self, group: &[Ready]) -> Result<Vec<Committed>, StoreError> {
+    async fn write(&self, group: &[Ready]) -> Result<Vec<Written>, StoreError> {
         settled!(self.try_write(group))
     }
 }
 
 /// Which of the group were decided by what is no longer so.
-async fn stale(tx: &mut Transaction, group: &[Ready]) -> Result<Vec<bool>, StoreError> {
-    let arrived: Vec<&Arrived> =
-        group.iter().flat_map(|one| &one.entries).filter_map(|e| e.arrived.as_ref()).collect();
-    gates::pass(tx, &arrived).await?;
+async fn stale(
+    tx: &mut Transaction,
+    group: &[Ready],
+    arrived: &[&Arrived],
+) -> Result<Vec<bool>, StoreError> {
     let questions: Vec<Question<'_>> = arrived.iter().map(|one| one.question()).collect();
     let mut now = standings(tx.on(), &questions).await?.into_iter();
     let mut stale = Vec::with_capacity(group.len());
     for ready in group {
-        let arrived = ready.entries.iter().filter_map(|entry| entry.arrived.as_ref());
         // All of them are counted, so that questions and answers stay in step.
-        let changed = arrived.filter(|one| now.next().flatten() != Some(one.standing)).count();
-        stale.push(changed > 0);
+        let changed = ready.arrived().filter(|one| now.next().flatten() != Some(one.standing));
+        stale.push(changed.count() > 0);
     }
     Ok(stale)
 }
 
-fn done(ready: &Ready, earlier: &HashMap<MessageId, MessageId>) -> Committed {
+/// For each entry the earlier message that it is the same as, if it is.
+fn of_entries(ready: &Ready, earlier: &HashMap<MessageId, MessageId>) -> Vec<Option<MessageId>> {
     let of = |entry: &Entry| {
         entry.arrived.as_ref().and_then(|arrived| earlier.get(&arrived.id)).copied()
     };
-    Committed::Done(ready.entries.iter().map(of).collect())
+    ready.entries.iter().map(of).collect()
 }

@@ -7,7 +7,9 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::addresses::Standing;
-use super::db::Store;
+use super::batch::Written;
+use super::contents::Kept;
+use super::db::{Store, TRIES};
 use super::entry::Ready;
 use super::error::StoreError;
 use crate::domain::account::Lineage;
@@ -74,6 +76,18 @@ pub enum Committed {
 impl Store {
     /// Writes everything, or nothing; together with others that wait.
     pub async fn commit(&self, commit: &Commit) -> Result<Committed, StoreError> {
-        self.intakes.ask(Ready::new(commit)?).await
+        let mut kept = Kept::default();
+        let apart = |raw: &Bytes| self.blobs().is_some_and(|blobs| blobs.takes(raw));
+        for _ in 0..TRIES {
+            for accepted in commit.intakes.iter().filter_map(|intake| intake.accepted.as_ref()) {
+                self.keep_raw(accepted.message.digest, &accepted.raw, &mut kept).await?;
+            }
+            match self.intakes.ask(Ready::new(commit, &kept, apart)?).await? {
+                Written::Done(earlier) => return Ok(Committed::Done(earlier)),
+                Written::Stale => return Ok(Committed::Stale),
+                Written::Unkept => {}
+            }
+        }
+        Err(StoreError::Conflict(Arc::new(sqlx::Error::RowNotFound)))
     }
 }

@@ -1,37 +1,75 @@
-//! What was received, once for all recipients: the raw bytes, and what was read out of them.
+//! What was received, once for all recipients: the raw bytes (small ones in their row, large ones
+//! in the blob store, named by the row), and what was read out of them.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::db::Transaction;
+use bytes::Bytes;
+
+use super::db::{Store, Transaction};
 use super::entry::Arrived;
 use super::error::StoreError;
 use super::many::many;
 use super::row::Columns;
-use super::sql::Value;
+use super::sql::{Value, sql};
 use crate::domain::message::Digest;
 
-/// Keeps the contents of these messages that are not there yet. Those that are stay as they are
-/// until the transaction ends: nobody takes them away because no message uses them any more.
-pub(super) async fn keep(tx: &mut Transaction, arrived: &[&Arrived]) -> Result<(), StoreError> {
-    let by_digest: BTreeMap<Digest, &Arrived> =
-        arrived.iter().map(|one| (one.digest, *one)).collect();
-    let digest = |digest: &Digest| Value::from(digest.0.as_slice());
-    // Asked first, because handing the bytes to the database copies them.
+/// The objects that were put for one commit, by their digests.
+pub(super) type Kept = HashMap<Digest, String>;
+
+impl Store {
+    /// Before the transaction, with nothing open: puts a large raw message into the blob store,
+    /// unless a row has it already or this commit has put it before.
+    pub(super) async fn keep_raw(
+        &self,
+        digest: Digest,
+        raw: &Bytes,
+        kept: &mut Kept,
+    ) -> Result<(), StoreError> {
+        let Some(blobs) = self.blobs().filter(|blobs| blobs.takes(raw)) else { return Ok(()) };
+        if kept.contains_key(&digest) {
+            return Ok(());
+        }
+        self.check_trust()?;
+        let row = sql("SELECT digest FROM raw_messages WHERE digest = $1")
+            .bind(digest.0.as_slice())
+            .fetch_optional(self.reader())
+            .await?;
+        if row.is_none() {
+            kept.insert(digest, blobs.put(digest, raw).await?);
+        }
+        Ok(())
+    }
+}
+
+/// Which of these messages' raw bytes are there already. Those stay until the transaction ends:
+/// nobody takes them away because no message uses them any more.
+pub(super) async fn known(
+    tx: &mut Transaction,
+    arrived: &[&Arrived],
+) -> Result<HashSet<Digest>, StoreError> {
+    let digests: BTreeSet<Digest> = arrived.iter().map(|one| one.digest).collect();
     let found = many(
-        "WITH given (digest) AS ({rows})
-         SELECT raw_messages.digest FROM given CROSS JOIN raw_messages
-         WHERE raw_messages.digest = given.digest",
-        by_digest.keys().map(|one| vec![digest(one)]).collect(),
+        "WITH given (wanted) AS ({rows})
+         SELECT digest FROM given CROSS JOIN raw_messages WHERE digest = given.wanted",
+        digests.iter().map(|digest| vec![digest.0.as_slice().into()]).collect(),
     )
-    .locking("ORDER BY raw_messages.digest FOR KEY SHARE OF raw_messages")
+    .locking("ORDER BY digest FOR KEY SHARE OF raw_messages")
     .fetch_all(tx.on())
     .await?;
-    let mut kept = HashSet::with_capacity(found.len());
-    for row in &found {
-        kept.insert(Columns { table: "raw_messages", row }.digest("digest")?);
-    }
-    let missing: Vec<_> = by_digest.iter().filter(|(digest, _)| !kept.contains(*digest)).collect();
-    // Somebody beside us may be storing the same bytes for another Agent.
+    found.iter().map(|row| Columns { table: "raw_messages", row }.digest("digest")).collect()
+}
+
+/// Keeps the contents of these messages that are not known yet.
+pub(super) async fn keep(
+    tx: &mut Transaction,
+    arrived: &[&Arrived],
+    known: &HashSet<Digest>,
+) -> Result<(), StoreError> {
+    let fresh = arrived.iter().filter(|one| !known.contains(&one.digest));
+    let missing: BTreeMap<Digest, &Arrived> = fresh.map(|one| (one.digest, *one)).collect();
+    let digest = |digest: &Digest| Value::from(digest.0.as_slice());
+    // Somebody beside us may be storing the same bytes for another Agent; his object is then the
+    // one that is named, and ours an orphan.
     let raw = missing.iter().map(|(name, one)| {
         let bytes = if one.object.is_some() { &[] } else { one.raw.as_ref() };
         vec![digest(name), bytes.into(), one.object.as_deref().into()]

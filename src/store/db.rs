@@ -6,11 +6,12 @@ use sqlx::postgres::PgPool;
 use tokio_util::sync::CancellationToken;
 
 use super::batch::Intakes;
+use super::blobs::Blobs;
 use super::embedded::{self, Embedded};
 use super::error::StoreError;
 use super::finish::Attempts;
 use super::group::Group;
-use super::location::Location;
+use super::location::{Location, Place};
 use super::postgres;
 use super::sql::{Connection, in_time, sql};
 use crate::domain::id::Mint;
@@ -33,6 +34,7 @@ pub struct Store {
 #[derive(Clone, Debug)]
 pub(super) struct Base {
     database: Database,
+    blobs: Option<Blobs>,
     mint: Mint,
     broken: CancellationToken,
 }
@@ -64,30 +66,30 @@ pub(super) use settled;
 impl Store {
     /// Creates the store where there is none, brings it to this version, and opens it.
     pub async fn create(
-        location: &Location,
+        place: impl Into<Place>,
         rules: &StoreRules,
         mint: Mint,
     ) -> Result<Self, StoreError> {
-        Self::connect(location, rules, mint, true).await
+        Self::connect(&place.into(), rules, mint, true).await
     }
 
     /// Opens a store that exists and brings it to this version.
     pub async fn open(
-        location: &Location,
+        place: impl Into<Place>,
         rules: &StoreRules,
         mint: Mint,
     ) -> Result<Self, StoreError> {
-        Self::connect(location, rules, mint, false).await
+        Self::connect(&place.into(), rules, mint, false).await
     }
 
     async fn connect(
-        location: &Location,
+        place: &Place,
         rules: &StoreRules,
         mint: Mint,
         create: bool,
     ) -> Result<Self, StoreError> {
         let connections = &rules.connections;
-        let database = match location {
+        let database = match &place.database {
             Location::Folder(folder) => {
                 Database::Sqlite(embedded::open(folder, connections, create).await?)
             }
@@ -100,7 +102,10 @@ impl Store {
             Database::Sqlite(_) => 1,
             Database::Postgres(_) => rules.commit.writers,
         };
-        let base = Base { database, mint, broken: CancellationToken::new() };
+        let broken = CancellationToken::new();
+        let open = |blobs| Blobs::open(blobs, rules.objects, mint.clone(), broken.clone());
+        let blobs = place.blobs.as_ref().map(open).transpose()?;
+        let base = Base { database, blobs, mint, broken };
         let intakes = Group::start(Intakes::new(base.clone()), rules.commit, writers);
         let attempts = Group::start(Attempts::new(base.clone()), rules.commit, writers);
         Ok(Self { base, intakes, attempts })
@@ -127,7 +132,11 @@ impl Store {
             .on_postgres("SELECT last_value FROM user_ids")
             .execute(tx.on())
             .await?;
-        Ok(())
+        drop(tx);
+        match self.blobs() {
+            Some(blobs) => blobs.check_writable().await,
+            None => Ok(()),
+        }
     }
 
     /// Ends all connections after the work under way; a server that has fallen silent is not waited
@@ -157,6 +166,15 @@ impl Store {
 
     pub(super) async fn begin(&self) -> Result<Transaction, StoreError> {
         self.base.begin().await
+    }
+
+    /// Where large raw messages lie, if not in the database.
+    pub(super) const fn blobs(&self) -> Option<&Blobs> {
+        self.base.blobs.as_ref()
+    }
+
+    pub(super) fn check_trust(&self) -> Result<(), StoreError> {
+        self.base.check_trust()
     }
 }
 
@@ -193,7 +211,7 @@ impl Base {
     }
 
     /// After a write that did not reach the disk, no later one is trusted (contract §2.4).
-    fn check_trust(&self) -> Result<(), StoreError> {
+    pub(super) fn check_trust(&self) -> Result<(), StoreError> {
         if self.broken.is_cancelled() { Err(StoreError::NotDurable(None)) } else { Ok(()) }
     }
 }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::addresses::{Question, Standing};
 use super::commit::{Accepted, Commit};
+use super::contents::Kept;
 use super::error::StoreError;
 use super::mail_row::MailRow;
 use super::row::stored;
@@ -49,7 +50,9 @@ pub(super) struct Arrived {
     pub(super) remembered_until: Timestamp,
     pub(super) digest: Digest,
     pub(super) raw: Bytes,
-    /// The name in the blob store under which the raw bytes are kept instead.
+    /// The raw bytes belong into the blob store, where they are under the name that follows; with
+    /// none, a row has them already.
+    pub(super) apart: bool,
     pub(super) object: Option<String>,
     /// What was read out of the raw bytes, as it is kept: once for all recipients.
     pub(super) mail: Arc<str>,
@@ -58,7 +61,12 @@ pub(super) struct Arrived {
 }
 
 impl Ready {
-    pub(super) fn new(commit: &Commit) -> Result<Self, StoreError> {
+    /// With what was put into the blob store for it; `apart` says what belongs there.
+    pub(super) fn new(
+        commit: &Commit,
+        kept: &Kept,
+        apart: impl Fn(&Bytes) -> bool,
+    ) -> Result<Self, StoreError> {
         let mut shared: Option<(&Arc<Mail>, Arc<str>)> = None;
         let mut entries = Vec::with_capacity(commit.intakes.len());
         for intake in &commit.intakes {
@@ -71,7 +79,8 @@ impl Ready {
                         _ => json(mail)?,
                     };
                     shared = Some((mail, Arc::clone(&text)));
-                    Some(Arrived::new(accepted, text))
+                    let object = kept.get(&accepted.message.digest).cloned();
+                    Some(Arrived::new(accepted, text, apart(&accepted.raw), object))
                 }
             };
             entries.push(Entry {
@@ -84,15 +93,21 @@ impl Ready {
         Ok(Self { entries, now: commit.now })
     }
 
-    /// The raw octets that it brings: those of one message, however many recipients it has.
+    /// The messages among the entries.
+    pub(super) fn arrived(&self) -> impl Iterator<Item = &Arrived> {
+        self.entries.iter().filter_map(|entry| entry.arrived.as_ref())
+    }
+
+    /// The raw octets that it brings into the database: those of one message, however many
+    /// recipients it has.
     pub(super) fn octets(&self) -> usize {
-        let sizes = self.entries.iter().filter_map(|entry| entry.arrived.as_ref());
-        sizes.map(|arrived| arrived.raw.len()).max().unwrap_or(0)
+        let inside = self.arrived().filter(|arrived| !arrived.apart);
+        inside.map(|arrived| arrived.raw.len()).max().unwrap_or(0)
     }
 }
 
 impl Arrived {
-    fn new(accepted: &Accepted, mail: Arc<str>) -> Self {
+    fn new(accepted: &Accepted, mail: Arc<str>, apart: bool, object: Option<String>) -> Self {
         let message = &accepted.message;
         let mut keys = accepted.arrival_keys.clone();
         keys.sort_unstable();
@@ -110,7 +125,8 @@ impl Arrived {
             remembered_until: accepted.remembered_until,
             digest: message.digest,
             raw: accepted.raw.clone(),
-            object: None,
+            apart,
+            object,
             mail,
             columns: messages::columns(message, stored_size(accepted.raw.len())),
         }

@@ -1,5 +1,6 @@
 //! What can go wrong in the store, as far as callers can do something about it.
 
+use std::error::Error;
 use std::sync::Arc;
 
 use sqlx::error::DatabaseError;
@@ -10,11 +11,11 @@ use sqlx::postgres::PgDatabaseError;
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("the disk is full")]
-    Full(#[source] Arc<sqlx::Error>),
+    Full(#[source] Arc<dyn Error + Send + Sync>),
     /// A write did not reach the disk, and whether a retry would is unknown: the store refuses
     /// everything from now on, and the process must end (contract §2.4).
     #[error("a write did not reach the disk; the process must be restarted")]
-    NotDurable(#[source] Option<Arc<sqlx::Error>>),
+    NotDurable(#[source] Option<Arc<dyn Error + Send + Sync>>),
     /// The database gave this transaction up for another one; nothing of it was written.
     #[error("the transaction lost against others too often")]
     Conflict(#[source] Arc<sqlx::Error>),
@@ -22,6 +23,13 @@ pub enum StoreError {
     Database(#[source] Arc<sqlx::Error>),
     #[error("the store did not write in time")]
     TooSlow,
+    #[error("the blob store does not answer")]
+    Objects(#[source] Arc<object_store::Error>),
+    #[error("the blob store at {at} cannot be used")]
+    Blobs { at: String, source: Arc<object_store::Error> },
+    /// The original of a message is not what it was, or not there.
+    #[error("the object {name} of the blob store {detail}")]
+    Lost { name: String, detail: &'static str },
     #[error("a row of {table} cannot be read: {detail}")]
     Corrupt { table: &'static str, detail: String },
     #[error("cannot open the store at {at}")]

@@ -1,4 +1,5 @@
-//! Where a store lives: `--data DIR`, or `--database-url sqlite:DIR` or `postgres://…`.
+//! Where a store lives: `--data DIR`, or `--database-url sqlite:DIR` or `postgres://…`; and its
+//! large raw messages, `--blobs DIR` or `s3://…`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,8 +8,19 @@ use std::str::FromStr;
 use sqlx::postgres::PgConnectOptions;
 use url::Url;
 
+use super::blob_place::BlobPlace;
+
 /// The embedded store, when nothing else is named.
 const DEFAULT_FOLDER: &str = "gatepost-data";
+/// Large raw messages, in the folder of the embedded store.
+const DEFAULT_BLOBS: &str = "blobs";
+
+/// All of a store: the database, and large raw messages where they lie apart from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub database: Location,
+    pub blobs: Option<BlobPlace>,
+}
 
 /// Where a store lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +47,38 @@ pub enum LocationError {
     Unknown,
     #[error("the database URL cannot be used")]
     Malformed(#[source] sqlx::Error),
+    #[error("the blob store: {0}")]
+    Blobs(&'static str),
+}
+
+impl Place {
+    /// With these blobs. Where none are named, those of the embedded store lie in its folder, and
+    /// PostgreSQL keeps raw messages of every size: its gateways have no folder in common.
+    pub fn new(database: Location, blobs: Option<BlobPlace>) -> Self {
+        let blobs = blobs.or_else(|| match &database {
+            Location::Folder(folder) => Some(BlobPlace::Folder(folder.join(DEFAULT_BLOBS))),
+            Location::Postgres(_) => None,
+        });
+        Self { database, blobs }
+    }
+}
+
+impl From<Location> for Place {
+    fn from(database: Location) -> Self {
+        Self::new(database, None)
+    }
+}
+
+impl From<&Location> for Place {
+    fn from(database: &Location) -> Self {
+        database.clone().into()
+    }
+}
+
+impl From<&Self> for Place {
+    fn from(place: &Self) -> Self {
+        place.clone()
+    }
 }
 
 impl Location {
@@ -116,6 +160,18 @@ mod tests {
         assert!(both.to_string().contains("name the store once"), "{both}");
         for bad in ["", "sqlite:", "mysql://h/d", "gatepost-data", "postgres://h:port/d"] {
             assert!(parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_embedded_store_has_blobs_of_its_own() {
+        let here = Place::from(Location::Folder("x".into()));
+        assert_eq!(here.blobs, Some(BlobPlace::Folder("x/blobs".into())));
+        let shared = Location::parse(None, Some("postgres://h/d")).unwrap();
+        assert_eq!(Place::from(&shared).blobs, None);
+        let named = Some(BlobPlace::Folder("y".into()));
+        for database in [here.database, shared] {
+            assert_eq!(Place::new(database, named.clone()).blobs, named);
         }
     }
 

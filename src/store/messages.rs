@@ -31,18 +31,27 @@ impl Store {
         Ok(page.shown(messages))
     }
 
-    /// The raw bytes of a message in `scope`, as received.
+    /// The raw bytes of a message in `scope`, as received: `Lost` where the blob store no longer
+    /// has them.
     pub async fn raw_message(
         &self,
         scope: &Scope,
         id: MessageId,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        let mut query = sql("SELECT bytes FROM messages JOIN raw_messages USING (digest)
+        let mut query =
+            sql("SELECT bytes, object, size, digest FROM messages JOIN raw_messages USING (digest)
              WHERE id = $1 AND ")
-        .bind(id.0);
+            .bind(id.0);
         within(&mut query, scope);
         let row = query.fetch_optional(self.reader()).await?;
-        row.map(|row| Columns { table: "raw_messages", row: &row }.bytes("bytes")).transpose()
+        let Some(row) = row else { return Ok(None) };
+        let columns = Columns { table: "raw_messages", row: &row };
+        let Some(name) = columns.optional_text("object")? else {
+            return columns.bytes("bytes").map(Some);
+        };
+        let elsewhere = "it is in a blob store, and none is named (--blobs)";
+        let blobs = self.blobs().ok_or_else(|| columns.corrupt(elsewhere))?;
+        blobs.get(&name, columns.count("size")?, columns.digest("digest")?).await.map(Some)
     }
 }
 

@@ -4,6 +4,9 @@
 //! stay inside. Every list of a tenant's rows takes a `Scope`, so that whose rows they are is
 //! decided in one place. No transaction is ever open while the program waits for the network.
 //!
+//! Raw messages above a size are objects of a blob store: written before the transaction that names
+//! them, and taken away some time after no row names them any more (`blobs.rs`, `sweep.rs`).
+//!
 //! SQLite in one folder, or PostgreSQL shared by any number of gateways: the same methods, and where
 //! it can be the same SQL (`sql.rs`). What differs is who else writes at the same moment: nobody in
 //! SQLite; on PostgreSQL anybody, so that whatever a transaction decides by is locked by it first.
@@ -13,6 +16,10 @@ mod addresses;
 mod announcements;
 mod arrivals;
 mod batch;
+mod blob_bucket;
+mod blob_folder;
+mod blob_place;
+mod blobs;
 mod claims;
 mod commit;
 mod contacts;
@@ -37,13 +44,16 @@ mod policies;
 mod postgres;
 mod row;
 mod sql;
+mod sweep;
 
 pub use accounts::{Created, NewAccount};
 pub use addresses::{Claimed, Standing};
+pub use blob_place::{BlobPlace, S3Access};
 pub use commit::{Accepted, Commit, Committed, Intake, NewMessage};
 pub use db::Store;
 pub use destinations::NewDestination;
 pub use error::StoreError;
 pub use intake_records::IntakeFilter;
-pub use location::{Location, LocationError, PostgresUrl};
+pub use location::{Location, LocationError, Place, PostgresUrl};
 pub use page::{Cursor, Direction, Page};
+pub use sweep::Swept;

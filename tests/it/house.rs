@@ -141,6 +141,7 @@ fn only_in(needle: &str, places: &[&str], why: &str) {
 #[test]
 fn sql_stays_in_the_store() {
     only_in("sqlx::", &["src/store/"], "SQL appears only under store/");
+    only_in("object_store::", &["src/store/"], "so does the blob store");
 }
 
 #[test]

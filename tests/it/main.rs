@@ -17,6 +17,7 @@ mod demo;
 mod fixtures;
 mod gateways;
 mod house;
+mod originals;
 mod policy;
 mod recipients;
 mod repeats;

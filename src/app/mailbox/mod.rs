@@ -1,12 +1,15 @@
 //! Reading what was accepted: messages, their parts, their raw bytes, and the intake records.
 
 pub mod record;
+mod sweeper;
 
 use crate::domain::id::{IntakeId, MessageId};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::message::Message;
 use crate::domain::scope::Scope;
 use crate::store::{IntakeFilter, Page, Store, StoreError};
+
+pub use sweeper::sweep;
 
 /// The use cases over messages and records. Every read takes the scope that `access` decided.
 #[derive(Clone, Debug)]

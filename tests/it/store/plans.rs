@@ -183,6 +183,17 @@ async fn exercise(scene: &Scene) {
     store.claim_address(agent, &own_address(agent), true, None, at(0)).await.unwrap();
     store.set_active(agent.id, true).await.unwrap();
     store.ping().await.unwrap();
+    objects(scene).await;
+}
+
+/// A large message, with the questions before its put and of the sweeper.
+async fn objects(scene: &Scene) {
+    let store = super::objects::with_blobs(scene).await;
+    let agent = store.account(scene.agent.id).await.unwrap().unwrap();
+    let (intake, _) = super::objects::large(scene, &agent, 0, 5000).await;
+    super::objects::committed(&store, vec![intake]).await;
+    let later = run::system_mint().clock().now().plus(std::time::Duration::from_secs(90_000));
+    store.sweep_objects(later).await.unwrap();
 }
 
 /// Every list at every level, permitted or not, in every direction.

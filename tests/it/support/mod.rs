@@ -1,6 +1,7 @@
 //! A running gateway with everything around it, for one test each.
 
 pub mod audit;
+pub mod bucket;
 pub mod cluster;
 pub mod mailers;
 pub mod postgres;
@@ -163,7 +164,7 @@ async fn start(location: &Location, rules: Rules, dns: SocketAddr) -> Running {
         smtp: any_port,
         http: any_port,
         hostname: DomainName::parse("mx.agents.example").unwrap(),
-        location: location.clone(),
+        place: location.into(),
         postmaster: None,
         rules,
         dns: Some(vec![dns]),
