@@ -13,6 +13,7 @@ use crate::app::access::Access;
 use crate::app::delivery::{Destinations, Outbox};
 use crate::app::intake::Gateway;
 use crate::app::mailbox::Mailbox;
+use crate::app::mailbox::retention::Retention;
 use crate::app::tenancy::Tenancy;
 use crate::domain::address::Address;
 use crate::domain::clock::{Clock, Timestamp};
@@ -115,6 +116,9 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         .await
         .map_err(|source| RunError::Listen { address: smtp, source })?;
 
+    let rules_of_retention = Arc::new(rules.retention);
+    let retention = Retention::new(store.clone(), mint.clock().clone(), rules_of_retention);
+
     // The API beside them.
     let listen_error = |source| RunError::Listen { address: http, source };
     let socket = TcpListener::bind(http).await.map_err(listen_error)?;
@@ -128,6 +132,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     };
     shutdown.spawn(listener.serve());
     shutdown.spawn(dispatcher.run(shutdown.clone()));
+    let stop = shutdown.clone();
+    shutdown.spawn(async move { retention.run(stop.soft()).await });
     shutdown.spawn(http::serve(socket, http::router(api), access, shutdown.clone()));
     Ok(running)
 }

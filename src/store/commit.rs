@@ -169,6 +169,8 @@ async fn is_new_room(
 /// the database copies them: 100 recipients of 50 MiB would hold everybody else up for seconds.
 async fn insert_raw(tx: &mut Transaction, digest: Digest, raw: &Bytes) -> Result<(), StoreError> {
     let kept = sql("SELECT digest FROM raw_messages WHERE digest = $1")
+        // What is there stays there until its message is: retention waits for nobody.
+        .locking("FOR KEY SHARE")
         .bind(digest.0.as_slice())
         .fetch_optional(tx.on())
         .await?;

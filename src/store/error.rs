@@ -65,7 +65,8 @@ fn kind(error: &dyn DatabaseError) -> Kind {
         // SQLSTATE. A PostgreSQL whose fsync fails ends by itself and recovers from its log.
         return match code.as_ref() {
             "53100" => Kind::Full,
-            "40001" | "40P01" => Kind::Conflict,
+            // A row that another one deleted meanwhile is named: the next try sees that it is gone.
+            "40001" | "40P01" | "23503" => Kind::Conflict,
             _ => Kind::Other,
         };
     }

@@ -28,6 +28,7 @@ mod messages;
 mod page;
 mod policies;
 mod postgres;
+mod retention;
 mod row;
 mod sql;
 
@@ -39,4 +40,5 @@ pub use destinations::NewDestination;
 pub use error::StoreError;
 pub use intake_records::IntakeFilter;
 pub use location::{Location, LocationError, PostgresUrl};
-pub use page::{Cursor, Direction, Page};
+pub use page::{Cursor, Direction, List, Page};
+pub use retention::{Deleted, Due, Expired};

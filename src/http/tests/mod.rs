@@ -214,7 +214,7 @@ impl House {
     /// Attachments get their ids when they are stored.
     async fn attachment_of(&self, agent: &Account, id: MessageId) -> AttachmentId {
         let scope = Scope::subtree(agent.id, agent.kind);
-        let page = Page { limit: 1000, from: None };
+        let page = Page { limit: 1000, from: None, until: None };
         let stored = self.store.recent_messages(&scope, &page).await.unwrap();
         let message = stored.into_iter().find(|message| message.id == id).unwrap();
         message.mail.attachments[0].id

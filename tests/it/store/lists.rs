@@ -102,7 +102,7 @@ async fn cursors_walk_both_ways_over_equal_times_without_gap_or_repetition(kind:
                     }
                 };
                 loop {
-                    let page = Page { limit, from };
+                    let page = Page { limit, from, until: None };
                     let found = scene.store.recent_messages(&scope, &page).await.unwrap();
                     let edge = match direction {
                         Direction::Before => found.last(),
@@ -141,7 +141,6 @@ async fn records_are_found_by_every_field_of_the_filter(kind: Kind) {
     };
     for (filter, first, second) in [
         (any.clone(), true, true),
-        (of(&|f| f.agent = Some(scene.agent.id)), true, false),
         (of(&|f| f.sender = Some(address("BOB@good.example"))), true, false),
         (of(&|f| f.recipient = Some("desk@agents.example".into())), true, false),
         (of(&|f| f.recipient = Some("desk@agents.%".into())), false, false),

@@ -185,7 +185,7 @@ async fn lists(scene: &Scene) {
         for scope in [subtree(account), subtree(account).only(vec![agent.id])] {
             for from in [None, Some((Direction::Before, cursor)), Some((Direction::After, cursor))]
             {
-                let page = Page { limit: 2, from };
+                let page = Page { limit: 2, from, until: None };
                 store.recent_messages(&scope, &page).await.unwrap();
                 let filter = IntakeFilter::default();
                 store.intake_records(&scope, &filter, &page).await.unwrap();
