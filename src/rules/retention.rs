@@ -176,9 +176,8 @@ mod tests {
         let rules = Rules::load(folder.path()).unwrap().retention;
         let id = |number| AccountId::new(number).unwrap();
         let partner = Lineage::default().with(AccountType::Partner, id(1));
-        let organization = partner
-            .with(AccountType::Reseller, id(2))
-            .with(AccountType::Organization, id(3));
+        let organization =
+            partner.with(AccountType::Reseller, id(2)).with(AccountType::Organization, id(3));
         let agent = organization.with(AccountType::Agent, id(4));
         let other = organization.with(AccountType::Agent, id(5));
         let days = |days: u64| Some(Duration::from_secs(days * 86_400));

@@ -83,12 +83,11 @@ impl Page {
         before: Option<Timestamp>,
     ) {
         let first_of = |at| Cursor { at, id: Uuid::nil() };
-        let (mut older, mut newer) = (None, None);
-        match self.from {
-            Some((Direction::After, cursor)) => (older, newer) = (Some(cursor), self.until),
-            Some((Direction::Before, cursor)) => (older, newer) = (self.until, Some(cursor)),
-            None => older = self.until,
-        }
+        let (older, newer) = match self.from {
+            Some((Direction::After, cursor)) => (Some(cursor), self.until),
+            Some((Direction::Before, cursor)) => (self.until, Some(cursor)),
+            None => (self.until, None),
+        };
         let ascending = self.ascending();
         let lower = [(older, ascending), (since.map(first_of), false)];
         let lower = lower.into_iter().filter_map(|(cursor, beyond)| Some((cursor?, beyond))).max();
@@ -143,7 +142,7 @@ impl Store {
             List::IntakeRecords => "SELECT at, id FROM intake_records WHERE ",
         });
         in_range(&mut query, scope);
-        page.range(&mut query, since, before);
+        Page { until: None, ..*page }.range(&mut query, since, before);
         query.push(" LIMIT 1 OFFSET ").push_value(i64::from(most.saturating_sub(1)));
         let row = query.fetch_optional(self.reader()).await?;
         let place = row.map(|row| {

@@ -177,8 +177,9 @@ impl Store {
 /// The table, and the comparison that finds the rows of an account of this kind in it.
 fn source(kept: Kept, due: &[&Due]) -> Option<(&'static str, &'static str)> {
     const OF_AGENT: &str = "agent_id = ";
-    const WITHOUT_AGENT: &str =
-        "agent_id IS NULL AND COALESCE(organization_id, reseller_id, partner_id) = ";
+    // Spelled as in the index.
+    const WITHOUT_AGENT: &str = "agent_id IS NULL
+         AND CAST(COALESCE(organization_id, reseller_id, partner_id) AS BIGINT) = ";
     let agent = due.first()?.kind == AccountType::Agent;
     let owned = if agent { OF_AGENT } else { WITHOUT_AGENT };
     match kept {

@@ -26,6 +26,7 @@ mod faults;
 mod lists;
 mod messages;
 mod plans;
+mod retention;
 mod scene;
 mod schema;
 mod tenancy;

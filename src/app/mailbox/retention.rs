@@ -38,13 +38,8 @@ pub struct Passed {
 }
 
 /// What is seen to, one after the other: arrivals, and what is kept by account.
-const STEPS: [Option<Kept>; 5] = [
-    None,
-    Some(Kept::Messages),
-    Some(Kept::IntakeRecords),
-    Some(Kept::Events),
-    Some(Kept::Audit),
-];
+const STEPS: [Option<Kept>; 5] =
+    [None, Some(Kept::Messages), Some(Kept::IntakeRecords), Some(Kept::Events), Some(Kept::Audit)];
 
 /// Everything up to here has been seen to.
 #[derive(Clone, Copy, Debug, Default)]
