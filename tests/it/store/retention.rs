@@ -268,57 +268,86 @@ async fn an_original_stays_while_a_message_has_it(kind: Kind) {
     assert_eq!(scene.count("SELECT COUNT(*) FROM raw_messages").await, 0);
 }
 
-/// The last message with an original is deleted on some gateways while others store the same bytes
-/// again.
+/// Old messages of the same two originals come in on some gateways as fast as others delete them.
 async fn what_is_stored_again_during_a_pass_is_not_lost(kind: Kind) {
-    let scene = Scene::new(kind).await;
-    let rules = "[keep]\nmessages_days = 1\n[pass]\nbatch_rows = 1\npause_millis = 1\n";
-    let mut stores = Vec::new();
-    for _ in 0..3 {
-        stores.push(scene.open().await);
-    }
-    let mut young = 0;
-    for round in 0..12_u8 {
-        let same = async |agent: &Account, millis: i64, digest: u8| {
-            let mut intake = scene.intake(agent, millis).await;
-            let accepted = intake.accepted.as_mut().unwrap();
-            accepted.raw = Bytes::from(vec![digest; 10]);
-            accepted.message.digest = Digest([digest; 32]);
-            Commit { intakes: vec![intake], now: at(0) }
-        };
-        // Four originals, each had by two old messages.
-        let digests = (0..4_u8).map(|number| round * 4 + number);
-        for digest in digests.clone() {
-            for agent in [&scene.agent, &scene.other] {
-                scene.store.commit(&same(agent, -2 * DAY, digest).await).await.unwrap();
-            }
-        }
-        let mut tasks = JoinSet::new();
-        for (number, digest) in digests.cycle().take(16).enumerate() {
-            let agent = if number % 2 == 0 { &scene.agent } else { &scene.other };
-            let commit = same(agent, 0, digest).await;
-            let store = stores[number % stores.len()].clone();
-            tasks.spawn(async move {
+    let scene = Arc::new(Scene::new(kind).await);
+    let rules = "[keep]\nmessages_days = 1\n[pass]\nbatch_rows = 5\npause_millis = 1\n";
+    let mut storing = JoinSet::new();
+    for _ in 0..6 {
+        let scene = Arc::clone(&scene);
+        let store = scene.open().await;
+        storing.spawn(async move {
+            for round in 0..60_u8 {
+                // The last one stays.
+                let millis = if round == 59 { 0 } else { -2 * DAY };
+                let commit = of_original(&scene, round % 2, millis).await;
                 assert_eq!(store.commit(&commit).await.unwrap(), Committed::Done(vec![None]));
-            });
-            if number % 5 == 0 {
-                let mut retention = retention(&stores[number % stores.len()], rules);
-                tasks.spawn(async move {
-                    retention.pass().await;
-                });
             }
-        }
-        while let Some(ended) = tasks.join_next().await {
+            store.close().await;
+        });
+    }
+    let mut deleted = 0;
+    let mut retention = retention(&scene.store, rules);
+    while !storing.is_empty() {
+        deleted += retention.pass().await.messages;
+        while let Some(ended) = storing.try_join_next() {
             ended.unwrap();
         }
-        young += 16;
-        // What was passed over because it was in use goes with the next pass.
-        retention(&scene.store, rules).pass().await;
-        assert_eq!(scene.count("SELECT COUNT(*) FROM messages").await, young);
-        let joined = "SELECT COUNT(*) FROM messages JOIN raw_messages USING (digest)";
-        assert_eq!(scene.count(joined).await, young);
-        assert_whole(&scene).await;
     }
+    // What was passed over because somebody held it goes now.
+    deleted += retention.pass().await.messages;
+    assert_eq!(deleted, 6 * 59);
+    let joined = "SELECT COUNT(*) FROM messages JOIN raw_messages USING (digest)";
+    assert_eq!(scene.count(joined).await, 6);
+    assert_whole(&scene).await;
+}
+
+/// A message of one of a few originals.
+async fn of_original(scene: &Scene, digest: u8, millis: i64) -> Commit {
+    let mut intake = scene.intake(&scene.agent, millis).await;
+    let accepted = intake.accepted.as_mut().unwrap();
+    accepted.raw = Bytes::from(vec![digest; 10]);
+    accepted.message.digest = Digest([digest; 32]);
+    Commit { intakes: vec![intake], now: at(0) }
+}
+
+/// As if a pass on another gateway had come as far as this when the same bytes arrive.
+#[tokio::test]
+async fn a_commit_waits_for_the_pass_that_deletes_its_original() {
+    let scene = Arc::new(Scene::new(Kind::Postgres).await);
+    scene.store.commit(&of_original(&scene, 1, -2 * DAY).await).await.unwrap();
+    let mut other = scene.postgres().await;
+    let pass = "BEGIN; SELECT digest FROM raw_messages FOR UPDATE; DELETE FROM attachments;
+                DELETE FROM messages; DELETE FROM raw_messages";
+    sqlx::raw_sql(pass).execute(&mut other).await.unwrap();
+    let commit = of_original(&scene, 1, 0).await;
+    let beside = Arc::clone(&scene);
+    let committing = tokio::spawn(async move { beside.store.commit(&commit).await });
+    let waits = "SELECT COUNT(*) FROM pg_locks WHERE NOT granted";
+    while scene.count(waits).await == 0 {
+        tokio::task::yield_now().await;
+    }
+    sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
+    assert_eq!(committing.await.unwrap().unwrap(), Committed::Done(vec![None]));
+    assert_eq!(scene.count("SELECT COUNT(*) FROM messages").await, 1);
+    assert_whole(&scene).await;
+}
+
+/// As if a commit on another gateway were about to name the original.
+#[tokio::test]
+async fn a_pass_leaves_an_original_that_is_in_use() {
+    let scene = Scene::new(Kind::Postgres).await;
+    scene.store.commit(&of_original(&scene, 1, -2 * DAY).await).await.unwrap();
+    scene.store.commit(&of_original(&scene, 2, -2 * DAY).await).await.unwrap();
+    let mut other = scene.postgres().await;
+    let commit = "BEGIN; SELECT digest FROM raw_messages WHERE get_byte(digest, 0) = 1
+                  FOR KEY SHARE";
+    sqlx::raw_sql(commit).execute(&mut other).await.unwrap();
+    let mut retention = retention(&scene.store, "[keep]\nmessages_days = 1\n");
+    assert_eq!(retention.pass().await.messages, 1);
+    sqlx::raw_sql("ROLLBACK").execute(&mut other).await.unwrap();
+    assert_eq!(retention.pass().await.messages, 1);
+    assert_whole(&scene).await;
 }
 
 /// Advisory locks are PostgreSQL's; SQLite has one writer.
