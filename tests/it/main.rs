@@ -19,6 +19,7 @@ mod house;
 mod policy;
 mod recipients;
 mod repeats;
+mod retention;
 mod rules;
 mod store;
 mod support;

@@ -19,7 +19,8 @@ use gatepost::store::{Commit, Committed, Intake, Store};
 use sqlx::Connection as _;
 use tokio::task::JoinSet;
 
-use super::scene::{DAY, Kind, Scene, at, database, record};
+use super::scene::{DAY, Kind, Scene, at, database, record, subtree};
+use crate::support::PATIENCE;
 
 on_both! {
     what_is_old_goes_at_every_level,
@@ -253,7 +254,7 @@ async fn an_original_stays_while_a_message_has_it(kind: Kind) {
     scene.commit(vec![first, second], -2 * DAY).await;
     let of_one = format!("[accounts.{}]\nmessages_days = 1\n", scene.agent.id);
     assert_eq!(retention(&scene.store, &of_one).pass().await.messages, 1);
-    let scope = super::scene::subtree(&scene.other);
+    let scope = subtree(&scene.other);
     assert_eq!(scene.store.raw_message(&scope, kept).await.unwrap(), Some(raw.to_vec()));
     assert_whole(&scene).await;
 
@@ -323,10 +324,14 @@ async fn a_commit_waits_for_the_pass_that_deletes_its_original() {
     let commit = of_original(&scene, 1, 0).await;
     let beside = Arc::clone(&scene);
     let committing = tokio::spawn(async move { beside.store.commit(&commit).await });
-    let waits = "SELECT COUNT(*) FROM pg_locks WHERE NOT granted";
-    while scene.count(waits).await == 0 {
-        tokio::task::yield_now().await;
-    }
+    let waits = "SELECT COUNT(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
+                 WHERE NOT granted AND datname = current_database()";
+    let waiting = async {
+        while scene.count(waits).await == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap();
     sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
     assert_eq!(committing.await.unwrap().unwrap(), Committed::Done(vec![None]));
     assert_eq!(scene.count("SELECT COUNT(*) FROM messages").await, 1);

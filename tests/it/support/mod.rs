@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use gatepost::app::delivery::{Added, Destinations};
 use gatepost::app::tenancy::Tenancy;
+use gatepost::domain::clock::Clock;
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::event::Category;
+use gatepost::domain::id::Mint;
 use gatepost::egress::signature;
 use gatepost::rules::{Rules, StoreRules};
 use gatepost::run::{self, Running, Settings};
@@ -83,7 +85,7 @@ impl TestGateway {
         let key = tenancy.create_key(house.organization.id, "test").await.unwrap().token;
         let secret = listen(&store, access, &house, &receiver).await;
         receiver.trust(&secret);
-        let running = start(&location, rules, dns.addr()).await;
+        let running = start(&location, rules, dns.addr(), mint).await;
         Self {
             smtp: running.smtp,
             http: running.http,
@@ -103,14 +105,28 @@ impl TestGateway {
     /// Stops the server and starts another one on the same store.
     pub async fn restart(&mut self) {
         self.stop().await;
-        let running = start(&self.location, Rules::defaults().unwrap(), self.dns.addr()).await;
+        let rules = Rules::defaults().unwrap();
+        self.start_again(rules, run::system_mint()).await;
+    }
+
+    /// The same with rule files of these names and texts, and by this clock.
+    pub async fn restart_by(&mut self, files: &[(&str, &str)], clock: Clock) {
+        self.stop().await;
+        let random = |octets: &mut [u8]| aws_lc_rs::rand::fill(octets).unwrap();
+        let mint = Mint::new(clock, Arc::new(random));
+        self.start_again(rules(self.folder.path(), files), mint).await;
+    }
+
+    async fn start_again(&mut self, rules: Rules, mint: Mint) {
+        let running = start(&self.location, rules, self.dns.addr(), mint).await;
         (self.smtp, self.http) = (running.smtp, running.http);
         self.running = Some(running);
     }
 
     /// Another server on the same store.
     pub async fn second(&self) -> Running {
-        start(&self.location, Rules::defaults().unwrap(), self.dns.addr()).await
+        let mint = run::system_mint();
+        start(&self.location, Rules::defaults().unwrap(), self.dns.addr(), mint).await
     }
 
     /// Stops the server; everything around it stays.
@@ -173,7 +189,7 @@ impl TestGateway {
 }
 
 /// Starts a server on this store.
-async fn start(location: &Location, rules: Rules, dns: SocketAddr) -> Running {
+async fn start(location: &Location, rules: Rules, dns: SocketAddr, mint: Mint) -> Running {
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
     let settings = Settings {
         smtp: any_port,
@@ -185,12 +201,12 @@ async fn start(location: &Location, rules: Rules, dns: SocketAddr) -> Running {
         dns: Some(vec![dns]),
         egress_allow: vec!["127.0.0.0/8".parse().unwrap()],
     };
-    run::start(settings, run::system_mint()).await.unwrap()
+    run::start(settings, mint).await.unwrap()
 }
 
 fn rules(folder: &Path, files: &[(&str, &str)]) -> Rules {
     let policies = folder.join("policies");
-    std::fs::create_dir(&policies).unwrap();
+    std::fs::create_dir_all(&policies).unwrap();
     for (name, text) in files {
         std::fs::write(policies.join(name), text).unwrap();
     }
