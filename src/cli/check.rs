@@ -67,7 +67,7 @@ impl Check {
             smtputf8: true,
         };
         let now = mint.clock().now();
-        let examination = examine(&authenticator, &rules, &mint, &envelope, &raw, now).await;
+        let examination = examine(&authenticator, &rules, &envelope, &raw, now).await;
         let standing = self.standing(&examination).await?;
         let reason = judge(&examination, &standing);
         self.show(&examination, &standing, reason)?;

@@ -120,10 +120,6 @@ uuid_id!(
     /// An API key.
     KeyId
 );
-uuid_id!(
-    /// An attachment.
-    AttachmentId
-);
 
 /// Fills a buffer with bytes that nobody can predict.
 pub type Random = Arc<dyn Fn(&mut [u8]) + Send + Sync>;

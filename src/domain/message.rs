@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::account::Lineage;
 use super::address::Address;
 use super::clock::Timestamp;
-use super::id::{AccountId, AttachmentId, ContactId, MessageId};
+use super::id::{AccountId, ContactId, MessageId};
 use super::room::Room;
 use super::sender::Sender;
 
@@ -41,8 +41,6 @@ pub struct Mail {
     pub message_id: Option<String>,
     pub in_reply_to: Vec<String>,
     pub references: Vec<String>,
-    /// The part that `metadata.emailHtml` points at.
-    pub html: Option<AttachmentId>,
     /// `text` without quoted history and signature.
     pub stripped_text: String,
     pub auto_submitted: Option<String>,
@@ -55,8 +53,8 @@ pub struct Mail {
 /// A leaf part that was not chosen as text, or the HTML part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
-    pub id: AttachmentId,
-    /// The part's index in the order of the message, as `mail::mime` counts.
+    /// The part's index in the order of the message, as `mail::mime` counts: with the message it
+    /// names the attachment.
     pub part: u32,
     /// Lower case, without parameters: `image/png`.
     pub content_type: String,
@@ -64,8 +62,15 @@ pub struct Attachment {
     pub filename: String,
     /// Octets after decoding.
     pub size: u64,
-    /// Shown in `attachments`; the HTML part is kept but not listed.
+    /// Shown in `attachments`; false for the HTML part alone.
     pub listed: bool,
+}
+
+impl Mail {
+    /// The part that `metadata.emailHtml` points at.
+    pub fn html(&self) -> Option<&Attachment> {
+        self.attachments.iter().find(|part| !part.listed)
+    }
 }
 
 /// A stored message.

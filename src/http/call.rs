@@ -52,10 +52,15 @@ impl Call {
 
     /// A UUID in the path, in its one spelling of 36 characters.
     pub(super) fn uuid(&self, name: &str) -> Result<Uuid, Problem> {
-        let text = self.path.iter().find(|(known, _)| known == name).map(|(_, text)| text.as_str());
-        uuid(text.unwrap_or_default()).ok_or_else(|| {
+        uuid(self.path(name)).ok_or_else(|| {
             Problem::invalid(format!("{name} in the path must be a UUID, as answers show it"))
         })
+    }
+
+    /// A segment of the path, decoded; empty where the operation's path has none of this name.
+    pub(super) fn path(&self, name: &str) -> &str {
+        let found = self.path.iter().find(|(known, _)| known == name);
+        found.map_or("", |(_, text)| text.as_str())
     }
 
     /// The scope of an Agent named beside the target: one answer, whether it is out of reach or not

@@ -32,25 +32,18 @@ mod visible;
 #[cfg(test)]
 mod tests;
 
-use crate::domain::id::AttachmentId;
 use crate::domain::message::{Attachment, Mail};
 use crate::rules::IntakeLimits;
 
 use self::findings::Evidence;
 use self::scan::{Fault, Headers};
 
-/// Reads the content of a message whose header section has been scanned; `ids` makes one
-/// identifier for each attachment, in the order of the message.
+/// Reads the content of a message whose header section has been scanned.
 ///
 /// # Errors
 /// `Malformed` for too many parts or levels, or content that cannot be read; `SenderInvalid` when
 /// mail-parser sees another From or another header section than the scanner did.
-pub fn summarise(
-    raw: &[u8],
-    headers: &Headers<'_>,
-    limits: &IntakeLimits,
-    ids: &mut dyn FnMut() -> AttachmentId,
-) -> Result<Mail, Fault> {
+pub fn summarise(raw: &[u8], headers: &Headers<'_>, limits: &IntakeLimits) -> Result<Mail, Fault> {
     let content = mime::content(raw, headers, limits)?;
     let shown = headers::shown(headers, limits);
     let evidence = Evidence {
@@ -60,23 +53,15 @@ pub fn summarise(
         readable: &content.readable,
     };
     let findings = findings::findings(&evidence, limits.max_findings);
-    let mut html = None;
     let attachments = content
         .leaves
         .into_iter()
-        .map(|leaf| {
-            let id = ids();
-            if leaf.is_html {
-                html = Some(id);
-            }
-            Attachment {
-                id,
-                part: leaf.part,
-                content_type: leaf.content_type,
-                filename: leaf.filename,
-                size: leaf.size,
-                listed: !leaf.is_html,
-            }
+        .map(|leaf| Attachment {
+            part: leaf.part,
+            content_type: leaf.content_type,
+            filename: leaf.filename,
+            size: leaf.size,
+            listed: !leaf.is_html,
         })
         .collect();
     Ok(Mail {
@@ -90,7 +75,6 @@ pub fn summarise(
         message_id: shown.message_id,
         in_reply_to: shown.in_reply_to,
         references: shown.references,
-        html,
         auto_submitted: shown.auto_submitted,
         disposition_notification_to: shown.disposition_notification_to,
         attachments,

@@ -57,9 +57,11 @@ impl Store {
                 _ => return Ok(Created::NoParent),
             },
         };
-        let id = next_user_id(&mut tx).await?;
-        let id = AccountId::new(id)
-            .ok_or(StoreError::Corrupt { table: "user_ids", detail: id.to_string() })?;
+        let ids = next_user_ids(&mut tx, 1).await?;
+        let id = ids
+            .first()
+            .and_then(|id| AccountId::new(*id))
+            .ok_or_else(|| StoreError::Corrupt { table: "user_ids", detail: format!("{ids:?}") })?;
         let account = Account {
             id,
             kind: new.kind,
@@ -156,14 +158,29 @@ impl Store {
     }
 }
 
-/// The next id of the one sequence of accounts, members and contacts. PostgreSQL's own sequence
+/// The next ids of the one sequence of accounts, members and contacts. PostgreSQL's own sequence
 /// leaves gaps, but nobody waits for whom it gave the id before.
-pub(super) async fn next_user_id(tx: &mut Transaction) -> Result<i64, StoreError> {
-    let row = sql("UPDATE user_ids SET last = last + 1 RETURNING last AS id")
-        .on_postgres("SELECT nextval('user_ids') AS id")
-        .fetch_one(tx.on())
+pub(super) async fn next_user_ids(
+    tx: &mut Transaction,
+    count: usize,
+) -> Result<Vec<i64>, StoreError> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let rows = sql("UPDATE user_ids SET last = last + $1 RETURNING last AS id")
+        .on_postgres("SELECT nextval('user_ids') AS id FROM generate_series(1, $1)")
+        .bind(i64::try_from(count).unwrap_or(i64::MAX))
+        .fetch_all(tx.on())
         .await?;
-    Columns { table: "user_ids", row: &row }.integer("id")
+    let id = |row: &Row| Columns { table: "user_ids", row }.integer("id");
+    match rows.as_slice() {
+        // SQLite says where the sequence ends now.
+        [last @ Row::Sqlite(_)] => {
+            let last = id(last)?;
+            Ok((last.saturating_sub(i64::try_from(count).unwrap_or(i64::MAX)) + 1..=last).collect())
+        }
+        rows => rows.iter().map(id).collect(),
+    }
 }
 
 async fn find(tx: &mut Transaction, id: AccountId) -> Result<Option<Account>, StoreError> {

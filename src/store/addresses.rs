@@ -2,6 +2,7 @@
 
 use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
+use super::many::many;
 use super::row::Columns;
 use super::sql::{Connection, sql};
 use super::{accounts, domains, gates};
@@ -36,6 +37,14 @@ pub struct Standing {
     pub listed: bool,
 }
 
+/// An Agent, the address under which it was reached, and who wrote.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Question<'a> {
+    pub(super) agent: AccountId,
+    pub(super) address: &'a Address,
+    pub(super) sender: &'a Address,
+}
+
 impl Store {
     /// The Agent that answers to `address`: the one that has it, else the domain's catch-all,
     /// with the address under which it answers and its mode.
@@ -67,7 +76,8 @@ impl Store {
         address: &Address,
         sender: &Address,
     ) -> Result<Option<Standing>, StoreError> {
-        read_standing(self.reader(), agent, address, sender).await
+        let question = Question { agent, address, sender };
+        Ok(standings(self.reader(), &[question]).await?.pop().flatten())
     }
 
     /// The addresses of an Agent with their catch-all flags, by domain and local part.
@@ -182,38 +192,55 @@ fn owns(lineage: &Lineage, owner: Option<AccountId>) -> bool {
     owner.is_some_and(|owner| lineage.ids().any(|id| id == owner))
 }
 
-/// Reads a standing on any connection: before the decision, and again inside the commit.
-pub(super) async fn read_standing(
+/// Reads standings on any connection: before the decision, and again inside the commit. One for
+/// each question, in their order; `None` where the account is no Agent.
+pub(super) async fn standings(
     on: Connection<'_>,
-    agent: AccountId,
-    address: &Address,
-    sender: &Address,
-) -> Result<Option<Standing>, StoreError> {
-    let row = sql("SELECT mode, version,
+    questions: &[Question<'_>],
+) -> Result<Vec<Option<Standing>>, StoreError> {
+    let rows = questions.iter().enumerate().map(|(place, question)| {
+        let Question { agent, address, sender } = question;
+        vec![
+            i64::try_from(place).unwrap_or(i64::MAX).into(),
+            (*agent).into(),
+            address.domain().as_str().into(),
+            address.local().into(),
+            sender.to_string().into(),
+        ]
+    });
+    let found = many(
+        "WITH given (place, agent, host, mailbox, sender) AS ({rows})
+         SELECT place, mode, version,
                 (SELECT MIN(active) FROM accounts AS above
                  WHERE above.id IN (me.partner_id, me.reseller_id, me.organization_id, me.id))
                     AS active,
-                CAST(CASE WHEN (SELECT agent_id FROM addresses
-                                WHERE domain = $2 AND (local = $3 OR catch_all = 1)
-                                ORDER BY local = $3 DESC LIMIT 1) = $1
+                CAST(CASE WHEN COALESCE(
+                         (SELECT agent_id FROM addresses
+                          WHERE domain = given.host AND local = given.mailbox),
+                         (SELECT agent_id FROM addresses
+                          WHERE domain = given.host AND catch_all = 1)) = given.agent
                      THEN 1 ELSE 0 END AS BIGINT) AS answers,
                 (SELECT COUNT(*) FROM allowed_senders
-                 WHERE agent_id = $1 AND address = $4) AS listed
-         FROM accounts AS me JOIN inbound_policies ON inbound_policies.agent_id = me.id
-         WHERE me.id = $1")
-    .bind(agent.get())
-    .bind(address.domain().as_str())
-    .bind(address.local())
-    .bind(sender.to_string())
-    .fetch_optional(on)
+                 WHERE agent_id = given.agent AND address = given.sender) AS listed
+         FROM given CROSS JOIN accounts AS me CROSS JOIN inbound_policies
+         WHERE me.id = given.agent AND inbound_policies.agent_id = given.agent",
+        rows.collect(),
+    )
+    .fetch_all(on)
     .await?;
-    let Some(row) = row else { return Ok(None) };
-    let columns = Columns { table: "inbound_policies", row: &row };
-    Ok(Some(Standing {
-        answers: columns.flag("answers")?,
-        active: columns.flag("active")?,
-        mode: columns.word("mode")?,
-        policy_version: columns.integer("version")?,
-        listed: columns.flag("listed")?,
-    }))
+    let mut standings = vec![None; questions.len()];
+    for row in &found {
+        let columns = Columns { table: "inbound_policies", row };
+        let place = usize::try_from(columns.integer("place")?).unwrap_or(usize::MAX);
+        if let Some(standing) = standings.get_mut(place) {
+            *standing = Some(Standing {
+                answers: columns.flag("answers")?,
+                active: columns.flag("active")?,
+                mode: columns.word("mode")?,
+                policy_version: columns.integer("version")?,
+                listed: columns.flag("listed")?,
+            });
+        }
+    }
+    Ok(standings)
 }

@@ -1,59 +1,85 @@
 //! The same message arriving again for the same Agent (contract §2.6).
 
-use super::commit::Accepted;
-use super::db::Transaction;
-use super::error::StoreError;
-use super::row::Columns;
-use super::sql::sql;
-use crate::domain::clock::Timestamp;
-use crate::domain::id::MessageId;
+use std::collections::{BTreeMap, HashMap};
 
-/// Remembers the arrival; answers the earlier message if this one came before. Whoever stores the
-/// same message at this moment is waited for.
+use super::db::Transaction;
+use super::entry::Arrived;
+use super::error::StoreError;
+use super::many::many;
+use super::row::Columns;
+use crate::domain::clock::Timestamp;
+use crate::domain::id::{AccountId, MessageId};
+
+type Key = (AccountId, [u8; 32]);
+
+/// Remembers the arrivals; answers the earlier message for each that came before, be it in this
+/// very group. Whoever stores the same message at this moment is waited for.
 pub(super) async fn remember(
     tx: &mut Transaction,
-    accepted: &Accepted,
+    arrived: &[&Arrived],
     now: Timestamp,
-) -> Result<Option<MessageId>, StoreError> {
-    let (agent, message) = (accepted.message.agent, accepted.message.id);
-    // In one order for all transactions, so that two of the same message do not wait in a circle.
-    let mut keys: Vec<&[u8; 32]> = accepted.arrival_keys.iter().collect();
-    keys.sort();
-    let mut earlier = None;
-    for key in &keys {
-        // A key that is still remembered keeps its message; one that expired is taken over.
-        let row = sql("INSERT INTO arrivals (agent_id, key, message_id, expires_at)
-             VALUES ($1, $2, $3, $4)
-             ON CONFLICT (agent_id, key) DO UPDATE SET
-                message_id = CASE WHEN arrivals.expires_at <= $5
-                    THEN excluded.message_id ELSE arrivals.message_id END,
-                expires_at = CASE WHEN arrivals.expires_at <= $5
-                    THEN excluded.expires_at ELSE arrivals.expires_at END
-             RETURNING message_id")
-        .bind(agent)
-        .bind(key.as_slice())
-        .bind(message.0)
-        .bind(accepted.remembered_until)
-        .bind(now)
-        .fetch_one(tx.on())
-        .await?;
-        let found = MessageId(Columns { table: "arrivals", row: &row }.uuid("message_id")?);
-        if found != message {
-            earlier = earlier.or(Some(found));
+) -> Result<HashMap<MessageId, MessageId>, StoreError> {
+    // The first to come with a key claims it.
+    let mut claims: BTreeMap<Key, &Arrived> = BTreeMap::new();
+    for one in arrived {
+        for key in &one.keys {
+            claims.entry((one.agent, *key)).or_insert(one);
         }
     }
-    if let Some(earlier) = earlier {
-        // The keys that were new belong to the message that is there, not to one that never will.
-        for key in &keys {
-            sql("UPDATE arrivals SET message_id = $4
-                 WHERE agent_id = $1 AND key = $2 AND message_id = $3")
-            .bind(agent)
-            .bind(key.as_slice())
-            .bind(message.0)
-            .bind(earlier.0)
-            .execute(tx.on())
-            .await?;
-        }
+    // A key that is still remembered keeps its message; one that expired is taken over.
+    let rows = claims.iter().map(|((agent, key), one)| {
+        vec![(*agent).into(), key.as_slice().into(), one.id.0.into(), one.remembered_until.into()]
+    });
+    let found = many(
+        "INSERT INTO arrivals (agent_id, key, message_id, expires_at) {rows}
+         ON CONFLICT (agent_id, key) DO UPDATE SET
+            message_id = CASE WHEN arrivals.expires_at <= $1
+                THEN excluded.message_id ELSE arrivals.message_id END,
+            expires_at = CASE WHEN arrivals.expires_at <= $1
+                THEN excluded.expires_at ELSE arrivals.expires_at END
+         RETURNING agent_id, key, message_id",
+        rows.collect(),
+    )
+    .bind(now)
+    .fetch_all(tx.on())
+    .await?;
+    let mut holders: HashMap<Key, MessageId> = HashMap::with_capacity(found.len());
+    for row in &found {
+        let columns = Columns { table: "arrivals", row };
+        let key = (columns.account("agent_id")?, columns.digest("key")?.0);
+        holders.insert(key, MessageId(columns.uuid("message_id")?));
     }
+    let earlier = repeats(arrived, &holders);
+    // Keys that a repeat brought belong to the message that is there, not to one that never will.
+    let moved = claims.iter().filter_map(|((agent, key), one)| {
+        let holder = holders.get(&(*agent, *key))?;
+        let there = earlier.get(&one.id).filter(|_| *holder == one.id)?;
+        Some(vec![(*agent).into(), key.as_slice().into(), there.0.into()])
+    });
+    many(
+        "WITH given (agent, key, message) AS ({rows})
+         UPDATE arrivals SET message_id = given.message FROM given
+         WHERE arrivals.agent_id = given.agent AND arrivals.key = given.key",
+        moved.collect(),
+    )
+    .execute(tx.on())
+    .await?;
     Ok(earlier)
+}
+
+/// Which messages are repeats, and of which: in the order of their coming, so that the holder of a
+/// key within the group is settled before whoever meets it.
+fn repeats(
+    arrived: &[&Arrived],
+    holders: &HashMap<Key, MessageId>,
+) -> HashMap<MessageId, MessageId> {
+    let mut earlier: HashMap<MessageId, MessageId> = HashMap::new();
+    for one in arrived {
+        let mut held = one.keys.iter().filter_map(|key| holders.get(&(one.agent, *key)));
+        if let Some(holder) = held.find(|holder| **holder != one.id) {
+            let first = earlier.get(holder).copied().unwrap_or(*holder);
+            earlier.insert(one.id, first);
+        }
+    }
+    earlier
 }

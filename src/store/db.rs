@@ -5,8 +5,11 @@ use std::time::Duration;
 use sqlx::postgres::PgPool;
 use tokio_util::sync::CancellationToken;
 
+use super::batch::Intakes;
 use super::embedded::{self, Embedded};
 use super::error::StoreError;
+use super::finish::Attempts;
+use super::group::Group;
 use super::location::Location;
 use super::postgres;
 use super::sql::{Connection, in_time, sql};
@@ -19,6 +22,16 @@ const CLOSING: Duration = Duration::from_secs(12);
 /// The store of one gateway. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
+    base: Base,
+    /// Messages that wait to be committed.
+    pub(super) intakes: Group<Intakes>,
+    /// Attempts that wait to be recorded.
+    pub(super) attempts: Group<Attempts>,
+}
+
+/// The database, as it is shared by callers and writers.
+#[derive(Clone, Debug)]
+pub(super) struct Base {
     database: Database,
     mint: Mint,
     broken: CancellationToken,
@@ -73,26 +86,34 @@ impl Store {
         mint: Mint,
         create: bool,
     ) -> Result<Self, StoreError> {
-        let rules = &rules.connections;
+        let connections = &rules.connections;
         let database = match location {
             Location::Folder(folder) => {
-                Database::Sqlite(embedded::open(folder, rules, create).await?)
+                Database::Sqlite(embedded::open(folder, connections, create).await?)
             }
             Location::Postgres(url) => {
-                Database::Postgres(postgres::open(url, rules, create).await?)
+                Database::Postgres(postgres::open(url, connections, create).await?)
             }
         };
-        Ok(Self { database, mint, broken: CancellationToken::new() })
+        // Two writers of SQLite would only wait for each other.
+        let writers = match &database {
+            Database::Sqlite(_) => 1,
+            Database::Postgres(_) => rules.commit.writers,
+        };
+        let base = Base { database, mint, broken: CancellationToken::new() };
+        let intakes = Group::start(Intakes::new(base.clone()), rules.commit, writers);
+        let attempts = Group::start(Attempts::new(base.clone()), rules.commit, writers);
+        Ok(Self { base, intakes, attempts })
     }
 
     /// Resolves when a write has failed in a way that no later write can be trusted after.
     pub async fn broken(&self) {
-        self.broken.cancelled().await;
+        self.base.broken.cancelled().await;
     }
 
     /// Whether the store answers.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        self.check_trust()?;
+        self.base.check_trust()?;
         let last = sql("SELECT last FROM user_ids").on_postgres("SELECT last_value FROM user_ids");
         last.fetch_one(self.reader()).await.map(drop)
     }
@@ -113,7 +134,7 @@ impl Store {
     /// for.
     pub async fn close(&self) {
         let closing = async {
-            match &self.database {
+            match &self.base.database {
                 Database::Sqlite(Embedded { reader, writer }) => {
                     reader.close().await;
                     writer.close().await;
@@ -126,6 +147,20 @@ impl Store {
         }
     }
 
+    pub(super) fn reader(&self) -> Connection<'_> {
+        self.base.reader()
+    }
+
+    pub(super) fn mint(&self) -> &Mint {
+        &self.base.mint
+    }
+
+    pub(super) async fn begin(&self) -> Result<Transaction, StoreError> {
+        self.base.begin().await
+    }
+}
+
+impl Base {
     /// Any connection, to read one thing.
     pub(super) fn reader(&self) -> Connection<'_> {
         match &self.database {
@@ -193,7 +228,7 @@ impl Transaction {
             }
             result
         });
-        committing.await.unwrap_or(Err(StoreError::Database(sqlx::Error::WorkerCrashed)))
+        committing.await.unwrap_or_else(|_| Err(sqlx::Error::WorkerCrashed.into()))
     }
 
     /// The connection to run statements on.
@@ -227,7 +262,7 @@ mod tests {
             .await
             .unwrap();
         let begun_before = store.begin().await.unwrap();
-        store.broken.cancel();
+        store.base.broken.cancel();
         assert!(matches!(begun_before.commit().await, Err(StoreError::NotDurable(None))));
         assert!(matches!(store.begin().await.err(), Some(StoreError::NotDurable(None))));
         assert!(matches!(store.ping().await, Err(StoreError::NotDurable(None))));

@@ -1,11 +1,14 @@
 //! Webhook destinations. A removed one keeps its row, so that its deliveries can be explained.
 
 use url::Url;
+use uuid::Uuid;
 
 use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
+use super::gates;
+use super::many::many;
 use super::row::Columns;
-use super::sql::{Row, sql};
+use super::sql::{Connection, Row, Statement, sql};
 use crate::domain::clock::Timestamp;
 use crate::domain::destination::Destination;
 use crate::domain::event::Category;
@@ -38,13 +41,12 @@ impl Store {
                 .execute(tx.on())
                 .await?;
         }
-        let same = sql("SELECT * FROM destinations
-             WHERE account_id = $1 AND category = $2 AND url = $3 AND removed_at IS NULL")
-        .bind(new.account.get())
-        .bind(new.category.as_str())
-        .bind(new.url.as_str())
-        .fetch_optional(tx.on())
-        .await?;
+        let same = select("account_id = $1 AND category = $2 AND url = $3 AND removed_at IS NULL")
+            .bind(new.account.get())
+            .bind(new.category.as_str())
+            .bind(new.url.as_str())
+            .fetch_optional(tx.on())
+            .await?;
         if let Some(row) = same {
             return Ok(NewDestination::Exists(Box::new(destination(&row)?)));
         }
@@ -73,12 +75,10 @@ impl Store {
 
     /// The destinations of an account, oldest first.
     pub async fn destinations(&self, account: AccountId) -> Result<Vec<Destination>, StoreError> {
-        let rows = sql(
-            "SELECT * FROM destinations WHERE account_id = $1 AND removed_at IS NULL ORDER BY id",
-        )
-        .bind(account.get())
-        .fetch_all(self.reader())
-        .await?;
+        let rows = select("account_id = $1 AND removed_at IS NULL ORDER BY id")
+            .bind(account.get())
+            .fetch_all(self.reader())
+            .await?;
         rows.iter().map(destination).collect()
     }
 
@@ -104,8 +104,9 @@ impl Store {
         now: Timestamp,
     ) -> Result<Vec<Destination>, StoreError> {
         let mut tx = self.begin().await?;
-        let mut query =
-            sql("SELECT * FROM destinations WHERE removed_at IS NULL AND account_id = ");
+        // Commits below the account that have passed its gate may still add to what is cancelled.
+        gates::close_account(&mut tx, account).await?;
+        let mut query = select("removed_at IS NULL AND account_id = ");
         query.push_value(account);
         if let Some(id) = id {
             query.push(" AND id = ").push_value(id.0);
@@ -127,23 +128,47 @@ impl Store {
     }
 }
 
-/// Takes a destination out of use and cancels what waits for it.
+/// Takes a destination out of use and cancels what waits for it; answers whether it was in use.
 pub(super) async fn retire(
     tx: &mut Transaction,
     id: DestinationId,
     now: Timestamp,
-) -> Result<(), StoreError> {
-    sql("UPDATE destinations SET removed_at = $2 WHERE id = $1 AND removed_at IS NULL")
-        .bind(id.0)
-        .bind(now.millis())
-        .execute(tx.on())
-        .await?;
+) -> Result<bool, StoreError> {
+    let retired = sql("UPDATE destinations SET removed_at = $2
+                       WHERE id = $1 AND removed_at IS NULL")
+    .bind(id.0)
+    .bind(now.millis())
+    .execute(tx.on())
+    .await?;
     sql("UPDATE deliveries SET state = 'cancelled', fence = fence + 1
          WHERE destination_id = $1 AND state = 'pending'")
     .bind(id.0)
     .execute(tx.on())
     .await?;
-    Ok(())
+    Ok(retired > 0)
+}
+
+/// Destinations for which the condition holds.
+fn select(condition: &'static str) -> Statement {
+    let mut query = sql("SELECT id, account_id, url, category, label, secret, created_at
+                         FROM destinations WHERE ");
+    query.push(condition);
+    query
+}
+
+/// These destinations, in no particular order.
+pub(super) async fn by_ids(
+    on: Connection<'_>,
+    ids: impl Iterator<Item = Uuid>,
+) -> Result<Vec<Row>, StoreError> {
+    many(
+        "WITH given (destination) AS ({rows})
+         SELECT id, account_id, url, category, label, secret, created_at
+         FROM given CROSS JOIN destinations WHERE id = given.destination",
+        ids.map(|id| vec![id.into()]).collect(),
+    )
+    .fetch_all(on)
+    .await
 }
 
 pub(super) fn destination(row: &Row) -> Result<Destination, StoreError> {

@@ -16,6 +16,8 @@ use sqlx::sqlite::{
 use super::error::StoreError;
 use crate::rules::StoreConnections as Connections;
 
+/// Prepared statements kept by a connection.
+const STATEMENTS: usize = 500;
 const FILE: &str = "gatepost.db";
 /// Held while the schema is looked at and changed.
 const LOCK_FILE: &str = "gatepost.lock";
@@ -38,7 +40,7 @@ pub(super) async fn open(
     create: bool,
 ) -> Result<Embedded, StoreError> {
     let at = || folder.display().to_string();
-    let io_error = |source| StoreError::Open { at: at(), source: sqlx::Error::Io(source) };
+    let io_error = |source| StoreError::Open { at: at(), source: sqlx::Error::Io(source).into() };
     if create {
         make_private(folder).map_err(io_error)?;
     }
@@ -47,13 +49,15 @@ pub(super) async fn open(
         return Err(StoreError::Missing { at: at() });
     }
     let lock = lock(&folder.join(LOCK_FILE)).await.map_err(io_error)?;
-    let open_error = |source| StoreError::Open { at: at(), source };
+    let open_error = |source: sqlx::Error| StoreError::Open { at: at(), source: source.into() };
     let options = SqliteConnectOptions::new()
         .filename(&path)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
-        .busy_timeout(rules.acquire());
+        .busy_timeout(rules.acquire())
+        // Statements about many rows come in several sizes.
+        .statement_cache_capacity(STATEMENTS);
     let writer = SqlitePoolOptions::new()
         .max_connections(1)
         .acquire_timeout(rules.acquire())

@@ -1,27 +1,31 @@
 //! What can go wrong in the store, as far as callers can do something about it.
 
+use std::sync::Arc;
+
 use sqlx::error::DatabaseError;
 use sqlx::migrate::MigrateError;
 use sqlx::postgres::PgDatabaseError;
 
 /// Context in the variant, cause by `source`; never shown to a client.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("the disk is full")]
-    Full(#[source] sqlx::Error),
+    Full(#[source] Arc<sqlx::Error>),
     /// A write did not reach the disk, and whether a retry would is unknown: the store refuses
     /// everything from now on, and the process must end (contract §2.4).
     #[error("a write did not reach the disk; the process must be restarted")]
-    NotDurable(#[source] Option<sqlx::Error>),
+    NotDurable(#[source] Option<Arc<sqlx::Error>>),
     /// The database gave this transaction up for another one; nothing of it was written.
     #[error("the transaction lost against others too often")]
-    Conflict(#[source] sqlx::Error),
+    Conflict(#[source] Arc<sqlx::Error>),
     #[error("the database does not answer")]
-    Database(#[source] sqlx::Error),
+    Database(#[source] Arc<sqlx::Error>),
+    #[error("the store did not write in time")]
+    TooSlow,
     #[error("a row of {table} cannot be read: {detail}")]
     Corrupt { table: &'static str, detail: String },
     #[error("cannot open the store at {at}")]
-    Open { at: String, source: sqlx::Error },
+    Open { at: String, source: Arc<sqlx::Error> },
     #[error("the store at {at} cannot be used: {detail}")]
     Unfit { at: String, detail: &'static str },
     #[error("there is no store at {at}: run `gatepost init` with the same settings first")]
@@ -29,12 +33,30 @@ pub enum StoreError {
     #[error("the store was made by a newer gatepost (schema {version}): use that one")]
     Newer { version: i64 },
     #[error("cannot bring the store to this version")]
-    Migrate(#[source] MigrateError),
+    Migrate(#[source] Arc<MigrateError>),
+}
+
+impl StoreError {
+    /// Whether, of several jobs that were done together, one alone may be the cause.
+    pub(super) fn may_be_of_one(&self) -> bool {
+        match self {
+            Self::Full(_) | Self::Conflict(_) | Self::Corrupt { .. } => true,
+            Self::Database(error) => {
+                // Not when the server is slow or going down: each would wait as long.
+                const SLOW: [&str; 5] = ["57014", "55P03", "57P01", "57P02", "57P03"];
+                let code = error.as_database_error().map(|error| error.code().unwrap_or_default());
+                code.is_some_and(|code| !SLOW.contains(&code.as_ref()))
+            }
+            _ => false,
+        }
+    }
 }
 
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
-        match error.as_database_error().map(kind) {
+        let kind = error.as_database_error().map(kind);
+        let error = Arc::new(error);
+        match kind {
             Some(Kind::Full) => Self::Full(error),
             Some(Kind::NotDurable) => Self::NotDurable(Some(error)),
             Some(Kind::Conflict) => Self::Conflict(error),
@@ -47,7 +69,7 @@ impl From<MigrateError> for StoreError {
     fn from(error: MigrateError) -> Self {
         match error {
             MigrateError::VersionMissing(version) => Self::Newer { version },
-            error => Self::Migrate(error),
+            error => Self::Migrate(Arc::new(error)),
         }
     }
 }
@@ -65,7 +87,7 @@ fn kind(error: &dyn DatabaseError) -> Kind {
         // SQLSTATE. A PostgreSQL whose fsync fails ends by itself and recovers from its log.
         return match code.as_ref() {
             "53100" => Kind::Full,
-            // A row that another one deleted meanwhile is named: the next try sees that it is gone.
+            // A foreign key: what a message refers to was deleted beside it (retention).
             "40001" | "40P01" | "23503" => Kind::Conflict,
             _ => Kind::Other,
         };

@@ -6,40 +6,37 @@
 //! address that takes a catch-all's place has no row before. Here they queue, and nothing is
 //! written to the accounts' rows. SQLite has one writer and needs no gates.
 
+use std::collections::BTreeSet;
+
 use super::db::Transaction;
+use super::entry::Arrived;
 use super::error::StoreError;
-use super::sql::sql;
-use crate::domain::account::Lineage;
-use crate::domain::address::Address;
+use super::many::many;
+use super::sql::{Value, sql};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::AccountId;
 
-/// Keeps the standing of a recipient as it is until the transaction ends: a change of the policy,
-/// of the address or of an account above waits, and one that came first is seen by the statements
-/// that follow. (They must follow: what one statement sees is from before its locks.)
-pub(super) async fn pass(
-    tx: &mut Transaction,
-    lineage: &Lineage,
-    agent: AccountId,
-    address: &Address,
-) -> Result<(), StoreError> {
+/// Keeps what these messages rest on as it is until the transaction ends: a change of the policy,
+/// of the address, of an account above or of its destinations waits, and one that came first is
+/// seen by the statements that follow. (They must follow: what one statement sees is from before
+/// its locks.) The gates are passed in one order, so that nobody waits in a circle.
+pub(super) async fn pass(tx: &mut Transaction, arrived: &[&Arrived]) -> Result<(), StoreError> {
     if !tx.has_company() {
         return Ok(());
     }
-    sql("WITH accounts AS MATERIALIZED (
-             SELECT pg_advisory_xact_lock_shared(hashtextextended('account', id))
-             FROM unnest(CAST(ARRAY[$2, $3, $4, $1] AS BIGINT[])) AS id WHERE id IS NOT NULL),
-         domain AS MATERIALIZED (
-             SELECT pg_advisory_xact_lock_shared(hashtextextended('domain ' || $5, 0))),
-         policy AS (SELECT 1 FROM inbound_policies WHERE agent_id = $1 FOR SHARE)
-         SELECT (SELECT COUNT(*) FROM accounts) + (SELECT COUNT(*) FROM domain)
-              + (SELECT COUNT(*) FROM policy) AS passed")
-    .bind(agent)
-    .bind(lineage.partner)
-    .bind(lineage.reseller)
-    .bind(lineage.organization)
-    .bind(address.domain().as_str())
-    .fetch_one(tx.on())
+    let accounts = arrived.iter().flat_map(|one| one.lineage.ids()).collect::<BTreeSet<_>>();
+    let domains = arrived.iter().map(|one| one.address.domain()).collect::<BTreeSet<_>>();
+    let accounts = accounts.iter().map(|id| ["account".to_owned(), id.to_string()]);
+    let domains = domains.iter().map(|name| [format!("domain {name}"), "0".to_owned()]);
+    let rows = accounts.chain(domains).map(|gate| gate.map(Value::from).to_vec());
+    many(
+        "WITH given (name, seed) AS ({rows}),
+         gates AS MATERIALIZED (
+             SELECT hashtextextended(name, CAST(seed AS BIGINT)) AS gate FROM given ORDER BY gate)
+         SELECT COUNT(pg_advisory_xact_lock_shared(gate)) AS passed FROM gates",
+        rows.collect(),
+    )
+    .execute(tx.on())
     .await
     .map(drop)
 }

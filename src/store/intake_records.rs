@@ -1,12 +1,15 @@
 //! The lasting trace of every verdict.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use super::db::{Store, Transaction};
+use super::entry::Entry;
 use super::error::StoreError;
+use super::many::many;
 use super::page::{Page, within};
 use super::row::{Columns, stored};
-use super::sql::{Row, Statement, sql};
+use super::sql::{Row, Statement, Value, sql};
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::{AccountId, IntakeId, MessageId};
@@ -75,11 +78,16 @@ impl Store {
         .bind(counted_as.as_str())
         .fetch_optional(tx.on())
         .await?;
-        let counted = match known {
-            Some(row) => row,
-            None => write(&mut tx, record, None, Some(counted_as)).await?,
+        let id = match known {
+            Some(row) => Columns { table: "intake_records", row: &row }.uuid("id")?,
+            None => {
+                let row =
+                    row(&columns(record), &record.explanation, record.message, Some(counted_as));
+                let written = write(&mut tx, vec![row]).await?;
+                let row = written.first().ok_or(sqlx::Error::RowNotFound)?;
+                Columns { table: "intake_records", row }.uuid("id")?
+            }
         };
-        let id = Columns { table: "intake_records", row: &counted }.uuid("id")?;
         tx.commit().await?;
         Ok(IntakeId(id))
     }
@@ -111,54 +119,67 @@ impl IntakeFilter {
     }
 }
 
-/// Writes a record; `same_as` names the earlier message that an accepted one repeats.
+/// Writes the records of a group; `earlier` names, for a message that is a repeat, the first one.
 pub(super) async fn insert(
     tx: &mut Transaction,
-    record: &IntakeRecord,
-    same_as: Option<MessageId>,
+    entries: &[&Entry],
+    earlier: &HashMap<MessageId, MessageId>,
 ) -> Result<(), StoreError> {
-    write(tx, record, same_as, None).await.map(drop)
-}
-
-/// Writes a record, or counts it in the one that is `counted_as` the same; answers which.
-async fn write(
-    tx: &mut Transaction,
-    record: &IntakeRecord,
-    same_as: Option<MessageId>,
-    counted_as: Option<String>,
-) -> Result<Row, StoreError> {
     const REPEATED: &str = "The same message arrived before; it was accepted again without making \
                             a second message.";
-    let explanation = if same_as.is_some() { REPEATED } else { &record.explanation };
-    sql("INSERT INTO intake_records (id, at, partner_id, reseller_id, organization_id, agent_id,
-             recipient, sender, envelope_from, remote_address, helo, verdict, reason, explanation,
-             message_id, size, digest, headers, steps, count, counted_as)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
-                 $19, $20, $21)
+    let rows = entries.iter().map(|entry| {
+        let same_as = entry.arrived.as_ref().and_then(|arrived| earlier.get(&arrived.id)).copied();
+        let explanation = if same_as.is_some() { REPEATED } else { &entry.explanation };
+        row(&entry.record, explanation, same_as.or(entry.message), None)
+    });
+    write(tx, rows.collect()).await.map(drop)
+}
+
+/// The columns of a record, but for those that a repeat changes.
+pub(super) fn columns(record: &IntakeRecord) -> Vec<Value> {
+    vec![
+        record.id.0.into(),
+        record.at.into(),
+        record.lineage.partner.into(),
+        record.lineage.reseller.into(),
+        record.lineage.organization.into(),
+        record.agent.into(),
+        record.recipient.as_str().into(),
+        record.sender.as_ref().map(Address::to_string).into(),
+        record.envelope_from.as_str().into(),
+        record.remote_address.to_string().into(),
+        record.helo.as_str().into(),
+        record.verdict.as_str().into(),
+        record.verdict.reason().map(Reason::as_str).into(),
+        stored(record.size).into(),
+        record.digest.as_ref().map(|digest| digest.0.as_slice()).into(),
+        record.headers.as_slice().into(),
+        record.steps.to_string().into(),
+        stored(record.count).into(),
+    ]
+}
+
+fn row(
+    columns: &[Value],
+    explanation: &str,
+    message: Option<MessageId>,
+    counted_as: Option<String>,
+) -> Vec<Value> {
+    let last = [explanation.into(), message.map(|id| id.0).into(), counted_as.into()];
+    columns.iter().cloned().chain(last).collect()
+}
+
+/// Writes records, or counts each in the one that is `counted_as` the same; answers which.
+async fn write(tx: &mut Transaction, rows: Vec<Vec<Value>>) -> Result<Vec<Row>, StoreError> {
+    many(
+        "INSERT INTO intake_records (id, at, partner_id, reseller_id, organization_id, agent_id,
+             recipient, sender, envelope_from, remote_address, helo, verdict, reason, size, digest,
+             headers, steps, count, explanation, message_id, counted_as) {rows}
          ON CONFLICT (counted_as) DO UPDATE SET count = intake_records.count + 1
-         RETURNING id")
-    .bind(record.id.0)
-    .bind(record.at.millis())
-    .bind(record.lineage.partner)
-    .bind(record.lineage.reseller)
-    .bind(record.lineage.organization)
-    .bind(record.agent)
-    .bind(record.recipient.clone())
-    .bind(record.sender.as_ref().map(Address::to_string))
-    .bind(record.envelope_from.clone())
-    .bind(record.remote_address.to_string())
-    .bind(record.helo.clone())
-    .bind(record.verdict.as_str())
-    .bind(record.verdict.reason().map(Reason::as_str))
-    .bind(explanation)
-    .bind(same_as.or(record.message).map(|id| id.0))
-    .bind(stored(record.size))
-    .bind(record.digest.as_ref().map(|digest| digest.0.as_slice()))
-    .bind(record.headers.as_slice())
-    .bind(record.steps.to_string())
-    .bind(stored(record.count))
-    .bind(counted_as)
-    .fetch_one(tx.on())
+         RETURNING id",
+        rows,
+    )
+    .fetch_all(tx.on())
     .await
 }
 

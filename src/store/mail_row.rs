@@ -1,12 +1,10 @@
-//! The JSON in which `messages.mail` keeps what was read out of a message. Fields may be added
+//! The JSON in which `mails.mail` keeps what was read out of a message. Fields may be added
 //! with a default; none may change its meaning, because old rows stay as they are.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use uuid::Uuid;
 
 use crate::domain::address::{Address, AddressError};
-use crate::domain::id::AttachmentId;
 use crate::domain::message::{Attachment, Mail};
 use crate::domain::sender::Sender;
 
@@ -22,7 +20,6 @@ pub(super) struct MailRow {
     message_id: Option<String>,
     in_reply_to: Vec<String>,
     references: Vec<String>,
-    html: Option<Uuid>,
     stripped_text: String,
     auto_submitted: Option<String>,
     disposition_notification_to: Option<String>,
@@ -32,7 +29,6 @@ pub(super) struct MailRow {
 
 #[derive(Serialize, Deserialize)]
 struct AttachmentRow {
-    id: Uuid,
     part: u32,
     content_type: String,
     filename: String,
@@ -54,7 +50,6 @@ impl From<&Mail> for MailRow {
             message_id: mail.message_id,
             in_reply_to: mail.in_reply_to,
             references: mail.references,
-            html: mail.html.map(|id| id.0),
             stripped_text: mail.stripped_text,
             auto_submitted: mail.auto_submitted,
             disposition_notification_to: mail.disposition_notification_to,
@@ -78,7 +73,6 @@ impl TryFrom<MailRow> for Mail {
             message_id: row.message_id,
             in_reply_to: row.in_reply_to,
             references: row.references,
-            html: row.html.map(AttachmentId),
             stripped_text: row.stripped_text,
             auto_submitted: row.auto_submitted,
             disposition_notification_to: row.disposition_notification_to,
@@ -91,7 +85,6 @@ impl TryFrom<MailRow> for Mail {
 impl From<Attachment> for AttachmentRow {
     fn from(from: Attachment) -> Self {
         Self {
-            id: from.id.0,
             part: from.part,
             content_type: from.content_type,
             filename: from.filename,
@@ -104,7 +97,6 @@ impl From<Attachment> for AttachmentRow {
 impl From<AttachmentRow> for Attachment {
     fn from(row: AttachmentRow) -> Self {
         Self {
-            id: AttachmentId(row.id),
             part: row.part,
             content_type: row.content_type,
             filename: row.filename,

@@ -1,12 +1,18 @@
 //! Messages, as their Agents read them.
 
-use super::db::Store;
+use std::collections::{BTreeSet, HashSet};
+
+use super::commit::NewMessage;
+use super::db::{Store, Transaction};
+use super::entry::Arrived;
 use super::error::StoreError;
 use super::mail_row::MailRow;
+use super::many::many;
 use super::page::{Page, within};
 use super::row::Columns;
-use super::sql::{Row, sql};
-use crate::domain::id::{AttachmentId, MessageId};
+use super::sql::{Connection, Row, Statement, Value, sql};
+use crate::domain::contact::ContactChange;
+use crate::domain::id::{AccountId, ContactId, MessageId};
 use crate::domain::message::{Mail, Message};
 use crate::domain::scope::Scope;
 
@@ -17,7 +23,7 @@ impl Store {
         scope: &Scope,
         page: &Page,
     ) -> Result<Vec<Message>, StoreError> {
-        let mut query = sql("SELECT * FROM messages WHERE ");
+        let mut query = select("WHERE ");
         within(&mut query, scope);
         page.read(&mut query);
         let rows = query.fetch_all(self.reader()).await?;
@@ -38,24 +44,97 @@ impl Store {
         let row = query.fetch_optional(self.reader()).await?;
         row.map(|row| Columns { table: "raw_messages", row: &row }.bytes("bytes")).transpose()
     }
+}
 
-    /// The message in `scope` that an attachment belongs to, and the number of its part.
-    pub async fn attachment(
-        &self,
-        scope: &Scope,
-        id: AttachmentId,
-    ) -> Result<Option<(MessageId, u32)>, StoreError> {
-        let mut query = sql("SELECT messages.id AS message_id, part
-             FROM attachments JOIN messages ON messages.id = attachments.message_id
-             WHERE attachments.id = $1 AND ")
-        .bind(id.0);
-        within(&mut query, scope);
-        let row = query.fetch_optional(self.reader()).await?;
-        let Some(row) = row else { return Ok(None) };
-        let columns = Columns { table: "attachments", row: &row };
-        let part = u32::try_from(columns.integer("part")?).map_err(|e| columns.corrupt(e))?;
-        Ok(Some((MessageId(columns.uuid("message_id")?), part)))
-    }
+/// Messages with what was read out of them; goes on with `rest`.
+fn select(rest: &'static str) -> Statement {
+    let mut query = sql("SELECT id, partner_id, reseller_id, organization_id, agent_id,
+                agent_username, contact_id, at, tag, size, messages.digest AS digest,
+                authentication, mail
+         FROM messages JOIN mails ON mails.digest = messages.digest ");
+    query.push(rest);
+    query
+}
+
+/// These messages, in no particular order; those that are not there are left out.
+pub(super) async fn by_ids(
+    on: Connection<'_>,
+    ids: impl Iterator<Item = MessageId>,
+) -> Result<Vec<Row>, StoreError> {
+    many(
+        "WITH given (message) AS ({rows})
+         SELECT id, partner_id, reseller_id, organization_id, agent_id, agent_username, contact_id,
+                at, tag, size, messages.digest AS digest, authentication, mail
+         FROM given CROSS JOIN messages CROSS JOIN mails
+         WHERE messages.id = given.message AND mails.digest = messages.digest",
+        ids.map(|id| vec![id.0.into()]).collect(),
+    )
+    .fetch_all(on)
+    .await
+}
+
+/// The columns of a new message, but for its contact.
+pub(super) fn columns(message: &NewMessage, size: i64) -> Vec<Value> {
+    let lineage = message.lineage;
+    vec![
+        message.id.0.into(),
+        lineage.partner.into(),
+        lineage.reseller.into(),
+        lineage.organization.into(),
+        message.agent.into(),
+        message.agent_username.as_str().into(),
+        message.at.into(),
+        message.mail.from.address.to_string().into(),
+        message.tag.clone().into(),
+        size.into(),
+        message.digest.0.as_slice().into(),
+        message.authentication.to_string().into(),
+    ]
+}
+
+/// Writes new messages, each with its contact.
+pub(super) async fn insert(
+    tx: &mut Transaction,
+    arrived: &[&Arrived],
+    met: &[(ContactId, ContactChange)],
+) -> Result<(), StoreError> {
+    let rows = arrived.iter().zip(met).map(|(one, (contact, _))| {
+        one.columns.iter().cloned().chain([contact.get().into()]).collect()
+    });
+    many(
+        "INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id,
+             agent_username, at, sender, tag, size, digest, authentication, contact_id) {rows}",
+        rows.collect(),
+    )
+    .execute(tx.on())
+    .await
+    .map(drop)
+}
+
+/// The rooms of these messages that have messages already. Their contacts are locked, so nobody
+/// else begins one of them at this moment.
+pub(super) async fn begun_rooms(
+    tx: &mut Transaction,
+    arrived: &[&Arrived],
+    met: &[(ContactId, ContactChange)],
+) -> Result<HashSet<(ContactId, AccountId)>, StoreError> {
+    let rooms: BTreeSet<(ContactId, AccountId)> =
+        arrived.iter().zip(met).map(|(one, (contact, _))| (*contact, one.agent)).collect();
+    let found = many(
+        "WITH given (contact, agent) AS ({rows})
+         SELECT contact, agent FROM given
+         WHERE EXISTS (SELECT 1 FROM messages WHERE contact_id = contact AND agent_id = agent)",
+        rooms.iter().map(|(contact, agent)| vec![contact.get().into(), (*agent).into()]).collect(),
+    )
+    .fetch_all(tx.on())
+    .await?;
+    found
+        .iter()
+        .map(|row| {
+            let columns = Columns { table: "messages", row };
+            Ok((columns.contact("contact")?, columns.account("agent")?))
+        })
+        .collect()
 }
 
 pub(super) fn message(row: &Row) -> Result<Message, StoreError> {

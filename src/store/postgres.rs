@@ -19,7 +19,8 @@ pub(super) async fn open(
     rules: &Connections,
     create: bool,
 ) -> Result<PgPool, StoreError> {
-    let open_error = |source| StoreError::Open { at: url.to_string(), source };
+    let open_error =
+        |source: sqlx::Error| StoreError::Open { at: url.to_string(), source: source.into() };
     let options = url.options().map_err(open_error)?.application_name("gatepost");
     // A connection of its own: a migration may take longer than any statement may.
     let one = PgPoolOptions::new()

@@ -222,7 +222,7 @@ async fn delete_events(
     Ok(Deleted { rows, whole: true })
 }
 
-/// A message goes with its attachments, and with its original if no other message has the same.
+/// A message goes, and its original with what was read out of it if no other message has the same.
 /// Whoever stores a message holds its original locked, so that one which nobody holds, and which no
 /// message names, is nobody's.
 async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<Deleted, StoreError> {
@@ -237,14 +237,13 @@ async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<Deleted,
     let mut ours = digests_of(originals.locking("FOR UPDATE SKIP LOCKED"), tx).await?;
     messages.retain(|(_, digest)| ours.contains(digest));
     let ids: Vec<Value> = messages.iter().map(|(id, _)| (*id).into()).collect();
-    run(tx, "DELETE FROM attachments WHERE message_id", &ids, "").await?;
     let rows = run(tx, "DELETE FROM messages WHERE id", &ids, "").await?;
     let used = among("SELECT DISTINCT digest FROM messages WHERE digest", &values(&ours), "");
     for digest in digests_of(used, tx).await? {
         ours.remove(&digest);
     }
-    // What else is kept once for all who have the same original goes here, before it. An object
-    // of the blob store stays: its sweeper finds that nobody names it.
+    // An object of the blob store stays: its sweeper finds that nobody names it.
+    run(tx, "DELETE FROM mails WHERE digest", &values(&ours), "").await?;
     run(tx, "DELETE FROM raw_messages WHERE digest", &values(&ours), "").await?;
     Ok(Deleted { rows, whole: true })
 }

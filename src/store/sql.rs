@@ -47,6 +47,15 @@ pub(super) enum Connection<'c> {
     Postgres(&'c mut PgConnection),
 }
 
+/// The values of one column of many rows, as PostgreSQL takes them in one placeholder.
+#[derive(Clone, Debug)]
+pub(super) enum Column {
+    Integers(Vec<Option<i64>>),
+    Texts(Vec<Option<String>>),
+    Octets(Vec<Option<Vec<u8>>>),
+    Uuids(Vec<Option<Uuid>>),
+}
+
 /// A row of either database.
 pub(super) enum Row {
     Sqlite(SqliteRow),
@@ -60,17 +69,29 @@ pub(super) struct Statement {
     on_postgres: Option<&'static str>,
     locking: Option<&'static str>,
     values: Vec<Value>,
+    columns: Vec<Column>,
     prepared: bool,
 }
 
 /// A statement of this text, on both databases unless said otherwise.
 pub(super) fn sql(text: &'static str) -> Statement {
-    Statement {
-        text: text.into(),
-        on_postgres: None,
-        locking: None,
-        values: Vec::new(),
-        prepared: true,
+    Statement::of(text.into())
+}
+
+impl Connection<'_> {
+    /// The same connection, for one statement of several.
+    pub(super) fn again(&mut self) -> Connection<'_> {
+        match self {
+            Self::SqlitePool(pool) => Connection::SqlitePool(pool),
+            Self::PostgresPool(pool) => Connection::PostgresPool(pool),
+            Self::Sqlite(one, broken) => Connection::Sqlite(one, broken),
+            Self::Postgres(one) => Connection::Postgres(one),
+        }
+    }
+
+    /// Whether it leads to PostgreSQL.
+    pub(super) const fn is_postgres(&self) -> bool {
+        matches!(self, Self::PostgresPool(_) | Self::Postgres(_))
     }
 }
 
@@ -84,6 +105,24 @@ fn noting<T>(broken: &CancellationToken, done: Result<T, sqlx::Error>) -> Result
 }
 
 impl Statement {
+    /// A statement of this text, made of constants.
+    pub(super) const fn of(text: Cow<'static, str>) -> Self {
+        Self {
+            text,
+            on_postgres: None,
+            locking: None,
+            values: Vec::new(),
+            columns: Vec::new(),
+            prepared: true,
+        }
+    }
+
+    /// The values of the placeholders after those that are bound already; on PostgreSQL only.
+    pub(super) fn with_columns(mut self, columns: Vec<Column>) -> Self {
+        self.columns = columns;
+        self
+    }
+
     /// The value of the next placeholder.
     pub(super) fn bind(mut self, value: impl Into<Value>) -> Self {
         self.values.push(value.into());
@@ -182,7 +221,7 @@ impl Statement {
     /// The one row of a statement that always has one.
     pub(super) fn fetch_one<'c>(self, on: Connection<'c>) -> Work<'c, Row> {
         Box::pin(async move {
-            self.fetch_optional(on).await?.ok_or(StoreError::Database(sqlx::Error::RowNotFound))
+            self.fetch_optional(on).await?.ok_or_else(|| sqlx::Error::RowNotFound.into())
         })
     }
 
@@ -215,6 +254,14 @@ impl Statement {
                 Value::Text(value) => query.bind(value),
                 Value::Octets(value) => query.bind(value),
                 Value::Uuid(value) => query.bind(value),
+            };
+        }
+        for column in self.columns {
+            query = match column {
+                Column::Integers(values) => query.bind(values),
+                Column::Texts(values) => query.bind(values),
+                Column::Octets(values) => query.bind(values),
+                Column::Uuids(values) => query.bind(values),
             };
         }
         query

@@ -189,13 +189,27 @@ impl Receiver {
         wanted: usize,
         deadline: Duration,
     ) -> Result<Vec<Received>, TooFew> {
+        self.reach(wanted, deadline).await?;
+        Ok(self.received())
+    }
+
+    /// Waits until more than `seen` requests have arrived, for at most `deadline`; answers those
+    /// after them.
+    pub async fn after(&self, seen: usize, deadline: Duration) -> Result<Vec<Received>, TooFew> {
+        self.reach(seen + 1, deadline).await?;
+        Ok(self.shared.state().received.iter().skip(seen).cloned().collect())
+    }
+
+    async fn reach(&self, wanted: usize, deadline: Duration) -> Result<(), TooFew> {
         let mut count = self.shared.count.subscribe();
+        // What is waited for comes with a lock on the count, and a request that arrives takes the
+        // state first and the count second: the one is let go before the other is taken.
         let reached = timeout(deadline, count.wait_for(|got| *got >= wanted)).await;
-        // What was waited for comes with a lock on the count, and a request that arrives takes the
-        // state first and the count second: holding the one while taking the other would hang.
-        let reached = matches!(reached, Ok(Ok(_)));
-        let received = self.received();
-        if reached { Ok(received) } else { Err(TooFew { got: received.len(), wanted }) }
+        if reached.is_ok_and(|count| count.is_ok()) {
+            Ok(())
+        } else {
+            Err(TooFew { got: *count.borrow(), wanted })
+        }
     }
 }
 

@@ -63,7 +63,6 @@ pub(super) fn message(text: &str) -> Message {
             message_id: Some("1@good.example".into()),
             in_reply_to: vec![],
             references: vec![],
-            html: None,
             stripped_text: text.into(),
             auto_submitted: None,
             disposition_notification_to: None,

@@ -240,7 +240,7 @@ fn the_readmes_two_commands_are_the_ones_that_are_run() {
 
 #[test]
 fn no_machine_of_ours_is_named() {
-    let texts = ["src", "tests"].iter().flat_map(|folder| files(folder, "rs"));
+    let texts = ["src", "tests", "benches"].iter().flat_map(|folder| files(folder, "rs"));
     let documents = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", ".ci/run"];
     let documents = documents.iter().map(|name| ((*name).to_owned(), read(name)));
     for (name, text) in texts.chain(documents) {

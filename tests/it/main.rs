@@ -10,6 +10,7 @@
 )]
 
 mod clients;
+mod cluster;
 mod commands;
 mod crash;
 mod demo;

@@ -30,3 +30,4 @@ mod retention;
 mod scene;
 mod schema;
 mod tenancy;
+mod together;

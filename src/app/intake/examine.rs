@@ -11,7 +11,6 @@ use super::arrival;
 use super::step::step;
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
-use crate::domain::id::{AttachmentId, Mint};
 use crate::domain::message::{Digest, Mail};
 use crate::domain::policy::Proof;
 use crate::domain::ports::Envelope;
@@ -51,7 +50,6 @@ pub struct Examination {
 pub async fn examine(
     authenticator: &Authenticator,
     rules: &IntakeRules,
-    mint: &Mint,
     envelope: &Envelope,
     raw: &Bytes,
     now: Timestamp,
@@ -101,7 +99,7 @@ pub async fn examine(
     if found.proof == Proof::Authenticated {
         examination.arrival_keys = arrival::keys(&found.signatures, &headers, examination.digest);
         let began = Instant::now();
-        match summarise(raw, rules, mint).await {
+        match summarise(raw, rules).await {
             Ok(mail) => examination.mail = Some(Arc::new(mail)),
             Err(fault) => examination.fail("content", &fault, began),
         }
@@ -121,11 +119,11 @@ impl Examination {
     }
 }
 
-async fn summarise(raw: &Bytes, rules: &IntakeRules, mint: &Mint) -> Result<Mail, Fault> {
-    let (limits, mint) = (rules.limits.clone(), mint.clone());
+async fn summarise(raw: &Bytes, rules: &IntakeRules) -> Result<Mail, Fault> {
+    let limits = rules.limits.clone();
     on_pool(raw, move |raw| {
         let headers = scan::scan(raw, &limits)?;
-        crate::mail::summarise(raw, &headers, &limits, &mut || AttachmentId(mint.uuid()))
+        crate::mail::summarise(raw, &headers, &limits)
     })
     .await
 }

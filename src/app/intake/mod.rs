@@ -61,8 +61,7 @@ impl Gateway {
     /// The one path: examine, judge, commit, answer.
     async fn take_in(&self, envelope: &Envelope, raw: &Bytes) -> Result<Answer, StoreError> {
         let arrived = self.mint.clock().now();
-        let examination =
-            examine(&self.authenticator, &self.rules, &self.mint, envelope, raw, arrived).await;
+        let examination = examine(&self.authenticator, &self.rules, envelope, raw, arrived).await;
         if examination.proof == Proof::Undecidable(Reason::TooBusy) {
             // Ours, and not a verdict on the message: no record (contract §2.3).
             return Ok(Answer { reason: Some(Reason::TooBusy), ..unavailable() });

@@ -4,7 +4,7 @@
 pub mod record;
 pub mod retention;
 
-use crate::domain::id::{AttachmentId, IntakeId, MessageId};
+use crate::domain::id::{IntakeId, MessageId};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::message::Message;
 use crate::domain::scope::Scope;
@@ -44,18 +44,6 @@ impl Mailbox {
     /// The raw bytes of a message, as received.
     pub async fn raw(&self, scope: &Scope, id: MessageId) -> Result<Option<Vec<u8>>, StoreError> {
         self.store.raw_message(scope, id).await
-    }
-
-    /// The raw bytes of the message that an attachment belongs to, and the number of its part.
-    pub async fn attachment(
-        &self,
-        scope: &Scope,
-        id: AttachmentId,
-    ) -> Result<Option<(Vec<u8>, u32)>, StoreError> {
-        let Some((message, part)) = self.store.attachment(scope, id).await? else {
-            return Ok(None);
-        };
-        Ok(self.store.raw_message(scope, message).await?.map(|raw| (raw, part)))
     }
 
     /// A page of intake records that match, the newest first.

@@ -42,7 +42,8 @@ pub fn message_record(message: &Message) -> Map<String, Value> {
         "content-type": "text/plain",
         "roomId": message.room().to_string(),
         "status": "success",
-        "attachments": mail.attachments.iter().filter(|part| part.listed).map(attachment)
+        "attachments": mail.attachments.iter().filter(|part| part.listed)
+            .map(|part| attachment(message, part))
             .collect::<Vec<_>>(),
         "source": "email",
         "uuid": message.id.to_string(),
@@ -93,32 +94,27 @@ fn metadata(message: &Message) -> Value {
     })
 }
 
-fn attachment(part: &Attachment) -> Value {
+fn attachment(message: &Message, part: &Attachment) -> Value {
     json!({
         "content-type": part.content_type,
         "filename": part.filename,
-        "content-url": media_url(part),
+        "content-url": media_url(message, part),
         "attachmentType": "email",
     })
 }
 
 fn html_url(message: &Message) -> Option<String> {
-    let html = message.mail.html?;
-    message.mail.attachments.iter().find(|part| part.id == html).map(media_url)
+    message.mail.html().map(|part| media_url(message, part))
 }
 
-/// Relative, so that it works with the reader's own base address and token. The id finds the
-/// part; the file name is there for people and for what they save it as.
-fn media_url(part: &Attachment) -> String {
-    format!("/api/v2/media/{}/{}", part.id, path_segment(&part.filename))
+/// Relative, so that it works with the reader's own base address and token. The message and the
+/// number find the part; the file name is there for people and for what they save it as.
+fn media_url(message: &Message, part: &Attachment) -> String {
+    format!("/api/v2/media/{}/{}-{}", message.id, part.part, path_segment(&part.filename))
 }
 
-/// Percent-encodes all but the unreserved characters (RFC 3986 §2.3). `.` and `..` would be
-/// resolved away by the reader even if they were encoded.
+/// Percent-encodes all but the unreserved characters (RFC 3986 §2.3).
 fn path_segment(name: &str) -> String {
-    if matches!(name, "." | "..") {
-        return "attachment".to_owned();
-    }
     name.bytes().fold(String::new(), |mut encoded, byte| {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
@@ -139,7 +135,7 @@ mod tests {
     use crate::domain::account::{AccountType, Lineage};
     use crate::domain::address::Address;
     use crate::domain::clock::Timestamp;
-    use crate::domain::id::{AccountId, AttachmentId, ContactId, MessageId};
+    use crate::domain::id::{AccountId, ContactId, MessageId};
     use crate::domain::message::{Digest, Mail};
     use crate::domain::sender::Sender;
 
@@ -156,10 +152,9 @@ mod tests {
         emailAutoSubmitted, emailDispositionNotificationTo, emailSize, emailRawUrl, \
         authentication, findings";
 
-    fn part(id: u128, filename: &str, listed: bool) -> Attachment {
+    fn part(part: u32, filename: &str, listed: bool) -> Attachment {
         Attachment {
-            id: AttachmentId(uuid::Uuid::from_u128(id)),
-            part: 1,
+            part,
             content_type: "image/png".into(),
             filename: filename.into(),
             size: 3,
@@ -179,7 +174,6 @@ mod tests {
             message_id: None,
             in_reply_to: vec![],
             references: vec![],
-            html: None,
             stripped_text: "Hello".into(),
             auto_submitted: None,
             disposition_notification_to: None,
@@ -274,17 +268,16 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_linked_by_id_and_encoded_name() {
+    fn parts_are_linked_by_number_and_encoded_name() {
         let mut message = message();
         message.mail.from.name = Some("The Boss".into());
-        message.mail.html = Some(AttachmentId(uuid::Uuid::from_u128(2)));
         message.mail.cc = vec!["Anna <anna@good.example>".into()];
         message.mail.attachments =
             vec![part(2, "a b.html", false), part(3, "grüße/?#%.png", true), part(4, "..", true)];
         let record = Value::Object(message_record(&message));
         assert_eq!(record["fromUser"], "The Boss");
-        let media = |id: u32, name: &str| {
-            format!("/api/v2/media/00000000-0000-0000-0000-00000000000{id}/{name}")
+        let media = |part: u32, name: &str| {
+            format!("/api/v2/media/00000000-0000-0000-0000-000000000001/{part}-{name}")
         };
         let metadata = &record["metadata"];
         assert_eq!(metadata["emailHtml"], media(2, "a%20b.html"));
@@ -302,7 +295,7 @@ mod tests {
                 {
                     "content-type": "image/png",
                     "filename": "..",
-                    "content-url": media(4, "attachment"),
+                    "content-url": media(4, ".."),
                     "attachmentType": "email",
                 },
             ])

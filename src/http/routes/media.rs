@@ -1,5 +1,5 @@
-//! `GET /media/{uuid}/{filename}`: one part of a message. The id finds it; the name in the path is
-//! for people, and nothing is looked up by it.
+//! `GET /media/{uuid}/{filename}`: one part of a message. The message's id and the number before the
+//! first hyphen find it; the rest of the name is for people, and nothing is looked up by it.
 
 use std::sync::Arc;
 
@@ -9,21 +9,27 @@ use super::super::Http;
 use super::super::answer::{download, place};
 use super::super::call::Call;
 use super::super::error::Problem;
-use crate::domain::id::AttachmentId;
+use crate::domain::id::MessageId;
 use crate::mail::mime::{self, Part};
 
 /// The part, decoded, under the name that its message gave it.
 pub(in super::super) async fn show(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let id = AttachmentId(call.uuid("uuid")?);
+    let missing = || Problem::not_found("attachment");
+    let id = MessageId(call.uuid("uuid")?);
+    let index = number(call.path("filename")).ok_or_else(missing)?;
     let place = place(&http).await?;
-    let found = http.use_cases.mailbox.attachment(&call.target().scope, id).await?;
-    let (raw, index) = found.ok_or_else(|| Problem::not_found("attachment"))?;
+    let raw = http.use_cases.mailbox.raw(&call.target().scope, id).await?.ok_or_else(missing)?;
     // Decoding tens of megabytes would hold up every other request of this thread.
     let part = tokio::task::spawn_blocking(move || mime::part(&raw, index)).await;
     let part = part.map_err(|error| Problem::internal(format!("a part was not read: {error}")))?;
-    let part = part.ok_or_else(|| Problem::internal(format!("attachment {id} has no part")))?;
+    let part = part.ok_or_else(missing)?;
     let content_type = safe_type(&part);
     Ok(download(part.bytes, &content_type, &part.filename, place))
+}
+
+/// The part's number, which the record wrote before the name.
+fn number(filename: &str) -> Option<u32> {
+    filename.split('-').next()?.parse().ok()
 }
 
 /// Types that a browser shows without running anything in them. Everything else is served as

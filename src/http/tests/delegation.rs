@@ -59,11 +59,8 @@ fn sample(operation: &Operation) -> Option<Value> {
 }
 
 fn path(operation: &Operation, of_agent1: &Received) -> String {
-    let uuid = match operation.path {
-        "/media/{uuid}/{filename}" => of_agent1.attachment.to_string(),
-        _ => of_agent1.message.to_string(),
-    };
-    let path = operation.path.replace("{uuid}", &uuid).replace("{filename}", "a.png");
+    let uuid = of_agent1.message.to_string();
+    let path = operation.path.replace("{uuid}", &uuid).replace("{filename}", "0-a.png");
     path.replace("{id}", &of_agent1.intake.to_string())
 }
 

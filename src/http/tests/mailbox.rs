@@ -97,9 +97,9 @@ async fn originals_and_parts_are_for_saving_only() {
     let raw = house.get("org1", &format!("/messages/{}/raw", received.message)).await;
     assert_eq!((raw.status, raw.text().as_str()), (200, WITH_HTML));
     assert_eq!(raw.headers["content-type"], "message/rfc822");
-    // Any name finds the part, and no name leads elsewhere.
+    // Any name behind the number finds the part, and no name leads elsewhere.
     for name in ["x.html", "..%2f..%2fetc%2fpasswd", "%2e%2e", "%00", "a%0d%0aX:%20y"] {
-        let part = house.get("agent1", &format!("/media/{}/{name}", received.attachment)).await;
+        let part = house.get("agent1", &format!("/media/{}/2-{name}", received.message)).await;
         assert_eq!((part.status, part.text().as_str()), (200, "<script>"), "{name}");
         assert_eq!(part.headers["content-type"], "application/octet-stream");
         assert!(!part.headers.contains_key("x"));
@@ -116,13 +116,13 @@ async fn originals_and_parts_are_for_saving_only() {
     // There for its own Agent, not there for another.
     for path in [
         format!("/messages/{}/raw", received.message),
-        format!("/media/{}/x.html", received.attachment),
+        format!("/media/{}/2-x.html", received.message),
     ] {
         house.get("agent2", &path).await.problem(404, "not_found", "no such");
         let narrowed = format!("{path}?targetAccountId={}", house.id("org2"));
         house.get("partner", &narrowed).await.problem(404, "not_found", "no such");
     }
-    let unknown = format!("/messages/{}/raw", received.attachment);
+    let unknown = format!("/messages/{}/raw", received.intake);
     house.get("agent1", &unknown).await.problem(404, "not_found", "no such message");
 }
 
@@ -138,7 +138,7 @@ async fn downloads_wait_for_a_place_and_give_it_back() {
     drop(taken);
     assert_eq!(asking.await.status, 200);
     // What is not there takes no place for good, either.
-    let unknown = format!("/messages/{}/raw", received.attachment);
+    let unknown = format!("/messages/{}/raw", received.intake);
     assert_eq!(house.get("agent1", &unknown).await.status, 404);
     assert_eq!(house.get("agent1", &path).await.status, 200);
     assert_eq!(house.http.downloads.available_permits(), 1);

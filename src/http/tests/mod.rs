@@ -29,16 +29,15 @@ use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
 use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::domain_name::DomainName;
-use crate::domain::id::{AccountId, AttachmentId, IntakeId, MessageId, Mint};
+use crate::domain::id::{AccountId, IntakeId, MessageId, Mint};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::message::{Attachment, Digest, Mail};
-use crate::domain::scope::Scope;
 use crate::domain::sender::Sender;
 use crate::domain::verdict::Verdict;
 use crate::egress::guard::Guard;
 use crate::rules::Rules;
 use crate::shutdown::Shutdown;
-use crate::store::{Accepted, Commit, Committed, Intake, Location, NewMessage, Page, Store};
+use crate::store::{Accepted, Commit, Committed, Intake, Location, NewMessage, Store};
 
 /// No wait of a test is longer: it is a bound, not a pause.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -196,7 +195,7 @@ impl House {
                 agent_username: account.username.clone(),
                 organization: account.lineage.organization.unwrap(),
                 at: record.at,
-                mail: mail(sender, raw, AttachmentId(self.mint.uuid()), part).into(),
+                mail: mail(sender, raw, part).into(),
                 tag: None,
                 digest: Digest(self.mint.secret()),
                 authentication: json!({}),
@@ -207,17 +206,7 @@ impl House {
         };
         let intake = record.id;
         self.commit(Intake { record, accepted: Some(accepted) }).await;
-        let attachment = self.attachment_of(&account, message).await;
-        Received { message, attachment, intake }
-    }
-
-    /// Attachments get their ids when they are stored.
-    async fn attachment_of(&self, agent: &Account, id: MessageId) -> AttachmentId {
-        let scope = Scope::subtree(agent.id, agent.kind);
-        let page = Page { limit: 1000, from: None, until: None };
-        let stored = self.store.recent_messages(&scope, &page).await.unwrap();
-        let message = stored.into_iter().find(|message| message.id == id).unwrap();
-        message.mail.attachments[0].id
+        Received { message, intake }
     }
 
     /// Leaves the record of mail that was not accepted.
@@ -237,7 +226,6 @@ impl House {
 /// What a message left behind.
 pub(super) struct Received {
     pub(super) message: MessageId,
-    pub(super) attachment: AttachmentId,
     pub(super) intake: IntakeId,
 }
 
@@ -263,7 +251,7 @@ async fn move_in(tenancy: &Tenancy) -> BTreeMap<&'static str, Resident> {
     residents
 }
 
-fn mail(sender: Address, raw: &str, attachment: AttachmentId, part: u32) -> Mail {
+fn mail(sender: Address, raw: &str, part: u32) -> Mail {
     let text = raw.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned();
     Mail {
         from: Sender { address: sender, name: Some("The Boss".into()) },
@@ -276,11 +264,9 @@ fn mail(sender: Address, raw: &str, attachment: AttachmentId, part: u32) -> Mail
         message_id: None,
         in_reply_to: vec![],
         references: vec![],
-        html: None,
         auto_submitted: None,
         disposition_notification_to: None,
         attachments: vec![Attachment {
-            id: attachment,
             part,
             content_type: "image/png".into(),
             filename: "a.png".into(),

@@ -28,7 +28,7 @@ fn attachments(mail: &Mail) -> Vec<String> {
 fn a_message_without_mime_is_its_text() {
     let mail = mail("Subject: x\n\nHello,\n\nworld \n\n");
     assert_eq!(mail.text, "Hello,\n\nworld");
-    assert_eq!((mail.html, attachments(&mail).len()), (None, 0));
+    assert_eq!((mail.html(), attachments(&mail).len()), (None, 0));
     assert_eq!(mail.findings, json!([]));
 }
 
@@ -102,7 +102,7 @@ fn every_leaf_has_its_place() {
             "text/plain notes.txt 5",
         ]
     );
-    assert_eq!(mail.html, Some(mail.attachments[0].id));
+    assert_eq!(mail.html(), Some(&mail.attachments[0]));
     assert_eq!(mail.findings, json!([]));
 }
 
@@ -130,7 +130,7 @@ fn html_alone_is_rendered() {
     let mail = mail("Content-Type: text/html; charset=UTF-8\n\n<p>Hello</p><p>w\u{f6}rld</p>");
     assert_eq!(mail.text, "Hello\n\nwörld");
     assert_eq!(attachments(&mail), ["*text/html attachment.html 25"]);
-    assert_eq!(mail.html, Some(mail.attachments[0].id));
+    assert_eq!(mail.html(), Some(&mail.attachments[0]));
 }
 
 #[test]

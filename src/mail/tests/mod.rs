@@ -7,11 +7,8 @@ mod identity;
 mod random;
 mod section;
 
-use uuid::Uuid;
-
 use super::scan::{Fault, scan};
 use super::summarise;
-use crate::domain::id::AttachmentId;
 use crate::domain::message::Mail;
 use crate::rules::{IntakeLimits, Rules};
 
@@ -19,14 +16,10 @@ fn limits() -> IntakeLimits {
     Rules::defaults().unwrap().intake.limits
 }
 
-/// The whole room on one message; attachments are numbered from 1.
+/// The whole room on one message.
 fn read(raw: &[u8], limits: &IntakeLimits) -> Result<Mail, Fault> {
     let headers = scan(raw, limits)?;
-    let mut next = 0_u128;
-    summarise(raw, &headers, limits, &mut || {
-        next += 1;
-        AttachmentId(Uuid::from_u128(next))
-    })
+    summarise(raw, &headers, limits)
 }
 
 /// Line feeds of a literal become CRLF.

@@ -1,7 +1,7 @@
 //! Whose rows a list shows, and how it is read page by page.
 
 use gatepost::domain::account::Account;
-use gatepost::domain::id::{AttachmentId, IntakeId, MessageId};
+use gatepost::domain::id::{IntakeId, MessageId};
 use gatepost::domain::reason::Reason;
 use gatepost::domain::scope::Scope;
 use gatepost::domain::verdict::Verdict;
@@ -17,26 +17,21 @@ on_both! {
     a_walk_ends_where_it_must_and_the_next_one_goes_on,
 }
 
-/// Which of `accounts`' messages, records, originals and attachments a scope shows: all four
-/// answer alike.
+/// Which of `accounts`' messages, records and originals a scope shows: all three answer alike.
 async fn visible(scene: &Scene, scope: &Scope, of: &[(&Account, MessageId)]) -> Vec<usize> {
     let messages = scene.store.recent_messages(scope, &everything()).await.unwrap();
     let filter = IntakeFilter::default();
     let records = scene.store.intake_records(scope, &filter, &everything()).await.unwrap();
     let all = Scope::subtree(scene.partner.id, scene.partner.kind);
-    let every = scene.store.recent_messages(&all, &everything()).await.unwrap();
     let every_record = scene.store.intake_records(&all, &filter, &everything()).await.unwrap();
     let mut seen = Vec::new();
     for (place, (_, id)) in of.iter().enumerate() {
         let listed = messages.iter().any(|message| message.id == *id);
         let recorded = records.iter().any(|record| record.message == Some(*id));
         let raw = scene.store.raw_message(scope, *id).await.unwrap().is_some();
-        let message = every.iter().find(|message| message.id == *id).unwrap();
-        let part = message.mail.attachments[0].id;
-        let attachment = scene.store.attachment(scope, part).await.unwrap().is_some();
         let record = every_record.iter().find(|record| record.message == Some(*id)).unwrap();
         let one = scene.store.intake_record(scope, record.id).await.unwrap().is_some();
-        assert_eq!([listed; 4], [recorded, raw, attachment, one], "{scope:?}");
+        assert_eq!([listed; 3], [recorded, raw, one], "{scope:?}");
         if listed {
             seen.push(place);
         }
@@ -77,7 +72,6 @@ async fn a_scope_shows_its_subtree_and_of_it_only_what_is_permitted(kind: Kind) 
     let nothing = subtree(partner);
     let uuid = run::system_mint().uuid();
     assert_eq!(scene.store.raw_message(&nothing, MessageId(uuid)).await.unwrap(), None);
-    assert_eq!(scene.store.attachment(&nothing, AttachmentId(uuid)).await.unwrap(), None);
     assert_eq!(scene.store.intake_record(&nothing, IntakeId(uuid)).await.unwrap(), None);
 }
 

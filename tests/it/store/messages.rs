@@ -28,7 +28,7 @@ on_both! {
 const TRACES: &str = "SELECT (SELECT COUNT(*) FROM messages) + (SELECT COUNT(*) FROM contacts)
     + (SELECT COUNT(*) FROM raw_messages) + (SELECT COUNT(*) FROM events)
     + (SELECT COUNT(*) FROM deliveries) + (SELECT COUNT(*) FROM arrivals)
-    + (SELECT COUNT(*) FROM attachments) + (SELECT COUNT(*) FROM intake_records)";
+    + (SELECT COUNT(*) FROM mails) + (SELECT COUNT(*) FROM intake_records)";
 
 async fn a_message_reads_back_as_it_was_stored(kind: Kind) {
     let scene = Scene::new(kind).await;
@@ -37,19 +37,12 @@ async fn a_message_reads_back_as_it_was_stored(kind: Kind) {
     assert_eq!(scene.commit(vec![intake.clone()], 5).await, Committed::Done(vec![None]));
     let scope = subtree(&scene.agent);
     let found = scene.store.recent_messages(&scope, &everything()).await.unwrap().remove(0);
-    // Attachments get their ids when they are stored, one for each recipient's message.
-    let mut mail = (*accepted.message.mail).clone();
-    assert_ne!(found.mail.attachments[0].id, mail.attachments[0].id);
-    mail.attachments[0].id = found.mail.attachments[0].id;
-    assert_eq!(found.mail, mail);
+    assert_eq!(found.mail, *accepted.message.mail);
     assert_eq!((found.id, found.at), (accepted.message.id, at(5)));
     assert_eq!((found.agent, found.lineage), (scene.agent.id, scene.agent.lineage));
     assert_eq!((found.size, found.raw), (9, accepted.message.digest));
     let raw = scene.store.raw_message(&scope, found.id).await.unwrap().unwrap();
     assert_eq!(raw, accepted.raw);
-    let part = found.mail.attachments[0].id;
-    let attachment = scene.store.attachment(&scope, part).await.unwrap();
-    assert_eq!(attachment, Some((found.id, 2)));
     let kept = scene.store.intake_record(&scope, intake.record.id).await.unwrap();
     assert_eq!(kept, Some(intake.record));
 }
@@ -69,7 +62,7 @@ async fn one_bad_entry_takes_all_others_with_it(kind: Kind) {
     assert_eq!(scene.commit(vec![good.clone(), stale], 0).await, Committed::Stale);
     assert_eq!(scene.count(TRACES).await, 0);
     assert_eq!(scene.commit(vec![good], 0).await, Committed::Done(vec![None]));
-    // message, contact, raw, 3 events, 1 delivery, arrival, attachment, record
+    // message, contact, raw, 3 events, 1 delivery, arrival, mail, record
     assert_eq!(scene.count(TRACES).await, 10);
 }
 

@@ -45,9 +45,12 @@ async fn count(scene: &Scene, sql: String) -> i64 {
 
 /// Nothing names what is not there, and no original is there that nothing names.
 async fn assert_whole(scene: &Scene) {
-    let astray = "SELECT COUNT(*) FROM raw_messages
-                  WHERE digest NOT IN (SELECT digest FROM messages)";
-    assert_eq!(scene.count(astray).await, 0);
+    for astray in [
+        "SELECT COUNT(*) FROM raw_messages WHERE digest NOT IN (SELECT digest FROM messages)",
+        "SELECT COUNT(*) FROM raw_messages WHERE digest NOT IN (SELECT digest FROM mails)",
+    ] {
+        assert_eq!(scene.count(astray).await, 0, "{astray}");
+    }
     if matches!(scene.location, gatepost::store::Location::Folder(_)) {
         let mut database = database(&scene.path()).await;
         let broken = sqlx::query("PRAGMA foreign_key_check").fetch_all(&mut database).await;
@@ -298,7 +301,8 @@ async fn what_is_stored_again_during_a_pass_is_not_lost(kind: Kind) {
     // What was passed over because somebody held it goes now.
     deleted += retention.pass().await.messages;
     assert_eq!(deleted, 6 * 59);
-    let joined = "SELECT COUNT(*) FROM messages JOIN raw_messages USING (digest)";
+    let joined = "SELECT COUNT(*) FROM messages JOIN raw_messages USING (digest)
+                  JOIN mails USING (digest)";
     assert_eq!(scene.count(joined).await, 6);
     assert_whole(&scene).await;
 }
@@ -318,8 +322,8 @@ async fn a_commit_waits_for_the_pass_that_deletes_its_original() {
     let scene = Arc::new(Scene::new(Kind::Postgres).await);
     scene.store.commit(&of_original(&scene, 1, -2 * DAY).await).await.unwrap();
     let mut other = scene.postgres().await;
-    let pass = "BEGIN; SELECT digest FROM raw_messages FOR UPDATE; DELETE FROM attachments;
-                DELETE FROM messages; DELETE FROM raw_messages";
+    let pass = "BEGIN; SELECT digest FROM raw_messages FOR UPDATE; DELETE FROM messages;
+                DELETE FROM mails; DELETE FROM raw_messages";
     sqlx::raw_sql(pass).execute(&mut other).await.unwrap();
     let commit = of_original(&scene, 1, 0).await;
     let beside = Arc::clone(&scene);

@@ -9,7 +9,7 @@ use gatepost::domain::address::Address;
 use gatepost::domain::clock::Timestamp;
 use gatepost::domain::destination::Destination;
 use gatepost::domain::event::Category;
-use gatepost::domain::id::{AccountId, AttachmentId, DestinationId, IntakeId, MessageId};
+use gatepost::domain::id::{AccountId, DestinationId, IntakeId, MessageId};
 use gatepost::domain::intake_record::IntakeRecord;
 use gatepost::domain::message::{Attachment, Digest, Mail};
 use gatepost::domain::policy::Mode;
@@ -300,12 +300,10 @@ fn mail(from: &str, name: Option<&str>) -> Mail {
         message_id: Some("1@good.example".into()),
         in_reply_to: Vec::new(),
         references: Vec::new(),
-        html: None,
         stripped_text: "Hello".into(),
         auto_submitted: None,
         disposition_notification_to: None,
         attachments: vec![Attachment {
-            id: AttachmentId(run::system_mint().uuid()),
             part: 2,
             content_type: "image/png".into(),
             filename: "a.png".into(),

@@ -1,52 +1,53 @@
 //! A running gateway with everything around it, for one test each.
 
+pub mod audit;
+pub mod cluster;
+pub mod mailers;
 pub mod postgres;
 pub mod process;
+pub mod site;
 
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gatepost::app::delivery::{Added, Destinations};
-use gatepost::app::tenancy::Tenancy;
 use gatepost::domain::clock::Clock;
 use gatepost::domain::domain_name::DomainName;
-use gatepost::domain::event::Category;
 use gatepost::domain::id::Mint;
-use gatepost::egress::signature;
 use gatepost::rules::{Rules, StoreRules};
 use gatepost::run::{self, Running, Settings};
 use gatepost::shutdown::Shutdown;
-use gatepost::store::{Location, Store};
+use gatepost::store::Location;
 use gatepost::testkit::case;
 use gatepost::testkit::dns::{DnsServer, Zone};
-use gatepost::testkit::house::House;
-use gatepost::testkit::receiver::Receiver;
 use gatepost::testkit::signer::{Key, Signer};
 use gatepost::testkit::smtp_client::{Replies, Transaction, deliver};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use site::Site;
+
 /// Bounds every wait on state; nothing here takes nearly as long.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A gateway in this process, with the accounts of `fixtures/agents.toml`.
+/// A gateway in this process; what surrounds it can be reached through it.
 pub struct TestGateway {
     running: Option<Running>,
     pub smtp: SocketAddr,
     pub http: SocketAddr,
-    pub dns: DnsServer,
-    pub receiver: Receiver,
-    /// The secret of the destination for `incoming` events of the organization.
-    pub secret: String,
-    pub house: House,
-    /// The organization's key.
-    pub key: String,
-    pub tenancy: Tenancy,
     pub folder: TempDir,
     location: Location,
-    helpers: Shutdown,
+    site: Site,
+}
+
+impl Deref for TestGateway {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.site
+    }
 }
 
 /// How the store is used where a test says nothing else.
@@ -73,32 +74,16 @@ impl TestGateway {
     }
 
     async fn at(folder: TempDir, location: Location, files: &[(&str, &str)]) -> Self {
-        let helpers = Shutdown::default();
-        let dns = local_dns(&helpers).await;
-        let mint = run::system_mint();
-        let receiver = Receiver::start(mint.clock().clone()).await.unwrap();
         let rules = rules(folder.path(), files);
-        let store = Store::create(&location, &rules.store, mint.clone()).await.unwrap();
-        let access = Arc::new(rules.access.clone());
-        let tenancy = Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access));
-        let house = House::build(&tenancy).await.unwrap();
-        let key = tenancy.create_key(house.organization.id, "test").await.unwrap().token;
-        let secret = listen(&store, access, &house, &receiver).await;
-        receiver.trust(&secret);
-        let running = start(&location, rules, dns.addr(), mint).await;
+        let site = Site::build(&location, &rules).await;
+        let running = start(&location, rules, site.dns.addr(), run::system_mint()).await;
         Self {
             smtp: running.smtp,
             http: running.http,
             running: Some(running),
-            dns,
-            receiver,
-            secret,
-            house,
-            key,
-            tenancy,
             folder,
             location,
-            helpers,
+            site,
         }
     }
 
@@ -139,7 +124,7 @@ impl TestGateway {
     /// Ends the test: server, DNS.
     pub async fn finish(mut self) {
         self.stop().await;
-        assert!(self.helpers.finish(PATIENCE).await);
+        self.site.finish().await;
     }
 
     /// Sends one message over SMTP.
@@ -204,7 +189,8 @@ async fn start(location: &Location, rules: Rules, dns: SocketAddr, mint: Mint) -
     run::start(settings, mint).await.unwrap()
 }
 
-fn rules(folder: &Path, files: &[(&str, &str)]) -> Rules {
+/// The rules of `folder/policies`, made there of files of these names and texts.
+pub fn rules(folder: &Path, files: &[(&str, &str)]) -> Rules {
     let policies = folder.join("policies");
     std::fs::create_dir_all(&policies).unwrap();
     for (name, text) in files {
@@ -217,22 +203,6 @@ fn rules(folder: &Path, files: &[(&str, &str)]) -> Rules {
 pub async fn local_dns(helpers: &Shutdown) -> DnsServer {
     let zone = Zone::parse(case::zone().unwrap()).unwrap();
     DnsServer::start(zone, helpers.clone()).await.unwrap()
-}
-
-/// Makes the receiver a destination of the organization; answers the secret.
-pub async fn listen(
-    store: &Store,
-    access: Arc<gatepost::rules::AccessRules>,
-    house: &House,
-    receiver: &Receiver,
-) -> String {
-    let destinations = Destinations::new(store.clone(), run::system_mint(), access);
-    let url = receiver.url("/events").parse().unwrap();
-    let organization = house.organization.id;
-    match destinations.add(organization, url, Category::Incoming, "test").await.unwrap() {
-        Added::Created(new) => signature::shown(&new.secret),
-        Added::Existed(_) => panic!("a new store has no destination"),
-    }
 }
 
 /// Everything under the key, page by page, the newest first.
@@ -286,14 +256,19 @@ pub fn signed(subject: &str) -> Vec<u8> {
 
 /// An unsigned message from alice@good.example.
 pub fn letter(subject: &str) -> String {
+    letter_between("alice@good.example", "support@agents.example", subject)
+}
+
+/// An unsigned message.
+pub fn letter_between(from: &str, to: &str, subject: &str) -> String {
     let id = uuid::Builder::from_random_bytes({
         let mut octets = [0; 16];
         aws_lc_rs::rand::fill(&mut octets).unwrap();
         octets
     });
     format!(
-        "From: Alice Example <alice@good.example>\r\n\
-         To: support@agents.example\r\n\
+        "From: Alice Example <{from}>\r\n\
+         To: {to}\r\n\
          Subject: {subject}\r\n\
          Date: Mon, 05 Jan 2026 10:00:00 +0000\r\n\
          Message-ID: <{}@good.example>\r\n\

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
 
+use gatepost::store::Location;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
@@ -13,9 +14,14 @@ use super::PATIENCE;
 /// The program under test.
 pub const GATEPOST: &str = env!("CARGO_BIN_EXE_gatepost");
 
+/// Ends a server whose test was ended without a word, as `kill_on_drop` cannot.
+const GUARD: &str = "cat; kill -9 \"$0\"";
+
 /// `gatepost serve` on free ports of the loopback.
 pub struct Server {
     child: Child,
+    /// Dropped after the child, so that it finds nothing to do.
+    _guard: Child,
     pub smtp: SocketAddr,
     pub http: SocketAddr,
 }
@@ -28,16 +34,42 @@ impl Server {
 
     /// The same by another command, which is given the arguments after its own.
     pub async fn start_by(command: &[&str], data: &Path, dns: SocketAddr) -> Self {
-        let mut child = Command::new(command[0])
-            .args(&command[1..])
-            .args(["serve", "--smtp", "127.0.0.1:0", "--http", "127.0.0.1:0"])
+        let mut server = Command::new(command[0]);
+        server.args(&command[1..]).arg("serve").arg("--data").arg(data).current_dir(data);
+        server.env("GATEPOST_LOG", "error");
+        Self::ready(server, dns).await
+    }
+
+    /// The same on this store, in `folder`, where its rules are. A test that breaks what it works
+    /// with expects it to complain; `GATEPOST_LOG` shows how.
+    pub async fn start_on(location: &Location, folder: &Path, dns: SocketAddr) -> Self {
+        let mut server = Command::new(GATEPOST);
+        server.arg("serve").arg("--policies").arg(folder.join("policies")).current_dir(folder);
+        match location {
+            Location::Folder(data) => server.arg("--data").arg(data),
+            Location::Postgres(url) => server.arg("--database-url").arg(url.expose()),
+        };
+        if std::env::var_os("GATEPOST_LOG").is_none() {
+            server.env("GATEPOST_LOG", "off");
+        }
+        Self::ready(server, dns).await
+    }
+
+    async fn ready(mut command: Command, dns: SocketAddr) -> Self {
+        let mut child = command
+            .args(["--smtp", "127.0.0.1:0", "--http", "127.0.0.1:0"])
             .args(["--hostname", "mx.agents.example", "--egress-allow", "127.0.0.0/8"])
             .args(["--dns", &dns.to_string()])
-            .arg("--data")
-            .arg(data)
-            .current_dir(data)
-            .env("GATEPOST_LOG", "error")
+            .stdin(Stdio::null())
             .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let guard = Command::new("sh")
+            .args(["-c", GUARD, &child.id().unwrap().to_string()])
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
             .kill_on_drop(true)
             .spawn()
             .unwrap();
@@ -48,7 +80,7 @@ impl Server {
             let mut words = ready.split_whitespace().skip_while(|one| *one != word);
             words.nth(1).unwrap().parse().unwrap()
         };
-        Self { smtp: after("smtp"), http: after("http"), child }
+        Self { smtp: after("smtp"), http: after("http"), child, _guard: guard }
     }
 
     /// The id of the process.

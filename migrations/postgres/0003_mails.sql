@@ -1,0 +1,9 @@
+-- What was read out of a message is the same for all its recipients, so it is kept once, beside the
+-- raw bytes. An attachment is named by its message and the number of its part: no table for that.
+CREATE TABLE mails (
+    digest BYTEA PRIMARY KEY REFERENCES raw_messages (digest),
+    mail   TEXT COLLATE "C" NOT NULL
+);
+INSERT INTO mails (digest, mail) SELECT digest, MIN(mail) FROM messages GROUP BY digest;
+ALTER TABLE messages DROP COLUMN mail;
+DROP TABLE attachments;

@@ -1,0 +1,84 @@
+//! Events and their deliveries, written in the transaction of what they announce.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::db::Transaction;
+use super::error::StoreError;
+use super::many::many;
+use super::row::Columns;
+use super::sql::Value;
+use crate::domain::event::{Category, Event};
+use crate::domain::id::{AccountId, ContactId, Mint};
+
+/// Writes the events, and for each of them one delivery for each destination that wants it: those
+/// of its category that belong to its account or to an ancestor. The transaction has passed the
+/// gates of these accounts, so that no destination is removed before what it gets can be
+/// cancelled with the rest.
+pub(super) async fn announce(
+    tx: &mut Transaction,
+    events: &[Event],
+    mint: &Mint,
+) -> Result<(), StoreError> {
+    let listeners = listeners(tx, events).await?;
+    let columns = |event: &Event| -> Vec<Value> {
+        vec![
+            event.id.0.into(),
+            event.name.as_str().into(),
+            event.at.into(),
+            event.lineage.partner.into(),
+            event.lineage.reseller.into(),
+            event.lineage.organization.into(),
+            event.lineage.agent.into(),
+            event.message.map(|id| id.0).into(),
+            event.contact.map(ContactId::get).into(),
+        ]
+    };
+    many(
+        "INSERT INTO events (id, name, at, partner_id, reseller_id, organization_id, agent_id,
+                             message_id, contact_id) {rows}",
+        events.iter().map(columns).collect(),
+    )
+    .execute(tx.on())
+    .await?;
+    let mut deliveries: Vec<Vec<Value>> = Vec::new();
+    for event in events {
+        let wanted =
+            event.lineage.ids().filter_map(|id| listeners.get(&(id, event.name.category())));
+        deliveries.extend(wanted.flatten().map(|destination| {
+            let (id, at) = (mint.uuid().into(), Value::from(event.at));
+            vec![id, event.id.0.into(), (*destination).into(), "pending".into(), at.clone(), at]
+        }));
+    }
+    many(
+        "INSERT INTO deliveries (id, event_id, destination_id, state, next_attempt_at, created_at)
+         {rows}",
+        deliveries,
+    )
+    .execute(tx.on())
+    .await?;
+    Ok(())
+}
+
+type Listeners = HashMap<(AccountId, Category), Vec<uuid::Uuid>>;
+
+async fn listeners(tx: &mut Transaction, events: &[Event]) -> Result<Listeners, StoreError> {
+    let wanted: BTreeSet<(AccountId, Category)> = events
+        .iter()
+        .flat_map(|event| event.lineage.ids().map(|id| (id, event.name.category())))
+        .collect();
+    let found = many(
+        "WITH given (account, kind) AS ({rows})
+         SELECT destinations.id, account_id, category FROM given CROSS JOIN destinations
+         WHERE account_id = given.account AND category = given.kind AND removed_at IS NULL",
+        wanted.iter().map(|(id, kind)| vec![(*id).into(), kind.as_str().into()]).collect(),
+    )
+    .fetch_all(tx.on())
+    .await?;
+    let mut listeners = Listeners::new();
+    for row in &found {
+        let columns = Columns { table: "destinations", row };
+        let who = (columns.account("account_id")?, columns.word("category")?);
+        listeners.entry(who).or_default().push(columns.uuid("id")?);
+    }
+    Ok(listeners)
+}

@@ -1,0 +1,113 @@
+//! The one durable transaction, for all messages that wait: what each rests on is read again, what
+//! arrived before is found, and everything that the others bring is written, table by table.
+//!
+//! The phases come in one order for all transactions, and within a phase what is locked is locked
+//! in the order of its keys, so that gateways wait for each other but not in a circle.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::addresses::{Question, standings};
+use super::commit::Committed;
+use super::db::{Base, Transaction, settled};
+use super::entry::{Arrived, Entry, Ready};
+use super::error::StoreError;
+use super::group::Together;
+use super::{announcements, arrivals, contacts, contents, gates, intake_records, messages};
+use crate::domain::event::{Event, announced};
+use crate::domain::id::{EventId, MessageId};
+
+/// Writes what came in.
+pub(super) struct Intakes {
+    base: Base,
+}
+
+impl Intakes {
+    pub(super) const fn new(base: Base) -> Self {
+        Self { base }
+    }
+
+    async fn try_write(&self, group: &[Ready]) -> Result<Vec<Committed>, StoreError> {
+        let mut tx = self.base.begin().await?;
+        let stale = stale(&mut tx, group).await?;
+        let admitted: Vec<&Ready> =
+            group.iter().zip(&stale).filter(|(_, stale)| !**stale).map(|(one, _)| one).collect();
+        let mut earlier = HashMap::new();
+        if let Some(now) = admitted.iter().map(|ready| ready.now).min() {
+            let entries: Vec<&Entry> = admitted.iter().flat_map(|one| &one.entries).collect();
+            let arrived: Vec<&Arrived> =
+                entries.iter().filter_map(|e| e.arrived.as_ref()).collect();
+            earlier = arrivals::remember(&mut tx, &arrived, now).await?;
+            let fresh: Vec<&Arrived> =
+                arrived.into_iter().filter(|one| !earlier.contains_key(&one.id)).collect();
+            self.store(&mut tx, &fresh).await?;
+            intake_records::insert(&mut tx, &entries, &earlier).await?;
+            tx.commit().await?;
+        }
+        let answers = group.iter().zip(stale);
+        Ok(answers
+            .map(|(one, stale)| if stale { Committed::Stale } else { done(one, &earlier) })
+            .collect())
+    }
+
+    /// Messages that are new to their Agents, with all that they bring.
+    async fn store(&self, tx: &mut Transaction, fresh: &[&Arrived]) -> Result<(), StoreError> {
+        let met = contacts::greet(tx, fresh).await?;
+        let begun = messages::begun_rooms(tx, fresh, &met).await?;
+        contents::keep(tx, fresh).await?;
+        messages::insert(tx, fresh, &met).await?;
+        let mut seen = BTreeSet::new();
+        let mut events = Vec::new();
+        for (message, (contact, change)) in fresh.iter().zip(met) {
+            let room = (contact, message.agent);
+            let first_of_room = seen.insert(room) && !begun.contains(&room);
+            for name in announced(change, first_of_room) {
+                events.push(Event {
+                    id: EventId(self.base.mint().uuid()),
+                    name,
+                    at: message.at,
+                    lineage: message.lineage,
+                    message: Some(message.id),
+                    contact: Some(contact),
+                });
+            }
+        }
+        announcements::announce(tx, &events, self.base.mint()).await
+    }
+}
+
+impl Together for Intakes {
+    type Job = Ready;
+    type Answer = Committed;
+
+    fn size(job: &Ready) -> (usize, usize) {
+        (job.entries.len(), job.octets())
+    }
+
+    async fn write(&self, group: &[Ready]) -> Result<Vec<Committed>, StoreError> {
+        settled!(self.try_write(group))
+    }
+}
+
+/// Which of the group were decided by what is no longer so.
+async fn stale(tx: &mut Transaction, group: &[Ready]) -> Result<Vec<bool>, StoreError> {
+    let arrived: Vec<&Arrived> =
+        group.iter().flat_map(|one| &one.entries).filter_map(|e| e.arrived.as_ref()).collect();
+    gates::pass(tx, &arrived).await?;
+    let questions: Vec<Question<'_>> = arrived.iter().map(|one| one.question()).collect();
+    let mut now = standings(tx.on(), &questions).await?.into_iter();
+    let mut stale = Vec::with_capacity(group.len());
+    for ready in group {
+        let arrived = ready.entries.iter().filter_map(|entry| entry.arrived.as_ref());
+        // All of them are counted, so that questions and answers stay in step.
+        let changed = arrived.filter(|one| now.next().flatten() != Some(one.standing)).count();
+        stale.push(changed > 0);
+    }
+    Ok(stale)
+}
+
+fn done(ready: &Ready, earlier: &HashMap<MessageId, MessageId>) -> Committed {
+    let of = |entry: &Entry| {
+        entry.arrived.as_ref().and_then(|arrived| earlier.get(&arrived.id)).copied()
+    };
+    Committed::Done(ready.entries.iter().map(of).collect())
+}

@@ -1,0 +1,135 @@
+//! A commit made ready by whoever asks for it, so that the writer has nothing left to do but write:
+//! what is costly (JSON) is done by many tasks, not by one.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::addresses::{Question, Standing};
+use super::commit::{Accepted, Commit};
+use super::error::StoreError;
+use super::mail_row::MailRow;
+use super::row::stored;
+use super::sql::Value;
+use super::{intake_records, messages};
+use crate::domain::account::Lineage;
+use crate::domain::address::Address;
+use crate::domain::clock::Timestamp;
+use crate::domain::id::{AccountId, MessageId};
+use crate::domain::message::{Digest, Mail};
+use crate::domain::sender::Sender;
+
+/// What one transaction of SMTP came to.
+pub(super) struct Ready {
+    pub(super) entries: Vec<Entry>,
+    pub(super) now: Timestamp,
+}
+
+/// One recipient's record, and its message if it was accepted.
+pub(super) struct Entry {
+    /// The record's columns, but for the two that a repeat changes.
+    pub(super) record: Vec<Value>,
+    pub(super) explanation: String,
+    pub(super) message: Option<MessageId>,
+    pub(super) arrived: Option<Arrived>,
+}
+
+/// An accepted message on its way in.
+pub(super) struct Arrived {
+    pub(super) id: MessageId,
+    pub(super) lineage: Lineage,
+    pub(super) agent: AccountId,
+    pub(super) organization: AccountId,
+    pub(super) at: Timestamp,
+    pub(super) from: Sender,
+    pub(super) address: Address,
+    pub(super) standing: Standing,
+    /// Sorted, each once.
+    pub(super) keys: Vec<[u8; 32]>,
+    pub(super) remembered_until: Timestamp,
+    pub(super) digest: Digest,
+    pub(super) raw: Bytes,
+    /// The name in the blob store under which the raw bytes are kept instead.
+    pub(super) object: Option<String>,
+    /// What was read out of the raw bytes, as it is kept: once for all recipients.
+    pub(super) mail: Arc<str>,
+    /// The message's columns, but for its contact.
+    pub(super) columns: Vec<Value>,
+}
+
+impl Ready {
+    pub(super) fn new(commit: &Commit) -> Result<Self, StoreError> {
+        let mut shared: Option<(&Arc<Mail>, Arc<str>)> = None;
+        let mut entries = Vec::with_capacity(commit.intakes.len());
+        for intake in &commit.intakes {
+            let arrived = match &intake.accepted {
+                None => None,
+                Some(accepted) => {
+                    let mail = &accepted.message.mail;
+                    let text = match &shared {
+                        Some((known, text)) if Arc::ptr_eq(known, mail) => Arc::clone(text),
+                        _ => json(mail)?,
+                    };
+                    shared = Some((mail, Arc::clone(&text)));
+                    Some(Arrived::new(accepted, text))
+                }
+            };
+            entries.push(Entry {
+                record: intake_records::columns(&intake.record),
+                explanation: intake.record.explanation.clone(),
+                message: intake.record.message,
+                arrived,
+            });
+        }
+        Ok(Self { entries, now: commit.now })
+    }
+
+    /// The raw octets that it brings: those of one message, however many recipients it has.
+    pub(super) fn octets(&self) -> usize {
+        let sizes = self.entries.iter().filter_map(|entry| entry.arrived.as_ref());
+        sizes.map(|arrived| arrived.raw.len()).max().unwrap_or(0)
+    }
+}
+
+impl Arrived {
+    fn new(accepted: &Accepted, mail: Arc<str>) -> Self {
+        let message = &accepted.message;
+        let mut keys = accepted.arrival_keys.clone();
+        keys.sort_unstable();
+        keys.dedup();
+        Self {
+            id: message.id,
+            lineage: message.lineage,
+            agent: message.agent,
+            organization: message.organization,
+            at: message.at,
+            from: message.mail.from.clone(),
+            address: accepted.address.clone(),
+            standing: accepted.standing,
+            keys,
+            remembered_until: accepted.remembered_until,
+            digest: message.digest,
+            raw: accepted.raw.clone(),
+            object: None,
+            mail,
+            columns: messages::columns(message, stored_size(accepted.raw.len())),
+        }
+    }
+
+    /// What the decision about it rested on.
+    pub(super) fn question(&self) -> Question<'_> {
+        Question { agent: self.agent, address: &self.address, sender: &self.from.address }
+    }
+}
+
+fn stored_size(size: usize) -> i64 {
+    stored(u64::try_from(size).unwrap_or(u64::MAX))
+}
+
+fn json(mail: &Mail) -> Result<Arc<str>, StoreError> {
+    let text = serde_json::to_string(&MailRow::from(mail));
+    let text =
+        text.map_err(|error| StoreError::Corrupt { table: "mails", detail: error.to_string() })?;
+    // As every text: PostgreSQL cannot store NUL. JSON has it escaped, so nothing is left to do.
+    Ok(text.into())
+}

@@ -1,0 +1,182 @@
+//! Statements about many rows at once: `{rows}` in their text stands for a table of values.
+//!
+//! What a batch costs is the number of calls, not of rows. PostgreSQL takes each column as one
+//! array, so that one prepared statement serves any number of rows. SQLite has no arrays: it gets
+//! the rows in pieces whose sizes are powers of two, so that a handful of prepared statements
+//! serves any number.
+
+use super::error::StoreError;
+use super::sql::{Column, Connection, Row, Statement, Value};
+
+/// The largest piece for SQLite: more placeholders gain nothing.
+const PIECE: usize = 128;
+/// Placeholders of one statement of SQLite (SQLITE_MAX_VARIABLE_NUMBER is 32,766).
+const PLACEHOLDERS: usize = 30_000;
+/// Stands for the rows in a statement's text.
+const ROWS: &str = "{rows}";
+
+/// A statement and its rows. With no rows it is not run at all.
+pub(super) struct Many {
+    text: &'static str,
+    locking: Option<&'static str>,
+    values: Vec<Value>,
+    rows: Vec<Vec<Value>>,
+}
+
+/// A statement whose text has `{rows}` where its rows go, once: `WITH given (a, b) AS ({rows}) …`.
+/// Rows that lock something come in one order for all transactions.
+pub(super) fn many(text: &'static str, rows: Vec<Vec<Value>>) -> Many {
+    Many { text, locking: None, values: Vec::new(), rows }
+}
+
+impl Many {
+    /// The value of the next placeholder; these are counted before the rows.
+    pub(super) fn bind(mut self, value: impl Into<Value>) -> Self {
+        self.values.push(value.into());
+        self
+    }
+
+    /// The order and the row locks that PostgreSQL takes.
+    pub(super) const fn locking(mut self, clause: &'static str) -> Self {
+        self.locking = Some(clause);
+        self
+    }
+
+    /// How many rows it changed.
+    pub(super) async fn execute(self, mut on: Connection<'_>) -> Result<u64, StoreError> {
+        let mut changed = 0;
+        for statement in self.statements(on.is_postgres()) {
+            changed += statement.execute(on.again()).await?;
+        }
+        Ok(changed)
+    }
+
+    /// All rows that it answers, in no particular order.
+    pub(super) async fn fetch_all(self, mut on: Connection<'_>) -> Result<Vec<Row>, StoreError> {
+        let mut found = Vec::new();
+        for statement in self.statements(on.is_postgres()) {
+            found.append(&mut statement.fetch_all(on.again()).await?);
+        }
+        Ok(found)
+    }
+
+    fn statements(self, postgres: bool) -> Vec<Statement> {
+        let Some(width) = self.rows.first().map(Vec::len) else { return Vec::new() };
+        if postgres {
+            return vec![self.with_arrays()];
+        }
+        let most = (PLACEHOLDERS / width.max(1)).clamp(1, PIECE);
+        let mut statements = Vec::new();
+        let mut rows = self.rows.into_iter();
+        while rows.len() > 0 {
+            let piece = 1 << rows.len().min(most).ilog2();
+            let first = self.values.len() + 1;
+            let text = self.text.replacen(ROWS, &tuples(first, piece, width), 1);
+            let mut statement = Statement::of(text.into());
+            for value in self.values.iter().cloned().chain(rows.by_ref().take(piece).flatten()) {
+                statement = statement.bind(value);
+            }
+            statements.push(statement);
+        }
+        statements
+    }
+
+    fn with_arrays(self) -> Statement {
+        let mut columns: Vec<Column> =
+            self.rows.first().into_iter().flatten().map(Column::like).collect();
+        for row in self.rows {
+            columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+        }
+        let first = self.values.len() + 1;
+        let arrays: Vec<String> = columns
+            .iter()
+            .zip(first..)
+            .map(|(column, number)| format!("CAST(${number} AS {}[])", column.kind()))
+            .collect();
+        let rows = format!("SELECT * FROM UNNEST({})", arrays.join(", "));
+        let mut statement = Statement::of(self.text.replacen(ROWS, &rows, 1).into());
+        if let Some(clause) = self.locking {
+            statement = statement.locking(clause);
+        }
+        self.values.into_iter().fold(statement, Statement::bind).with_columns(columns)
+    }
+}
+
+/// `VALUES ($1, $2), ($3, $4)` with placeholders from `first` on.
+fn tuples(first: usize, rows: usize, width: usize) -> String {
+    let mut text = String::from("VALUES ");
+    let mut number = first;
+    for row in 0..rows {
+        text.push_str(if row == 0 { "(" } else { ", (" });
+        for column in 0..width {
+            text.push_str(if column == 0 { "$" } else { ", $" });
+            text.push_str(&number.to_string());
+            number += 1;
+        }
+        text.push(')');
+    }
+    text
+}
+
+impl Column {
+    /// An empty column for values of this kind.
+    const fn like(value: &Value) -> Self {
+        match value {
+            Value::Integer(_) => Self::Integers(Vec::new()),
+            Value::Text(_) => Self::Texts(Vec::new()),
+            Value::Octets(_) => Self::Octets(Vec::new()),
+            Value::Uuid(_) => Self::Uuids(Vec::new()),
+        }
+    }
+
+    /// A value of another kind than the first row's has no place in the column: it is null, which
+    /// the database refuses where it matters.
+    fn push(&mut self, value: Value) {
+        match (self, value) {
+            (Self::Integers(values), Value::Integer(value)) => values.push(value),
+            (Self::Texts(values), Value::Text(value)) => values.push(value),
+            (Self::Octets(values), Value::Octets(value)) => values.push(value),
+            (Self::Uuids(values), Value::Uuid(value)) => values.push(value),
+            (Self::Integers(values), _) => values.push(None),
+            (Self::Texts(values), _) => values.push(None),
+            (Self::Octets(values), _) => values.push(None),
+            (Self::Uuids(values), _) => values.push(None),
+        }
+    }
+
+    const fn kind(&self) -> &'static str {
+        match self {
+            Self::Integers(_) => "BIGINT",
+            Self::Texts(_) => "TEXT",
+            Self::Octets(_) => "BYTEA",
+            Self::Uuids(_) => "UUID",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(count: i64) -> Vec<Vec<Value>> {
+        (0..count).map(|number| vec![number.into(), "text".into()]).collect()
+    }
+
+    #[test]
+    fn sqlite_gets_pieces_of_powers_of_two() {
+        let pieces = |count| many("{rows}", rows(count)).statements(false).len();
+        assert_eq!(pieces(0), 0);
+        assert_eq!(pieces(1), 1);
+        assert_eq!(pieces(128), 1);
+        assert_eq!(pieces(200), 3);
+        assert_eq!(pieces(255), 8);
+        assert_eq!(pieces(256), 2);
+        assert_eq!(tuples(2, 2, 2), "VALUES ($2, $3), ($4, $5)");
+    }
+
+    #[test]
+    fn postgres_gets_one_statement_of_arrays() {
+        assert_eq!(many("{rows}", rows(300)).statements(true).len(), 1);
+        assert!(many("{rows}", rows(0)).statements(true).is_empty());
+    }
+}

@@ -1,0 +1,180 @@
+//! What waits is written together, and yet everybody gets the answer of their own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use gatepost::domain::event::Category;
+use gatepost::domain::policy::Mode;
+use gatepost::domain::verdict::Verdict;
+use gatepost::store::{Commit, Committed, Intake, StoreError};
+use tokio::task::JoinSet;
+
+use super::scene::{DAY, Kind, Scene, at, record};
+
+on_both! {
+    each_of_many_that_wait_gets_its_own_answer,
+    a_repeat_of_a_repeat_names_the_first,
+    one_message_for_two_agents_makes_one_contact_and_two_rooms,
+    letters_that_wait_together_tell_the_contact_in_their_order,
+    attempts_that_end_together_are_recorded_each,
+}
+
+const MANY: i64 = 60;
+
+/// Good ones, stale ones and ones that break a constraint, all at once.
+async fn each_of_many_that_wait_gets_its_own_answer(kind: Kind) {
+    let scene = Arc::new(Scene::new(kind).await);
+    scene.listen(&scene.partner, Category::Incoming, "https://a.example/").await;
+    let taken = record(&scene.agent, 0, Verdict::Accepted);
+    let first = Intake { record: taken.clone(), accepted: None };
+    assert_eq!(scene.commit(vec![first.clone()], 0).await, Committed::Done(vec![None]));
+    let mut commits = Vec::new();
+    for number in 0..MANY {
+        let agent = if number % 3 == 1 { &scene.other } else { &scene.agent };
+        let from = format!("sender{}@good.example", number % 7);
+        let mut intakes = vec![scene.intake_from(agent, number, &from, None).await];
+        if number % 3 == 2 {
+            intakes.push(first.clone());
+        }
+        commits.push((number, Commit { intakes, now: at(number) }));
+    }
+    scene.store.set_mode(scene.other.id, Mode::Allowlist, at(0)).await.unwrap();
+    let mut tasks = JoinSet::new();
+    for (number, commit) in commits {
+        let scene = Arc::clone(&scene);
+        tasks.spawn(async move { (number, scene.store.commit(&commit).await) });
+    }
+    for (number, answer) in tasks.join_all().await {
+        match number % 3 {
+            0 => assert_eq!(answer.unwrap(), Committed::Done(vec![None]), "{number}"),
+            1 => assert_eq!(answer.unwrap(), Committed::Stale, "{number}"),
+            _ => assert!(matches!(answer, Err(StoreError::Database(_))), "{number}: {answer:?}"),
+        }
+    }
+    for (table, count) in [
+        ("messages", MANY / 3),
+        ("raw_messages", MANY / 3),
+        ("mails", MANY / 3),
+        ("deliveries", MANY / 3),
+        ("intake_records", MANY / 3 + 1),
+        ("contacts", 7),
+    ] {
+        let sql = format!("SELECT COUNT(*) FROM {table}").leak();
+        assert_eq!(scene.count(sql).await, count, "{table}");
+    }
+}
+
+async fn a_repeat_of_a_repeat_names_the_first(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let before = scene.intake(&scene.agent, 0).await;
+    let known = before.record.message;
+    let mut keys = vec![before.accepted.as_ref().unwrap().arrival_keys[0]];
+    scene.commit(vec![before], 0).await;
+    keys.extend([[1; 32], [2; 32], [3; 32], [4; 32]]);
+    let with = async |held: &[usize]| {
+        let mut intake = scene.intake(&scene.agent, 1).await;
+        intake.accepted.as_mut().unwrap().arrival_keys = held.iter().map(|k| keys[*k]).collect();
+        intake
+    };
+    // In one transaction: new; the same by another key; the same by that; one that was known.
+    let fresh = with(&[1, 2]).await;
+    let new = fresh.record.message;
+    let group = vec![fresh, with(&[2, 3]).await, with(&[3]).await, with(&[0, 4]).await];
+    let done = scene.commit(group, 1).await;
+    assert_eq!(done, Committed::Done(vec![None, new, new, known]));
+    // The keys that the repeats brought are remembered for the first.
+    let later = vec![with(&[3]).await, with(&[4]).await];
+    assert_eq!(scene.commit(later, DAY).await, Committed::Done(vec![new, known]));
+    assert_eq!(scene.count("SELECT COUNT(*) FROM messages").await, 2);
+    assert_eq!(scene.count("SELECT COUNT(DISTINCT message_id) FROM arrivals").await, 2);
+}
+
+async fn one_message_for_two_agents_makes_one_contact_and_two_rooms(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    for category in [Category::Contact, Category::Conversation, Category::Incoming] {
+        scene.listen(&scene.organization, category, "https://a.example/").await;
+    }
+    let group = vec![scene.intake(&scene.agent, 0).await, scene.intake(&scene.other, 0).await];
+    assert_eq!(scene.commit(group, 0).await, Committed::Done(vec![None, None]));
+    let expected = [("contact.created", 1), ("conversation.started", 2), ("email.received", 2)];
+    assert_eq!(told(&scene).await, expected.map(|(name, count)| (name.to_owned(), count)).into());
+}
+
+async fn letters_that_wait_together_tell_the_contact_in_their_order(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    scene.listen(&scene.organization, Category::Contact, "https://a.example/").await;
+    scene.listen(&scene.organization, Category::Conversation, "https://a.example/").await;
+    let mut group = Vec::new();
+    for (millis, name) in [(3, Some("Al")), (4, Some("Alice")), (5, None), (6, Some("Alice"))] {
+        group.push(scene.intake_from(&scene.agent, millis, "al@good.example", name).await);
+    }
+    scene.commit(group, 6).await;
+    let expected = [
+        ("contact.created", 1),
+        ("contact.updated", 1),
+        ("conversation.started", 1),
+        ("conversation.updated", 3),
+    ];
+    assert_eq!(told(&scene).await, expected.map(|(name, count)| (name.to_owned(), count)).into());
+    let claims = scene.store.claim_deliveries(at(7 * DAY), at(8 * DAY), 100, &[]).await.unwrap();
+    let contact = claims.into_iter().find_map(|claim| match claim.subject {
+        gatepost::domain::delivery::Subject::Contact(contact) => Some(contact),
+        _ => None,
+    });
+    let contact = contact.unwrap();
+    assert_eq!(contact.name.as_deref(), Some("Alice"));
+    assert_eq!((contact.first_seen, contact.last_seen), (at(3), at(6)));
+}
+
+/// How many deliveries there are of each event.
+async fn told(scene: &Scene) -> BTreeMap<String, usize> {
+    let mut told = BTreeMap::new();
+    for claim in scene.store.claim_deliveries(at(DAY), at(2 * DAY), 100, &[]).await.unwrap() {
+        *told.entry(claim.event.name.to_string()).or_default() += 1;
+    }
+    told
+}
+
+/// Delivered, to be tried again, gone: at once, and one of them told twice.
+async fn attempts_that_end_together_are_recorded_each(kind: Kind) {
+    use gatepost::domain::delivery::{Attempt, Outcome};
+    use gatepost::domain::id::AttemptId;
+
+    let scene = Arc::new(Scene::new(kind).await);
+    for number in 0..30 {
+        let url = format!("https://d{number}.example/");
+        scene.listen(&scene.agent, Category::Incoming, &url).await;
+    }
+    scene.deliver(&scene.agent, 0).await;
+    let claims = scene.store.claim_deliveries(at(1), at(DAY), 100, &[]).await.unwrap();
+    assert_eq!(claims.len(), 30);
+    let mut tasks = JoinSet::new();
+    for (number, claim) in claims.into_iter().enumerate() {
+        let scene = Arc::clone(&scene);
+        tasks.spawn(async move {
+            let attempt = Attempt {
+                id: AttemptId(gatepost::run::system_mint().uuid()),
+                at: at(2),
+                latency_ms: 1,
+                status: None,
+                response: Vec::new(),
+                error: None,
+            };
+            let outcome = match number % 3 {
+                0 => Outcome::Delivered,
+                1 => Outcome::RetryAt(at(2 * DAY)),
+                _ => Outcome::Gone,
+            };
+            let finish = || scene.store.finish_delivery(&claim, &attempt, outcome);
+            let (first, second) = tokio::join!(finish(), finish());
+            assert!(first.unwrap_or(false) ^ second.unwrap_or(false), "recorded once");
+        });
+    }
+    tasks.join_all().await;
+    for (state, count) in [("delivered", 10), ("pending", 10), ("cancelled", 10)] {
+        let sql = format!("SELECT COUNT(*) FROM deliveries WHERE state = '{state}'").leak();
+        assert_eq!(scene.count(sql).await, count, "{state}");
+    }
+    assert_eq!(scene.count("SELECT COUNT(*) FROM attempts").await, 30);
+    assert_eq!(scene.count("SELECT COUNT(*) FROM audit").await, 10);
+}

@@ -1,0 +1,118 @@
+//! A PostgreSQL server of one's own, in a temporary folder, that ends with this process.
+
+use std::io::{BufRead, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// Makes a cluster, runs it on a socket in its folder until standard input ends (as it does with
+/// whoever holds the other end, however they end), and takes everything away. A line of input is a
+/// mode of `pg_ctl stop`: the server is stopped so and started again. Its order of text is not that
+/// of its octets, so that whoever relies on one is found out.
+const SCRIPT: &str = r#"
+set -eu
+dir=$(mktemp -d "${TMPDIR:-/tmp}/gatepost-postgres.XXXXXX")
+trap 'control --mode=immediate stop || true; rm -rf "$dir"' EXIT
+control() { pg_ctl --pgdata="$dir/data" --silent --wait --timeout=60 "$@" >&2; }
+initdb --pgdata="$dir/data" --username=postgres --auth=trust --encoding=UTF8 --no-sync \
+  --locale-provider=icu --icu-locale=en --locale=C.UTF-8 >"$dir/initdb.log" 2>&1 ||
+  { cat "$dir/initdb.log" >&2; exit 1; }
+options="-k '$dir' -c listen_addresses= -c log_min_messages=fatal"
+for setting; do options="$options -c $setting"; done
+start() {
+  control --log="$dir/postgres.log" --options="$options" start ||
+    { cat "$dir/postgres.log" >&2; exit 1; }
+  echo "$dir"
+}
+start
+while read -r mode; do
+  control --mode="$mode" stop
+  start
+done
+"#;
+
+/// Runs while this value lives.
+pub struct Cluster {
+    pub url: String,
+    child: Child,
+    /// The server ends when this is closed.
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+/// How a server is stopped: `Fast` breaks off transactions and writes everything; `Immediate` is a
+/// crash, after which it recovers from its log.
+#[derive(Clone, Copy, Debug)]
+pub enum Stop {
+    Fast,
+    Immediate,
+}
+
+impl Cluster {
+    /// Starts with these settings (`name=value`), from the programs in `bin`.
+    pub fn start(bin: &Path, settings: &[&str]) -> Self {
+        let path = format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", bin.display());
+        // The server refuses to run as root.
+        let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
+        let user: &[&str] = if is_root { &["runuser", "-u", "postgres", "--"] } else { &[] };
+        let words = [user, &["sh", "-c", SCRIPT, "sh"], settings].concat();
+        let mut child = Command::new(words[0])
+            .args(&words[1..])
+            .env("PATH", path)
+            .current_dir("/")
+            // Ctrl-C is for the tests: the server ends after them.
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let input = child.stdin.take();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let folder = started(&mut output);
+        let url = format!("postgres:///postgres?host={folder}&user=postgres");
+        Self { url, child, input, output }
+    }
+
+    /// Stops the server and starts it again on the same folder; blocks until it is ready.
+    pub fn restart(&mut self, how: Stop) {
+        let mode = match how {
+            Stop::Fast => "fast",
+            Stop::Immediate => "immediate",
+        };
+        writeln!(self.input.as_mut().unwrap(), "{mode}").unwrap();
+        started(&mut self.output);
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        // The folder is gone when the script has ended.
+        let _ended = self.child.wait();
+    }
+}
+
+/// Waits for the line that names the folder of a server that is ready.
+fn started(output: &mut impl BufRead) -> String {
+    let mut folder = String::new();
+    output.read_line(&mut folder).unwrap();
+    let folder = folder.trim();
+    assert!(!folder.is_empty(), "PostgreSQL did not start");
+    folder.to_owned()
+}
+
+/// Where PostgreSQL's programs are: the newest that Debian's packages have put where it can be
+/// found, else those in the PATH.
+pub fn binaries() -> Option<PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let folders = versions.map(|version| version.path().join("bin"));
+    let is_program = |path: &PathBuf| {
+        path.join("initdb").metadata().is_ok_and(|file| file.permissions().mode() & 0o111 != 0)
+    };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<_> = folders.filter(&is_program).collect();
+    folders.sort();
+    let others = std::env::split_paths(&path).find(is_program);
+    folders.pop().or(others)
+}

@@ -1,0 +1,63 @@
+//! What surrounds gateways: DNS, a webhook receiver, and a store with accounts.
+
+use std::sync::Arc;
+
+use gatepost::app::delivery::{Added, Destinations};
+use gatepost::app::tenancy::Tenancy;
+use gatepost::domain::event::Category;
+use gatepost::egress::signature;
+use gatepost::rules::Rules;
+use gatepost::run;
+use gatepost::shutdown::Shutdown;
+use gatepost::store::{Location, Store};
+use gatepost::testkit::dns::DnsServer;
+use gatepost::testkit::house::House;
+use gatepost::testkit::receiver::Receiver;
+
+use super::{PATIENCE, local_dns};
+
+/// The accounts are those of `fixtures/agents.toml`.
+pub struct Site {
+    pub dns: DnsServer,
+    /// A destination of the organization.
+    pub receiver: Receiver,
+    /// The secret of the destination for `incoming` events of the organization.
+    pub secret: String,
+    pub house: House,
+    /// The organization's key.
+    pub key: String,
+    pub tenancy: Tenancy,
+    store: Store,
+    helpers: Shutdown,
+}
+
+impl Site {
+    /// Around a new store.
+    pub async fn build(location: &Location, rules: &Rules) -> Self {
+        let helpers = Shutdown::default();
+        let dns = local_dns(&helpers).await;
+        let mint = run::system_mint();
+        let receiver = Receiver::start(mint.clock().clone()).await.unwrap();
+        let store = Store::create(location, &rules.store, mint.clone()).await.unwrap();
+        let access = Arc::new(rules.access.clone());
+        let tenancy = Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access));
+        let house = House::build(&tenancy).await.unwrap();
+        let key = tenancy.create_key(house.organization.id, "test").await.unwrap().token;
+        let destinations = Destinations::new(store.clone(), mint, access);
+        let (url, account) = (receiver.url("/events").parse().unwrap(), house.organization.id);
+        let added = destinations.add(account, url, Category::Incoming, "test").await.unwrap();
+        let Added::Created(new) = added else { panic!("a new store has no destination") };
+        let secret = signature::shown(&new.secret);
+        receiver.trust(&secret);
+        Self { dns, receiver, secret, house, key, tenancy, store, helpers }
+    }
+
+    /// Leaves the store to gateways in other processes.
+    pub async fn leave_store(&self) {
+        self.store.close().await;
+    }
+
+    pub async fn finish(self) {
+        assert!(self.helpers.finish(PATIENCE).await);
+    }
+}
