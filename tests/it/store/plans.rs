@@ -62,7 +62,8 @@ async fn every_statement_on_sqlite_finds_its_rows_by_an_index() {
             let small = |table: &str| MAY_BE_SCANNED.contains(&table) || table.starts_with('(');
             // The rows that a statement brings along.
             let brought = detail.contains("VALUES CLAUSE") || detail.contains("CONSTANT ROW");
-            let searched = detail.starts_with("SEARCH ");
+            // Of a message there is one row here.
+            let searched = detail.starts_with("SEARCH ") && !detail.starts_with("SEARCH mails ");
             // Among all rows without an Agent, those of one account.
             let astray = searched
                 && sql.contains("COALESCE(organization_id")
@@ -136,6 +137,7 @@ fn faults_of(node: &Value, sql: &str, found: &mut Vec<String>) {
     let unbound = kind.starts_with("Index") && node["Index Cond"].is_null() && !by_order;
     let sorted = kind.ends_with("Sort") && sql.contains("BY at");
     let endless = kind.starts_with("Index")
+        && table != "mails"
         && (passes_over(sql) || sql.contains("BY at") && !node["Filter"].is_null())
         && !text("Index Cond").contains(far_end(sql, " "));
     let astray = kind.starts_with("Index")
