@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 use crate::app::access::Access;
 use crate::app::delivery::{Destinations, Outbox};
 use crate::app::intake::Gateway;
+use crate::app::mailbox::retention::Retention;
 use crate::app::mailbox::{self, Mailbox};
 use crate::app::tenancy::Tenancy;
 use crate::domain::address::Address;
@@ -114,6 +115,9 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         .await
         .map_err(|source| RunError::Listen { address: smtp, source })?;
 
+    let rules_of_retention = Arc::new(rules.retention);
+    let retention = Retention::new(store.clone(), mint.clock().clone(), rules_of_retention);
+
     // The API beside them.
     let listen_error = |source| RunError::Listen { address: http, source };
     let socket = TcpListener::bind(http).await.map_err(listen_error)?;
@@ -135,6 +139,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
             () = stopping.soft() => {}
         }
     });
+    let stop = shutdown.clone();
+    shutdown.spawn(async move { retention.run(stop.soft()).await });
     shutdown.spawn(http::serve(socket, http::router(api), access, shutdown.clone()));
     Ok(running)
 }

@@ -19,6 +19,7 @@ use super::{auth, target};
 use crate::app::access::{Caller, Need, Target};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::id::AccountId;
+use crate::domain::scope::Scope;
 
 /// An authorised request: all that a handler sees. Made here and nowhere else.
 #[derive(Debug)]
@@ -62,8 +63,9 @@ impl Call {
         found.map_or("", |(_, text)| text.as_str())
     }
 
-    /// An Agent named beside the target: one answer, whether it is out of reach or not there.
-    pub(super) async fn agent_within(&self, http: &Http, id: AccountId) -> Result<(), Problem> {
+    /// The scope of an Agent named beside the target: one answer, whether it is out of reach or not
+    /// there.
+    pub(super) async fn agent_within(&self, http: &Http, id: AccountId) -> Result<Scope, Problem> {
         let access = &http.use_cases.access;
         let found = access.target(&self.caller, Some(id), Need::AnyAccount).await?;
         let level = self.target.account.kind;
@@ -74,7 +76,7 @@ impl Call {
         if found.account.kind != AccountType::Agent {
             return Err(Problem::invalid("agent must be the id of an Agent (type \"account\")"));
         }
-        Ok(())
+        Ok(found.scope)
     }
 }
 

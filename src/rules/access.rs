@@ -29,6 +29,7 @@ pub struct Limits {
     pub max_page: u32,
     pub default_page: u32,
     pub max_page_bytes: usize,
+    pub max_walk: u32,
     pub page_step: u32,
     pub max_downloads: usize,
 }
@@ -81,6 +82,9 @@ impl AccessRules {
         check("limits.max_page", limits.max_page.into(), 1, 10_000)?;
         check("limits.default_page", limits.default_page.into(), 1, limits.max_page.into())?;
         check("limits.max_page_bytes", wide(limits.max_page_bytes), 65_536, 1 << 30)?;
+        // More than one page, or no filter would ever fill one.
+        let beyond_a_page = u64::from(limits.max_page) + 1;
+        check("limits.max_walk", limits.max_walk.into(), beyond_a_page, 1_000_000)?;
         check("limits.page_step", limits.page_step.into(), 1, 200)?;
         check("limits.max_downloads", wide(limits.max_downloads), 1, 1000)?;
         let connections = &self.connections;

@@ -7,16 +7,19 @@
 
 mod access;
 mod intake;
+mod retention;
 mod smtp;
 mod store;
 mod webhooks;
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
 pub use access::AccessRules;
 pub use intake::{Alignment, IntakeRules, Limits as IntakeLimits};
+pub use retention::{Kept, Pass as RetentionPass, RetentionRules};
 pub use smtp::SmtpRules;
 pub use store::{Connections as StoreConnections, Grouping, Objects, StoreRules};
 pub use webhooks::WebhookRules;
@@ -29,6 +32,7 @@ pub struct Rules {
     pub webhooks: WebhookRules,
     pub access: AccessRules,
     pub store: StoreRules,
+    pub retention: RetentionRules,
 }
 
 /// A rule file that cannot be used.
@@ -39,17 +43,18 @@ pub enum RulesError {
     #[error("{path}: {source}")]
     Parse { path: PathBuf, source: Box<toml::de::Error> },
     #[error("{file}: {key} is {value}, expected {low} to {high}")]
-    Range { file: &'static str, key: &'static str, value: u64, low: u64, high: u64 },
+    Range { file: &'static str, key: Cow<'static, str>, value: u64, low: u64, high: u64 },
     #[error("{path}: is not one of the rule files ({expected})")]
     UnknownFile { path: PathBuf, expected: String },
 }
 
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 6] = [
     ("intake.toml", include_str!("../../policies/intake.toml")),
     ("smtp.toml", include_str!("../../policies/smtp.toml")),
     ("webhooks.toml", include_str!("../../policies/webhooks.toml")),
     ("access.toml", include_str!("../../policies/access.toml")),
     ("store.toml", include_str!("../../policies/store.toml")),
+    ("retention.toml", include_str!("../../policies/retention.toml")),
 ];
 
 impl Rules {
@@ -67,13 +72,14 @@ impl Rules {
         if let Some(folder) = folder {
             refuse_unknown_files(folder)?;
         }
-        let [intake, smtp, webhooks, access, store] = FILES;
+        let [intake, smtp, webhooks, access, store, retention] = FILES;
         let mut rules = Self {
             intake: read(folder, intake)?,
             smtp: read(folder, smtp)?,
             webhooks: read(folder, webhooks)?,
             access: read(folder, access)?,
             store: read(folder, store)?,
+            retention: read(folder, retention)?,
         };
         rules.store.objects.above_bytes = rules.intake.raw.object_above_bytes;
         rules.intake.validate()?;
@@ -81,6 +87,7 @@ impl Rules {
         rules.webhooks.validate()?;
         rules.access.validate()?;
         rules.store.validate()?;
+        rules.retention.validate()?;
         Ok(rules)
     }
 }
@@ -134,7 +141,7 @@ fn merge(base: &mut toml::Table, over: toml::Table) {
 /// Refuses a number outside its range.
 fn within(
     file: &'static str,
-    key: &'static str,
+    key: impl Into<Cow<'static, str>>,
     value: impl TryInto<u64>,
     low: u64,
     high: u64,
@@ -143,7 +150,7 @@ fn within(
     if (low..=high).contains(&value) {
         Ok(())
     } else {
-        Err(RulesError::Range { file, key, value, low, high })
+        Err(RulesError::Range { file, key: key.into(), value, low, high })
     }
 }
 

@@ -117,6 +117,20 @@ impl Store {
         rows.iter().map(account).collect()
     }
 
+    /// Up to `limit` accounts behind `after`, oldest first.
+    pub async fn accounts_after(
+        &self,
+        after: Option<AccountId>,
+        limit: usize,
+    ) -> Result<Vec<Account>, StoreError> {
+        let rows = sql("SELECT * FROM accounts WHERE id > $1 ORDER BY id LIMIT $2")
+            .bind(after.map_or(0, AccountId::get))
+            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .fetch_all(self.reader())
+            .await?;
+        rows.iter().map(account).collect()
+    }
+
     /// Whether the account and all its ancestors are active.
     pub async fn is_active(&self, account: &Account) -> Result<bool, StoreError> {
         let lineage = account.lineage;

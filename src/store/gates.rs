@@ -71,3 +71,16 @@ pub(super) async fn close_domain(
         .await
         .map(drop)
 }
+
+/// Whether this transaction alone does work of this kind until it ends, on any gateway. Whoever
+/// comes second goes on without: the work is done anyway.
+pub(super) async fn alone(tx: &mut Transaction, work: &'static str) -> Result<bool, StoreError> {
+    if !tx.has_company() {
+        return Ok(true);
+    }
+    let row = sql("SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0)) AS alone")
+        .bind(work)
+        .fetch_one(tx.on())
+        .await?;
+    Ok(row.get("alone")?)
+}

@@ -5,13 +5,16 @@ use std::str::FromStr;
 
 use uuid::Uuid;
 
-use super::sql::Statement;
+use super::db::Store;
+use super::error::StoreError;
+use super::row::Columns;
+use super::sql::{Statement, sql};
 use crate::domain::account::AccountType;
 use crate::domain::clock::Timestamp;
 use crate::domain::scope::Scope;
 
 /// A place in a list that is ordered by time and id. Shown as `<milliseconds>-<uuid>`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor {
     pub at: Timestamp,
     pub id: Uuid,
@@ -49,43 +52,110 @@ pub enum Direction {
 pub struct Page {
     pub limit: u32,
     pub from: Option<(Direction, Cursor)>,
+    /// The last place that is looked at, where more would be too much for one request: see
+    /// `Store::end_of_walk`.
+    pub until: Option<Cursor>,
 }
 
 impl Page {
-    /// Goes on with the comparison, the order and the limit that read the rows of this page.
+    /// Goes on with the comparisons, the order and the limit that read the rows of this page.
     pub(super) fn read(&self, statement: &mut Statement) {
-        if let Some((direction, cursor)) = self.from {
-            statement.push(match direction {
-                Direction::Before => " AND (at, id) < (",
-                Direction::After => " AND (at, id) > (",
-            });
+        self.read_between(statement, None, None);
+    }
+
+    /// The same, of rows not older than `since` and older than `before`.
+    pub(super) fn read_between(
+        &self,
+        statement: &mut Statement,
+        since: Option<Timestamp>,
+        before: Option<Timestamp>,
+    ) {
+        self.range(statement, since, before);
+        statement.push(" LIMIT ").push_value(i64::from(self.limit));
+    }
+
+    /// The comparisons and the order. One bound on each side, the tightest: SQLite looks up no
+    /// more, and would walk through what lies between two.
+    fn range(
+        &self,
+        statement: &mut Statement,
+        since: Option<Timestamp>,
+        before: Option<Timestamp>,
+    ) {
+        let first_of = |at| Cursor { at, id: Uuid::nil() };
+        let (older, newer) = match self.from {
+            Some((Direction::After, cursor)) => (Some(cursor), self.until),
+            Some((Direction::Before, cursor)) => (self.until, Some(cursor)),
+            None => (self.until, None),
+        };
+        let ascending = self.ascending();
+        let lower = [(older, ascending), (since.map(first_of), false)];
+        let lower = lower.into_iter().filter_map(|(cursor, beyond)| Some((cursor?, beyond))).max();
+        if let Some((cursor, beyond)) = lower {
+            statement.push(if beyond { " AND (at, id) > (" } else { " AND (at, id) >= (" });
             statement.push_value(cursor.at).push(", ").push_value(cursor.id).push(")");
         }
-        statement.push(match self.from {
-            Some((Direction::After, _)) => " ORDER BY at ASC, id ASC LIMIT ",
-            _ => " ORDER BY at DESC, id DESC LIMIT ",
-        });
-        statement.push_value(i64::from(self.limit));
+        let upper = [(newer, ascending), (before.map(first_of), false)];
+        let upper = upper.into_iter().filter_map(|(cursor, with)| Some((cursor?, with))).min();
+        if let Some((cursor, with)) = upper {
+            statement.push(if with { " AND (at, id) <= (" } else { " AND (at, id) < (" });
+            statement.push_value(cursor.at).push(", ").push_value(cursor.id).push(")");
+        }
+        let order = if ascending { "ASC" } else { "DESC" };
+        statement.push(" ORDER BY at ").push(order).push(", id ").push(order);
+    }
+
+    const fn ascending(&self) -> bool {
+        matches!(self.from, Some((Direction::After, _)))
     }
 
     /// Puts rows that were read in this page's order into the order in which they are shown.
     pub(super) fn shown<T>(&self, mut rows: Vec<T>) -> Vec<T> {
-        if matches!(self.from, Some((Direction::After, _))) {
+        if self.ascending() {
             rows.reverse();
         }
         rows
     }
 }
 
+/// A list of a tenant's rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum List {
+    Messages,
+    IntakeRecords,
+}
+
+impl Store {
+    /// The last of the next `most` rows of a list that a page looks at in `scope`, whichever of
+    /// them it shows; `None` if there are fewer. A page that passes over rows ends there at the
+    /// latest (`Page::until`): how much a request looks at must not depend on what it looks for.
+    pub async fn end_of_walk(
+        &self,
+        list: List,
+        scope: &Scope,
+        page: &Page,
+        (since, before): (Option<Timestamp>, Option<Timestamp>),
+        most: u32,
+    ) -> Result<Option<Cursor>, StoreError> {
+        let mut query = sql(match list {
+            List::Messages => "SELECT at, id FROM messages WHERE ",
+            List::IntakeRecords => "SELECT at, id FROM intake_records WHERE ",
+        });
+        in_range(&mut query, scope);
+        Page { until: None, ..*page }.range(&mut query, since, before);
+        query.push(" LIMIT 1 OFFSET ").push_value(i64::from(most.saturating_sub(1)));
+        let row = query.fetch_optional(self.reader()).await?;
+        let place = row.map(|row| {
+            let columns = Columns { table: "intake_records", row: &row };
+            Ok(Cursor { at: columns.time("at")?, id: columns.uuid("id")? })
+        });
+        place.transpose()
+    }
+}
+
 /// Goes on with the comparison that keeps a list inside a scope.
 pub(super) fn within(statement: &mut Statement, scope: &Scope) {
-    statement.push(match scope.level() {
-        AccountType::Partner => "partner_id = ",
-        AccountType::Reseller => "reseller_id = ",
-        AccountType::Organization => "organization_id = ",
-        AccountType::Agent => "agent_id = ",
-    });
-    statement.push_value(scope.root());
+    in_range(statement, scope);
     let Some(permitted) = scope.permitted() else { return };
     // Neither database takes a list as one value in the same way; these are integers of ours.
     let ids = permitted.iter().map(|agent| agent.get().to_string()).collect::<Vec<_>>();
@@ -95,6 +165,17 @@ pub(super) fn within(statement: &mut Statement, scope: &Scope) {
         statement.push(" AND agent_id IN (").push(&ids.join(", ")).push(")");
         statement.varying();
     }
+}
+
+/// The range of the index that a scope's rows lie in.
+fn in_range(statement: &mut Statement, scope: &Scope) {
+    statement.push(match scope.level() {
+        AccountType::Partner => "partner_id = ",
+        AccountType::Reseller => "reseller_id = ",
+        AccountType::Organization => "organization_id = ",
+        AccountType::Agent => "agent_id = ",
+    });
+    statement.push_value(scope.root());
 }
 
 #[cfg(test)]

@@ -41,7 +41,8 @@ impl Store {
         let before = blobs.orphaned_before(now);
         let mut swept = Swept { seen: 0, removed: blobs.remove_unfinished(before).await? };
         let mut pages = blobs.list().try_chunks(PAGE);
-        let broken_off = |rest: TryChunksError<_, object_store::Error>| StoreError::Objects(rest.1.into());
+        let broken_off =
+            |rest: TryChunksError<_, object_store::Error>| StoreError::Objects(rest.1.into());
         while let Some(page) = pages.try_next().await.map_err(broken_off)? {
             swept.seen += u64::try_from(page.len()).unwrap_or(u64::MAX);
             swept.removed += self.sweep_page(blobs, &page, before).await?;

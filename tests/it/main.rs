@@ -21,6 +21,7 @@ mod originals;
 mod policy;
 mod recipients;
 mod repeats;
+mod retention;
 mod rules;
 mod store;
 mod support;

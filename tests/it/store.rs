@@ -27,6 +27,7 @@ mod lists;
 mod messages;
 pub mod objects;
 mod plans;
+mod retention;
 pub mod scene;
 mod schema;
 mod tenancy;

@@ -1,13 +1,15 @@
-//! Reading what was accepted: messages, their parts, their raw bytes, and the intake records.
+//! Reading what was accepted: messages, their parts, their raw bytes, and the intake records; and
+//! deleting what is old.
 
 pub mod record;
+pub mod retention;
 mod sweeper;
 
 use crate::domain::id::{IntakeId, MessageId};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::message::Message;
 use crate::domain::scope::Scope;
-use crate::store::{IntakeFilter, Page, Store, StoreError};
+use crate::store::{Cursor, IntakeFilter, List, Page, Store, StoreError};
 
 pub use sweeper::sweep;
 
@@ -28,6 +30,20 @@ impl Mailbox {
         self.store.recent_messages(scope, page).await
     }
 
+    /// Where such a page ends at the latest, so that a request looks at no more than `most`
+    /// messages; `None` where it ends by itself before.
+    pub async fn end_of_recent(
+        &self,
+        scope: &Scope,
+        page: &Page,
+        most: u32,
+    ) -> Result<Option<Cursor>, StoreError> {
+        if scope.permitted().is_none() {
+            return Ok(None);
+        }
+        self.store.end_of_walk(List::Messages, scope, page, (None, None), most).await
+    }
+
     /// The raw bytes of a message, as received.
     pub async fn raw(&self, scope: &Scope, id: MessageId) -> Result<Option<Vec<u8>>, StoreError> {
         self.store.raw_message(scope, id).await
@@ -41,6 +57,22 @@ impl Mailbox {
         page: &Page,
     ) -> Result<Vec<IntakeRecord>, StoreError> {
         self.store.intake_records(scope, filter, page).await
+    }
+
+    /// Where such a page ends at the latest, so that a request looks at no more than `most`
+    /// records, whatever it looks for; `None` where it ends by itself before.
+    pub async fn end_of_intake_records(
+        &self,
+        scope: &Scope,
+        filter: &IntakeFilter,
+        page: &Page,
+        most: u32,
+    ) -> Result<Option<Cursor>, StoreError> {
+        if scope.permitted().is_none() && !filter.passes_over() {
+            return Ok(None);
+        }
+        let time = (filter.since, filter.until);
+        self.store.end_of_walk(List::IntakeRecords, scope, page, time, most).await
     }
 
     /// One intake record.

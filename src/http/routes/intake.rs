@@ -23,24 +23,31 @@ const VERDICTS: [&str; 3] = ["accepted", "refused", "deferred"];
 /// RFC 5321 §4.5.3.1.3: a path has at most 256 octets.
 const LONGEST_PATH: usize = 256;
 
-/// A page of records, the newest first; `after` goes on where the answer before ended.
+/// A page of records, the newest first; `after` goes on where the answer before ended. One that
+/// passes over many records ends early, before it is full: `next` goes on behind them.
 pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
     let limit = page::limit(&call, &http.rules)?;
     let from = page::cursor(&call, "after")?.map(|cursor| (Direction::Before, cursor));
     let filter = filter(&call)?;
-    if let Some(agent) = filter.agent {
-        call.agent_within(&http, agent).await?;
-    }
-    let page = Page { limit: limit.saturating_add(1), from };
+    let agent = call.query().get("agent").map(str::parse).transpose();
+    let agent = agent.map_err(|error| Problem::invalid(format!("agent: {error}")))?;
+    let scope = match agent {
+        Some(agent) => call.agent_within(&http, agent).await?,
+        None => call.target().scope.clone(),
+    };
     let mailbox = &http.use_cases.mailbox;
-    let mut records = mailbox.intake_records(&call.target().scope, &filter, &page).await?;
+    let mut page = Page { limit: limit.saturating_add(1), from, until: None };
+    let most = http.rules.limits.max_walk;
+    page.until = mailbox.end_of_intake_records(&scope, &filter, &page, most).await?;
+    let mut records = mailbox.intake_records(&scope, &filter, &page).await?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = records.len() > limit;
     records.truncate(limit);
-    let next = records.last().filter(|_| more);
+    let last = records.last().map(|last| Cursor { at: last.at, id: last.id.0 });
+    let next = if more { last } else { page.until };
     let fields = json!({
         "intake": records.iter().map(shape).collect::<Vec<_>>(),
-        "next": next.map(|last| Cursor { at: last.at, id: last.id.0 }.to_string()),
+        "next": next.map(|cursor| cursor.to_string()),
     });
     Ok(success(StatusCode::OK, "intake records found", fields))
 }
@@ -58,7 +65,6 @@ pub(in super::super) async fn show(http: Arc<Http>, call: Call) -> Result<Respon
 
 fn filter(call: &Call) -> Result<IntakeFilter, Problem> {
     let query = call.query();
-    let agent = query.get("agent").map(str::parse).transpose();
     let sender = query.get("sender").map(Address::parse).transpose();
     let recipient = query.get("recipient");
     if recipient.is_some_and(|path| path.len() > LONGEST_PATH) {
@@ -70,7 +76,6 @@ fn filter(call: &Call) -> Result<IntakeFilter, Problem> {
     }
     let reason = query.get("reason").map(str::parse::<Reason>).transpose();
     Ok(IntakeFilter {
-        agent: agent.map_err(|error| Problem::invalid(format!("agent: {error}")))?,
         sender: sender.map_err(|error| Problem::invalid(format!("sender: {error}")))?,
         recipient: recipient.map(str::to_owned),
         verdict: verdict.map(str::to_owned),

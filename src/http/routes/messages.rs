@@ -28,7 +28,7 @@ pub(in super::super) async fn recent(http: Arc<Http>, call: Call) -> Result<Resp
             return Err(Problem::invalid("before and after exclude each other: send one"));
         }
     };
-    let mut rows = read(&http, &call, Page { limit, from }).await?;
+    let mut rows = read(&http, &call, Page { limit, from, until: None }).await?;
     let newer = matches!(from, Some((Direction::After, _)));
     if newer {
         rows.records.reverse();
@@ -53,9 +53,11 @@ fn links(call: &Call, limit: u32, rows: &Rows, from: Option<(Direction, Cursor)>
         _ => None,
     };
     let older_exist = after.is_some() || rows.more;
-    let last = rows.records.last().filter(|_| older_exist);
-    let next = last.map(|(cursor, _)| link(("before", *cursor), "next"));
+    let last = rows.records.last().filter(|_| older_exist).map(|(cursor, _)| *cursor);
+    let last = rows.until.filter(|_| after.is_none()).or(last);
+    let next = last.map(|cursor| link(("before", cursor), "next"));
     let newest = rows.records.first().map(|(cursor, _)| *cursor).or(after);
+    let newest = rows.until.filter(|_| after.is_some()).or(newest);
     let prev = newest.map(|cursor| link(("after", cursor), "prev"));
     next.into_iter().chain(prev).collect()
 }
@@ -64,6 +66,8 @@ fn links(call: &Call, limit: u32, rows: &Rows, from: Option<(Direction, Cursor)>
 struct Rows {
     records: Vec<(Cursor, String)>,
     more: bool,
+    /// Where reading ended, if that was before the page was full and before the end of the list.
+    until: Option<Cursor>,
 }
 
 /// Reads a page a few messages at a time, and ends it early when it has become large.
@@ -73,18 +77,20 @@ async fn read(http: &Http, call: &Call, page: Page) -> Result<Rows, Problem> {
     let newer = matches!(page.from, Some((Direction::After, _)));
     let direction = if newer { Direction::After } else { Direction::Before };
     let (mut records, mut octets, mut from) = (Vec::new(), 0_usize, page.from);
+    let (mailbox, scope) = (&http.use_cases.mailbox, &call.target().scope);
+    let until = mailbox.end_of_recent(scope, &page, limits.max_walk).await?;
     loop {
         let missing = wanted.saturating_sub(records.len()).saturating_add(1);
         let step = limits.page_step.min(u32::try_from(missing).unwrap_or(u32::MAX));
-        let part = Page { limit: step, from };
-        let mut messages = http.use_cases.mailbox.recent(&call.target().scope, &part).await?;
+        let part = Page { limit: step, from, until };
+        let mut messages = mailbox.recent(scope, &part).await?;
         let ended = messages.len() < usize::try_from(step).unwrap_or(usize::MAX);
         if newer {
             messages.reverse();
         }
         for message in messages {
             if records.len() >= wanted || octets >= limits.max_page_bytes {
-                return Ok(Rows { records, more: true });
+                return Ok(Rows { records, more: true, until: None });
             }
             let cursor = Cursor { at: message.at, id: message.id.0 };
             let text = Value::Object(message_record(&message)).to_string();
@@ -93,7 +99,7 @@ async fn read(http: &Http, call: &Call, page: Page) -> Result<Rows, Problem> {
             records.push((cursor, text));
         }
         if ended {
-            return Ok(Rows { records, more: false });
+            return Ok(Rows { records, more: until.is_some(), until });
         }
     }
 }

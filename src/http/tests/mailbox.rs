@@ -198,6 +198,39 @@ async fn intake_records_are_filtered_and_paged() {
     house.get("agent2", &path).await.problem(404, "not_found", "no such intake record");
 }
 
+/// However much a filter leaves out: a request looks at three records, and `next` goes on.
+#[tokio::test]
+async fn a_page_that_passes_over_many_records_ends_early() {
+    let house = House::with("[limits]\nmax_page = 2\ndefault_page = 2\nmax_walk = 3\n").await;
+    house.receive("agent1", "From: a\r\n\r\nhello", 0).await;
+    for name in ["agent1", "agent2", "agent1", "org1", "agent4", "agent1", "agent2", "agent1"] {
+        house.refuse(name, Verdict::Refused(Reason::DkimMissing)).await;
+    }
+    let pages = async |caller: &str, query: &str| {
+        let (mut pages, mut after) = (Vec::new(), String::new());
+        loop {
+            let path = format!("/email/intake?{query}{after}");
+            let body = house.get(caller, &path).await.success(200);
+            pages.push(body["intake"].as_array().unwrap().len());
+            let Some(next) = body["next"].as_str() else { return pages };
+            after = format!("&after={next}");
+        }
+    };
+    let agent1 = house.id("agent1");
+    for (query, expected) in [
+        ("verdict=accepted".to_owned(), vec![0, 0, 1, 0]),
+        ("verdict=deferred".to_owned(), vec![0, 0, 0, 0]),
+        ("reason=dkim_missing".to_owned(), vec![2, 2, 2, 2, 0]),
+        // Of an Agent only its own records are looked at, and of a time only those within.
+        (format!("verdict=accepted&agent={agent1}"), vec![0, 1]),
+        ("verdict=accepted&until=2020-01-01".to_owned(), vec![0]),
+        // Without a filter every record is shown, so that the page is full before.
+        ("since=2020-01-01".to_owned(), vec![2, 2, 2, 2, 1]),
+    ] {
+        assert_eq!(pages("partner", &query).await, expected, "{query}");
+    }
+}
+
 #[tokio::test]
 async fn intake_filters_are_checked() {
     let house = House::new().await;

@@ -6,7 +6,7 @@ use gatepost::domain::reason::Reason;
 use gatepost::domain::scope::Scope;
 use gatepost::domain::verdict::Verdict;
 use gatepost::run;
-use gatepost::store::{Commit, Cursor, Direction, Intake, IntakeFilter, Page};
+use gatepost::store::{Commit, Cursor, Direction, Intake, IntakeFilter, List, Page};
 
 use super::scene::{Kind, Scene, address, at, everything, record, subtree};
 
@@ -14,6 +14,7 @@ on_both! {
     a_scope_shows_its_subtree_and_of_it_only_what_is_permitted,
     cursors_walk_both_ways_over_equal_times_without_gap_or_repetition,
     records_are_found_by_every_field_of_the_filter,
+    a_walk_ends_where_it_must_and_the_next_one_goes_on,
 }
 
 /// Which of `accounts`' messages, records and originals a scope shows: all three answer alike.
@@ -96,7 +97,7 @@ async fn cursors_walk_both_ways_over_equal_times_without_gap_or_repetition(kind:
                     }
                 };
                 loop {
-                    let page = Page { limit, from };
+                    let page = Page { limit, from, until: None };
                     let found = scene.store.recent_messages(&scope, &page).await.unwrap();
                     let edge = match direction {
                         Direction::Before => found.last(),
@@ -135,7 +136,6 @@ async fn records_are_found_by_every_field_of_the_filter(kind: Kind) {
     };
     for (filter, first, second) in [
         (any.clone(), true, true),
-        (of(&|f| f.agent = Some(scene.agent.id)), true, false),
         (of(&|f| f.sender = Some(address("BOB@good.example"))), true, false),
         (of(&|f| f.recipient = Some("desk@agents.example".into())), true, false),
         (of(&|f| f.recipient = Some("desk@agents.%".into())), false, false),
@@ -152,4 +152,52 @@ async fn records_are_found_by_every_field_of_the_filter(kind: Kind) {
         let has = |id| found.iter().any(|record| record.id == id);
         assert_eq!((has(mine.id), has(deferred.id)), (first, second), "{filter:?}");
     }
+}
+
+/// However few of the rows are shown: every walk looks at three, and together they miss none.
+async fn a_walk_ends_where_it_must_and_the_next_one_goes_on(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let mut wanted = Vec::new();
+    for (number, millis) in [0, 0, 0, 1, 1, 2, 3, 3, 3, 3, 4].into_iter().enumerate() {
+        let agent = if number % 4 == 1 { &scene.agent } else { &scene.other };
+        let id = scene.deliver(agent, millis).await;
+        if number % 4 == 1 {
+            wanted.push((millis, id));
+        }
+    }
+    wanted.sort();
+    let mut wanted: Vec<MessageId> = wanted.into_iter().map(|(_, id)| id).collect();
+    let scope = subtree(&scene.partner).only(vec![scene.agent.id]);
+    let ever = (None, None);
+    for direction in [Direction::After, Direction::Before] {
+        let start = Cursor { at: at(-1), id: uuid::Uuid::nil() };
+        let mut page = Page { limit: 9, from: Some((direction, start)), until: None };
+        if direction == Direction::Before {
+            (page.from, wanted) = (None, wanted.into_iter().rev().collect());
+        }
+        let (mut seen, mut walks) = (Vec::new(), 0);
+        loop {
+            let list = List::Messages;
+            page.until = scene.store.end_of_walk(list, &scope, &page, ever, 3).await.unwrap();
+            let mut found = scene.store.recent_messages(&scope, &page).await.unwrap();
+            if direction == Direction::After {
+                found.reverse();
+            }
+            seen.extend(found.iter().map(|message| message.id));
+            walks += 1;
+            let Some(until) = page.until else { break };
+            page.from = Some((direction, until));
+        }
+        assert_eq!((seen, walks), (wanted.clone(), 4));
+    }
+    // The time that is asked for is not walked to, nor beyond.
+    let within = (Some(at(1)), Some(at(3)));
+    let page = everything();
+    let of_time = async |most| {
+        let list = List::IntakeRecords;
+        scene.store.end_of_walk(list, &scope, &page, within, most).await.unwrap()
+    };
+    assert_eq!(of_time(1).await.map(|place| place.at), Some(at(2)));
+    assert_eq!(of_time(3).await.map(|place| place.at), Some(at(1)));
+    assert_eq!(of_time(4).await, None);
 }

@@ -222,8 +222,7 @@ async fn refusals_are_counted_per_network_reason_minute_and_owner(kind: Kind) {
     ] {
         assert_eq!(scene.store.count_refusal(&record, network).await.unwrap(), record.id);
     }
-    let filter = IntakeFilter { agent: Some(scene.agent.id), ..IntakeFilter::default() };
-    let scope = subtree(&scene.partner);
+    let (scope, filter) = (subtree(&scene.agent), IntakeFilter::default());
     let records = scene.store.intake_records(&scope, &filter, &everything()).await.unwrap();
     let counts: Vec<_> = records.iter().map(|r| (r.id == id, r.count)).collect();
     assert_eq!(counts.iter().filter(|one| **one == (true, 3)).count(), 1);

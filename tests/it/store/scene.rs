@@ -71,7 +71,7 @@ pub async fn database(folder: &Path) -> SqliteConnection {
 }
 
 pub fn everything() -> Page {
-    Page { limit: 1000, from: None }
+    Page { limit: 1000, from: None, until: None }
 }
 
 /// The databases that keep the same promises.

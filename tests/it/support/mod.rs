@@ -11,9 +11,12 @@ pub mod site;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use gatepost::domain::clock::Clock;
 use gatepost::domain::domain_name::DomainName;
+use gatepost::domain::id::Mint;
 use gatepost::rules::{Rules, StoreRules};
 use gatepost::run::{self, Running, Settings};
 use gatepost::shutdown::Shutdown;
@@ -74,7 +77,7 @@ impl TestGateway {
     async fn at(folder: TempDir, location: Location, files: &[(&str, &str)]) -> Self {
         let rules = rules(folder.path(), files);
         let site = Site::build(&location, &rules).await;
-        let running = start(&location, rules, site.dns.addr()).await;
+        let running = start(&location, rules, site.dns.addr(), run::system_mint()).await;
         Self {
             smtp: running.smtp,
             http: running.http,
@@ -88,14 +91,28 @@ impl TestGateway {
     /// Stops the server and starts another one on the same store.
     pub async fn restart(&mut self) {
         self.stop().await;
-        let running = start(&self.location, Rules::defaults().unwrap(), self.dns.addr()).await;
+        let rules = Rules::defaults().unwrap();
+        self.start_again(rules, run::system_mint()).await;
+    }
+
+    /// The same with rule files of these names and texts, and by this clock.
+    pub async fn restart_by(&mut self, files: &[(&str, &str)], clock: Clock) {
+        self.stop().await;
+        let random = |octets: &mut [u8]| aws_lc_rs::rand::fill(octets).unwrap();
+        let mint = Mint::new(clock, Arc::new(random));
+        self.start_again(rules(self.folder.path(), files), mint).await;
+    }
+
+    async fn start_again(&mut self, rules: Rules, mint: Mint) {
+        let running = start(&self.location, rules, self.dns.addr(), mint).await;
         (self.smtp, self.http) = (running.smtp, running.http);
         self.running = Some(running);
     }
 
     /// Another server on the same store.
     pub async fn second(&self) -> Running {
-        start(&self.location, Rules::defaults().unwrap(), self.dns.addr()).await
+        let mint = run::system_mint();
+        start(&self.location, Rules::defaults().unwrap(), self.dns.addr(), mint).await
     }
 
     /// Stops the server; everything around it stays.
@@ -158,7 +175,7 @@ impl TestGateway {
 }
 
 /// Starts a server on this store.
-async fn start(location: &Location, rules: Rules, dns: SocketAddr) -> Running {
+async fn start(location: &Location, rules: Rules, dns: SocketAddr, mint: Mint) -> Running {
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
     let settings = Settings {
         smtp: any_port,
@@ -170,13 +187,13 @@ async fn start(location: &Location, rules: Rules, dns: SocketAddr) -> Running {
         dns: Some(vec![dns]),
         egress_allow: vec!["127.0.0.0/8".parse().unwrap()],
     };
-    run::start(settings, run::system_mint()).await.unwrap()
+    run::start(settings, mint).await.unwrap()
 }
 
 /// The rules of `folder/policies`, made there of files of these names and texts.
 pub fn rules(folder: &Path, files: &[(&str, &str)]) -> Rules {
     let policies = folder.join("policies");
-    std::fs::create_dir(&policies).unwrap();
+    std::fs::create_dir_all(&policies).unwrap();
     for (name, text) in files {
         std::fs::write(policies.join(name), text).unwrap();
     }

@@ -1,0 +1,374 @@
+//! What is older than it is kept goes, a few rows at a time, and nothing else does.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gatepost::app::mailbox::retention::{Passed, Retention};
+use gatepost::domain::account::{Account, Lineage};
+use gatepost::domain::clock::Clock;
+use gatepost::domain::delivery::{Attempt, Claim, Outcome};
+use gatepost::domain::event::Category;
+use gatepost::domain::id::AttemptId;
+use gatepost::domain::intake_record::IntakeRecord;
+use gatepost::domain::message::Digest;
+use gatepost::domain::reason::Reason;
+use gatepost::domain::verdict::Verdict;
+use gatepost::rules::Rules;
+use gatepost::run;
+use gatepost::store::{Commit, Committed, Intake, Store};
+use sqlx::Connection as _;
+use tokio::task::JoinSet;
+
+use super::scene::{DAY, Kind, Scene, at, database, record, subtree};
+use crate::support::PATIENCE;
+
+on_both! {
+    what_is_old_goes_at_every_level,
+    an_event_stays_while_it_is_to_be_delivered,
+    a_pass_goes_on_where_the_one_before_had_to_end,
+    what_is_still_to_be_delivered_holds_up_nothing_else,
+    an_original_stays_while_a_message_has_it,
+    what_is_stored_again_during_a_pass_is_not_lost,
+}
+
+/// At the scene's time, by the compiled-in rules with this laid over them.
+fn retention(store: &Store, rules: &str) -> Retention {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("retention.toml"), rules).unwrap();
+    let rules = Rules::load(folder.path()).unwrap().retention;
+    Retention::new(store.clone(), Clock::new(|| at(0)), Arc::new(rules))
+}
+
+async fn count(scene: &Scene, sql: String) -> i64 {
+    scene.count(sql.leak()).await
+}
+
+/// Nothing names what is not there, and no original is there that nothing names.
+async fn assert_whole(scene: &Scene) {
+    for astray in [
+        "SELECT COUNT(*) FROM raw_messages WHERE digest NOT IN (SELECT digest FROM messages)",
+        "SELECT COUNT(*) FROM raw_messages WHERE digest NOT IN (SELECT digest FROM mails)",
+    ] {
+        assert_eq!(scene.count(astray).await, 0, "{astray}");
+    }
+    if matches!(scene.location, gatepost::store::Location::Folder(_)) {
+        let mut database = database(&scene.path()).await;
+        let broken = sqlx::query("PRAGMA foreign_key_check").fetch_all(&mut database).await;
+        assert_eq!(broken.unwrap().len(), 0);
+        database.close().await.unwrap();
+    }
+}
+
+/// A refusal that belongs to the lowest account of `lineage`.
+async fn refuse(scene: &Scene, lineage: Lineage, millis: i64) {
+    let refused = record(&scene.agent, millis, Verdict::Refused(Reason::UnknownRecipient));
+    let record = IntakeRecord { lineage, agent: lineage.agent, ..refused };
+    scene.commit(vec![Intake { record, accepted: None }], millis).await;
+}
+
+/// Claims what is due now, and ends every claim in this way.
+async fn attempt(scene: &Scene, outcome: Outcome) -> Vec<Claim> {
+    let claims = scene.store.claim_deliveries(at(0), at(1), 100, &[]).await.unwrap();
+    for claim in &claims {
+        let attempt = Attempt {
+            id: AttemptId(run::system_mint().uuid()),
+            at: at(0),
+            latency_ms: 1,
+            status: Some(200),
+            response: Vec::new(),
+            error: None,
+        };
+        assert!(scene.store.finish_delivery(claim, &attempt, outcome).await.unwrap());
+    }
+    claims
+}
+
+async fn what_is_old_goes_at_every_level(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let Scene { partner, reseller, organization, agent, other, .. } = &scene;
+    let rules = format!(
+        "[keep]\nmessages_days = 300\n\
+         [accounts.{}]\nintake_records_days = 40\n\
+         [accounts.{}]\nintake_records_days = 20\nevents_days = 25\n\
+         [accounts.{}]\nintake_records_days = 10\nmessages_days = 0\n\
+         [accounts.{}]\nmessages_days = 12\naudit_days = 3\n",
+        reseller.id, organization.id, agent.id, other.id
+    );
+    let ages = [2, 4, 9, 11, 13, 19, 21, 24, 26, 29, 31, 39, 41, 89, 91, 299, 301];
+    let owners = [partner, reseller, organization, agent, other];
+    for days in ages {
+        for owner in owners {
+            // A moment short of the last day: what is kept so many days is still there.
+            refuse(&scene, owner.lineage, 1 - days * DAY).await;
+        }
+        scene.deliver(agent, 1 - days * DAY).await;
+        scene.deliver(other, 1 - days * DAY).await;
+    }
+    // What the domain's account, or the operator, was announced.
+    let of_nobody = "UPDATE events SET agent_id = NULL, organization_id = NULL, reseller_id = NULL
+                     WHERE name = 'conversation.started'";
+    scene.execute(of_nobody).await;
+    let passed = retention(&scene.store, &rules).pass().await;
+    let kept = |most: i64| ages.iter().filter(|days| **days <= most).count();
+    let left = async |table: &str, owner: &Account| {
+        let owner = owner.id;
+        let lowest = "COALESCE(agent_id, organization_id, reseller_id, partner_id)";
+        let sql = format!("SELECT COUNT(*) FROM {table} WHERE {lowest} = {owner}");
+        usize::try_from(count(&scene, sql).await).unwrap()
+    };
+    for (owner, days) in [(partner, 90), (reseller, 40), (organization, 20)] {
+        assert_eq!(left("intake_records", owner).await, kept(days), "{}", owner.name);
+    }
+    // Each message has left a record as well.
+    assert_eq!(left("intake_records", agent).await, 2 * kept(10));
+    assert_eq!(left("intake_records", other).await, 2 * kept(20));
+    assert_eq!(left("messages", agent).await, ages.len());
+    assert_eq!(left("messages", other).await, kept(12));
+    // The first message of the first Agent also made the contact; it has the youngest time.
+    assert_eq!(left("events", agent).await, 2 * kept(25));
+    assert_eq!(left("events", other).await, 2 * kept(25) - 1);
+    assert_eq!(left("events", partner).await, 2);
+    assert_eq!(passed.messages, u64::try_from(ages.len() - kept(12)).unwrap());
+    // Arrivals are remembered for seven days.
+    let remembered = ages.iter().filter(|days| **days < 8).count() * 2;
+    let arrivals = usize::try_from(scene.count("SELECT COUNT(*) FROM arrivals").await).unwrap();
+    assert_eq!(arrivals, remembered);
+    assert_eq!(passed.arrivals, u64::try_from(2 * ages.len() - remembered).unwrap());
+    assert_eq!(scene.count("SELECT COUNT(*) FROM contacts").await, 1);
+    assert_whole(&scene).await;
+    let again = retention(&scene.store, &rules).pass().await;
+    assert_eq!(again, Passed { batches: 1, ..Passed::default() }, "the first left nothing");
+}
+
+async fn an_event_stays_while_it_is_to_be_delivered(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let (incoming, conversation) = (Category::Incoming, Category::Conversation);
+    scene.listen(&scene.agent, incoming, "https://a.example/").await;
+    scene.listen(&scene.organization, conversation, "https://b.example/").await;
+    scene.deliver(&scene.agent, -31 * DAY).await;
+    let mut retention = retention(&scene.store, "");
+    let events = "SELECT COUNT(*) FROM events";
+    // email.received and conversation.started wait; nobody wants to know of the contact.
+    assert_eq!(retention.pass().await.events, 1);
+    assert_eq!(scene.count(events).await, 2);
+    assert_eq!(attempt(&scene, Outcome::RetryAt(at(0))).await.len(), 2);
+    assert_eq!(retention.pass().await.events, 0);
+    // Exhausted is not pending.
+    let claims = attempt(&scene, Outcome::Exhausted).await;
+    assert_eq!(claims.len(), 2);
+    assert_eq!(retention.pass().await.events, 2);
+    let rest = "SELECT (SELECT COUNT(*) FROM deliveries) + (SELECT COUNT(*) FROM attempts)";
+    assert_eq!((scene.count(events).await, scene.count(rest).await), (0, 0));
+    // The messages are the customer's.
+    assert_eq!(scene.count("SELECT COUNT(*) FROM messages").await, 1);
+
+    // Young ones stay, delivered or not; the audit log of a destination that is gone as well.
+    scene.deliver(&scene.agent, -29 * DAY).await;
+    attempt(&scene, Outcome::Gone).await;
+    assert_eq!(retention.pass().await.events, 0);
+    assert_eq!(scene.count("SELECT COUNT(*) FROM audit").await, 2);
+    let age = format!("UPDATE audit SET at = at - {}", 366 * DAY);
+    scene.execute(age.leak()).await;
+    assert_eq!(retention.pass().await.audit, 2);
+}
+
+/// Ten messages, three rows in a transaction, four transactions in a pass: others write between
+/// them, and whatever a pass leaves is whole.
+async fn a_pass_goes_on_where_the_one_before_had_to_end(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    for number in 0..4 {
+        let url = format!("https://a{number}.example/");
+        scene.listen(&scene.agent, Category::Incoming, &url).await;
+    }
+    for millis in 0..10 {
+        scene.deliver(&scene.agent, millis - 400 * DAY).await;
+    }
+    for outcome in [Outcome::RetryAt(at(0)), Outcome::Delivered] {
+        assert_eq!(attempt(&scene, outcome).await.len(), 40);
+    }
+    let old = at(-200 * DAY).millis();
+    let old = format!(
+        "SELECT (SELECT COUNT(*) FROM messages WHERE at < {old})
+            + (SELECT COUNT(*) FROM events WHERE at < {old})
+            + (SELECT COUNT(*) FROM deliveries WHERE created_at < {old})
+            + (SELECT COUNT(*) FROM attempts)
+            + (SELECT COUNT(*) FROM intake_records WHERE at < {old})
+            + (SELECT COUNT(*) FROM arrivals WHERE expires_at < {old})"
+    );
+    let small = "[keep]\nmessages_days = 100\n[pass]\nbatch_rows = 3\nbatches_per_pass = 4\n\
+                 pause_millis = 1\n";
+    let mut retention = retention(&scene.store, small);
+    let mut left = count(&scene, old.clone()).await;
+    // Messages, records, arrivals; events; deliveries and two attempts of each.
+    assert_eq!(left, 3 * 10 + 21 + 40 + 80);
+    let (mut passes, mut sum) = (0, Passed::default());
+    while left > 0 {
+        let passed = retention.pass().await;
+        assert!(passed.batches <= 4, "{passed:?}");
+        assert_whole(&scene).await;
+        let now = count(&scene, old.clone()).await;
+        // Three rows of one kind, and three of what hangs on them.
+        assert!(now <= left && left - now <= 4 * 6, "{left} before, {now} after {passed:?}");
+        left = now;
+        passes += 1;
+        sum.messages += passed.messages;
+        sum.events += passed.events;
+        sum.intake_records += passed.intake_records;
+        sum.arrivals += passed.arrivals;
+        // Somebody else's turn.
+        scene.deliver(&scene.other, -DAY).await;
+    }
+    assert!(passes >= (30 + 21 + 40 + 80) / 24, "{passes}");
+    assert_eq!((sum.messages, sum.events, sum.intake_records, sum.arrivals), (10, 21, 10, 10));
+    assert_eq!(scene.count("SELECT COUNT(*) FROM messages").await, passes, "what is young stays");
+}
+
+async fn what_is_still_to_be_delivered_holds_up_nothing_else(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    scene.listen(&scene.agent, Category::Incoming, "https://dead.example/").await;
+    scene.listen(&scene.agent, Category::Conversation, "https://dead.example/").await;
+    for millis in 0..5 {
+        scene.deliver(&scene.agent, millis - 40 * DAY).await;
+    }
+    scene.deliver(&scene.other, -40 * DAY).await;
+    // Ten events wait, the oldest of all; behind them are those that nobody waits for.
+    let small = "[pass]\nbatch_rows = 2\nbatches_per_pass = 1\npause_millis = 1\n";
+    let mut retention = retention(&scene.store, small);
+    for _ in 0..20 {
+        retention.pass().await;
+    }
+    let of = |agent: &Account| format!("SELECT COUNT(*) FROM events WHERE agent_id = {}", agent.id);
+    assert_eq!(count(&scene, of(&scene.agent)).await, 10);
+    assert_eq!(count(&scene, of(&scene.other)).await, 0);
+    assert_eq!(scene.count("SELECT COUNT(*) FROM deliveries").await, 10);
+}
+
+async fn an_original_stays_while_a_message_has_it(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let mut first = scene.intake(&scene.agent, -2 * DAY).await;
+    let mut second = scene.intake(&scene.other, -2 * DAY).await;
+    let (deleted, kept) = (first.record.message, second.record.message.unwrap());
+    let raw = Bytes::from_static(b"the same");
+    for intake in [&mut first, &mut second] {
+        let accepted = intake.accepted.as_mut().unwrap();
+        (accepted.raw, accepted.message.digest) = (raw.clone(), Digest([5; 32]));
+    }
+    let keys = first.accepted.as_ref().unwrap().arrival_keys.clone();
+    scene.commit(vec![first, second], -2 * DAY).await;
+    let of_one = format!("[accounts.{}]\nmessages_days = 1\n", scene.agent.id);
+    assert_eq!(retention(&scene.store, &of_one).pass().await.messages, 1);
+    let scope = subtree(&scene.other);
+    assert_eq!(scene.store.raw_message(&scope, kept).await.unwrap(), Some(raw.to_vec()));
+    assert_whole(&scene).await;
+
+    // Forgotten is only the message: the same one arriving again is still a repeat.
+    let mut again = scene.intake(&scene.agent, 0).await;
+    again.accepted.as_mut().unwrap().arrival_keys = keys;
+    assert_eq!(scene.commit(vec![again], 0).await, Committed::Done(vec![deleted]));
+    assert_eq!(scene.count("SELECT COUNT(*) FROM messages").await, 1);
+
+    let of_all = "[keep]\nmessages_days = 1\n[pass]\nbatch_bytes = 65536\n";
+    assert_eq!(retention(&scene.store, of_all).pass().await.messages, 1);
+    assert_eq!(scene.count("SELECT COUNT(*) FROM raw_messages").await, 0);
+}
+
+/// Old messages of the same two originals come in on some gateways as fast as others delete them.
+async fn what_is_stored_again_during_a_pass_is_not_lost(kind: Kind) {
+    let scene = Arc::new(Scene::new(kind).await);
+    let rules = "[keep]\nmessages_days = 1\n[pass]\nbatch_rows = 5\npause_millis = 1\n";
+    let mut storing = JoinSet::new();
+    for _ in 0..6 {
+        let scene = Arc::clone(&scene);
+        let store = scene.open().await;
+        storing.spawn(async move {
+            for round in 0..60_u8 {
+                // The last one stays.
+                let millis = if round == 59 { 0 } else { -2 * DAY };
+                let commit = of_original(&scene, round % 2, millis).await;
+                assert_eq!(store.commit(&commit).await.unwrap(), Committed::Done(vec![None]));
+            }
+            store.close().await;
+        });
+    }
+    let mut deleted = 0;
+    let mut retention = retention(&scene.store, rules);
+    while !storing.is_empty() {
+        deleted += retention.pass().await.messages;
+        while let Some(ended) = storing.try_join_next() {
+            ended.unwrap();
+        }
+    }
+    // What was passed over because somebody held it goes now.
+    deleted += retention.pass().await.messages;
+    assert_eq!(deleted, 6 * 59);
+    let joined = "SELECT COUNT(*) FROM messages JOIN raw_messages USING (digest)
+                  JOIN mails USING (digest)";
+    assert_eq!(scene.count(joined).await, 6);
+    assert_whole(&scene).await;
+}
+
+/// A message of one of a few originals.
+async fn of_original(scene: &Scene, digest: u8, millis: i64) -> Commit {
+    let mut intake = scene.intake(&scene.agent, millis).await;
+    let accepted = intake.accepted.as_mut().unwrap();
+    accepted.raw = Bytes::from(vec![digest; 10]);
+    accepted.message.digest = Digest([digest; 32]);
+    Commit { intakes: vec![intake], now: at(0) }
+}
+
+/// As if a pass on another gateway had come as far as this when the same bytes arrive.
+#[tokio::test]
+async fn a_commit_waits_for_the_pass_that_deletes_its_original() {
+    let scene = Arc::new(Scene::new(Kind::Postgres).await);
+    scene.store.commit(&of_original(&scene, 1, -2 * DAY).await).await.unwrap();
+    let mut other = scene.postgres().await;
+    let pass = "BEGIN; SELECT digest FROM raw_messages FOR UPDATE; DELETE FROM messages;
+                DELETE FROM mails; DELETE FROM raw_messages";
+    sqlx::raw_sql(pass).execute(&mut other).await.unwrap();
+    let commit = of_original(&scene, 1, 0).await;
+    let beside = Arc::clone(&scene);
+    let committing = tokio::spawn(async move { beside.store.commit(&commit).await });
+    let waits = "SELECT COUNT(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
+                 WHERE NOT granted AND datname = current_database()";
+    let waiting = async {
+        while scene.count(waits).await == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap();
+    sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
+    assert_eq!(committing.await.unwrap().unwrap(), Committed::Done(vec![None]));
+    assert_eq!(scene.count("SELECT COUNT(*) FROM messages").await, 1);
+    assert_whole(&scene).await;
+}
+
+/// As if a commit on another gateway were about to name the original.
+#[tokio::test]
+async fn a_pass_leaves_an_original_that_is_in_use() {
+    let scene = Scene::new(Kind::Postgres).await;
+    scene.store.commit(&of_original(&scene, 1, -2 * DAY).await).await.unwrap();
+    scene.store.commit(&of_original(&scene, 2, -2 * DAY).await).await.unwrap();
+    let mut other = scene.postgres().await;
+    let commit = "BEGIN; SELECT digest FROM raw_messages WHERE get_byte(digest, 0) = 1
+                  FOR KEY SHARE";
+    sqlx::raw_sql(commit).execute(&mut other).await.unwrap();
+    let mut retention = retention(&scene.store, "[keep]\nmessages_days = 1\n");
+    assert_eq!(retention.pass().await.messages, 1);
+    sqlx::raw_sql("ROLLBACK").execute(&mut other).await.unwrap();
+    assert_eq!(retention.pass().await.messages, 1);
+    assert_whole(&scene).await;
+}
+
+/// Advisory locks are PostgreSQL's; SQLite has one writer.
+#[tokio::test]
+async fn one_gateway_deletes_at_a_time() {
+    let scene = Scene::new(Kind::Postgres).await;
+    scene.deliver(&scene.agent, -100 * DAY).await;
+    let mut other = scene.postgres().await;
+    let begin = "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('retention', 0))";
+    sqlx::raw_sql(begin).execute(&mut other).await.unwrap();
+    let mut retention = retention(&scene.store, "");
+    assert_eq!(retention.pass().await, Passed::default());
+    sqlx::raw_sql("ROLLBACK").execute(&mut other).await.unwrap();
+    assert_eq!(retention.pass().await.intake_records, 1);
+}
