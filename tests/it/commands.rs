@@ -179,6 +179,27 @@ async fn mistakes_are_said_plainly() {
     assert!(errors.contains("not of type organization"), "{errors}");
 }
 
+#[tokio::test]
+async fn an_agent_has_as_many_addresses_as_the_rules_allow() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    std::fs::write(here.join("gatepost.toml"), "policies = \"mine\"\n").unwrap();
+    std::fs::create_dir(here.join("mine")).unwrap();
+    std::fs::write(here.join("mine/access.toml"), "[limits]\nmax_addresses = 1\n").unwrap();
+    assert!(gatepost(here, &["init"]).await.status.success());
+    for (kind, parent) in [("reseller", "1"), ("organization", "2")] {
+        let create = ["account", "create", "--type", kind, "--parent", parent, "--name", kind];
+        assert!(gatepost(here, &create).await.status.success());
+    }
+    let create = ["account", "create", "--type", "account", "--parent", "3", "--name", "desk"];
+    let addresses = ["--address", "a@agents.example", "--address", "b@agents.example"];
+    let refused = gatepost(here, &[create.as_slice(), &addresses].concat()).await;
+    assert_eq!(refused.status.code(), Some(1));
+    let errors = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(errors.contains("at most 1 addresses"), "{errors}");
+    assert!(gatepost(here, &[create.as_slice(), &addresses[..2]].concat()).await.status.success());
+}
+
 /// `| head` is no failure; a result that nobody got is.
 #[tokio::test]
 async fn output_that_cannot_be_written_is_no_panic() {
