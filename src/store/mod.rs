@@ -22,6 +22,7 @@ mod error;
 mod gates;
 mod intake_records;
 mod keys;
+mod lease;
 mod location;
 mod mail_row;
 mod messages;
@@ -29,6 +30,7 @@ mod page;
 mod policies;
 mod postgres;
 mod row;
+mod schema;
 mod sql;
 
 pub use accounts::{Created, NewAccount};

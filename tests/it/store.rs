@@ -28,4 +28,5 @@ mod messages;
 mod plans;
 mod scene;
 mod schema;
+mod silence;
 mod tenancy;

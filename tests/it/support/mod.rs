@@ -2,6 +2,7 @@
 
 pub mod postgres;
 pub mod process;
+pub mod proxy;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
