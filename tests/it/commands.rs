@@ -1,7 +1,7 @@
 //! The command line, from an empty folder to a delivered message.
 
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 
 use gatepost::shutdown::Shutdown;
 use serde_json::Value;
@@ -9,14 +9,8 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use crate::support::postgres;
-use crate::support::process::{GATEPOST, Server};
+use crate::support::process::{GATEPOST, Server, gatepost};
 use crate::support::{PATIENCE, all_messages, fixture, letter, local_dns};
-
-async fn gatepost(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(GATEPOST);
-    command.args(arguments).current_dir(folder).stdin(Stdio::null()).kill_on_drop(true);
-    timeout(PATIENCE, command.output()).await.unwrap().unwrap()
-}
 
 /// Standard output as JSON, of a command that must succeed.
 async fn json(folder: &Path, arguments: &[&str]) -> Value {

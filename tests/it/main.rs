@@ -9,6 +9,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod backup;
 mod clients;
 mod commands;
 mod crash;
@@ -19,7 +20,9 @@ mod house;
 mod policy;
 mod recipients;
 mod repeats;
+mod restore;
 mod rules;
 mod store;
 mod support;
+mod versions;
 mod webhooks;

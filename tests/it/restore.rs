@@ -1,0 +1,158 @@
+//! What is restored is what was backed up, whole; else nothing is.
+
+use std::path::Path;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions as _, Connection as _, Executor as _};
+use tempfile::TempDir;
+
+use crate::support::process::{failing, gatepost};
+
+const ORIGINAL: &str = "blobs/original";
+
+/// A folder with a store in `data`, which has one original beside it, and its backup in `copy`.
+async fn backed_up() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    assert!(gatepost(here, &["init", "--data", "data"]).await.status.success());
+    std::fs::create_dir(here.join("data/blobs")).unwrap();
+    std::fs::write(here.join("data").join(ORIGINAL), "large").unwrap();
+    let mut live = open(&here.join("data")).await;
+    let insert = "INSERT INTO raw_messages (digest, bytes, object) VALUES ($1, x'', 'original')";
+    let insert = sqlx::query(insert).bind(digest(&SHA256, b"large").as_ref().to_vec());
+    insert.execute(&mut live).await.unwrap();
+    live.close().await.unwrap();
+    let output = gatepost(here, &["backup", "--data", "data", "--to", "copy"]).await;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    folder
+}
+
+async fn open(data: &Path) -> SqliteConnection {
+    let options = SqliteConnectOptions::new().filename(data.join("gatepost.db"));
+    options.foreign_keys(false).connect().await.unwrap()
+}
+
+/// Changes the backup's database, and what is said about it, so that only a closer look tells.
+async fn forge(here: &Path, sql: &'static str) {
+    let mut database = open(&here.join("copy")).await;
+    database.execute(sql).await.unwrap();
+    database.close().await.unwrap();
+    seal(here);
+}
+
+fn seal(here: &Path) {
+    let octets = std::fs::read(here.join("copy/gatepost.db")).unwrap();
+    let sum = digest(&SHA256, &octets);
+    let hexadecimal: String = sum.as_ref().iter().map(|octet| format!("{octet:02x}")).collect();
+    let line = format!("{hexadecimal}  gatepost.db\n");
+    std::fs::write(here.join("copy/gatepost.db.sha256"), line).unwrap();
+}
+
+/// The backup is refused with these words, and leaves nothing behind.
+async fn refused(here: &Path, words: &str) {
+    let said = failing(here, &["restore", "--from", "copy", "--data", "new"]).await;
+    assert!(said.contains(words), "{said}");
+    assert!(!here.join("new").exists(), "{words}: something is left");
+}
+
+#[tokio::test]
+async fn a_backup_is_restored_whole() {
+    let folder = backed_up().await;
+    let here = folder.path();
+    let output = gatepost(here, &["restore", "--from", "copy", "--data", "new", "--json"]).await;
+    let restored: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let octets = here.join("copy/gatepost.db").metadata().unwrap().len() + 5;
+    let expected =
+        serde_json::json!({ "to": "new", "messages": 0, "octets": octets, "objects": 1 });
+    assert_eq!(restored, expected);
+    assert_eq!(std::fs::read_to_string(here.join("new").join(ORIGINAL)).unwrap(), "large");
+    let listed = gatepost(here, &["account", "list", "--data", "new"]).await;
+    assert!(String::from_utf8_lossy(&listed.stdout).contains("Partner"));
+}
+
+#[tokio::test]
+async fn nothing_is_overwritten() {
+    let folder = backed_up().await;
+    let here = folder.path();
+    let before = std::fs::read(here.join("data/gatepost.db")).unwrap();
+    let said = failing(here, &["restore", "--from", "copy", "--data", "data"]).await;
+    assert!(said.contains("data is not empty: name a folder"), "{said}");
+    assert_eq!(std::fs::read(here.join("data/gatepost.db")).unwrap(), before);
+    std::fs::create_dir(here.join("other")).unwrap();
+    std::fs::write(here.join("other/file"), "").unwrap();
+    let said = failing(here, &["restore", "--from", "copy", "--data", "other"]).await;
+    assert!(said.contains("other is not empty"), "{said}");
+    assert_eq!(std::fs::read_dir(here.join("other")).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn a_backup_that_was_changed_is_refused() {
+    let folder = backed_up().await;
+    let here = folder.path();
+    let mut octets = std::fs::read(here.join("copy/gatepost.db")).unwrap();
+    let last = octets.len() - 1;
+    octets[last] ^= 1;
+    std::fs::write(here.join("copy/gatepost.db"), octets).unwrap();
+    refused(here, "copy/gatepost.db is damaged: it is not what was written").await;
+}
+
+#[tokio::test]
+async fn a_database_that_is_not_sound_is_refused() {
+    let folder = backed_up().await;
+    let here = folder.path();
+    let mut octets = std::fs::read(here.join("copy/gatepost.db")).unwrap();
+    // Every page but the first, which holds the schema.
+    octets[4096..].fill(0xa5);
+    std::fs::write(here.join("copy/gatepost.db"), octets).unwrap();
+    seal(here);
+    refused(here, "damaged").await;
+}
+
+#[tokio::test]
+async fn a_row_that_refers_to_nothing_is_refused() {
+    let folder = backed_up().await;
+    forge(folder.path(), "INSERT INTO inbound_policies VALUES (77, 'open', 1, 0)").await;
+    refused(folder.path(), "copy/gatepost.db is damaged: a row of inbound_policies").await;
+}
+
+#[tokio::test]
+async fn an_original_that_is_missing_or_altered_is_named() {
+    let folder = backed_up().await;
+    let here = folder.path();
+    std::fs::write(here.join("copy").join(ORIGINAL), "LARGE").unwrap();
+    refused(here, "missing or damaged below copy/blobs: original").await;
+    std::fs::remove_file(here.join("copy").join(ORIGINAL)).unwrap();
+    refused(here, "missing or damaged below copy/blobs: original").await;
+}
+
+#[tokio::test]
+async fn a_folder_without_a_backup_is_refused() {
+    let folder = backed_up().await;
+    let here = folder.path();
+    for from in ["data", "nowhere", "copy/blobs"] {
+        let said = failing(here, &["restore", "--from", from, "--data", "new"]).await;
+        assert!(said.contains(&format!("no finished backup in {from}")), "{said}");
+    }
+    assert!(!here.join("new").exists());
+}
+
+/// A backup of an older version is brought to this one, as a store is when it is opened.
+#[tokio::test]
+async fn an_older_backup_is_migrated() {
+    let folder = backed_up().await;
+    let here = folder.path();
+    forge(
+        here,
+        "ALTER TABLE raw_messages DROP COLUMN object;
+         DELETE FROM raw_messages;
+         DELETE FROM _sqlx_migrations WHERE version > 1",
+    )
+    .await;
+    // … and one of it can be backed up as it is.
+    assert!(gatepost(here, &["backup", "--data", "copy", "--to", "old"]).await.status.success());
+    let output = gatepost(here, &["restore", "--from", "copy", "--data", "new"]).await;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let count = "SELECT COUNT(object) FROM raw_messages";
+    assert_eq!(crate::support::count(&here.join("new"), count).await, 0);
+}
