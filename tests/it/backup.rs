@@ -74,13 +74,16 @@ fn uuid(message: &Value) -> String {
     message["uuid"].as_str().unwrap().to_owned()
 }
 
-/// `gatepost serve` that tries a webhook again soon.
+/// `gatepost serve` that tries a webhook again soon, also what another server has claimed.
 async fn serve(here: &Path, data: &Path, dns: SocketAddr) -> Server {
     let policies = here.join("policies");
     if !policies.exists() {
         std::fs::create_dir(&policies).unwrap();
         let waits = vec!["1"; 99].join(", ");
-        let text = format!("[schedule]\nwait_seconds = [0, {waits}]\n");
+        let text = format!(
+            "[schedule]\nwait_seconds = [0, {waits}]\n[attempt]\ntimeout_seconds = 4\n\
+             [dispatcher]\nlease_seconds = 5\n"
+        );
         std::fs::write(policies.join("webhooks.toml"), text).unwrap();
     }
     let variable = format!("GATEPOST_POLICIES={}", policies.display());
@@ -134,6 +137,10 @@ async fn a_backup_of_a_server_under_load_is_a_store_with_all_that_was_acknowledg
         all_messages(server.http, &key).await.into_iter().map(|one| (uuid(&one), one)).collect();
     server.kill().await;
     let delivered_in_vain = receiver.received();
+    // What the dead server left behind is no obstacle either.
+    let later = gatepost(here, &["backup", "--data", "data", "--to", "later", "--json"]).await;
+    let later: Value = serde_json::from_slice(&later.stdout).unwrap();
+    assert_eq!(later["messages"], live.len());
 
     let restored = gatepost(here, &["restore", "--from", "copy", "--data", "new"]).await;
     let said = String::from_utf8_lossy(&restored.stdout).into_owned();
@@ -146,11 +153,11 @@ async fn a_backup_of_a_server_under_load_is_a_store_with_all_that_was_acknowledg
     let subjects: BTreeSet<String> = messages.iter().map(subject).collect();
     assert_eq!(subjects.len(), messages.len(), "one is there twice");
     assert!(subjects.is_superset(&before), "acknowledged before the backup, and not in it");
-    let sent = load.sent.lock().await;
+    let (sent, client) = (load.sent.lock().await, reqwest::Client::new());
     for message in &messages {
         assert_eq!(message, &live[&uuid(message)]);
         let path = format!("/api/v2/messages/{}/raw?token={key}", uuid(message));
-        let raw = reqwest::get(format!("http://{}{path}", server.http)).await.unwrap();
+        let raw = client.get(format!("http://{}{path}", server.http)).send().await.unwrap();
         assert_eq!(*raw.bytes().await.unwrap(), sent[&subject(message)]);
     }
     let uuids: BTreeSet<String> = messages.iter().map(uuid).collect();

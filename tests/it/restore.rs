@@ -140,17 +140,19 @@ async fn a_folder_without_a_backup_is_refused() {
 /// A backup of an older version is brought to this one, as a store is when it is opened.
 #[tokio::test]
 async fn an_older_backup_is_migrated() {
-    let folder = backed_up().await;
+    let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
-    forge(
-        here,
-        "ALTER TABLE raw_messages DROP COLUMN object;
-         DELETE FROM raw_messages;
-         DELETE FROM _sqlx_migrations WHERE version > 1",
-    )
-    .await;
-    // … and one of it can be backed up as it is.
-    assert!(gatepost(here, &["backup", "--data", "copy", "--to", "old"]).await.status.success());
+    std::fs::create_dir(here.join("old")).unwrap();
+    let file = here.join("old/gatepost.db");
+    let options = SqliteConnectOptions::new().filename(file).create_if_missing(true);
+    let mut old = options.connect().await.unwrap();
+    // Before originals could be beside the database.
+    sqlx::migrate!("migrations/sqlite").run_to(1, &mut old).await.unwrap();
+    old.close().await.unwrap();
+    // It is copied as it is: an older server may be running on it.
+    assert!(gatepost(here, &["backup", "--data", "old", "--to", "copy"]).await.status.success());
+    let version = "SELECT MAX(version) FROM _sqlx_migrations";
+    assert_eq!(crate::support::count(&here.join("old"), version).await, 1);
     let output = gatepost(here, &["restore", "--from", "copy", "--data", "new"]).await;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let count = "SELECT COUNT(object) FROM raw_messages";
