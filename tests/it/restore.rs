@@ -3,11 +3,14 @@
 use std::path::Path;
 
 use aws_lc_rs::digest::{SHA256, digest};
+use gatepost::run;
+use gatepost::store::{self, Location, Objects};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _};
 use tempfile::TempDir;
 
 use crate::support::process::{failing, gatepost};
+use crate::support::store_rules;
 
 const ORIGINAL: &str = "blobs/original";
 
@@ -49,11 +52,15 @@ fn seal(here: &Path) {
     std::fs::write(here.join("copy/gatepost.db.sha256"), line).unwrap();
 }
 
+async fn refused_as(here: &Path, from: &str, words: &str) {
+    let said = failing(here, &["restore", "--from", from, "--data", "none"]).await;
+    assert!(said.contains(words), "{said}");
+    assert!(!here.join("none").exists(), "{words}: something is left");
+}
+
 /// The backup is refused with these words, and leaves nothing behind.
 async fn refused(here: &Path, words: &str) {
-    let said = failing(here, &["restore", "--from", "copy", "--data", "new"]).await;
-    assert!(said.contains(words), "{said}");
-    assert!(!here.join("new").exists(), "{words}: something is left");
+    refused_as(here, "copy", words).await;
 }
 
 #[tokio::test]
@@ -135,6 +142,22 @@ async fn a_folder_without_a_backup_is_refused() {
         assert!(said.contains(&format!("no finished backup in {from}")), "{said}");
     }
     assert!(!here.join("new").exists());
+}
+
+/// Originals that are kept elsewhere are no part of a backup, and are not looked for.
+#[tokio::test]
+async fn originals_elsewhere_are_left_where_they_are() {
+    let folder = backed_up().await;
+    let here = folder.path();
+    std::fs::remove_dir_all(here.join("data/blobs")).unwrap();
+    let (live, new) = (here.join("data"), Location::Folder(here.join("new")));
+    let (to, elsewhere) = (here.join("bare"), Objects::Elsewhere);
+    let copied = store::back_up(&Location::Folder(live), &to, elsewhere).await.unwrap();
+    assert_eq!((copied.messages, copied.objects), (0, 1));
+    assert!(!to.join("blobs").exists());
+    let restored = store::restore(&to, &new, elsewhere, &store_rules(), run::system_mint()).await;
+    assert_eq!(restored.unwrap(), copied);
+    refused_as(here, "bare", "missing or damaged below bare/blobs: original").await;
 }
 
 /// A backup of an older version is brought to this one, as a store is when it is opened.

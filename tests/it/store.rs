@@ -30,3 +30,4 @@ mod scene;
 mod schema;
 mod silence;
 mod tenancy;
+mod tls;
