@@ -245,8 +245,8 @@ fn begin_backup(here: &Path) -> Child {
     command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap()
 }
 
-/// Opens the pipe for writing, which succeeds once the backup reads it.
-async fn reached(pipe: &Path) -> std::fs::File {
+/// Opens the pipe for writing, which succeeds once the command reads it.
+pub(super) async fn reached(pipe: &Path) -> std::fs::File {
     let pipe = pipe.to_owned();
     let opening = tokio::task::spawn_blocking(move || {
         std::fs::File::options().write(true).open(pipe).unwrap()

@@ -9,7 +9,8 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _};
 use tempfile::TempDir;
 
-use crate::support::process::{failing, gatepost};
+use crate::backup::reached;
+use crate::support::process::{GATEPOST, failing, gatepost};
 use crate::support::store_rules;
 
 const ORIGINAL: &str = "blobs/original";
@@ -91,6 +92,26 @@ async fn nothing_is_overwritten() {
     let said = failing(here, &["restore", "--from", "copy", "--data", "other"]).await;
     assert!(said.contains("other is not empty"), "{said}");
     assert_eq!(std::fs::read_dir(here.join("other")).unwrap().count(), 1);
+}
+
+/// A pipe in the place of the original holds the restore after its database is there and checked.
+#[tokio::test]
+async fn a_restore_that_was_killed_left_no_store() {
+    let folder = backed_up().await;
+    let here = folder.path();
+    let pipe = here.join("copy").join(ORIGINAL);
+    std::fs::remove_file(&pipe).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut command = tokio::process::Command::new(GATEPOST);
+    command.args(["restore", "--from", "copy", "--data", "new"]).current_dir(here);
+    let mut restoring = command.kill_on_drop(true).spawn().unwrap();
+    let _writing = reached(&pipe).await;
+    restoring.kill().await.unwrap();
+    assert!(here.join("new/gatepost.db.part").exists());
+    let said = failing(here, &["migrate", "--data", "new"]).await;
+    assert!(said.contains("there is no store at new"), "{said}");
+    let said = failing(here, &["restore", "--from", "copy", "--data", "new"]).await;
+    assert!(said.contains("broken off there: remove it"), "{said}");
 }
 
 #[tokio::test]
