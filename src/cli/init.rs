@@ -14,6 +14,7 @@ use crate::app::tenancy::Tenancy;
 use crate::config::{DEFAULT_FILE, TEMPLATE};
 use crate::run;
 use crate::store::Store;
+use crate::telemetry;
 
 /// Create the store, the partner account and its first key
 #[derive(Args, Debug)]
@@ -30,6 +31,7 @@ pub(super) struct Init {
 
 impl Init {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+        telemetry::init(false);
         // First, so that a key is never made and then lost to a folder that cannot be written to.
         let file = self.store.config.as_deref().unwrap_or(Path::new(DEFAULT_FILE));
         let wrote = write_template(file)?;

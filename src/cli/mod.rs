@@ -7,6 +7,7 @@
 #![expect(clippy::print_stderr, reason = "talking is what this room does")]
 
 mod account;
+mod backup;
 mod check;
 mod demo;
 mod domain;
@@ -14,6 +15,7 @@ mod init;
 mod key;
 mod migrate;
 mod policy;
+mod restore;
 mod send;
 mod serve;
 
@@ -52,6 +54,10 @@ enum Command {
     Init(init::Init),
     /// Bring the store to this version, as `serve` does when it starts
     Migrate(migrate::Migrate),
+    /// Copy the embedded store, while servers run on it
+    Backup(backup::Backup),
+    /// Make a store from a backup
+    Restore(restore::Restore),
     /// Accounts: partner > reseller > organization > account (an Agent)
     Account(account::AccountArgs),
     /// API keys
@@ -99,6 +105,8 @@ async fn run_command(command: Command) -> Result<ExitCode, Failure> {
         Command::Serve(command) => command.run().await,
         Command::Init(command) => command.run().await,
         Command::Migrate(command) => command.run().await,
+        Command::Backup(command) => command.run().await,
+        Command::Restore(command) => command.run().await,
         Command::Account(command) => command.run().await,
         Command::Key(command) => command.run().await,
         Command::Domain(command) => command.run().await,

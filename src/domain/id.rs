@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use uuid::Uuid;
 
@@ -129,20 +129,28 @@ pub type Random = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
 pub struct Mint {
     clock: Clock,
     random: Random,
+    /// The latest UUID of this mint and its clones.
+    latest: Arc<Mutex<Moment>>,
 }
 
 impl Mint {
     /// A mint over this clock and this randomness.
     pub fn new(clock: Clock, random: Random) -> Self {
-        Self { clock, random }
+        Self { clock, random, latest: Arc::default() }
     }
 
-    /// A UUIDv7 (RFC 9562 §5.7) of the present millisecond.
+    /// A UUIDv7 (RFC 9562 §5.7) of the present millisecond, greater than all that this mint and
+    /// its clones made before: in the order of their ids, things of one commit are in the order in
+    /// which they were made. While the clock stands still or goes back, the random part grows by a
+    /// random step (§6.2, method 2), so that the next id is still not to be guessed.
     pub fn uuid(&self) -> Uuid {
-        let mut random = [0; 10];
+        let mut random = [0; 16];
         (self.random)(&mut random);
-        let millis = u64::try_from(self.clock.now().millis()).unwrap_or(0);
-        uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid()
+        let random = u128::from_be_bytes(random);
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = u64::try_from(self.clock.now().millis()).unwrap_or(0);
+        *latest = latest.next(now, random);
+        latest.uuid()
     }
 
     /// 256 random bits.
@@ -164,9 +172,128 @@ impl fmt::Debug for Mint {
     }
 }
 
+/// What a UUIDv7 says beside its version and variant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Moment {
+    millis: u64,
+    /// 74 bits: the 12 of `rand_a`, then the 62 of `rand_b`.
+    random: u128,
+}
+
+impl Moment {
+    const RANDOM_BITS: u32 = 74;
+    const LOW_BITS: u32 = 62;
+    /// A new millisecond begins in the lower half, so that there is room above (RFC 9562 §6.2).
+    const FIRST: u128 = (1 << (Self::RANDOM_BITS - 1)) - 1;
+    const LAST: u128 = (1 << Self::RANDOM_BITS) - 1;
+    /// Within a millisecond.
+    const STEP: u128 = (1 << 32) - 1;
+
+    /// The one after this, `now` if that is later; always greater.
+    const fn next(self, now: u64, random: u128) -> Self {
+        if now > self.millis {
+            return Self { millis: now, random: random & Self::FIRST };
+        }
+        let random_part = self.random + 1 + (random & Self::STEP);
+        if random_part <= Self::LAST {
+            return Self { millis: self.millis, random: random_part };
+        }
+        // Millions of millions of ids in one millisecond: the rest bear the next one's time.
+        Self { millis: self.millis + 1, random: random & Self::FIRST }
+    }
+
+    const fn uuid(self) -> Uuid {
+        let high = (self.random >> Self::LOW_BITS).to_be_bytes();
+        let low = (self.random & ((1 << Self::LOW_BITS) - 1)).to_be_bytes();
+        let [.., h0, h1] = high;
+        let [.., l0, l1, l2, l3, l4, l5, l6, l7] = low;
+        let octets = [h0, h1, l0, l1, l2, l3, l4, l5, l6, l7];
+        uuid::Builder::from_unix_timestamp_millis(self.millis, &octets).into_uuid()
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+    use proptest::prelude::*;
+
+    use super::super::clock::Timestamp;
     use super::*;
+
+    /// A mint with this clock, and with randomness of which every octet is `octet`.
+    fn mint(now: impl Fn() -> i64 + Send + Sync + 'static, octet: u8) -> Mint {
+        let clock = Clock::new(move || Timestamp::from_millis(now()));
+        Mint::new(clock, Arc::new(move |octets: &mut [u8]| octets.fill(octet)))
+    }
+
+    proptest! {
+        #[test]
+        fn every_uuid_is_greater_than_the_one_before_whatever_the_clock_does(
+            times in prop::collection::vec(-5_i64..5_000, 1..200),
+            octet: u8,
+        ) {
+            let now = Arc::new(AtomicI64::new(0));
+            let reading = Arc::clone(&now);
+            let mint = mint(move || reading.load(Ordering::SeqCst), octet);
+            let mut before = Uuid::nil();
+            for time in times {
+                now.store(time, Ordering::SeqCst);
+                let made = mint.uuid();
+                prop_assert!(made > before, "{made} after {before}");
+                prop_assert_eq!(made.get_version_num(), 7);
+                prop_assert_eq!(made.get_variant(), uuid::Variant::RFC4122);
+                before = made;
+            }
+        }
+
+        #[test]
+        fn the_order_of_moments_is_the_order_of_their_uuids(
+            one in (0_u64..1 << 48, 0..=Moment::LAST),
+            two in (0_u64..1 << 48, 0..=Moment::LAST),
+            now in 0_u64..1 << 48,
+            random: u128,
+        ) {
+            let moment = |(millis, random)| Moment { millis, random };
+            let (one, two) = (moment(one), moment(two));
+            prop_assert_eq!(one.cmp(&two), one.uuid().cmp(&two.uuid()));
+            prop_assert!(one.next(now, random) > one);
+        }
+    }
+
+    #[test]
+    fn a_millisecond_that_is_full_borrows_from_the_next() {
+        let full = Moment { millis: 7, random: Moment::LAST };
+        let next = full.next(7, u128::MAX);
+        assert_eq!(next, Moment { millis: 8, random: Moment::FIRST });
+        assert!(next.uuid() > full.uuid());
+    }
+
+    #[test]
+    fn clones_on_many_threads_make_each_uuid_once_and_in_order() {
+        let ticks = AtomicU64::new(0);
+        let now = move || i64::try_from(ticks.fetch_add(1, Ordering::SeqCst) / 100).unwrap();
+        let mint = mint(now, 0);
+        let made: Vec<Vec<Uuid>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8)
+                .map(|_| {
+                    let mint = mint.clone();
+                    scope.spawn(move || (0..1000).map(|_| mint.uuid()).collect())
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(made.iter().all(|one| one.is_sorted()));
+        let distinct: BTreeSet<_> = made.into_iter().flatten().collect();
+        assert_eq!(distinct.len(), 8000);
+    }
+
+    #[test]
+    fn a_uuid_says_when_it_was_made() {
+        let made = mint(|| 1_750_000_000_123, 0xff).uuid();
+        assert_eq!(made.get_timestamp().unwrap().to_unix(), (1_750_000_000, 123_000_000));
+    }
 
     #[test]
     fn only_the_canonical_decimal_is_an_id() {

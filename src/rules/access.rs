@@ -25,6 +25,7 @@ pub struct Limits {
     pub max_addresses_per_call: usize,
     pub max_allowlist_entries: u64,
     pub max_note_bytes: usize,
+    pub max_addresses: u64,
     pub max_destinations: u64,
     pub max_page: u32,
     pub default_page: u32,
@@ -78,6 +79,7 @@ impl AccessRules {
         let per_call = wide(limits.max_addresses_per_call);
         check("limits.max_addresses_per_call", per_call, 1, 100_000)?;
         check("limits.max_allowlist_entries", limits.max_allowlist_entries, 1, 10_000_000)?;
+        check("limits.max_addresses", limits.max_addresses, 1, 100_000)?;
         check("limits.max_destinations", limits.max_destinations, 1, 10_000)?;
         check("limits.max_page", limits.max_page.into(), 1, 10_000)?;
         check("limits.default_page", limits.default_page.into(), 1, limits.max_page.into())?;

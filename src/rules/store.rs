@@ -37,6 +37,7 @@ pub struct Connections {
     pub embedded_readers: u32,
     pub postgres: u32,
     acquire_seconds: u64,
+    probe_seconds: u64,
     statement_seconds: u64,
     lock_seconds: u64,
     silence_seconds: u64,
@@ -46,6 +47,10 @@ pub struct Connections {
 impl Connections {
     pub const fn acquire(&self) -> Duration {
         Duration::from_secs(self.acquire_seconds)
+    }
+
+    pub const fn probe(&self) -> Duration {
+        Duration::from_secs(self.probe_seconds)
     }
 
     pub const fn statement(&self) -> Duration {
@@ -109,6 +114,12 @@ impl StoreRules {
         check("connections.embedded_readers", connections.embedded_readers.into(), 1, 64)?;
         check("connections.postgres", connections.postgres.into(), 4, 500)?;
         check("connections.acquire_seconds", connections.acquire_seconds, 1, 60)?;
+        check(
+            "connections.probe_seconds",
+            connections.probe_seconds,
+            1,
+            connections.acquire_seconds,
+        )?;
         check("connections.statement_seconds", connections.statement_seconds, 1, 60)?;
         check("connections.lock_seconds", connections.lock_seconds, 1, 60)?;
         check("connections.silence_seconds", connections.silence_seconds, 1, 60)?;

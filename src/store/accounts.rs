@@ -1,6 +1,6 @@
 //! The account tree.
 
-use super::addresses::{self, Claimed};
+use super::addresses::{self, Claim, Claimed};
 use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
 use super::gates;
@@ -37,17 +37,23 @@ pub enum Created {
 }
 
 impl Store {
-    /// Makes an account below its parent; an Agent gets its addresses and its policy: `allowlist`,
-    /// empty (closed until opened).
+    /// Makes an account below its parent; an Agent gets its addresses, at most `most`, and its
+    /// policy: `allowlist`, empty (closed until opened).
     pub async fn create_account(
         &self,
         new: &NewAccount,
+        most: u64,
         now: Timestamp,
     ) -> Result<Created, StoreError> {
-        settled!(self.try_create(new, now))
+        settled!(self.try_create(new, most, now))
     }
 
-    async fn try_create(&self, new: &NewAccount, now: Timestamp) -> Result<Created, StoreError> {
+    async fn try_create(
+        &self,
+        new: &NewAccount,
+        most: u64,
+        now: Timestamp,
+    ) -> Result<Created, StoreError> {
         let mut tx = self.begin().await?;
         let above = match new.parent {
             None if new.kind.parent().is_none() => Lineage::default(),
@@ -86,7 +92,8 @@ impl Store {
         }
         for address in &new.addresses {
             let domain_for = account.lineage.organization;
-            match addresses::claim(&mut tx, &account, address, false, domain_for, now).await? {
+            let claim = Claim { agent: &account, address, catch_all: false, domain_for, most, now };
+            match addresses::claim(&mut tx, &claim).await? {
                 Claimed::Yes => {}
                 why => return Ok(Created::Refused(address.clone(), why)),
             }

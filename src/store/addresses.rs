@@ -21,6 +21,8 @@ pub enum Claimed {
     DomainNotOurs,
     /// Another Agent has the address, or is the domain's catch-all.
     InUse,
+    /// The Agent has as many as it may.
+    TooMany,
 }
 
 /// What the decision about one recipient rests on. The commit reads it again: a decision counts
@@ -95,29 +97,25 @@ impl Store {
             .collect()
     }
 
-    /// Gives an address to an Agent, in a domain of one of its ancestors. With
-    /// `claim_domain_for`, a domain that nobody owns is claimed for that account first.
+    /// Gives an address to an Agent, in a domain of one of its ancestors, unless it would have
+    /// more than `most`. With `claim_domain_for`, a domain that nobody owns is claimed for that
+    /// account first.
     pub async fn claim_address(
         &self,
         agent: &Account,
         address: &Address,
         catch_all: bool,
         claim_domain_for: Option<AccountId>,
+        most: u64,
         now: Timestamp,
     ) -> Result<Claimed, StoreError> {
-        settled!(self.try_claim(agent, address, catch_all, claim_domain_for, now))
+        let claim = Claim { agent, address, catch_all, domain_for: claim_domain_for, most, now };
+        settled!(self.try_claim(&claim))
     }
 
-    async fn try_claim(
-        &self,
-        agent: &Account,
-        address: &Address,
-        catch_all: bool,
-        claim_domain_for: Option<AccountId>,
-        now: Timestamp,
-    ) -> Result<Claimed, StoreError> {
+    async fn try_claim(&self, wanted: &Claim<'_>) -> Result<Claimed, StoreError> {
         let mut tx = self.begin().await?;
-        let claimed = claim(&mut tx, agent, address, catch_all, claim_domain_for, now).await?;
+        let claimed = claim(&mut tx, wanted).await?;
         if claimed == Claimed::Yes {
             tx.commit().await?;
         }
@@ -143,18 +141,26 @@ impl Store {
     }
 }
 
+/// An address that an Agent is to have.
+pub(super) struct Claim<'a> {
+    pub agent: &'a Account,
+    pub address: &'a Address,
+    pub catch_all: bool,
+    /// Whose a domain becomes that nobody owns.
+    pub domain_for: Option<AccountId>,
+    /// How many addresses an Agent may have.
+    pub most: u64,
+    pub now: Timestamp,
+}
+
 /// Claims an address within a transaction, which must be dropped unless this answers `Yes`.
-pub(super) async fn claim(
-    tx: &mut Transaction,
-    agent: &Account,
-    address: &Address,
-    catch_all: bool,
-    claim_domain_for: Option<AccountId>,
-    now: Timestamp,
-) -> Result<Claimed, StoreError> {
+pub(super) async fn claim(tx: &mut Transaction, wanted: &Claim<'_>) -> Result<Claimed, StoreError> {
+    let &Claim { agent, address, catch_all, domain_for, most, now } = wanted;
     let domain = address.domain();
+    // Claims of one Agent in several domains count one after the other.
+    gates::close_account(tx, agent.id).await?;
     gates::close_domain(tx, domain).await?;
-    if let Some(account) = claim_domain_for {
+    if let Some(account) = domain_for {
         domains::insert(tx, domain, account, now).await?;
     }
     if !owns(&agent.lineage, domains::owner(tx, domain, "FOR KEY SHARE").await?) {
@@ -162,6 +168,9 @@ pub(super) async fn claim(
     }
     if catch_all && catch_all_of_another(tx, address).await? {
         return Ok(Claimed::InUse);
+    }
+    if has_no_room(tx, agent.id, address, most).await? {
+        return Ok(Claimed::TooMany);
     }
     let done = sql("INSERT INTO addresses (domain, local, agent_id, catch_all, created_at)
          VALUES ($1, $2, $3, $4, $5)
@@ -175,6 +184,25 @@ pub(super) async fn claim(
     .execute(tx.on())
     .await?;
     Ok(if done == 0 { Claimed::InUse } else { Claimed::Yes })
+}
+
+/// One that the Agent has already takes no more room.
+async fn has_no_room(
+    tx: &mut Transaction,
+    agent: AccountId,
+    address: &Address,
+    most: u64,
+) -> Result<bool, StoreError> {
+    let row = sql("SELECT COUNT(*) AS held,
+                COUNT(CASE WHEN domain = $2 AND local = $3 THEN 1 END) AS this
+         FROM addresses WHERE agent_id = $1")
+    .bind(agent)
+    .bind(address.domain().as_str())
+    .bind(address.local())
+    .fetch_one(tx.on())
+    .await?;
+    let columns = Columns { table: "addresses", row: &row };
+    Ok(columns.count("this")? == 0 && columns.count("held")? >= most)
 }
 
 /// A domain has one catch-all Agent address.

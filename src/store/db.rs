@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use sqlx::postgres::PgPool;
 use tokio_util::sync::CancellationToken;
 
 use super::batch::Intakes;
@@ -11,9 +10,10 @@ use super::embedded::{self, Embedded};
 use super::error::StoreError;
 use super::finish::Attempts;
 use super::group::Group;
+use super::lease::{Lease, Pool};
 use super::location::{Location, Place};
 use super::postgres;
-use super::sql::{Connection, in_time, sql};
+use super::sql::{Connection, sql};
 use crate::domain::id::Mint;
 use crate::rules::StoreRules;
 
@@ -42,7 +42,7 @@ pub(super) struct Base {
 #[derive(Clone, Debug)]
 enum Database {
     Sqlite(Embedded),
-    Postgres(PgPool),
+    Postgres(Pool),
 }
 
 /// How often a transaction is tried that the database gives up for another one.
@@ -200,10 +200,7 @@ impl Base {
             Database::Sqlite(database) => {
                 Inner::Sqlite(database.writer.begin_with("BEGIN IMMEDIATE").await?)
             }
-            Database::Postgres(pool) => {
-                let begin = pool.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
-                Inner::Postgres(in_time(begin).await?)
-            }
+            Database::Postgres(pool) => Inner::Postgres(pool.begin().await?),
         };
         // Whoever had the connection before may have found out while this one waited for it.
         self.check_trust()?;
@@ -224,7 +221,7 @@ pub(super) struct Transaction {
 
 enum Inner {
     Sqlite(sqlx::Transaction<'static, sqlx::Sqlite>),
-    Postgres(sqlx::Transaction<'static, sqlx::Postgres>),
+    Postgres(Lease),
 }
 
 impl Transaction {
@@ -238,7 +235,7 @@ impl Transaction {
         let committing = tokio::spawn(async move {
             let result = match inner {
                 Inner::Sqlite(inner) => inner.commit().await,
-                Inner::Postgres(inner) => in_time(inner.commit()).await,
+                Inner::Postgres(inner) => inner.commit().await,
             };
             let result = result.map_err(StoreError::from);
             if let Err(StoreError::NotDurable(_)) = &result {

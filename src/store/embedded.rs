@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use sqlx::Connection as _;
+use sqlx::migrate::Migrator;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
@@ -18,7 +19,7 @@ use crate::rules::StoreConnections as Connections;
 
 /// Prepared statements kept by a connection.
 const STATEMENTS: usize = 500;
-const FILE: &str = "gatepost.db";
+pub(super) const FILE: &str = "gatepost.db";
 /// Held while the schema is looked at and changed.
 const LOCK_FILE: &str = "gatepost.lock";
 /// A migration of a large store takes its time.
@@ -70,7 +71,7 @@ pub(super) async fn open(
         .connect_with(options.clone())
         .await
         .map_err(open_error)?;
-    sqlx::migrate!("migrations/sqlite").run(&writer).await?;
+    migrations().run(&writer).await?;
     drop(lock);
     let reader = SqlitePoolOptions::new()
         .max_connections(rules.embedded_readers)
@@ -79,6 +80,11 @@ pub(super) async fn open(
         .await
         .map_err(open_error)?;
     Ok(Embedded { reader, writer })
+}
+
+/// The versions of the schema that this program knows.
+pub(super) fn migrations() -> Migrator {
+    sqlx::migrate!("migrations/sqlite")
 }
 
 /// The folder and the file, for this user only: messages and signing secrets are in them. SQLite

@@ -49,6 +49,11 @@ pub enum LocationError {
     Malformed(#[source] sqlx::Error),
     #[error("the blob store: {0}")]
     Blobs(&'static str),
+    #[error("the database URL cannot be used: in a password write # as %23, / as %2F, ? as %3F")]
+    Fragment,
+    /// Without its value, which may be a password under a mistyped name.
+    #[error("the database URL has a parameter that is not known: {0}")]
+    Parameter(String),
 }
 
 impl Place {
@@ -98,10 +103,7 @@ impl Location {
                 }
                 Ok(Self::Folder(path.into()))
             }
-            Some(("postgres" | "postgresql", _)) => {
-                PgConnectOptions::from_str(url).map_err(LocationError::Malformed)?;
-                Ok(Self::Postgres(PostgresUrl(url.to_owned())))
-            }
+            Some(("postgres" | "postgresql", _)) => PostgresUrl::parse(url).map(Self::Postgres),
             _ => Err(LocationError::Unknown),
         }
     }
@@ -116,7 +118,49 @@ impl fmt::Display for Location {
     }
 }
 
+/// The parameters that sqlx reads (sqlx-postgres 0.9, `options/parse.rs`). It ignores others, and
+/// logs their values.
+const PARAMETERS: [&str; 18] = [
+    "application_name",
+    "dbname",
+    "host",
+    "hostaddr",
+    "options",
+    "password",
+    "port",
+    "ssl-ca",
+    "ssl-cert",
+    "ssl-key",
+    "ssl-mode",
+    "ssl-root-cert",
+    "sslcert",
+    "sslkey",
+    "sslmode",
+    "sslrootcert",
+    "statement-cache-capacity",
+    "user",
+];
+
 impl PostgresUrl {
+    /// The URL, if everything in it means something.
+    fn parse(url: &str) -> Result<Self, LocationError> {
+        let parsed = Url::parse(url)
+            .map_err(|error| LocationError::Malformed(sqlx::Error::Configuration(error.into())))?;
+        // What follows a # goes nowhere: most likely it is the rest of a password.
+        if parsed.fragment().is_some() {
+            return Err(LocationError::Fragment);
+        }
+        let known = |name: &str| {
+            let setting = name.strip_prefix("options[").and_then(|rest| rest.strip_suffix(']'));
+            PARAMETERS.contains(&name) || setting.is_some()
+        };
+        if let Some((name, _)) = parsed.query_pairs().find(|(name, _)| !known(name)) {
+            return Err(LocationError::Parameter(shown(&name)));
+        }
+        PgConnectOptions::from_str(url).map_err(LocationError::Malformed)?;
+        Ok(Self(url.to_owned()))
+    }
+
     /// The URL itself, password and all.
     pub fn expose(&self) -> &str {
         &self.0
@@ -128,9 +172,19 @@ impl PostgresUrl {
     }
 }
 
+/// A name as it can be one; anything else may be the rest of a password that had a ? in it.
+fn shown(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphabetic() || c == '_' || c == '-';
+    if name.chars().all(plain) && name.len() <= 32 {
+        format!("{name:?}")
+    } else {
+        "one whose name is no word (in a password write ? as %3F)".to_owned()
+    }
+}
+
 impl fmt::Display for PostgresUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A query may hold a password too.
+        // A query may hold a password too. What was percent-encoded stays so.
         let Ok(mut url) = Url::parse(&self.0) else { return f.write_str("postgres://…") };
         let _no_password = url.set_password(None);
         url.set_query(None);
@@ -182,6 +236,52 @@ mod tests {
             for shown in [location.to_string(), format!("{location:?}")] {
                 assert!(shown.contains("mail") && !shown.contains("hush"), "{shown}");
             }
+        }
+    }
+
+    #[test]
+    fn what_a_url_says_in_vain_is_refused_and_its_values_are_not_shown() {
+        for (url, name) in [
+            ("postgres://me@h/mail?pasword=hush", "\"pasword\""),
+            ("postgres://me@h/mail?sslmode=require&sslrootcrt=/hush", "\"sslrootcrt\""),
+            ("postgres://me@h/mail?options[x=hush", "no word"),
+            ("postgres://me:12?hush@h/mail", "no word"),
+            ("postgres://me:12#hush@h/mail", "%23"),
+            ("postgres://me@h/mail#hush", "%23"),
+        ] {
+            let refused = Location::parse(None, Some(url)).unwrap_err();
+            let said = format!("{refused} {refused:?}");
+            assert!(refused.to_string().contains(name), "{url}: {refused}");
+            assert!(!said.contains("hush"), "{url}: {said}");
+        }
+    }
+
+    #[test]
+    fn every_parameter_in_the_list_means_something_to_sqlx() {
+        let plain: PgConnectOptions = "postgres://h/d".parse().unwrap();
+        for name in PARAMETERS {
+            let value = match name {
+                "port" | "statement-cache-capacity" => "77",
+                "sslmode" | "ssl-mode" => "verify-full",
+                "hostaddr" => "192.0.2.77",
+                _ => "seventy-seven",
+            };
+            let with: PgConnectOptions = format!("postgres://h/d?{name}={value}").parse().unwrap();
+            assert_ne!(format!("{with:?}"), format!("{plain:?}"), "{name}");
+        }
+    }
+
+    #[test]
+    fn percent_encoding_stays_as_it_was() {
+        let url = "postgres://m%2Fe:p%23%3Fw@h/ma%20il?host=/run/post%20gres&options[a.b]=c%26d";
+        let Location::Postgres(parsed) = Location::parse(None, Some(url)).unwrap() else {
+            panic!("no PostgreSQL")
+        };
+        assert_eq!(parsed.expose(), url);
+        assert_eq!(parsed.to_string(), "postgres://m%2Fe@h/ma%20il");
+        let options = format!("{:?}", parsed.options().unwrap());
+        for part in ["m/e", "p#?w", "ma il", "/run/post gres", "a.b=c&d"] {
+            assert!(options.contains(part), "{part}: {options}");
         }
     }
 }

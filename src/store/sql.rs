@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::pin::Pin;
 use std::time::Duration;
 
-use sqlx::postgres::{PgArguments, PgConnection, PgPool, PgRow};
+use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqlitePool, SqliteRow};
 use sqlx::{AssertSqlSafe, Decode, Postgres, Row as _, Sqlite, Type};
@@ -18,12 +18,9 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::error::StoreError;
+use super::lease::{Lease, Pool};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
-
-/// A server that does not answer at all is given up after this; longer than its own timeouts, so
-/// that it says itself what is wrong as long as it lives.
-const DEADLINE: Duration = Duration::from_secs(15);
 
 /// Work on a database, boxed so that whoever awaits it can be sent between threads.
 pub(super) type Work<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -40,11 +37,11 @@ pub(super) enum Value {
 /// Where a statement runs: any connection of a pool, or the one of a transaction.
 pub(super) enum Connection<'c> {
     SqlitePool(&'c SqlitePool),
-    PostgresPool(&'c PgPool),
+    PostgresPool(&'c Pool),
     /// With the token that says that writes are no longer trusted: SQLite also writes to the disk
     /// in the middle of a transaction, when it outgrows the cache.
     Sqlite(&'c mut SqliteConnection, &'c CancellationToken),
-    Postgres(&'c mut PgConnection),
+    Postgres(&'c mut Lease),
 }
 
 /// The values of one column of many rows, as PostgreSQL takes them in one placeholder.
@@ -168,10 +165,12 @@ impl Statement {
                     noting(broken, self.sqlite().execute(one).await)?.rows_affected()
                 }
                 Connection::PostgresPool(pool) => {
-                    in_time(self.postgres().execute(pool)).await?.rows_affected()
+                    let mut one = pool.lend().await?;
+                    in_time(one.deadline, self.postgres().execute(&mut *one)).await?.rows_affected()
                 }
                 Connection::Postgres(one) => {
-                    in_time(self.postgres().execute(one)).await?.rows_affected()
+                    let done = in_time(one.deadline, self.postgres().execute(&mut **one)).await?;
+                    done.rows_affected()
                 }
             })
         })
@@ -188,10 +187,11 @@ impl Statement {
                     sqlite(noting(broken, self.sqlite().fetch_all(one).await)?)
                 }
                 Connection::PostgresPool(pool) => {
-                    postgres(in_time(self.postgres().fetch_all(pool)).await?)
+                    let mut one = pool.lend().await?;
+                    postgres(in_time(one.deadline, self.postgres().fetch_all(&mut *one)).await?)
                 }
                 Connection::Postgres(one) => {
-                    postgres(in_time(self.postgres().fetch_all(one)).await?)
+                    postgres(in_time(one.deadline, self.postgres().fetch_all(&mut **one)).await?)
                 }
             })
         })
@@ -209,10 +209,15 @@ impl Statement {
                     noting(broken, found)?.map(Row::Sqlite)
                 }
                 Connection::PostgresPool(pool) => {
-                    in_time(self.postgres().fetch_optional(pool)).await?.map(Row::Postgres)
+                    let mut one = pool.lend().await?;
+                    let deadline = one.deadline;
+                    let asking = self.postgres().fetch_optional(&mut *one);
+                    in_time(deadline, asking).await?.map(Row::Postgres)
                 }
                 Connection::Postgres(one) => {
-                    in_time(self.postgres().fetch_optional(one)).await?.map(Row::Postgres)
+                    let deadline = one.deadline;
+                    let asking = self.postgres().fetch_optional(&mut **one);
+                    in_time(deadline, asking).await?.map(Row::Postgres)
                 }
             })
         })
@@ -270,9 +275,10 @@ impl Statement {
 
 /// What a PostgreSQL answers in time, or an error.
 pub(super) async fn in_time<T>(
+    deadline: Duration,
     work: impl Future<Output = Result<T, sqlx::Error>>,
 ) -> Result<T, sqlx::Error> {
-    tokio::time::timeout(DEADLINE, work)
+    tokio::time::timeout(deadline, work)
         .await
         .unwrap_or_else(|_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))
 }

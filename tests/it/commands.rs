@@ -1,7 +1,7 @@
 //! The command line, from an empty folder to a delivered message.
 
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 
 use gatepost::shutdown::Shutdown;
 use serde_json::Value;
@@ -9,14 +9,8 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use crate::support::postgres;
-use crate::support::process::{GATEPOST, Server};
+use crate::support::process::{GATEPOST, Server, gatepost};
 use crate::support::{PATIENCE, all_messages, fixture, letter, local_dns};
-
-async fn gatepost(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(GATEPOST);
-    command.args(arguments).current_dir(folder).stdin(Stdio::null()).kill_on_drop(true);
-    timeout(PATIENCE, command.output()).await.unwrap().unwrap()
-}
 
 /// Standard output as JSON, of a command that must succeed.
 async fn json(folder: &Path, arguments: &[&str]) -> Value {
@@ -177,6 +171,27 @@ async fn mistakes_are_said_plainly() {
     let output = gatepost(here, &orphan).await;
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(errors.contains("not of type organization"), "{errors}");
+}
+
+#[tokio::test]
+async fn an_agent_has_as_many_addresses_as_the_rules_allow() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    std::fs::write(here.join("gatepost.toml"), "policies = \"mine\"\n").unwrap();
+    std::fs::create_dir(here.join("mine")).unwrap();
+    std::fs::write(here.join("mine/access.toml"), "[limits]\nmax_addresses = 1\n").unwrap();
+    assert!(gatepost(here, &["init"]).await.status.success());
+    for (kind, parent) in [("reseller", "1"), ("organization", "2")] {
+        let create = ["account", "create", "--type", kind, "--parent", parent, "--name", kind];
+        assert!(gatepost(here, &create).await.status.success());
+    }
+    let create = ["account", "create", "--type", "account", "--parent", "3", "--name", "desk"];
+    let addresses = ["--address", "a@agents.example", "--address", "b@agents.example"];
+    let refused = gatepost(here, &[create.as_slice(), &addresses].concat()).await;
+    assert_eq!(refused.status.code(), Some(1));
+    let errors = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(errors.contains("at most 1 addresses"), "{errors}");
+    assert!(gatepost(here, &[create.as_slice(), &addresses[..2]].concat()).await.status.success());
 }
 
 /// `| head` is no failure; a result that nobody got is.

@@ -9,6 +9,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod backup;
 mod clients;
 mod cluster;
 mod commands;
@@ -21,8 +22,10 @@ mod originals;
 mod policy;
 mod recipients;
 mod repeats;
+mod restore;
 mod retention;
 mod rules;
 mod store;
 mod support;
+mod versions;
 mod webhooks;

@@ -30,5 +30,7 @@ mod plans;
 mod retention;
 pub mod scene;
 mod schema;
+mod silence;
 mod tenancy;
+mod tls;
 mod together;

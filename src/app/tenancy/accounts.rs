@@ -1,6 +1,6 @@
 //! The tree: making accounts, finding them, switching them on and off.
 
-use super::addresses::{refused, without_tag};
+use super::addresses::without_tag;
 use super::{Tenancy, TenancyError};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
@@ -74,9 +74,12 @@ impl Tenancy {
             parent,
             addresses: addresses.to_vec(),
         };
-        match self.store.create_account(&new, self.mint.clock().now()).await? {
+        let most = self.rules.limits.max_addresses;
+        match self.store.create_account(&new, most, self.mint.clock().now()).await? {
             Created::Account(made) => Ok(*made),
-            Created::Refused(address, why) => Err(refused(&address, why, "the new Agent")),
+            Created::Refused(address, why) => {
+                Err(self.refused_address(&address, why, "the new Agent"))
+            }
             Created::HasPartner => {
                 Err(TenancyError::Conflict("this store has its partner account already".into()))
             }

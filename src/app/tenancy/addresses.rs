@@ -67,7 +67,7 @@ impl Tenancy {
         Ok(self.store.addresses(agent).await?)
     }
 
-    /// Gives an Agent an address.
+    /// Gives an Agent an address, up to as many as `policies/access.toml` allows.
     pub async fn claim_address(
         &self,
         agent: &Account,
@@ -86,10 +86,11 @@ impl Tenancy {
             Claiming::Never => None,
             Claiming::ForOrganization => agent.lineage.organization,
         };
-        let now = self.mint.clock().now();
-        match self.store.claim_address(agent, address, catch_all, domain_for, now).await? {
+        let (most, now) = (self.rules.limits.max_addresses, self.mint.clock().now());
+        let claiming = self.store.claim_address(agent, address, catch_all, domain_for, most, now);
+        match claiming.await? {
             Claimed::Yes => Ok(()),
-            why => Err(refused(address, why, &format!("Agent {}", agent.id))),
+            why => Err(self.refused_address(address, why, &format!("Agent {}", agent.id))),
         }
     }
 
@@ -105,6 +106,27 @@ impl Tenancy {
             Err(TenancyError::NotFound(format!("{address} is not an address of this Agent")))
         }
     }
+
+    pub(super) fn refused_address(
+        &self,
+        address: &Address,
+        why: Claimed,
+        agent: &str,
+    ) -> TenancyError {
+        match why {
+            Claimed::DomainNotOurs => TenancyError::Forbidden(format!(
+                "{} does not belong to an account above {agent}: claim the domain first",
+                address.domain()
+            )),
+            Claimed::TooMany => TenancyError::Conflict(format!(
+                "an Agent has at most {} addresses: remove one first, or make it the catch-all",
+                self.rules.limits.max_addresses
+            )),
+            Claimed::InUse | Claimed::Yes => TenancyError::Conflict(format!(
+                "{address} is in use elsewhere, or its domain has another catch-all"
+            )),
+        }
+    }
 }
 
 /// Every tag reaches the address without it, so an address with one would never be reached.
@@ -115,16 +137,4 @@ pub(super) fn without_tag(address: &Address) -> Result<(), TenancyError> {
         )));
     }
     Ok(())
-}
-
-pub(super) fn refused(address: &Address, why: Claimed, agent: &str) -> TenancyError {
-    match why {
-        Claimed::DomainNotOurs => TenancyError::Forbidden(format!(
-            "{} does not belong to an account above {agent}: claim the domain first",
-            address.domain()
-        )),
-        Claimed::InUse | Claimed::Yes => TenancyError::Conflict(format!(
-            "{address} is in use elsewhere, or its domain has another catch-all"
-        )),
-    }
 }

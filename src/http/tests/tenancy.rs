@@ -156,3 +156,19 @@ async fn addresses_lie_in_domains_of_the_tree() {
     assert_eq!(listed["addresses"], left["addresses"]);
     house.call("agent1", "DELETE", path, None).await.problem(400, "invalid_request", "once");
 }
+
+#[tokio::test]
+async fn an_agent_has_as_many_addresses_as_the_rules_allow() {
+    let house = House::with("[limits]\nmax_addresses = 2").await;
+    let domain = DomainName::parse("org1.example").unwrap();
+    house.tenancy.add_domain(&domain, house.id("org1")).await.unwrap();
+    let path = "/email/addresses";
+    let give = async |address: &str| {
+        house.call("agent1", "POST", path, Some(&json!({ "address": address }))).await
+    };
+    give("a@org1.example").await.success(201);
+    give("b@org1.example").await.problem(409, "conflict", "at most 2 addresses");
+    give("a@org1.example").await.success(201);
+    let listed = house.get("agent1", path).await.success(200);
+    assert_eq!(listed["addresses"].as_array().unwrap().len(), 2);
+}

@@ -208,9 +208,10 @@ async fn each_delivery_is_claimed_by_one(kind: Kind) {
 
 async fn limits_hold_when_many_add_at_once(kind: Kind) {
     let scene = Scene::new(kind).await;
-    let (mut listening, mut allowing, mut claiming) =
-        (JoinSet::new(), JoinSet::new(), JoinSet::new());
+    let (mut listening, mut allowing, mut claiming, mut naming) =
+        (JoinSet::new(), JoinSet::new(), JoinSet::new(), JoinSet::new());
     let agents = [scene.agent.clone(), scene.other.clone()];
+    let stranger = scene.stranger().await;
     for (number, store) in gateways(&scene).await.into_iter().cycle().take(12).enumerate() {
         let (here, there, agent) = (store.clone(), store.clone(), scene.agent.id);
         let url = format!("https://a{number}.example/");
@@ -220,10 +221,16 @@ async fn limits_hold_when_many_add_at_once(kind: Kind) {
         allowing.spawn(async move {
             there.allow_senders(agent, &sender, None, 5, at(0)).await.unwrap().is_some()
         });
-        let agent = agents[number % 2].clone();
+        let (agent, there) = (agents[number % 2].clone(), store.clone());
         claiming.spawn(async move {
             let address = own_address(&agent);
-            store.claim_address(&agent, &address, true, None, at(0)).await.unwrap()
+            store.claim_address(&agent, &address, true, None, 9, at(0)).await.unwrap()
+        });
+        // Each in a domain of its own, which no other claim waits for.
+        let (agent, address) = (stranger.clone(), address(&format!("x@d{number}.example")));
+        let domain_for = agent.lineage.organization;
+        naming.spawn(async move {
+            there.claim_address(&agent, &address, false, domain_for, 5, at(0)).await.unwrap()
         });
     }
     let listening = all(listening).await;
@@ -231,6 +238,8 @@ async fn limits_hold_when_many_add_at_once(kind: Kind) {
     assert_eq!(all(allowing).await.iter().filter(|added| **added).count(), 5);
     let claimed = all(claiming).await.iter().filter(|one| **one == Claimed::Yes).count();
     assert_eq!(claimed, 6, "one of the two is the catch-all");
+    let named = all(naming).await.iter().filter(|one| **one == Claimed::Yes).count();
+    assert_eq!(named, 4, "beside the one that it had");
     assert_eq!(scene.store.policy(scene.agent.id).await.unwrap().unwrap().allowlist_count, 5);
 }
 

@@ -213,7 +213,7 @@ async fn exercise(scene: &Scene) {
     store.domains(Some(organization.id)).await.unwrap();
     store.remove_domain(&domain, organization.id).await.unwrap();
     store.release_address(agent.id, &own_address(agent)).await.unwrap();
-    store.claim_address(agent, &own_address(agent), true, None, at(0)).await.unwrap();
+    store.claim_address(agent, &own_address(agent), true, None, 9, at(0)).await.unwrap();
     store.set_active(agent.id, true).await.unwrap();
     store.ping().await.unwrap();
     objects(scene).await;

@@ -249,7 +249,7 @@ pub async fn account(
         parent,
         addresses: Vec::new(),
     };
-    match store.create_account(&new, at(0)).await.unwrap() {
+    match store.create_account(&new, 9, at(0)).await.unwrap() {
         Created::Account(made) => *made,
         refused => panic!("{refused:?}"),
     }
@@ -259,7 +259,7 @@ pub async fn account(
 pub async fn agent(store: &Store, organization: &Account, name: &str) -> Account {
     let agent = account(store, AccountType::Agent, Some(organization.id), name).await;
     let claimed = store
-        .claim_address(&agent, &own_address(&agent), false, Some(organization.id), at(0))
+        .claim_address(&agent, &own_address(&agent), false, Some(organization.id), 9, at(0))
         .await
         .unwrap();
     assert_eq!(claimed, Claimed::Yes);

@@ -17,6 +17,7 @@ on_both! {
     a_domain_belongs_to_one_account_until_nothing_uses_it,
     an_address_has_one_agent_and_a_domain_one_catch_all,
     an_agent_is_made_with_its_addresses_or_not_at_all,
+    an_agent_has_a_bounded_number_of_addresses,
     an_allowlist_is_bounded_and_every_change_of_it_raises_the_version,
 }
 
@@ -40,7 +41,7 @@ async fn an_account_hangs_below_the_level_directly_above(kind: Kind) {
         for (place, parent) in parents.into_iter().enumerate() {
             let (name, username) = ("x".to_owned(), "x".to_owned());
             let new = NewAccount { kind, name, username, parent, addresses: Vec::new() };
-            let made = scene.store.create_account(&new, at(0)).await;
+            let made = scene.store.create_account(&new, 9, at(0)).await;
             // The scene has its partner, and a store has one.
             let as_it_should = match &made {
                 Ok(Created::Account(_)) => place == level && level > 0,
@@ -117,7 +118,7 @@ async fn a_domain_belongs_to_one_account_until_nothing_uses_it(kind: Kind) {
     assert!(store.domains(None).await.unwrap().contains(&(domain.clone(), mine)));
     assert_eq!(store.domains(Some(theirs)).await.unwrap(), []);
     let desk = address("desk@new.example");
-    store.claim_address(&scene.agent, &desk, false, None, at(0)).await.unwrap();
+    store.claim_address(&scene.agent, &desk, false, None, 9, at(0)).await.unwrap();
     assert_eq!(store.remove_domain(&domain, theirs).await.unwrap(), None);
     assert_eq!(store.remove_domain(&domain, mine).await.unwrap(), Some(1));
     assert!(store.release_address(scene.agent.id, &desk).await.unwrap());
@@ -131,7 +132,7 @@ async fn an_address_has_one_agent_and_a_domain_one_catch_all(kind: Kind) {
     let stranger = scene.stranger().await;
     let (desk, shop) = (own_address(me), own_address(other));
     let claim = async |agent, address, catch_all, domain_for| {
-        store.claim_address(agent, address, catch_all, domain_for, at(0)).await.unwrap()
+        store.claim_address(agent, address, catch_all, domain_for, 9, at(0)).await.unwrap()
     };
     assert_eq!(claim(other, &desk, false, None).await, Claimed::InUse);
     assert_eq!(claim(&stranger, &desk, false, None).await, Claimed::DomainNotOurs);
@@ -173,16 +174,45 @@ async fn an_agent_is_made_with_its_addresses_or_not_at_all(kind: Kind) {
         addresses: vec![free.clone(), mine.clone()],
     };
     let before = scene.store.accounts(None).await.unwrap();
-    let made = scene.store.create_account(&new, at(0)).await.unwrap();
+    let made = scene.store.create_account(&new, 9, at(0)).await.unwrap();
     assert_eq!(made, Created::Refused(mine, Claimed::InUse));
     assert_eq!(scene.store.accounts(None).await.unwrap(), before);
     assert_eq!(scene.store.domain_owner(free.domain()).await.unwrap(), None);
     let new = NewAccount { addresses: vec![free.clone()], ..new };
-    let made = scene.store.create_account(&new, at(0)).await.unwrap();
+    let made = scene.store.create_account(&new, 9, at(0)).await.unwrap();
     let Created::Account(made) = made else { panic!("{made:?}") };
     assert_eq!(scene.store.addresses(made.id).await.unwrap(), [(free.clone(), false)]);
     let owner = scene.store.domain_owner(free.domain()).await.unwrap();
     assert_eq!(owner, Some(scene.organization.id));
+}
+
+async fn an_agent_has_a_bounded_number_of_addresses(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let (store, me) = (&scene.store, &scene.agent);
+    let own = own_address(me);
+    let others = ["a", "b"].map(|local| address(&format!("{local}@{}", own.domain())));
+    let claim = async |address, catch_all, most| {
+        store.claim_address(me, address, catch_all, None, most, at(0)).await.unwrap()
+    };
+    assert_eq!(claim(&others[0], false, 1).await, Claimed::TooMany);
+    assert_eq!(claim(&others[0], false, 2).await, Claimed::Yes);
+    assert_eq!(claim(&others[1], false, 2).await, Claimed::TooMany);
+    // One that it has may change, even when the limit was lowered; what is given back makes room.
+    assert_eq!(claim(&own, true, 1).await, Claimed::Yes);
+    assert_eq!(store.addresses(me.id).await.unwrap().len(), 2);
+    assert!(store.release_address(me.id, &others[0]).await.unwrap());
+    assert_eq!(claim(&others[1], false, 2).await, Claimed::Yes);
+
+    let new = NewAccount {
+        kind: AccountType::Agent,
+        name: "x".into(),
+        username: "x".into(),
+        parent: Some(scene.organization.id),
+        addresses: ["x@free.example", "y@free.example"].map(address).to_vec(),
+    };
+    let refused = Created::Refused(address("y@free.example"), Claimed::TooMany);
+    assert_eq!(store.create_account(&new, 1, at(0)).await.unwrap(), refused);
+    assert_eq!(store.domain_owner(address("x@free.example").domain()).await.unwrap(), None);
 }
 
 async fn an_allowlist_is_bounded_and_every_change_of_it_raises_the_version(kind: Kind) {

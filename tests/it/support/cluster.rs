@@ -52,21 +52,7 @@ pub enum Stop {
 impl Cluster {
     /// Starts with these settings (`name=value`), from the programs in `bin`.
     pub fn start(bin: &Path, settings: &[&str]) -> Self {
-        let path = format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", bin.display());
-        // The server refuses to run as root.
-        let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
-        let user: &[&str] = if is_root { &["runuser", "-u", "postgres", "--"] } else { &[] };
-        let words = [user, &["sh", "-c", SCRIPT, "sh"], settings].concat();
-        let mut child = Command::new(words[0])
-            .args(&words[1..])
-            .env("PATH", path)
-            .current_dir("/")
-            // Ctrl-C is for the tests: the server ends after them.
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = spawn(bin, SCRIPT, settings);
         let input = child.stdin.take();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let folder = started(&mut output);
@@ -93,8 +79,27 @@ impl Drop for Cluster {
     }
 }
 
-/// Waits for the line that names the folder of a server that is ready.
-fn started(output: &mut impl BufRead) -> String {
+/// Runs a script that starts a server, from the programs in `bin`, with these arguments.
+pub fn spawn(bin: &Path, script: &str, arguments: &[&str]) -> Child {
+    let path = format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", bin.display());
+    // The server refuses to run as root.
+    let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
+    let user: &[&str] = if is_root { &["runuser", "-u", "postgres", "--"] } else { &[] };
+    let words = [user, &["sh", "-c", script, "sh"], arguments].concat();
+    Command::new(words[0])
+        .args(&words[1..])
+        .env("PATH", path)
+        .current_dir("/")
+        // Ctrl-C is for the tests: the server ends after them.
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Waits for the line that a server's script prints when it is ready: where it is.
+pub fn started(output: &mut impl BufRead) -> String {
     let mut folder = String::new();
     output.read_line(&mut folder).unwrap();
     let folder = folder.trim();

@@ -6,7 +6,9 @@ pub mod cluster;
 pub mod mailers;
 pub mod postgres;
 pub mod process;
+pub mod proxy;
 pub mod site;
+pub mod tls_postgres;
 
 use std::net::SocketAddr;
 use std::ops::Deref;

@@ -16,11 +16,18 @@ struct Server {
     _until: Option<Cluster>,
 }
 
+const VARIABLE: &str = "GATEPOST_TEST_POSTGRES";
+
+/// Whether the tests are to use a server of somebody else's.
+pub fn is_given() -> bool {
+    std::env::var_os(VARIABLE).is_some()
+}
+
 fn server() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     static STARTING: Mutex<()> = Mutex::new(());
     let _one = STARTING.lock();
-    SERVER.get_or_init(|| match std::env::var("GATEPOST_TEST_POSTGRES") {
+    SERVER.get_or_init(|| match std::env::var(VARIABLE) {
         Ok(url) => Server { url, _until: None },
         Err(_) => {
             let settings = ["fsync=off", "max_connections=500", "deadlock_timeout=200ms"];

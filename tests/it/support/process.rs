@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 
 use gatepost::store::Location;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -16,6 +16,21 @@ pub const GATEPOST: &str = env!("CARGO_BIN_EXE_gatepost");
 
 /// Ends a server whose test was ended without a word, as `kill_on_drop` cannot.
 const GUARD: &str = "cat; kill -9 \"$0\"";
+
+/// Runs a command in `folder` to its end.
+pub async fn gatepost(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(GATEPOST);
+    command.args(arguments).current_dir(folder).stdin(Stdio::null()).kill_on_drop(true);
+    timeout(PATIENCE, command.output()).await.unwrap().unwrap()
+}
+
+/// The same of one that must fail with exit code 1; answers what it said on standard error.
+pub async fn failing(folder: &Path, arguments: &[&str]) -> String {
+    let output = gatepost(folder, arguments).await;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+    said
+}
 
 /// `gatepost serve` on free ports of the loopback.
 pub struct Server {

@@ -1,0 +1,44 @@
+//! `gatepost backup`: a copy of the embedded store, while servers run on it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::json;
+
+use super::{Failure, StoreArgs, print_json, say};
+use crate::store::{self, Objects};
+
+/// Copy the embedded store, while servers run on it
+#[derive(Args, Debug)]
+pub(super) struct Backup {
+    /// Where to: a folder that is empty or not there yet
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+    /// Print {"to":…,"messages":…,"octets":…,"objects":…}
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+impl Backup {
+    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+        let location = self.store.location()?;
+        // Large originals are in the data folder. Where a setting names another place for them,
+        // this is `Elsewhere`, and standard error says what the backup leaves out.
+        let copied = store::back_up(&location, &self.to, Objects::Beside).await?;
+        let (to, messages, octets) = (self.to.display(), copied.messages, copied.octets);
+        if self.json {
+            print_json(&json!({
+                "to": to.to_string(),
+                "messages": messages,
+                "octets": octets,
+                "objects": copied.objects,
+            }))?;
+        } else {
+            say!("backed up to {to}: {messages} messages, {octets} octets")?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,102 @@
+//! Connections to PostgreSQL as the pool lends them, and how they come back.
+//!
+//! A server may fall silent: the machine is gone, a firewall has forgotten the connection. sqlx
+//! asks a connection that comes back for a sign of life, and waits for it as long as TCP does, a
+//! quarter of an hour; meanwhile its place in the pool is taken, and soon all are. Here every wait
+//! ends by the deadline of `policies/store.toml`, and what did not answer is closed.
+
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgConnection, PgPool, Postgres};
+
+use super::sql::in_time;
+
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+
+/// The connections of one gateway.
+#[derive(Clone, Debug)]
+pub(super) struct Pool {
+    connections: PgPool,
+    deadline: Duration,
+}
+
+impl Pool {
+    pub(super) const fn new(connections: PgPool, deadline: Duration) -> Self {
+        Self { connections, deadline }
+    }
+
+    /// A connection that answered just now, or an error in time.
+    pub(super) async fn lend(&self) -> Result<Lease, sqlx::Error> {
+        let connection = self.connections.acquire().await?;
+        Ok(Lease { connection, deadline: self.deadline, in_transaction: false })
+    }
+
+    /// A connection in a transaction of its own; dropped without `commit`, it leaves nothing.
+    pub(super) async fn begin(&self) -> Result<Lease, sqlx::Error> {
+        let mut lease = self.lend().await?;
+        // From before the statement on: nobody knows how far it came if it is broken off.
+        lease.in_transaction = true;
+        let beginning = sqlx::raw_sql(BEGIN).execute(&mut *lease.connection);
+        in_time(self.deadline, beginning).await?;
+        Ok(lease)
+    }
+
+    pub(super) async fn close(&self) {
+        self.connections.close().await;
+    }
+}
+
+/// A connection, until it is dropped.
+pub(super) struct Lease {
+    connection: PoolConnection<Postgres>,
+    /// How long an answer may take.
+    pub(super) deadline: Duration,
+    in_transaction: bool,
+}
+
+impl Lease {
+    /// Ends the transaction; durable once this returned Ok.
+    pub(super) async fn commit(mut self) -> Result<(), sqlx::Error> {
+        let committing = sqlx::raw_sql("COMMIT").execute(&mut *self.connection);
+        in_time(self.deadline, committing).await?;
+        self.in_transaction = false;
+        Ok(())
+    }
+}
+
+impl Deref for Lease {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        &self.connection
+    }
+}
+
+impl DerefMut for Lease {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        &mut self.connection
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        // What its own `drop` would spawn, without a bound. The connection is in this future:
+        // where that is dropped, the socket is closed and the place is free.
+        let going_back = self.connection.return_to_pool();
+        if self.in_transaction {
+            // Closed, and so rolled back by the server: asking it to could take for ever where a
+            // large statement is stuck half-way. Rare enough to pay with a new connection.
+            return;
+        }
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let deadline = self.deadline;
+            runtime.spawn(async move {
+                if tokio::time::timeout(deadline, going_back).await.is_err() {
+                    tracing::warn!("a connection to PostgreSQL has fallen silent: closed");
+                }
+            });
+        }
+    }
+}
