@@ -95,7 +95,7 @@ async fn disturb(plan: Plan) {
         }
         gateways.replace_oldest().await;
         deaths += 1;
-        say(format!("{goal} messages acknowledged, {deaths} gateways died"));
+        say(format!("{goal} messages acknowledged, gateways died: {deaths}"));
     }
     assert!(deaths >= 6, "only {deaths} gateways died");
     let running = gateways.running;
@@ -103,8 +103,8 @@ async fn disturb(plan: Plan) {
     let http = running[0].http;
     let (again, requests) = assert_nothing_lost(http, &site.key, &site.receiver, &in_doubt).await;
     say(format!(
-        "{} messages acknowledged, each stored once and announced; {} replies were lost, and \
-         {again} messages came again; {requests} deliveries",
+        "{} messages acknowledged, each stored once and announced; {again} came again, of {} that \
+         may have; {requests} deliveries",
         plan.messages,
         in_doubt.iter().sum::<usize>(),
     ));

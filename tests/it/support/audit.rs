@@ -11,10 +11,9 @@ use super::mailers::subject;
 use super::{PATIENCE, all_messages};
 
 /// Every message is stored once; each that was taken in again has a record that names the first
-/// one, and a sender who had reason to ask again; each has been announced, as one event, and
-/// nothing else has. `in_doubt` says for each message how often its sender was left without a
-/// reply that settles it. Answers how many were taken in again, and the requests that the receiver
-/// got.
+/// one, and no more of them than its sender had reason to expect (`in_doubt`, by message); each has
+/// been announced, as one event, and nothing else has. Answers how many were taken in again, and
+/// the requests that the receiver got.
 pub async fn assert_nothing_lost(
     http: SocketAddr,
     key: &str,
@@ -35,7 +34,9 @@ pub async fn assert_nothing_lost(
     let unknown = taken.keys().find(|uuid| !stored.contains_key(*uuid));
     assert_eq!(unknown, None, "a record names a message that is not stored");
     let requests = announced_once(receiver, &stored).await;
-    (taken.values().sum::<usize>() - stored.len(), requests)
+    let again = taken.values().sum::<usize>() - stored.len();
+    assert!(again > 0, "no message came twice, so that nothing is known of those");
+    (again, requests)
 }
 
 /// The number of each message by its uuid.
