@@ -24,10 +24,14 @@ pub(super) struct Backup {
 
 impl Backup {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
-        let location = self.store.location()?;
-        // Large originals are in the data folder. Where a setting names another place for them,
-        // this is `Elsewhere`, and standard error says what the backup leaves out.
-        let copied = store::back_up(&location, &self.to, Objects::Beside).await?;
+        let place = self.store.place()?;
+        let objects = Objects::of(&place);
+        let copied = store::back_up(&place.database, &self.to, objects).await?;
+        if let (Objects::Elsewhere, Some(blobs)) = (objects, &place.blobs) {
+            eprintln!(
+                "gatepost: the large originals in {blobs} are not part of it: back them up after it"
+            );
+        }
         let (to, messages, octets) = (self.to.display(), copied.messages, copied.octets);
         if self.json {
             print_json(&json!({

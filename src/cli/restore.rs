@@ -25,12 +25,12 @@ pub(super) struct Restore {
 
 impl Restore {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
-        let (location, rules) = (self.store.location()?, self.store.rules()?);
-        // As in `backup`: `Elsewhere` where a setting names another place for large originals.
+        let (place, rules) = (self.store.place()?, self.store.rules()?);
+        let location = &place.database;
         let restoring = store::restore(
             &self.from,
-            &location,
-            Objects::Beside,
+            location,
+            Objects::of(&place),
             &rules.store,
             run::system_mint(),
         );

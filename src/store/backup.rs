@@ -15,7 +15,7 @@ use sqlx::{ConnectOptions as _, Connection as _, Row as _};
 use super::draft::{Carrier, Draft, OBJECTS, SUM, at};
 use super::embedded::{self, FILE};
 use super::error::StoreError;
-use super::location::Location;
+use super::location::{Location, Place};
 use super::schema;
 
 /// Snapshots of one backup. The second finds nearly all originals copied, so that hardly anything
@@ -31,6 +31,13 @@ pub enum Objects {
     Beside,
     /// In a store that is looked after by itself.
     Elsewhere,
+}
+
+impl Objects {
+    /// Where this store has them.
+    pub fn of(place: &Place) -> Self {
+        if *place == Place::from(&place.database) { Self::Beside } else { Self::Elsewhere }
+    }
 }
 
 /// What a finished copy holds.

@@ -196,7 +196,7 @@ async fn goes_on(server: &Server, data: &Path, messages: usize, key: &str) {
 /// A store whose originals with these contents are in its folder of originals.
 async fn with_originals(here: &Path, contents: &[&[u8]]) -> Vec<String> {
     assert!(gatepost(here, &["init", "--data", "data"]).await.status.success());
-    std::fs::create_dir(here.join("data/blobs")).unwrap();
+    std::fs::create_dir_all(here.join("data/blobs")).unwrap();
     let mut database = database(&here.join("data")).await;
     let mut names = Vec::new();
     for content in contents {

@@ -19,6 +19,7 @@ mod fixtures;
 mod gateways;
 mod house;
 mod originals;
+mod originals_backup;
 mod policy;
 mod recipients;
 mod repeats;

@@ -210,7 +210,7 @@ async fn a_bucket_keeps_the_same_promises() {
     let missing = store.raw_message(&scope, lost).await.unwrap_err();
     assert!(matches!(missing, StoreError::Lost { .. }), "{missing:?}");
     // Erased, the first one is an orphan when a day has passed.
-    scene.execute("DELETE FROM attachments").await;
+    scene.execute("DELETE FROM mails").await;
     scene.execute("DELETE FROM messages").await;
     scene.execute("DELETE FROM raw_messages").await;
     for (hour, removed) in [(23, 0), (25, 1)] {

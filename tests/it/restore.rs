@@ -20,7 +20,7 @@ async fn backed_up() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     assert!(gatepost(here, &["init", "--data", "data"]).await.status.success());
-    std::fs::create_dir(here.join("data/blobs")).unwrap();
+    std::fs::create_dir_all(here.join("data/blobs")).unwrap();
     std::fs::write(here.join("data").join(ORIGINAL), "large").unwrap();
     let mut live = open(&here.join("data")).await;
     let insert = "INSERT INTO raw_messages (digest, bytes, object) VALUES ($1, x'', 'original')";

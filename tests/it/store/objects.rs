@@ -177,7 +177,7 @@ async fn what_a_failed_commit_left_is_swept_after_its_grace(kind: Kind) {
     let raw = store.raw_message(&subtree(&scene.agent), id).await.unwrap().unwrap();
     assert_eq!(raw, raw_of(&good));
     // Whoever erases a message deletes rows only.
-    scene.execute("DELETE FROM attachments").await;
+    scene.execute("DELETE FROM mails").await;
     scene.execute("DELETE FROM messages").await;
     scene.execute("DELETE FROM raw_messages").await;
     let swept = store.sweep_objects(hours(25)).await.unwrap();
@@ -341,7 +341,7 @@ async fn what_is_erased_meanwhile_is_put_again() {
 
     // Whoever erases holds the row; the commit has asked for it before, and waits for it now.
     let mut eraser = scene.postgres().await;
-    let erase = "BEGIN; DELETE FROM attachments; DELETE FROM messages; DELETE FROM raw_messages";
+    let erase = "BEGIN; DELETE FROM mails; DELETE FROM messages; DELETE FROM raw_messages";
     sqlx::Executor::execute(&mut eraser, sqlx::raw_sql(erase)).await.unwrap();
     let committing = tokio::spawn({
         let store = store.clone();
