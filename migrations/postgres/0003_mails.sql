@@ -4,6 +4,8 @@ CREATE TABLE mails (
     digest BYTEA PRIMARY KEY REFERENCES raw_messages (digest),
     mail   TEXT COLLATE "C" NOT NULL
 );
-INSERT INTO mails (digest, mail) SELECT digest, MIN(mail) FROM messages GROUP BY digest;
+-- A gateway of the version before must not add one between the copy and the change.
+LOCK TABLE messages IN ACCESS EXCLUSIVE MODE;
+INSERT INTO mails (digest, mail) SELECT DISTINCT ON (digest) digest, mail FROM messages;
 ALTER TABLE messages DROP COLUMN mail;
 DROP TABLE attachments;

@@ -4,6 +4,6 @@ CREATE TABLE mails (
     digest BLOB PRIMARY KEY REFERENCES raw_messages (digest),
     mail   TEXT NOT NULL
 ) STRICT;
-INSERT INTO mails (digest, mail) SELECT digest, MIN(mail) FROM messages GROUP BY digest;
+INSERT INTO mails (digest, mail) SELECT digest, mail FROM messages GROUP BY digest;
 ALTER TABLE messages DROP COLUMN mail;
 DROP TABLE attachments;

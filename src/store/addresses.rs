@@ -55,7 +55,10 @@ impl Store {
         address: &Address,
     ) -> Result<Option<(Account, Address, Mode)>, StoreError> {
         let row =
-            sql("SELECT accounts.*, addresses.local || '@' || addresses.domain AS address, mode
+            sql("SELECT accounts.id, kind, name, username, parent_id, partner_id, reseller_id,
+                    organization_id, accounts.agent_id AS agent_id, active,
+                    accounts.created_at AS created_at,
+                    addresses.local || '@' || addresses.domain AS address, mode
              FROM addresses
              JOIN accounts ON accounts.id = addresses.agent_id
              JOIN inbound_policies ON inbound_policies.agent_id = accounts.id

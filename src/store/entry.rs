@@ -98,11 +98,17 @@ impl Ready {
         self.entries.iter().filter_map(|entry| entry.arrived.as_ref())
     }
 
-    /// The raw octets that it brings into the database: those of one message, however many
-    /// recipients it has.
+    /// About how many octets it hands to the database: originals and what was read out of them
+    /// once, evidence for each recipient.
     pub(super) fn octets(&self) -> usize {
-        let inside = self.arrived().filter(|arrived| !arrived.apart);
-        inside.map(|arrived| arrived.raw.len()).max().unwrap_or(0)
+        let contents = self.arrived().map(|arrived| arrived.raw.len() + arrived.mail.len());
+        let evidence =
+            self.entries.iter().flat_map(|entry| &entry.record).map(|value| match value {
+                Value::Text(text) => text.as_ref().map_or(0, String::len),
+                Value::Octets(octets) => octets.as_ref().map_or(0, Vec::len),
+                Value::Integer(_) | Value::Uuid(_) => 0,
+            });
+        contents.max().unwrap_or(0) + evidence.sum::<usize>()
     }
 }
 
@@ -124,7 +130,8 @@ impl Arrived {
             keys,
             remembered_until: accepted.remembered_until,
             digest: message.digest,
-            raw: accepted.raw.clone(),
+            // In the blob store by now: it need not be kept in memory any longer.
+            raw: if apart { Bytes::new() } else { accepted.raw.clone() },
             apart,
             object,
             mail,

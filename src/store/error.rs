@@ -49,12 +49,7 @@ impl StoreError {
     pub(super) fn may_be_of_one(&self) -> bool {
         match self {
             Self::Full(_) | Self::Conflict(_) | Self::Corrupt { .. } => true,
-            Self::Database(error) => {
-                // Not when the server is slow or going down: each would wait as long.
-                const SLOW: [&str; 5] = ["57014", "55P03", "57P01", "57P02", "57P03"];
-                let code = error.as_database_error().map(|error| error.code().unwrap_or_default());
-                code.is_some_and(|code| !SLOW.contains(&code.as_ref()))
-            }
+            Self::Database(error) => error.as_database_error().is_some_and(is_about_rows),
             _ => false,
         }
     }
@@ -80,6 +75,19 @@ impl From<MigrateError> for StoreError {
             error => Self::Migrate(Arc::new(error)),
         }
     }
+}
+
+/// Whether the database objects to what it was given, or to how much, rather than to being asked.
+fn is_about_rows(error: &dyn DatabaseError) -> bool {
+    let code = error.code().unwrap_or_default();
+    if error.try_downcast_ref::<PgDatabaseError>().is_some() {
+        // Not when the server is starting, stopping or has no connection left.
+        return !["57P", "08", "533"].iter().any(|class| code.starts_with(class));
+    }
+    // Not when SQLite could not get to its file: busy, locked, read-only, input and output, cannot
+    // open. The low octet of an extended code is the family.
+    let code: u32 = code.parse().unwrap_or(0);
+    ![5, 6, 8, 10, 14].contains(&(code & 0xff))
 }
 
 enum Kind {

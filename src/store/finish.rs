@@ -74,12 +74,8 @@ impl Attempts {
     async fn try_write(&self, group: &[Ended]) -> Result<Vec<bool>, StoreError> {
         let mut tx = self.base.begin().await?;
         let gone: Vec<&Ended> = group.iter().filter(|one| one.outcome == Outcome::Gone).collect();
-        let mut accounts: Vec<AccountId> = gone.iter().map(|one| one.account).collect();
-        accounts.sort_unstable();
-        accounts.dedup();
-        for account in accounts {
-            gates::close_account(&mut tx, account).await?;
-        }
+        let accounts: Vec<AccountId> = gone.iter().map(|one| one.account).collect();
+        gates::close_accounts(&mut tx, &accounts).await?;
         let recorded = settle_deliveries(&mut tx, group).await?;
         insert_attempts(&mut tx, group, &recorded).await?;
         for one in gone {

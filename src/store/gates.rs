@@ -19,22 +19,24 @@ use crate::domain::id::AccountId;
 /// Keeps what these messages rest on as it is until the transaction ends: a change of the policy,
 /// of the address, of an account above or of its destinations waits, and one that came first is
 /// seen by the statements that follow. (They must follow: what one statement sees is from before
-/// its locks.) The gates are passed in one order, so that nobody waits in a circle.
+/// its locks.) The gates are passed and closed in one order, accounts before domains, so that nobody
+/// waits in a circle.
 pub(super) async fn pass(tx: &mut Transaction, arrived: &[&Arrived]) -> Result<(), StoreError> {
     if !tx.has_company() {
         return Ok(());
     }
     let accounts = arrived.iter().flat_map(|one| one.lineage.ids()).collect::<BTreeSet<_>>();
     let domains = arrived.iter().map(|one| one.address.domain()).collect::<BTreeSet<_>>();
-    let accounts = accounts.iter().map(|id| ["account".to_owned(), id.to_string()]);
-    let domains = domains.iter().map(|name| [format!("domain {name}"), "0".to_owned()]);
-    let rows = accounts.chain(domains).map(|gate| gate.map(Value::from).to_vec());
+    let gate = |kind: i64, name: String, seed: i64| vec![kind.into(), name.into(), seed.into()];
+    let accounts = accounts.iter().map(|id| gate(0, "account".to_owned(), id.get()));
+    let domains = domains.iter().map(|name| gate(1, format!("domain {name}"), 0));
+    let rows: Vec<Vec<Value>> = accounts.chain(domains).collect();
     many(
-        "WITH given (name, seed) AS ({rows}),
+        "WITH given (kind, name, seed) AS ({rows}),
          gates AS MATERIALIZED (
-             SELECT hashtextextended(name, CAST(seed AS BIGINT)) AS gate FROM given ORDER BY gate)
+             SELECT hashtextextended(name, seed) AS gate FROM given ORDER BY kind, gate)
          SELECT COUNT(pg_advisory_xact_lock_shared(gate)) AS passed FROM gates",
-        rows.collect(),
+        rows,
     )
     .execute(tx.on())
     .await
@@ -42,19 +44,32 @@ pub(super) async fn pass(tx: &mut Transaction, arrived: &[&Arrived]) -> Result<(
 }
 
 /// Lets the commits that have passed the gate of this account end, and no other begin until this
-/// transaction ends: for changes of its state, its policy, its list.
+/// transaction ends: for changes of its state, its policy, its list, its destinations.
 pub(super) async fn close_account(
     tx: &mut Transaction,
     account: AccountId,
 ) -> Result<(), StoreError> {
+    close_accounts(tx, &[account]).await
+}
+
+/// The same for several accounts.
+pub(super) async fn close_accounts(
+    tx: &mut Transaction,
+    accounts: &[AccountId],
+) -> Result<(), StoreError> {
     if !tx.has_company() {
         return Ok(());
     }
-    sql("SELECT pg_advisory_xact_lock(hashtextextended('account', $1))")
-        .bind(account)
-        .execute(tx.on())
-        .await
-        .map(drop)
+    many(
+        "WITH given (account) AS ({rows}),
+         gates AS MATERIALIZED (
+             SELECT hashtextextended('account', account) AS gate FROM given ORDER BY gate)
+         SELECT COUNT(pg_advisory_xact_lock(gate)) AS closed FROM gates",
+        accounts.iter().map(|account| vec![(*account).into()]).collect(),
+    )
+    .execute(tx.on())
+    .await
+    .map(drop)
 }
 
 /// The same for a domain: for changes of its addresses.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::time::Instant;
 
 use super::error::StoreError;
 use crate::rules::Grouping;
@@ -54,8 +55,9 @@ impl<T: Together> Group<T> {
         Self { queue, patience: rules.patience() }
     }
 
-    /// Does the job with others that wait. After an error, nothing of it was written; if it took
-    /// too long, or if this future is dropped, it may have been.
+    /// Does the job with others that wait. After an error, nothing of it was written; but it may
+    /// have been if it took too long, if the connection was lost while it was being committed, or
+    /// if this future is dropped.
     pub(super) async fn ask(&self, job: T::Job) -> Result<T::Answer, StoreError> {
         let (answer, answered) = oneshot::channel();
         let asking = async {
@@ -86,17 +88,10 @@ async fn serve<T: Together>(
                 gather(first, &mut queue, rules, &mut left_over)
             }
         };
-        let (jobs, answers): (Vec<_>, Vec<_>) =
-            group.into_iter().map(|one| (one.job, one.answer)).unzip();
-        if jobs.is_empty() {
-            continue;
-        }
         // A task of its own, so that whatever ends it, the next groups are written.
-        let writing = tokio::spawn(settle(Arc::clone(&work), jobs));
-        let results = writing.await.unwrap_or_default();
-        // An answer that nobody waits for any more is dropped; one that is missing is an error.
-        for (answer, result) in answers.into_iter().zip(results) {
-            let _gave_up = answer.send(result);
+        let settling = tokio::spawn(settle(Arc::clone(&work), group, rules.patience()));
+        if let Err(error) = settling.await {
+            tracing::error!(%error, "a group was not written");
         }
     }
 }
@@ -129,28 +124,41 @@ fn gather<T: Together>(
     group
 }
 
-/// Writes the jobs together. If that fails for a reason that may lie in one of them, each is
-/// written alone, so that one bad message fails no other.
-async fn settle<T: Together>(
-    work: Arc<T>,
-    jobs: Vec<T::Job>,
-) -> Vec<Result<T::Answer, StoreError>> {
-    let error = match work.write(&jobs).await {
-        Ok(answers) => return answers.into_iter().map(Ok).collect(),
-        Err(error) => error,
-    };
-    if jobs.len() == 1 || !error.may_be_of_one() {
-        return jobs.iter().map(|_| Err(error.clone())).collect();
+/// Writes the jobs together and answers them. If that fails for a reason that may lie in one of
+/// them, it is tried with each half, so that one bad message fails no other, and one group that is
+/// too much for the database becomes two. What nobody waits for any more is left out, and in the
+/// end so is everything: nothing is tried for longer than anybody waits.
+async fn settle<T: Together>(work: Arc<T>, group: Vec<Waiting<T>>, patience: Duration) {
+    let until = Instant::now() + patience;
+    let mut pieces = vec![group];
+    while let Some(mut piece) = pieces.pop() {
+        piece.retain(|one| !one.answer.is_closed());
+        let (jobs, answers): (Vec<_>, Vec<_>) =
+            piece.into_iter().map(|one| (one.job, one.answer)).unzip();
+        if jobs.is_empty() {
+            continue;
+        }
+        // An answer that nobody waits for any more goes nowhere.
+        match work.write(&jobs).await {
+            Ok(results) => {
+                for (answer, result) in answers.into_iter().zip(results) {
+                    let _gave_up = answer.send(Ok(result));
+                }
+            }
+            Err(error) if jobs.len() > 1 && error.may_be_of_one() && Instant::now() < until => {
+                let again = jobs.into_iter().zip(answers);
+                let mut first: Vec<_> =
+                    again.map(|(job, answer)| Waiting { job, answer }).collect();
+                let second = first.split_off(first.len() / 2);
+                pieces.extend([second, first]);
+            }
+            Err(error) => {
+                for answer in answers {
+                    let _gave_up = answer.send(Err(error.clone()));
+                }
+            }
+        }
     }
-    let mut results = Vec::with_capacity(jobs.len());
-    for job in jobs.chunks(1) {
-        let answer = work.write(job).await;
-        results.push(answer.and_then(|answers| {
-            let only = answers.into_iter().next();
-            only.ok_or_else(gone)
-        }));
-    }
-    results
 }
 
 /// A writer that is no longer there: its task was ended with the runtime.
@@ -255,21 +263,44 @@ mod tests {
         assert_eq!(group.iter().map(|one| one.job).collect::<Vec<_>>(), [1, 3]);
     }
 
+    /// What each of these was told, and the groups that were written for it.
+    async fn settled(jobs: &[usize]) -> (Vec<Option<usize>>, Vec<Vec<usize>>) {
+        let (mut queue, answers) = waiting(jobs);
+        let group = gather(queue.try_recv().unwrap(), &mut queue, rules(""), &mut None);
+        let work = Arc::new(Doubling::default());
+        settle(Arc::clone(&work), group, Duration::from_secs(60)).await;
+        let mut told = Vec::new();
+        for answer in answers {
+            told.push(answer.await.unwrap().ok());
+        }
+        let groups = work.groups.lock().unwrap().clone();
+        (told, groups)
+    }
+
     #[tokio::test]
     async fn one_bad_job_fails_no_other() {
-        let work = Arc::new(Doubling::default());
-        let results = settle(Arc::clone(&work), vec![1, 150, 3]).await;
-        let told: Vec<_> = results.into_iter().map(Result::ok).collect();
-        assert_eq!(told, [Some(2), None, Some(6)]);
-        assert_eq!(*work.groups.lock().unwrap(), [vec![1, 150, 3], vec![1], vec![150], vec![3]]);
+        let (told, groups) = settled(&[1, 150, 3, 4]).await;
+        assert_eq!(told, [Some(2), None, Some(6), Some(8)]);
+        let halves: [&[usize]; 5] = [&[1, 150, 3, 4], &[1, 150], &[1], &[150], &[3, 4]];
+        assert_eq!(groups, halves);
     }
 
     #[tokio::test]
     async fn after_a_failure_that_is_of_all_none_is_tried_alone() {
+        assert_eq!(settled(&[1, 200, 3]).await, (vec![None; 3], vec![vec![1, 200, 3]]));
+    }
+
+    /// Nobody waits so long.
+    #[tokio::test]
+    async fn when_the_time_is_up_nothing_more_is_tried() {
+        let (mut queue, answers) = waiting(&[1, 150]);
+        let group = gather(queue.try_recv().unwrap(), &mut queue, rules(""), &mut None);
         let work = Arc::new(Doubling::default());
-        let results = settle(Arc::clone(&work), vec![1, 200, 3]).await;
-        assert!(results.iter().all(|one| matches!(one, Err(StoreError::NotDurable(None)))));
-        assert_eq!(work.groups.lock().unwrap().len(), 1);
+        settle(Arc::clone(&work), group, Duration::ZERO).await;
+        for answer in answers {
+            assert!(matches!(answer.await.unwrap(), Err(StoreError::Corrupt { .. })));
+        }
+        assert_eq!(*work.groups.lock().unwrap(), [vec![1, 150]]);
     }
 
     #[tokio::test]

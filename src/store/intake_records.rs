@@ -39,7 +39,7 @@ impl Store {
         filter: &IntakeFilter,
         page: &Page,
     ) -> Result<Vec<IntakeRecord>, StoreError> {
-        let mut query = sql("SELECT * FROM intake_records WHERE ");
+        let mut query = select("WHERE ");
         within(&mut query, scope);
         filter.narrow(&mut query);
         page.read_between(&mut query, filter.since, filter.until);
@@ -54,7 +54,7 @@ impl Store {
         scope: &Scope,
         id: IntakeId,
     ) -> Result<Option<IntakeRecord>, StoreError> {
-        let mut query = sql("SELECT * FROM intake_records WHERE id = $1 AND ").bind(id.0);
+        let mut query = select("WHERE id = $1 AND ").bind(id.0);
         within(&mut query, scope);
         let row = query.fetch_optional(self.reader()).await?;
         row.as_ref().map(record).transpose()
@@ -181,6 +181,16 @@ async fn write(tx: &mut Transaction, rows: Vec<Vec<Value>>) -> Result<Vec<Row>, 
     )
     .fetch_all(tx.on())
     .await
+}
+
+fn select(rest: &'static str) -> Statement {
+    let mut query =
+        sql("SELECT id, at, partner_id, reseller_id, organization_id, agent_id, recipient,
+                sender, envelope_from, remote_address, helo, reason, explanation, message_id, size,
+                digest, headers, steps, count
+         FROM intake_records ");
+    query.push(rest);
+    query
 }
 
 fn record(row: &Row) -> Result<IntakeRecord, StoreError> {

@@ -28,16 +28,19 @@ impl Store {
     /// The key with this hash, unless it was revoked. The index compares hashes of guesses, so
     /// timing tells nothing about a key.
     pub async fn key_by_hash(&self, hash: KeyHash) -> Result<Option<Key>, StoreError> {
-        let row = sql("SELECT * FROM keys WHERE hash = $1 AND revoked_at IS NULL")
-            .bind(hash.0.as_slice())
-            .fetch_optional(self.reader())
-            .await?;
+        let row = sql("SELECT id, account_id, last_four, purpose, created_at, revoked_at FROM keys
+             WHERE hash = $1 AND revoked_at IS NULL")
+        .bind(hash.0.as_slice())
+        .fetch_optional(self.reader())
+        .await?;
         row.as_ref().map(key).transpose()
     }
 
     /// The keys of an account, oldest first, revoked ones too.
     pub async fn keys(&self, account: AccountId) -> Result<Vec<Key>, StoreError> {
-        let rows = sql("SELECT * FROM keys WHERE account_id = $1 ORDER BY created_at, id")
+        let rows =
+            sql("SELECT id, account_id, last_four, purpose, created_at, revoked_at FROM keys
+             WHERE account_id = $1 ORDER BY created_at, id")
             .bind(account.get())
             .fetch_all(self.reader())
             .await?;

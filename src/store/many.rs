@@ -12,6 +12,8 @@ use super::sql::{Column, Connection, Row, Statement, Value};
 const PIECE: usize = 128;
 /// Placeholders of one statement of SQLite (SQLITE_MAX_VARIABLE_NUMBER is 32,766).
 const PLACEHOLDERS: usize = 30_000;
+/// Rows of one statement of PostgreSQL, so that each ends within its time.
+const ARRAY: usize = 5_000;
 /// Stands for the rows in a statement's text.
 const ROWS: &str = "{rows}";
 
@@ -63,7 +65,7 @@ impl Many {
     fn statements(self, postgres: bool) -> Vec<Statement> {
         let Some(width) = self.rows.first().map(Vec::len) else { return Vec::new() };
         if postgres {
-            return vec![self.with_arrays()];
+            return self.with_arrays();
         }
         let most = (PLACEHOLDERS / width.max(1)).clamp(1, PIECE);
         let mut statements = Vec::new();
@@ -81,24 +83,29 @@ impl Many {
         statements
     }
 
-    fn with_arrays(self) -> Statement {
-        let mut columns: Vec<Column> =
-            self.rows.first().into_iter().flatten().map(Column::like).collect();
-        for row in self.rows {
-            columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+    fn with_arrays(self) -> Vec<Statement> {
+        let mut statements = Vec::new();
+        let mut rows = self.rows.into_iter().peekable();
+        while let Some(first) = rows.peek() {
+            let mut columns: Vec<Column> = first.iter().map(Column::like).collect();
+            for row in rows.by_ref().take(ARRAY) {
+                columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+            }
+            let first = self.values.len() + 1;
+            let arrays: Vec<String> = columns
+                .iter()
+                .zip(first..)
+                .map(|(column, number)| format!("CAST(${number} AS {}[])", column.kind()))
+                .collect();
+            let unnested = format!("SELECT * FROM UNNEST({})", arrays.join(", "));
+            let mut statement = Statement::of(self.text.replacen(ROWS, &unnested, 1).into());
+            if let Some(clause) = self.locking {
+                statement = statement.locking(clause);
+            }
+            let values = self.values.iter().cloned();
+            statements.push(values.fold(statement, Statement::bind).with_columns(columns));
         }
-        let first = self.values.len() + 1;
-        let arrays: Vec<String> = columns
-            .iter()
-            .zip(first..)
-            .map(|(column, number)| format!("CAST(${number} AS {}[])", column.kind()))
-            .collect();
-        let rows = format!("SELECT * FROM UNNEST({})", arrays.join(", "));
-        let mut statement = Statement::of(self.text.replacen(ROWS, &rows, 1).into());
-        if let Some(clause) = self.locking {
-            statement = statement.locking(clause);
-        }
-        self.values.into_iter().fold(statement, Statement::bind).with_columns(columns)
+        statements
     }
 }
 
@@ -177,6 +184,7 @@ mod tests {
     #[test]
     fn postgres_gets_one_statement_of_arrays() {
         assert_eq!(many("{rows}", rows(300)).statements(true).len(), 1);
+        assert_eq!(many("{rows}", rows(10_001)).statements(true).len(), 3);
         assert!(many("{rows}", rows(0)).statements(true).is_empty());
     }
 }

@@ -29,7 +29,9 @@ pub(in super::super) async fn show(http: Arc<Http>, call: Call) -> Result<Respon
 
 /// The part's number, which the record wrote before the name.
 fn number(filename: &str) -> Option<u32> {
-    filename.split('-').next()?.parse().ok()
+    let (number, _) = filename.split_once('-')?;
+    let canonical = number.bytes().all(|digit| digit.is_ascii_digit());
+    number.parse().ok().filter(|_| canonical)
 }
 
 /// Types that a browser shows without running anything in them. Everything else is served as
