@@ -35,6 +35,8 @@ impl Grouping {
 #[serde(deny_unknown_fields)]
 pub struct Connections {
     pub embedded_readers: u32,
+    pub embedded_cache_mib: u32,
+    pub embedded_checkpoint_pages: u32,
     pub postgres: u32,
     acquire_seconds: u64,
     probe_seconds: u64,
@@ -112,6 +114,9 @@ impl StoreRules {
         check("commit.writers", wide(commit.writers), 1, 16)?;
         check("commit.patience_seconds", commit.patience_seconds, 1, 120)?;
         check("connections.embedded_readers", connections.embedded_readers.into(), 1, 64)?;
+        check("connections.embedded_cache_mib", connections.embedded_cache_mib.into(), 2, 4096)?;
+        let pages = connections.embedded_checkpoint_pages.into();
+        check("connections.embedded_checkpoint_pages", pages, 100, 1 << 20)?;
         check("connections.postgres", connections.postgres.into(), 4, 500)?;
         check("connections.acquire_seconds", connections.acquire_seconds, 1, 60)?;
         check(

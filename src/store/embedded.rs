@@ -58,7 +58,9 @@ pub(super) async fn open(
         .foreign_keys(true)
         .busy_timeout(rules.acquire())
         // Statements about many rows come in several sizes.
-        .statement_cache_capacity(STATEMENTS);
+        .statement_cache_capacity(STATEMENTS)
+        .pragma("cache_size", format!("-{}", u64::from(rules.embedded_cache_mib) * 1024))
+        .pragma("wal_autocheckpoint", rules.embedded_checkpoint_pages.to_string());
     let writer = SqlitePoolOptions::new()
         .max_connections(1)
         .acquire_timeout(rules.acquire())
