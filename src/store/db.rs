@@ -41,6 +41,8 @@ pub(super) struct Base {
     mint: Mint,
     broken: CancellationToken,
     pub(super) identity: Arc<OnceCell<Uuid>>,
+    /// Deliveries cancelled in one transaction, at most.
+    pub(super) cancel_at_once: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -112,7 +114,14 @@ impl Store {
         let broken = CancellationToken::new();
         let open = |blobs| Blobs::open(blobs, rules.objects, mint.clone(), broken.clone());
         let blobs = place.blobs.as_ref().map(open).transpose()?;
-        let base = Base { database, blobs, mint, broken, identity: Arc::default() };
+        let base = Base {
+            database,
+            blobs,
+            mint,
+            broken,
+            identity: Arc::default(),
+            cancel_at_once: rules.deliveries.cancel_at_once,
+        };
         let intakes = Group::start(Intakes::new(base.clone()), rules.commit, writers);
         let attempts = Group::start(Attempts::new(base.clone()), rules.commit, writers);
         Ok(Self { base, intakes, attempts })
@@ -173,6 +182,10 @@ impl Store {
 
     pub(super) fn mint(&self) -> &Mint {
         &self.base.mint
+    }
+
+    pub(super) const fn cancel_at_once(&self) -> u32 {
+        self.base.cancel_at_once
     }
 
     pub(super) async fn begin(&self) -> Result<Transaction, StoreError> {

@@ -4,3 +4,7 @@ CREATE TABLE identity (
     single INTEGER NOT NULL UNIQUE CHECK (single = 1),
     id     BLOB NOT NULL
 ) STRICT;
+
+-- 1 while a removed destination may still have deliveries that wait: they are cancelled in groups.
+ALTER TABLE destinations ADD COLUMN draining INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX destinations_draining ON destinations (draining, id);
