@@ -1,4 +1,4 @@
-//! `policies/store.toml`: how commits are grouped, the connections, the blob store. The file
+//! `policies/store.toml`: how commits are grouped, deliveries, the connections, the blob store. The file
 //! explains each number.
 
 use std::time::Duration;
@@ -11,6 +11,7 @@ use super::{RulesError, within};
 #[serde(deny_unknown_fields)]
 pub struct StoreRules {
     pub commit: Grouping,
+    pub deliveries: Deliveries,
     pub connections: Connections,
     pub objects: Objects,
 }
@@ -29,6 +30,13 @@ impl Grouping {
     pub const fn patience(&self) -> Duration {
         Duration::from_secs(self.patience_seconds)
     }
+}
+
+/// What waits to be delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deliveries {
+    pub cancel_at_once: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -108,11 +116,12 @@ impl StoreRules {
     pub(super) fn validate(&self) -> Result<(), RulesError> {
         let check = |key, value, low, high| within("store.toml", key, value, low, high);
         let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-        let Self { commit, connections, objects } = self;
+        let Self { commit, deliveries, connections, objects } = self;
         check("commit.max_messages", wide(commit.max_messages), 1, 1000)?;
         check("commit.max_bytes", wide(commit.max_bytes), 65_536, 1 << 30)?;
         check("commit.writers", wide(commit.writers), 1, 16)?;
         check("commit.patience_seconds", commit.patience_seconds, 1, 120)?;
+        check("deliveries.cancel_at_once", deliveries.cancel_at_once.into(), 1, 10_000)?;
         check("connections.embedded_readers", connections.embedded_readers.into(), 1, 64)?;
         check("connections.embedded_cache_mib", connections.embedded_cache_mib.into(), 2, 4096)?;
         let pages = connections.embedded_checkpoint_pages.into();

@@ -301,6 +301,12 @@ async fn has_objects(database: &mut SqliteConnection) -> Result<bool, BackupErro
     Ok(sqlx::query(column).fetch_optional(database).await?.is_some())
 }
 
+/// A database of a version without one has no originals elsewhere either.
+pub(super) async fn has_identity(database: &mut SqliteConnection) -> Result<bool, BackupError> {
+    let table = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'identity'";
+    Ok(sqlx::query(table).fetch_optional(database).await?.is_some())
+}
+
 async fn is_erased(
     live: Option<&mut SqliteConnection>,
     named: &Named,

@@ -14,8 +14,8 @@ use aws_lc_rs::digest::{SHA256, digest as sha256};
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use object_store::path::Path;
-use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutPayload};
-use tokio::sync::Semaphore;
+use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutPayload};
+use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -34,11 +34,13 @@ pub(super) const RAW: &str = "raw";
 /// Large raw messages. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Blobs {
-    objects: Arc<dyn ObjectStore>,
+    pub(super) objects: Arc<dyn ObjectStore>,
     folder: Option<Folder>,
-    at: String,
-    rules: Objects,
+    pub(super) at: String,
+    pub(super) rules: Objects,
     places: Arc<Semaphore>,
+    /// Set when it is known that this database is the owner.
+    owned: Arc<OnceCell<()>>,
     mint: Mint,
     broken: CancellationToken,
 }
@@ -68,7 +70,8 @@ impl Blobs {
             BlobPlace::S3(bucket) => (blob_bucket::open(bucket, &rules).map_err(unusable)?, None),
         };
         let places = Arc::new(Semaphore::new(rules.max_puts));
-        Ok(Self { objects, folder, at, rules, places, mint, broken })
+        let owned = Arc::default();
+        Ok(Self { objects, folder, at, rules, places, owned, mint, broken })
     }
 
     /// Whether a raw message of this size belongs here.
@@ -82,10 +85,16 @@ impl Blobs {
     }
 
     /// Writes the bytes under a name of their own, which it answers; durable when it returned.
+    /// Only for the database that is the `owner`.
     ///
     /// The write goes on when its future is dropped or its time is up: it keeps its place as long
     /// as it lasts, and one that does not reach the disk must be noticed even if nobody waits.
-    pub(super) async fn put(&self, digest: Digest, raw: &Bytes) -> Result<String, StoreError> {
+    pub(super) async fn put(
+        &self,
+        owner: Uuid,
+        digest: Digest,
+        raw: &Bytes,
+    ) -> Result<String, StoreError> {
         let name = name(digest, self.mint.uuid());
         let (blobs, path) = (self.clone(), Path::from(name.as_str()));
         let payload = PutPayload::from_bytes(raw.clone());
@@ -93,7 +102,8 @@ impl Blobs {
             let place = Arc::clone(&self.places).acquire_owned().await.map_err(failed)?;
             let writing = tokio::spawn(async move {
                 let _place = place;
-                blobs.write(&path, payload).await
+                blobs.owned.get_or_try_init(|| blobs.claim(owner)).await?;
+                blobs.write(&path, payload, PutMode::Overwrite).await
             });
             writing.await.unwrap_or_else(|error| Err(failed(error)))
         };
@@ -101,17 +111,25 @@ impl Blobs {
         Ok(name)
     }
 
-    async fn write(&self, path: &Path, payload: PutPayload) -> Result<(), StoreError> {
+    pub(super) async fn write(
+        &self,
+        path: &Path,
+        payload: PutPayload,
+        mode: PutMode,
+    ) -> Result<(), StoreError> {
         if self.broken.is_cancelled() {
             return Err(StoreError::NotDurable(None));
         }
-        let Err(error) = self.objects.put(path, payload).await else {
+        let Err(error) = self.objects.put_opts(path, payload, mode.into()).await else {
             if let Some(folder) = &self.folder {
                 folder.make_private(path);
             }
             return Ok(());
         };
-        let Some(folder) = &self.folder else { return Err(StoreError::Objects(error.into())) };
+        let there = matches!(error, Error::AlreadyExists { .. });
+        let Some(folder) = self.folder.as_ref().filter(|_| !there) else {
+            return Err(StoreError::Objects(error.into()));
+        };
         let fault = folder.fault_of_put(path, error);
         if let StoreError::NotDurable(_) = &fault {
             self.broken.cancel();
@@ -156,16 +174,22 @@ impl Blobs {
 
     /// Whether objects can be written and taken away again, as a server must know before it takes
     /// mail in.
-    pub(super) async fn check_writable(&self) -> Result<(), StoreError> {
+    pub(super) async fn check_writable(&self, owner: Uuid) -> Result<(), StoreError> {
         let probe = Bytes::from_static(b"Can this be written?");
         let mut digest = Digest([0; 32]);
         digest.0.copy_from_slice(sha256(&SHA256, &probe).as_ref());
         // Named like any other, so that one that is left behind is an orphan like any other.
-        let name = self.put(digest, &probe).await.map_err(|error| match error {
+        let put = self.put(owner, digest, &probe).await;
+        let name = put.map_err(|error| self.unusable(error))?;
+        self.remove(&Path::from(name)).await.map(drop)
+    }
+
+    /// The same error, with the place that it is about.
+    pub(super) fn unusable(&self, error: StoreError) -> StoreError {
+        match error {
             StoreError::Objects(source) => StoreError::Blobs { at: self.at.clone(), source },
             error => error,
-        })?;
-        self.remove(&Path::from(name)).await.map(drop)
+        }
     }
 
     /// All objects, read a page at a time.
@@ -208,7 +232,7 @@ pub(super) fn digest_in(path: &Path) -> Option<Digest> {
     (name(digest, Uuid::try_parse(id).ok()?) == path.as_ref()).then_some(digest)
 }
 
-async fn in_time<T>(
+pub(super) async fn in_time<T>(
     limit: Duration,
     work: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
@@ -216,11 +240,11 @@ async fn in_time<T>(
     tokio::time::timeout(limit, work).await.unwrap_or_else(late)
 }
 
-fn unanswered(error: Error) -> StoreError {
+pub(super) fn unanswered(error: Error) -> StoreError {
     StoreError::Objects(error.into())
 }
 
-fn failed(error: impl std::error::Error + Send + Sync + 'static) -> StoreError {
+pub(super) fn failed(error: impl std::error::Error + Send + Sync + 'static) -> StoreError {
     unanswered(Error::Generic { store: "blobs", source: Box::new(error) })
 }
 

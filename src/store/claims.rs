@@ -27,7 +27,7 @@ const UNREADABLE_PAUSE: i64 = 3_600_000;
 const UNREADABLE_TRIES: i64 = 48;
 
 /// Steps from destination to destination and takes the longest due of each, so that the backlog of
-/// one that is busy, however long, is passed over in one step.
+/// one that is busy or removed, however long, is passed over in one step.
 const CLAIM: &str = "
     UPDATE deliveries SET lease_until = $2, fence = fence + 1
     WHERE rowid IN (
@@ -40,6 +40,7 @@ const CLAIM: &str = "
             FROM waiting WHERE destination IS NOT NULL)
         SELECT due.rowid FROM waiting CROSS JOIN deliveries AS due
         WHERE lower(hex(destination)) NOT IN (SELECT value FROM json_each($4))
+          AND NOT EXISTS (SELECT 1 FROM destinations WHERE id = destination AND draining = 1)
           AND due.rowid IN (
               SELECT rowid FROM deliveries INDEXED BY deliveries_waiting
               WHERE state = 'pending' AND destination_id = destination
@@ -68,6 +69,7 @@ const CLAIM_BESIDE_OTHERS: &str = "
             ORDER BY next_attempt_at, id LIMIT $3 * 4) AS first
         WHERE destination NOT IN
               (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($4 AS JSON)))
+          AND NOT EXISTS (SELECT 1 FROM destinations WHERE id = destination AND draining = 1)
         ORDER BY first.next_attempt_at, first.id LIMIT $3 * 4),
     taken AS (
         SELECT deliveries.id FROM due JOIN deliveries USING (id)
@@ -81,7 +83,8 @@ const CLAIM_BESIDE_OTHERS: &str = "
 
 impl Store {
     /// Claims up to `limit` deliveries that are due, none of them for a destination in `busy`,
-    /// until `lease_until`. A claim whose lease has ended is due again.
+    /// until `lease_until`. A claim whose lease has ended is due again. Deliveries for removed
+    /// destinations are not claimed; some of them are cancelled on the way.
     pub async fn claim_deliveries(
         &self,
         now: Timestamp,
@@ -102,6 +105,7 @@ impl Store {
         busy: &str,
     ) -> Result<Vec<Claim>, StoreError> {
         let mut tx = self.begin().await?;
+        destinations::drain(&mut tx, self.cancel_at_once()).await?;
         let rows = sql(CLAIM)
             .on_postgres(CLAIM_BESIDE_OTHERS)
             .bind(now)

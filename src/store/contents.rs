@@ -35,7 +35,7 @@ impl Store {
             .fetch_optional(self.reader())
             .await?;
         if row.is_none() {
-            kept.insert(digest, blobs.put(digest, raw).await?);
+            kept.insert(digest, blobs.put(self.identity().await?, digest, raw).await?);
         }
         Ok(())
     }

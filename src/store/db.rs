@@ -1,8 +1,11 @@
 //! Opening the store, and the two doors to it: reading and writing.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use super::batch::Intakes;
 use super::blobs::Blobs;
@@ -37,6 +40,9 @@ pub(super) struct Base {
     blobs: Option<Blobs>,
     mint: Mint,
     broken: CancellationToken,
+    pub(super) identity: Arc<OnceCell<Uuid>>,
+    /// Deliveries cancelled in one transaction, at most.
+    pub(super) cancel_at_once: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -64,13 +70,16 @@ macro_rules! settled {
 pub(super) use settled;
 
 impl Store {
-    /// Creates the store where there is none, brings it to this version, and opens it.
+    /// Creates the store where there is none, brings it to this version, and opens it; its blob
+    /// store must be nobody else's.
     pub async fn create(
         place: impl Into<Place>,
         rules: &StoreRules,
         mint: Mint,
     ) -> Result<Self, StoreError> {
-        Self::connect(&place.into(), rules, mint, true).await
+        let store = Self::connect(&place.into(), rules, mint, true).await?;
+        store.claim_blobs().await?;
+        Ok(store)
     }
 
     /// Opens a store that exists and brings it to this version.
@@ -105,7 +114,14 @@ impl Store {
         let broken = CancellationToken::new();
         let open = |blobs| Blobs::open(blobs, rules.objects, mint.clone(), broken.clone());
         let blobs = place.blobs.as_ref().map(open).transpose()?;
-        let base = Base { database, blobs, mint, broken };
+        let base = Base {
+            database,
+            blobs,
+            mint,
+            broken,
+            identity: Arc::default(),
+            cancel_at_once: rules.deliveries.cancel_at_once,
+        };
         let intakes = Group::start(Intakes::new(base.clone()), rules.commit, writers);
         let attempts = Group::start(Attempts::new(base.clone()), rules.commit, writers);
         Ok(Self { base, intakes, attempts })
@@ -134,7 +150,11 @@ impl Store {
             .await?;
         drop(tx);
         match self.blobs() {
-            Some(blobs) => blobs.check_writable().await,
+            Some(blobs) => {
+                // Asked again even if it has been: this is the start of a server.
+                self.claim_blobs().await?;
+                blobs.check_writable(self.identity().await?).await
+            }
             None => Ok(()),
         }
     }
@@ -164,8 +184,17 @@ impl Store {
         &self.base.mint
     }
 
+    pub(super) const fn cancel_at_once(&self) -> u32 {
+        self.base.cancel_at_once
+    }
+
     pub(super) async fn begin(&self) -> Result<Transaction, StoreError> {
         self.base.begin().await
+    }
+
+    /// Which database this is; a copy is the same one.
+    pub(super) async fn identity(&self) -> Result<Uuid, StoreError> {
+        self.base.identity().await
     }
 
     /// Where large raw messages lie, if not in the database.
@@ -262,8 +291,6 @@ impl Transaction {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::domain::clock::{Clock, Timestamp};
 

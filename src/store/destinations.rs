@@ -82,8 +82,8 @@ impl Store {
         rows.iter().map(destination).collect()
     }
 
-    /// Removes those destinations of an account that match all that is given, cancels what waits
-    /// for them, and answers them.
+    /// Removes those destinations of an account that match all that is given, so that nothing that
+    /// waits for them is claimed any more, and answers them.
     pub async fn remove_destinations(
         &self,
         account: AccountId,
@@ -121,31 +121,64 @@ impl Store {
         let rows = query.locking("FOR NO KEY UPDATE").fetch_all(tx.on()).await?;
         let removed: Vec<Destination> = rows.iter().map(destination).collect::<Result<_, _>>()?;
         for destination in &removed {
-            retire(&mut tx, destination.id, now).await?;
+            retire(&mut tx, destination.id, now, self.cancel_at_once()).await?;
         }
         tx.commit().await?;
         Ok(removed)
     }
 }
 
-/// Takes a destination out of use and cancels what waits for it; answers whether it was in use.
+/// Takes a destination out of use and cancels what waits for it, up to `most`, the rest by and by;
+/// answers whether it was in use. No claim takes anything of it any more.
 pub(super) async fn retire(
     tx: &mut Transaction,
     id: DestinationId,
     now: Timestamp,
+    most: u32,
 ) -> Result<bool, StoreError> {
-    let retired = sql("UPDATE destinations SET removed_at = $2
+    let retired = sql("UPDATE destinations SET removed_at = $2, draining = 1
                        WHERE id = $1 AND removed_at IS NULL")
     .bind(id.0)
     .bind(now.millis())
     .execute(tx.on())
     .await?;
+    cancel(tx, id.0, most).await?;
+    Ok(retired > 0)
+}
+
+/// Cancels some more of what waits for a destination that was removed, if there is one.
+pub(super) async fn drain(tx: &mut Transaction, most: u32) -> Result<(), StoreError> {
+    let row = sql("SELECT id FROM destinations WHERE draining = 1 ORDER BY id LIMIT 1")
+        .fetch_optional(tx.on())
+        .await?;
+    let Some(row) = row else { return Ok(()) };
+    cancel(tx, Columns { table: "destinations", row: &row }.uuid("id")?, most).await
+}
+
+async fn cancel(tx: &mut Transaction, destination: Uuid, most: u32) -> Result<(), StoreError> {
     sql("UPDATE deliveries SET state = 'cancelled', fence = fence + 1
-         WHERE destination_id = $1 AND state = 'pending'")
-    .bind(id.0)
+         WHERE rowid IN (SELECT rowid FROM deliveries INDEXED BY deliveries_waiting
+                         WHERE destination_id = $1 AND state = 'pending'
+                         ORDER BY next_attempt_at, id LIMIT $2)")
+    // What somebody is recording at this moment is left for the next time.
+    .on_postgres(
+        "WITH taken AS (
+             SELECT id FROM deliveries WHERE destination_id = $1 AND state = 'pending'
+             ORDER BY next_attempt_at, id LIMIT $2 FOR UPDATE SKIP LOCKED)
+         UPDATE deliveries SET state = 'cancelled', fence = fence + 1
+         WHERE id IN (SELECT id FROM taken)",
+    )
+    .bind(destination)
+    .bind(i64::from(most))
     .execute(tx.on())
     .await?;
-    Ok(retired > 0)
+    sql("UPDATE destinations SET draining = 0
+         WHERE id = $1 AND draining = 1 AND NOT EXISTS (
+             SELECT 1 FROM deliveries WHERE destination_id = $1 AND state = 'pending')")
+    .bind(destination)
+    .execute(tx.on())
+    .await
+    .map(drop)
 }
 
 /// Destinations for which the condition holds.

@@ -4,9 +4,12 @@
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use uuid::Uuid;
+
 use super::backup::BackupError;
 use super::embedded::FILE;
 use super::files::{self, Content};
+use super::owner::OWNER;
 
 /// Where the originals are that are not in the database.
 pub(super) const OBJECTS: &str = "blobs";
@@ -66,6 +69,12 @@ impl Draft {
             before: self.folder.join(BEFORE),
             to: self.folder.join(OBJECTS),
         }
+    }
+
+    /// Says beside the originals whose they are.
+    pub(super) fn set_owner(&self, identity: Uuid) -> Result<(), BackupError> {
+        let path = self.folder.join(OBJECTS).join(OWNER);
+        files::write(&path, format!("{identity}\n").as_bytes()).map_err(at("write", &path))
     }
 
     /// Says beside the database what it holds; answers how many octets.

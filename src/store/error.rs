@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sqlx::error::DatabaseError;
 use sqlx::migrate::MigrateError;
 use sqlx::postgres::PgDatabaseError;
+use uuid::Uuid;
 
 /// Context in the variant, cause by `source`; never shown to a client.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -27,6 +28,18 @@ pub enum StoreError {
     Objects(#[source] Arc<object_store::Error>),
     #[error("the blob store at {at} cannot be used")]
     Blobs { at: String, source: Arc<object_store::Error> },
+    /// Nothing is put into it and nothing taken away.
+    #[error(
+        "the blob store at {at} belongs to the database {owner}, and this one is {identity}: name \
+         another place"
+    )]
+    Foreign { at: String, owner: String, identity: Uuid },
+    /// Nothing is put into it and nothing taken away.
+    #[error(
+        "the blob store at {at} holds objects and has no owner: name another place, or, if they \
+         are this database's, put its id {identity} into the object `owner`, beside `raw`"
+    )]
+    Ownerless { at: String, identity: Uuid },
     /// The original of a message is not what it was, or not there.
     #[error("the object {name} of the blob store {detail}")]
     Lost { name: String, detail: &'static str },

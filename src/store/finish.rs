@@ -80,7 +80,8 @@ impl Attempts {
         insert_attempts(&mut tx, group, &recorded).await?;
         for one in gone {
             if recorded.get(&one.delivery) == Some(&one.fence) {
-                let was_in_use = retire(&mut tx, one.destination, one.attempt.at).await?;
+                let most = self.base.cancel_at_once;
+                let was_in_use = retire(&mut tx, one.destination, one.attempt.at, most).await?;
                 if was_in_use {
                     self.note_gone(&mut tx, one).await?;
                 }

@@ -43,6 +43,7 @@ mod location;
 mod mail_row;
 mod many;
 mod messages;
+mod owner;
 mod page;
 mod policies;
 mod postgres;

@@ -5,6 +5,8 @@
 use std::path::Path;
 
 use sqlx::Connection as _;
+use sqlx::sqlite::SqliteConnection;
+use uuid::Uuid;
 
 use super::backup::{self, BackupError, Copied, Objects, on_pool};
 use super::db::Store;
@@ -58,10 +60,24 @@ pub async fn restore(
         .bind(IDS_LEFT_OUT)
         .execute(&mut database)
         .await?;
+    if found.count > 0 && objects == Objects::Beside && backup::has_identity(&mut database).await? {
+        let owner = identity(&mut database, &mint).await?;
+        draft.set_owner(owner)?;
+    }
     database.close().await?;
     on_pool(move || draft.finish()).await?;
     Store::open(location, rules, mint).await?.close().await;
     Ok(Copied { messages, octets: content.octets + found.octets, objects: found.count })
+}
+
+/// Which database this is; a copy is the same one. The originals beside it get no other owner.
+async fn identity(database: &mut SqliteConnection, mint: &Mint) -> Result<Uuid, BackupError> {
+    sqlx::query("INSERT INTO identity (single, id) VALUES (1, $1) ON CONFLICT (single) DO NOTHING")
+        .bind(mint.uuid())
+        .execute(&mut *database)
+        .await?;
+    let id = sqlx::query_scalar("SELECT id FROM identity WHERE single = 1");
+    Ok(id.fetch_one(database).await?)
 }
 
 /// What a finished backup says that its database holds.

@@ -38,6 +38,8 @@ impl Store {
     pub async fn sweep_objects(&self, now: Timestamp) -> Result<Option<Swept>, StoreError> {
         self.check_trust()?;
         let Some(blobs) = self.blobs() else { return Ok(None) };
+        // To another database all of this one's objects would be orphans, and the other way round.
+        self.claim_blobs().await?;
         let before = blobs.orphaned_before(now);
         let mut swept = Swept { seen: 0, removed: blobs.remove_unfinished(before).await? };
         let mut pages = blobs.list().try_chunks(PAGE);

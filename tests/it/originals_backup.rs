@@ -51,9 +51,13 @@ async fn originals_beside_the_database_go_along() {
     let copied = gatepost(here, &["backup", "--data", "data", "--to", "copy"]).await;
     assert!(copied.status.success(), "{copied:?}");
     assert!(copied.stderr.is_empty(), "{copied:?}");
+    let owner = std::fs::read(data.join("blobs/owner")).unwrap();
+    assert!(!here.join("copy/blobs/owner").exists());
     std::fs::remove_dir_all(&data).unwrap();
     let restored = gatepost(here, &["restore", "--from", "copy", "--data", "new"]).await;
     assert!(restored.status.success(), "{restored:?}");
+    // It is the same database, with originals that are known to be its own.
+    assert_eq!(std::fs::read(here.join("new/blobs/owner")).unwrap(), owner);
     assert_eq!(original(&here.join("new"), &site, &[]).await, raw);
     site.finish().await;
 }

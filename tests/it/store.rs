@@ -26,6 +26,7 @@ mod faults;
 mod lists;
 mod messages;
 pub mod objects;
+mod owners;
 mod plans;
 mod retention;
 pub mod scene;

@@ -21,6 +21,7 @@ on_both! {
     gone_retires_the_destination_once_and_cancels_what_waits,
     destinations_are_unique_bounded_and_removed_by_what_is_given,
     the_backlog_of_a_busy_destination_costs_a_claim_nothing,
+    a_long_backlog_of_a_removed_destination_is_cancelled_by_and_by,
 }
 
 const LEASE: i64 = 60 * SECOND;
@@ -255,27 +256,76 @@ async fn the_backlog_of_a_busy_destination_costs_a_claim_nothing(kind: Kind) {
     let scene = Scene::new(kind).await;
     let dead = scene.listen(&scene.agent, Category::Incoming, "https://dead.example/").await;
     scene.deliver(&scene.agent, 0).await;
-    let fill = match kind {
-        Kind::Sqlite => {
-            "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 100000)
-             INSERT INTO deliveries (id, event_id, destination_id, state, next_attempt_at,
-                                     created_at)
-             SELECT randomblob(16), event_id, destination_id, state, next_attempt_at, created_at
-             FROM deliveries, n"
-        }
-        Kind::Postgres => {
-            "INSERT INTO deliveries (id, event_id, destination_id, state, next_attempt_at,
-                                     created_at)
-             SELECT gen_random_uuid(), event_id, destination_id, state, next_attempt_at, created_at
-             FROM deliveries, generate_series(1, 100000);
-             ANALYZE deliveries"
-        }
-    };
-    scene.execute(fill).await;
+    fill(&scene, kind, 100_000).await;
     let begun = Instant::now();
     for _ in 0..10 {
         assert_eq!(claim(&scene, 9, &[dead.id]).await, []);
     }
     let took = begun.elapsed();
     assert!(took.as_millis() < 300, "{took:?}");
+}
+
+/// So many more deliveries like the one that waits longest.
+async fn fill(scene: &Scene, kind: Kind, count: u32) {
+    let (id, numbers) = match kind {
+        Kind::Sqlite => (
+            "randomblob(16)",
+            format!(
+                "(WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {count})
+                  SELECT n FROM n)"
+            ),
+        ),
+        Kind::Postgres => ("gen_random_uuid()", format!("generate_series(1, {count})")),
+    };
+    let fill = format!(
+        "INSERT INTO deliveries (id, event_id, destination_id, state, next_attempt_at, created_at)
+         SELECT {id}, event_id, destination_id, state, next_attempt_at, created_at
+         FROM (SELECT * FROM deliveries WHERE state = 'pending' ORDER BY next_attempt_at LIMIT 1)
+             AS one, {numbers} AS numbers"
+    );
+    scene.execute(fill.leak()).await;
+    if kind == Kind::Postgres {
+        scene.execute("ANALYZE deliveries").await;
+    }
+}
+
+/// Removed by its account, or by its receiver.
+async fn a_long_backlog_of_a_removed_destination_is_cancelled_by_and_by(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    scene.listen(&scene.other, Category::Incoming, "https://live.example/").await;
+    let cancelled = "SELECT COUNT(*) FROM deliveries WHERE state = 'cancelled'";
+    for (by_receiver, before) in [(false, 0), (true, 1201)] {
+        let dead = scene.listen(&scene.agent, Category::Incoming, "https://dead.example/").await;
+        scene.deliver(&scene.agent, before).await;
+        fill(&scene, kind, 1200).await;
+        let held = claim(&scene, before, &[]).await;
+        assert_eq!(held.len(), 100);
+        scene.deliver(&scene.other, before + 1).await;
+        if by_receiver {
+            let answer = attempt(before + 2, 410);
+            let done = scene.store.finish_delivery(&held[0], &answer, Outcome::Gone).await;
+            assert!(done.unwrap());
+        } else {
+            let me = scene.agent.id;
+            let removed = scene.store.remove_destinations(me, Some(dead.id), None, None, at(2));
+            assert_eq!(removed.await.unwrap(), [dead.clone()]);
+        }
+        assert_eq!(scene.store.destinations(scene.agent.id).await.unwrap(), []);
+        let at_once = 500 + i64::from(by_receiver);
+        assert_eq!(scene.count(cancelled).await, before + at_once);
+        // None of it is handed out, even when leases have ended, and nobody else waits for it.
+        let live = claim(&scene, before + 3, &[]).await;
+        assert_eq!(live.len(), 1);
+        assert_ne!(live[0].destination.id, dead.id);
+        let done = attempt(before + 4, 200);
+        assert!(scene.store.finish_delivery(&live[0], &done, Outcome::Delivered).await.unwrap());
+        assert_eq!(scene.count(cancelled).await, before + at_once + 500);
+        assert_eq!(claim(&scene, 2 * LEASE, &[]).await, []);
+        assert_eq!(scene.count(cancelled).await, before + 1201);
+        assert_eq!(scene.count("SELECT COUNT(*) FROM destinations WHERE draining = 1").await, 0);
+        // What was under way has ended with the rest.
+        let late = attempt(before + 5, 200);
+        assert!(!scene.store.finish_delivery(&held[1], &late, Outcome::Delivered).await.unwrap());
+    }
+    assert_eq!(scene.count("SELECT COUNT(*) FROM deliveries WHERE state = 'pending'").await, 0);
 }

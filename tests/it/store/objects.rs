@@ -39,7 +39,7 @@ pub fn rules() -> StoreRules {
     rules
 }
 
-fn folder(scene: &Scene) -> PathBuf {
+pub fn folder(scene: &Scene) -> PathBuf {
     scene.folder.path().join("blobs")
 }
 
@@ -76,12 +76,16 @@ fn raw_of(intake: &Intake) -> Bytes {
     intake.accepted.as_ref().unwrap().raw.clone()
 }
 
-/// Every file below, the folders' own left out.
+/// Every file below, but the one that says whose they are.
 pub fn files(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(root).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else if !path.ends_with("blobs/owner") {
+            found.push(path);
+        }
     }
     found.sort();
     found
@@ -92,7 +96,7 @@ pub fn hours(number: u64) -> Timestamp {
     run::system_mint().clock().now().plus(Duration::from_secs(number * 3600))
 }
 
-fn mode(path: &Path) -> u32 {
+pub fn mode(path: &Path) -> u32 {
     path.metadata().unwrap().permissions().mode() & 0o777
 }
 

@@ -57,12 +57,14 @@ impl Bucket {
         BlobPlace::parse(&format!("s3://mail/{prefix}"), access).unwrap()
     }
 
-    /// What lies in the bucket, as the server itself lists it.
+    /// What lies in the bucket, as the server itself lists it, but the objects that say whose it
+    /// is.
     pub async fn keys(&self) -> Vec<String> {
         let list = format!("{}/mail?list-type=2", self.endpoint);
         let text = reqwest::get(list).await.unwrap().text().await.unwrap();
         let keys = text.split("<Key>").skip(1);
-        keys.map(|rest| rest.split("</Key>").next().unwrap().to_owned()).collect()
+        let keys = keys.map(|rest| rest.split("</Key>").next().unwrap().to_owned());
+        keys.filter(|key| !key.ends_with("/owner")).collect()
     }
 
     pub async fn remove(&self, key: &str) {
