@@ -120,7 +120,9 @@ impl StoreRules {
         check("commit.max_messages", wide(commit.max_messages), 1, 1000)?;
         check("commit.max_bytes", wide(commit.max_bytes), 65_536, 1 << 30)?;
         check("commit.writers", wide(commit.writers), 1, 16)?;
-        check("commit.patience_seconds", commit.patience_seconds, 1, 120)?;
+        // Whoever waits must hear what became of it, not that it took too long.
+        let shortest = connections.acquire_seconds;
+        check("commit.patience_seconds", commit.patience_seconds, shortest, 120)?;
         check("deliveries.cancel_at_once", deliveries.cancel_at_once.into(), 1, 10_000)?;
         check("connections.embedded_readers", connections.embedded_readers.into(), 1, 64)?;
         check("connections.embedded_cache_mib", connections.embedded_cache_mib.into(), 2, 4096)?;

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _, Row as _};
 
+use super::blob_place::BlobPlace;
 use super::draft::{Carrier, Draft, OBJECTS, SUM, at};
 use super::embedded::{self, FILE};
 use super::error::StoreError;
@@ -34,9 +35,17 @@ pub enum Objects {
 }
 
 impl Objects {
-    /// Where this store has them.
+    /// Where this store has them; the folder may be named in more ways than one.
     pub fn of(place: &Place) -> Self {
-        if *place == Place::from(&place.database) { Self::Beside } else { Self::Elsewhere }
+        let whole = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
+        let beside = match (&place.database, &place.blobs) {
+            (Location::Folder(data), Some(BlobPlace::Folder(blobs))) => {
+                let own = data.join(OBJECTS);
+                *blobs == own || whole(blobs).is_some_and(|blobs| Some(blobs) == whole(&own))
+            }
+            _ => false,
+        };
+        if beside { Self::Beside } else { Self::Elsewhere }
     }
 }
 
@@ -78,6 +87,12 @@ pub enum BackupError {
     Restless,
     #[error("there is no finished backup in {}: {SUM} or {FILE} is missing", .0.display())]
     NoBackup(PathBuf),
+    #[error(
+        "{} holds large originals, but the settings name another place for them: restore without \
+         `blobs`",
+        .0.display()
+    )]
+    OriginalsAside(PathBuf),
     #[error("{} is damaged: {detail}", at.display())]
     Damaged { at: PathBuf, detail: String },
 }

@@ -137,6 +137,19 @@ impl Blobs {
         Err(fault)
     }
 
+    /// Whether the object is there, with as many octets.
+    pub(super) async fn has(&self, name: &str, size: usize) -> Result<bool, StoreError> {
+        let path = Path::from(name);
+        let looking = async {
+            match self.objects.head(&path).await {
+                Ok(meta) => Ok(usize::try_from(meta.size) == Ok(size)),
+                Err(Error::NotFound { .. }) => Ok(false),
+                Err(error) => Err(unanswered(error)),
+            }
+        };
+        in_time(self.rules.read(), looking).await
+    }
+
     /// The bytes of an object, which must be these.
     pub(super) async fn get(
         &self,

@@ -18,7 +18,8 @@ pub(super) type Kept = HashMap<Digest, String>;
 
 impl Store {
     /// Before the transaction, with nothing open: puts a large raw message into the blob store,
-    /// unless a row has it already or this commit has put it before.
+    /// unless it is there already or this commit has put it before. What a row names and is lost
+    /// is put again: the bytes are at hand, and an acceptance must not rest on what is not there.
     pub(super) async fn keep_raw(
         &self,
         digest: Digest,
@@ -30,11 +31,20 @@ impl Store {
             return Ok(());
         }
         self.check_trust()?;
-        let row = sql("SELECT digest FROM raw_messages WHERE digest = $1")
+        let row = sql("SELECT object FROM raw_messages WHERE digest = $1")
             .bind(digest.0.as_slice())
             .fetch_optional(self.reader())
             .await?;
-        if row.is_none() {
+        let there = match row {
+            None => false,
+            Some(row) => {
+                match (Columns { table: "raw_messages", row: &row }).optional_text("object")? {
+                    None => true,
+                    Some(name) => blobs.has(&name, raw.len()).await?,
+                }
+            }
+        };
+        if !there {
             kept.insert(digest, blobs.put(self.identity().await?, digest, raw).await?);
         }
         Ok(())
@@ -59,12 +69,24 @@ pub(super) async fn known(
     found.iter().map(|row| Columns { table: "raw_messages", row }.digest("digest")).collect()
 }
 
-/// Keeps the contents of these messages that are not known yet.
+/// Keeps the contents of these messages that are not known yet; of those that are, an original
+/// that was put anew takes the place of the one that is lost.
 pub(super) async fn keep(
     tx: &mut Transaction,
     arrived: &[&Arrived],
     known: &HashSet<Digest>,
 ) -> Result<(), StoreError> {
+    let anew = arrived.iter().filter(|one| known.contains(&one.digest)).filter_map(|one| {
+        Some((one.digest, vec![one.digest.0.as_slice().into(), one.object.as_deref()?.into()]))
+    });
+    many(
+        "WITH given (wanted, name) AS ({rows})
+         UPDATE raw_messages SET object = given.name FROM given
+         WHERE digest = given.wanted AND object IS NOT NULL",
+        anew.collect::<BTreeMap<Digest, Vec<Value>>>().into_values().collect(),
+    )
+    .execute(tx.on())
+    .await?;
     let fresh = arrived.iter().filter(|one| !known.contains(&one.digest));
     let missing: BTreeMap<Digest, &Arrived> = fresh.map(|one| (one.digest, *one)).collect();
     let digest = |digest: &Digest| Value::from(digest.0.as_slice());

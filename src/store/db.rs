@@ -20,9 +20,6 @@ use super::sql::{Connection, sql};
 use crate::domain::id::Mint;
 use crate::rules::StoreRules;
 
-/// As long as a statement may take, and a little more.
-const CLOSING: Duration = Duration::from_secs(12);
-
 /// The store of one gateway. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -43,6 +40,8 @@ pub(super) struct Base {
     pub(super) identity: Arc<OnceCell<Uuid>>,
     /// Deliveries cancelled in one transaction, at most.
     pub(super) cancel_at_once: u32,
+    /// As long as a statement under way may take.
+    closing: Duration,
 }
 
 #[derive(Clone, Debug)]
@@ -121,6 +120,7 @@ impl Store {
             broken,
             identity: Arc::default(),
             cancel_at_once: rules.deliveries.cancel_at_once,
+            closing: connections.deadline(),
         };
         let intakes = Group::start(Intakes::new(base.clone()), rules.commit, writers);
         let attempts = Group::start(Attempts::new(base.clone()), rules.commit, writers);
@@ -171,7 +171,7 @@ impl Store {
                 Database::Postgres(pool) => pool.close().await,
             }
         };
-        if tokio::time::timeout(CLOSING, closing).await.is_err() {
+        if tokio::time::timeout(self.base.closing, closing).await.is_err() {
             tracing::warn!("the database did not let go of its connections in time");
         }
     }

@@ -33,6 +33,9 @@ pub async fn restore(
     let folder = backup::embedded_only(location)?;
     let (file, source) = (from.join(FILE), from.join(OBJECTS));
     let expected = sum(from)?;
+    if objects == Objects::Elsewhere && source.exists() {
+        return Err(BackupError::OriginalsAside(source));
+    }
     let draft = Draft::begin(folder)?;
     let (part, original) = (draft.database(), file.clone());
     let content = on_pool(move || {

@@ -7,7 +7,7 @@ use gatepost::rules::Rules;
 use gatepost::store::Location;
 use gatepost::testkit::smtp_client::{Transaction, deliver};
 
-use crate::support::process::{GATEPOST, Server, gatepost};
+use crate::support::process::{GATEPOST, Server, failing, gatepost};
 use crate::support::site::Site;
 use crate::support::{PATIENCE, all_messages, letter, signer};
 

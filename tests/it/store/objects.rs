@@ -22,6 +22,7 @@ use super::scene::{Kind, Scene, at, record, subtree};
 use crate::support::{PATIENCE, store_rules};
 
 on_both! {
+    a_lost_original_that_comes_again_is_kept_again,
     only_what_is_large_lies_apart,
     the_same_large_bytes_are_put_once,
     what_a_failed_commit_left_is_swept_after_its_grace,
@@ -367,4 +368,25 @@ async fn what_is_erased_meanwhile_is_put_again() {
     let swept = store.sweep_objects(hours(25)).await.unwrap();
     assert_eq!(swept, Some(Swept { seen: 2, removed: 1 }));
     assert!(store.raw_message(&subtree(&scene.other), id).await.is_ok());
+}
+
+/// An acceptance must not rest on an original that is lost, as long as its bytes are at hand.
+async fn a_lost_original_that_comes_again_is_kept_again(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let store = with_blobs(&scene).await;
+    let (first, id) = large(&scene, &scene.agent, 0, 5000).await;
+    let raw = raw_of(&first);
+    let digest = first.accepted.as_ref().unwrap().message.digest;
+    committed(&store, vec![first]).await;
+    std::fs::remove_file(&files(&folder(&scene))[0]).unwrap();
+    assert!(store.raw_message(&subtree(&scene.agent), id).await.is_err());
+    let mut second = scene.intake(&scene.other, 1).await;
+    let accepted = second.accepted.as_mut().unwrap();
+    (accepted.raw, accepted.message.digest) = (raw.clone(), digest);
+    let other = second.record.message.unwrap();
+    committed(&store, vec![second]).await;
+    for (agent, id) in [(&scene.agent, id), (&scene.other, other)] {
+        assert_eq!(store.raw_message(&subtree(agent), id).await.unwrap().unwrap(), raw);
+    }
+    assert_eq!(scene.count("SELECT COUNT(*) FROM raw_messages").await, 1);
 }
