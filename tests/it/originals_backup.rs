@@ -53,6 +53,15 @@ async fn originals_beside_the_database_go_along() {
     assert!(copied.stderr.is_empty(), "{copied:?}");
     let owner = std::fs::read(data.join("blobs/owner")).unwrap();
     assert!(!here.join("copy/blobs/owner").exists());
+    // The same place by another name is beside the database, too.
+    let named = ["backup", "--data", "data", "--blobs", "./data/../data/blobs", "--to", "named"];
+    assert!(gatepost(here, &named).await.stderr.is_empty());
+    assert!(here.join("named/blobs/raw").is_dir());
+    // What the copy holds is not passed over because a setting names another place.
+    let aside = ["restore", "--from", "copy", "--data", "new", "--blobs", "aside"];
+    let said = failing(here, &aside).await;
+    assert!(said.contains("restore without `blobs`"), "{said}");
+    assert!(!here.join("new").exists());
     std::fs::remove_dir_all(&data).unwrap();
     let restored = gatepost(here, &["restore", "--from", "copy", "--data", "new"]).await;
     assert!(restored.status.success(), "{restored:?}");
