@@ -6,6 +6,9 @@ CREATE TABLE mails (
 );
 -- A gateway of the version before must not add one between the copy and the change.
 LOCK TABLE messages IN ACCESS EXCLUSIVE MODE;
-INSERT INTO mails (digest, mail) SELECT DISTINCT ON (digest) digest, mail FROM messages;
+INSERT INTO mails (digest, mail)
+SELECT digest, mail FROM messages AS one
+WHERE NOT EXISTS (SELECT 1 FROM messages AS other
+                  WHERE other.digest = one.digest AND other.id < one.id);
 ALTER TABLE messages DROP COLUMN mail;
 DROP TABLE attachments;

@@ -4,6 +4,9 @@ CREATE TABLE mails (
     digest BLOB PRIMARY KEY REFERENCES raw_messages (digest),
     mail   TEXT NOT NULL
 ) STRICT;
-INSERT INTO mails (digest, mail) SELECT digest, mail FROM messages GROUP BY digest;
+INSERT INTO mails (digest, mail)
+SELECT digest, mail FROM messages AS one
+WHERE NOT EXISTS (SELECT 1 FROM messages AS other
+                  WHERE other.digest = one.digest AND other.id < one.id);
 ALTER TABLE messages DROP COLUMN mail;
 DROP TABLE attachments;

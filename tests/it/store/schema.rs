@@ -116,7 +116,9 @@ fn migrations_are_twins_statement_by_statement() {
             let text = lines.collect::<Vec<_>>().join(" ").replace(") STRICT;", ");");
             let text = text.replace(" COLLATE \"C\"", "").replace("BIGINT", "INTEGER");
             let text = text.replace("BYTEA", "BLOB").replace("UUID", "BLOB");
-            let statements = text.split(';').filter(|one| !one.contains("user_ids"));
+            // SQLite's one writer needs no lock.
+            let statements = text.split(';').filter(|one| !one.contains("LOCK TABLE"));
+            let statements = statements.filter(|one| !one.contains("user_ids"));
             statements.map(|one| one.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
         };
         assert_eq!(words(read("sqlite")), words(read("postgres")), "{name:?}");
