@@ -35,3 +35,4 @@ mod silence;
 mod tenancy;
 mod tls;
 mod together;
+mod upgrade;
