@@ -16,6 +16,7 @@ pub mod data;
 pub mod line;
 pub mod machine;
 pub mod notice;
+pub mod parameters;
 pub mod path;
 pub mod reply;
 

@@ -34,15 +34,20 @@ impl Machine {
     /// tries names is cut short.
     pub fn recipient(&mut self, answer: Result<Recipient, Answer>) -> Reply {
         let transaction = self.transaction.get_or_insert_default();
-        let answer = match answer {
-            Ok(recipient) => return transaction.add(recipient),
-            Err(answer) => answer,
+        let (reason, reply) = match answer {
+            Ok(recipient) => match transaction.add(recipient) {
+                Ok(()) => return Reply::notice(Notice::RecipientFine),
+                Err(reason) => (reason, Reply::reason(reason, None, None)),
+            },
+            Err(answer) => {
+                let reason = transaction.refuse(&answer);
+                (reason, Reply::reason(reason, answer.detail.as_deref(), answer.record))
+            }
         };
-        let reason = transaction.refuse(&answer);
-        if !reason.is_temporary() && self.one_error_more() {
-            return Reply::notice(Notice::TooManyErrors);
+        if reason.is_temporary() {
+            return self.put_off(reply);
         }
-        Reply::reason(reason, answer.detail.as_deref(), answer.record)
+        if self.one_error_more() { Reply::notice(Notice::TooManyErrors) } else { reply }
     }
 
     /// The answer to [`Step::Silence`]: data sent before 354 is a sign of commands smuggled in, or
@@ -51,7 +56,7 @@ impl Machine {
         if !silent {
             return Reply::notice(Notice::Unsynchronised);
         }
-        self.mode = Mode::Data(Body::new(self.settings.body));
+        self.mode = Mode::Data(Body::new(self.settings.body, self.settings.bare_line_ends));
         Reply::notice(Notice::Go)
     }
 
@@ -89,6 +94,7 @@ impl Machine {
 
     pub(super) fn ended(&mut self, ending: Ending) -> Step {
         self.mode = Mode::Command;
+        self.idle = 0;
         match ending {
             Ending::Whole(raw) => Step::Message { envelope: self.envelope(), raw },
             Ending::Faulty { fault, head, size } => {
