@@ -125,7 +125,13 @@ impl Body {
             }
             let take = match self.state {
                 Keeping::All => fits.min(input.len()),
-                Keeping::Head | Keeping::Nothing => input.len(),
+                // Up to where it is given up, and from there octet by octet, so that where that
+                // is does not depend on the reads.
+                Keeping::Head | Keeping::Nothing => {
+                    let left = self.limits.max_drained.saturating_sub(drained);
+                    let left = usize::try_from(left).unwrap_or(usize::MAX);
+                    self.bare.input_for(left).max(1).min(input.len())
+                }
             };
             let (piece, behind) = input.split_at_checked(take).unwrap_or((*input, b""));
             let mut rest = piece;

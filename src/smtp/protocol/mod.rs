@@ -21,4 +21,6 @@ pub mod path;
 pub mod reply;
 
 #[cfg(test)]
+mod tests;
+#[cfg(test)]
 mod transcripts;

@@ -244,7 +244,7 @@ impl Machine {
     fn rcpt(&mut self, path: String) -> Step {
         match &self.transaction {
             None => self.tell(self.first_of_all()),
-            Some(open) if open.recipients() < self.settings.max_recipients => {
+            Some(open) if open.accepted() < self.settings.max_recipients => {
                 Step::Recipient { path }
             }
             Some(_) => Step::Say(self.put_off(Reply::notice(Notice::TooManyRecipients))),
@@ -264,6 +264,10 @@ impl Machine {
     fn data(&mut self) -> Step {
         match self.transaction.as_ref().map(Transaction::readiness) {
             None => self.tell(self.first_of_all()),
+            // Not the client's error, and nothing that it may go on with.
+            Some(Err(notice)) if !notice.is_error() && self.one_idle_more() => {
+                Self::say(Notice::TooManyIdle)
+            }
             Some(Err(notice)) => self.tell(notice),
             Some(Ok(())) => Step::Silence,
         }

@@ -11,6 +11,8 @@ pub(super) struct Transaction {
     reverse_path: String,
     smtputf8: bool,
     recipients: Vec<Recipient>,
+    /// RCPTs that were accepted, those for the same Agent too.
+    accepted: usize,
     refused: bool,
     deferred: bool,
     /// RCPTs answered with a 4xx.
@@ -32,14 +34,16 @@ impl Transaction {
         &self.reverse_path
     }
 
-    pub(super) const fn recipients(&self) -> usize {
-        self.recipients.len()
+    /// RCPTs that were accepted.
+    pub(super) const fn accepted(&self) -> usize {
+        self.accepted
     }
 
     /// One recipient more, once for each Agent, where its verdict cannot differ from that of the
     /// others (contract §2, Policy).
     pub(super) fn add(&mut self, recipient: Recipient) -> Result<(), Reason> {
         if self.recipients.iter().any(|other| other.agent == recipient.agent) {
+            self.accepted = self.accepted.saturating_add(1);
             return Ok(());
         }
         let verdicts_may_differ = |other: &Recipient| !(other.shares && recipient.shares);
@@ -47,6 +51,7 @@ impl Transaction {
             self.deferred = true;
             return Err(Reason::OneAgentPerTransaction);
         }
+        self.accepted = self.accepted.saturating_add(1);
         self.recipients.push(recipient);
         Ok(())
     }
