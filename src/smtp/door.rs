@@ -18,6 +18,7 @@ use super::places::{Caps, Place, Places};
 use super::protocol::machine::{Machine, Settings};
 use super::protocol::notice::Notice;
 use super::protocol::reply::Reply;
+use super::rates::{Meter, Rates, What};
 use super::session::{Session, Times};
 
 /// What all visits share.
@@ -26,6 +27,7 @@ pub(super) struct Door<I> {
     intake: Arc<I>,
     rules: Arc<SmtpRules>,
     places: Places,
+    rates: Arc<Rates>,
     budget: Budget,
     sessions: AtomicU64,
     shutdown: Shutdown,
@@ -48,6 +50,7 @@ impl<I: Intake> Door<I> {
             settings,
             intake,
             places: Places::new(caps),
+            rates: Arc::new(Rates::new(rules.rates)),
             budget: Budget::new(rules.memory.max_bytes_in_flight),
             rules: Arc::new(rules.clone()),
             sessions: AtomicU64::new(0),
@@ -73,10 +76,13 @@ impl<I: Intake> Door<I> {
         // A reply is one write: waiting to fill a segment would only delay it.
         stream.set_nodelay(true)?;
         let client = peer.ip().to_canonical();
-        if let Err(notice) = self.welcome(client, &mut place) {
-            turn_away(stream, client, notice);
-            return Ok(());
-        }
+        let meter = match self.welcome(client, &mut place) {
+            Ok(meter) => meter,
+            Err(notice) => {
+                turn_away(stream, client, notice);
+                return Ok(());
+            }
+        };
         let (stream, early) = has_spoken(stream)?;
         let session = Session {
             id: self.sessions.fetch_add(1, Ordering::Relaxed),
@@ -84,26 +90,33 @@ impl<I: Intake> Door<I> {
             machine: Machine::new(self.settings.clone(), client),
             intake: Arc::clone(&self.intake),
             rules: Arc::clone(&self.rules),
+            meter,
             share: self.budget.share(),
             shutdown: self.shutdown.clone(),
             times: Times::new(),
+            errors: 0,
         };
         session.run(early).await;
         drop(place);
         Ok(())
     }
 
-    /// Whether this client, whose real address is known now, may have the place.
-    fn welcome(&self, client: IpAddr, place: &mut Place) -> Result<(), Notice> {
-        if !self.rules.exempt.is_exempt(client) && !place.settle(client) {
+    /// Whether this client, whose real address is known now, may have the place; what it brings is
+    /// counted by the meter.
+    fn welcome(&self, client: IpAddr, place: &mut Place) -> Result<Meter, Notice> {
+        if self.rules.exempt.is_exempt(client) {
+            return Ok(Meter::new(None, client));
+        }
+        if !place.settle(client) {
             return Err(Notice::TooManyFromNetwork);
         }
-        Ok(())
+        let meter = Meter::new(Some(Arc::clone(&self.rates)), client);
+        if meter.take(What::Connection) { Ok(meter) } else { Err(Notice::TooFast) }
     }
 }
 
 /// One attempt to say why, without waiting: the send buffer of a new socket is empty.
-fn turn_away(stream: TcpStream, client: IpAddr, notice: Notice) {
+pub(super) fn turn_away(stream: TcpStream, client: IpAddr, notice: Notice) {
     tracing::info!(client.address = %client, reason = notice.label(), "connection turned away");
     let mut line = Vec::new();
     Reply::notice(notice).write(&mut line);

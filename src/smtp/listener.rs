@@ -12,9 +12,11 @@ use crate::domain::ports::Intake;
 use crate::rules::SmtpRules;
 use crate::shutdown::Shutdown;
 
-use super::door::Door;
+use super::descriptors::{self, Spare};
+use super::door::{Door, turn_away};
 use super::protocol::body::BodyLimits;
 use super::protocol::machine::Settings;
+use super::protocol::notice::Notice;
 
 /// The SMTP listener on one address.
 pub struct Listener<I: Intake> {
@@ -42,6 +44,7 @@ impl<I: Intake> Listener<I> {
             max_command_line: limits.max_command_line,
             max_recipients: limits.max_recipients,
             max_errors: limits.max_errors,
+            max_unknown_recipients: limits.max_unknown_recipients,
             max_transactions: limits.max_transactions,
             starttls: false,
             body: BodyLimits {
@@ -51,6 +54,7 @@ impl<I: Intake> Listener<I> {
                 max_drained: memory.max_drained_bytes,
             },
         };
+        descriptors::provide(limits.max_sessions);
         Ok(Self {
             socket: TcpListener::bind(address).await?,
             door: Arc::new(Door::new(settings, intake, rules, shutdown.clone())),
@@ -66,6 +70,7 @@ impl<I: Intake> Listener<I> {
 
     /// Accepts until the soft stop.
     pub async fn serve(self) {
+        let mut spare = Spare::keep();
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -74,8 +79,14 @@ impl<I: Intake> Listener<I> {
             };
             match accepted {
                 Ok((stream, peer)) => self.door.open(stream, peer),
-                Err(error) => self.pause(&error).await,
+                Err(error) => match spare.accept(&self.socket, &error) {
+                    Some((stream, peer)) => {
+                        turn_away(stream, peer.ip(), Notice::TooManySessions);
+                    }
+                    None => self.pause(&error).await,
+                },
             }
+            spare.refill();
         }
     }
 
