@@ -1,7 +1,5 @@
 //! Clients that take their time, and an Intake that does.
 
-use std::time::Duration;
-
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
