@@ -19,6 +19,7 @@ mod fixtures;
 mod gateways;
 mod house;
 mod international;
+mod limits;
 mod originals;
 mod originals_backup;
 mod policy;

@@ -95,11 +95,14 @@ notices! {
     TlsUnavailable = "tls_unavailable" 454 "4.7.0" "TLS is not available for now";
     TooManyErrors = "too_many_errors" 421 "4.7.0" "too many errors";
     TooManyIdle = "too_many_idle" 421 "4.7.0" "too many commands without a message";
+    TooManyUnknown = "too_many_unknown" 421 "4.7.0" "too many unknown recipients";
+    TooFast = "too_fast" 421 "4.7.0" "too many new connections from your network: try again later";
     TooManyTransactions = "too_many_transactions" 421 "4.7.0" "too many transactions: connect again";
     TooSlow = "too_slow" 421 "4.4.2" "timeout: nothing more came, or too slowly";
     TooOld = "too_old" 421 "4.4.2" "timeout: the session is too old, connect again";
     ShuttingDown = "shutting_down" 421 "4.3.2" "shutting down: try again";
     TooManySessions = "too_many_sessions" 421 "4.3.2" "too many connections: try again";
+    TooManyFromNetwork = "too_many_from_network" 421 "4.3.2" "too many connections from your network: try again";
 }
 
 impl Notice {

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
-use crate::domain::ports::TlsFacts;
+use crate::domain::id::IntakeId;
+use crate::domain::ports::{Answer, TlsFacts};
 use crate::domain::reason::Reason;
 use crate::smtp::fake::{Call, Fake, RECORD};
 
@@ -124,6 +125,8 @@ struct Walk {
     machine: Option<Machine>,
     fake: Fake,
     memory: usize,
+    /// MAIL is refused for this reason.
+    mail: Option<Reason>,
     /// The certificate is there.
     tls: bool,
     said: Vec<u8>,
@@ -145,6 +148,7 @@ impl Walk {
             max_recipients: 100,
             max_recipients_put_off: 1000,
             max_errors: 20,
+            max_unknown_recipients: 20,
             max_transactions: 1000,
             max_idle_commands: 100,
             bare_line_ends: BareLineEnds::Refused,
@@ -156,6 +160,7 @@ impl Walk {
             machine: None,
             fake: Fake::default(),
             memory: 1 << 20,
+            mail: None,
             tls: true,
             said: vec![],
             closed: false,
@@ -170,6 +175,9 @@ impl Walk {
             "max_drained" => self.settings.body.max_drained = u64::try_from(number()).unwrap(),
             "max_recipients" => self.settings.max_recipients = number(),
             "max_errors" => self.settings.max_errors = u32::try_from(number()).unwrap(),
+            "max_unknown_recipients" => {
+                self.settings.max_unknown_recipients = u32::try_from(number()).unwrap();
+            }
             "max_transactions" => self.settings.max_transactions = u32::try_from(number()).unwrap(),
             "max_recipients_put_off" => {
                 self.settings.max_recipients_put_off = u32::try_from(number()).unwrap();
@@ -189,6 +197,7 @@ impl Walk {
                     .then(|| String::from_utf8_lossy(&unescaped(detail)).into_owned());
                 *self.fake.message.lock().unwrap() = code.parse().ok().map(|code| (code, detail));
             }
+            "mail" => self.mail = value.parse().ok(),
             "refused" => *self.fake.refused.lock().unwrap() = Some(value.parse().unwrap()),
             "end" => {
                 let notice = Notice::ALL.iter().find(|notice| notice.label() == value).unwrap();
@@ -241,6 +250,15 @@ impl Walk {
                 self.memory -= if granted { octets } else { 0 };
                 machine.reserved(granted.then_some(octets));
                 return true;
+            }
+            Step::Open { .. } => {
+                let refused = |reason| {
+                    // Our own failures leave no record (contract §2.3).
+                    let record =
+                        (reason == Reason::RateLimited).then(|| IntakeId(RECORD.parse().unwrap()));
+                    Err(Answer { reason: Some(reason), detail: None, record })
+                };
+                machine.opened(self.mail.map_or(Ok(()), refused))
             }
             Step::Recipient { path } => {
                 let answer = self.fake.decide_recipient(machine.reverse_path(), &path);

@@ -30,24 +30,41 @@ impl Machine {
         self.line = LineReader::new(self.settings.max_command_line);
     }
 
-    /// The answer to [`Step::Recipient`]. A refusal for good counts as an error: a session that
-    /// tries names is cut short.
+    /// The answer to [`Step::Open`].
+    pub fn opened(&mut self, answer: Result<(), Answer>) -> Reply {
+        let Err(answer) = answer else { return Reply::notice(Notice::SenderFine) };
+        self.transaction = None;
+        self.turned_away(&answer, answer.reason.unwrap_or(Reason::StoreUnavailable))
+    }
+
+    /// The answer to [`Step::Recipient`].
     pub fn recipient(&mut self, answer: Result<Recipient, Answer>) -> Reply {
         let transaction = self.transaction.get_or_insert_default();
-        let (reason, reply) = match answer {
-            Ok(recipient) => match transaction.add(recipient) {
-                Ok(()) => return Reply::notice(Notice::RecipientFine),
-                Err(reason) => (reason, Reply::reason(reason, None, None)),
-            },
-            Err(answer) => {
-                let reason = transaction.refuse(&answer);
-                (reason, Reply::reason(reason, answer.detail.as_deref(), answer.record))
-            }
+        let answer = match answer.map(|recipient| transaction.add(recipient)) {
+            Ok(Ok(())) => return Reply::notice(Notice::RecipientFine),
+            Ok(Err(reason)) => Answer { reason: Some(reason), detail: None, record: None },
+            Err(answer) => answer,
         };
-        if reason.is_temporary() {
+        let reason = transaction.refuse(&answer);
+        self.turned_away(&answer, reason)
+    }
+
+    /// A refusal for good counts as an error, and so does what is over the rates, which leaves a
+    /// record too: a session that tries names, or goes on and on, is cut short.
+    fn turned_away(&mut self, answer: &Answer, reason: Reason) -> Reply {
+        let reply = Reply::reason(reason, answer.detail.as_deref(), answer.record);
+        if reason == Reason::UnknownRecipient {
+            self.errors = self.errors.saturating_add(1);
+            self.unknown = self.unknown.saturating_add(1);
+            if self.unknown > self.settings.max_unknown_recipients {
+                return Reply::notice(Notice::TooManyUnknown);
+            }
+        } else if reason.is_temporary() && reason != Reason::RateLimited {
             return self.put_off(reply);
+        } else if self.one_error_more() {
+            return Reply::notice(Notice::TooManyErrors);
         }
-        if self.one_error_more() { Reply::notice(Notice::TooManyErrors) } else { reply }
+        reply
     }
 
     /// The answer to [`Step::Silence`]: data sent before 354 is a sign of commands smuggled in, or

@@ -32,6 +32,7 @@ pub struct Settings {
     /// Recipients that may be put off in one transaction before each of them is an error.
     pub max_recipients_put_off: u32,
     pub max_errors: u32,
+    pub max_unknown_recipients: u32,
     pub max_transactions: u32,
     /// Commands that lead to nothing, since the last message.
     pub max_idle_commands: u32,
@@ -74,6 +75,9 @@ pub enum Step {
     StartTls,
     /// Ask for so many octets of memory; answer with [`Machine::reserved`].
     Reserve(usize),
+    /// May a transaction begin, for a message of so many octets as far as the client says? Answer
+    /// with [`Machine::opened`].
+    Open { size: u64 },
     /// Ask the Intake who this is; answer with [`Machine::recipient`].
     Recipient { path: String },
     /// Ask the Intake about a whole message; answer with [`Machine::message`].
@@ -103,6 +107,8 @@ pub struct Machine {
     mode: Mode,
     transaction: Option<Transaction>,
     errors: u32,
+    /// Those of them that were recipients whom nobody knows.
+    unknown: u32,
     transactions: u32,
     /// Commands that led to nothing, since the last message.
     idle: u32,
@@ -134,6 +140,7 @@ impl Machine {
             mode: Mode::Command,
             transaction: None,
             errors: 0,
+            unknown: 0,
             transactions: 0,
             idle: 0,
         }
@@ -234,7 +241,7 @@ impl Machine {
         self.transaction = Some(Transaction::new(reverse_path, parameters.smtputf8));
         let size = parameters.size;
         if usize::try_from(size).is_ok_and(|size| size <= self.settings.body.max_message) {
-            return Self::say(Notice::SenderFine);
+            return Step::Open { size };
         }
         self.mode = Mode::Refusing(Refusal::TooLarge { cut: false });
         let detail = format!("SIZE={size} declared");
@@ -253,8 +260,8 @@ impl Machine {
 
     /// A recipient that may come again is no error, unless there is no end of them.
     fn put_off(&mut self, reply: Reply) -> Reply {
-        let transaction = self.transaction.get_or_insert_default();
-        let too_many = transaction.put_off() > self.settings.max_recipients_put_off;
+        let put_off = self.transaction.as_mut().map_or(0, Transaction::put_off);
+        let too_many = put_off > self.settings.max_recipients_put_off;
         if too_many && self.one_error_more() {
             return Reply::notice(Notice::TooManyErrors);
         }
@@ -296,7 +303,7 @@ impl Machine {
 
     fn one_error_more(&mut self) -> bool {
         self.errors = self.errors.saturating_add(1);
-        self.errors > self.settings.max_errors
+        self.errors.saturating_sub(self.unknown) > self.settings.max_errors
     }
 
     fn say(notice: Notice) -> Step {
@@ -319,6 +326,11 @@ impl Machine {
     /// The reverse-path of the open transaction.
     pub fn reverse_path(&self) -> &str {
         self.transaction.as_ref().map_or("", Transaction::reverse_path)
+    }
+
+    /// Whether the message being received is kept, and not only read to be refused.
+    pub const fn keeps_message(&self) -> bool {
+        matches!(&self.mode, Mode::Data(body) if body.keeps_all())
     }
 
     /// Errors of the client so far.

@@ -21,6 +21,7 @@ pub fn small(bare_line_ends: BareLineEnds) -> Settings {
         max_recipients: 2,
         max_recipients_put_off: 2,
         max_errors: 4,
+        max_unknown_recipients: 3,
         max_transactions: 5,
         max_idle_commands: 6,
         bare_line_ends,
@@ -109,6 +110,7 @@ impl Player {
                 self.machine.reserved(Some(octets));
                 return true;
             }
+            Step::Open { .. } => self.machine.opened(Ok(())),
             Step::Recipient { path } => {
                 let answer = recipient(&path);
                 self.played.asked.push(Asked::Recipient(path));
