@@ -1,7 +1,9 @@
 //! `policies/smtp.toml`: limits and deadlines of a session. The file explains each number.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::{RulesError, within};
@@ -10,6 +12,7 @@ use super::{RulesError, within};
 #[serde(deny_unknown_fields)]
 pub struct SmtpRules {
     pub limits: Limits,
+    pub exempt: Exempt,
     pub deadlines: Deadlines,
     pub memory: Memory,
 }
@@ -19,10 +22,25 @@ pub struct SmtpRules {
 pub struct Limits {
     pub max_sessions: usize,
     pub max_sessions_per_network: usize,
+    pub max_sessions_per_address: usize,
     pub max_command_line: usize,
     pub max_recipients: usize,
     pub max_errors: u32,
     pub max_transactions: u32,
+}
+
+/// Networks of the operator's own, which the limits per network are not for.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exempt {
+    pub networks: Vec<IpNet>,
+}
+
+impl Exempt {
+    /// Whether the client at `address`, in canonical form, is in one of them.
+    pub fn is_exempt(&self, address: IpAddr) -> bool {
+        self.networks.iter().any(|network| network.contains(&address))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -91,6 +109,8 @@ impl SmtpRules {
         check("limits.max_sessions", wide(limits.max_sessions), 1, 100_000)?;
         let per_network = wide(limits.max_sessions_per_network);
         check("limits.max_sessions_per_network", per_network, 1, 100_000)?;
+        let per_address = wide(limits.max_sessions_per_address);
+        check("limits.max_sessions_per_address", per_address, 1, 100_000)?;
         check("limits.max_command_line", wide(limits.max_command_line), 512, 65_536)?;
         check("limits.max_recipients", wide(limits.max_recipients), 1, 10_000)?;
         check("limits.max_errors", limits.max_errors.into(), 1, 1000)?;

@@ -13,8 +13,8 @@ use crate::domain::reason::Reason;
 use crate::rules::SmtpRules;
 use crate::shutdown::Shutdown;
 
+use super::budget::Share;
 use super::connection::{Arrival, Connection};
-use super::limits::Share;
 use super::protocol::machine::{Machine, Phase, Step};
 use super::protocol::notice::Notice;
 use super::protocol::reply::Reply;
