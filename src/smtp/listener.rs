@@ -11,6 +11,7 @@ use crate::domain::domain_name::DomainName;
 use crate::domain::ports::Intake;
 use crate::rules::SmtpRules;
 use crate::shutdown::Shutdown;
+use crate::tls::Acceptor;
 
 use super::door::Door;
 use super::protocol::body::BodyLimits;
@@ -19,6 +20,8 @@ use super::protocol::machine::Settings;
 /// The SMTP listener on one address.
 pub struct Listener<I: Intake> {
     socket: TcpListener,
+    /// TLS from the first octet on.
+    implicit_tls: bool,
     door: Arc<Door<I>>,
     accept_pause: Duration,
     shutdown: Shutdown,
@@ -26,8 +29,8 @@ pub struct Listener<I: Intake> {
 
 impl<I: Intake> Listener<I> {
     /// Listens on `address`; connections wait until [`Listener::serve`] runs. `hostname` is what
-    /// the server calls itself, `max_message_bytes` (octets) is announced as SIZE. Fails when the
-    /// address cannot be had.
+    /// the server calls itself, `max_message_bytes` (octets) is announced as SIZE. With `tls`,
+    /// STARTTLS is offered. Fails when the address cannot be had.
     pub async fn bind(
         address: SocketAddr,
         hostname: &DomainName,
@@ -35,6 +38,7 @@ impl<I: Intake> Listener<I> {
         rules: &SmtpRules,
         max_message_bytes: usize,
         shutdown: Shutdown,
+        tls: Option<Acceptor>,
     ) -> io::Result<Self> {
         let (limits, memory) = (&rules.limits, &rules.memory);
         let settings = Settings {
@@ -43,7 +47,7 @@ impl<I: Intake> Listener<I> {
             max_recipients: limits.max_recipients,
             max_errors: limits.max_errors,
             max_transactions: limits.max_transactions,
-            starttls: false,
+            starttls: tls.is_some(),
             body: BodyLimits {
                 max_message: max_message_bytes,
                 reserve_step: memory.reserve_step_bytes,
@@ -53,9 +57,22 @@ impl<I: Intake> Listener<I> {
         };
         Ok(Self {
             socket: TcpListener::bind(address).await?,
-            door: Arc::new(Door::new(settings, intake, rules, shutdown.clone())),
+            implicit_tls: false,
+            door: Arc::new(Door::new(settings, intake, rules, tls, shutdown.clone())),
             accept_pause: rules.deadlines.accept_pause(),
             shutdown,
+        })
+    }
+
+    /// Listens on another address too, where every connection begins with a TLS handshake (RFC 8314
+    /// §3); all limits are shared.
+    pub async fn with_implicit_tls(&self, address: SocketAddr) -> io::Result<Self> {
+        Ok(Self {
+            socket: TcpListener::bind(address).await?,
+            implicit_tls: true,
+            door: Arc::clone(&self.door),
+            accept_pause: self.accept_pause,
+            shutdown: self.shutdown.clone(),
         })
     }
 
@@ -73,7 +90,7 @@ impl<I: Intake> Listener<I> {
                 accepted = self.socket.accept() => accepted,
             };
             match accepted {
-                Ok((stream, peer)) => self.door.open(stream, peer),
+                Ok((stream, peer)) => self.door.open(stream, peer, self.implicit_tls),
                 Err(error) => self.pause(&error).await,
             }
         }

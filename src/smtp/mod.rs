@@ -20,6 +20,7 @@ mod network;
 mod places;
 pub mod protocol;
 mod session;
+mod stream;
 
 #[cfg(test)]
 mod fake;

@@ -36,7 +36,9 @@ pub enum PairError {
          passphrase"
     )]
     Key(#[source] pem::Error),
-    #[error("a key of this kind cannot be used: give an ECDSA key (P-256) or an RSA key of 2048 bit")]
+    #[error(
+        "a key of this kind cannot be used: give an ECDSA key (P-256) or an RSA key of 2048 bit"
+    )]
     KindOfKey(#[source] rustls::Error),
     #[error("the certificate cannot be read")]
     Certificate(#[source] rustls::Error),
@@ -66,6 +68,11 @@ impl Pair {
             Err(rustls::Error::InconsistentKeys(_)) => Err(PairError::Mismatch),
             Err(error) => Err(PairError::Certificate(error)),
         }
+    }
+
+    /// The chain, the server's own certificate first.
+    pub fn chain(&self) -> &[CertificateDer<'static>] {
+        &self.certified.cert
     }
 
     /// The last instant at which the certificate is valid.
