@@ -248,7 +248,8 @@ impl Tls {
 
     /// Follows the files until the soft stop.
     fn follow(&self, rules: &TlsRules, shutdown: &Shutdown) {
-        for files in self.files.iter().cloned() {
+        for files in &self.files {
+            let files = Arc::clone(files);
             let (every, warning, stop) = (rules.reload(), rules.expiry_warning(), shutdown.clone());
             shutdown.spawn(async move { files.follow(every, warning, stop.soft()).await });
         }
