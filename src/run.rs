@@ -23,10 +23,12 @@ use crate::domain::ports::Wake;
 use crate::egress::client::{Client, EgressError, Limits, Lookup};
 use crate::egress::guard::Guard;
 use crate::http::{self, Http, Readiness, UseCases};
-use crate::rules::{AccessRules, IntakeRules, Rules, RulesError};
+use crate::rules::{AccessRules, IntakeRules, Rules, RulesError, SmtpRules, TlsRules};
 use crate::shutdown::Shutdown;
 use crate::smtp::Listener;
-use crate::store::{Place, Store, StoreError};
+use crate::store::{Location, Place, Store, StoreError};
+use crate::tls::self_signed::{self, SelfSignedError};
+use crate::tls::{Acceptor, Certificates, Files, FilesError, Pair, Paths};
 use crate::verify::{Authenticator, Servers, VerifyError};
 use crate::webhook::attempt::Sender;
 use crate::webhook::dispatcher::{Bell, Dispatcher};
@@ -43,6 +45,18 @@ pub struct Settings {
     /// Resolvers to ask instead of the system's.
     pub dns: Option<Vec<SocketAddr>>,
     pub egress_allow: Vec<IpNet>,
+    pub tls: TlsSettings,
+}
+
+/// What is encrypted, and by which certificates.
+#[derive(Clone, Debug, Default)]
+pub struct TlsSettings {
+    /// Where TLS comes first; STARTTLS is offered on the other address in any case.
+    pub smtps: Option<SocketAddr>,
+    /// The certificate for SMTP instead of a self-signed one.
+    pub smtp: Option<Paths>,
+    /// Serves the API by https.
+    pub http: Option<Paths>,
 }
 
 /// Why a server cannot start.
@@ -56,6 +70,12 @@ pub enum RunError {
     Verify(#[from] VerifyError),
     #[error(transparent)]
     Egress(#[from] EgressError),
+    #[error(transparent)]
+    Certificate(#[from] FilesError),
+    #[error(transparent)]
+    SelfSigned(#[from] SelfSignedError),
+    #[error("cannot use TLS")]
+    Tls(#[from] rustls::Error),
 }
 
 /// A server that runs.
@@ -63,8 +83,14 @@ pub enum RunError {
 pub struct Running {
     /// Where it takes mail in.
     pub smtp: SocketAddr,
+    /// Where it takes mail in with TLS first.
+    pub smtps: Option<SocketAddr>,
     /// Where it serves the API.
     pub http: SocketAddr,
+    /// The API is served by https only.
+    pub https: bool,
+    /// Certificates that may be replaced.
+    files: Vec<Arc<Files>>,
     store: Store,
     shutdown: Shutdown,
 }
@@ -73,6 +99,22 @@ impl Running {
     /// Resolves when the store can no longer be trusted: the process must end.
     pub async fn broken(&self) {
         self.store.broken().await;
+    }
+
+    /// Everything it listens on: `smtp ADDRESS smtps ADDRESS http ADDRESS`, with `https` for `http`
+    /// where the API is encrypted.
+    pub fn addresses(&self) -> String {
+        let smtps = self.smtps.map(|smtps| format!(" smtps {smtps}")).unwrap_or_default();
+        let api = if self.https { "https" } else { "http" };
+        format!("smtp {}{smtps} {api} {}", self.smtp, self.http)
+    }
+
+    /// Reads all certificate files again; those that cannot be used leave the old ones in use, and
+    /// the log says why.
+    pub async fn reload(&self) {
+        for files in &self.files {
+            files.look(true).await;
+        }
     }
 
     /// Takes in nothing new, finishes what is under way within `grace`, and closes the store;
@@ -86,7 +128,8 @@ impl Running {
 
 /// Starts a server on a store that exists. When this returns, both sockets are listening.
 pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> {
-    let Settings { smtp, http, hostname, place, postmaster, rules, dns, egress_allow } = settings;
+    let Settings { smtp, http, hostname, place, postmaster, rules, dns, egress_allow, tls } =
+        settings;
     let shutdown = Shutdown::default();
     let store = Store::open(&place, &rules.store, mint.clone()).await?;
     store.check_writable().await?;
@@ -94,6 +137,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         (Arc::new(rules.intake), Arc::new(rules.webhooks), Arc::new(rules.access));
     let authenticator = authenticator(dns.as_deref(), &intake, &hostname)?;
     let guard = Guard::new(egress_allow, &webhooks);
+
+    let tls = Tls::prepare(tls, &place, &hostname, (&rules.smtp, &access), mint.clock()).await?;
 
     // Outgoing: the dispatcher takes from the store, and intake rings its bell.
     let bell = Bell::default();
@@ -111,9 +156,17 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let gateway =
         Gateway::new(store.clone(), authenticator, intake, mint.clone(), wake, postmaster);
     let gateway = Arc::new(gateway);
-    let listener = Listener::bind(smtp, &hostname, gateway, &rules.smtp, size, shutdown.clone())
+    let (stop, starttls) = (shutdown.clone(), Some(tls.starttls.clone()));
+    let listener = Listener::bind(smtp, &hostname, gateway, &rules.smtp, size, stop, starttls)
         .await
         .map_err(|source| RunError::Listen { address: smtp, source })?;
+    let smtps = match tls.smtps {
+        Some(address) => Some(
+            (listener.with_implicit_tls(address).await)
+                .map_err(|source| RunError::Listen { address, source })?,
+        ),
+        None => None,
+    };
 
     let rules_of_retention = Arc::new(rules.retention);
     let retention = Retention::new(store.clone(), mint.clock().clone(), rules_of_retention);
@@ -126,11 +179,18 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
 
     let running = Running {
         smtp: listener.local_addr().map_err(listen_error)?,
+        smtps: smtps.as_ref().map(Listener::local_addr).transpose().map_err(listen_error)?,
         http: socket.local_addr().map_err(listen_error)?,
+        https: tls.https.is_some(),
         store: store.clone(),
+        files: tls.files.clone(),
         shutdown: shutdown.clone(),
     };
     shutdown.spawn(listener.serve());
+    if let Some(smtps) = smtps {
+        shutdown.spawn(smtps.serve());
+    }
+    tls.follow(&rules.smtp.tls, &shutdown);
     shutdown.spawn(dispatcher.run(shutdown.clone()));
     let (sweep, stopping) = (rules.store.objects.sweep(), shutdown.clone());
     shutdown.spawn(async move {
@@ -141,8 +201,68 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     });
     let stop = shutdown.clone();
     shutdown.spawn(async move { retention.run(stop.soft()).await });
-    shutdown.spawn(http::serve(socket, http::router(api), access, shutdown.clone()));
+    shutdown.spawn(http::serve(socket, http::router(api), access, shutdown.clone(), tls.https));
     Ok(running)
+}
+
+/// The encrypted ways in.
+struct Tls {
+    smtps: Option<SocketAddr>,
+    starttls: Acceptor,
+    https: Option<Acceptor>,
+    files: Vec<Arc<Files>>,
+}
+
+impl Tls {
+    async fn prepare(
+        settings: TlsSettings,
+        place: &Place,
+        hostname: &DomainName,
+        (smtp, access): (&SmtpRules, &AccessRules),
+        clock: &Clock,
+    ) -> Result<Self, RunError> {
+        let mut files = Vec::new();
+        let certificates = match settings.smtp {
+            Some(paths) => {
+                let certified = Files::open(paths, Some(hostname), clock.clone()).await?;
+                files.push(Arc::clone(&certified));
+                certified.certificates().clone()
+            }
+            None => {
+                let own = self_signed(place, hostname)?;
+                Certificates::new(own, Some(hostname.clone()), clock.clone())
+            }
+        };
+        let starttls = Acceptor::new(&certificates, smtp.deadlines.handshake())?;
+        let mut https = None;
+        if let Some(paths) = settings.http {
+            // The API's name is for its clients to know.
+            let certified = Files::open(paths, None, clock.clone()).await?;
+            let deadline = access.connections.handshake();
+            let protocols = ["http/1.1"];
+            https = Some(Acceptor::speaking(certified.certificates(), deadline, &protocols)?);
+            files.push(certified);
+        }
+        Ok(Self { smtps: settings.smtps, starttls, https, files })
+    }
+
+    /// Follows the files until the soft stop.
+    fn follow(&self, rules: &TlsRules, shutdown: &Shutdown) {
+        for files in &self.files {
+            let files = Arc::clone(files);
+            let (every, warning, stop) = (rules.reload(), rules.expiry_warning(), shutdown.clone());
+            shutdown.spawn(async move { files.follow(every, warning, stop.soft()).await });
+        }
+    }
+}
+
+/// Kept with the embedded store. Gateways on PostgreSQL have no folder, and a key of theirs in the
+/// database would be in its backups: each makes one that lasts until it stops.
+fn self_signed(place: &Place, hostname: &DomainName) -> Result<Pair, SelfSignedError> {
+    match &place.database {
+        Location::Folder(folder) => self_signed::kept(&folder.join("tls"), hostname),
+        Location::Postgres(_) => self_signed::passing(hostname),
+    }
 }
 
 fn api(store: &Store, guard: Guard, mint: Mint, rules: Arc<AccessRules>) -> Http {

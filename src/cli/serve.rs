@@ -8,8 +8,9 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Failure, say};
 use crate::config::{self, ServeOptions};
-use crate::run::{self, Settings};
+use crate::run::{self, Settings, TlsSettings};
 use crate::telemetry;
+use crate::tls::Paths;
 
 /// Take mail in over SMTP and serve the HTTP API
 #[derive(Args, Debug)]
@@ -31,12 +32,16 @@ impl Serve {
         let grace = options.grace();
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
+        let mut hang_up = signal(SignalKind::hangup())?;
         let running = run::start(settings(options)?, run::system_mint()).await?;
-        say!("gatepost is ready: smtp {} http {}", running.smtp, running.http)?;
-        let broken = tokio::select! {
-            _ = interrupt.recv() => false,
-            _ = terminate.recv() => false,
-            () = running.broken() => true,
+        say!("gatepost is ready: {}", running.addresses())?;
+        let broken = loop {
+            tokio::select! {
+                _ = interrupt.recv() => break false,
+                _ = terminate.recv() => break false,
+                () = running.broken() => break true,
+                _ = hang_up.recv() => running.reload().await,
+            }
         };
         let in_time = running.stop(grace).await;
         if broken {
@@ -49,6 +54,11 @@ impl Serve {
     }
 }
 
+/// The files of a certificate and of its key.
+fn paths((chain, key): (PathBuf, PathBuf)) -> Paths {
+    Paths { chain, key }
+}
+
 fn settings(options: ServeOptions) -> Result<Settings, Failure> {
     Ok(Settings {
         smtp: options.smtp(),
@@ -59,5 +69,10 @@ fn settings(options: ServeOptions) -> Result<Settings, Failure> {
         rules: run::rules(options.policies.as_deref())?,
         dns: options.dns,
         egress_allow: options.egress_allow.unwrap_or_default(),
+        tls: TlsSettings {
+            smtps: options.smtps,
+            smtp: options.tls.smtp()?.map(paths),
+            http: options.tls.http()?.map(paths),
+        },
     })
 }

@@ -18,6 +18,7 @@ pub struct SmtpRules {
     pub deadlines: Deadlines,
     pub memory: Memory,
     pub space: Space,
+    pub tls: Tls,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -95,6 +96,7 @@ pub struct Deadlines {
     answer_seconds: u64,
     linger_millis: u64,
     accept_pause_millis: u64,
+    handshake_seconds: u64,
 }
 
 impl Deadlines {
@@ -128,6 +130,10 @@ impl Deadlines {
 
     pub const fn accept_pause(&self) -> Duration {
         Duration::from_millis(self.accept_pause_millis)
+    }
+
+    pub const fn handshake(&self) -> Duration {
+        Duration::from_secs(self.handshake_seconds)
     }
 }
 
@@ -166,6 +172,24 @@ impl Pace {
     }
 }
 
+/// How certificate files are looked after, those of the API too.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    reload_seconds: u64,
+    expiry_warning_days: u64,
+}
+
+impl Tls {
+    pub const fn reload(&self) -> Duration {
+        Duration::from_secs(self.reload_seconds)
+    }
+
+    pub const fn expiry_warning(&self) -> Duration {
+        Duration::from_secs(self.expiry_warning_days * 86_400)
+    }
+}
+
 impl SmtpRules {
     pub(super) fn validate(&self) -> Result<(), RulesError> {
         let check = |key, value, low, high| within("smtp.toml", key, value, low, high);
@@ -198,6 +222,9 @@ impl SmtpRules {
         check("deadlines.answer_seconds", deadlines.answer_seconds, 1, 540)?;
         check("deadlines.linger_millis", deadlines.linger_millis, 0, 60_000)?;
         check("deadlines.accept_pause_millis", deadlines.accept_pause_millis, 1, 60_000)?;
+        check("deadlines.handshake_seconds", deadlines.handshake_seconds, 1, 300)?;
+        check("tls.reload_seconds", self.tls.reload_seconds, 1, 86_400)?;
+        check("tls.expiry_warning_days", self.tls.expiry_warning_days, 0, 365)?;
         let memory = &self.memory;
         let in_flight = wide(memory.max_bytes_in_flight);
         check("memory.max_bytes_in_flight", in_flight, 1 << 20, 1 << 40)?;

@@ -11,6 +11,7 @@ use crate::domain::domain_name::DomainName;
 use crate::domain::ports::Intake;
 use crate::rules::{self, SmtpRules};
 use crate::shutdown::Shutdown;
+use crate::tls::Acceptor;
 
 use super::descriptors::{self, Spare};
 use super::door::{Door, turn_away};
@@ -22,6 +23,8 @@ use super::protocol::notice::Notice;
 /// The SMTP listener on one address.
 pub struct Listener<I: Intake> {
     socket: TcpListener,
+    /// TLS from the first octet on.
+    implicit_tls: bool,
     door: Arc<Door<I>>,
     accept_pause: Duration,
     shutdown: Shutdown,
@@ -29,8 +32,8 @@ pub struct Listener<I: Intake> {
 
 impl<I: Intake> Listener<I> {
     /// Listens on `address`; connections wait until [`Listener::serve`] runs. `hostname` is what
-    /// the server calls itself, `max_message_bytes` (octets) is announced as SIZE. Fails when the
-    /// address cannot be had.
+    /// the server calls itself, `max_message_bytes` (octets) is announced as SIZE. With `tls`,
+    /// STARTTLS is offered. Fails when the address cannot be had.
     pub async fn bind(
         address: SocketAddr,
         hostname: &DomainName,
@@ -38,6 +41,7 @@ impl<I: Intake> Listener<I> {
         rules: &SmtpRules,
         max_message_bytes: usize,
         shutdown: Shutdown,
+        tls: Option<Acceptor>,
     ) -> io::Result<Self> {
         let (limits, memory) = (&rules.limits, &rules.memory);
         let settings = Settings {
@@ -53,7 +57,7 @@ impl<I: Intake> Listener<I> {
                 rules::BareLineEnds::Reject => BareLineEnds::Refused,
                 rules::BareLineEnds::Normalize => BareLineEnds::Normalised,
             },
-            starttls: false,
+            starttls: tls.is_some(),
             body: BodyLimits {
                 max_message: max_message_bytes,
                 reserve_step: memory.reserve_step_bytes,
@@ -64,9 +68,22 @@ impl<I: Intake> Listener<I> {
         descriptors::provide(limits.max_sessions);
         Ok(Self {
             socket: TcpListener::bind(address).await?,
-            door: Arc::new(Door::new(settings, intake, rules, shutdown.clone())),
+            implicit_tls: false,
+            door: Arc::new(Door::new(settings, intake, rules, tls, shutdown.clone())),
             accept_pause: rules.deadlines.accept_pause(),
             shutdown,
+        })
+    }
+
+    /// Listens on another address too, where every connection begins with a TLS handshake (RFC 8314
+    /// §3); all limits are shared.
+    pub async fn with_implicit_tls(&self, address: SocketAddr) -> io::Result<Self> {
+        Ok(Self {
+            socket: TcpListener::bind(address).await?,
+            implicit_tls: true,
+            door: Arc::clone(&self.door),
+            accept_pause: self.accept_pause,
+            shutdown: self.shutdown.clone(),
         })
     }
 
@@ -85,10 +102,11 @@ impl<I: Intake> Listener<I> {
                 accepted = self.socket.accept() => accepted,
             };
             match accepted {
-                Ok((stream, peer)) => self.door.open(stream, peer),
+                Ok((stream, peer)) => self.door.open(stream, peer, self.implicit_tls),
                 Err(error) => match spare.accept(&self.socket, &error) {
                     Some((stream, peer)) => {
-                        turn_away(stream, peer.ip(), Notice::TooManySessions);
+                        let notice = Notice::TooManySessions;
+                        turn_away(stream, peer.ip(), notice, self.implicit_tls);
                     }
                     None => self.pause(&error).await,
                 },

@@ -22,6 +22,7 @@ mod places;
 pub mod protocol;
 mod rates;
 mod session;
+mod stream;
 
 #[cfg(test)]
 mod fake;

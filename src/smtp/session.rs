@@ -1,17 +1,18 @@
 //! One session: brings octets to the machine and carries out what it asks.
 
 use std::ops::ControlFlow;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::domain::ports::{Answer, Envelope, Intake};
 use crate::domain::reason::Reason;
 use crate::rules::SmtpRules;
 use crate::shutdown::Shutdown;
+use crate::tls::Acceptor;
 
 use super::budget::Share;
 use super::connection::{Arrival, Connection};
@@ -19,19 +20,22 @@ use super::protocol::machine::{Machine, Phase, Step};
 use super::protocol::notice::Notice;
 use super::protocol::reply::Reply;
 use super::rates::{Meter, What};
+use super::stream::Stream;
 
 /// The end of a session, on either side.
 type Flow = ControlFlow<()>;
 
-/// A session on some stream: a socket today, TLS over one as well.
-pub(super) struct Session<S, I> {
+/// A session, in clear or encrypted.
+pub(super) struct Session<I> {
     pub(super) id: u64,
-    pub(super) connection: Connection<S>,
+    pub(super) connection: Connection<Stream>,
     pub(super) machine: Machine,
     pub(super) intake: Arc<I>,
     pub(super) rules: Arc<SmtpRules>,
     /// What the client brings, against the rates of its network.
     pub(super) meter: Meter,
+    /// What STARTTLS needs; without it, it is not offered.
+    pub(super) tls: Option<Acceptor>,
     /// Memory of the message being received or decided.
     pub(super) share: Share,
     pub(super) shutdown: Shutdown,
@@ -57,7 +61,7 @@ impl Times {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
+impl<I: Intake> Session<I> {
     /// Runs the session to its end. `early`: the client spoke before it was greeted.
     pub(super) async fn run(mut self, early: bool) {
         tracing::debug!(smtp.session = self.id, client.address = %self.address(), "session opened");
@@ -92,8 +96,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
                 self.share.clear();
                 self.say(&reply).await
             }
-            // Nothing offers STARTTLS yet.
-            Step::StartTls => self.say(&Reply::notice(Notice::TlsUnavailable)).await,
+            Step::StartTls => self.start_tls().await,
             Step::Silence => {
                 let silent = !self.connection.has_input().await;
                 let reply = self.machine.silence(silent);
@@ -118,13 +121,33 @@ impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
             Step::Recipient { path } => self.recipient(&path).await,
             Step::Message { envelope, raw } => self.message(envelope, raw).await,
             Step::Refused { envelope, reason, detail, head, size } => {
-                let asked = self.intake.refused(envelope, reason, detail, head, size);
+                let asked = Box::pin(self.intake.refused(envelope, reason, detail, head, size));
                 let answer = within(self.rules.deadlines.answer(), asked).await;
                 self.share.clear();
                 let reply = self.machine.refused(&answer.unwrap_or_else(no_answer));
                 self.say(&reply).await
             }
         }
+    }
+
+    /// A client whose handshake fails is gone: it was told to speak TLS, and would take any reply
+    /// in clear for a part of it.
+    async fn start_tls(&mut self) -> Flow {
+        let Some(acceptor) = self.tls.clone() else {
+            return self.say(&Reply::notice(Notice::TlsUnavailable)).await;
+        };
+        let silent = !self.connection.has_input().await;
+        let reply = self.machine.start_tls(silent);
+        self.say(&reply).await?;
+        if self.connection.flush().await.is_err() {
+            return Flow::Break(());
+        }
+        let client = self.address();
+        let secured = self.connection.secure(&acceptor, client, &self.shutdown).await;
+        let Some(facts) = secured else { return Flow::Break(()) };
+        self.machine.secured(facts);
+        self.times.command = Instant::now();
+        Flow::Continue(())
     }
 
     /// Writes what waits to be written, then waits for input, for the deadline, or for the end of
@@ -194,7 +217,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
         if least == 0 {
             return Ok(());
         }
-        let asked = self.intake.free_space();
+        let asked = Box::pin(self.intake.free_space());
         let free = within(self.rules.deadlines.answer(), asked).await.map_err(no_answer)?;
         match free {
             Some(free) if free < least.saturating_add(size) => {
@@ -208,7 +231,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
     async fn recipient(&mut self, path: &str) -> Flow {
         let answer = if self.meter.take(What::Recipient) {
             let (client, from) = (self.machine.client(), self.machine.reverse_path());
-            let asked = self.intake.recipient(client, from, path);
+            let asked = Box::pin(self.intake.recipient(client, from, path));
             let answer = within(self.rules.deadlines.answer(), asked).await;
             answer.unwrap_or_else(|late| Err(no_answer(late)))
         } else {
@@ -220,7 +243,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
 
     async fn over_rate(&self, path: &str) -> Answer {
         let (client, from) = (self.machine.client(), self.machine.reverse_path());
-        let asked = self.intake.over_rate(client, from, path);
+        let asked = Box::pin(self.intake.over_rate(client, from, path));
         within(self.rules.deadlines.answer(), asked).await.unwrap_or_else(no_answer)
     }
 
@@ -230,15 +253,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
             tracing::debug!(smtp.session = self.id, "client gone before its answer");
         }
         let (size, recipients) = (raw.len(), envelope.recipients.len());
-        let asked = self.intake.message(envelope, raw);
+        let asked = Box::pin(self.intake.message(envelope, raw));
         let answer = within(self.rules.deadlines.answer(), asked).await.unwrap_or_else(no_answer);
         self.share.clear();
         let reply = self.machine.message(&answer);
         // What is not accepted is logged where it is said.
         if answer.reason.is_none() {
+            let tls = self.machine.client().tls.as_ref();
             tracing::info!(
                 smtp.session = self.id,
                 client.address = %self.address(),
+                tls.version = tls.map(|tls| tls.version.as_str()),
+                tls.cipher = tls.map(|tls| tls.cipher.as_str()),
                 record = answer.record.map(tracing::field::display),
                 message.size = size,
                 message.recipients = recipients,
@@ -303,7 +329,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
 /// Nobody has answered in time.
 struct Late;
 
-async fn within<T>(deadline: Duration, asked: impl Future<Output = T>) -> Result<T, Late> {
+/// What is asked is on the heap: inside the session's own future its room, tens of kilobytes, would
+/// be kept while a client idles (threats §4: ten thousand of them).
+async fn within<T>(
+    deadline: Duration,
+    asked: Pin<Box<impl Future<Output = T>>>,
+) -> Result<T, Late> {
     timeout(deadline, asked).await.map_err(|_| Late)
 }
 

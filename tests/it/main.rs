@@ -30,5 +30,6 @@ mod retention;
 mod rules;
 mod store;
 mod support;
+mod tls;
 mod versions;
 mod webhooks;

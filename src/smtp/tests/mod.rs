@@ -3,19 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::domain::domain_name::DomainName;
 use crate::rules::Rules;
 use crate::shutdown::Shutdown;
+use crate::tls::Acceptor;
 
 use super::Listener;
 use super::fake::{Call, Fake};
 
 mod deadlines;
+mod encrypted;
 mod errors;
+mod idle;
 mod memory;
 mod messages;
 mod places;
@@ -41,6 +44,10 @@ struct Server {
 
 impl Server {
     async fn bind(rules: &str, intake: Fake) -> Self {
+        Self::bind_with(rules, intake, None).await
+    }
+
+    async fn bind_with(rules: &str, intake: Fake, tls: Option<Acceptor>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("smtp.toml"), rules).unwrap();
         let rules = Rules::load(folder.path()).unwrap().smtp;
@@ -52,6 +59,7 @@ impl Server {
             &rules,
             100_000,
             shutdown.clone(),
+            tls,
         )
         .await
         .unwrap();
@@ -102,9 +110,9 @@ impl Server {
 }
 
 /// The client's end.
-struct Peer(BufReader<TcpStream>);
+struct Peer<S = TcpStream>(BufReader<S>);
 
-impl Peer {
+impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
     async fn send(&mut self, octets: impl AsRef<[u8]>) {
         timeout(PATIENCE, self.0.get_mut().write_all(octets.as_ref())).await.unwrap().unwrap();
     }
@@ -125,6 +133,25 @@ impl Peer {
         }
     }
 
+    async fn expect(&mut self, start: &str) {
+        let reply = self.reply().await;
+        assert!(reply.starts_with(start), "{reply:?}, expected {start:?}");
+    }
+
+    async fn expect_end(&mut self) {
+        let mut rest = Vec::new();
+        timeout(PATIENCE, self.0.read_to_end(&mut rest)).await.unwrap().unwrap();
+        assert_eq!(String::from_utf8_lossy(&rest), "");
+    }
+
+    async fn expect_all(&mut self, starts: &[&str]) {
+        for start in starts {
+            self.expect(start).await;
+        }
+    }
+}
+
+impl Peer {
     /// Sends this again and again, slowly, until the server replies; answers what it said.
     async fn dribble(self, piece: &str) -> String {
         let (reader, mut writer) = self.0.into_inner().into_split();
@@ -142,22 +169,5 @@ impl Peer {
             () = dribbling => {}
         }
         line
-    }
-
-    async fn expect(&mut self, start: &str) {
-        let reply = self.reply().await;
-        assert!(reply.starts_with(start), "{reply:?}, expected {start:?}");
-    }
-
-    async fn expect_end(&mut self) {
-        let mut rest = Vec::new();
-        timeout(PATIENCE, self.0.read_to_end(&mut rest)).await.unwrap().unwrap();
-        assert_eq!(String::from_utf8_lossy(&rest), "");
-    }
-
-    async fn expect_all(&mut self, starts: &[&str]) {
-        for start in starts {
-            self.expect(start).await;
-        }
     }
 }

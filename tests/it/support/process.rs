@@ -39,6 +39,8 @@ pub struct Server {
     _guard: Child,
     pub smtp: SocketAddr,
     pub http: SocketAddr,
+    /// The line that says that it is ready.
+    pub said: String,
 }
 
 impl Server {
@@ -58,8 +60,19 @@ impl Server {
     /// The same on this store, in `folder`, where its rules are. A test that breaks what it works
     /// with expects it to complain; `GATEPOST_LOG` shows how.
     pub async fn start_on(location: &Location, folder: &Path, dns: SocketAddr) -> Self {
+        Self::start_with(location, folder, dns, &[]).await
+    }
+
+    /// The same with these settings besides.
+    pub async fn start_with(
+        location: &Location,
+        folder: &Path,
+        dns: SocketAddr,
+        arguments: &[&str],
+    ) -> Self {
         let mut server = Command::new(GATEPOST);
         server.arg("serve").arg("--policies").arg(folder.join("policies")).current_dir(folder);
+        server.args(arguments);
         match location {
             Location::Folder(data) => server.arg("--data").arg(data),
             Location::Postgres(url) => server.arg("--database-url").arg(url.expose()),
@@ -91,11 +104,12 @@ impl Server {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let ready = timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap();
         let ready = ready.expect("the server ended before it was ready");
-        let after = |word: &str| -> SocketAddr {
-            let mut words = ready.split_whitespace().skip_while(|one| *one != word);
+        let after = |named: &[&str]| -> SocketAddr {
+            let mut words = ready.split_whitespace().skip_while(|word| !named.contains(word));
             words.nth(1).unwrap().parse().unwrap()
         };
-        Self { smtp: after("smtp"), http: after("http"), child, _guard: guard }
+        let (smtp, http) = (after(&["smtp"]), after(&["http", "https"]));
+        Self { smtp, http, said: ready, child, _guard: guard }
     }
 
     /// The id of the process.
