@@ -65,11 +65,11 @@ impl<I: Intake> Listener<I> {
                 max_drained: memory.max_drained_bytes,
             },
         };
-        descriptors::provide(limits.max_sessions);
+        let places = descriptors::provide(limits.max_sessions);
         Ok(Self {
             socket: TcpListener::bind(address).await?,
             implicit_tls: false,
-            door: Arc::new(Door::new(settings, intake, rules, tls, shutdown.clone())),
+            door: Arc::new(Door::new(settings, intake, rules, places, tls, shutdown.clone())),
             accept_pause: rules.deadlines.accept_pause(),
             shutdown,
         })
