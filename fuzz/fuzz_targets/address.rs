@@ -2,8 +2,8 @@
 
 #![no_main]
 
-use gatepost::domain::address::Address;
-use gatepost::smtp::protocol::path::{self, PathFault, PathKind};
+use gatepost_fuzz::domain::address::Address;
+use gatepost_fuzz::smtp::protocol::path::{self, PathFault, PathKind};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {

@@ -3,9 +3,9 @@
 
 #![no_main]
 
-use gatepost::smtp::protocol::command::{self, Command};
-use gatepost::smtp::protocol::line::{Line, LineReader};
-use gatepost::smtp::protocol::reply::Reply;
+use gatepost_fuzz::smtp::protocol::command::{self, Command};
+use gatepost_fuzz::smtp::protocol::line::{Line, LineReader};
+use gatepost_fuzz::smtp::protocol::reply::Reply;
 use libfuzzer_sys::fuzz_target;
 
 const LIMIT: usize = 128;

@@ -4,7 +4,7 @@
 #![no_main]
 
 use bytes::Bytes;
-use gatepost::smtp;
+use gatepost_fuzz::smtp;
 use libfuzzer_sys::fuzz_target;
 use smtp::protocol::body::{Body, BodyLimits, Ending, Progress};
 use smtp::protocol::data::{BareLineEnds, Decoder};

@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use gatepost::{domain, smtp};
+use gatepost_fuzz::{domain, smtp};
 use libfuzzer_sys::fuzz_target;
 use smtp::protocol::data::BareLineEnds;
 
