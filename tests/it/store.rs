@@ -22,6 +22,7 @@ macro_rules! on_both {
 
 mod beside;
 mod deliveries;
+mod directory;
 mod faults;
 mod lists;
 mod messages;

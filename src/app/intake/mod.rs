@@ -7,6 +7,7 @@
 //! the dispatcher is only woken.
 
 mod arrival;
+mod directory;
 mod examine;
 mod judge;
 mod recipient;
@@ -27,6 +28,7 @@ use crate::rules::IntakeRules;
 use crate::store::{Committed, Store, StoreError};
 use crate::verify::Authenticator;
 
+pub use directory::{Directory, Found};
 pub use examine::{Examination, examine};
 pub use judge::judge;
 
@@ -41,12 +43,11 @@ pub struct Gateway {
     rules: Arc<IntakeRules>,
     mint: Mint,
     wake: Arc<dyn Wake>,
-    /// The Agent's address that answers for `postmaster`.
-    postmaster: Option<Address>,
+    directory: Directory,
 }
 
 impl Gateway {
-    /// Takes mail into this store.
+    /// Takes mail into this store. `postmaster` is the Agent's address that answers for it.
     pub fn new(
         store: Store,
         authenticator: Arc<Authenticator>,
@@ -55,7 +56,8 @@ impl Gateway {
         wake: Arc<dyn Wake>,
         postmaster: Option<Address>,
     ) -> Self {
-        Self { store, authenticator, rules, mint, wake, postmaster }
+        let directory = Directory::new(store.clone(), postmaster, rules.directory);
+        Self { store, authenticator, rules, mint, wake, directory }
     }
 
     /// The one path: examine, judge, commit, answer.

@@ -199,7 +199,8 @@ async fn exercise(scene: &Scene) {
         store.accounts(kind).await.unwrap();
     }
     store.is_active(agent).await.unwrap();
-    store.recipient(&own_address(agent)).await.unwrap();
+    store.look_up(Some(&own_address(agent)), None).await.unwrap();
+    store.directory_version().await.unwrap();
     store.addresses(agent.id).await.unwrap();
     let alice = [address("alice@good.example")];
     store.allow_senders(agent.id, &alice, None, 5, at(0)).await.unwrap();
