@@ -82,7 +82,7 @@ impl Store {
                  UNION ALL
                  SELECT 4, agent_id FROM addresses WHERE domain = $1 AND catch_all = 1),
              first AS (SELECT place, agent FROM candidates ORDER BY place LIMIT 1)
-             SELECT version, CAST(first.place AS BIGINT) AS place, me.id AS me, mode,
+             SELECT directory.version, CAST(first.place AS BIGINT) AS place, me.id AS me, mode,
                     whose.partner_id, whose.reseller_id, whose.organization_id, whose.agent_id,
                     (SELECT MIN(active) FROM accounts AS above
                      WHERE above.id IN (me.partner_id, me.reseller_id, me.organization_id, me.id))

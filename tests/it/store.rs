@@ -29,6 +29,7 @@ mod messages;
 pub mod objects;
 mod owners;
 mod plans;
+mod recipients;
 mod retention;
 pub mod scene;
 mod schema;

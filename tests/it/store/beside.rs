@@ -295,9 +295,8 @@ async fn refusals_at_once_are_counted_in_one_record(kind: Kind) {
     }
     let counted: BTreeSet<_> = all(tasks).await.into_iter().collect();
     assert_eq!(counted.len(), 2, "one record for each network: {counted:?}");
-    let records =
-        scene.store.intake_records(&subtree(&scene.agent), &IntakeFilter::default(), &everything());
-    let records: Vec<_> = records.await.unwrap().iter().map(|one| (one.id, one.count)).collect();
-    let expected: Vec<_> = counted.iter().map(|(_, id)| (*id, 20)).collect();
-    assert_eq!(records.iter().collect::<BTreeSet<_>>(), expected.iter().collect::<BTreeSet<_>>());
+    let (scope, filter, page) = (subtree(&scene.agent), IntakeFilter::default(), everything());
+    let records = scene.store.intake_records(&scope, &filter, &page).await.unwrap();
+    let records: BTreeSet<_> = records.iter().map(|one| (one.id, one.count)).collect();
+    assert_eq!(records, counted.iter().map(|(_, id)| (*id, 20)).collect());
 }
