@@ -11,6 +11,7 @@ use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::policy::Mode;
 use gatepost::rules::Rules;
 use gatepost::store::{By, Claimed, Created};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
@@ -103,20 +104,22 @@ async fn the_next_answer_elsewhere_shows_every_change(kind: Kind) {
 /// An address goes from Agent to Agent while gateways ask for it. What was answered must have been
 /// true at some moment between the question and its answer.
 async fn no_answer_is_older_than_the_last_change_before_its_question(kind: Kind) {
-    const CHANGES: usize = 120;
+    const CHANGES: usize = 60;
     let scene = Arc::new(Scene::new(kind).await);
     let wanted = address(&format!("wanted@{}", own_address(&scene.agent).domain()));
     let agents = [scene.agent.clone(), scene.other.clone()];
     // After so many changes nobody has it, or one of the two in turn.
     let ids = agents.clone().map(|agent| agent.id);
     let holder = move |done: usize| (done % 2 == 1).then(|| ids[done / 2 % 2]);
-    let (begun, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let [begun, done] = [0; 2].map(|none| Arc::new(AtomicUsize::new(none)));
+    let asked = Arc::new(Semaphore::new(0));
     let mut tasks = JoinSet::new();
     for _ in 0..2 {
         let elsewhere = Arc::new(directory(&scene, None).await);
         for _ in 0..8 {
             let (elsewhere, wanted) = (Arc::clone(&elsewhere), wanted.to_string());
-            let (begun, done) = (Arc::clone(&begun), Arc::clone(&done));
+            let [begun, done] = [&begun, &done].map(Arc::clone);
+            let asked = Arc::clone(&asked);
             tasks.spawn(async move {
                 let mut exact = 0;
                 loop {
@@ -127,6 +130,9 @@ async fn no_answer_is_older_than_the_last_change_before_its_question(kind: Kind)
                     let possible = (first..=last).any(|changes| holder(changes) == found);
                     assert!(possible, "{found:?} after {first} to {last} changes");
                     exact += usize::from(first == last);
+                    asked.add_permits(1);
+                    // What is only remembered does not wait by itself.
+                    tokio::task::yield_now().await;
                     if first == CHANGES {
                         return exact;
                     }
@@ -135,6 +141,12 @@ async fn no_answer_is_older_than_the_last_change_before_its_question(kind: Kind)
         }
     }
     for change in 0..CHANGES {
+        // Questions enough that some began after the last change and ended before this one.
+        asked.forget_permits(usize::MAX);
+        tokio::select! {
+            enough = asked.acquire_many(32) => enough.unwrap().forget(),
+            ended = tasks.join_next() => panic!("too early: {ended:?}"),
+        }
         begun.store(change + 1, Ordering::SeqCst);
         let agent = &agents[change / 2 % 2];
         if change % 2 == 0 {
@@ -144,7 +156,6 @@ async fn no_answer_is_older_than_the_last_change_before_its_question(kind: Kind)
             assert!(scene.store.release_address(agent.id, &wanted).await.unwrap());
         }
         done.store(change + 1, Ordering::SeqCst);
-        tokio::task::yield_now().await;
     }
     assert_eq!(tasks.join_all().await.into_iter().filter(|exact| *exact > 0).count(), 16);
 }
