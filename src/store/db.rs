@@ -18,6 +18,7 @@ use super::lease::{Lease, Pool};
 use super::location::{Location, Place};
 use super::postgres;
 use super::refusals::Refusals;
+use super::space::Space;
 use super::sql::{Connection, sql};
 use crate::domain::id::Mint;
 use crate::rules::StoreRules;
@@ -41,6 +42,7 @@ pub struct Store {
 pub(super) struct Base {
     database: Database,
     blobs: Option<Blobs>,
+    space: Space,
     mint: Mint,
     broken: CancellationToken,
     pub(super) identity: Arc<OnceCell<Uuid>>,
@@ -122,6 +124,7 @@ impl Store {
         let base = Base {
             database,
             blobs,
+            space: Space::of(place),
             mint,
             broken,
             identity: Arc::default(),
@@ -208,6 +211,10 @@ impl Store {
     /// Where large raw messages lie, if not in the database.
     pub(super) const fn blobs(&self) -> Option<&Blobs> {
         self.base.blobs.as_ref()
+    }
+
+    pub(super) const fn space(&self) -> &Space {
+        &self.base.space
     }
 
     pub(super) fn check_trust(&self) -> Result<(), StoreError> {

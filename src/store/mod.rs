@@ -53,6 +53,7 @@ mod restore;
 mod retention;
 mod row;
 mod schema;
+mod space;
 mod sql;
 mod sweep;
 

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
+use crate::domain::id::IntakeId;
+use crate::domain::ports::{Answer, TlsFacts};
 use crate::domain::reason::Reason;
 use crate::smtp::fake::{Call, Fake, RECORD};
 
@@ -28,6 +30,7 @@ enum Entry {
     Send(Vec<u8>),
     Expect(String),
     Asked(String),
+    Secured,
     Closed,
 }
 
@@ -66,6 +69,9 @@ fn entry(line: &str) -> Option<Entry> {
     }
     if line == "-- closed" {
         return Some(Entry::Closed);
+    }
+    if line == "-- secured" {
+        return Some(Entry::Secured);
     }
     let (mark, text) = line.split_at(line.len().min(2));
     let text = text.strip_prefix(' ').unwrap_or(text);
@@ -118,6 +124,10 @@ struct Walk {
     machine: Option<Machine>,
     fake: Fake,
     memory: usize,
+    /// MAIL is refused for this reason.
+    mail: Option<Reason>,
+    /// The certificate is there.
+    tls: bool,
     said: Vec<u8>,
     closed: bool,
     asked: usize,
@@ -136,7 +146,9 @@ impl Walk {
             max_command_line: 512,
             max_recipients: 100,
             max_errors: 20,
+            max_unknown_recipients: 20,
             max_transactions: 1000,
+            starttls: false,
             body,
         };
         Self {
@@ -144,6 +156,8 @@ impl Walk {
             machine: None,
             fake: Fake::default(),
             memory: 1 << 20,
+            mail: None,
+            tls: true,
             said: vec![],
             closed: false,
             asked: 0,
@@ -157,7 +171,14 @@ impl Walk {
             "max_drained" => self.settings.body.max_drained = u64::try_from(number()).unwrap(),
             "max_recipients" => self.settings.max_recipients = number(),
             "max_errors" => self.settings.max_errors = u32::try_from(number()).unwrap(),
+            "max_unknown_recipients" => {
+                self.settings.max_unknown_recipients = u32::try_from(number()).unwrap();
+            }
             "max_transactions" => self.settings.max_transactions = u32::try_from(number()).unwrap(),
+            "starttls" => {
+                self.settings.starttls = true;
+                self.tls = value != "unavailable";
+            }
             "memory" => self.memory = number(),
             "message" => {
                 let (code, detail) = value.split_once(' ').unwrap_or((value, ""));
@@ -165,6 +186,7 @@ impl Walk {
                     .then(|| String::from_utf8_lossy(&unescaped(detail)).into_owned());
                 *self.fake.message.lock().unwrap() = code.parse().ok().map(|code| (code, detail));
             }
+            "mail" => self.mail = value.parse().ok(),
             "refused" => *self.fake.refused.lock().unwrap() = Some(value.parse().unwrap()),
             "end" => {
                 let notice = Notice::ALL.iter().find(|notice| notice.label() == value).unwrap();
@@ -210,11 +232,22 @@ impl Walk {
             Step::Read => return false,
             Step::Say(reply) => reply,
             Step::Silence => machine.silence(input.is_empty() && left == 0),
+            Step::StartTls if self.tls => machine.start_tls(input.is_empty() && left == 0),
+            Step::StartTls => Reply::notice(Notice::TlsUnavailable),
             Step::Reserve(octets) => {
                 let granted = octets <= self.memory;
                 self.memory -= if granted { octets } else { 0 };
                 machine.reserved(granted.then_some(octets));
                 return true;
+            }
+            Step::Open { .. } => {
+                let refused = |reason| {
+                    // Our own failures leave no record (contract §2.3).
+                    let record =
+                        (reason == Reason::RateLimited).then(|| IntakeId(RECORD.parse().unwrap()));
+                    Err(Answer { reason: Some(reason), detail: None, record })
+                };
+                machine.opened(self.mail.map_or(Ok(()), refused))
             }
             Step::Recipient { path } => {
                 let answer = self.fake.decide_recipient(machine.reverse_path(), &path);
@@ -231,6 +264,12 @@ impl Walk {
         };
         self.say(&reply);
         true
+    }
+
+    fn secure(&mut self) {
+        self.settle();
+        let machine = self.machine.as_mut().unwrap();
+        machine.secured(TlsFacts { version: "TLSv1.3".into(), cipher: "TLS_X".into() });
     }
 
     fn expect(&mut self, expected: &str) {
@@ -299,6 +338,7 @@ fn walk(entries: &[(usize, Entry)], cut: Cut, at: &mut usize) {
             Entry::Set(key, value) => walk.set(key, value),
             Entry::Expect(text) => walk.expect(text),
             Entry::Asked(text) => walk.asked(text),
+            Entry::Secured => walk.secure(),
             Entry::Closed => closed = true,
         }
     }
