@@ -26,7 +26,7 @@ use crate::rules::StoreRules;
 /// The store of one gateway. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
-    base: Base,
+    pub(super) base: Base,
     /// Messages that wait to be committed.
     pub(super) intakes: Group<Intakes>,
     /// Attempts that wait to be recorded.

@@ -158,3 +158,56 @@ async fn version(on: Connection<'_>) -> Result<i64, StoreError> {
     let row = sql("SELECT version FROM directory WHERE single = 1").fetch_one(on).await?;
     Columns { table: "directory", row: &row }.integer("version")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::task::JoinSet;
+
+    use super::*;
+    use crate::domain::clock::{Clock, Timestamp};
+    use crate::domain::id::Mint;
+    use crate::rules::Rules;
+    use crate::store::Location;
+    use crate::store::group::Group;
+
+    /// Counts the readings.
+    struct Counting(Versions, Arc<AtomicUsize>);
+
+    impl Together for Counting {
+        type Job = ();
+        type Answer = i64;
+
+        fn size(job: &()) -> (usize, usize) {
+            Versions::size(job)
+        }
+
+        async fn write(&self, group: &[()]) -> Result<Vec<i64>, StoreError> {
+            self.1.fetch_add(1, Ordering::SeqCst);
+            self.0.write(group).await
+        }
+    }
+
+    #[tokio::test]
+    async fn who_asks_while_the_version_is_read_shares_the_next_reading() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Clock::new(|| Timestamp::from_millis(1));
+        let mint = Mint::new(clock, Arc::new(|octets: &mut [u8]| octets.fill(7)));
+        let (location, rules) =
+            (Location::Folder(folder.path().to_owned()), Rules::defaults().unwrap().store);
+        let store = Store::create(&location, &rules, mint).await.unwrap();
+        let readings = Arc::default();
+        let counting = Counting(Versions::new(store.base.clone()), Arc::clone(&readings));
+        let group = Group::start(counting, rules.commit, 1);
+        let mut asking = JoinSet::new();
+        for _ in 0..200 {
+            let group = group.clone();
+            asking.spawn(async move { group.ask(()).await.unwrap() });
+        }
+        assert!(asking.join_all().await.into_iter().all(|version| version == 1));
+        let readings = readings.load(Ordering::SeqCst);
+        assert!((1..20).contains(&readings), "{readings} readings for 200 questions");
+    }
+}

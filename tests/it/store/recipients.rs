@@ -13,9 +13,6 @@ use gatepost::rules::Rules;
 use gatepost::store::{By, Claimed, Created};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tracing_subscriber::Layer;
-use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::{Context, SubscriberExt as _};
 
 use super::directory::create;
 use super::scene::{Kind, Scene, account, address, agent, at, own_address};
@@ -260,41 +257,4 @@ async fn every_spelling_of_an_address_is_asked_as_one(kind: Kind) {
     ] {
         assert_eq!(shown(&elsewhere.find(path).await.unwrap()), "unknown", "{path}");
     }
-}
-
-/// Counts the readings of the version.
-#[derive(Clone, Default)]
-struct Readings(Arc<AtomicUsize>);
-
-impl<S: tracing::Subscriber> Layer<S> for Readings {
-    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
-        let mut text = String::new();
-        event.record(&mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
-            if field.name() == "sql" {
-                text = format!("{value:?}");
-            }
-        });
-        self.0.fetch_add(usize::from(text.contains("SELECT version FROM")), Ordering::SeqCst);
-    }
-}
-
-#[tokio::test]
-async fn who_asks_while_the_version_is_read_shares_the_next_reading() {
-    let readings = Readings::default();
-    let filter = Targets::new().with_target("gatepost::store", tracing::Level::TRACE);
-    let layer = readings.clone().with_filter(filter);
-    let _listening = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
-    let scene = Scene::new(Kind::Sqlite).await;
-    let elsewhere = Arc::new(directory(&scene, None).await);
-    let path = own_address(&scene.agent).to_string();
-    elsewhere.find(&path).await.unwrap();
-    assert_eq!(readings.0.load(Ordering::SeqCst), 0, "what is not remembered needs no version");
-    let mut asking = JoinSet::new();
-    for _ in 0..200 {
-        let (elsewhere, path) = (Arc::clone(&elsewhere), path.clone());
-        asking.spawn(async move { elsewhere.find(&path).await.unwrap() });
-    }
-    assert_eq!(asking.join_all().await.len(), 200);
-    let readings = readings.0.load(Ordering::SeqCst);
-    assert!((1..20).contains(&readings), "{readings} readings for 200 questions");
 }
