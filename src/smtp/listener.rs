@@ -54,10 +54,10 @@ impl<I: Intake> Listener<I> {
                 max_drained: memory.max_drained_bytes,
             },
         };
-        descriptors::provide(limits.max_sessions);
+        let places = descriptors::provide(limits.max_sessions);
         Ok(Self {
             socket: TcpListener::bind(address).await?,
-            door: Arc::new(Door::new(settings, intake, rules, shutdown.clone())),
+            door: Arc::new(Door::new(settings, intake, rules, places, shutdown.clone())),
             accept_pause: rules.deadlines.accept_pause(),
             shutdown,
         })
