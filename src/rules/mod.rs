@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 
 pub use access::AccessRules;
-pub use intake::{Alignment, IntakeRules, Limits as IntakeLimits};
+pub use intake::{Alignment, Directory as DirectoryRules, IntakeRules, Limits as IntakeLimits};
 pub use retention::{Kept, Pass as RetentionPass, RetentionRules};
 pub use smtp::{BareLineEnds, Pace as SmtpPace, SmtpRules, Tls as TlsRules};
 pub use store::{Connections as StoreConnections, Grouping, Objects, StoreRules};

@@ -7,6 +7,7 @@
 //! the dispatcher is only woken.
 
 mod arrival;
+mod directory;
 mod examine;
 mod judge;
 mod recipient;
@@ -28,6 +29,7 @@ use crate::rules::IntakeRules;
 use crate::store::{Committed, Store, StoreError};
 use crate::verify::Authenticator;
 
+pub use directory::{Directory, Found};
 pub use examine::{Examination, examine};
 pub use judge::judge;
 
@@ -42,12 +44,11 @@ pub struct Gateway {
     rules: Arc<IntakeRules>,
     mint: Mint,
     wake: Arc<dyn Wake>,
-    /// The Agent's address that answers for `postmaster`.
-    postmaster: Option<Address>,
+    directory: Directory,
 }
 
 impl Gateway {
-    /// Takes mail into this store.
+    /// Takes mail into this store. `postmaster` is the Agent's address that answers for it.
     pub fn new(
         store: Store,
         authenticator: Arc<Authenticator>,
@@ -56,7 +57,8 @@ impl Gateway {
         wake: Arc<dyn Wake>,
         postmaster: Option<Address>,
     ) -> Self {
-        Self { store, authenticator, rules, mint, wake, postmaster }
+        let directory = Directory::new(store.clone(), postmaster, rules.directory);
+        Self { store, authenticator, rules, mint, wake, directory }
     }
 
     /// The one path: examine, judge, commit, answer.
@@ -99,7 +101,11 @@ impl Intake for Gateway {
 
     async fn over_rate(&self, client: &Client, reverse_path: &str, path: &str) -> Answer {
         let reason = Reason::RateLimited;
-        self.count(client, reverse_path, path, None, reason).await.map_or_else(
+        let counted = match self.directory.find(path).await {
+            Ok(found) => self.count(client, reverse_path, path, &found.listing, reason).await,
+            Err(error) => Err(error),
+        };
+        counted.map_or_else(
             |error| trouble(&error),
             |record| Answer { reason: Some(reason), detail: None, record: Some(record) },
         )
