@@ -61,7 +61,12 @@ impl Check {
             run::authenticator(options.dns.as_deref(), &rules, &options.hostname()?)?;
         let mint = run::system_mint();
         let envelope = Envelope {
-            client: Client { address: self.remote, helo: self.helo.clone(), esmtp: true },
+            client: Client {
+                address: self.remote,
+                helo: self.helo.clone(),
+                esmtp: true,
+                tls: None,
+            },
             reverse_path: self.from.clone(),
             recipients: Vec::new(),
             smtputf8: true,

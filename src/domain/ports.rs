@@ -18,6 +18,17 @@ pub struct Client {
     pub helo: String,
     /// EHLO rather than HELO.
     pub esmtp: bool,
+    /// Present once the session is encrypted.
+    pub tls: Option<TlsFacts>,
+}
+
+/// What was agreed on in a TLS handshake, as Received fields and records name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFacts {
+    /// `TLSv1.3` or `TLSv1.2`.
+    pub version: String,
+    /// The name of the cipher suite (IANA), as `TLS_AES_256_GCM_SHA384`.
+    pub cipher: String,
 }
 
 /// An SMTP envelope whose recipients have been accepted.

@@ -51,6 +51,7 @@ impl<I: Intake> Listener<I> {
             max_recipients: limits.max_recipients,
             max_errors: limits.max_errors,
             max_transactions: limits.max_transactions,
+            starttls: false,
             body: BodyLimits {
                 max_message: max_message_bytes,
                 reserve_step: memory.reserve_step_bytes,

@@ -83,6 +83,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
                 self.share.clear();
                 self.say(&reply).await
             }
+            // Nothing offers STARTTLS yet.
+            Step::StartTls => self.say(&Reply::notice(Notice::TlsUnavailable)).await,
             Step::Silence => {
                 let silent = !self.connection.has_input().await;
                 let reply = self.machine.silence(silent);

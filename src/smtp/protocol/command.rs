@@ -25,6 +25,7 @@ pub enum Command {
     Quit,
     Verify,
     Help,
+    StartTls,
 }
 
 /// Parses one line without its CRLF; the notice is the reply to a line that is no command.
@@ -42,11 +43,12 @@ pub fn parse(line: &[u8]) -> Result<Command, Notice> {
         b"DATA" => alone(argument, Command::Data),
         b"RSET" => alone(argument, Command::Reset),
         b"QUIT" => alone(argument, Command::Quit),
+        b"STARTTLS" => alone(argument, Command::StartTls),
         b"NOOP" => Ok(Command::Noop),
         b"HELP" => Ok(Command::Help),
         b"VRFY" if argument.is_empty() => Err(Notice::MissingArgument),
         b"VRFY" => Ok(Command::Verify),
-        b"EXPN" | b"BDAT" | b"AUTH" | b"STARTTLS" => Err(Notice::NotOffered),
+        b"EXPN" | b"BDAT" | b"AUTH" => Err(Notice::NotOffered),
         // A browser that was made to speak to us, with a message in the request's body.
         b"GET" | b"POST" | b"PUT" | b"HEAD" | b"OPTIONS" | b"CONNECT" => Err(Notice::NotSmtp),
         _ => Err(Notice::UnknownCommand),

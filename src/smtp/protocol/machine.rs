@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 
-use crate::domain::ports::{Answer, Client, Envelope, Recipient};
+use crate::domain::ports::{Answer, Client, Envelope, Recipient, TlsFacts};
 use crate::domain::reason::Reason;
 
 use super::body::{Body, BodyLimits, Ending, Progress};
@@ -22,6 +22,8 @@ pub struct Settings {
     pub max_recipients: usize,
     pub max_errors: u32,
     pub max_transactions: u32,
+    /// STARTTLS is offered until the session is encrypted.
+    pub starttls: bool,
     pub body: BodyLimits,
 }
 
@@ -34,6 +36,9 @@ pub enum Step {
     Say(Reply),
     /// Has the client sent anything that it should not have yet? Answer with [`Machine::silence`].
     Silence,
+    /// Has the client sent anything in clear behind STARTTLS? Answer with [`Machine::start_tls`],
+    /// or with [`Notice::TlsUnavailable`] where no handshake could begin.
+    StartTls,
     /// Ask for so many octets of memory; answer with [`Machine::reserved`].
     Reserve(usize),
     /// Ask the Intake who this is; answer with [`Machine::recipient`].
@@ -96,7 +101,7 @@ impl Machine {
         Self {
             line: LineReader::new(settings.max_command_line),
             settings,
-            client: Client { address, helo: String::new(), esmtp: false },
+            client: Client { address, helo: String::new(), esmtp: false, tls: None },
             greeted: false,
             untouched: true,
             mode: Mode::Command,
@@ -166,6 +171,29 @@ impl Machine {
         }
         self.mode = Mode::Data(Body::new(self.settings.body));
         Reply::notice(Notice::Go)
+    }
+
+    /// The answer to [`Step::StartTls`]: behind a 220 comes the handshake, then
+    /// [`Machine::secured`]. What was sent in clear and would be read as if it had been encrypted
+    /// may be somebody else's (RFC 3207 §6, CVE-2011-0411): the session ends.
+    pub fn start_tls(&self, silent: bool) -> Reply {
+        Reply::notice(if silent { Notice::Secure } else { Notice::TlsInjection })
+    }
+
+    /// The handshake is done. Nothing that was said in clear is known any more (RFC 3207 §4.2);
+    /// what was done wrong is.
+    pub fn secured(&mut self, facts: TlsFacts) {
+        self.client.helo = String::new();
+        self.client.esmtp = false;
+        self.client.tls = Some(facts);
+        self.greeted = false;
+        self.transaction = None;
+        self.line = LineReader::new(self.settings.max_command_line);
+    }
+
+    /// Errors of the client so far.
+    pub const fn errors(&self) -> u32 {
+        self.errors
     }
 
     /// The answer to [`Step::Reserve`]: so many octets, or none.
@@ -243,6 +271,17 @@ impl Machine {
             Ok(Command::Quit) => Self::say(Notice::Bye),
             Ok(Command::Verify) => Self::say(Notice::Verify),
             Ok(Command::Help) => Self::say(Notice::Help),
+            Ok(Command::StartTls) => self.starttls(),
+        }
+    }
+
+    fn starttls(&mut self) -> Step {
+        if self.client.tls.is_some() {
+            self.tell(Notice::TlsAgain)
+        } else if self.settings.starttls {
+            Step::StartTls
+        } else {
+            self.tell(Notice::NotOffered)
         }
     }
 
@@ -258,13 +297,10 @@ impl Machine {
 
     fn keywords(&self) -> Vec<String> {
         let size = self.settings.body.max_message;
-        [
-            "PIPELINING".into(),
-            format!("SIZE {size}"),
-            "8BITMIME".into(),
-            "ENHANCEDSTATUSCODES".into(),
-        ]
-        .into()
+        let starttls = self.settings.starttls && self.client.tls.is_none();
+        let always = ["PIPELINING".into(), format!("SIZE {size}"), "8BITMIME".into()];
+        let last = ["ENHANCEDSTATUSCODES".into()];
+        always.into_iter().chain(starttls.then(|| "STARTTLS".into())).chain(last).collect()
     }
 
     fn mail(&mut self, reverse_path: String, size: u64) -> Step {

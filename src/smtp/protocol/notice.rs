@@ -46,6 +46,8 @@ notices! {
         "EHLO HELO MAIL RCPT DATA RSET NOOP QUIT VRFY HELP";
     Verify = "verify" 252 "2.0.0" "not verified: send a message and see";
 
+    Secure = "secure" 220 "2.0.0" "ready to start TLS";
+
     UnknownCommand = "unknown_command" 500 "5.5.2" "unknown command";
     LineTooLong = "line_too_long" 500 "5.5.2" "the command line is too long";
     NotOffered = "not_offered" 502 "5.5.1" "this server does not offer that command";
@@ -53,6 +55,7 @@ notices! {
     MailFirst = "mail_first" 503 "5.5.1" "say MAIL first";
     RecipientFirst = "recipient_first" 503 "5.5.1" "say RCPT first";
     MailAgain = "mail_again" 503 "5.5.1" "a transaction is open: finish it or say RSET";
+    TlsAgain = "tls_again" 503 "5.5.1" "TLS is active already";
     HelloSyntax = "hello_syntax" 501 "5.5.4" "expected one host name or address literal";
     MailSyntax = "mail_syntax" 501 "5.5.2" "expected MAIL FROM:<address>";
     RecipientSyntax = "recipient_syntax" 501 "5.5.2" "expected RCPT TO:<address>";
@@ -73,8 +76,11 @@ notices! {
     Nul = "nul" 550 "5.5.2" "<NUL> received";
     EarlyTalker = "early_talker" 554 "5.5.0" "you spoke before the greeting";
     Unsynchronised = "unsynchronised" 554 "5.5.0" "you went on before the reply to DATA";
+    TlsInjection = "tls_injection" 554 "5.5.0" "you went on before the TLS handshake";
     NotSmtp = "not_smtp" 554 "5.5.0" "this is an SMTP server";
 
+    /// STARTTLS is offered, and the handshake cannot begin (RFC 3207 §4).
+    TlsUnavailable = "tls_unavailable" 454 "4.7.0" "TLS is not available for now";
     TooManyErrors = "too_many_errors" 421 "4.7.0" "too many errors";
     TooManyTransactions = "too_many_transactions" 421 "4.7.0" "too many transactions: connect again";
     TooSlow = "too_slow" 421 "4.4.2" "timeout: nothing more came, or too slowly";
@@ -96,6 +102,7 @@ impl Notice {
                     | Self::Nul
                     | Self::EarlyTalker
                     | Self::Unsynchronised
+                    | Self::TlsInjection
                     | Self::NotSmtp
             )
     }

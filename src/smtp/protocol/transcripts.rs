@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
+use crate::domain::ports::TlsFacts;
 use crate::domain::reason::Reason;
 use crate::smtp::fake::{Call, Fake, RECORD};
 
@@ -28,6 +29,7 @@ enum Entry {
     Send(Vec<u8>),
     Expect(String),
     Asked(String),
+    Secured,
     Closed,
 }
 
@@ -66,6 +68,9 @@ fn entry(line: &str) -> Option<Entry> {
     }
     if line == "-- closed" {
         return Some(Entry::Closed);
+    }
+    if line == "-- secured" {
+        return Some(Entry::Secured);
     }
     let (mark, text) = line.split_at(line.len().min(2));
     let text = text.strip_prefix(' ').unwrap_or(text);
@@ -118,6 +123,8 @@ struct Walk {
     machine: Option<Machine>,
     fake: Fake,
     memory: usize,
+    /// The certificate is there.
+    tls: bool,
     said: Vec<u8>,
     closed: bool,
     asked: usize,
@@ -137,6 +144,7 @@ impl Walk {
             max_recipients: 100,
             max_errors: 20,
             max_transactions: 1000,
+            starttls: false,
             body,
         };
         Self {
@@ -144,6 +152,7 @@ impl Walk {
             machine: None,
             fake: Fake::default(),
             memory: 1 << 20,
+            tls: true,
             said: vec![],
             closed: false,
             asked: 0,
@@ -158,6 +167,10 @@ impl Walk {
             "max_recipients" => self.settings.max_recipients = number(),
             "max_errors" => self.settings.max_errors = u32::try_from(number()).unwrap(),
             "max_transactions" => self.settings.max_transactions = u32::try_from(number()).unwrap(),
+            "starttls" => {
+                self.settings.starttls = true;
+                self.tls = value != "unavailable";
+            }
             "memory" => self.memory = number(),
             "message" => {
                 let (code, detail) = value.split_once(' ').unwrap_or((value, ""));
@@ -210,6 +223,8 @@ impl Walk {
             Step::Read => return false,
             Step::Say(reply) => reply,
             Step::Silence => machine.silence(input.is_empty() && left == 0),
+            Step::StartTls if self.tls => machine.start_tls(input.is_empty() && left == 0),
+            Step::StartTls => Reply::notice(Notice::TlsUnavailable),
             Step::Reserve(octets) => {
                 let granted = octets <= self.memory;
                 self.memory -= if granted { octets } else { 0 };
@@ -231,6 +246,12 @@ impl Walk {
         };
         self.say(&reply);
         true
+    }
+
+    fn secure(&mut self) {
+        self.settle();
+        let machine = self.machine.as_mut().unwrap();
+        machine.secured(TlsFacts { version: "TLSv1.3".into(), cipher: "TLS_X".into() });
     }
 
     fn expect(&mut self, expected: &str) {
@@ -299,6 +320,7 @@ fn walk(entries: &[(usize, Entry)], cut: Cut, at: &mut usize) {
             Entry::Set(key, value) => walk.set(key, value),
             Entry::Expect(text) => walk.expect(text),
             Entry::Asked(text) => walk.asked(text),
+            Entry::Secured => walk.secure(),
             Entry::Closed => closed = true,
         }
     }
