@@ -4,6 +4,8 @@
 //! the variable over the file, the file over the default. A key that is not known is refused by
 //! name. (The rules and numbers of mail itself are in `rules`.)
 
+mod acme;
+
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,6 +17,8 @@ use serde::Deserialize;
 
 use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
+
+pub use acme::AcmeOptions;
 
 /// The file that is read when no other is named and it exists.
 pub const DEFAULT_FILE: &str = "gatepost.toml";
@@ -63,6 +67,9 @@ pub struct ServeOptions {
     #[command(flatten)]
     #[serde(default)]
     pub s3: S3Options,
+    #[command(flatten)]
+    #[serde(default)]
+    pub acme: AcmeOptions,
 }
 
 /// How to get into the bucket that `blobs` names: the section `[s3]`.
@@ -190,6 +197,7 @@ impl ServeOptions {
             data: self.data.or_else(|| file.data.filter(|_| !named_by_url)),
             blobs: self.blobs.or(file.blobs),
             s3: self.s3.or(file.s3),
+            acme: self.acme.or(file.acme),
         }
     }
 
@@ -285,12 +293,16 @@ mod tests {
             database_url,
             blobs,
             s3: S3Options { endpoint, region, access_key, secret_key },
+            acme:
+                AcmeOptions { directory, agree_tos, contact, names, http: port_80, ca_file, folder },
         } = read;
         assert!(smtp.is_some() && http.is_some() && hostname.is_some() && dns.is_some());
         assert!(egress_allow.is_some() && policies.is_some() && postmaster.is_some());
         assert!(grace_seconds.is_some() && data.is_some() && database_url.is_some());
         assert!(blobs.is_some() && endpoint.is_some() && region.is_some());
         assert!(access_key.is_some() && secret_key.is_some());
+        assert!(directory.is_some() && agree_tos && contact.is_some() && names.is_some());
+        assert!(port_80.is_some() && ca_file.is_some() && folder.is_some());
     }
 
     #[test]

@@ -52,17 +52,16 @@ pub struct Settings {
     pub http: SocketAddr,
     /// Of this gateway alone.
     pub folder: PathBuf,
+    /// Root certificates that the directory's server is verified by, beside the system's; PEM.
+    pub ca_file: Option<PathBuf>,
 }
 
 /// Obtains certificates.
 pub struct Acme {
-    settings: Settings,
-    rules: Arc<AcmeRules>,
+    work: Work,
     listener: TcpListener,
-    challenges: Challenges,
-    transport: Transport,
-    clock: Clock,
-    mint: Mint,
+    /// When the authority is to be asked.
+    due: Timestamp,
 }
 
 /// Bounds of one request to the authority.
@@ -87,7 +86,9 @@ impl Acme {
         let listener = TcpListener::bind(settings.http).await?;
         let (challenges, transport) = (Challenges::default(), Transport::new(client));
         let clock = mint.clock().clone();
-        Ok(Self { settings, rules, listener, challenges, transport, clock, mint })
+        let due = clock.now();
+        let work = Work { settings, rules, challenges, transport, clock, mint };
+        Ok(Self { work, listener, due })
     }
 
     /// Where it listens for the authority.
@@ -95,22 +96,32 @@ impl Acme {
         self.listener.local_addr()
     }
 
-    /// Hands the certificate that is kept to `install`, and every new one: the chain, then the key,
-    /// both PEM. Ends with the soft stop.
+    /// Hands the certificate that is kept, where there is one, to `install`: the chain, then the
+    /// key, both PEM.
+    pub async fn show_kept<E: Display>(&mut self, install: impl Fn(&[u8], &[u8]) -> Result<(), E>) {
+        self.due = self.work.begin(&in_words(install)).await;
+    }
+
+    /// Hands every new certificate to `install` in the same way. Ends with the soft stop.
     pub async fn run<E: Display>(
         self,
         install: impl Fn(&[u8], &[u8]) -> Result<(), E>,
         shutdown: Shutdown,
     ) {
-        let Self { settings, rules, listener, challenges, transport, clock, mint } = self;
-        let bounds = rules.challenges.clone();
-        shutdown.spawn(challenges.clone().serve(listener, bounds, shutdown.clone()));
-        let work = Work { settings, rules, challenges, transport, clock, mint };
+        let Self { work, listener, due } = self;
+        let (challenges, bounds) = (work.challenges.clone(), work.rules.challenges.clone());
+        shutdown.spawn(challenges.serve(listener, bounds, shutdown.clone()));
         tokio::select! {
-            () = work.go_on(|chain, key| install(chain, key).map_err(|error| error.to_string())) => {}
+            () = work.go_on(due, in_words(install)) => {}
             () = shutdown.soft() => {}
         }
     }
+}
+
+fn in_words<E: Display>(
+    install: impl Fn(&[u8], &[u8]) -> Result<(), E>,
+) -> impl Fn(&[u8], &[u8]) -> Result<(), String> {
+    move |chain, key| install(chain, key).map_err(|error| error.to_string())
 }
 
 struct Work {
@@ -123,27 +134,31 @@ struct Work {
 }
 
 impl Work {
-    async fn go_on(&self, install: impl Fn(&[u8], &[u8]) -> Result<(), String>) {
-        let (schedule, waits) = self.rules.retries.schedule();
-        let wait = |failures: u32| {
-            let asked = self.transport.asked_to_wait();
-            schedule.wait(failures.min(waits - 1), asked, self.luck()).unwrap_or_default()
-        };
-        let mut due = self.begin(&install, wait(0)).await;
+    async fn go_on(
+        &self,
+        mut due: Timestamp,
+        install: impl Fn(&[u8], &[u8]) -> Result<(), String>,
+    ) {
         let mut failures = 0;
         loop {
             self.until(due).await;
             match self.attempt(&install).await {
-                Ok(next) => (due, failures) = (next, 0),
+                Ok(next) => {
+                    // However short its life is.
+                    due = next.max(self.clock.now().plus(self.wait(0)));
+                    failures = 0;
+                }
                 Err(error) => {
-                    let wait = wait(failures);
+                    // A clock is not mended by asking again.
+                    let is_clock = matches!(error, AcmeError::Clock { .. });
+                    let wait = self.wait(if is_clock { u32::MAX } else { failures });
                     failures = failures.saturating_add(1);
-                    due = self.clock.now().plus(wait);
+                    due = self.clock.now();
                     tracing::warn!(
                         error = &error as &dyn std::error::Error,
                         advice = error.advice(),
                         acme.directory = %self.settings.directory,
-                        retry.at = %due,
+                        retry.seconds = wait.as_secs(),
                         "no certificate by ACME; what is in use stays in use"
                     );
                     sleep(wait).await;
@@ -152,34 +167,33 @@ impl Work {
         }
     }
 
+    /// How long to wait after so many failures, and one more.
+    fn wait(&self, failures: u32) -> Duration {
+        let (schedule, waits) = self.rules.retries.schedule();
+        let asked = self.transport.asked_to_wait();
+        let failures = failures.min(waits.saturating_sub(1));
+        schedule.wait(failures, asked, self.luck()).unwrap_or_default()
+    }
+
     /// Installs what is kept; answers when the authority is to be asked.
-    async fn begin(
-        &self,
-        install: &impl Fn(&[u8], &[u8]) -> Result<(), String>,
-        pause: Duration,
-    ) -> Timestamp {
+    async fn begin(&self, install: &impl Fn(&[u8], &[u8]) -> Result<(), String>) -> Timestamp {
         let now = self.clock.now();
-        let found = self.on_disk(Kept::open).await;
-        let found = match found {
-            Ok(kept) => kept,
-            // The attempt fails in the same way, and says so.
-            Err(_) => return now,
-        };
-        let tried = found.tried.filter(|tried| *tried <= now).map(|tried| tried.plus(pause));
-        let at_once = tried.unwrap_or(now);
-        let Some(chain) = found.chain else { return at_once };
-        let pair = Pair::from_pem(chain.as_bytes(), found.key.as_bytes());
-        match pair.map_err(|error| error.to_string()).and_then(|pair| {
-            // One that has expired, too: it encrypts, and DANE asks for nothing else (RFC 7672 §3.1.1).
-            install(chain.as_bytes(), found.key.as_bytes()).map(|()| pair)
-        }) {
+        // What is wrong with the folder, the attempt says.
+        let Ok(kept) = self.on_disk(Kept::open).await else { return now };
+        let tried = kept.tried.filter(|tried| *tried <= now);
+        let soonest = tried.map_or(now, |tried| tried.plus(self.wait(0)));
+        let Some(chain) = kept.chain else { return soonest };
+        let (chain, key) = (chain.as_bytes(), kept.key.as_bytes());
+        let pair = Pair::from_pem(chain, key).map_err(|error| error.to_string());
+        // One that has expired, too: it encrypts, and DANE does not look (RFC 7672 §3.1.1).
+        match pair.and_then(|pair| install(chain, key).map(|()| pair)) {
             Ok(pair) if self.settings.names.iter().all(|name| pair.names(name)) => {
-                self.renewal(&pair).max(at_once)
+                self.renewal(&pair).max(soonest)
             }
-            Ok(_) => at_once,
+            Ok(_) => soonest,
             Err(error) => {
                 tracing::warn!(error, "the certificate that is kept cannot be used; asking anew");
-                at_once
+                soonest
             }
         }
     }
@@ -199,7 +213,7 @@ impl Work {
         self.on_disk(move |settings| Kept::keep_chain(settings, &kept)).await?;
         install(chain.as_bytes(), key.as_bytes()).map_err(AcmeError::Unusable)?;
         let due = self.renewal(&pair);
-        // By a clock that is wrong, the authority would be asked again and again.
+        // The clock is wrong, and the authority would be asked again and again.
         if due <= self.clock.now() {
             return Err(AcmeError::Clock { from: pair.from(), until: pair.until() });
         }
@@ -217,12 +231,14 @@ impl Work {
         let life = u64::try_from(pair.until().millis().saturating_sub(pair.from().millis()));
         let life = Duration::from_millis(life.unwrap_or(0));
         let rules = &self.rules.renewal;
-        let early = life / 100 * rules.jitter_percent * u32::from(self.luck()) / u32::from(u16::MAX);
+        let early =
+            life / 100 * rules.jitter_percent * u32::from(self.luck()) / u32::from(u16::MAX);
         pair.from().plus(life / 100 * rules.after_percent).minus(early)
     }
 
     async fn until(&self, due: Timestamp) {
-        while let Ok(left @ 1..) = u64::try_from(due.millis().saturating_sub(self.clock.now().millis()))
+        while let Ok(left @ 1..) =
+            u64::try_from(due.millis().saturating_sub(self.clock.now().millis()))
         {
             sleep(Duration::from_millis(left).min(self.rules.renewal.check())).await;
         }
@@ -240,7 +256,7 @@ impl Work {
     ) -> Result<T, AcmeError> {
         let settings = self.settings.clone();
         let acted = tokio::task::spawn_blocking(move || act(&settings)).await;
-        Ok(acted.map_err(|_| AcmeError::Late)??)
+        Ok(acted.map_err(|_| AcmeError::Stopped)??)
     }
 }
 

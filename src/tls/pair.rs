@@ -36,7 +36,9 @@ pub enum PairError {
          passphrase"
     )]
     Key(#[source] pem::Error),
-    #[error("a key of this kind cannot be used: give an ECDSA key (P-256) or an RSA key of 2048 bit")]
+    #[error(
+        "a key of this kind cannot be used: give an ECDSA key (P-256) or an RSA key of 2048 bit"
+    )]
     KindOfKey(#[source] rustls::Error),
     #[error("the certificate cannot be read")]
     Certificate(#[source] rustls::Error),

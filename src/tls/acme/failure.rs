@@ -28,6 +28,8 @@ pub(super) enum AcmeError {
     Unusable(String),
     #[error("the new certificate, valid from {from} until {until}, is due for renewal already")]
     Clock { from: Timestamp, until: Timestamp },
+    #[error("the server is ending")]
+    Stopped,
     #[error("no request for a certificate can be made")]
     Request(#[from] rcgen::Error),
 }
@@ -51,9 +53,15 @@ impl AcmeError {
                 error.downcast_ref::<EgressError>().map_or("", of_way_out)
             }
             Self::Clock { .. } => "set the clock of this machine",
-            Self::NoChallenge(_) => "use an authority that offers HTTP-01, or a certificate in files",
+            Self::NoChallenge(_) => {
+                "use an authority that offers HTTP-01, or a certificate in files"
+            }
             Self::Kept(_) => "let the server write into the folder (acme.folder)",
-            Self::Late | Self::Exchange(_) | Self::Unusable(_) | Self::Request(_) => "",
+            Self::Late
+            | Self::Exchange(_)
+            | Self::Unusable(_)
+            | Self::Stopped
+            | Self::Request(_) => "",
         }
     }
 

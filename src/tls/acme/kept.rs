@@ -105,8 +105,7 @@ pub(super) fn key(settings: &Settings) -> Result<KeyPair, KeptError> {
             read(&path)?.unwrap_or_default()
         }
     };
-    KeyPair::from_pem(&text)
-        .map_err(|source| KeptError::Damaged { path, source: source.into() })
+    KeyPair::from_pem(&text).map_err(|source| KeptError::Damaged { path, source: source.into() })
 }
 
 fn place(settings: &Settings, file: &str) -> PathBuf {

@@ -83,9 +83,8 @@ async fn prove(order: &mut Order, shown: &mut Shown) -> Result<(), AcmeError> {
             continue;
         }
         let name = authorization.identifier().to_string();
-        let mut challenge = authorization
-            .challenge(ChallengeType::Http01)
-            .ok_or(AcmeError::NoChallenge(name))?;
+        let mut challenge =
+            authorization.challenge(ChallengeType::Http01).ok_or(AcmeError::NoChallenge(name))?;
         shown.add(&challenge.token, challenge.key_authorization().as_str());
         challenge.set_ready().await?;
     }

@@ -1,14 +1,15 @@
 //! Takes the requests of the ACME client out through `egress`.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use hyper::body::Body as _;
 use hyper::http::header::RETRY_AFTER;
 use hyper::http::{HeaderValue, Request, Response};
-use instant_acme::{BodyWrapper, BytesBody as _, BytesResponse, Error, HttpClient};
+use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use url::Url;
 
 use crate::egress::client::{Answer, Client};
@@ -44,7 +45,10 @@ impl Transport {
 
     async fn exchange(self, request: Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, Error> {
         let (parts, mut body) = request.into_parts();
-        let body = body.into_bytes().await.map_err(Error::Other)?;
+        // There is one frame, with everything in it.
+        let frame = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await;
+        let data = frame.and_then(|Ok(frame)| frame.into_data().ok());
+        let body = data.unwrap_or_default();
         let not_https = || Error::Other(TransportError::NotHttps(parts.uri.to_string()).into());
         let url = Url::parse(&parts.uri.to_string()).map_err(|_| not_https())?;
         // RFC 8555 §6.1: keys and tokens are not for everybody's eyes.
