@@ -4,6 +4,7 @@ pub mod audit;
 pub mod bucket;
 pub mod cluster;
 pub mod mailers;
+pub mod pebble;
 pub mod postgres;
 pub mod process;
 pub mod proxy;
