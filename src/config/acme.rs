@@ -43,7 +43,7 @@ pub struct AcmeOptions {
     /// The root certificate of the directory's own server, where it is not a public one (PEM)
     #[arg(long = "acme-ca-file", env = "GATEPOST_ACME_CA_FILE", value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
-    /// Where account, key and certificate are kept, of this gateway alone [default: DATA/acme]
+    /// Where account, key and certificate are kept, of this gateway alone [default: DATA/tls/acme]
     #[arg(long = "acme-folder", env = "GATEPOST_ACME_FOLDER", value_name = "DIR")]
     pub folder: Option<PathBuf>,
 }

@@ -1,7 +1,9 @@
 //! `policies/smtp.toml`: limits and deadlines of a session. The file explains each number.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::{RulesError, within};
@@ -10,8 +12,10 @@ use super::{RulesError, within};
 #[serde(deny_unknown_fields)]
 pub struct SmtpRules {
     pub limits: Limits,
+    pub exempt: Exempt,
     pub deadlines: Deadlines,
     pub memory: Memory,
+    pub tls: Tls,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -19,10 +23,25 @@ pub struct SmtpRules {
 pub struct Limits {
     pub max_sessions: usize,
     pub max_sessions_per_network: usize,
+    pub max_sessions_per_address: usize,
     pub max_command_line: usize,
     pub max_recipients: usize,
     pub max_errors: u32,
     pub max_transactions: u32,
+}
+
+/// Networks of the operator's own, which the limits per network are not for.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exempt {
+    pub networks: Vec<IpNet>,
+}
+
+impl Exempt {
+    /// Whether the client at `address`, in canonical form, is in one of them.
+    pub fn is_exempt(&self, address: IpAddr) -> bool {
+        self.networks.iter().any(|network| network.contains(&address))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -38,6 +57,7 @@ pub struct Deadlines {
     answer_seconds: u64,
     linger_millis: u64,
     accept_pause_millis: u64,
+    handshake_seconds: u64,
 }
 
 impl Deadlines {
@@ -72,6 +92,10 @@ impl Deadlines {
     pub const fn accept_pause(&self) -> Duration {
         Duration::from_millis(self.accept_pause_millis)
     }
+
+    pub const fn handshake(&self) -> Duration {
+        Duration::from_secs(self.handshake_seconds)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -83,6 +107,24 @@ pub struct Memory {
     pub max_drained_bytes: u64,
 }
 
+/// How certificate files are looked after, those of the API too.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    reload_seconds: u64,
+    expiry_warning_days: u64,
+}
+
+impl Tls {
+    pub const fn reload(&self) -> Duration {
+        Duration::from_secs(self.reload_seconds)
+    }
+
+    pub const fn expiry_warning(&self) -> Duration {
+        Duration::from_secs(self.expiry_warning_days * 86_400)
+    }
+}
+
 impl SmtpRules {
     pub(super) fn validate(&self) -> Result<(), RulesError> {
         let check = |key, value, low, high| within("smtp.toml", key, value, low, high);
@@ -91,6 +133,8 @@ impl SmtpRules {
         check("limits.max_sessions", wide(limits.max_sessions), 1, 100_000)?;
         let per_network = wide(limits.max_sessions_per_network);
         check("limits.max_sessions_per_network", per_network, 1, 100_000)?;
+        let per_address = wide(limits.max_sessions_per_address);
+        check("limits.max_sessions_per_address", per_address, 1, 100_000)?;
         check("limits.max_command_line", wide(limits.max_command_line), 512, 65_536)?;
         check("limits.max_recipients", wide(limits.max_recipients), 1, 10_000)?;
         check("limits.max_errors", limits.max_errors.into(), 1, 1000)?;
@@ -104,6 +148,9 @@ impl SmtpRules {
         check("deadlines.answer_seconds", deadlines.answer_seconds, 1, 540)?;
         check("deadlines.linger_millis", deadlines.linger_millis, 0, 60_000)?;
         check("deadlines.accept_pause_millis", deadlines.accept_pause_millis, 1, 60_000)?;
+        check("deadlines.handshake_seconds", deadlines.handshake_seconds, 1, 300)?;
+        check("tls.reload_seconds", self.tls.reload_seconds, 1, 86_400)?;
+        check("tls.expiry_warning_days", self.tls.expiry_warning_days, 0, 365)?;
         let memory = &self.memory;
         let in_flight = wide(memory.max_bytes_in_flight);
         check("memory.max_bytes_in_flight", in_flight, 1 << 20, 1 << 40)?;

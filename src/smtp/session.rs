@@ -5,30 +5,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, timeout};
 
 use crate::domain::ports::{Answer, Envelope, Intake};
 use crate::domain::reason::Reason;
 use crate::rules::SmtpRules;
 use crate::shutdown::Shutdown;
+use crate::tls::Acceptor;
 
+use super::budget::Share;
 use super::connection::{Arrival, Connection};
-use super::limits::Share;
 use super::protocol::machine::{Machine, Phase, Step};
 use super::protocol::notice::Notice;
 use super::protocol::reply::Reply;
+use super::stream::Stream;
 
 /// The end of a session, on either side.
 type Flow = ControlFlow<()>;
 
-/// A session on some stream: a socket today, TLS over one as well.
-pub(super) struct Session<S, I> {
+/// A session, in clear or encrypted.
+pub(super) struct Session<I> {
     pub(super) id: u64,
-    pub(super) connection: Connection<S>,
+    pub(super) connection: Connection<Stream>,
     pub(super) machine: Machine,
     pub(super) intake: Arc<I>,
     pub(super) rules: Arc<SmtpRules>,
+    /// What STARTTLS needs; without it, it is not offered.
+    pub(super) tls: Option<Acceptor>,
     /// Memory of the message being received or decided.
     pub(super) share: Share,
     pub(super) shutdown: Shutdown,
@@ -52,7 +55,7 @@ impl Times {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
+impl<I: Intake> Session<I> {
     /// Runs the session to its end. `early`: the client spoke before it was greeted.
     pub(super) async fn run(mut self, early: bool) {
         tracing::debug!(smtp.session = self.id, client.address = %self.address(), "session opened");
@@ -83,8 +86,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
                 self.share.clear();
                 self.say(&reply).await
             }
-            // Nothing offers STARTTLS yet.
-            Step::StartTls => self.say(&Reply::notice(Notice::TlsUnavailable)).await,
+            Step::StartTls => self.start_tls().await,
             Step::Silence => {
                 let silent = !self.connection.has_input().await;
                 let reply = self.machine.silence(silent);
@@ -110,6 +112,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
                 self.say(&reply).await
             }
         }
+    }
+
+    /// A client whose handshake fails is gone: it was told to speak TLS, and would take any reply
+    /// in clear for a part of it.
+    async fn start_tls(&mut self) -> Flow {
+        let Some(acceptor) = self.tls.clone() else {
+            return self.say(&Reply::notice(Notice::TlsUnavailable)).await;
+        };
+        let silent = !self.connection.has_input().await;
+        let reply = self.machine.start_tls(silent);
+        self.say(&reply).await?;
+        if self.connection.flush().await.is_err() {
+            return Flow::Break(());
+        }
+        let client = self.address();
+        let secured = self.connection.secure(&acceptor, client, &self.shutdown).await;
+        let Some(facts) = secured else { return Flow::Break(()) };
+        self.machine.secured(facts);
+        self.times.command = Instant::now();
+        Flow::Continue(())
     }
 
     /// Writes what waits to be written, then waits for input, for the deadline, or for the end of
@@ -181,9 +203,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
         let reply = self.machine.message(&answer);
         // What is not accepted is logged where it is said.
         if answer.reason.is_none() {
+            let tls = self.machine.client().tls.as_ref();
             tracing::info!(
                 smtp.session = self.id,
                 client.address = %self.address(),
+                tls.version = tls.map(|tls| tls.version.as_str()),
+                tls.cipher = tls.map(|tls| tls.cipher.as_str()),
                 record = answer.record.map(tracing::field::display),
                 message.size = size,
                 message.recipients = recipients,

@@ -18,13 +18,14 @@ pub struct Certificates(Arc<Shared>);
 
 struct Shared {
     current: RwLock<Pair>,
-    host: DomainName,
+    host: Option<DomainName>,
     clock: Clock,
 }
 
 impl Certificates {
-    /// Shows `first` until another one is installed. `host` is what clients know the server by.
-    pub fn new(first: Pair, host: DomainName, clock: Clock) -> Self {
+    /// Shows `first` until another one is installed. `host` is what clients know the server by, where
+    /// that is known.
+    pub fn new(first: Pair, host: Option<DomainName>, clock: Clock) -> Self {
         let shared = Shared { current: RwLock::new(first.clone()), host, clock };
         let certificates = Self(Arc::new(shared));
         certificates.announce(&first);
@@ -54,24 +55,25 @@ impl Certificates {
     }
 
     fn announce(&self, pair: &Pair) {
-        let host = &self.0.host;
+        let host = self.0.host.as_ref();
+        let shown = host.map(tracing::field::display);
         tracing::info!(
-            tls.host = %host,
+            tls.host = shown,
             tls.until = %pair.until(),
             tls.tlsa = pair.tlsa(),
             "certificate in use"
         );
         if !pair.is_valid(self.0.clock.now()) {
             tracing::warn!(
-                tls.host = %host,
+                tls.host = shown,
                 tls.until = %pair.until(),
                 "the certificate has expired, or is not valid yet: who verifies it will not \
                  connect; give a new one"
             );
         }
-        if !pair.names(host) {
+        if host.is_some_and(|host| !pair.names(host)) {
             tracing::warn!(
-                tls.host = %host,
+                tls.host = shown,
                 "the certificate is for another host: who verifies it will not connect; give one \
                  for this name, or set the hostname that it is for"
             );

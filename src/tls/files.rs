@@ -48,7 +48,7 @@ pub struct Files {
 
 #[derive(Debug)]
 struct State {
-    /// The hash of what the files held when they were looked at last, good or bad.
+    /// The hash of what was found at the last look, good or bad.
     seen: [u8; 32],
     /// When the operator was told last that the certificate runs out.
     reminded: Option<Timestamp>,
@@ -64,17 +64,18 @@ pub enum Look {
 }
 
 impl Files {
-    /// Reads the files, which must be usable.
+    /// Reads the files, which must be usable. `host` is what clients know the server by, where that
+    /// is known.
     pub async fn open(
         paths: Paths,
-        host: &DomainName,
+        host: Option<&DomainName>,
         clock: Clock,
     ) -> Result<Arc<Self>, FilesError> {
         let (chain, key) = paths.read().await?;
         let pair = Pair::from_pem(&chain, &key);
         let pair = pair.map_err(|source| FilesError::Pair { paths: paths.clone(), source })?;
         let state = State { seen: hash(&chain, &key), reminded: None };
-        let certificates = Certificates::new(pair, host.clone(), clock);
+        let certificates = Certificates::new(pair, host.cloned(), clock);
         Ok(Arc::new(Self { paths, certificates, state: Mutex::new(state) }))
     }
 
@@ -88,7 +89,10 @@ impl Files {
     pub async fn look(&self, anew: bool) -> Look {
         let mut state = self.state.lock().await;
         let found = self.paths.read().await;
-        let seen = found.as_ref().map_or([0; 32], |(chain, key)| hash(chain, key));
+        let seen = match &found {
+            Ok((chain, key)) => hash(chain, key),
+            Err(error) => hash(error.to_string().as_bytes(), &[]),
+        };
         if seen == state.seen && !anew {
             return Look::Unchanged;
         }

@@ -70,6 +70,11 @@ impl Pair {
         }
     }
 
+    /// The chain, the server's own certificate first.
+    pub fn chain(&self) -> &[CertificateDer<'static>] {
+        &self.certified.cert
+    }
+
     /// The first instant at which the certificate is valid.
     pub const fn from(&self) -> Timestamp {
         self.from

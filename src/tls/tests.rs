@@ -95,16 +95,16 @@ async fn files_that_cannot_be_used_leave_the_old_pair_in_use() {
     let paths = paths(folder.path());
     let (old, new) = (pair_until(2030), pair_until(2031));
     assert!(matches!(
-        Files::open(paths.clone(), &host(), clock()).await,
+        Files::open(paths.clone(), Some(&host()), clock()).await,
         Err(FilesError::Read { .. })
     ));
     put(&paths, &(old.0.clone(), new.1.clone()));
-    let error = Files::open(paths.clone(), &host(), clock()).await.unwrap_err();
+    let error = Files::open(paths.clone(), Some(&host()), clock()).await.unwrap_err();
     assert!(error.to_string().contains("chain.pem"), "{error}");
     assert!(matches!(error, FilesError::Pair { source: PairError::Mismatch, .. }));
 
     put(&paths, &old);
-    let files = Files::open(paths.clone(), &host(), clock()).await.unwrap();
+    let files = Files::open(paths.clone(), Some(&host()), clock()).await.unwrap();
     let shown = || files.certificates().current().until();
     let first = shown();
     assert_eq!(files.look(false).await, Look::Unchanged);
@@ -134,7 +134,7 @@ async fn files_are_followed_until_the_end() {
     let folder = tempfile::tempdir().unwrap();
     let paths = paths(folder.path());
     put(&paths, &pair_until(2030));
-    let files = Files::open(paths.clone(), &host(), clock()).await.unwrap();
+    let files = Files::open(paths.clone(), Some(&host()), clock()).await.unwrap();
     put(&paths, &pair_until(2031));
     let changed = async {
         while files.certificates().current().until() < Timestamp::from_utc([2031, 1, 1, 0, 0, 0]) {
@@ -181,7 +181,7 @@ async fn meet(
     let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stream = TcpStream::connect(socket.local_addr().unwrap()).await.unwrap();
     let mut roots = RootCertStore::empty();
-    roots.add(trusted.certified.cert[0].clone()).unwrap();
+    roots.add(trusted.chain()[0].clone()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(versions)
@@ -220,7 +220,7 @@ async fn open_sessions_outlive_a_new_certificate() {
         (Pair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap(), chain, key)
     };
     let ((old, ..), (new, chain, key)) = (made(2030), made(2031));
-    let certificates = Certificates::new(old.clone(), host(), clock());
+    let certificates = Certificates::new(old.clone(), Some(host()), clock());
     let acceptor = Acceptor::new(&certificates, PATIENCE).unwrap();
     let mut open = meet(&acceptor, &[&TLS13], &[], &old).await.1.unwrap();
     echoes(&mut open).await;
@@ -237,7 +237,7 @@ async fn open_sessions_outlive_a_new_certificate() {
 #[tokio::test]
 async fn what_was_agreed_on_is_named_as_in_received_fields() {
     let pair = self_signed::passing(&host()).unwrap();
-    let certificates = Certificates::new(pair.clone(), host(), clock());
+    let certificates = Certificates::new(pair.clone(), Some(host()), clock());
     let acceptor = Acceptor::new(&certificates, PATIENCE).unwrap();
     for (version, named, suite) in [
         (&TLS13, "TLSv1.3", "TLS_AES_256_GCM_SHA384"),
@@ -261,6 +261,8 @@ fn hello_of_tls_1_1() -> Vec<u8> {
     let mut hello = vec![0x03, 0x02];
     hello.extend([7; 32]);
     hello.extend([0, 0, 2, 0xc0, 0x13, 1, 0]);
+    // Nothing else is missing: signature_algorithms.
+    hello.extend([0, 8, 0, 13, 0, 4, 0, 2, 4, 3]);
     let mut handshake = vec![1, 0, 0, u8::try_from(hello.len()).unwrap()];
     handshake.extend(hello);
     let mut record = vec![0x16, 0x03, 0x01, 0, u8::try_from(handshake.len()).unwrap()];
@@ -271,7 +273,7 @@ fn hello_of_tls_1_1() -> Vec<u8> {
 #[tokio::test]
 async fn what_is_no_handshake_of_today_is_told_so_and_what_stalls_is_cut() {
     let pair = self_signed::passing(&host()).unwrap();
-    let certificates = Certificates::new(pair, host(), clock());
+    let certificates = Certificates::new(pair, Some(host()), clock());
     let acceptor = Acceptor::new(&certificates, PATIENCE).unwrap();
     // An alert of level fatal: protocol_version (RFC 8446 §6), and what an unknown record gets.
     for (sent, alert) in [(hello_of_tls_1_1(), Some(70)), (b"EHLO client\r\n".to_vec(), None)] {

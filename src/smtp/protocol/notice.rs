@@ -87,6 +87,7 @@ notices! {
     TooOld = "too_old" 421 "4.4.2" "timeout: the session is too old, connect again";
     ShuttingDown = "shutting_down" 421 "4.3.2" "shutting down: try again";
     TooManySessions = "too_many_sessions" 421 "4.3.2" "too many connections: try again";
+    TooManyFromNetwork = "too_many_from_network" 421 "4.3.2" "too many connections from your network: try again";
 }
 
 impl Notice {

@@ -21,7 +21,7 @@ use gatepost::domain::clock::Clock;
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::id::Mint;
 use gatepost::rules::{Rules, StoreRules};
-use gatepost::run::{self, Running, Settings};
+use gatepost::run::{self, Running, Settings, TlsSettings};
 use gatepost::shutdown::Shutdown;
 use gatepost::store::Location;
 use gatepost::testkit::case;
@@ -189,6 +189,7 @@ async fn start(location: &Location, rules: Rules, dns: SocketAddr, mint: Mint) -
         rules,
         dns: Some(vec![dns]),
         egress_allow: vec!["127.0.0.0/8".parse().unwrap()],
+        tls: TlsSettings::default(),
     };
     run::start(settings, mint).await.unwrap()
 }

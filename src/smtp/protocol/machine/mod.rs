@@ -1,0 +1,300 @@
+//! The state of one session, as a value: octets in, steps out (RFC 5321 §4.1.4, §3.3).
+//!
+//! A command goes from `advance` over `command` into the method that is named for it. What has to
+//! be asked leaves as a [`Step`], and its answer comes back through `answers`.
+
+mod answers;
+mod transaction;
+
+use std::net::IpAddr;
+
+use bytes::Bytes;
+
+use crate::domain::ports::{Client, Envelope};
+use crate::domain::reason::Reason;
+
+use self::transaction::Transaction;
+use super::body::{Body, BodyLimits, Progress};
+use super::command::{self, Command};
+use super::line::{Fault, Line, LineReader};
+use super::notice::Notice;
+use super::reply::Reply;
+
+/// What a session may do.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub hostname: String,
+    /// Octets with CRLF.
+    pub max_command_line: usize,
+    pub max_recipients: usize,
+    pub max_errors: u32,
+    pub max_transactions: u32,
+    /// STARTTLS is offered until the session is encrypted.
+    pub starttls: bool,
+    pub body: BodyLimits,
+}
+
+impl Settings {
+    /// The extensions that EHLO announces; `secured`: inside TLS, where RFC 3207 §4.2 wants no
+    /// STARTTLS.
+    fn keywords(&self, secured: bool) -> Vec<String> {
+        let mut keywords = vec!["PIPELINING".to_owned()];
+        keywords.push(format!("SIZE {}", self.body.max_message));
+        keywords.push("8BITMIME".to_owned());
+        if self.starttls && !secured {
+            keywords.push("STARTTLS".to_owned());
+        }
+        keywords.push("ENHANCEDSTATUSCODES".to_owned());
+        keywords
+    }
+}
+
+/// What the session does next.
+#[derive(Debug)]
+pub enum Step {
+    /// Bring more input.
+    Read,
+    /// Tell the client; the connection ends with it where the reply says so.
+    Say(Reply),
+    /// Has the client sent anything that it should not have yet? Answer with [`Machine::silence`].
+    Silence,
+    /// Has the client sent anything in clear behind STARTTLS? Answer with [`Machine::start_tls`],
+    /// or with [`Notice::TlsUnavailable`] where no handshake could begin.
+    StartTls,
+    /// Ask for so many octets of memory; answer with [`Machine::reserved`].
+    Reserve(usize),
+    /// Ask the Intake who this is; answer with [`Machine::recipient`].
+    Recipient { path: String },
+    /// Ask the Intake about a whole message; answer with [`Machine::message`].
+    Message { envelope: Envelope, raw: Bytes },
+    /// Leave a record of what is being turned away; answer with [`Machine::refused`].
+    Refused { envelope: Envelope, reason: Reason, detail: String, head: Bytes, size: u64 },
+}
+
+/// What the client is in the middle of; deadlines differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Between commands, or inside one.
+    Command,
+    /// Inside a message.
+    Data,
+}
+
+/// One session.
+#[derive(Debug)]
+pub struct Machine {
+    settings: Settings,
+    client: Client,
+    greeted: bool,
+    /// No octet of a command has come yet: the moment to notice a TLS handshake.
+    untouched: bool,
+    line: LineReader,
+    mode: Mode,
+    transaction: Option<Transaction>,
+    errors: u32,
+    transactions: u32,
+}
+
+#[derive(Debug)]
+enum Mode {
+    Command,
+    Data(Body),
+    /// A record is being left; then comes this.
+    Refusing(Refusal),
+}
+
+#[derive(Debug)]
+enum Refusal {
+    Wire(Notice),
+    TooLarge { cut: bool },
+}
+
+impl Machine {
+    /// A session with the client at `address`.
+    pub fn new(settings: Settings, address: IpAddr) -> Self {
+        Self {
+            line: LineReader::new(settings.max_command_line),
+            settings,
+            client: Client { address, helo: String::new(), esmtp: false, tls: None },
+            greeted: false,
+            untouched: true,
+            mode: Mode::Command,
+            transaction: None,
+            errors: 0,
+            transactions: 0,
+        }
+    }
+
+    /// The first reply; `silent` says that the client has waited for it (RFC 5321 §3.1).
+    pub fn greeting(&self, silent: bool) -> Reply {
+        if silent {
+            Reply::greeting(&self.settings.hostname)
+        } else {
+            Reply::notice(Notice::EarlyTalker)
+        }
+    }
+
+    /// Takes octets off the front of `input` until there is something to do.
+    pub fn advance(&mut self, input: &mut &[u8]) -> Step {
+        if let Mode::Data(body) = &mut self.mode {
+            return match body.advance(input) {
+                Progress::Read => Step::Read,
+                Progress::Reserve(octets) => Step::Reserve(octets),
+                Progress::Ended(ending) => self.ended(ending),
+            };
+        }
+        // A TLS handshake (RFC 8446 §5.1) would make no line for a long time.
+        if std::mem::take(&mut self.untouched) {
+            match input.first() {
+                Some(0x16) => return Self::say(Notice::NotSmtp),
+                Some(_) => {}
+                None => self.untouched = true,
+            }
+        }
+        match self.line.read(input) {
+            None => Step::Read,
+            Some(Line::Whole(line)) => self.command(&line),
+            Some(Line::TooLong) => self.tell(Notice::LineTooLong),
+            Some(Line::Faulty(fault)) => Self::say(wire_fault(fault)),
+        }
+    }
+
+    fn command(&mut self, line: &[u8]) -> Step {
+        match command::parse(line) {
+            Err(notice) => self.tell(notice),
+            Ok(Command::Hello { name, esmtp }) => self.hello(name, esmtp),
+            Ok(Command::StartTls) => self.starttls(),
+            Ok(Command::Mail { path, size }) => self.mail(path, size),
+            Ok(Command::Recipient { path }) => self.rcpt(path),
+            Ok(Command::Data) => self.data(),
+            Ok(Command::Reset) => {
+                self.transaction = None;
+                Self::say(Notice::Fine)
+            }
+            Ok(Command::Noop) => Self::say(Notice::Fine),
+            Ok(Command::Quit) => Self::say(Notice::Bye),
+            Ok(Command::Verify) => Self::say(Notice::Verify),
+            Ok(Command::Help) => Self::say(Notice::Help),
+        }
+    }
+
+    /// EHLO in the middle of a session is a RSET too (RFC 5321 §4.1.4).
+    fn hello(&mut self, name: String, esmtp: bool) -> Step {
+        self.client.helo = name;
+        self.client.esmtp = esmtp;
+        self.greeted = true;
+        self.transaction = None;
+        let secured = self.client.tls.is_some();
+        let keywords = if esmtp { self.settings.keywords(secured) } else { vec![] };
+        Step::Say(Reply::hello(&self.settings.hostname, &keywords))
+    }
+
+    fn starttls(&mut self) -> Step {
+        if self.client.tls.is_some() {
+            self.tell(Notice::TlsAgain)
+        } else if self.settings.starttls {
+            Step::StartTls
+        } else {
+            self.tell(Notice::NotOffered)
+        }
+    }
+
+    fn mail(&mut self, reverse_path: String, size: u64) -> Step {
+        if !self.greeted {
+            return self.tell(Notice::HelloFirst);
+        }
+        if self.transaction.is_some() {
+            return self.tell(Notice::MailAgain);
+        }
+        if self.transactions >= self.settings.max_transactions {
+            return Self::say(Notice::TooManyTransactions);
+        }
+        self.transactions = self.transactions.saturating_add(1);
+        self.transaction = Some(Transaction::new(reverse_path));
+        if usize::try_from(size).is_ok_and(|size| size <= self.settings.body.max_message) {
+            return Self::say(Notice::SenderFine);
+        }
+        self.mode = Mode::Refusing(Refusal::TooLarge { cut: false });
+        let detail = format!("SIZE={size} declared");
+        self.refusal(Reason::TooLarge, detail, Bytes::new(), size)
+    }
+
+    fn rcpt(&mut self, path: String) -> Step {
+        match &self.transaction {
+            None => self.tell(self.first_of_all()),
+            Some(open) if open.recipients() >= self.settings.max_recipients => {
+                self.tell(Notice::TooManyRecipients)
+            }
+            Some(_) => Step::Recipient { path },
+        }
+    }
+
+    fn data(&mut self) -> Step {
+        match self.transaction.as_ref().map(Transaction::readiness) {
+            None => self.tell(self.first_of_all()),
+            Some(Err(notice)) => self.tell(notice),
+            Some(Ok(())) => Step::Silence,
+        }
+    }
+
+    /// What is missing where no transaction is open.
+    const fn first_of_all(&self) -> Notice {
+        if self.greeted { Notice::MailFirst } else { Notice::HelloFirst }
+    }
+
+    /// A notice in reply to a command: the last straw where it is one error too many.
+    fn tell(&mut self, notice: Notice) -> Step {
+        if notice.is_error() && self.one_error_more() {
+            return Self::say(Notice::TooManyErrors);
+        }
+        Self::say(notice)
+    }
+
+    fn one_error_more(&mut self) -> bool {
+        self.errors = self.errors.saturating_add(1);
+        self.errors > self.settings.max_errors
+    }
+
+    fn say(notice: Notice) -> Step {
+        Step::Say(Reply::notice(notice))
+    }
+
+    /// What the client is in the middle of.
+    pub const fn phase(&self) -> Phase {
+        match self.mode {
+            Mode::Data(_) => Phase::Data,
+            Mode::Command | Mode::Refusing(_) => Phase::Command,
+        }
+    }
+
+    /// The client, as it has introduced itself.
+    pub const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The reverse-path of the open transaction.
+    pub fn reverse_path(&self) -> &str {
+        self.transaction.as_ref().map_or("", Transaction::reverse_path)
+    }
+
+    /// Errors of the client so far.
+    pub const fn errors(&self) -> u32 {
+        self.errors
+    }
+
+    /// Octets of memory that the message being received still needs of those it was given.
+    pub const fn reserved_octets(&self) -> usize {
+        match &self.mode {
+            Mode::Data(body) => body.reserved_octets(),
+            Mode::Command | Mode::Refusing(_) => 0,
+        }
+    }
+}
+
+const fn wire_fault(fault: Fault) -> Notice {
+    match fault {
+        Fault::BareLf => Notice::BareLf,
+        Fault::BareCr => Notice::BareCr,
+        Fault::Nul => Notice::Nul,
+    }
+}
