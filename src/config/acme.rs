@@ -38,7 +38,7 @@ pub struct AcmeOptions {
     #[arg(value_name = "NAME", value_delimiter = ',')]
     pub names: Option<Vec<String>>,
     /// Where that authority's look at port 80 of the names arrives [default: 0.0.0.0:80]
-    #[arg(long = "acme-http", env = "GATEPOST_ACME_HTTP", value_name = "HOST:PORT")]
+    #[arg(id = "acme-http", long, env = "GATEPOST_ACME_HTTP", value_name = "HOST:PORT")]
     pub http: Option<SocketAddr>,
     /// The root certificate of the directory's own server, where it is not a public one (PEM)
     #[arg(long = "acme-ca-file", env = "GATEPOST_ACME_CA_FILE", value_name = "FILE")]

@@ -45,23 +45,23 @@ impl From<instant_acme::Error> for AcmeError {
 }
 
 impl AcmeError {
-    /// What an operator can do; empty where the error says all that is known.
-    pub(super) fn advice(&self) -> &'static str {
+    /// What an operator can do, where the error alone does not say it.
+    pub(super) fn advice(&self) -> Option<&'static str> {
         match self {
             Self::NotProven { problem, .. } | Self::Refused(problem) => of_kind(kind(problem)),
             Self::Exchange(instant_acme::Error::Other(error)) => {
-                error.downcast_ref::<EgressError>().map_or("", of_way_out)
+                error.downcast_ref::<EgressError>().and_then(of_way_out)
             }
-            Self::Clock { .. } => "set the clock of this machine",
+            Self::Clock { .. } => Some("set the clock of this machine"),
             Self::NoChallenge(_) => {
-                "use an authority that offers HTTP-01, or a certificate in files"
+                Some("use an authority that offers HTTP-01, or a certificate in files")
             }
-            Self::Kept(_) => "let the server write into the folder (acme.folder)",
+            Self::Kept(_) => Some("let the server write into the folder (acme.folder)"),
             Self::Late
             | Self::Exchange(_)
             | Self::Unusable(_)
             | Self::Stopped
-            | Self::Request(_) => "",
+            | Self::Request(_) => None,
         }
     }
 
@@ -72,10 +72,11 @@ impl AcmeError {
 }
 
 /// The types of problems (RFC 8555 §6.7).
-fn of_kind(kind: &str) -> &'static str {
-    match kind {
+fn of_kind(kind: &str) -> Option<&'static str> {
+    Some(match kind {
         "connection" => {
-            "let port 80 of this name through to the address of acme-http, from everywhere"
+            "let port 80 of this name through to the address of acme-http, from everywhere, and check \
+             that its A and AAAA records lead here"
         }
         "dns" => "give the name an A or AAAA record that leads to this machine",
         "unauthorized" | "incorrectResponse" => {
@@ -92,12 +93,12 @@ fn of_kind(kind: &str) -> &'static str {
         }
         "userActionRequired" => "agree to the authority's new terms, as it says",
         "invalidContact" | "unsupportedContact" => "give acme-contact as mailto:NAME@DOMAIN",
-        _ => "",
-    }
+        _ => return None,
+    })
 }
 
-fn of_way_out(error: &EgressError) -> &'static str {
-    match error {
+fn of_way_out(error: &EgressError) -> Option<&'static str> {
+    Some(match error {
         EgressError::Tls => "name the authority's own root certificate by --acme-ca-file",
         EgressError::PrivateAddress | EgressError::Url(_) => {
             "let an authority in your own network be reached by --egress-allow"
@@ -106,8 +107,8 @@ fn of_way_out(error: &EgressError) -> &'static str {
         EgressError::Connect | EgressError::ConnectTimeout => {
             "let this machine connect to the authority"
         }
-        _ => "",
-    }
+        _ => return None,
+    })
 }
 
 fn kind(problem: &Problem) -> &str {

@@ -39,6 +39,8 @@ pub struct Server {
     _guard: Child,
     pub smtp: SocketAddr,
     pub http: SocketAddr,
+    /// Where an authority looks, if one is asked.
+    pub acme: Option<SocketAddr>,
 }
 
 impl Server {
@@ -70,6 +72,14 @@ impl Server {
         Self::ready(server, dns).await
     }
 
+    /// The same on the store in `data` with these arguments; what it logs is added to `log`.
+    pub async fn start_with(data: &Path, dns: SocketAddr, arguments: &[&str], log: &Path) -> Self {
+        let log = std::fs::File::options().create(true).append(true).open(log).unwrap();
+        let mut server = Command::new(GATEPOST);
+        server.arg("serve").arg("--data").arg(data).args(arguments).current_dir(data).stderr(log);
+        Self::ready(server, dns).await
+    }
+
     async fn ready(mut command: Command, dns: SocketAddr) -> Self {
         let mut child = command
             .args(["--smtp", "127.0.0.1:0", "--http", "127.0.0.1:0"])
@@ -91,11 +101,12 @@ impl Server {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let ready = timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap();
         let ready = ready.expect("the server ended before it was ready");
-        let after = |word: &str| -> SocketAddr {
+        let after = |word: &str| -> Option<SocketAddr> {
             let mut words = ready.split_whitespace().skip_while(|one| *one != word);
-            words.nth(1).unwrap().parse().unwrap()
+            words.nth(1).map(|address| address.parse().unwrap())
         };
-        Self { smtp: after("smtp"), http: after("http"), child, _guard: guard }
+        let (smtp, http) = (after("smtp").unwrap(), after("http").unwrap());
+        Self { smtp, http, acme: after("acme"), child, _guard: guard }
     }
 
     /// The id of the process.
