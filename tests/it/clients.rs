@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::support::{PATIENCE, TestGateway, signed};
 
 /// Runs a program with `input`; fails with what it said when it is missing or fails.
-async fn run(program: &str, arguments: &[&str], input: &[u8]) {
+pub async fn run(program: &str, arguments: &[&str], input: &[u8]) {
     let mut child = Command::new(program)
         .args(arguments)
         .stdin(Stdio::piped())
@@ -36,7 +36,7 @@ async fn run(program: &str, arguments: &[&str], input: &[u8]) {
     );
 }
 
-async fn assert_arrived(gateway: TestGateway, subject: &str) {
+pub async fn assert_arrived(gateway: TestGateway, subject: &str) {
     let messages = gateway.messages().await;
     assert_eq!(messages.len(), 1);
     assert_eq!(messages[0]["metadata"]["emailSubject"], subject);

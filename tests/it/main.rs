@@ -29,5 +29,6 @@ mod retention;
 mod rules;
 mod store;
 mod support;
+mod tls;
 mod versions;
 mod webhooks;

@@ -11,6 +11,7 @@ mod examine;
 mod judge;
 mod recipient;
 mod refusal;
+mod session;
 mod step;
 
 use std::sync::Arc;
@@ -61,7 +62,10 @@ impl Gateway {
     /// The one path: examine, judge, commit, answer.
     async fn take_in(&self, envelope: &Envelope, raw: &Bytes) -> Result<Answer, StoreError> {
         let arrived = self.mint.clock().now();
-        let examination = examine(&self.authenticator, &self.rules, envelope, raw, arrived).await;
+        let mut examination =
+            examine(&self.authenticator, &self.rules, envelope, raw, arrived).await;
+        let size = u64::try_from(raw.len()).unwrap_or(u64::MAX);
+        examination.steps.insert(0, session::session(envelope, size));
         if examination.proof == Proof::Undecidable(Reason::TooBusy) {
             // Ours, and not a verdict on the message: no record (contract §2.3).
             return Ok(Answer { reason: Some(Reason::TooBusy), ..unavailable() });

@@ -3,10 +3,11 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Gateway;
 use super::recipient::network;
+use super::session;
 use super::step::step;
 use crate::domain::account::Lineage;
 use crate::domain::id::{AccountId, IntakeId};
@@ -84,7 +85,7 @@ impl Gateway {
                 "session",
                 "fail",
                 detail,
-                json!({ "size": size }),
+                session::inputs(envelope, size),
                 began,
             )]),
             count: 1,

@@ -1,6 +1,7 @@
 //! A running gateway with everything around it, for one test each.
 
 pub mod audit;
+pub mod authority;
 pub mod bucket;
 pub mod cluster;
 pub mod mailers;
@@ -43,6 +44,7 @@ pub struct TestGateway {
     pub http: SocketAddr,
     pub folder: TempDir,
     location: Location,
+    tls: TlsSettings,
     site: Site,
 }
 
@@ -69,24 +71,40 @@ impl TestGateway {
     pub async fn with_rules(files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::Folder(folder.path().join("store"));
-        Self::at(folder, location, files).await
+        Self::at(folder, location, files, TlsSettings::default()).await
+    }
+
+    /// Starts with what `settings` makes of the folder of the test.
+    pub async fn encrypted(settings: impl FnOnce(&Path) -> TlsSettings) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let location = Location::Folder(folder.path().join("store"));
+        let tls = settings(folder.path());
+        Self::at(folder, location, &[], tls).await
     }
 
     /// Starts on a PostgreSQL database of its own.
     pub async fn on_postgres() -> Self {
-        Self::at(tempfile::tempdir().unwrap(), postgres::new_location().await, &[]).await
+        let location = postgres::new_location().await;
+        Self::at(tempfile::tempdir().unwrap(), location, &[], TlsSettings::default()).await
     }
 
-    async fn at(folder: TempDir, location: Location, files: &[(&str, &str)]) -> Self {
+    async fn at(
+        folder: TempDir,
+        location: Location,
+        files: &[(&str, &str)],
+        tls: TlsSettings,
+    ) -> Self {
         let rules = rules(folder.path(), files);
         let site = Site::build(&location, &rules).await;
-        let running = start(&location, rules, site.dns.addr(), run::system_mint()).await;
+        let mint = run::system_mint();
+        let running = start(&location, rules, site.dns.addr(), mint, tls.clone()).await;
         Self {
             smtp: running.smtp,
             http: running.http,
             running: Some(running),
             folder,
             location,
+            tls,
             site,
         }
     }
@@ -107,7 +125,7 @@ impl TestGateway {
     }
 
     async fn start_again(&mut self, rules: Rules, mint: Mint) {
-        let running = start(&self.location, rules, self.dns.addr(), mint).await;
+        let running = start(&self.location, rules, self.dns.addr(), mint, self.tls.clone()).await;
         (self.smtp, self.http) = (running.smtp, running.http);
         self.running = Some(running);
     }
@@ -115,7 +133,18 @@ impl TestGateway {
     /// Another server on the same store.
     pub async fn second(&self) -> Running {
         let mint = run::system_mint();
-        start(&self.location, Rules::defaults().unwrap(), self.dns.addr(), mint).await
+        let rules = Rules::defaults().unwrap();
+        start(&self.location, rules, self.dns.addr(), mint, self.tls.clone()).await
+    }
+
+    /// Reads its certificate files again.
+    pub async fn reload(&self) {
+        self.running.as_ref().unwrap().reload().await;
+    }
+
+    /// Where it takes mail in with TLS first.
+    pub fn smtps(&self) -> SocketAddr {
+        self.running.as_ref().unwrap().smtps.unwrap()
     }
 
     /// Stops the server; everything around it stays.
@@ -178,7 +207,13 @@ impl TestGateway {
 }
 
 /// Starts a server on this store.
-async fn start(location: &Location, rules: Rules, dns: SocketAddr, mint: Mint) -> Running {
+async fn start(
+    location: &Location,
+    rules: Rules,
+    dns: SocketAddr,
+    mint: Mint,
+    tls: TlsSettings,
+) -> Running {
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
     let settings = Settings {
         smtp: any_port,
@@ -189,7 +224,7 @@ async fn start(location: &Location, rules: Rules, dns: SocketAddr, mint: Mint) -
         rules,
         dns: Some(vec![dns]),
         egress_allow: vec!["127.0.0.0/8".parse().unwrap()],
-        tls: TlsSettings::default(),
+        tls,
     };
     run::start(settings, mint).await.unwrap()
 }

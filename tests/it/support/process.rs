@@ -39,8 +39,8 @@ pub struct Server {
     _guard: Child,
     pub smtp: SocketAddr,
     pub http: SocketAddr,
-    /// Where an authority looks, if one is asked.
-    pub acme: Option<SocketAddr>,
+    /// The line that says that it is ready.
+    pub said: String,
 }
 
 impl Server {
@@ -60,8 +60,19 @@ impl Server {
     /// The same on this store, in `folder`, where its rules are. A test that breaks what it works
     /// with expects it to complain; `GATEPOST_LOG` shows how.
     pub async fn start_on(location: &Location, folder: &Path, dns: SocketAddr) -> Self {
+        Self::start_with(location, folder, dns, &[]).await
+    }
+
+    /// The same with these settings besides.
+    pub async fn start_with(
+        location: &Location,
+        folder: &Path,
+        dns: SocketAddr,
+        arguments: &[&str],
+    ) -> Self {
         let mut server = Command::new(GATEPOST);
         server.arg("serve").arg("--policies").arg(folder.join("policies")).current_dir(folder);
+        server.args(arguments);
         match location {
             Location::Folder(data) => server.arg("--data").arg(data),
             Location::Postgres(url) => server.arg("--database-url").arg(url.expose()),
@@ -72,8 +83,13 @@ impl Server {
         Self::ready(server, dns).await
     }
 
-    /// The same on the store in `data` with these arguments; what it logs is added to `log`.
-    pub async fn start_with(data: &Path, dns: SocketAddr, arguments: &[&str], log: &Path) -> Self {
+    /// The same on the store in `data`; what it logs is added to `log`.
+    pub async fn start_logging(
+        data: &Path,
+        dns: SocketAddr,
+        arguments: &[&str],
+        log: &Path,
+    ) -> Self {
         let log = std::fs::File::options().create(true).append(true).open(log).unwrap();
         let mut server = Command::new(GATEPOST);
         server.arg("serve").arg("--data").arg(data).args(arguments).current_dir(data).stderr(log);
@@ -101,12 +117,12 @@ impl Server {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let ready = timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap();
         let ready = ready.expect("the server ended before it was ready");
-        let after = |word: &str| -> Option<SocketAddr> {
-            let mut words = ready.split_whitespace().skip_while(|one| *one != word);
-            words.nth(1).map(|address| address.parse().unwrap())
+        let after = |named: &[&str]| -> SocketAddr {
+            let mut words = ready.split_whitespace().skip_while(|word| !named.contains(word));
+            words.nth(1).unwrap().parse().unwrap()
         };
-        let (smtp, http) = (after("smtp").unwrap(), after("http").unwrap());
-        Self { smtp, http, acme: after("acme"), child, _guard: guard }
+        let (smtp, http) = (after(&["smtp"]), after(&["http", "https"]));
+        Self { smtp, http, said: ready, child, _guard: guard }
     }
 
     /// The id of the process.
