@@ -146,13 +146,13 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let authenticator = authenticator(dns.as_deref(), &intake, &hostname)?;
     let guard = Guard::new(egress_allow, &webhooks);
 
-    let (from, to) = (tls, (&rules.smtp, access.as_ref()));
-    let mut tls = Tls::prepare(&from, &place, &hostname, to, mint.clock()).await?;
+    let to = (&rules.smtp, access.as_ref(), mint.clock());
+    let mut tls = Tls::prepare(tls, &place, &hostname, to).await?;
 
     // Outgoing: the dispatcher takes from the store, and intake rings its bell.
     let bell = Bell::default();
     let lookup = lookup(dns.is_some(), &authenticator);
-    tls.ask(from.acme, rules.acme, (guard.clone(), lookup.clone()), &mint).await?;
+    tls.ask(rules.acme, (guard.clone(), lookup.clone()), &mint).await?;
     let client = Client::new(guard.clone(), Limits::from(webhooks.as_ref()), lookup)?;
     let lease = webhooks.dispatcher.lease();
     let outbox = Outbox::new(store.clone(), mint.clock().clone(), lease);
@@ -223,21 +223,21 @@ struct Tls {
     https: Option<Acceptor>,
     files: Vec<Arc<Files>>,
     certificates: Certificates,
+    asked: Option<acme::Settings>,
     acme: Option<Acme>,
 }
 
 impl Tls {
     async fn prepare(
-        settings: &TlsSettings,
+        settings: TlsSettings,
         place: &Place,
         hostname: &DomainName,
-        (smtp, access): (&SmtpRules, &AccessRules),
-        clock: &Clock,
+        (smtp, access, clock): (&SmtpRules, &AccessRules, &Clock),
     ) -> Result<Self, RunError> {
         let mut files = Vec::new();
-        let certificates = match &settings.smtp {
+        let certificates = match settings.smtp {
             Some(paths) => {
-                let certified = Files::open(paths.clone(), Some(hostname), clock.clone()).await?;
+                let certified = Files::open(paths, Some(hostname), clock.clone()).await?;
                 files.push(Arc::clone(&certified));
                 certified.certificates().clone()
             }
@@ -248,26 +248,26 @@ impl Tls {
         };
         let starttls = Acceptor::new(&certificates, smtp.deadlines.handshake())?;
         let mut https = None;
-        if let Some(paths) = &settings.http {
+        if let Some(paths) = settings.http {
             // The API's name is for its clients to know.
-            let certified = Files::open(paths.clone(), None, clock.clone()).await?;
+            let certified = Files::open(paths, None, clock.clone()).await?;
             let deadline = access.connections.handshake();
             let protocols = ["http/1.1"];
             https = Some(Acceptor::speaking(certified.certificates(), deadline, &protocols)?);
             files.push(certified);
         }
-        Ok(Self { smtps: settings.smtps, starttls, https, files, certificates, acme: None })
+        let (smtps, asked) = (settings.smtps, settings.acme);
+        Ok(Self { smtps, starttls, https, files, certificates, asked, acme: None })
     }
 
     /// Shows the certificate that an authority gave, where one is named, and listens for it.
     async fn ask(
         &mut self,
-        settings: Option<acme::Settings>,
         rules: AcmeRules,
         (guard, lookup): (Guard, Lookup),
         mint: &Mint,
     ) -> Result<(), RunError> {
-        let Some(settings) = settings else { return Ok(()) };
+        let Some(settings) = self.asked.take() else { return Ok(()) };
         let mut roots = Roots::default();
         if let Some(path) = &settings.ca_file {
             let fail = |source| RunError::AcmeRoot { path: path.clone(), source };
@@ -290,7 +290,8 @@ impl Tls {
             let install = move |chain: &[u8], key: &[u8]| certificates.install(chain, key);
             shutdown.spawn(acme.run(install, shutdown.clone()));
         }
-        for files in self.files.iter().cloned() {
+        for files in &self.files {
+            let files = Arc::clone(files);
             let (every, warning, stop) = (rules.reload(), rules.expiry_warning(), shutdown.clone());
             shutdown.spawn(async move { files.follow(every, warning, stop.soft()).await });
         }

@@ -4,12 +4,13 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use hyper::http::HeaderMap;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::*;
-use crate::egress::client::Lookup;
+use crate::egress::client::{Answer, Lookup};
 use crate::egress::guard::Guard;
 use crate::rules::Rules;
 
@@ -166,6 +167,51 @@ async fn waits_grow_up_to_the_last_one_and_an_authority_may_ask_for_more() {
     let work = work(folder.path(), on_day(1), 0);
     let waits: Vec<_> = (0..7).map(|failures| work.wait(failures).as_secs()).collect();
     assert_eq!(waits, [60, 900, 3600, 10_800, 21_600, 21_600, 21_600]);
+}
+
+fn answered(status: u16, retry_after: Option<Duration>, body: &str) -> Answer {
+    Answer { status, headers: HeaderMap::new(), retry_after, body: body.into() }
+}
+
+#[tokio::test]
+async fn an_authority_may_ask_for_a_longer_wait_once_and_not_for_ever() {
+    let folder = tempfile::tempdir().unwrap();
+    let work = work(folder.path(), on_day(1), 0);
+    let refuse = |seconds| {
+        let wait = Some(Duration::from_secs(seconds));
+        let answer = work.transport.response(answered(429, wait, "{}")).unwrap();
+        answer.parts.headers["retry-after"].to_str().unwrap().to_owned()
+    };
+    assert_eq!(refuse(7200), "7200");
+    assert_eq!(work.wait(0).as_secs(), 7200);
+    assert_eq!(work.wait(0).as_secs(), 60);
+    assert_eq!(refuse(u64::MAX), "86400");
+    assert_eq!(work.wait(0).as_secs(), 21_600);
+}
+
+#[tokio::test]
+async fn what_is_no_word_of_acme_is_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let work = work(folder.path(), on_day(1), 0);
+    let respond = |status, body| work.transport.response(answered(status, None, body));
+    assert_eq!(respond(200, "chain").unwrap().parts.status, 200);
+    assert_eq!(respond(400, "{\"type\": \"x\"}").unwrap().parts.status, 400);
+    let error = respond(502, "<html>Bad Gateway</html>").err().unwrap().to_string();
+    assert!(error.contains("502"), "{error}");
+}
+
+#[tokio::test]
+async fn an_authority_without_tls_is_not_spoken_to() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut work = work(folder.path(), on_day(1), 0);
+    let url = format!("http://{}/dir", listener.local_addr().unwrap());
+    work.settings.directory = url.parse().unwrap();
+    let error = work.attempt(&accept).await.unwrap_err();
+    let causes = std::error::Error::source(&error).unwrap().to_string();
+    assert!(causes.contains("not https"), "{causes}");
+    // It has been noted before anybody was asked.
+    assert_eq!(Kept::open(&work.settings).unwrap().tried, Some(on_day(1)));
 }
 
 /// What is answered to these octets, until the connection is closed.

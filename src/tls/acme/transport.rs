@@ -59,7 +59,7 @@ impl Transport {
         self.response(answer.map_err(|error| Error::Other(error.into()))?)
     }
 
-    fn response(&self, answer: Answer) -> Result<BytesResponse, Error> {
+    pub(super) fn response(&self, answer: Answer) -> Result<BytesResponse, Error> {
         let wait = answer.retry_after.map(|wait| wait.min(LONGEST_WAIT));
         let refused = answer.status >= 400;
         if refused {

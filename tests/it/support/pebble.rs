@@ -142,12 +142,6 @@ impl Pebble {
         self.running = Some(Running { _child: child, log, management });
     }
 
-    /// Nobody answers any more.
-    pub fn shut(&mut self) {
-        self.door.close();
-        self.running = None;
-    }
-
     /// Of the directory.
     pub fn url(&self) -> String {
         format!("https://{}/dir", self.door.address)
