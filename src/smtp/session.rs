@@ -1,6 +1,7 @@
 //! One session: brings octets to the machine and carries out what it asks.
 
 use std::ops::ControlFlow;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -105,7 +106,7 @@ impl<I: Intake> Session<I> {
             Step::Recipient { path } => self.recipient(&path).await,
             Step::Message { envelope, raw } => self.message(envelope, raw).await,
             Step::Refused { envelope, reason, detail, head, size } => {
-                let asked = self.intake.refused(envelope, reason, detail, head, size);
+                let asked = Box::pin(self.intake.refused(envelope, reason, detail, head, size));
                 let answer = within(self.rules.deadlines.answer(), asked).await;
                 self.share.clear();
                 let reply = self.machine.refused(&answer.unwrap_or_else(no_answer));
@@ -185,7 +186,8 @@ impl<I: Intake> Session<I> {
     }
 
     async fn recipient(&mut self, path: &str) -> Flow {
-        let asked = self.intake.recipient(self.machine.client(), self.machine.reverse_path(), path);
+        let (client, from) = (self.machine.client(), self.machine.reverse_path());
+        let asked = Box::pin(self.intake.recipient(client, from, path));
         let answer = within(self.rules.deadlines.answer(), asked).await;
         let reply = self.machine.recipient(answer.unwrap_or_else(|late| Err(no_answer(late))));
         self.say(&reply).await
@@ -197,7 +199,7 @@ impl<I: Intake> Session<I> {
             tracing::debug!(smtp.session = self.id, "client gone before its answer");
         }
         let (size, recipients) = (raw.len(), envelope.recipients.len());
-        let asked = self.intake.message(envelope, raw);
+        let asked = Box::pin(self.intake.message(envelope, raw));
         let answer = within(self.rules.deadlines.answer(), asked).await.unwrap_or_else(no_answer);
         self.share.clear();
         let reply = self.machine.message(&answer);
@@ -249,7 +251,12 @@ impl<I: Intake> Session<I> {
 /// Nobody has answered in time.
 struct Late;
 
-async fn within<T>(deadline: Duration, asked: impl Future<Output = T>) -> Result<T, Late> {
+/// What is asked is on the heap: inside the session's own future its room, tens of kilobytes, would
+/// be kept while a client idles (threats §4: ten thousand of them).
+async fn within<T>(
+    deadline: Duration,
+    asked: Pin<Box<impl Future<Output = T>>>,
+) -> Result<T, Late> {
     timeout(deadline, asked).await.map_err(|_| Late)
 }
 

@@ -1,6 +1,7 @@
 //! The listener over real sockets.
 
 mod encrypted;
+mod idle;
 
 use std::sync::Arc;
 use std::time::Duration;
