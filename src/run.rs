@@ -23,7 +23,9 @@ use crate::domain::ports::Wake;
 use crate::egress::client::{Client, EgressError, Limits, Lookup, Roots};
 use crate::egress::guard::Guard;
 use crate::http::{self, Http, Readiness, UseCases};
-use crate::rules::{AccessRules, AcmeRules, IntakeRules, Rules, RulesError, SmtpRules, TlsRules};
+use crate::rules::{
+    AccessRules, AcmeRules, IntakeRules, RetentionRules, Rules, RulesError, SmtpRules, TlsRules,
+};
 use crate::shutdown::Shutdown;
 use crate::smtp::Listener;
 use crate::store::{Location, Place, Store, StoreError};
@@ -178,9 +180,6 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         None => None,
     };
 
-    let rules_of_retention = Arc::new(rules.retention);
-    let retention = Retention::new(store.clone(), mint.clock().clone(), rules_of_retention);
-
     // The API beside them.
     let listen_error = |source| RunError::Listen { address: http, source };
     let socket = TcpListener::bind(http).await.map_err(listen_error)?;
@@ -203,17 +202,28 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     }
     tls.follow(&rules.smtp.tls, &shutdown);
     shutdown.spawn(dispatcher.run(shutdown.clone()));
-    let (sweep, stopping) = (rules.store.objects.sweep(), shutdown.clone());
-    shutdown.spawn(async move {
-        tokio::select! {
-            () = mailbox::sweep(store, sweep, clock) => {}
-            () = stopping.soft() => {}
-        }
-    });
-    let stop = shutdown.clone();
-    shutdown.spawn(async move { retention.run(stop.soft()).await });
+    clean_up(&store, &clock, (rules.retention, rules.store.objects.sweep()), &shutdown);
     shutdown.spawn(http::serve(socket, http::router(api), access, shutdown.clone(), tls.https));
     Ok(running)
+}
+
+/// What is old, and what nobody names, goes in the background until the soft stop.
+fn clean_up(
+    store: &Store,
+    clock: &Clock,
+    (retention, sweep): (RetentionRules, Duration),
+    shutdown: &Shutdown,
+) {
+    let (swept, time, stop) = (store.clone(), clock.clone(), shutdown.clone());
+    shutdown.spawn(async move {
+        tokio::select! {
+            () = mailbox::sweep(swept, sweep, time) => {}
+            () = stop.soft() => {}
+        }
+    });
+    let retention = Retention::new(store.clone(), clock.clone(), Arc::new(retention));
+    let stop = shutdown.clone();
+    shutdown.spawn(async move { retention.run(stop.soft()).await });
 }
 
 /// The encrypted ways in.
