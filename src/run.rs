@@ -2,7 +2,7 @@
 //! parts and hands them to each other.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,13 +20,16 @@ use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
 use crate::domain::ports::Wake;
-use crate::egress::client::{Client, EgressError, Limits, Lookup};
+use crate::egress::client::{Client, EgressError, Limits, Lookup, Roots};
 use crate::egress::guard::Guard;
 use crate::http::{self, Http, Readiness, UseCases};
-use crate::rules::{AccessRules, IntakeRules, Rules, RulesError, SmtpRules, TlsRules};
+use crate::rules::{
+    AccessRules, AcmeRules, IntakeRules, RetentionRules, Rules, RulesError, SmtpRules, TlsRules,
+};
 use crate::shutdown::Shutdown;
 use crate::smtp::Listener;
 use crate::store::{Location, Place, Store, StoreError};
+use crate::tls::acme::{self, Acme};
 use crate::tls::self_signed::{self, SelfSignedError};
 use crate::tls::{Acceptor, Certificates, Files, FilesError, Pair, Paths};
 use crate::verify::{Authenticator, Servers, VerifyError};
@@ -55,6 +58,8 @@ pub struct TlsSettings {
     pub smtps: Option<SocketAddr>,
     /// The certificate for SMTP instead of a self-signed one.
     pub smtp: Option<Paths>,
+    /// The certificate for SMTP is asked for; a self-signed one until it comes.
+    pub acme: Option<acme::Settings>,
     /// Serves the API by https.
     pub http: Option<Paths>,
 }
@@ -76,6 +81,8 @@ pub enum RunError {
     SelfSigned(#[from] SelfSignedError),
     #[error("cannot use TLS")]
     Tls(#[from] rustls::Error),
+    #[error("cannot read {path}, which should hold a root certificate, PEM")]
+    AcmeRoot { path: PathBuf, source: Option<std::io::Error> },
 }
 
 /// A server that runs.
@@ -89,6 +96,8 @@ pub struct Running {
     pub http: SocketAddr,
     /// The API is served by https only.
     pub https: bool,
+    /// Where an authority looks for its challenges.
+    pub acme: Option<SocketAddr>,
     /// Certificates that may be replaced.
     files: Vec<Arc<Files>>,
     store: Store,
@@ -101,12 +110,13 @@ impl Running {
         self.store.broken().await;
     }
 
-    /// Everything it listens on: `smtp ADDRESS smtps ADDRESS http ADDRESS`, with `https` for `http`
-    /// where the API is encrypted.
+    /// Everything it listens on: `smtp ADDRESS smtps ADDRESS http ADDRESS acme ADDRESS`, with
+    /// `https` for `http` where the API is encrypted.
     pub fn addresses(&self) -> String {
         let smtps = self.smtps.map(|smtps| format!(" smtps {smtps}")).unwrap_or_default();
         let api = if self.https { "https" } else { "http" };
-        format!("smtp {}{smtps} {api} {}", self.smtp, self.http)
+        let acme = self.acme.map(|acme| format!(" acme {acme}")).unwrap_or_default();
+        format!("smtp {}{smtps} {api} {}{acme}", self.smtp, self.http)
     }
 
     /// Reads all certificate files again; those that cannot be used leave the old ones in use, and
@@ -138,11 +148,13 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let authenticator = authenticator(dns.as_deref(), &intake, &hostname)?;
     let guard = Guard::new(egress_allow, &webhooks);
 
-    let tls = Tls::prepare(tls, &place, &hostname, (&rules.smtp, &access), mint.clock()).await?;
+    let to = (&rules.smtp, access.as_ref(), mint.clock());
+    let mut tls = Tls::prepare(tls, &place, &hostname, to).await?;
 
     // Outgoing: the dispatcher takes from the store, and intake rings its bell.
     let bell = Bell::default();
     let lookup = lookup(dns.is_some(), &authenticator);
+    tls.ask(rules.acme, (guard.clone(), lookup.clone()), &mint).await?;
     let client = Client::new(guard.clone(), Limits::from(webhooks.as_ref()), lookup)?;
     let lease = webhooks.dispatcher.lease();
     let outbox = Outbox::new(store.clone(), mint.clock().clone(), lease);
@@ -168,9 +180,6 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         None => None,
     };
 
-    let rules_of_retention = Arc::new(rules.retention);
-    let retention = Retention::new(store.clone(), mint.clock().clone(), rules_of_retention);
-
     // The API beside them.
     let listen_error = |source| RunError::Listen { address: http, source };
     let socket = TcpListener::bind(http).await.map_err(listen_error)?;
@@ -182,6 +191,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         smtps: smtps.as_ref().map(Listener::local_addr).transpose().map_err(listen_error)?,
         http: socket.local_addr().map_err(listen_error)?,
         https: tls.https.is_some(),
+        acme: tls.acme.as_ref().map(Acme::http).transpose().map_err(listen_error)?,
         store: store.clone(),
         files: tls.files.clone(),
         shutdown: shutdown.clone(),
@@ -192,17 +202,28 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     }
     tls.follow(&rules.smtp.tls, &shutdown);
     shutdown.spawn(dispatcher.run(shutdown.clone()));
-    let (sweep, stopping) = (rules.store.objects.sweep(), shutdown.clone());
-    shutdown.spawn(async move {
-        tokio::select! {
-            () = mailbox::sweep(store, sweep, clock) => {}
-            () = stopping.soft() => {}
-        }
-    });
-    let stop = shutdown.clone();
-    shutdown.spawn(async move { retention.run(stop.soft()).await });
+    clean_up(&store, &clock, (rules.retention, rules.store.objects.sweep()), &shutdown);
     shutdown.spawn(http::serve(socket, http::router(api), access, shutdown.clone(), tls.https));
     Ok(running)
+}
+
+/// What is old, and what nobody names, goes in the background until the soft stop.
+fn clean_up(
+    store: &Store,
+    clock: &Clock,
+    (retention, sweep): (RetentionRules, Duration),
+    shutdown: &Shutdown,
+) {
+    let (swept, time, stop) = (store.clone(), clock.clone(), shutdown.clone());
+    shutdown.spawn(async move {
+        tokio::select! {
+            () = mailbox::sweep(swept, sweep, time) => {}
+            () = stop.soft() => {}
+        }
+    });
+    let retention = Retention::new(store.clone(), clock.clone(), Arc::new(retention));
+    let stop = shutdown.clone();
+    shutdown.spawn(async move { retention.run(stop.soft()).await });
 }
 
 /// The encrypted ways in.
@@ -211,6 +232,9 @@ struct Tls {
     starttls: Acceptor,
     https: Option<Acceptor>,
     files: Vec<Arc<Files>>,
+    certificates: Certificates,
+    asked: Option<acme::Settings>,
+    acme: Option<Acme>,
 }
 
 impl Tls {
@@ -218,8 +242,7 @@ impl Tls {
         settings: TlsSettings,
         place: &Place,
         hostname: &DomainName,
-        (smtp, access): (&SmtpRules, &AccessRules),
-        clock: &Clock,
+        (smtp, access, clock): (&SmtpRules, &AccessRules, &Clock),
     ) -> Result<Self, RunError> {
         let mut files = Vec::new();
         let certificates = match settings.smtp {
@@ -243,11 +266,40 @@ impl Tls {
             https = Some(Acceptor::speaking(certified.certificates(), deadline, &protocols)?);
             files.push(certified);
         }
-        Ok(Self { smtps: settings.smtps, starttls, https, files })
+        let (smtps, asked) = (settings.smtps, settings.acme);
+        Ok(Self { smtps, starttls, https, files, certificates, asked, acme: None })
     }
 
-    /// Follows the files until the soft stop.
-    fn follow(&self, rules: &TlsRules, shutdown: &Shutdown) {
+    /// Shows the certificate that an authority gave, where one is named, and listens for it.
+    async fn ask(
+        &mut self,
+        rules: AcmeRules,
+        (guard, lookup): (Guard, Lookup),
+        mint: &Mint,
+    ) -> Result<(), RunError> {
+        let Some(settings) = self.asked.take() else { return Ok(()) };
+        let mut roots = Roots::default();
+        if let Some(path) = &settings.ca_file {
+            let fail = |source| RunError::AcmeRoot { path: path.clone(), source };
+            let text = tokio::fs::read(path).await.map_err(|error| fail(Some(error)))?;
+            roots = Roots::from_pem(&text).ok_or_else(|| fail(None))?;
+        }
+        let client = Client::trusting(guard, Limits::from(&rules), lookup, &roots)?;
+        let address = settings.http;
+        let acme = Acme::bind(settings, Arc::new(rules), client, mint.clone()).await;
+        let mut acme = acme.map_err(|source| RunError::Listen { address, source })?;
+        acme.show_kept(|chain, key| self.certificates.install(chain, key)).await;
+        self.acme = Some(acme);
+        Ok(())
+    }
+
+    /// Follows the files, and asks the authority, until the soft stop.
+    fn follow(&mut self, rules: &TlsRules, shutdown: &Shutdown) {
+        if let Some(acme) = self.acme.take() {
+            let certificates = self.certificates.clone();
+            let install = move |chain: &[u8], key: &[u8]| certificates.install(chain, key);
+            shutdown.spawn(acme.run(install, shutdown.clone()));
+        }
         for files in &self.files {
             let files = Arc::clone(files);
             let (every, warning, stop) = (rules.reload(), rules.expiry_warning(), shutdown.clone());

@@ -8,9 +8,11 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Failure, say};
 use crate::config::{self, ServeOptions};
+use crate::domain::domain_name::DomainName;
 use crate::run::{self, Settings, TlsSettings};
+use crate::store::{Location, Place};
 use crate::telemetry;
-use crate::tls::Paths;
+use crate::tls::{Paths, acme};
 
 /// Take mail in over SMTP and serve the HTTP API
 #[derive(Args, Debug)]
@@ -59,12 +61,47 @@ fn paths((chain, key): (PathBuf, PathBuf)) -> Paths {
     Paths { chain, key }
 }
 
+/// From whom the certificate for SMTP is asked for, if from anybody.
+fn acme(
+    options: &ServeOptions,
+    hostname: &DomainName,
+    place: &Place,
+) -> Result<Option<acme::Settings>, Failure> {
+    let Some(directory) = options.acme.directory()? else { return Ok(None) };
+    if options.tls.smtp()?.is_some() {
+        return Err("smtp-tls-cert and acme-directory are both given: the certificate comes from \
+                    files or from an authority, not from both"
+            .into());
+    }
+    let folder = match (&options.acme.folder, &place.database) {
+        (Some(folder), _) => folder.clone(),
+        (None, Location::Folder(data)) => data.join("tls").join("acme"),
+        (None, Location::Postgres(_)) => {
+            return Err(
+                "acme-folder: name a folder of this gateway alone, for its account and its \
+                        certificate: gateways on PostgreSQL share neither"
+                    .into(),
+            );
+        }
+    };
+    Ok(Some(acme::Settings {
+        directory,
+        contact: options.acme.contact.clone().unwrap_or_default(),
+        names: options.acme.names(hostname)?,
+        http: options.acme.http(),
+        folder,
+        ca_file: options.acme.ca_file.clone(),
+    }))
+}
+
 fn settings(options: ServeOptions) -> Result<Settings, Failure> {
+    let (hostname, place) = (options.hostname()?, super::place(&options)?);
+    let acme = acme(&options, &hostname, &place)?;
     Ok(Settings {
         smtp: options.smtp(),
         http: options.http(),
-        hostname: options.hostname()?,
-        place: super::place(&options)?,
+        hostname,
+        place,
         postmaster: options.postmaster()?,
         rules: run::rules(options.policies.as_deref())?,
         dns: options.dns,
@@ -72,6 +109,7 @@ fn settings(options: ServeOptions) -> Result<Settings, Failure> {
         tls: TlsSettings {
             smtps: options.smtps,
             smtp: options.tls.smtp()?.map(paths),
+            acme,
             http: options.tls.http()?.map(paths),
         },
     })

@@ -4,6 +4,7 @@
 //! the variable over the file, the file over the default. A key that is not known is refused by
 //! name. (The rules and numbers of mail itself are in `rules`.)
 
+mod acme;
 mod tls;
 
 use std::fmt;
@@ -18,6 +19,7 @@ use serde::Deserialize;
 use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
 
+pub use acme::AcmeOptions;
 pub use tls::TlsOptions;
 
 /// The file that is read when no other is named and it exists.
@@ -73,6 +75,9 @@ pub struct ServeOptions {
     #[command(flatten)]
     #[serde(default)]
     pub s3: S3Options,
+    #[command(flatten)]
+    #[serde(default)]
+    pub acme: AcmeOptions,
 }
 
 /// How to get into the bucket that `blobs` names: the section `[s3]`.
@@ -202,6 +207,7 @@ impl ServeOptions {
             blobs: self.blobs.or(file.blobs),
             tls: self.tls.or(file.tls),
             s3: self.s3.or(file.s3),
+            acme: self.acme.or(file.acme),
         }
     }
 
@@ -299,6 +305,8 @@ mod tests {
             blobs,
             tls: TlsOptions { smtp_cert, smtp_key, http_cert, http_key },
             s3: S3Options { endpoint, region, access_key, secret_key },
+            acme:
+                AcmeOptions { directory, agree_tos, contact, names, http: port_80, ca_file, folder },
         } = read;
         assert!(smtp.is_some() && http.is_some() && hostname.is_some() && dns.is_some());
         assert!(egress_allow.is_some() && policies.is_some() && postmaster.is_some());
@@ -307,6 +315,8 @@ mod tests {
         assert!(grace_seconds.is_some() && data.is_some() && database_url.is_some());
         assert!(blobs.is_some() && endpoint.is_some() && region.is_some());
         assert!(access_key.is_some() && secret_key.is_some());
+        assert!(directory.is_some() && agree_tos && contact.is_some() && names.is_some());
+        assert!(port_80.is_some() && ca_file.is_some() && folder.is_some());
     }
 
     #[test]

@@ -6,12 +6,13 @@
 //! agreed on.
 //!
 //! Called by `smtp` (STARTTLS, implicit TLS) and `http`; `run` decides where the pair comes from:
-//! files, or a self-signed one. Whoever obtains certificates calls [`Certificates::install`].
+//! files, an authority ([`acme`], who calls [`Certificates::install`]), or a self-signed one.
 //!
 //! What never happens here: a certificate of somebody else is verified, a key is logged, a session
 //! is ended because of a new certificate.
 
 mod acceptor;
+pub mod acme;
 mod certificates;
 mod files;
 mod pair;

@@ -75,6 +75,11 @@ impl Pair {
         &self.certified.cert
     }
 
+    /// The first instant at which the certificate is valid.
+    pub const fn from(&self) -> Timestamp {
+        self.from
+    }
+
     /// The last instant at which the certificate is valid.
     pub const fn until(&self) -> Timestamp {
         self.until

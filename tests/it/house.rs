@@ -76,7 +76,7 @@ fn arrows() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("store", rooms(&["domain", "rules"])),
         ("egress", rooms(&["domain", "rules"])),
         ("app", up_to(&[])),
-        ("tls", rooms(&["domain"])),
+        ("tls", rooms(&["domain", "rules", "egress", "shutdown"])),
         ("smtp", rooms(&["domain", "rules", "shutdown", "telemetry", "tls"])),
         ("webhook", up_to(&["app", "shutdown"])),
         ("http", up_to(&["app", "webhook", "shutdown", "tls"])),

@@ -18,7 +18,7 @@ async fn gateway(authority: &Authority) -> TestGateway {
     TestGateway::encrypted(|folder| {
         let paths = authority.issue_to(folder);
         let smtps = Some("127.0.0.1:0".parse().unwrap());
-        TlsSettings { smtps, smtp: Some(paths), http: None }
+        TlsSettings { smtps, smtp: Some(paths), ..TlsSettings::default() }
     })
     .await
 }

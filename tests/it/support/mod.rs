@@ -5,6 +5,7 @@ pub mod authority;
 pub mod bucket;
 pub mod cluster;
 pub mod mailers;
+pub mod pebble;
 pub mod postgres;
 pub mod process;
 pub mod proxy;

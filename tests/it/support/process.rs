@@ -83,6 +83,19 @@ impl Server {
         Self::ready(server, dns).await
     }
 
+    /// The same on the store in `data`; what it logs is added to `log`.
+    pub async fn start_logging(
+        data: &Path,
+        dns: SocketAddr,
+        arguments: &[&str],
+        log: &Path,
+    ) -> Self {
+        let log = std::fs::File::options().create(true).append(true).open(log).unwrap();
+        let mut server = Command::new(GATEPOST);
+        server.arg("serve").arg("--data").arg(data).args(arguments).current_dir(data).stderr(log);
+        Self::ready(server, dns).await
+    }
+
     async fn ready(mut command: Command, dns: SocketAddr) -> Self {
         let mut child = command
             .args(["--smtp", "127.0.0.1:0", "--http", "127.0.0.1:0"])
