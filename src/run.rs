@@ -43,6 +43,8 @@ pub struct Settings {
     /// Resolvers to ask instead of the system's.
     pub dns: Option<Vec<SocketAddr>>,
     pub egress_allow: Vec<IpNet>,
+    /// Networks whose SMTP connections begin with a PROXY header.
+    pub trusted_proxy: Vec<IpNet>,
 }
 
 /// Why a server cannot start.
@@ -86,7 +88,17 @@ impl Running {
 
 /// Starts a server on a store that exists. When this returns, both sockets are listening.
 pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> {
-    let Settings { smtp, http, hostname, place, postmaster, rules, dns, egress_allow } = settings;
+    let Settings {
+        smtp,
+        http,
+        hostname,
+        place,
+        postmaster,
+        rules,
+        dns,
+        egress_allow,
+        trusted_proxy,
+    } = settings;
     let shutdown = Shutdown::default();
     let store = Store::open(&place, &rules.store, mint.clone()).await?;
     store.check_writable().await?;
@@ -113,7 +125,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let gateway = Arc::new(gateway);
     let listener = Listener::bind(smtp, &hostname, gateway, &rules.smtp, size, shutdown.clone())
         .await
-        .map_err(|source| RunError::Listen { address: smtp, source })?;
+        .map_err(|source| RunError::Listen { address: smtp, source })?
+        .behind(trusted_proxy);
 
     let rules_of_retention = Arc::new(rules.retention);
     let retention = Retention::new(store.clone(), mint.clock().clone(), rules_of_retention);

@@ -118,6 +118,7 @@ impl Stage {
             rules,
             dns: Some(vec![dns.addr()]),
             egress_allow: vec!["127.0.0.0/8".parse()?],
+            trusted_proxy: Vec::new(),
         };
         let running = run::start(settings, mint).await?;
         Ok(Self { running, helpers, receiver, key, house, _folder: folder })

@@ -59,5 +59,6 @@ fn settings(options: ServeOptions) -> Result<Settings, Failure> {
         rules: run::rules(options.policies.as_deref())?,
         dns: options.dns,
         egress_allow: options.egress_allow.unwrap_or_default(),
+        trusted_proxy: options.trusted_proxy.unwrap_or_default(),
     })
 }

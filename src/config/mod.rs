@@ -41,6 +41,9 @@ pub struct ServeOptions {
     /// Networks that webhooks may reach although they are not public, with plain http there
     #[arg(long, env = "GATEPOST_EGRESS_ALLOW", value_name = "CIDR", value_delimiter = ',')]
     pub egress_allow: Option<Vec<IpNet>>,
+    /// Networks of proxies whose connections begin with a PROXY header, which says whose they are
+    #[arg(long, env = "GATEPOST_TRUSTED_PROXY", value_name = "CIDR", value_delimiter = ',')]
+    pub trusted_proxy: Option<Vec<IpNet>>,
     /// A folder of rule files that override the compiled-in ones
     #[arg(long, env = "GATEPOST_POLICIES", value_name = "DIR")]
     pub policies: Option<PathBuf>,
@@ -180,6 +183,7 @@ impl ServeOptions {
             hostname: self.hostname.or(file.hostname),
             dns: self.dns.or(file.dns),
             egress_allow: self.egress_allow.or(file.egress_allow),
+            trusted_proxy: self.trusted_proxy.or(file.trusted_proxy),
             policies: self.policies.or(file.policies),
             postmaster: self.postmaster.or(file.postmaster),
             grace_seconds: self.grace_seconds.or(file.grace_seconds),
@@ -278,6 +282,7 @@ mod tests {
             hostname,
             dns,
             egress_allow,
+            trusted_proxy,
             policies,
             postmaster,
             grace_seconds,
@@ -287,6 +292,7 @@ mod tests {
             s3: S3Options { endpoint, region, access_key, secret_key },
         } = read;
         assert!(smtp.is_some() && http.is_some() && hostname.is_some() && dns.is_some());
+        assert!(trusted_proxy.is_some());
         assert!(egress_allow.is_some() && policies.is_some() && postmaster.is_some());
         assert!(grace_seconds.is_some() && data.is_some() && database_url.is_some());
         assert!(blobs.is_some() && endpoint.is_some() && region.is_some());

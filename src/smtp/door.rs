@@ -18,6 +18,7 @@ use super::places::{Caps, Place, Places};
 use super::protocol::machine::{Machine, Settings};
 use super::protocol::notice::Notice;
 use super::protocol::reply::Reply;
+use super::proxied;
 use super::rates::{Meter, Rates, What};
 use super::session::{Session, Times};
 
@@ -62,22 +63,38 @@ impl<I: Intake> Door<I> {
 
     /// Lets a connection in where there is a place. Every visit is a task of its own under the same
     /// shutdown: a panic ends that one only, and the end of the program waits for all of them.
-    pub(super) fn open(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr) {
+    /// `proxied`: the peer is a proxy, and says first whose connection it is.
+    pub(super) fn open(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr, proxied: bool) {
         let Some(place) = self.places.take() else {
             return turn_away(stream, peer.ip(), Notice::TooManySessions);
         };
         let door = Arc::clone(self);
         self.shutdown.spawn(async move {
-            if let Err(error) = door.visit(stream, peer, place).await {
+            if let Err(error) = door.visit(stream, peer, place, proxied).await {
                 tracing::debug!(client.address = %peer.ip(), error = %error, "connection lost");
             }
         });
     }
 
-    async fn visit(&self, stream: TcpStream, peer: SocketAddr, mut place: Place) -> io::Result<()> {
+    async fn visit(
+        &self,
+        mut stream: TcpStream,
+        peer: SocketAddr,
+        mut place: Place,
+        proxied: bool,
+    ) -> io::Result<()> {
         // A reply is one write: waiting to fill a segment would only delay it.
         stream.set_nodelay(true)?;
-        let client = peer.ip().to_canonical();
+        let mut client = peer.ip().to_canonical();
+        if proxied {
+            match self.client_behind(&mut stream, client).await {
+                Ok(named) => client = named.unwrap_or(client),
+                Err(notice) => {
+                    self.turn_back(stream, client, notice).await;
+                    return Ok(());
+                }
+            }
+        }
         let meter = match self.welcome(client, &mut place) {
             Ok(meter) => meter,
             Err(notice) => {
@@ -101,6 +118,35 @@ impl<I: Intake> Door<I> {
         session.run(early).await;
         drop(place);
         Ok(())
+    }
+
+    /// Whose connection the proxy passes on, if it is somebody's.
+    async fn client_behind(
+        &self,
+        stream: &mut TcpStream,
+        proxy: IpAddr,
+    ) -> Result<Option<IpAddr>, Notice> {
+        let named = tokio::select! {
+            biased;
+            () = self.shutdown.soft() => return Err(Notice::ShuttingDown),
+            named = proxied::read(stream, self.rules.deadlines.proxy()) => named,
+        };
+        if let Err(error) = &named {
+            let error = error as &dyn std::error::Error;
+            tracing::warn!(proxy.address = %proxy, error, "a trusted proxy sent no PROXY header");
+        }
+        named.map_err(|_| Notice::NoProxyHeader)
+    }
+
+    /// As [`turn_away`] for a peer that has sent something: it is read to the end, or the
+    /// connection would be reset, and the reply lost.
+    async fn turn_back(&self, stream: TcpStream, client: IpAddr, notice: Notice) {
+        tracing::info!(client.address = %client, reason = notice.label(), "connection turned away");
+        let mut connection = Connection::new(stream, self.rules.deadlines.write());
+        Reply::notice(notice).write(connection.unwritten());
+        if connection.flush().await.is_ok() {
+            connection.close(self.rules.deadlines.linger()).await;
+        }
     }
 
     /// Whether this client, whose real address is known now, may have the place; what it brings is

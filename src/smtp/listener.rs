@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use tokio::net::TcpListener;
 
 use crate::domain::domain_name::DomainName;
@@ -17,10 +18,12 @@ use super::door::{Door, turn_away};
 use super::protocol::body::BodyLimits;
 use super::protocol::machine::Settings;
 use super::protocol::notice::Notice;
+use super::proxied::Proxies;
 
 /// The SMTP listener on one address.
 pub struct Listener<I: Intake> {
     socket: TcpListener,
+    proxies: Proxies,
     door: Arc<Door<I>>,
     accept_pause: Duration,
     shutdown: Shutdown,
@@ -57,10 +60,18 @@ impl<I: Intake> Listener<I> {
         let places = descriptors::provide(limits.max_sessions);
         Ok(Self {
             socket: TcpListener::bind(address).await?,
+            proxies: Proxies::default(),
             door: Arc::new(Door::new(settings, intake, rules, places, shutdown.clone())),
             accept_pause: rules.deadlines.accept_pause(),
             shutdown,
         })
+    }
+
+    /// Every connection from one of these networks, and none from elsewhere, begins with a PROXY
+    /// header that says whose it is.
+    #[must_use]
+    pub fn behind(self, proxies: Vec<IpNet>) -> Self {
+        Self { proxies: Proxies::new(proxies), ..self }
     }
 
     /// The address that it listens on: the real port where 0 was asked for.
@@ -78,7 +89,9 @@ impl<I: Intake> Listener<I> {
                 accepted = self.socket.accept() => accepted,
             };
             match accepted {
-                Ok((stream, peer)) => self.door.open(stream, peer),
+                Ok((stream, peer)) => {
+                    self.door.open(stream, peer, self.proxies.contain(peer.ip()));
+                }
                 Err(error) => match spare.accept(&self.socket, &error) {
                     Some((stream, peer)) => {
                         turn_away(stream, peer.ip(), Notice::TooManySessions);

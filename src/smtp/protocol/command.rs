@@ -51,6 +51,8 @@ pub fn parse(line: &[u8]) -> Result<Command, Notice> {
         b"EXPN" | b"BDAT" | b"AUTH" => Err(Notice::NotOffered),
         // A browser that was made to speak to us, with a message in the request's body.
         b"GET" | b"POST" | b"PUT" | b"HEAD" | b"OPTIONS" | b"CONNECT" => Err(Notice::NotSmtp),
+        // A client that would like to be taken for another one, or a proxy that is not trusted.
+        b"PROXY" => Err(Notice::NotSmtp),
         _ => Err(Notice::UnknownCommand),
     }
 }

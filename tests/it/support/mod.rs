@@ -189,6 +189,7 @@ async fn start(location: &Location, rules: Rules, dns: SocketAddr, mint: Mint) -
         rules,
         dns: Some(vec![dns]),
         egress_allow: vec!["127.0.0.0/8".parse().unwrap()],
+        trusted_proxy: Vec::new(),
     };
     run::start(settings, mint).await.unwrap()
 }
