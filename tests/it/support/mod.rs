@@ -77,10 +77,28 @@ impl TestGateway {
         Self::at(tempfile::tempdir().unwrap(), postgres::new_location().await, &[]).await
     }
 
+    /// Starts with the settings as they are changed here.
+    pub async fn with_settings(change: impl FnOnce(&mut Settings)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let location = Location::Folder(folder.path().join("store"));
+        Self::changed(folder, location, &[], change).await
+    }
+
     async fn at(folder: TempDir, location: Location, files: &[(&str, &str)]) -> Self {
+        Self::changed(folder, location, files, |_| {}).await
+    }
+
+    async fn changed(
+        folder: TempDir,
+        location: Location,
+        files: &[(&str, &str)],
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
         let rules = rules(folder.path(), files);
         let site = Site::build(&location, &rules).await;
-        let running = start(&location, rules, site.dns.addr(), run::system_mint()).await;
+        let mut settings = settings(&location, rules, site.dns.addr());
+        change(&mut settings);
+        let running = run::start(settings, run::system_mint()).await.unwrap();
         Self {
             smtp: running.smtp,
             http: running.http,
@@ -179,8 +197,13 @@ impl TestGateway {
 
 /// Starts a server on this store.
 async fn start(location: &Location, rules: Rules, dns: SocketAddr, mint: Mint) -> Running {
+    run::start(settings(location, rules, dns), mint).await.unwrap()
+}
+
+/// Of a server on this store.
+fn settings(location: &Location, rules: Rules, dns: SocketAddr) -> Settings {
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
-    let settings = Settings {
+    Settings {
         smtp: any_port,
         http: any_port,
         hostname: DomainName::parse("mx.agents.example").unwrap(),
@@ -190,8 +213,7 @@ async fn start(location: &Location, rules: Rules, dns: SocketAddr, mint: Mint) -
         dns: Some(vec![dns]),
         egress_allow: vec!["127.0.0.0/8".parse().unwrap()],
         trusted_proxy: Vec::new(),
-    };
-    run::start(settings, mint).await.unwrap()
+    }
 }
 
 /// The rules of `folder/policies`, made there of files of these names and texts.
