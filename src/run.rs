@@ -48,6 +48,8 @@ pub struct Settings {
     /// Resolvers to ask instead of the system's.
     pub dns: Option<Vec<SocketAddr>>,
     pub egress_allow: Vec<IpNet>,
+    /// Networks whose SMTP connections begin with a PROXY header.
+    pub trusted_proxy: Vec<IpNet>,
     pub tls: TlsSettings,
 }
 
@@ -138,8 +140,18 @@ impl Running {
 
 /// Starts a server on a store that exists. When this returns, both sockets are listening.
 pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> {
-    let Settings { smtp, http, hostname, place, postmaster, rules, dns, egress_allow, tls } =
-        settings;
+    let Settings {
+        smtp,
+        http,
+        hostname,
+        place,
+        postmaster,
+        rules,
+        dns,
+        egress_allow,
+        tls,
+        trusted_proxy,
+    } = settings;
     let shutdown = Shutdown::default();
     let store = Store::open(&place, &rules.store, mint.clone()).await?;
     store.check_writable().await?;
@@ -171,7 +183,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let (stop, starttls) = (shutdown.clone(), Some(tls.starttls.clone()));
     let listener = Listener::bind(smtp, &hostname, gateway, &rules.smtp, size, stop, starttls)
         .await
-        .map_err(|source| RunError::Listen { address: smtp, source })?;
+        .map_err(|source| RunError::Listen { address: smtp, source })?
+        .behind(trusted_proxy);
     let smtps = match tls.smtps {
         Some(address) => Some(
             (listener.with_implicit_tls(address).await)

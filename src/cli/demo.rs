@@ -119,6 +119,7 @@ impl Stage {
             dns: Some(vec![dns.addr()]),
             egress_allow: vec!["127.0.0.0/8".parse()?],
             tls: TlsSettings::default(),
+            trusted_proxy: Vec::new(),
         };
         let running = run::start(settings, mint).await?;
         Ok(Self { running, helpers, receiver, key, house, _folder: folder })

@@ -112,5 +112,6 @@ fn settings(options: ServeOptions) -> Result<Settings, Failure> {
             acme,
             http: options.tls.http()?.map(paths),
         },
+        trusted_proxy: options.trusted_proxy.unwrap_or_default(),
     })
 }

@@ -50,6 +50,9 @@ pub struct ServeOptions {
     /// Networks that webhooks may reach although they are not public, with plain http there
     #[arg(long, env = "GATEPOST_EGRESS_ALLOW", value_name = "CIDR", value_delimiter = ',')]
     pub egress_allow: Option<Vec<IpNet>>,
+    /// Networks of proxies whose connections begin with a PROXY header, which says whose they are
+    #[arg(long, env = "GATEPOST_TRUSTED_PROXY", value_name = "CIDR", value_delimiter = ',')]
+    pub trusted_proxy: Option<Vec<IpNet>>,
     /// A folder of rule files that override the compiled-in ones
     #[arg(long, env = "GATEPOST_POLICIES", value_name = "DIR")]
     pub policies: Option<PathBuf>,
@@ -196,6 +199,7 @@ impl ServeOptions {
             hostname: self.hostname.or(file.hostname),
             dns: self.dns.or(file.dns),
             egress_allow: self.egress_allow.or(file.egress_allow),
+            trusted_proxy: self.trusted_proxy.or(file.trusted_proxy),
             policies: self.policies.or(file.policies),
             postmaster: self.postmaster.or(file.postmaster),
             grace_seconds: self.grace_seconds.or(file.grace_seconds),
@@ -297,6 +301,7 @@ mod tests {
             hostname,
             dns,
             egress_allow,
+            trusted_proxy,
             policies,
             postmaster,
             grace_seconds,
@@ -309,6 +314,7 @@ mod tests {
                 AcmeOptions { directory, agree_tos, contact, names, http: port_80, ca_file, folder },
         } = read;
         assert!(smtp.is_some() && http.is_some() && hostname.is_some() && dns.is_some());
+        assert!(trusted_proxy.is_some());
         assert!(egress_allow.is_some() && policies.is_some() && postmaster.is_some());
         assert!(smtps.is_some() && smtp_cert.is_some() && smtp_key.is_some());
         assert!(http_cert.is_some() && http_key.is_some());

@@ -86,6 +86,7 @@ impl Exempt {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deadlines {
+    proxy_seconds: u64,
     command_seconds: u64,
     data_block_seconds: u64,
     /// Octets per second.
@@ -100,6 +101,10 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
+    pub const fn proxy(&self) -> Duration {
+        Duration::from_secs(self.proxy_seconds)
+    }
+
     pub const fn command(&self) -> Duration {
         Duration::from_secs(self.command_seconds)
     }
@@ -213,6 +218,7 @@ impl SmtpRules {
         check("limits.max_unknown_recipients", unknown.into(), 1, 1000)?;
         check("limits.tarpit_after_errors", limits.tarpit_after_errors.into(), 0, 1000)?;
         check("limits.tarpit_millis", limits.tarpit_millis, 0, 10_000)?;
+        check("deadlines.proxy_seconds", deadlines.proxy_seconds, 1, 300)?;
         check("deadlines.command_seconds", deadlines.command_seconds, 1, 3600)?;
         check("deadlines.data_block_seconds", deadlines.data_block_seconds, 1, 3600)?;
         check("deadlines.min_data_rate", deadlines.min_data_rate, 1, 1 << 20)?;

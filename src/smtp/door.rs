@@ -19,9 +19,19 @@ use super::places::{Caps, Place, Places};
 use super::protocol::machine::{Machine, Settings};
 use super::protocol::notice::Notice;
 use super::protocol::reply::Reply;
+use super::proxied;
 use super::rates::{Meter, Rates, What};
 use super::session::{Session, Times};
 use super::stream::Stream;
+
+/// How connections come in at one socket from one peer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    /// They begin with a TLS handshake.
+    pub(super) implicit_tls: bool,
+    /// The peer is a proxy, and says first whose connection it is.
+    pub(super) proxied: bool,
+}
 
 /// What all visits share.
 pub(super) struct Door<I> {
@@ -67,14 +77,13 @@ impl<I: Intake> Door<I> {
 
     /// Lets a connection in where there is a place. Every visit is a task of its own under the same
     /// shutdown: a panic ends that one only, and the end of the program waits for all of them.
-    /// `implicit_tls`: it begins with a handshake.
-    pub(super) fn open(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr, implicit_tls: bool) {
+    pub(super) fn open(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr, way: Way) {
         let Some(place) = self.places.take() else {
-            return turn_away(stream, peer.ip(), Notice::TooManySessions, implicit_tls);
+            return turn_away(stream, peer.ip(), Notice::TooManySessions, way.implicit_tls);
         };
         let door = Arc::clone(self);
         self.shutdown.spawn(async move {
-            if let Err(error) = door.visit(stream, peer, place, implicit_tls).await {
+            if let Err(error) = door.visit(stream, peer, place, way).await {
                 tracing::debug!(client.address = %peer.ip(), error = %error, "connection lost");
             }
         });
@@ -82,23 +91,32 @@ impl<I: Intake> Door<I> {
 
     async fn visit(
         &self,
-        stream: TcpStream,
+        mut stream: TcpStream,
         peer: SocketAddr,
         mut place: Place,
-        implicit_tls: bool,
+        way: Way,
     ) -> io::Result<()> {
         // A reply is one write: waiting to fill a segment would only delay it.
         stream.set_nodelay(true)?;
-        let client = peer.ip().to_canonical();
+        let mut client = peer.ip().to_canonical();
+        if way.proxied {
+            match self.client_behind(&mut stream, client).await {
+                Ok(named) => client = named.unwrap_or(client),
+                Err(notice) => {
+                    self.turn_back(stream, client, notice).await;
+                    return Ok(());
+                }
+            }
+        }
         let meter = match self.welcome(client, &mut place) {
             Ok(meter) => meter,
             Err(notice) => {
-                turn_away(stream, client, notice, implicit_tls);
+                turn_away(stream, client, notice, way.implicit_tls);
                 return Ok(());
             }
         };
         let mut machine = Machine::new(self.settings.clone(), client);
-        let Some((connection, early)) = self.begin(stream, &mut machine, implicit_tls).await?
+        let Some((connection, early)) = self.begin(stream, &mut machine, way.implicit_tls).await?
         else {
             return Ok(());
         };
@@ -141,6 +159,35 @@ impl<I: Intake> Door<I> {
         machine.secured(facts);
         let early = connection.has_input().await;
         Ok(Some((connection, early)))
+    }
+
+    /// Whose connection the proxy passes on, if it is somebody's.
+    async fn client_behind(
+        &self,
+        stream: &mut TcpStream,
+        proxy: IpAddr,
+    ) -> Result<Option<IpAddr>, Notice> {
+        let named = tokio::select! {
+            biased;
+            () = self.shutdown.soft() => return Err(Notice::ShuttingDown),
+            named = proxied::read(stream, self.rules.deadlines.proxy()) => named,
+        };
+        if let Err(error) = &named {
+            let error = error as &dyn std::error::Error;
+            tracing::warn!(proxy.address = %proxy, error, "a trusted proxy sent no PROXY header");
+        }
+        named.map_err(|_| Notice::NoProxyHeader)
+    }
+
+    /// As [`turn_away`] for a peer that has sent something: it is read to the end, or the
+    /// connection would be reset, and the reply lost.
+    async fn turn_back(&self, stream: TcpStream, client: IpAddr, notice: Notice) {
+        tracing::info!(client.address = %client, reason = notice.label(), "connection turned away");
+        let mut connection = Connection::new(stream, self.rules.deadlines.write());
+        Reply::notice(notice).write(connection.unwritten());
+        if connection.flush().await.is_ok() {
+            connection.close(self.rules.deadlines.linger()).await;
+        }
     }
 
     /// Whether this client, whose real address is known now, may have the place; what it brings is

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use tokio::net::TcpListener;
 
 use crate::domain::domain_name::DomainName;
@@ -14,17 +15,19 @@ use crate::shutdown::Shutdown;
 use crate::tls::Acceptor;
 
 use super::descriptors::{self, Spare};
-use super::door::{Door, turn_away};
+use super::door::{Door, Way, turn_away};
 use super::protocol::body::BodyLimits;
 use super::protocol::data::BareLineEnds;
 use super::protocol::machine::Settings;
 use super::protocol::notice::Notice;
+use super::proxied::Proxies;
 
 /// The SMTP listener on one address.
 pub struct Listener<I: Intake> {
     socket: TcpListener,
     /// TLS from the first octet on.
     implicit_tls: bool,
+    proxies: Proxies,
     door: Arc<Door<I>>,
     accept_pause: Duration,
     shutdown: Shutdown,
@@ -68,6 +71,7 @@ impl<I: Intake> Listener<I> {
         let places = descriptors::provide(limits.max_sessions);
         Ok(Self {
             socket: TcpListener::bind(address).await?,
+            proxies: Proxies::default(),
             implicit_tls: false,
             door: Arc::new(Door::new(settings, intake, rules, places, tls, shutdown.clone())),
             accept_pause: rules.deadlines.accept_pause(),
@@ -75,11 +79,19 @@ impl<I: Intake> Listener<I> {
         })
     }
 
+    /// Every connection from one of these networks, and none from elsewhere, begins with a PROXY
+    /// header that says whose it is.
+    #[must_use]
+    pub fn behind(self, proxies: Vec<IpNet>) -> Self {
+        Self { proxies: Proxies::new(proxies), ..self }
+    }
+
     /// Listens on another address too, where every connection begins with a TLS handshake (RFC 8314
-    /// §3); all limits are shared.
+    /// §3), behind the PROXY header of a trusted proxy; all limits are shared.
     pub async fn with_implicit_tls(&self, address: SocketAddr) -> io::Result<Self> {
         Ok(Self {
             socket: TcpListener::bind(address).await?,
+            proxies: self.proxies.clone(),
             implicit_tls: true,
             door: Arc::clone(&self.door),
             accept_pause: self.accept_pause,
@@ -102,7 +114,10 @@ impl<I: Intake> Listener<I> {
                 accepted = self.socket.accept() => accepted,
             };
             match accepted {
-                Ok((stream, peer)) => self.door.open(stream, peer, self.implicit_tls),
+                Ok((stream, peer)) => {
+                    let proxied = self.proxies.contain(peer.ip());
+                    self.door.open(stream, peer, Way { implicit_tls: self.implicit_tls, proxied });
+                }
                 Err(error) => match spare.accept(&self.socket, &error) {
                     Some((stream, peer)) => {
                         let notice = Notice::TooManySessions;

@@ -20,6 +20,7 @@ mod listener;
 mod network;
 mod places;
 pub mod protocol;
+mod proxied;
 mod rates;
 mod session;
 mod stream;

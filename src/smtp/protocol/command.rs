@@ -80,7 +80,8 @@ pub fn parse(line: &[u8], smtputf8: bool) -> Result<Command, Rejected> {
         b"EXPN" | b"BDAT" | b"BURL" | b"AUTH" | b"ETRN" | b"ATRN" | b"TURN" | b"SEND" | b"SOML"
         | b"SAML" => Err(Notice::NotOffered.into()),
         // A browser that was made to speak to us, with a message in the request's body.
-        b"GET" | b"POST" | b"PUT" | b"HEAD" | b"OPTIONS" | b"CONNECT" => {
+        // PROXY: one that would like to be taken for another, or a proxy that is not trusted.
+        b"GET" | b"POST" | b"PUT" | b"HEAD" | b"OPTIONS" | b"CONNECT" | b"PROXY" => {
             Err(Notice::NotSmtp.into())
         }
         _ => Err(Notice::UnknownCommand.into()),

@@ -100,6 +100,8 @@ notices! {
     TooManyTransactions = "too_many_transactions" 421 "4.7.0" "too many transactions: connect again";
     TooSlow = "too_slow" 421 "4.4.2" "timeout: nothing more came, or too slowly";
     TooOld = "too_old" 421 "4.4.2" "timeout: the session is too old, connect again";
+    /// A trusted proxy, which must say whose connection it is: ours to mend.
+    NoProxyHeader = "no_proxy_header" 421 "4.3.5" "the proxy in front did not say who you are: try again";
     ShuttingDown = "shutting_down" 421 "4.3.2" "shutting down: try again";
     TooManySessions = "too_many_sessions" 421 "4.3.2" "too many connections: try again";
     TooManyFromNetwork = "too_many_from_network" 421 "4.3.2" "too many connections from your network: try again";

@@ -22,6 +22,7 @@ mod idle;
 mod memory;
 mod messages;
 mod places;
+mod proxied;
 mod rates;
 mod shutdown;
 mod space;
@@ -65,6 +66,15 @@ impl Server {
         .unwrap();
         let address = listener.local_addr().unwrap();
         Self { address, intake, shutdown, waiting: Some(listener) }
+    }
+
+    /// Serving, with these networks of trusted proxies.
+    async fn behind(rules: &str, proxies: &str) -> Self {
+        let mut server = Self::bind(rules, Fake::default()).await;
+        let proxies = vec![proxies.parse().unwrap()];
+        server.waiting = server.waiting.map(|listener| listener.behind(proxies));
+        server.serve();
+        server
     }
 
     fn serve(&mut self) {

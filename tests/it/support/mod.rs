@@ -72,33 +72,42 @@ impl TestGateway {
     pub async fn with_rules(files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::Folder(folder.path().join("store"));
-        Self::at(folder, location, files, TlsSettings::default()).await
+        Self::at(folder, location, files, |_, _| {}).await
     }
 
     /// Starts with what `settings` makes of the folder of the test.
     pub async fn encrypted(settings: impl FnOnce(&Path) -> TlsSettings) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::Folder(folder.path().join("store"));
-        let tls = settings(folder.path());
-        Self::at(folder, location, &[], tls).await
+        let change = |folder: &Path, all: &mut Settings| all.tls = settings(folder);
+        Self::at(folder, location, &[], change).await
     }
 
     /// Starts on a PostgreSQL database of its own.
     pub async fn on_postgres() -> Self {
         let location = postgres::new_location().await;
-        Self::at(tempfile::tempdir().unwrap(), location, &[], TlsSettings::default()).await
+        Self::at(tempfile::tempdir().unwrap(), location, &[], |_, _| {}).await
+    }
+
+    /// Starts with the settings as they are changed here.
+    pub async fn with_settings(change: impl FnOnce(&mut Settings)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let location = Location::Folder(folder.path().join("store"));
+        Self::at(folder, location, &[], |_, settings| change(settings)).await
     }
 
     async fn at(
         folder: TempDir,
         location: Location,
         files: &[(&str, &str)],
-        tls: TlsSettings,
+        change: impl FnOnce(&Path, &mut Settings),
     ) -> Self {
         let rules = rules(folder.path(), files);
         let site = Site::build(&location, &rules).await;
-        let mint = run::system_mint();
-        let running = start(&location, rules, site.dns.addr(), mint, tls.clone()).await;
+        let mut settings = settings(&location, rules, site.dns.addr());
+        change(folder.path(), &mut settings);
+        let tls = settings.tls.clone();
+        let running = run::start(settings, run::system_mint()).await.unwrap();
         Self {
             smtp: running.smtp,
             http: running.http,
@@ -208,6 +217,7 @@ impl TestGateway {
 }
 
 /// Starts a server on this store.
+/// Starts a server on this store.
 async fn start(
     location: &Location,
     rules: Rules,
@@ -215,8 +225,14 @@ async fn start(
     mint: Mint,
     tls: TlsSettings,
 ) -> Running {
+    let settings = Settings { tls, ..settings(location, rules, dns) };
+    run::start(settings, mint).await.unwrap()
+}
+
+/// What a server on this store is made from.
+fn settings(location: &Location, rules: Rules, dns: SocketAddr) -> Settings {
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
-    let settings = Settings {
+    Settings {
         smtp: any_port,
         http: any_port,
         hostname: DomainName::parse("mx.agents.example").unwrap(),
@@ -225,9 +241,9 @@ async fn start(
         rules,
         dns: Some(vec![dns]),
         egress_allow: vec!["127.0.0.0/8".parse().unwrap()],
-        tls,
-    };
-    run::start(settings, mint).await.unwrap()
+        tls: TlsSettings::default(),
+        trusted_proxy: Vec::new(),
+    }
 }
 
 /// The rules of `folder/policies`, made there of files of these names and texts.

@@ -32,10 +32,22 @@ impl Session {
 
     /// Says all up to RCPT.
     pub async fn begin(&mut self, recipient: &str) {
-        for line in ["HELO a.example", "MAIL FROM:<>", &format!("RCPT TO:<{recipient}>")] {
+        self.open().await;
+        self.rcpt(recipient, "250").await;
+    }
+
+    /// Says all up to MAIL.
+    pub async fn open(&mut self) {
+        for line in ["HELO a.example", "MAIL FROM:<>"] {
             let reply = self.say(line).await;
             assert!(reply.starts_with("250"), "{line}: {reply}");
         }
+    }
+
+    /// Says RCPT, whose reply must begin so.
+    pub async fn rcpt(&mut self, recipient: &str, start: &str) {
+        let reply = self.say(&format!("RCPT TO:<{recipient}>")).await;
+        assert!(reply.starts_with(start), "{recipient}: {reply:?}, expected {start:?}");
     }
 
     pub async fn say(&mut self, line: &str) -> String {
