@@ -9,12 +9,13 @@ use tokio::net::TcpListener;
 
 use crate::domain::domain_name::DomainName;
 use crate::domain::ports::Intake;
-use crate::rules::SmtpRules;
+use crate::rules::{self, SmtpRules};
 use crate::shutdown::Shutdown;
 
 use super::descriptors::{self, Spare};
 use super::door::{Door, turn_away};
 use super::protocol::body::BodyLimits;
+use super::protocol::data::BareLineEnds;
 use super::protocol::machine::Settings;
 use super::protocol::notice::Notice;
 
@@ -43,9 +44,15 @@ impl<I: Intake> Listener<I> {
             hostname: hostname.as_str().to_owned(),
             max_command_line: limits.max_command_line,
             max_recipients: limits.max_recipients,
+            max_recipients_put_off: limits.max_recipients_put_off,
             max_errors: limits.max_errors,
             max_unknown_recipients: limits.max_unknown_recipients,
             max_transactions: limits.max_transactions,
+            max_idle_commands: limits.max_idle_commands,
+            bare_line_ends: match rules.framing.bare_line_ends {
+                rules::BareLineEnds::Reject => BareLineEnds::Refused,
+                rules::BareLineEnds::Normalize => BareLineEnds::Normalised,
+            },
             starttls: false,
             body: BodyLimits {
                 max_message: max_message_bytes,
