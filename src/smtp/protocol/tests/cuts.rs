@@ -54,6 +54,7 @@ fn command() -> impl Strategy<Value = Vec<u8>> {
         "MAIL FROM:<a@b.example>\r\n",
         "MAIL FROM:<ö@b.example> SMTPUTF8\r\n",
         "MAIL FROM:<> SIZE=41\r\n",
+        "MAIL FROM:<> SIZE=9\r\n",
         "RCPT TO:<o1@c.example>\r\n",
         "RCPT TO:<o2@c.example>\r\n",
         "RCPT TO:<l1@c.example>\r\n",
