@@ -110,10 +110,7 @@ impl Player {
                 self.machine.reserved(Some(octets));
                 return true;
             }
-<<<<<<< HEAD
-=======
             Step::Open { size: 9 } => self.machine.opened(Err(answer(Some(Reason::RateLimited)))),
->>>>>>> limits
             Step::Open { .. } => self.machine.opened(Ok(())),
             Step::Recipient { path } => {
                 let answer = recipient(&path);
