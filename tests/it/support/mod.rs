@@ -8,6 +8,7 @@ pub mod mailers;
 pub mod postgres;
 pub mod process;
 pub mod proxy;
+pub mod session;
 pub mod site;
 pub mod tls_postgres;
 
