@@ -18,6 +18,7 @@ mod demo;
 mod fixtures;
 mod gateways;
 mod house;
+mod international;
 mod limits;
 mod originals;
 mod originals_backup;
