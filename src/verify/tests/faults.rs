@@ -31,7 +31,7 @@ async fn each_fault_of_a_key_lookup() {
         let start = Instant::now();
         let answer = bench.check(&Forge::new(&key, "").sign(MAIL)).await;
         assert_eq!(answer.proof, proof, "{fault}: {answer:#?}");
-        assert!(start.elapsed() < Duration::from_secs(10), "{fault}");
+        assert!(start.elapsed() < Duration::from_secs(30), "{fault}");
         if proof == DEFERRED {
             assert!(answer.detail.contains("s1._domainkey.good.example"));
             assert_eq!(answer.summary["dkim"][0]["result"], "temperror");
@@ -109,7 +109,8 @@ async fn the_budget_is_one_for_everything() {
     let start = Instant::now();
     let answer = bench.check(&Forge::new(&key, "").sign(MAIL)).await;
     assert_eq!(answer.proof, DEFERRED);
-    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    // Asked one after another, with their retries, they would take three minutes.
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
 }
 
 #[tokio::test]

@@ -1,12 +1,13 @@
 //! Mail that somebody made to get past the room: differing readers, poisoned names, cost.
 
 use std::fmt::Write as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::forge::Forge;
 use super::{Bench, MAIL};
 use crate::domain::policy::Proof;
 use crate::domain::reason::Reason;
+use crate::testkit::dns::Zone;
 use crate::testkit::signer::Key;
 
 #[tokio::test]
@@ -119,7 +120,9 @@ async fn the_eleventh_signature_is_not_looked_at() {
 
 #[tokio::test]
 async fn many_signatures_with_many_lengths_cost_little() {
-    let bench = Bench::new().await;
+    // All of it on this thread, whose processor time does not depend on what else runs.
+    let bench =
+        Bench::with(Zone::default(), "[authentication]\noffload_above_bytes = 1073741824\n").await;
     let mut mail = String::new();
     for length in 900_001..900_480 {
         write!(
@@ -136,11 +139,12 @@ async fn many_signatures_with_many_lengths_cost_little() {
         .unwrap();
     }
     write!(mail, "{MAIL}{}", "0123456789abcde\r\n".repeat(60_000)).unwrap();
-    let start = Instant::now();
+    let start = processor_time();
     let answer = bench.refuses(mail.as_bytes(), Reason::DkimFailed, "").await;
     assert_eq!(answer.summary["arc"]["result"], "fail");
     // Unoptimised 0.2 s; a hash for each length took 12 s.
-    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    let took = processor_time() - start;
+    assert!(took < Duration::from_secs(4), "{took:?}");
 }
 
 #[tokio::test]
@@ -161,9 +165,9 @@ async fn too_many_names_in_h_do_not_count_and_cost_little() {
              h=from:to:subject{extra};"
         );
         let mail = Forge::tagged(signer.key(), &tags, &["from", "to", "subject"]).sign(MAIL);
-        let start = Instant::now();
+        let start = processor_time();
         assert_eq!(bench.check(&mail).await.proof, proof, "{names}");
-        assert!(start.elapsed() < Duration::from_secs(5));
+        assert!(processor_time() - start < Duration::from_secs(5));
     }
 }
 
@@ -204,4 +208,10 @@ async fn what_the_sender_wrote_cannot_leave_its_place() {
         let detail = step["detail"].as_str().unwrap();
         assert!(!detail.contains(|c: char| c.is_control()), "{detail:?}");
     }
+}
+
+/// What this thread has cost so far.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap()
 }

@@ -1,7 +1,7 @@
 //! The outgoing work: who is told, who claims, what a late or lost claimant can do.
 
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use gatepost::domain::delivery::{Attempt, Claim, Outcome, Subject};
 use gatepost::domain::event::{Category, EventName};
@@ -257,12 +257,14 @@ async fn the_backlog_of_a_busy_destination_costs_a_claim_nothing(kind: Kind) {
     let dead = scene.listen(&scene.agent, Category::Incoming, "https://dead.example/").await;
     scene.deliver(&scene.agent, 0).await;
     fill(&scene, kind, 100_000).await;
-    let begun = Instant::now();
-    for _ in 0..10 {
+    let mut quickest = Duration::MAX;
+    for _ in 0..20 {
+        let begun = Instant::now();
         assert_eq!(claim(&scene, 9, &[dead.id]).await, []);
+        quickest = quickest.min(begun.elapsed());
     }
-    let took = begun.elapsed();
-    assert!(took.as_millis() < 300, "{took:?}");
+    // A claim that walks the backlog takes longer every time; what else runs here does not.
+    assert!(quickest.as_millis() < 30, "{quickest:?}");
 }
 
 /// So many more deliveries like the one that waits longest.
