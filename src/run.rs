@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,14 +27,19 @@ use crate::http::{self, Http, Readiness, UseCases};
 use crate::rules::{AccessRules, IntakeRules, Rules, RulesError};
 use crate::shutdown::Shutdown;
 use crate::smtp::Listener;
+#[cfg(feature = "mailin")]
+use crate::smtp::Mailin;
 use crate::store::{Place, Store, StoreError};
 use crate::verify::{Authenticator, Servers, VerifyError};
 use crate::webhook::attempt::Sender;
 use crate::webhook::dispatcher::{Bell, Dispatcher};
 
+pub use crate::smtp::FrontEnd;
+
 /// What a server is made from.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    pub front_end: FrontEnd,
     pub smtp: SocketAddr,
     pub http: SocketAddr,
     pub hostname: DomainName,
@@ -84,9 +90,13 @@ impl Running {
     }
 }
 
+/// A front end at work.
+type Serve = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// Starts a server on a store that exists. When this returns, both sockets are listening.
 pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> {
-    let Settings { smtp, http, hostname, place, postmaster, rules, dns, egress_allow } = settings;
+    let Settings { front_end, smtp, http, hostname, place, postmaster, rules, dns, egress_allow } =
+        settings;
     let shutdown = Shutdown::default();
     let store = Store::open(&place, &rules.store, mint.clone()).await?;
     store.check_writable().await?;
@@ -111,9 +121,20 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let gateway =
         Gateway::new(store.clone(), authenticator, intake, mint.clone(), wake, postmaster);
     let gateway = Arc::new(gateway);
-    let listener = Listener::bind(smtp, &hostname, gateway, &rules.smtp, size, shutdown.clone())
-        .await
-        .map_err(|source| RunError::Listen { address: smtp, source })?;
+    let smtp_error = |source| RunError::Listen { address: smtp, source };
+    let (smtp_address, serve): (_, Serve) = match front_end {
+        FrontEnd::Ours => {
+            let bound = Listener::bind(smtp, &hostname, gateway, &rules.smtp, size, shutdown.clone());
+            let listener = bound.await.map_err(smtp_error)?;
+            (listener.local_addr().map_err(smtp_error)?, Box::pin(listener.serve()))
+        }
+        #[cfg(feature = "mailin")]
+        FrontEnd::Mailin => {
+            let bound = Mailin::bind(smtp, &hostname, gateway, &rules.smtp, size, shutdown.clone());
+            let mailin = bound.await.map_err(smtp_error)?;
+            (mailin.local_addr().map_err(smtp_error)?, Box::pin(mailin.serve()))
+        }
+    };
 
     let rules_of_retention = Arc::new(rules.retention);
     let retention = Retention::new(store.clone(), mint.clock().clone(), rules_of_retention);
@@ -125,12 +146,12 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let api = Arc::new(api(&store, guard, mint, Arc::clone(&access)));
 
     let running = Running {
-        smtp: listener.local_addr().map_err(listen_error)?,
+        smtp: smtp_address,
         http: socket.local_addr().map_err(listen_error)?,
         store: store.clone(),
         shutdown: shutdown.clone(),
     };
-    shutdown.spawn(listener.serve());
+    shutdown.spawn(serve);
     shutdown.spawn(dispatcher.run(shutdown.clone()));
     let (sweep, stopping) = (rules.store.objects.sweep(), shutdown.clone());
     shutdown.spawn(async move {

@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Failure, say};
 use crate::config::{self, ServeOptions};
-use crate::run::{self, Settings};
+use crate::run::{self, FrontEnd, Settings};
 use crate::telemetry;
 
 /// Take mail in over SMTP and serve the HTTP API
@@ -51,6 +51,7 @@ impl Serve {
 
 fn settings(options: ServeOptions) -> Result<Settings, Failure> {
     Ok(Settings {
+        front_end: front_end(&options),
         smtp: options.smtp(),
         http: options.http(),
         hostname: options.hostname()?,
@@ -60,4 +61,18 @@ fn settings(options: ServeOptions) -> Result<Settings, Failure> {
         dns: options.dns,
         egress_allow: options.egress_allow.unwrap_or_default(),
     })
+}
+
+/// Without the feature there is no choice.
+#[cfg(not(feature = "mailin"))]
+fn front_end(_: &ServeOptions) -> FrontEnd {
+    FrontEnd::default()
+}
+
+#[cfg(feature = "mailin")]
+fn front_end(options: &ServeOptions) -> FrontEnd {
+    match options.front_end.unwrap_or_default() {
+        config::FrontEnd::Gatepost => FrontEnd::Ours,
+        config::FrontEnd::Mailin => FrontEnd::Mailin,
+    }
 }

@@ -60,9 +60,23 @@ pub struct ServeOptions {
     /// PostgreSQL the database]
     #[arg(long, env = "GATEPOST_BLOBS", value_name = "DIR|URL")]
     pub blobs: Option<String>,
+    /// Who speaks SMTP [default: gatepost]; what mailin cannot do is in src/smtp/mailin.rs
+    #[cfg(feature = "mailin")]
+    #[arg(long, env = "GATEPOST_FRONT_END", value_name = "NAME")]
+    pub front_end: Option<FrontEnd>,
     #[command(flatten)]
     #[serde(default)]
     pub s3: S3Options,
+}
+
+/// The front ends of a build with the feature `mailin`; in others there is nothing to choose.
+#[cfg(feature = "mailin")]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum FrontEnd {
+    #[default]
+    Gatepost,
+    Mailin,
 }
 
 /// How to get into the bucket that `blobs` names: the section `[s3]`.
@@ -189,6 +203,8 @@ impl ServeOptions {
                 .or_else(|| file.database_url.filter(|_| self.data.is_none())),
             data: self.data.or_else(|| file.data.filter(|_| !named_by_url)),
             blobs: self.blobs.or(file.blobs),
+            #[cfg(feature = "mailin")]
+            front_end: self.front_end.or(file.front_end),
             s3: self.s3.or(file.s3),
         }
     }
@@ -284,6 +300,9 @@ mod tests {
             data,
             database_url,
             blobs,
+            // Not in the template: most builds have no choice.
+            #[cfg(feature = "mailin")]
+                front_end: _,
             s3: S3Options { endpoint, region, access_key, secret_key },
         } = read;
         assert!(smtp.is_some() && http.is_some() && hostname.is_some() && dns.is_some());

@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 pub use access::AccessRules;
 pub use intake::{Alignment, IntakeRules, Limits as IntakeLimits};
 pub use retention::{Kept, Pass as RetentionPass, RetentionRules};
-pub use smtp::SmtpRules;
+pub use smtp::{Memory as SmtpMemory, SmtpRules};
 pub use store::{Connections as StoreConnections, Grouping, Objects, StoreRules};
 pub use webhooks::WebhookRules;
 

@@ -12,6 +12,7 @@ pub struct SmtpRules {
     pub limits: Limits,
     pub deadlines: Deadlines,
     pub memory: Memory,
+    pub mailin: Mailin,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -83,6 +84,13 @@ pub struct Memory {
     pub max_drained_bytes: u64,
 }
 
+/// The front end on mailin-embedded, where it is compiled in.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mailin {
+    pub threads: u32,
+}
+
 impl SmtpRules {
     pub(super) fn validate(&self) -> Result<(), RulesError> {
         let check = |key, value, low, high| within("smtp.toml", key, value, low, high);
@@ -109,6 +117,7 @@ impl SmtpRules {
         check("memory.max_bytes_in_flight", in_flight, 1 << 20, 1 << 40)?;
         check("memory.reserve_step_bytes", wide(memory.reserve_step_bytes), 1024, 1 << 20)?;
         check("memory.kept_head_bytes", wide(memory.kept_head_bytes), 0, 1 << 20)?;
-        check("memory.max_drained_bytes", memory.max_drained_bytes, 0, 1 << 40)
+        check("memory.max_drained_bytes", memory.max_drained_bytes, 0, 1 << 40)?;
+        check("mailin.threads", self.mailin.threads.into(), 1, 4096)
     }
 }

@@ -15,6 +15,8 @@
 mod connection;
 mod limits;
 mod listener;
+#[cfg(feature = "mailin")]
+mod mailin;
 pub mod protocol;
 mod session;
 
@@ -24,3 +26,16 @@ mod fake;
 mod tests;
 
 pub use listener::Listener;
+#[cfg(feature = "mailin")]
+pub use mailin::Mailin;
+
+/// Who speaks SMTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FrontEnd {
+    /// The listener of this room.
+    #[default]
+    Ours,
+    /// mailin-embedded over the same Intake.
+    #[cfg(feature = "mailin")]
+    Mailin,
+}

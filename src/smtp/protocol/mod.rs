@@ -20,4 +20,4 @@ pub mod path;
 pub mod reply;
 
 #[cfg(test)]
-mod transcripts;
+pub(in crate::smtp) mod transcripts;

@@ -20,7 +20,7 @@ use gatepost::domain::clock::Clock;
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::id::Mint;
 use gatepost::rules::{Rules, StoreRules};
-use gatepost::run::{self, Running, Settings};
+use gatepost::run::{self, FrontEnd, Running, Settings};
 use gatepost::shutdown::Shutdown;
 use gatepost::store::Location;
 use gatepost::testkit::case;
@@ -71,6 +71,18 @@ impl TestGateway {
         Self::at(folder, location, files).await
     }
 
+    /// The same with this front end.
+    #[cfg(feature = "mailin")]
+    pub async fn with_front_end(front_end: FrontEnd, files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let location = Location::Folder(folder.path().join("store"));
+        let rules = rules(folder.path(), files);
+        let site = Site::build(&location, &rules).await;
+        let settings = settings(&location, rules, site.dns.addr());
+        let running = run::start(Settings { front_end, ..settings }, run::system_mint()).await;
+        Self::around(running.unwrap(), folder, location, site)
+    }
+
     /// Starts on a PostgreSQL database of its own.
     pub async fn on_postgres() -> Self {
         Self::at(tempfile::tempdir().unwrap(), postgres::new_location().await, &[]).await
@@ -80,14 +92,12 @@ impl TestGateway {
         let rules = rules(folder.path(), files);
         let site = Site::build(&location, &rules).await;
         let running = start(&location, rules, site.dns.addr(), run::system_mint()).await;
-        Self {
-            smtp: running.smtp,
-            http: running.http,
-            running: Some(running),
-            folder,
-            location,
-            site,
-        }
+        Self::around(running, folder, location, site)
+    }
+
+    fn around(running: Running, folder: TempDir, location: Location, site: Site) -> Self {
+        let (smtp, http) = (running.smtp, running.http);
+        Self { running: Some(running), smtp, http, folder, location, site }
     }
 
     /// Stops the server and starts another one on the same store.
@@ -178,8 +188,13 @@ impl TestGateway {
 
 /// Starts a server on this store.
 async fn start(location: &Location, rules: Rules, dns: SocketAddr, mint: Mint) -> Running {
+    run::start(settings(location, rules, dns), mint).await.unwrap()
+}
+
+fn settings(location: &Location, rules: Rules, dns: SocketAddr) -> Settings {
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
-    let settings = Settings {
+    Settings {
+        front_end: FrontEnd::default(),
         smtp: any_port,
         http: any_port,
         hostname: DomainName::parse("mx.agents.example").unwrap(),
@@ -188,8 +203,7 @@ async fn start(location: &Location, rules: Rules, dns: SocketAddr, mint: Mint) -
         rules,
         dns: Some(vec![dns]),
         egress_allow: vec!["127.0.0.0/8".parse().unwrap()],
-    };
-    run::start(settings, mint).await.unwrap()
+    }
 }
 
 /// The rules of `folder/policies`, made there of files of these names and texts.
