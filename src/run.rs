@@ -124,7 +124,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let smtp_error = |source| RunError::Listen { address: smtp, source };
     let (smtp_address, serve): (_, Serve) = match front_end {
         FrontEnd::Ours => {
-            let bound = Listener::bind(smtp, &hostname, gateway, &rules.smtp, size, shutdown.clone());
+            let bound =
+                Listener::bind(smtp, &hostname, gateway, &rules.smtp, size, shutdown.clone());
             let listener = bound.await.map_err(smtp_error)?;
             (listener.local_addr().map_err(smtp_error)?, Box::pin(listener.serve()))
         }

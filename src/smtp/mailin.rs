@@ -298,7 +298,10 @@ impl<I: Intake> Session<I> {
                         "message accepted"
                     );
                 }
-                return Reply::answer(&Answer { detail: short(answer.detail.as_deref()), ..answer });
+                return Reply::answer(&Answer {
+                    detail: short(answer.detail.as_deref()),
+                    ..answer
+                });
             }
             Ending::NoMemory => return Reply::reason(Reason::NoSpace, None, None),
             Ending::Faulty { fault, head, size } => {

@@ -18,6 +18,8 @@ mod demo;
 mod fixtures;
 mod gateways;
 mod house;
+#[cfg(feature = "mailin")]
+mod mailin;
 mod originals;
 mod originals_backup;
 mod policy;

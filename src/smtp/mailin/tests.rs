@@ -267,7 +267,8 @@ async fn limits_that_a_handler_can_keep_are_kept() {
     peer.send(format!("{ENVELOPE}RCPT TO:<open1@gatepost.example>\r\n")).await;
     peer.send("RCPT TO:<list1@gatepost.example>\r\nRCPT TO:<open2@gatepost.example>\r\n").await;
     peer.send("RCPT TO:<open3@gatepost.example>\r\n").await;
-    peer.expect(&["250", "250", "250 2.1.5", "250 2.1.5", "452 4.5.3 send this", "250 2.1.5"]).await;
+    peer.expect(&["250", "250", "250 2.1.5", "250 2.1.5", "452 4.5.3 send this", "250 2.1.5"])
+        .await;
     peer.expect(&["452 4.5.3 too many"]).await;
     let mut other = Peer::greeted(server.address).await;
     other.send("HELO client.example\r\n").await;
