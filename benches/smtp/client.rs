@@ -21,11 +21,9 @@ pub struct Dialogue {
     pub pipelined: bool,
 }
 
-/// Sends so many messages; fails when one is not accepted.
-pub fn send(server: SocketAddr, dialogue: Dialogue, messages: usize) {
+/// Sends messages in so many sessions; fails when one is not accepted.
+pub fn send(server: SocketAddr, dialogue: Dialogue, sessions: usize) {
     let wire = message(dialogue.size);
-    let sessions = messages / dialogue.transactions;
-    assert_eq!(sessions * dialogue.transactions, messages, "no whole sessions");
     thread::scope(|scope| {
         for worker in 0..SESSIONS {
             let wire = &wire;

@@ -25,10 +25,15 @@ use client::Dialogue;
 use report::Line;
 use server::{Kind, Process};
 
-/// Octets of a message, and how many of them one round sends.
-const SIZES: [(usize, usize); 3] = [(4_000, 2_000), (100_000, 600), (5_000_000, 100)];
-/// Transactions of one session.
-const TRANSACTIONS: [usize; 2] = [1, 100];
+/// Octets of a message, transactions of one session, sessions of one round.
+const LOADS: [(usize, usize, usize); 6] = [
+    (4_000, 1, 1000),
+    (4_000, 100, 20),
+    (100_000, 1, 400),
+    (100_000, 100, 4),
+    (5_000_000, 1, 20),
+    (5_000_000, 100, 1),
+];
 
 /// Measure SMTP alone
 #[derive(Parser)]
@@ -60,30 +65,29 @@ fn main() {
     }
     let servers: Vec<Process> = Kind::ALL.iter().map(|kind| Process::start(*kind)).collect();
     let mut lines = Vec::new();
-    for (size, messages) in SIZES {
+    for (size, transactions, sessions) in LOADS {
         if options.only.is_some_and(|only| only != size) {
             continue;
         }
-        for transactions in TRANSACTIONS {
-            for pipelined in [false, true] {
-                let dialogue = Dialogue { size, transactions, pipelined };
-                lines.extend(measure(&servers, dialogue, messages, options.rounds));
-            }
+        for pipelined in [false, true] {
+            let dialogue = Dialogue { size, transactions, pipelined };
+            lines.extend(measure(&servers, dialogue, sessions, options.rounds));
         }
     }
     if options.json { report::print_json(&lines) } else { report::print_table(&lines) }
 }
 
 /// One line for each server.
-fn measure(servers: &[Process], dialogue: Dialogue, messages: usize, rounds: usize) -> Vec<Line> {
+fn measure(servers: &[Process], dialogue: Dialogue, sessions: usize, rounds: usize) -> Vec<Line> {
+    let messages = u32::try_from(sessions * dialogue.transactions).unwrap();
     let mut taken = vec![Vec::new(); servers.len()];
     // The first round warms up.
     for round in 0..=rounds {
         for (server, taken) in servers.iter().zip(&mut taken) {
             let before = server.cpu_time();
-            client::send(server.address, dialogue, messages);
+            client::send(server.address, dialogue, sessions);
             if round > 0 {
-                taken.push((server.cpu_time() - before) / u32::try_from(messages).unwrap());
+                taken.push((server.cpu_time() - before) / messages);
             }
         }
     }
