@@ -15,6 +15,8 @@ pub mod app;
 
 pub mod webhook;
 
+pub mod tls;
+
 pub mod http;
 
 pub mod config;

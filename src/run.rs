@@ -2,7 +2,7 @@
 //! parts and hands them to each other.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,15 +21,20 @@ use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
 use crate::domain::ports::Wake;
-use crate::egress::client::{Client, EgressError, Limits, Lookup};
+use crate::egress::client::{Client, EgressError, Limits, Lookup, Roots};
 use crate::egress::guard::Guard;
 use crate::http::{self, Http, Readiness, UseCases};
-use crate::rules::{AccessRules, IntakeRules, Rules, RulesError};
+use crate::rules::{
+    AccessRules, AcmeRules, IntakeRules, RetentionRules, Rules, RulesError, SmtpRules, TlsRules,
+};
 use crate::shutdown::Shutdown;
 use crate::smtp::Listener;
 #[cfg(feature = "mailin")]
 use crate::smtp::Mailin;
-use crate::store::{Place, Store, StoreError};
+use crate::store::{Location, Place, Store, StoreError};
+use crate::tls::acme::{self, Acme};
+use crate::tls::self_signed::{self, SelfSignedError};
+use crate::tls::{Acceptor, Certificates, Files, FilesError, Pair, Paths};
 use crate::verify::{Authenticator, Servers, VerifyError};
 use crate::webhook::attempt::Sender;
 use crate::webhook::dispatcher::{Bell, Dispatcher};
@@ -49,6 +54,20 @@ pub struct Settings {
     /// Resolvers to ask instead of the system's.
     pub dns: Option<Vec<SocketAddr>>,
     pub egress_allow: Vec<IpNet>,
+    pub tls: TlsSettings,
+}
+
+/// What is encrypted, and by which certificates.
+#[derive(Clone, Debug, Default)]
+pub struct TlsSettings {
+    /// Where TLS comes first; STARTTLS is offered on the other address in any case.
+    pub smtps: Option<SocketAddr>,
+    /// The certificate for SMTP instead of a self-signed one.
+    pub smtp: Option<Paths>,
+    /// The certificate for SMTP is asked for; a self-signed one until it comes.
+    pub acme: Option<acme::Settings>,
+    /// Serves the API by https.
+    pub http: Option<Paths>,
 }
 
 /// Why a server cannot start.
@@ -62,6 +81,14 @@ pub enum RunError {
     Verify(#[from] VerifyError),
     #[error(transparent)]
     Egress(#[from] EgressError),
+    #[error(transparent)]
+    Certificate(#[from] FilesError),
+    #[error(transparent)]
+    SelfSigned(#[from] SelfSignedError),
+    #[error("cannot use TLS")]
+    Tls(#[from] rustls::Error),
+    #[error("cannot read {path}, which should hold a root certificate, PEM")]
+    AcmeRoot { path: PathBuf, source: Option<std::io::Error> },
 }
 
 /// A server that runs.
@@ -69,8 +96,16 @@ pub enum RunError {
 pub struct Running {
     /// Where it takes mail in.
     pub smtp: SocketAddr,
+    /// Where it takes mail in with TLS first.
+    pub smtps: Option<SocketAddr>,
     /// Where it serves the API.
     pub http: SocketAddr,
+    /// The API is served by https only.
+    pub https: bool,
+    /// Where an authority looks for its challenges.
+    pub acme: Option<SocketAddr>,
+    /// Certificates that may be replaced.
+    files: Vec<Arc<Files>>,
     store: Store,
     shutdown: Shutdown,
 }
@@ -79,6 +114,23 @@ impl Running {
     /// Resolves when the store can no longer be trusted: the process must end.
     pub async fn broken(&self) {
         self.store.broken().await;
+    }
+
+    /// Everything it listens on: `smtp ADDRESS smtps ADDRESS http ADDRESS acme ADDRESS`, with
+    /// `https` for `http` where the API is encrypted.
+    pub fn addresses(&self) -> String {
+        let smtps = self.smtps.map(|smtps| format!(" smtps {smtps}")).unwrap_or_default();
+        let api = if self.https { "https" } else { "http" };
+        let acme = self.acme.map(|acme| format!(" acme {acme}")).unwrap_or_default();
+        format!("smtp {}{smtps} {api} {}{acme}", self.smtp, self.http)
+    }
+
+    /// Reads all certificate files again; those that cannot be used leave the old ones in use, and
+    /// the log says why.
+    pub async fn reload(&self) {
+        for files in &self.files {
+            files.look(true).await;
+        }
     }
 
     /// Takes in nothing new, finishes what is under way within `grace`, and closes the store;
@@ -90,13 +142,20 @@ impl Running {
     }
 }
 
-/// A front end at work.
-type Serve = Pin<Box<dyn Future<Output = ()> + Send>>;
-
 /// Starts a server on a store that exists. When this returns, both sockets are listening.
 pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> {
-    let Settings { front_end, smtp, http, hostname, place, postmaster, rules, dns, egress_allow } =
-        settings;
+    let Settings {
+        front_end,
+        smtp,
+        http,
+        hostname,
+        place,
+        postmaster,
+        rules,
+        dns,
+        egress_allow,
+        tls,
+    } = settings;
     let shutdown = Shutdown::default();
     let store = Store::open(&place, &rules.store, mint.clone()).await?;
     store.check_writable().await?;
@@ -105,9 +164,13 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let authenticator = authenticator(dns.as_deref(), &intake, &hostname)?;
     let guard = Guard::new(egress_allow, &webhooks);
 
+    let to = (&rules.smtp, access.as_ref(), mint.clock());
+    let mut tls = Tls::prepare(tls, &place, &hostname, to).await?;
+
     // Outgoing: the dispatcher takes from the store, and intake rings its bell.
     let bell = Bell::default();
     let lookup = lookup(dns.is_some(), &authenticator);
+    tls.ask(rules.acme, (guard.clone(), lookup.clone()), &mint).await?;
     let client = Client::new(guard.clone(), Limits::from(webhooks.as_ref()), lookup)?;
     let lease = webhooks.dispatcher.lease();
     let outbox = Outbox::new(store.clone(), mint.clock().clone(), lease);
@@ -121,24 +184,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let gateway =
         Gateway::new(store.clone(), authenticator, intake, mint.clone(), wake, postmaster);
     let gateway = Arc::new(gateway);
-    let smtp_error = |source| RunError::Listen { address: smtp, source };
-    let (smtp_address, serve): (_, Serve) = match front_end {
-        FrontEnd::Ours => {
-            let bound =
-                Listener::bind(smtp, &hostname, gateway, &rules.smtp, size, shutdown.clone());
-            let listener = bound.await.map_err(smtp_error)?;
-            (listener.local_addr().map_err(smtp_error)?, Box::pin(listener.serve()))
-        }
-        #[cfg(feature = "mailin")]
-        FrontEnd::Mailin => {
-            let bound = Mailin::bind(smtp, &hostname, gateway, &rules.smtp, size, shutdown.clone());
-            let mailin = bound.await.map_err(smtp_error)?;
-            (mailin.local_addr().map_err(smtp_error)?, Box::pin(mailin.serve()))
-        }
-    };
-
-    let rules_of_retention = Arc::new(rules.retention);
-    let retention = Retention::new(store.clone(), mint.clock().clone(), rules_of_retention);
+    let to = (gateway, size, shutdown.clone());
+    let incoming = Incoming::listen(front_end, smtp, &hostname, &rules.smtp, &tls, to).await?;
 
     // The API beside them.
     let listen_error = |source| RunError::Listen { address: http, source };
@@ -147,24 +194,177 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let api = Arc::new(api(&store, guard, mint, Arc::clone(&access)));
 
     let running = Running {
-        smtp: smtp_address,
+        smtp: incoming.smtp,
+        smtps: incoming.smtps,
         http: socket.local_addr().map_err(listen_error)?,
+        https: tls.https.is_some(),
+        acme: tls.acme.as_ref().map(Acme::http).transpose().map_err(listen_error)?,
         store: store.clone(),
+        files: tls.files.clone(),
         shutdown: shutdown.clone(),
     };
-    shutdown.spawn(serve);
+    for serve in incoming.serve {
+        shutdown.spawn(serve);
+    }
+    tls.follow(&rules.smtp.tls, &shutdown);
     shutdown.spawn(dispatcher.run(shutdown.clone()));
-    let (sweep, stopping) = (rules.store.objects.sweep(), shutdown.clone());
+    clean_up(&store, &clock, (rules.retention, rules.store.objects.sweep()), &shutdown);
+    shutdown.spawn(http::serve(socket, http::router(api), access, shutdown.clone(), tls.https));
+    Ok(running)
+}
+
+/// The front end, listening.
+struct Incoming {
+    smtp: SocketAddr,
+    smtps: Option<SocketAddr>,
+    serve: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl Incoming {
+    async fn listen(
+        front_end: FrontEnd,
+        address: SocketAddr,
+        hostname: &DomainName,
+        rules: &SmtpRules,
+        tls: &Tls,
+        (gateway, size, shutdown): (Arc<Gateway>, usize, Shutdown),
+    ) -> Result<Self, RunError> {
+        let fail = |address| move |source| RunError::Listen { address, source };
+        match front_end {
+            FrontEnd::Ours => {
+                let starttls = Some(tls.starttls.clone());
+                let bound =
+                    Listener::bind(address, hostname, gateway, rules, size, shutdown, starttls);
+                let listener = bound.await.map_err(fail(address))?;
+                let smtp = listener.local_addr().map_err(fail(address))?;
+                let mut incoming = Self { smtp, smtps: None, serve: Vec::new() };
+                if let Some(address) = tls.smtps {
+                    let smtps = listener.with_implicit_tls(address).await.map_err(fail(address))?;
+                    incoming.smtps = Some(smtps.local_addr().map_err(fail(address))?);
+                    incoming.serve.push(Box::pin(smtps.serve()));
+                }
+                incoming.serve.push(Box::pin(listener.serve()));
+                Ok(incoming)
+            }
+            #[cfg(feature = "mailin")]
+            FrontEnd::Mailin => {
+                let bound = Mailin::bind(address, hostname, gateway, rules, size, shutdown);
+                let mailin = bound.await.map_err(fail(address))?;
+                let smtp = mailin.local_addr().map_err(fail(address))?;
+                Ok(Self { smtp, smtps: None, serve: vec![Box::pin(mailin.serve())] })
+            }
+        }
+    }
+}
+
+/// What is old, and what nobody names, goes in the background until the soft stop.
+fn clean_up(
+    store: &Store,
+    clock: &Clock,
+    (retention, sweep): (RetentionRules, Duration),
+    shutdown: &Shutdown,
+) {
+    let (swept, time, stop) = (store.clone(), clock.clone(), shutdown.clone());
     shutdown.spawn(async move {
         tokio::select! {
-            () = mailbox::sweep(store, sweep, clock) => {}
-            () = stopping.soft() => {}
+            () = mailbox::sweep(swept, sweep, time) => {}
+            () = stop.soft() => {}
         }
     });
+    let retention = Retention::new(store.clone(), clock.clone(), Arc::new(retention));
     let stop = shutdown.clone();
     shutdown.spawn(async move { retention.run(stop.soft()).await });
-    shutdown.spawn(http::serve(socket, http::router(api), access, shutdown.clone()));
-    Ok(running)
+}
+
+/// The encrypted ways in.
+struct Tls {
+    smtps: Option<SocketAddr>,
+    starttls: Acceptor,
+    https: Option<Acceptor>,
+    files: Vec<Arc<Files>>,
+    certificates: Certificates,
+    asked: Option<acme::Settings>,
+    acme: Option<Acme>,
+}
+
+impl Tls {
+    async fn prepare(
+        settings: TlsSettings,
+        place: &Place,
+        hostname: &DomainName,
+        (smtp, access, clock): (&SmtpRules, &AccessRules, &Clock),
+    ) -> Result<Self, RunError> {
+        let mut files = Vec::new();
+        let certificates = match settings.smtp {
+            Some(paths) => {
+                let certified = Files::open(paths, Some(hostname), clock.clone()).await?;
+                files.push(Arc::clone(&certified));
+                certified.certificates().clone()
+            }
+            None => {
+                let own = self_signed(place, hostname)?;
+                Certificates::new(own, Some(hostname.clone()), clock.clone())
+            }
+        };
+        let starttls = Acceptor::new(&certificates, smtp.deadlines.handshake())?;
+        let mut https = None;
+        if let Some(paths) = settings.http {
+            // The API's name is for its clients to know.
+            let certified = Files::open(paths, None, clock.clone()).await?;
+            let deadline = access.connections.handshake();
+            let protocols = ["http/1.1"];
+            https = Some(Acceptor::speaking(certified.certificates(), deadline, &protocols)?);
+            files.push(certified);
+        }
+        let (smtps, asked) = (settings.smtps, settings.acme);
+        Ok(Self { smtps, starttls, https, files, certificates, asked, acme: None })
+    }
+
+    /// Shows the certificate that an authority gave, where one is named, and listens for it.
+    async fn ask(
+        &mut self,
+        rules: AcmeRules,
+        (guard, lookup): (Guard, Lookup),
+        mint: &Mint,
+    ) -> Result<(), RunError> {
+        let Some(settings) = self.asked.take() else { return Ok(()) };
+        let mut roots = Roots::default();
+        if let Some(path) = &settings.ca_file {
+            let fail = |source| RunError::AcmeRoot { path: path.clone(), source };
+            let text = tokio::fs::read(path).await.map_err(|error| fail(Some(error)))?;
+            roots = Roots::from_pem(&text).ok_or_else(|| fail(None))?;
+        }
+        let client = Client::trusting(guard, Limits::from(&rules), lookup, &roots)?;
+        let address = settings.http;
+        let acme = Acme::bind(settings, Arc::new(rules), client, mint.clone()).await;
+        let mut acme = acme.map_err(|source| RunError::Listen { address, source })?;
+        acme.show_kept(|chain, key| self.certificates.install(chain, key)).await;
+        self.acme = Some(acme);
+        Ok(())
+    }
+
+    /// Follows the files, and asks the authority, until the soft stop.
+    fn follow(&mut self, rules: &TlsRules, shutdown: &Shutdown) {
+        if let Some(acme) = self.acme.take() {
+            let certificates = self.certificates.clone();
+            let install = move |chain: &[u8], key: &[u8]| certificates.install(chain, key);
+            shutdown.spawn(acme.run(install, shutdown.clone()));
+        }
+        for files in &self.files {
+            let files = Arc::clone(files);
+            let (every, warning, stop) = (rules.reload(), rules.expiry_warning(), shutdown.clone());
+            shutdown.spawn(async move { files.follow(every, warning, stop.soft()).await });
+        }
+    }
+}
+
+/// Kept with the embedded store. Gateways on PostgreSQL have no folder, and a key of theirs in the
+/// database would be in its backups: each makes one that lasts until it stops.
+fn self_signed(place: &Place, hostname: &DomainName) -> Result<Pair, SelfSignedError> {
+    match &place.database {
+        Location::Folder(folder) => self_signed::kept(&folder.join("tls"), hostname),
+        Location::Postgres(_) => self_signed::passing(hostname),
+    }
 }
 
 fn api(store: &Store, guard: Guard, mint: Mint, rules: Arc<AccessRules>) -> Http {

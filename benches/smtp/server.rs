@@ -13,7 +13,7 @@ use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::id::AccountId;
 use gatepost::domain::ports::{Answer, Client, Envelope, Intake, Recipient};
 use gatepost::domain::reason::Reason;
-use gatepost::rules::Rules;
+use gatepost::rules::{Rules, SmtpRules};
 use gatepost::shutdown::Shutdown;
 use gatepost::smtp::Listener;
 #[cfg(feature = "mailin")]
@@ -108,8 +108,7 @@ pub fn run(kind: Kind) {
 async fn start(kind: Kind) -> SocketAddr {
     let any_port: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let hostname = DomainName::parse("mx.gatepost.example").unwrap();
-    let mut rules = Rules::defaults().unwrap().smtp;
-    rules.limits.max_transactions = u32::MAX;
+    let rules = rules();
     let (intake, shutdown) = (Arc::new(Discard::new()), Shutdown::default());
     match kind {
         Kind::Plain => {
@@ -121,7 +120,7 @@ async fn start(kind: Kind) -> SocketAddr {
         Kind::Ours => {
             let stop = shutdown.clone();
             let bound =
-                Listener::bind(any_port, &hostname, intake, &rules, MAX_MESSAGE, stop).await;
+                Listener::bind(any_port, &hostname, intake, &rules, MAX_MESSAGE, stop, None).await;
             let listener = bound.unwrap();
             let address = listener.local_addr().unwrap();
             shutdown.spawn(listener.serve());
@@ -137,6 +136,15 @@ async fn start(kind: Kind) -> SocketAddr {
             address
         }
     }
+}
+
+/// As for any client; only that this one brings more in a minute than others may.
+fn rules() -> SmtpRules {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[rates]\nconnections_per_minute = 1000000\nmessages_per_minute = 1000000\n\
+                recipients_per_minute = 1000000\n[exempt]\nnetworks = []\n";
+    std::fs::write(folder.path().join("smtp.toml"), text).unwrap();
+    Rules::load(folder.path()).unwrap().smtp
 }
 
 /// Takes everything and keeps nothing.
@@ -158,6 +166,14 @@ impl Discard {
 }
 
 impl Intake for Discard {
+    async fn free_space(&self) -> Option<u64> {
+        None
+    }
+
+    async fn over_rate(&self, _: &Client, _: &str, _: &str) -> Answer {
+        Answer { reason: Some(Reason::RateLimited), detail: None, record: None }
+    }
+
     async fn recipient(&self, _: &Client, _: &str, _: &str) -> Result<Recipient, Answer> {
         Ok(self.recipient.clone())
     }

@@ -61,7 +61,12 @@ impl Check {
             run::authenticator(options.dns.as_deref(), &rules, &options.hostname()?)?;
         let mint = run::system_mint();
         let envelope = Envelope {
-            client: Client { address: self.remote, helo: self.helo.clone(), esmtp: true },
+            client: Client {
+                address: self.remote,
+                helo: self.helo.clone(),
+                esmtp: true,
+                tls: None,
+            },
             reverse_path: self.from.clone(),
             recipients: Vec::new(),
             smtputf8: true,
@@ -94,10 +99,9 @@ impl Check {
             }
             Err(_) => {
                 let address = Address::parse(agent).map_err(|e| format!("{agent:?}: {e}"))?;
-                let found = store.recipient(&address).await?;
-                let (account, address, _) =
-                    found.ok_or_else(|| format!("no Agent has the address {address}"))?;
-                (account.id, address)
+                let found = store.look_up(Some(&address), None).await?.answering;
+                let found = found.ok_or_else(|| format!("no Agent has the address {address}"))?;
+                (found.agent, address)
             }
         };
         let kind = store.account(id).await?.map(|account| account.kind);

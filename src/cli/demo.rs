@@ -22,7 +22,7 @@ use crate::domain::domain_name::DomainName;
 use crate::domain::event::Category;
 use crate::egress::signature;
 use crate::rules::Rules;
-use crate::run::{self, Running, Settings};
+use crate::run::{self, Running, Settings, TlsSettings};
 use crate::shutdown::Shutdown;
 use crate::store::{Location, Store};
 use crate::telemetry;
@@ -119,6 +119,7 @@ impl Stage {
             rules,
             dns: Some(vec![dns.addr()]),
             egress_allow: vec!["127.0.0.0/8".parse()?],
+            tls: TlsSettings::default(),
         };
         let running = run::start(settings, mint).await?;
         Ok(Self { running, helpers, receiver, key, house, _folder: folder })

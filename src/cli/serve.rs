@@ -8,8 +8,11 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Failure, say};
 use crate::config::{self, ServeOptions};
-use crate::run::{self, FrontEnd, Settings};
+use crate::domain::domain_name::DomainName;
+use crate::run::{self, FrontEnd, Settings, TlsSettings};
+use crate::store::{Location, Place};
 use crate::telemetry;
+use crate::tls::{Paths, acme};
 
 /// Take mail in over SMTP and serve the HTTP API
 #[derive(Args, Debug)]
@@ -31,12 +34,16 @@ impl Serve {
         let grace = options.grace();
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
+        let mut hang_up = signal(SignalKind::hangup())?;
         let running = run::start(settings(options)?, run::system_mint()).await?;
-        say!("gatepost is ready: smtp {} http {}", running.smtp, running.http)?;
-        let broken = tokio::select! {
-            _ = interrupt.recv() => false,
-            _ = terminate.recv() => false,
-            () = running.broken() => true,
+        say!("gatepost is ready: {}", running.addresses())?;
+        let broken = loop {
+            tokio::select! {
+                _ = interrupt.recv() => break false,
+                _ = terminate.recv() => break false,
+                () = running.broken() => break true,
+                _ = hang_up.recv() => running.reload().await,
+            }
         };
         let in_time = running.stop(grace).await;
         if broken {
@@ -49,17 +56,67 @@ impl Serve {
     }
 }
 
+/// The files of a certificate and of its key.
+fn paths((chain, key): (PathBuf, PathBuf)) -> Paths {
+    Paths { chain, key }
+}
+
+/// From whom the certificate for SMTP is asked for, if from anybody.
+fn acme(
+    options: &ServeOptions,
+    hostname: &DomainName,
+    place: &Place,
+) -> Result<Option<acme::Settings>, Failure> {
+    let Some(directory) = options.acme.directory()? else { return Ok(None) };
+    if options.tls.smtp()?.is_some() {
+        return Err("smtp-tls-cert and acme-directory are both given: the certificate comes from \
+                    files or from an authority, not from both"
+            .into());
+    }
+    let folder = match (&options.acme.folder, &place.database) {
+        (Some(folder), _) => folder.clone(),
+        (None, Location::Folder(data)) => data.join("tls").join("acme"),
+        (None, Location::Postgres(_)) => {
+            return Err(
+                "acme-folder: name a folder of this gateway alone, for its account and its \
+                        certificate: gateways on PostgreSQL share neither"
+                    .into(),
+            );
+        }
+    };
+    Ok(Some(acme::Settings {
+        directory,
+        contact: options.acme.contact.clone().unwrap_or_default(),
+        names: options.acme.names(hostname)?,
+        http: options.acme.http(),
+        folder,
+        ca_file: options.acme.ca_file.clone(),
+    }))
+}
+
 fn settings(options: ServeOptions) -> Result<Settings, Failure> {
+    let (hostname, place) = (options.hostname()?, super::place(&options)?);
+    let front_end = front_end(&options);
+    if front_end != FrontEnd::Ours && options.smtps.is_some() {
+        return Err("smtps: this front end has no TLS".into());
+    }
+    let acme = acme(&options, &hostname, &place)?;
     Ok(Settings {
-        front_end: front_end(&options),
+        front_end,
         smtp: options.smtp(),
         http: options.http(),
-        hostname: options.hostname()?,
-        place: super::place(&options)?,
+        hostname,
+        place,
         postmaster: options.postmaster()?,
         rules: run::rules(options.policies.as_deref())?,
         dns: options.dns,
         egress_allow: options.egress_allow.unwrap_or_default(),
+        tls: TlsSettings {
+            smtps: options.smtps,
+            smtp: options.tls.smtp()?.map(paths),
+            acme,
+            http: options.tls.http()?.map(paths),
+        },
     })
 }
 

@@ -4,6 +4,9 @@
 //! the variable over the file, the file over the default. A key that is not known is refused by
 //! name. (The rules and numbers of mail itself are in `rules`.)
 
+mod acme;
+mod tls;
+
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,6 +18,9 @@ use serde::Deserialize;
 
 use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
+
+pub use acme::AcmeOptions;
+pub use tls::TlsOptions;
 
 /// The file that is read when no other is named and it exists.
 pub const DEFAULT_FILE: &str = "gatepost.toml";
@@ -29,6 +35,9 @@ pub struct ServeOptions {
     /// Where to take mail in [default: 0.0.0.0:25]; port 0 picks a free one
     #[arg(long, env = "GATEPOST_SMTP", value_name = "HOST:PORT")]
     pub smtp: Option<SocketAddr>,
+    /// Where to take mail in with TLS from the first octet on [default: nowhere]
+    #[arg(long, env = "GATEPOST_SMTPS", value_name = "HOST:PORT")]
+    pub smtps: Option<SocketAddr>,
     /// Where to serve the HTTP API [default: 0.0.0.0:8080]; port 0 picks a free one
     #[arg(long, env = "GATEPOST_HTTP", value_name = "HOST:PORT")]
     pub http: Option<SocketAddr>,
@@ -66,7 +75,13 @@ pub struct ServeOptions {
     pub front_end: Option<FrontEnd>,
     #[command(flatten)]
     #[serde(default)]
+    pub tls: TlsOptions,
+    #[command(flatten)]
+    #[serde(default)]
     pub s3: S3Options,
+    #[command(flatten)]
+    #[serde(default)]
+    pub acme: AcmeOptions,
 }
 
 /// The front ends of a build with the feature `mailin`; in others there is nothing to choose.
@@ -190,6 +205,7 @@ impl ServeOptions {
         let named_by_url = self.database_url.is_some();
         Self {
             smtp: self.smtp.or(file.smtp),
+            smtps: self.smtps.or(file.smtps),
             http: self.http.or(file.http),
             hostname: self.hostname.or(file.hostname),
             dns: self.dns.or(file.dns),
@@ -203,9 +219,11 @@ impl ServeOptions {
                 .or_else(|| file.database_url.filter(|_| self.data.is_none())),
             data: self.data.or_else(|| file.data.filter(|_| !named_by_url)),
             blobs: self.blobs.or(file.blobs),
+            tls: self.tls.or(file.tls),
             #[cfg(feature = "mailin")]
             front_end: self.front_end.or(file.front_end),
             s3: self.s3.or(file.s3),
+            acme: self.acme.or(file.acme),
         }
     }
 
@@ -290,6 +308,7 @@ mod tests {
         let read: ServeOptions = toml::from_str(&uncommented).unwrap();
         let ServeOptions {
             smtp,
+            smtps,
             http,
             hostname,
             dns,
@@ -303,13 +322,20 @@ mod tests {
             // Not in the template: most builds have no choice.
             #[cfg(feature = "mailin")]
                 front_end: _,
+            tls: TlsOptions { smtp_cert, smtp_key, http_cert, http_key },
             s3: S3Options { endpoint, region, access_key, secret_key },
+            acme:
+                AcmeOptions { directory, agree_tos, contact, names, http: port_80, ca_file, folder },
         } = read;
         assert!(smtp.is_some() && http.is_some() && hostname.is_some() && dns.is_some());
         assert!(egress_allow.is_some() && policies.is_some() && postmaster.is_some());
+        assert!(smtps.is_some() && smtp_cert.is_some() && smtp_key.is_some());
+        assert!(http_cert.is_some() && http_key.is_some());
         assert!(grace_seconds.is_some() && data.is_some() && database_url.is_some());
         assert!(blobs.is_some() && endpoint.is_some() && region.is_some());
         assert!(access_key.is_some() && secret_key.is_some());
+        assert!(directory.is_some() && agree_tos && contact.is_some() && names.is_some());
+        assert!(port_80.is_some() && ca_file.is_some() && folder.is_some());
     }
 
     #[test]

@@ -14,6 +14,13 @@ impl Timestamp {
         Self(millis)
     }
 
+    /// From year, month, day, hour, minute and second in UTC. Numbers out of range count on into
+    /// the next unit.
+    pub fn from_utc([year, month, day, hour, minute, second]: [i64; 6]) -> Self {
+        let days = days_from_civil(year, month, day);
+        Self((days * 86_400 + hour * 3600 + minute * 60 + second) * 1000)
+    }
+
     /// Milliseconds since the Unix epoch.
     pub const fn millis(self) -> i64 {
         self.0
@@ -68,6 +75,15 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     (year, month, day)
+}
+
+/// The inverse, counting years from 1 March.
+fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let month_from_march = (month + 9) % 12;
+    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
+    year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year
+        - 719_468
 }
 
 /// The source of the present. Production hands in the system's clock, tests hand in their own.

@@ -18,6 +18,17 @@ pub struct Client {
     pub helo: String,
     /// EHLO rather than HELO.
     pub esmtp: bool,
+    /// Present once the session is encrypted.
+    pub tls: Option<TlsFacts>,
+}
+
+/// What was agreed on in a TLS handshake, as Received fields and records name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFacts {
+    /// `TLSv1.3` or `TLSv1.2`.
+    pub version: String,
+    /// The name of the cipher suite (IANA), as `TLS_AES_256_GCM_SHA384`.
+    pub cipher: String,
 }
 
 /// An SMTP envelope whose recipients have been accepted.
@@ -58,6 +69,19 @@ pub struct Answer {
 
 /// What the SMTP room asks of the rest of the house.
 pub trait Intake: Send + Sync + 'static {
+    /// MAIL: how many octets are free where messages are kept? `None` where that is nobody's to
+    /// know, as on PostgreSQL.
+    fn free_space(&self) -> impl Future<Output = Option<u64>> + Send;
+
+    /// MAIL, with an empty `path`, or RCPT: the client's network has brought too much lately.
+    /// Leaves a counted record (contract §2.3), and answers what the client is told.
+    fn over_rate(
+        &self,
+        client: &Client,
+        reverse_path: &str,
+        path: &str,
+    ) -> impl Future<Output = Answer> + Send;
+
     /// RCPT: which Agent answers to this forward-path? `path` is as sent, without angle brackets;
     /// it may be `postmaster` without a domain.
     fn recipient(

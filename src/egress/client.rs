@@ -1,4 +1,4 @@
-//! One POST to a stranger, within bounds of time, size and address.
+//! One request to a stranger, within bounds of time, size and address.
 
 use std::error::Error as StdError;
 use std::future::Future;
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use reqwest::Method;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 use tokio::time::{Instant, timeout_at};
@@ -36,6 +37,8 @@ pub enum EgressError {
     Timeout,
     #[error("the connection ended without a proper answer")]
     Broken,
+    #[error("the answer is longer than one is read")]
+    TooLong,
     /// The operator's business, at the start: the HTTP client could not be made.
     #[error("the HTTP client could not be set up: {0}")]
     Setup(String),
@@ -98,7 +101,29 @@ pub struct Response {
     pub body: Vec<u8>,
 }
 
-/// Posts to strangers. Cheap to clone.
+/// What came back, whole.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    /// From now (RFC 9110 §10.2.3).
+    pub retry_after: Option<Duration>,
+    pub body: Vec<u8>,
+}
+
+/// Authorities that are trusted beside those of the system.
+#[derive(Clone, Debug, Default)]
+pub struct Roots(Vec<reqwest::Certificate>);
+
+impl Roots {
+    /// From PEM; `None` where there is no certificate in it.
+    pub fn from_pem(text: &[u8]) -> Option<Self> {
+        let roots = reqwest::Certificate::from_pem_bundle(text).ok()?;
+        (!roots.is_empty()).then_some(Self(roots))
+    }
+}
+
+/// Speaks to strangers. Cheap to clone.
 #[derive(Clone)]
 pub struct Client {
     guard: Guard,
@@ -110,10 +135,20 @@ pub struct Client {
 impl Client {
     /// Fails only where the machine lacks what TLS needs.
     pub fn new(guard: Guard, limits: Limits, lookup: Lookup) -> Result<Self, EgressError> {
+        Self::trusting(guard, limits, lookup, &Roots::default())
+    }
+
+    /// The same; servers are verified by these authorities too.
+    pub fn trusting(
+        guard: Guard,
+        limits: Limits,
+        lookup: Lookup,
+        roots: &Roots,
+    ) -> Result<Self, EgressError> {
         let for_reach = |reach| {
             let resolver =
                 Arc::new(Checked { lookup: lookup.clone(), guard: guard.clone(), reach });
-            build(&limits, reach, resolver)
+            build(&limits, reach, resolver, roots)
         };
         let (public, operator_only) = (for_reach(Reach::Public)?, for_reach(Reach::OperatorOnly)?);
         Ok(Self { guard, limits, public, operator_only })
@@ -128,21 +163,63 @@ impl Client {
         body: Bytes,
     ) -> Result<Response, EgressError> {
         let deadline = Instant::now() + self.limits.timeout;
-        // A host that is an address never comes past the resolver: it is judged here.
-        let client = match self.guard.reach(url)? {
-            Reach::Public => &self.public,
-            Reach::OperatorOnly => &self.operator_only,
-        };
-        let sending = client.post(url.clone()).headers(headers).body(body).send();
-        let mut response = match timeout_at(deadline, sending).await {
-            Ok(sent) => sent.map_err(|error| plain(&error))?,
-            Err(_) => return Err(EgressError::Timeout),
-        };
+        let mut response = self.send(Method::POST, url, headers, body, deadline).await?;
         Ok(Response {
             status: response.status().as_u16(),
             retry_after: retry_after(response.headers()),
             body: self.read(&mut response, deadline).await,
         })
+    }
+
+    /// Sends one request. An answer that is cut short, or longer than one is read, is none.
+    pub async fn exchange(
+        &self,
+        method: Method,
+        url: &Url,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Answer, EgressError> {
+        let deadline = Instant::now() + self.limits.timeout;
+        let mut response = self.send(method, url, headers, body, deadline).await?;
+        let mut body = Vec::new();
+        loop {
+            let piece = timeout_at(deadline, response.chunk()).await;
+            let piece = piece.map_err(|_| EgressError::Timeout)?.map_err(|error| plain(&error))?;
+            let Some(piece) = piece else { break };
+            if self.limits.max_response_bytes.saturating_sub(body.len()) < piece.len() {
+                return Err(EgressError::TooLong);
+            }
+            body.extend_from_slice(&piece);
+        }
+        Ok(Answer {
+            status: response.status().as_u16(),
+            retry_after: retry_after(response.headers()),
+            headers: std::mem::take(response.headers_mut()),
+            body,
+        })
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        url: &Url,
+        headers: HeaderMap,
+        body: Bytes,
+        deadline: Instant,
+    ) -> Result<reqwest::Response, EgressError> {
+        // A host that is an address never comes past the resolver: it is judged here.
+        let client = match self.guard.reach(url)? {
+            Reach::Public => &self.public,
+            Reach::OperatorOnly => &self.operator_only,
+        };
+        let mut request = client.request(method, url.clone()).headers(headers);
+        if !body.is_empty() {
+            request = request.body(body);
+        }
+        match timeout_at(deadline, request.send()).await {
+            Ok(sent) => sent.map_err(|error| plain(&error)),
+            Err(_) => Err(EgressError::Timeout),
+        }
     }
 
     async fn read(&self, response: &mut reqwest::Response, deadline: Instant) -> Vec<u8> {
@@ -160,9 +237,11 @@ fn build(
     limits: &Limits,
     reach: Reach,
     resolver: Arc<Checked>,
+    Roots(roots): &Roots,
 ) -> Result<reqwest::Client, EgressError> {
     let builder = || {
         reqwest::Client::builder()
+            .tls_certs_merge(roots.iter().cloned())
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
             // The blob store's client brings HTTP/2 into the tree; strangers are not spoken to so.
@@ -183,7 +262,7 @@ fn build(
         .or_else(|error| {
             let error = &error as &dyn StdError;
             tracing::warn!(error, "no root certificates: no https webhook can be delivered");
-            builder().tls_certs_only([]).build()
+            builder().tls_certs_only(roots.iter().cloned()).build()
         })
         .map_err(|error| EgressError::Setup(error.to_string()))
 }

@@ -17,8 +17,8 @@ pub(super) fn parse(text: &str) -> Option<Timestamp> {
     let clock = if clock.len() == 5 { format!("{clock}:00") } else { clock.to_owned() };
     let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
     let [hour, minute, second] = numbers(&clock, ':', [2, 2, 2])?;
-    let seconds = days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second;
-    let local = Timestamp::from_millis(seconds * 1000 + millis(fraction)?);
+    let whole = Timestamp::from_utc([year, month, day, hour, minute, second]);
+    let local = Timestamp::from_millis(whole.millis() + millis(fraction)?);
     // Out-of-range numbers come back as another date.
     let as_written = local.to_string().starts_with(&format!("{date}T{clock}."));
     as_written.then(|| Timestamp::from_millis(local.millis() - offset_minutes * 60_000))
@@ -59,15 +59,6 @@ fn numbers<const N: usize>(text: &str, separator: char, widths: [usize; N]) -> O
         *slot = piece.parse().ok()?;
     }
     pieces.next().is_none().then_some(found)
-}
-
-/// Days from 1970-01-01 to a proleptic Gregorian date, counting years from 1 March.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let month_from_march = (month + 9) % 12;
-    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
-    year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year
-        - 719_468
 }
 
 #[cfg(test)]

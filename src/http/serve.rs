@@ -4,6 +4,7 @@
 //! of a header section, idle time between requests included; seconds of a request and of its body;
 //! octets of a body; the age of a connection. HTTP/1.1 only: hyper itself refuses contradictory
 //! framing (RFC 9112 §6.3), and answers 431 above 100 fields and 414 above 65,534 octets of target.
+//! With a certificate it is https, and a client has so many seconds for its handshake.
 //! These few answers of hyper's have no body and none of our headers: no request was read yet.
 
 use std::io;
@@ -14,23 +15,26 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
 use crate::rules::AccessRules;
 use crate::shutdown::Shutdown;
+use crate::tls::Acceptor;
 
 /// How long to wait when the machine has no descriptors left, so that the loop does not spin.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves `router` on `listener`. Returns at the soft stop; requests under way are finished by
+/// Serves `router` on `listener`, by https where there is an acceptor. Returns at the soft stop; requests under way are finished by
 /// tasks of `shutdown`.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
     rules: Arc<AccessRules>,
     shutdown: Shutdown,
+    tls: Option<Acceptor>,
 ) {
     let places = Arc::new(Semaphore::new(rules.connections.max_connections));
     let server = server(&rules);
@@ -47,6 +51,7 @@ pub async fn serve(
                     router: router.clone(),
                     rules: Arc::clone(&rules),
                     shutdown: shutdown.clone(),
+                    tls: tls.clone(),
                     place,
                 };
                 shutdown.spawn(connection.run(stream));
@@ -83,6 +88,7 @@ struct Connection {
     router: Router,
     rules: Arc<AccessRules>,
     shutdown: Shutdown,
+    tls: Option<Acceptor>,
     place: OwnedSemaphorePermit,
 }
 
@@ -91,6 +97,18 @@ impl Connection {
         // An answer is one write: waiting to fill a segment would only delay it. Where the client
         // is gone already, the read below says so.
         let _ = stream.set_nodelay(true);
+        let Some(acceptor) = self.tls.clone() else { return self.converse(stream).await };
+        let accepted = tokio::select! {
+            accepted = acceptor.accept(stream) => accepted,
+            () = self.shutdown.soft() => return,
+        };
+        match accepted {
+            Ok((stream, _)) => self.converse(stream).await,
+            Err(error) => tracing::debug!(error = %error, "TLS handshake failed"),
+        }
+    }
+
+    async fn converse(self, stream: impl AsyncRead + AsyncWrite + Unpin) {
         let service = TowerToHyperService::new(self.router);
         let mut connection =
             std::pin::pin!(self.server.serve_connection(TokioIo::new(stream), service));

@@ -52,11 +52,16 @@ pub struct Connections {
     header_seconds: u64,
     pub max_header_bytes: usize,
     connection_seconds: u64,
+    handshake_seconds: u64,
 }
 
 impl Connections {
     pub const fn header(&self) -> Duration {
         Duration::from_secs(self.header_seconds)
+    }
+
+    pub const fn handshake(&self) -> Duration {
+        Duration::from_secs(self.handshake_seconds)
     }
 
     pub const fn lifetime(&self) -> Duration {
@@ -94,6 +99,7 @@ impl AccessRules {
         check("connections.max_connections", wide(connections.max_connections), 1, 100_000)?;
         check("connections.header_seconds", connections.header_seconds, 1, 300)?;
         check("connections.max_header_bytes", max_header, 8192, 1 << 20)?;
-        check("connections.connection_seconds", connections.connection_seconds, 1, 86_400)
+        check("connections.connection_seconds", connections.connection_seconds, 1, 86_400)?;
+        check("connections.handshake_seconds", connections.handshake_seconds, 1, 300)
     }
 }

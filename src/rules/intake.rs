@@ -14,6 +14,7 @@ pub struct IntakeRules {
     pub dns: Dns,
     pub limits: Limits,
     pub dedup: Dedup,
+    pub directory: Directory,
     pub raw: Raw,
     pub record: Record,
 }
@@ -92,6 +93,14 @@ impl Dedup {
     }
 }
 
+/// How much of the directory each gateway remembers.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Directory {
+    pub named_entries: usize,
+    pub guessed_entries: usize,
+}
+
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Raw {
@@ -138,6 +147,9 @@ impl IntakeRules {
         check("limits.max_shown_bytes", wide(limits.max_shown_bytes), 64, 65_536)?;
         check("limits.max_findings", wide(limits.max_findings), 1, 1000)?;
         check("dedup.window_days", self.dedup.window_days, 1, 365)?;
+        let directory = &self.directory;
+        check("directory.named_entries", wide(directory.named_entries), 0, 1_000_000)?;
+        check("directory.guessed_entries", wide(directory.guessed_entries), 0, 1_000_000)?;
         check("raw.object_above_bytes", wide(self.raw.object_above_bytes), 4096, 1 << 30)?;
         check("record.max_kept_header_bytes", wide(self.record.max_kept_header_bytes), 0, 1 << 20)
     }

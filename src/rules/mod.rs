@@ -6,6 +6,7 @@
 //! Agent's; these are the operator's rules.) Reads files only in [`Rules::load`].
 
 mod access;
+mod acme;
 mod intake;
 mod retention;
 mod smtp;
@@ -18,9 +19,10 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 
 pub use access::AccessRules;
-pub use intake::{Alignment, IntakeRules, Limits as IntakeLimits};
+pub use acme::{AcmeRules, Challenges as ChallengeRules};
+pub use intake::{Alignment, Directory as DirectoryRules, IntakeRules, Limits as IntakeLimits};
 pub use retention::{Kept, Pass as RetentionPass, RetentionRules};
-pub use smtp::{Memory as SmtpMemory, SmtpRules};
+pub use smtp::{BareLineEnds, Memory as SmtpMemory, Pace as SmtpPace, SmtpRules, Tls as TlsRules};
 pub use store::{Connections as StoreConnections, Grouping, Objects, StoreRules};
 pub use webhooks::WebhookRules;
 
@@ -33,6 +35,7 @@ pub struct Rules {
     pub access: AccessRules,
     pub store: StoreRules,
     pub retention: RetentionRules,
+    pub acme: AcmeRules,
 }
 
 /// A rule file that cannot be used.
@@ -48,13 +51,14 @@ pub enum RulesError {
     UnknownFile { path: PathBuf, expected: String },
 }
 
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 7] = [
     ("intake.toml", include_str!("../../policies/intake.toml")),
     ("smtp.toml", include_str!("../../policies/smtp.toml")),
     ("webhooks.toml", include_str!("../../policies/webhooks.toml")),
     ("access.toml", include_str!("../../policies/access.toml")),
     ("store.toml", include_str!("../../policies/store.toml")),
     ("retention.toml", include_str!("../../policies/retention.toml")),
+    ("acme.toml", include_str!("../../policies/acme.toml")),
 ];
 
 impl Rules {
@@ -72,7 +76,7 @@ impl Rules {
         if let Some(folder) = folder {
             refuse_unknown_files(folder)?;
         }
-        let [intake, smtp, webhooks, access, store, retention] = FILES;
+        let [intake, smtp, webhooks, access, store, retention, acme] = FILES;
         let mut rules = Self {
             intake: read(folder, intake)?,
             smtp: read(folder, smtp)?,
@@ -80,6 +84,7 @@ impl Rules {
             access: read(folder, access)?,
             store: read(folder, store)?,
             retention: read(folder, retention)?,
+            acme: read(folder, acme)?,
         };
         rules.store.objects.above_bytes = rules.intake.raw.object_above_bytes;
         rules.intake.validate()?;
@@ -88,6 +93,7 @@ impl Rules {
         rules.access.validate()?;
         rules.store.validate()?;
         rules.retention.validate()?;
+        rules.acme.validate()?;
         Ok(rules)
     }
 }

@@ -1,7 +1,9 @@
 //! `policies/smtp.toml`: limits and deadlines of a session. The file explains each number.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::{RulesError, within};
@@ -10,8 +12,13 @@ use super::{RulesError, within};
 #[serde(deny_unknown_fields)]
 pub struct SmtpRules {
     pub limits: Limits,
+    pub framing: Framing,
+    pub rates: Pace,
+    pub exempt: Exempt,
     pub deadlines: Deadlines,
     pub memory: Memory,
+    pub space: Space,
+    pub tls: Tls,
     pub mailin: Mailin,
 }
 
@@ -20,10 +27,61 @@ pub struct SmtpRules {
 pub struct Limits {
     pub max_sessions: usize,
     pub max_sessions_per_network: usize,
+    pub max_sessions_per_address: usize,
     pub max_command_line: usize,
     pub max_recipients: usize,
+    pub max_recipients_put_off: u32,
     pub max_errors: u32,
+    pub max_unknown_recipients: u32,
+    pub tarpit_after_errors: u32,
+    tarpit_millis: u64,
     pub max_transactions: u32,
+    pub max_idle_commands: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Framing {
+    pub bare_line_ends: BareLineEnds,
+}
+
+/// What becomes of a CR or an LF that stands alone in a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BareLineEnds {
+    Reject,
+    Normalize,
+}
+
+impl Limits {
+    /// How long the reply to one error too many is held back.
+    pub const fn tarpit(&self) -> Duration {
+        Duration::from_millis(self.tarpit_millis)
+    }
+}
+
+/// What one network may bring in a minute; 0 is any number.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pace {
+    pub connections_per_minute: u32,
+    pub messages_per_minute: u32,
+    pub recipients_per_minute: u32,
+    pub max_networks: usize,
+}
+
+/// Networks of the operator's own, which the limits per network are not for.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exempt {
+    pub networks: Vec<IpNet>,
+}
+
+impl Exempt {
+    /// Whether the client at `address`, in canonical form, is in one of them.
+    pub fn is_exempt(&self, address: IpAddr) -> bool {
+        self.networks.iter().any(|network| network.contains(&address))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -39,6 +97,7 @@ pub struct Deadlines {
     answer_seconds: u64,
     linger_millis: u64,
     accept_pause_millis: u64,
+    handshake_seconds: u64,
 }
 
 impl Deadlines {
@@ -73,6 +132,10 @@ impl Deadlines {
     pub const fn accept_pause(&self) -> Duration {
         Duration::from_millis(self.accept_pause_millis)
     }
+
+    pub const fn handshake(&self) -> Duration {
+        Duration::from_secs(self.handshake_seconds)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -82,6 +145,50 @@ pub struct Memory {
     pub reserve_step_bytes: usize,
     pub kept_head_bytes: usize,
     pub max_drained_bytes: u64,
+    turnover_seconds: u64,
+}
+
+impl Memory {
+    /// Within this a message must bring again what it holds when all memory is taken.
+    pub const fn turnover(&self) -> Duration {
+        Duration::from_secs(self.turnover_seconds)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Space {
+    /// 0: the disk is not looked at.
+    pub min_free_bytes: u64,
+}
+
+impl Pace {
+    fn validate(&self) -> Result<(), RulesError> {
+        let check = |key, value, low, high| within("smtp.toml", key, value, low, high);
+        check("rates.connections_per_minute", self.connections_per_minute, 0, 1_000_000)?;
+        check("rates.messages_per_minute", self.messages_per_minute, 0, 1_000_000)?;
+        check("rates.recipients_per_minute", self.recipients_per_minute, 0, 1_000_000)?;
+        let networks = u32::try_from(self.max_networks).unwrap_or(u32::MAX);
+        check("rates.max_networks", networks, 1, 1_000_000)
+    }
+}
+
+/// How certificate files are looked after, those of the API too.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    reload_seconds: u64,
+    expiry_warning_days: u64,
+}
+
+impl Tls {
+    pub const fn reload(&self) -> Duration {
+        Duration::from_secs(self.reload_seconds)
+    }
+
+    pub const fn expiry_warning(&self) -> Duration {
+        Duration::from_secs(self.expiry_warning_days * 86_400)
+    }
 }
 
 /// The front end on mailin-embedded, where it is compiled in.
@@ -96,13 +203,24 @@ impl SmtpRules {
         let check = |key, value, low, high| within("smtp.toml", key, value, low, high);
         let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
         let (limits, deadlines) = (&self.limits, &self.deadlines);
+        self.rates.validate()?;
         check("limits.max_sessions", wide(limits.max_sessions), 1, 100_000)?;
         let per_network = wide(limits.max_sessions_per_network);
         check("limits.max_sessions_per_network", per_network, 1, 100_000)?;
+        let per_address = wide(limits.max_sessions_per_address);
+        check("limits.max_sessions_per_address", per_address, 1, 100_000)?;
         check("limits.max_command_line", wide(limits.max_command_line), 512, 65_536)?;
         check("limits.max_recipients", wide(limits.max_recipients), 1, 10_000)?;
+        let put_off = limits.max_recipients_put_off.into();
+        check("limits.max_recipients_put_off", put_off, 1, 1_000_000)?;
         check("limits.max_errors", limits.max_errors.into(), 1, 1000)?;
-        check("limits.max_transactions", limits.max_transactions.into(), 1, 1_000_000)?;
+        // RFC 9422: what LIMITS announces has six digits at most.
+        check("limits.max_transactions", limits.max_transactions.into(), 1, 999_999)?;
+        check("limits.max_idle_commands", limits.max_idle_commands.into(), 10, 1_000_000)?;
+        let unknown = limits.max_unknown_recipients;
+        check("limits.max_unknown_recipients", unknown.into(), 1, 1000)?;
+        check("limits.tarpit_after_errors", limits.tarpit_after_errors.into(), 0, 1000)?;
+        check("limits.tarpit_millis", limits.tarpit_millis, 0, 10_000)?;
         check("deadlines.command_seconds", deadlines.command_seconds, 1, 3600)?;
         check("deadlines.data_block_seconds", deadlines.data_block_seconds, 1, 3600)?;
         check("deadlines.min_data_rate", deadlines.min_data_rate, 1, 1 << 20)?;
@@ -112,12 +230,17 @@ impl SmtpRules {
         check("deadlines.answer_seconds", deadlines.answer_seconds, 1, 540)?;
         check("deadlines.linger_millis", deadlines.linger_millis, 0, 60_000)?;
         check("deadlines.accept_pause_millis", deadlines.accept_pause_millis, 1, 60_000)?;
+        check("deadlines.handshake_seconds", deadlines.handshake_seconds, 1, 300)?;
+        check("tls.reload_seconds", self.tls.reload_seconds, 1, 86_400)?;
+        check("tls.expiry_warning_days", self.tls.expiry_warning_days, 0, 365)?;
         let memory = &self.memory;
         let in_flight = wide(memory.max_bytes_in_flight);
         check("memory.max_bytes_in_flight", in_flight, 1 << 20, 1 << 40)?;
         check("memory.reserve_step_bytes", wide(memory.reserve_step_bytes), 1024, 1 << 20)?;
         check("memory.kept_head_bytes", wide(memory.kept_head_bytes), 0, 1 << 20)?;
         check("memory.max_drained_bytes", memory.max_drained_bytes, 0, 1 << 40)?;
+        check("memory.turnover_seconds", memory.turnover_seconds, 1, 86_400)?;
+        check("space.min_free_bytes", self.space.min_free_bytes, 0, 1 << 62)?;
         check("mailin.threads", self.mailin.threads.into(), 1, 4096)
     }
 }

@@ -2,12 +2,19 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::domain::ports::TlsFacts;
+use crate::shutdown::Shutdown;
+use crate::tls::Acceptor;
+
+use super::stream::Stream;
 
 /// An idle session costs this much; ten thousand of them must fit (threats §4).
 const IDLE_BUFFER: usize = 4 * 1024;
@@ -37,6 +44,20 @@ pub(super) struct Connection<S> {
     end: usize,
     unwritten: Vec<u8>,
     write_deadline: Duration,
+}
+
+impl Connection<Stream> {
+    /// Goes on encrypted, or is closed. Nothing that was sent in clear is left to be read as if it
+    /// had been encrypted: who asks for this has made sure that there is nothing.
+    pub(super) async fn secure(
+        &mut self,
+        acceptor: &Acceptor,
+        client: IpAddr,
+        shutdown: &Shutdown,
+    ) -> Option<TlsFacts> {
+        self.rewind();
+        self.stream.secure(acceptor, client, shutdown).await
+    }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
@@ -151,7 +172,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
         }
     }
+}
 
+impl<S> Connection<S> {
     fn rewind(&mut self) {
         self.start = 0;
         self.end = 0;

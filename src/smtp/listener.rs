@@ -1,41 +1,39 @@
-//! Accepts connections, within the caps, until the program ends.
+//! Accepts connections until the program ends.
 
-use std::io::{self, Write};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
 use crate::domain::domain_name::DomainName;
 use crate::domain::ports::Intake;
-use crate::rules::SmtpRules;
+use crate::rules::{self, SmtpRules};
 use crate::shutdown::Shutdown;
+use crate::tls::Acceptor;
 
-use super::connection::Connection;
-use super::limits::{Budget, Place, Places};
+use super::descriptors::{self, Spare};
+use super::door::{Door, turn_away};
 use super::protocol::body::BodyLimits;
-use super::protocol::machine::{Machine, Settings};
+use super::protocol::data::BareLineEnds;
+use super::protocol::machine::Settings;
 use super::protocol::notice::Notice;
-use super::protocol::reply::Reply;
-use super::session::{Session, Times};
 
 /// The SMTP listener on one address.
 pub struct Listener<I: Intake> {
     socket: TcpListener,
-    settings: Settings,
-    intake: Arc<I>,
-    rules: Arc<SmtpRules>,
-    places: Places,
-    budget: Budget,
-    sessions: AtomicU64,
+    /// TLS from the first octet on.
+    implicit_tls: bool,
+    door: Arc<Door<I>>,
+    accept_pause: Duration,
     shutdown: Shutdown,
 }
 
 impl<I: Intake> Listener<I> {
     /// Listens on `address`; connections wait until [`Listener::serve`] runs. `hostname` is what
-    /// the server calls itself, `max_message_bytes` (octets) is announced as SIZE. Fails when the
-    /// address cannot be had.
+    /// the server calls itself, `max_message_bytes` (octets) is announced as SIZE. With `tls`,
+    /// STARTTLS is offered. Fails when the address cannot be had.
     pub async fn bind(
         address: SocketAddr,
         hostname: &DomainName,
@@ -43,14 +41,23 @@ impl<I: Intake> Listener<I> {
         rules: &SmtpRules,
         max_message_bytes: usize,
         shutdown: Shutdown,
+        tls: Option<Acceptor>,
     ) -> io::Result<Self> {
         let (limits, memory) = (&rules.limits, &rules.memory);
         let settings = Settings {
             hostname: hostname.as_str().to_owned(),
             max_command_line: limits.max_command_line,
             max_recipients: limits.max_recipients,
+            max_recipients_put_off: limits.max_recipients_put_off,
             max_errors: limits.max_errors,
+            max_unknown_recipients: limits.max_unknown_recipients,
             max_transactions: limits.max_transactions,
+            max_idle_commands: limits.max_idle_commands,
+            bare_line_ends: match rules.framing.bare_line_ends {
+                rules::BareLineEnds::Reject => BareLineEnds::Refused,
+                rules::BareLineEnds::Normalize => BareLineEnds::Normalised,
+            },
+            starttls: tls.is_some(),
             body: BodyLimits {
                 max_message: max_message_bytes,
                 reserve_step: memory.reserve_step_bytes,
@@ -58,15 +65,25 @@ impl<I: Intake> Listener<I> {
                 max_drained: memory.max_drained_bytes,
             },
         };
+        let places = descriptors::provide(limits.max_sessions);
         Ok(Self {
             socket: TcpListener::bind(address).await?,
-            settings,
-            intake,
-            places: Places::new(limits.max_sessions, limits.max_sessions_per_network),
-            budget: Budget::new(memory.max_bytes_in_flight),
-            rules: Arc::new(rules.clone()),
-            sessions: AtomicU64::new(0),
+            implicit_tls: false,
+            door: Arc::new(Door::new(settings, intake, rules, places, tls, shutdown.clone())),
+            accept_pause: rules.deadlines.accept_pause(),
             shutdown,
+        })
+    }
+
+    /// Listens on another address too, where every connection begins with a TLS handshake (RFC 8314
+    /// §3); all limits are shared.
+    pub async fn with_implicit_tls(&self, address: SocketAddr) -> io::Result<Self> {
+        Ok(Self {
+            socket: TcpListener::bind(address).await?,
+            implicit_tls: true,
+            door: Arc::clone(&self.door),
+            accept_pause: self.accept_pause,
+            shutdown: self.shutdown.clone(),
         })
     }
 
@@ -75,9 +92,9 @@ impl<I: Intake> Listener<I> {
         self.socket.local_addr()
     }
 
-    /// Accepts until the soft stop. Every session is a task of its own under the same shutdown: a
-    /// panic ends that session only, and the end of the program waits for all of them.
+    /// Accepts until the soft stop.
     pub async fn serve(self) {
+        let mut spare = Spare::keep();
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -85,46 +102,17 @@ impl<I: Intake> Listener<I> {
                 accepted = self.socket.accept() => accepted,
             };
             match accepted {
-                Ok((stream, peer)) => self.admit(stream, peer),
-                Err(error) => self.pause(&error).await,
+                Ok((stream, peer)) => self.door.open(stream, peer, self.implicit_tls),
+                Err(error) => match spare.accept(&self.socket, &error) {
+                    Some((stream, peer)) => {
+                        let notice = Notice::TooManySessions;
+                        turn_away(stream, peer.ip(), notice, self.implicit_tls);
+                    }
+                    None => self.pause(&error).await,
+                },
             }
+            spare.refill();
         }
-    }
-
-    fn admit(&self, stream: TcpStream, peer: SocketAddr) {
-        let Some(place) = self.places.take(peer.ip()) else {
-            tracing::info!(
-                client.address = %peer.ip(),
-                reason = Notice::TooManySessions.label(),
-                "connection turned away"
-            );
-            return turn_away(stream);
-        };
-        if let Err(error) = self.start(stream, peer, place) {
-            tracing::debug!(client.address = %peer.ip(), error = %error, "connection lost");
-        }
-    }
-
-    fn start(&self, stream: TcpStream, peer: SocketAddr, place: Place) -> io::Result<()> {
-        // A reply is one write: waiting to fill a segment would only delay it.
-        stream.set_nodelay(true)?;
-        let (stream, early) = has_spoken(stream)?;
-        let address = peer.ip().to_canonical();
-        let session = Session {
-            id: self.sessions.fetch_add(1, Ordering::Relaxed),
-            connection: Connection::new(stream, self.rules.deadlines.write()),
-            machine: Machine::new(self.settings.clone(), address),
-            intake: Arc::clone(&self.intake),
-            rules: Arc::clone(&self.rules),
-            share: self.budget.share(),
-            shutdown: self.shutdown.clone(),
-            times: Times::new(),
-        };
-        self.shutdown.spawn(async move {
-            session.run(early).await;
-            drop(place);
-        });
-        Ok(())
     }
 
     /// Most errors of accept are the peer's and gone; but without file descriptors (EMFILE) the
@@ -132,25 +120,8 @@ impl<I: Intake> Listener<I> {
     async fn pause(&self, error: &io::Error) {
         tracing::warn!(error = %error, "cannot accept a connection");
         tokio::select! {
-            () = tokio::time::sleep(self.rules.deadlines.accept_pause()) => {}
+            () = tokio::time::sleep(self.accept_pause) => {}
             () = self.shutdown.soft() => {}
         }
     }
-}
-
-/// One attempt to say why, without waiting: the send buffer of a new socket is empty.
-fn turn_away(stream: TcpStream) {
-    let mut line = Vec::new();
-    Reply::notice(Notice::TooManySessions).write(&mut line);
-    let told = stream.into_std().and_then(|mut stream| stream.write(&line));
-    if let Err(error) = told {
-        tracing::debug!(error = %error, "could not say that there are too many connections");
-    }
-}
-
-/// Whether there is input already. Asked of the socket itself: the runtime does not know yet.
-fn has_spoken(stream: TcpStream) -> io::Result<(TcpStream, bool)> {
-    let stream = stream.into_std()?;
-    let spoken = matches!(stream.peek(&mut [0]), Ok(1..));
-    Ok((TcpStream::from_std(stream)?, spoken))
 }

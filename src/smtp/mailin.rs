@@ -20,7 +20,7 @@
 //! | a line without end | 500 MB of it: 482 MiB, as a command or in a message | **not cured**: the line is nobody's before its LF |
 //! | a command of 70,000 octets | taken | not cured |
 //! | threads | one for each session: of 200 idle clients 64 were greeted, 136 held a descriptor each | not cured: `mailin.threads`; by network as far as the caps go |
-//! | deadlines | 300 s for each read (an idle client: TIMEOUT, without a 421), none for a command, a message or a session | session age at MAIL; answers of the Intake |
+//! | deadlines | 300 s for each read (an idle client: about 5 minutes, without a 421), none for a command, a message or a session | session age at MAIL; answers of the Intake |
 //! | out of descriptors | accept spins and logs each round | it spins; nothing of it is logged |
 //! | a panic in the handler | costs a thread, the last one the process | the Intake runs in a task: 451 |
 //! | data before 354, early talkers | not noticed | not cured |
@@ -43,38 +43,30 @@
 //! the message), a refusal of a message is called an error (mailin would go on reading a message).
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
-use mailin_embedded::{Action, Handler, Response, Server};
+use mailin_embedded::Server;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
-use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::domain::domain_name::DomainName;
-use crate::domain::ports::{Answer, Client, Envelope, Intake, Recipient};
-use crate::domain::reason::Reason;
+use crate::domain::ports::Intake;
 use crate::rules::SmtpRules;
 use crate::shutdown::Shutdown;
 
-use super::limits::{Budget, Place, Places};
-use super::protocol::line::Fault;
-use super::protocol::notice::Notice;
-use super::protocol::path::{self, PathFault, PathKind};
-use super::protocol::reply::Reply;
+use super::budget::Budget;
+use super::places::{Caps, Places};
+use super::rates::Rates;
 
-use message::{Ending, Message};
+use session::Session;
 
 mod message;
+mod session;
 #[cfg(test)]
 mod tests;
-
-/// mailin writes one line for a reply of ours: a longer detail would not fit into the 512 octets
-/// of RFC 5321 §4.5.3.1.5.
-const MAX_DETAIL: usize = 250;
 
 /// mailin-embedded on one address.
 pub struct Mailin<I: Intake> {
@@ -89,6 +81,7 @@ struct Shared<I> {
     rules: SmtpRules,
     max_message: usize,
     places: Places,
+    rates: Arc<Rates>,
     budget: Budget,
     sessions: AtomicU64,
     /// Messages between DATA and their reply.
@@ -109,11 +102,17 @@ impl<I: Intake> Mailin<I> {
         shutdown: Shutdown,
     ) -> io::Result<Self> {
         let limits = &rules.limits;
+        let caps = Caps {
+            all: limits.max_sessions,
+            network: limits.max_sessions_per_network,
+            address: limits.max_sessions_per_address,
+        };
         let shared = Shared {
             intake,
             hostname: hostname.as_str().to_owned(),
             max_message: max_message_bytes,
-            places: Places::new(limits.max_sessions, limits.max_sessions_per_network),
+            places: Places::new(caps),
+            rates: Arc::new(Rates::new(rules.rates)),
             budget: Budget::new(rules.memory.max_bytes_in_flight),
             rules: rules.clone(),
             sessions: AtomicU64::new(0),
@@ -175,292 +174,4 @@ impl<I: Intake> Shared<I> {
         }
         told.blocking_recv().ok()
     }
-}
-
-/// One connection: mailin calls it, in order, from one thread.
-struct Session<I: Intake> {
-    shared: Arc<Shared<I>>,
-    id: u64,
-    opened: Instant,
-    place: Option<Place>,
-    client: Client,
-    transaction: Option<Transaction>,
-    errors: u32,
-    transactions: u32,
-}
-
-struct Transaction {
-    reverse_path: String,
-    recipients: Vec<Recipient>,
-    message: Message,
-    /// While DATA is under way.
-    under_way: Option<TaskTrackerToken>,
-}
-
-/// For each connection mailin clones the session that it was given: a new one.
-impl<I: Intake> Clone for Session<I> {
-    fn clone(&self) -> Self {
-        Self::new(&self.shared)
-    }
-}
-
-impl<I: Intake> Session<I> {
-    fn new(shared: &Arc<Shared<I>>) -> Self {
-        let nobody = IpAddr::from([0, 0, 0, 0]);
-        Self {
-            id: shared.sessions.fetch_add(1, Ordering::Relaxed),
-            shared: Arc::clone(shared),
-            opened: Instant::now(),
-            place: None,
-            client: Client { address: nobody, helo: String::new(), esmtp: true },
-            transaction: None,
-            errors: 0,
-            transactions: 0,
-        }
-    }
-
-    /// mailin shows the client with its first command only.
-    fn admit(&mut self, address: IpAddr, name: &str) -> Result<(), Reply> {
-        let address = address.to_canonical();
-        if self.shared.shutdown.is_stopping() {
-            return Err(Reply::notice(Notice::ShuttingDown));
-        }
-        if self.place.is_none() {
-            self.place = self.shared.places.take(address);
-        }
-        if self.place.is_none() {
-            return Err(Reply::notice(Notice::TooManySessions));
-        }
-        if !name.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(Reply::notice(Notice::HelloSyntax));
-        }
-        self.client = Client { address, helo: name.to_owned(), esmtp: true };
-        self.transaction = None;
-        Ok(())
-    }
-
-    fn begin(&mut self, reverse_path: &str) -> Reply {
-        let rules = &self.shared.rules;
-        if self.shared.shutdown.is_stopping() {
-            return Reply::notice(Notice::ShuttingDown);
-        }
-        if self.opened.elapsed() > rules.deadlines.session() {
-            return Reply::notice(Notice::TooOld);
-        }
-        if self.transactions >= rules.limits.max_transactions {
-            return Reply::notice(Notice::TooManyTransactions);
-        }
-        let reverse_path = match checked(reverse_path, PathKind::Reverse) {
-            Ok(path) => path,
-            Err(notice) => return Reply::notice(notice),
-        };
-        self.transactions = self.transactions.saturating_add(1);
-        let share = self.shared.budget.share();
-        let message = Message::new(&rules.memory, self.shared.max_message, share);
-        self.transaction =
-            Some(Transaction { reverse_path, recipients: vec![], message, under_way: None });
-        Reply::notice(Notice::SenderFine)
-    }
-
-    /// Whether the recipient is in the transaction now, and the reply.
-    fn recipient(&mut self, path: &str) -> Reply {
-        let Some(transaction) = &mut self.transaction else {
-            return Reply::notice(Notice::MailFirst);
-        };
-        if transaction.recipients.len() >= self.shared.rules.limits.max_recipients {
-            return Reply::notice(Notice::TooManyRecipients);
-        }
-        let path = match checked(path, PathKind::Forward) {
-            Ok(path) => path,
-            Err(notice) => return Reply::notice(notice),
-        };
-        let (intake, client) = (Arc::clone(&self.shared.intake), self.client.clone());
-        let from = transaction.reverse_path.clone();
-        let asked = async move { intake.recipient(&client, &from, &path).await };
-        let recipient = match self.shared.ask(asked).unwrap_or_else(|| Err(no_answer())) {
-            Ok(recipient) => recipient,
-            Err(answer) => return self.recipient_refused(&answer),
-        };
-        let recipients = &mut transaction.recipients;
-        // Contract §2, Policy: whose verdict could differ do not share a transaction.
-        let verdicts_may_differ = |other: &Recipient| !(other.shares && recipient.shares);
-        if recipients.iter().any(|other| other.agent == recipient.agent) {
-            return Reply::notice(Notice::RecipientFine);
-        }
-        if recipients.iter().any(verdicts_may_differ) {
-            return Reply::reason(Reason::OneAgentPerTransaction, None, None);
-        }
-        recipients.push(recipient);
-        Reply::notice(Notice::RecipientFine)
-    }
-
-    fn recipient_refused(&mut self, answer: &Answer) -> Reply {
-        let reason = answer.reason.unwrap_or(Reason::StoreUnavailable);
-        if !reason.is_temporary() {
-            self.errors = self.errors.saturating_add(1);
-            if self.errors > self.shared.rules.limits.max_errors {
-                return Reply::notice(Notice::TooManyErrors);
-            }
-        }
-        Reply::reason(reason, short(answer.detail.as_deref()).as_deref(), answer.record)
-    }
-
-    /// The reply to a message: mailin has seen a line that is a dot.
-    fn finish(&mut self, transaction: Transaction) -> Reply {
-        let Transaction { reverse_path, recipients, message, under_way: _until_answered } =
-            transaction;
-        let (client, intake) = (self.client.clone(), Arc::clone(&self.shared.intake));
-        let envelope = Envelope { client, reverse_path, recipients, smtputf8: false };
-        let (ending, _share_until_answered) = message.end();
-        let (reason, detail, head, size, notice) = match ending {
-            Ending::Whole(raw) => {
-                let (octets, recipients) = (raw.len(), envelope.recipients.len());
-                let asked = async move { intake.message(envelope, raw).await };
-                let answer = self.shared.ask(asked).unwrap_or_else(no_answer);
-                if answer.reason.is_none() {
-                    tracing::info!(
-                        smtp.session = self.id,
-                        client.address = %self.client.address,
-                        record = answer.record.map(tracing::field::display),
-                        message.size = octets,
-                        message.recipients = recipients,
-                        "message accepted"
-                    );
-                }
-                return Reply::answer(&Answer {
-                    detail: short(answer.detail.as_deref()),
-                    ..answer
-                });
-            }
-            Ending::NoMemory => return Reply::reason(Reason::NoSpace, None, None),
-            Ending::Faulty { fault, head, size } => {
-                let notice = wire_fault(fault);
-                (Reason::Malformed, notice.words().to_owned(), head, size, Some(notice))
-            }
-            Ending::TooLarge { head, size } => {
-                let limit = self.shared.max_message;
-                let detail = format!("{size} octets came, {limit} are allowed");
-                (Reason::TooLarge, detail, head, size, None)
-            }
-        };
-        let asked = async move { intake.refused(envelope, reason, detail, head, size).await };
-        let answer = self.shared.ask(asked).unwrap_or_else(no_answer);
-        let deferred = answer.reason.filter(|reason| reason.is_temporary());
-        match (deferred, notice) {
-            (Some(ours), Some(_)) => Reply::reason(ours, None, None).and_close(),
-            (Some(ours), None) => Reply::reason(ours, None, None),
-            // The end that mailin has seen may be none: what follows is not listened to.
-            (None, Some(notice)) => Reply::recorded(notice, answer.record).and_close(),
-            (None, None) => Reply::reason(reason, None, answer.record),
-        }
-    }
-
-    fn say(&self, reply: &Reply) -> Response {
-        if reply.code() >= 400 {
-            tracing::info!(
-                smtp.session = self.id,
-                client.address = %self.client.address,
-                reason = reply.label(),
-                record = reply.record().map(tracing::field::display),
-                smtp.code = reply.code(),
-                "client turned away"
-            );
-        }
-        response(reply)
-    }
-}
-
-impl<I: Intake> Handler for Session<I> {
-    fn helo(&mut self, ip: IpAddr, domain: &str) -> Response {
-        let admitted = self.admit(ip, domain);
-        let hello = || Reply::hello(&self.shared.hostname, &[]);
-        self.say(&admitted.map_or_else(|refusal| refusal, |()| hello()))
-    }
-
-    fn mail(&mut self, _: IpAddr, _: &str, from: &str) -> Response {
-        let reply = self.begin(from);
-        self.say(&reply)
-    }
-
-    fn rcpt(&mut self, to: &str) -> Response {
-        let reply = self.recipient(to);
-        self.say(&reply)
-    }
-
-    fn data_start(&mut self, _: &str, _: &str, _: bool, _: &[String]) -> Response {
-        let token = self.shared.messages.token();
-        match &mut self.transaction {
-            _ if self.shared.shutdown.is_stopping() => {
-                self.say(&Reply::notice(Notice::ShuttingDown))
-            }
-            Some(transaction) => {
-                transaction.under_way = Some(token);
-                response(&Reply::notice(Notice::Go))
-            }
-            None => self.say(&Reply::notice(Notice::MailFirst)),
-        }
-    }
-
-    /// Never fails: mailin would answer 554 to this line, and then to the message as well.
-    fn data(&mut self, line: &[u8]) -> io::Result<()> {
-        if let Some(transaction) = &mut self.transaction {
-            transaction.message.line(line);
-        }
-        Ok(())
-    }
-
-    fn data_end(&mut self) -> Response {
-        let reply = match self.transaction.take() {
-            Some(transaction) => self.finish(transaction),
-            None => Reply::answer(&no_answer()),
-        };
-        let mut response = self.say(&reply);
-        // Called an error, it would leave mailin inside the message: every command that follows
-        // would be a line of it, without a reply.
-        response.is_error = false;
-        if self.shared.shutdown.is_stopping() {
-            response.action = Action::Close;
-        }
-        response
-    }
-}
-
-/// A path as mailin found it, which takes anything without a space or a bracket.
-fn checked(path: &str, kind: PathKind) -> Result<String, Notice> {
-    let bracketed = format!("<{path}>");
-    let checked = path::parse(bracketed.as_bytes(), kind, false);
-    checked.map(|(path, _)| path).map_err(|fault| match fault {
-        PathFault::Syntax => Notice::AddressSyntax,
-        PathFault::EightBit => Notice::EightBitAddress,
-    })
-}
-
-/// mailin puts a code and a space in front of what it is given, so a reply must be one line.
-fn response(reply: &Reply) -> Response {
-    let mut wire = Vec::new();
-    reply.write(&mut wire);
-    let wire = String::from_utf8_lossy(&wire);
-    let line = wire.lines().next().unwrap_or_default();
-    let text = line.get(4..).unwrap_or_default().to_owned();
-    let mut response = Response::custom(reply.code(), text);
-    if reply.closes() {
-        response.action = Action::Close;
-    }
-    response
-}
-
-fn short(detail: Option<&str>) -> Option<String> {
-    detail.map(|detail| detail.chars().take(MAX_DETAIL).collect())
-}
-
-const fn wire_fault(fault: Fault) -> Notice {
-    match fault {
-        Fault::BareLf => Notice::BareLf,
-        Fault::BareCr => Notice::BareCr,
-        Fault::Nul => Notice::Nul,
-    }
-}
-
-const fn no_answer() -> Answer {
-    Answer { reason: Some(Reason::StoreUnavailable), detail: None, record: None }
 }

@@ -1,7 +1,7 @@
 //! Mail from outside: the inbound SMTP listener (RFC 5321), on framing of our own.
 //!
-//! Nouns: a *listener* accepts connections and admits *sessions* within the caps; a session feeds
-//! octets to the *machine* of `protocol`, which says what to do next, and carries that out: write
+//! Nouns: a *listener* accepts connections; the *door* lets them in within the caps, as *sessions*
+//! (`door.rs` is the life of a connection); a session feeds octets to the *machine* of `protocol`, which says what to do next, and carries that out: write
 //! a reply, ask [`crate::domain::ports::Intake`] about a recipient or a message, take memory from
 //! the one *budget*.
 //!
@@ -12,13 +12,19 @@
 //! turns away only what it cannot read: size, bare line ends, memory), a 250 is written before
 //! the Intake has answered.
 
+mod budget;
 mod connection;
-mod limits;
+mod descriptors;
+mod door;
 mod listener;
 #[cfg(feature = "mailin")]
 mod mailin;
+mod network;
+mod places;
 pub mod protocol;
+mod rates;
 mod session;
+mod stream;
 
 #[cfg(test)]
 mod fake;

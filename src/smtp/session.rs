@@ -1,38 +1,47 @@
 //! One session: brings octets to the machine and carries out what it asks.
 
 use std::ops::ControlFlow;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::domain::ports::{Answer, Envelope, Intake};
 use crate::domain::reason::Reason;
 use crate::rules::SmtpRules;
 use crate::shutdown::Shutdown;
+use crate::tls::Acceptor;
 
+use super::budget::Share;
 use super::connection::{Arrival, Connection};
-use super::limits::Share;
 use super::protocol::machine::{Machine, Phase, Step};
 use super::protocol::notice::Notice;
 use super::protocol::reply::Reply;
+use super::rates::{Meter, What};
+use super::stream::Stream;
 
 /// The end of a session, on either side.
 type Flow = ControlFlow<()>;
 
-/// A session on some stream: a socket today, TLS over one as well.
-pub(super) struct Session<S, I> {
+/// A session, in clear or encrypted.
+pub(super) struct Session<I> {
     pub(super) id: u64,
-    pub(super) connection: Connection<S>,
+    pub(super) connection: Connection<Stream>,
     pub(super) machine: Machine,
     pub(super) intake: Arc<I>,
     pub(super) rules: Arc<SmtpRules>,
+    /// What the client brings, against the rates of its network.
+    pub(super) meter: Meter,
+    /// What STARTTLS needs; without it, it is not offered.
+    pub(super) tls: Option<Acceptor>,
     /// Memory of the message being received or decided.
     pub(super) share: Share,
     pub(super) shutdown: Shutdown,
     pub(super) times: Times,
+    /// Errors of the client that have been answered.
+    pub(super) errors: u32,
 }
 
 /// Instants that the deadlines are counted from.
@@ -52,11 +61,15 @@ impl Times {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
+impl<I: Intake> Session<I> {
     /// Runs the session to its end. `early`: the client spoke before it was greeted.
     pub(super) async fn run(mut self, early: bool) {
         tracing::debug!(smtp.session = self.id, client.address = %self.address(), "session opened");
-        let greeting = self.machine.greeting(!early);
+        let greeting = if self.shutdown.is_stopping() {
+            Reply::notice(Notice::ShuttingDown)
+        } else {
+            self.machine.greeting(!early)
+        };
         let mut flow = self.say(&greeting).await;
         while flow.is_continue() {
             flow = self.step().await;
@@ -83,9 +96,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
                 self.share.clear();
                 self.say(&reply).await
             }
+            Step::StartTls => self.start_tls().await,
             Step::Silence => {
                 let silent = !self.connection.has_input().await;
                 let reply = self.machine.silence(silent);
+                self.meter.add(What::Message);
                 let rules = &self.rules.deadlines;
                 self.times.due = Instant::now() + rules.data_grace().min(rules.data_block());
                 self.say(&reply).await
@@ -98,16 +113,41 @@ impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
                 }
                 Flow::Continue(())
             }
+            Step::Open { size } => {
+                let answer = self.may_open(size).await;
+                let reply = self.machine.opened(answer);
+                self.say(&reply).await
+            }
             Step::Recipient { path } => self.recipient(&path).await,
             Step::Message { envelope, raw } => self.message(envelope, raw).await,
             Step::Refused { envelope, reason, detail, head, size } => {
-                let asked = self.intake.refused(envelope, reason, detail, head, size);
+                let asked = Box::pin(self.intake.refused(envelope, reason, detail, head, size));
                 let answer = within(self.rules.deadlines.answer(), asked).await;
                 self.share.clear();
                 let reply = self.machine.refused(&answer.unwrap_or_else(no_answer));
                 self.say(&reply).await
             }
         }
+    }
+
+    /// A client whose handshake fails is gone: it was told to speak TLS, and would take any reply
+    /// in clear for a part of it.
+    async fn start_tls(&mut self) -> Flow {
+        let Some(acceptor) = self.tls.clone() else {
+            return self.say(&Reply::notice(Notice::TlsUnavailable)).await;
+        };
+        let silent = !self.connection.has_input().await;
+        let reply = self.machine.start_tls(silent);
+        self.say(&reply).await?;
+        if self.connection.flush().await.is_err() {
+            return Flow::Break(());
+        }
+        let client = self.address();
+        let secured = self.connection.secure(&acceptor, client, &self.shutdown).await;
+        let Some(facts) = secured else { return Flow::Break(()) };
+        self.machine.secured(facts);
+        self.times.command = Instant::now();
+        Flow::Continue(())
     }
 
     /// Writes what waits to be written, then waits for input, for the deadline, or for the end of
@@ -139,12 +179,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
         }
     }
 
-    /// The octets of a message buy time at the least rate, and never more than one block's time
-    /// ahead: what came fast does not allow a client to dribble, and to hold memory, for hours.
+    /// The octets of a message buy time at the least rate, which is higher for those that hold much
+    /// when memory is short, and never more than one block's time ahead: what came fast does not
+    /// allow a client to dribble, and to hold memory, for hours.
     fn earn(&mut self, octets: usize) {
         let rules = &self.rules.deadlines;
         let octets = u64::try_from(octets).unwrap_or(u64::MAX);
-        let micros = octets.saturating_mul(1_000_000) / rules.min_data_rate.max(1);
+        let least = self.share.least_rate(self.rules.memory.turnover());
+        let micros = octets.saturating_mul(1_000_000) / rules.min_data_rate.max(least).max(1);
         let earned = self.times.due + Duration::from_micros(micros);
         self.times.due = earned.min(Instant::now() + rules.data_block());
     }
@@ -153,18 +195,56 @@ impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
     /// the end of the previous one, so that single octets buy no time.
     fn deadline(&self, in_data: bool) -> (Instant, Notice) {
         let (times, rules) = (&self.times, &self.rules.deadlines);
-        if in_data {
-            return (times.due, Notice::TooSlow);
+        let session = times.session + rules.session();
+        let soon = if in_data { times.due } else { times.command + rules.command() };
+        // A message that keeps the rate is never ended for the session's age, unless it is read
+        // only to be refused: the most that is drained would last for weeks.
+        let may_last = in_data && self.machine.keeps_message();
+        if session < soon && !may_last {
+            (session, Notice::TooOld)
+        } else {
+            (soon, Notice::TooSlow)
         }
-        let (command, session) = (times.command + rules.command(), times.session + rules.session());
-        if session < command { (session, Notice::TooOld) } else { (command, Notice::TooSlow) }
+    }
+
+    /// Whether the network may bring another message, and whether there is room for so many octets
+    /// more than must be left.
+    async fn may_open(&self, size: u64) -> Result<(), Answer> {
+        if !self.meter.may(What::Message) {
+            return Err(self.over_rate("").await);
+        }
+        let least = self.rules.space.min_free_bytes;
+        if least == 0 {
+            return Ok(());
+        }
+        let asked = Box::pin(self.intake.free_space());
+        let free = within(self.rules.deadlines.answer(), asked).await.map_err(no_answer)?;
+        match free {
+            Some(free) if free < least.saturating_add(size) => {
+                tracing::warn!(space.free = free, space.least = least, "short of disk space");
+                Err(Answer { reason: Some(Reason::NoSpace), detail: None, record: None })
+            }
+            _ => Ok(()),
+        }
     }
 
     async fn recipient(&mut self, path: &str) -> Flow {
-        let asked = self.intake.recipient(self.machine.client(), self.machine.reverse_path(), path);
-        let answer = within(self.rules.deadlines.answer(), asked).await;
-        let reply = self.machine.recipient(answer.unwrap_or_else(|late| Err(no_answer(late))));
+        let answer = if self.meter.take(What::Recipient) {
+            let (client, from) = (self.machine.client(), self.machine.reverse_path());
+            let asked = Box::pin(self.intake.recipient(client, from, path));
+            let answer = within(self.rules.deadlines.answer(), asked).await;
+            answer.unwrap_or_else(|late| Err(no_answer(late)))
+        } else {
+            Err(self.over_rate(path).await)
+        };
+        let reply = self.machine.recipient(answer);
         self.say(&reply).await
+    }
+
+    async fn over_rate(&self, path: &str) -> Answer {
+        let (client, from) = (self.machine.client(), self.machine.reverse_path());
+        let asked = Box::pin(self.intake.over_rate(client, from, path));
+        within(self.rules.deadlines.answer(), asked).await.unwrap_or_else(no_answer)
     }
 
     async fn message(&mut self, envelope: Envelope, raw: Bytes) -> Flow {
@@ -173,15 +253,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
             tracing::debug!(smtp.session = self.id, "client gone before its answer");
         }
         let (size, recipients) = (raw.len(), envelope.recipients.len());
-        let asked = self.intake.message(envelope, raw);
+        let asked = Box::pin(self.intake.message(envelope, raw));
         let answer = within(self.rules.deadlines.answer(), asked).await.unwrap_or_else(no_answer);
         self.share.clear();
         let reply = self.machine.message(&answer);
         // What is not accepted is logged where it is said.
         if answer.reason.is_none() {
+            let tls = self.machine.client().tls.as_ref();
             tracing::info!(
                 smtp.session = self.id,
                 client.address = %self.address(),
+                tls.version = tls.map(|tls| tls.version.as_str()),
+                tls.cipher = tls.map(|tls| tls.cipher.as_str()),
                 record = answer.record.map(tracing::field::display),
                 message.size = size,
                 message.recipients = recipients,
@@ -193,6 +276,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
 
     /// Lines the reply up to be written with those before and behind it.
     async fn say(&mut self, reply: &Reply) -> Flow {
+        if self.is_one_error_too_many() && !reply.closes() && self.hold_back().await.is_break() {
+            return Flow::Break(());
+        }
         self.times.command = Instant::now();
         if reply.code() >= 400 {
             tracing::info!(
@@ -214,6 +300,27 @@ impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
         Flow::Continue(())
     }
 
+    /// Whether the reply is to an error, and there have been so many that it is held back.
+    fn is_one_error_too_many(&mut self) -> bool {
+        let errors = self.machine.errors();
+        let before = std::mem::replace(&mut self.errors, errors);
+        errors > before && errors > self.rules.limits.tarpit_after_errors
+    }
+
+    /// Waits before the next reply; those before it are said first. `max_errors` bounds how often.
+    async fn hold_back(&mut self) -> Flow {
+        // Others may wait for the memory.
+        self.share.clear();
+        if self.connection.flush().await.is_err() {
+            return Flow::Break(());
+        }
+        tokio::select! {
+            () = sleep(self.rules.limits.tarpit()) => {}
+            () = self.shutdown.soft() => {}
+        }
+        Flow::Continue(())
+    }
+
     const fn address(&self) -> std::net::IpAddr {
         self.machine.client().address
     }
@@ -222,7 +329,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin, I: Intake> Session<S, I> {
 /// Nobody has answered in time.
 struct Late;
 
-async fn within<T>(deadline: Duration, asked: impl Future<Output = T>) -> Result<T, Late> {
+/// What is asked is on the heap: inside the session's own future its room, tens of kilobytes, would
+/// be kept while a client idles (threats §4: ten thousand of them).
+async fn within<T>(
+    deadline: Duration,
+    asked: Pin<Box<impl Future<Output = T>>>,
+) -> Result<T, Late> {
     timeout(deadline, asked).await.map_err(|_| Late)
 }
 

@@ -3,9 +3,9 @@
 use super::addresses::{self, Claim, Claimed};
 use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
-use super::gates;
 use super::row::Columns;
 use super::sql::{Row, Statement, sql};
+use super::{directory, gates};
 use crate::domain::account::{Account, AccountType, Lineage};
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
@@ -98,6 +98,7 @@ impl Store {
                 why => return Ok(Created::Refused(address.clone(), why)),
             }
         }
+        directory::changed(&mut tx).await?;
         tx.commit().await?;
         Ok(Created::Account(Box::new(account)))
     }
@@ -155,6 +156,9 @@ impl Store {
             .bind(i64::from(active))
             .execute(tx.on())
             .await?;
+        if done > 0 {
+            directory::changed(&mut tx).await?;
+        }
         tx.commit().await?;
         Ok(done > 0)
     }
@@ -220,7 +224,7 @@ async fn insert(tx: &mut Transaction, account: &Account) -> Result<bool, StoreEr
     .map(|made| made > 0)
 }
 
-pub(super) fn account(row: &Row) -> Result<Account, StoreError> {
+fn account(row: &Row) -> Result<Account, StoreError> {
     let columns = Columns { table: "accounts", row };
     Ok(Account {
         id: columns.account("id")?,

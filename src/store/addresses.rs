@@ -1,11 +1,11 @@
-//! Which Agent answers to an address, and what the decision about a recipient rests on.
+//! The addresses of Agents, and what the decision about a recipient rests on.
 
 use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
 use super::many::many;
 use super::row::Columns;
 use super::sql::{Connection, sql};
-use super::{accounts, domains, gates};
+use super::{directory, domains, gates};
 use crate::domain::account::{Account, Lineage};
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
@@ -48,32 +48,6 @@ pub(super) struct Question<'a> {
 }
 
 impl Store {
-    /// The Agent that answers to `address`: the one that has it, else the domain's catch-all,
-    /// with the address under which it answers and its mode.
-    pub async fn recipient(
-        &self,
-        address: &Address,
-    ) -> Result<Option<(Account, Address, Mode)>, StoreError> {
-        let row =
-            sql("SELECT accounts.id, kind, name, username, parent_id, partner_id, reseller_id,
-                    organization_id, accounts.agent_id AS agent_id, active,
-                    accounts.created_at AS created_at,
-                    addresses.local || '@' || addresses.domain AS address, mode
-             FROM addresses
-             JOIN accounts ON accounts.id = addresses.agent_id
-             JOIN inbound_policies ON inbound_policies.agent_id = accounts.id
-             WHERE addresses.domain = $1 AND (addresses.local = $2 OR catch_all = 1)
-             ORDER BY addresses.local = $2 DESC LIMIT 1")
-            .bind(address.domain().as_str())
-            .bind(address.local())
-            .fetch_optional(self.reader())
-            .await?;
-        let Some(row) = row else { return Ok(None) };
-        let columns = Columns { table: "addresses", row: &row };
-        let found = columns.address("address")?;
-        Ok(Some((accounts::account(&row)?, found, columns.word("mode")?)))
-    }
-
     /// What a decision about this Agent, this address and this sender would rest on now.
     pub async fn standing(
         &self,
@@ -120,6 +94,7 @@ impl Store {
         let mut tx = self.begin().await?;
         let claimed = claim(&mut tx, wanted).await?;
         if claimed == Claimed::Yes {
+            directory::changed(&mut tx).await?;
             tx.commit().await?;
         }
         Ok(claimed)
@@ -139,6 +114,9 @@ impl Store {
             .bind(agent.get())
             .execute(tx.on())
             .await?;
+        if done > 0 {
+            directory::changed(&mut tx).await?;
+        }
         tx.commit().await?;
         Ok(done > 0)
     }

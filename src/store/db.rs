@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::batch::Intakes;
 use super::blobs::Blobs;
+use super::directory::Versions;
 use super::embedded::{self, Embedded};
 use super::error::StoreError;
 use super::finish::Attempts;
@@ -16,6 +17,8 @@ use super::group::Group;
 use super::lease::{Lease, Pool};
 use super::location::{Location, Place};
 use super::postgres;
+use super::refusals::Refusals;
+use super::space::Space;
 use super::sql::{Connection, sql};
 use crate::domain::id::Mint;
 use crate::rules::StoreRules;
@@ -23,11 +26,15 @@ use crate::rules::StoreRules;
 /// The store of one gateway. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
-    base: Base,
+    pub(super) base: Base,
     /// Messages that wait to be committed.
     pub(super) intakes: Group<Intakes>,
     /// Attempts that wait to be recorded.
     pub(super) attempts: Group<Attempts>,
+    /// Refusals that wait to be counted.
+    pub(super) refusals: Group<Refusals>,
+    /// Who waits for the directory's version.
+    pub(super) versions: Group<Versions>,
 }
 
 /// The database, as it is shared by callers and writers.
@@ -35,6 +42,7 @@ pub struct Store {
 pub(super) struct Base {
     database: Database,
     blobs: Option<Blobs>,
+    space: Space,
     mint: Mint,
     broken: CancellationToken,
     pub(super) identity: Arc<OnceCell<Uuid>>,
@@ -116,6 +124,7 @@ impl Store {
         let base = Base {
             database,
             blobs,
+            space: Space::of(place),
             mint,
             broken,
             identity: Arc::default(),
@@ -124,7 +133,9 @@ impl Store {
         };
         let intakes = Group::start(Intakes::new(base.clone()), rules.commit, writers);
         let attempts = Group::start(Attempts::new(base.clone()), rules.commit, writers);
-        Ok(Self { base, intakes, attempts })
+        let refusals = Group::start(Refusals::new(base.clone()), rules.commit, 1);
+        let versions = Group::start(Versions::new(base.clone()), rules.commit, 1);
+        Ok(Self { base, intakes, attempts, refusals, versions })
     }
 
     /// Resolves when a write has failed in a way that no later write can be trusted after.
@@ -200,6 +211,10 @@ impl Store {
     /// Where large raw messages lie, if not in the database.
     pub(super) const fn blobs(&self) -> Option<&Blobs> {
         self.base.blobs.as_ref()
+    }
+
+    pub(super) const fn space(&self) -> &Space {
+        &self.base.space
     }
 
     pub(super) fn check_trust(&self) -> Result<(), StoreError> {

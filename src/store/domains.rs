@@ -1,6 +1,7 @@
 //! Mail domains and the accounts that they belong to.
 
 use super::db::{Store, Transaction};
+use super::directory;
 use super::error::StoreError;
 use super::row::Columns;
 use super::sql::sql;
@@ -17,8 +18,11 @@ impl Store {
         now: Timestamp,
     ) -> Result<AccountId, StoreError> {
         let mut tx = self.begin().await?;
-        insert(&mut tx, domain, account, now).await?;
+        let new = insert(&mut tx, domain, account, now).await?;
         let owner = owner(&mut tx, domain, "FOR KEY SHARE").await?.unwrap_or(account);
+        if new {
+            directory::changed(&mut tx).await?;
+        }
         tx.commit().await?;
         Ok(owner)
     }
@@ -77,26 +81,28 @@ impl Store {
                 .bind(domain.as_str())
                 .execute(tx.on())
                 .await?;
+            directory::changed(&mut tx).await?;
             tx.commit().await?;
         }
         Ok(Some(used))
     }
 }
 
+/// Answers whether nobody had it.
 pub(super) async fn insert(
     tx: &mut Transaction,
     domain: &DomainName,
     account: AccountId,
     now: Timestamp,
-) -> Result<(), StoreError> {
+) -> Result<bool, StoreError> {
     sql("INSERT INTO domains (name, account_id, created_at) VALUES ($1, $2, $3)
          ON CONFLICT (name) DO NOTHING")
     .bind(domain.as_str())
     .bind(account.get())
     .bind(now.millis())
     .execute(tx.on())
-    .await?;
-    Ok(())
+    .await
+    .map(|made| made > 0)
 }
 
 /// Who has a domain now, and until this transaction ends.

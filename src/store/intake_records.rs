@@ -12,7 +12,7 @@ use super::row::{Columns, stored};
 use super::sql::{Row, Statement, Value, sql};
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
-use crate::domain::id::{AccountId, IntakeId, MessageId};
+use crate::domain::id::{IntakeId, MessageId};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::reason::Reason;
 use crate::domain::scope::Scope;
@@ -58,38 +58,6 @@ impl Store {
         within(&mut query, scope);
         let row = query.fetch_optional(self.reader()).await?;
         row.as_ref().map(record).transpose()
-    }
-
-    /// Counts a refusal that needs no record of its own: one record per network, reason, minute
-    /// and owner, so that a guessing client costs one row a minute (contract §2.3). Answers the
-    /// record that it was counted in.
-    pub async fn count_refusal(
-        &self,
-        record: &IntakeRecord,
-        network: &str,
-    ) -> Result<IntakeId, StoreError> {
-        let owner = record.lineage.ids().last().map_or(0, AccountId::get);
-        let reason = record.verdict.reason().map_or("", Reason::as_str);
-        let minute = record.at.seconds().div_euclid(60);
-        let counted_as = format!("{network} {reason} {minute} {owner}");
-        let mut tx = self.begin().await?;
-        let known = sql("UPDATE intake_records SET count = count + 1 WHERE counted_as = $1
-                         RETURNING id")
-        .bind(counted_as.as_str())
-        .fetch_optional(tx.on())
-        .await?;
-        let id = match known {
-            Some(row) => Columns { table: "intake_records", row: &row }.uuid("id")?,
-            None => {
-                let row =
-                    row(&columns(record), &record.explanation, record.message, Some(counted_as));
-                let written = write(&mut tx, vec![row]).await?;
-                let row = written.first().ok_or(sqlx::Error::RowNotFound)?;
-                Columns { table: "intake_records", row }.uuid("id")?
-            }
-        };
-        tx.commit().await?;
-        Ok(IntakeId(id))
     }
 }
 
@@ -159,7 +127,8 @@ pub(super) fn columns(record: &IntakeRecord) -> Vec<Value> {
     ]
 }
 
-fn row(
+/// The whole row; its columns are in the order of [`write`].
+pub(super) fn row(
     columns: &[Value],
     explanation: &str,
     message: Option<MessageId>,
@@ -169,14 +138,19 @@ fn row(
     columns.iter().cloned().chain(last).collect()
 }
 
-/// Writes records, or counts each in the one that is `counted_as` the same; answers which.
-async fn write(tx: &mut Transaction, rows: Vec<Vec<Value>>) -> Result<Vec<Row>, StoreError> {
+/// Writes records, or counts each in the one that is `counted_as` the same (no two of them are);
+/// answers which.
+pub(super) async fn write(
+    tx: &mut Transaction,
+    rows: Vec<Vec<Value>>,
+) -> Result<Vec<Row>, StoreError> {
     many(
         "INSERT INTO intake_records (id, at, partner_id, reseller_id, organization_id, agent_id,
              recipient, sender, envelope_from, remote_address, helo, verdict, reason, size, digest,
              headers, steps, count, explanation, message_id, counted_as) {rows}
-         ON CONFLICT (counted_as) DO UPDATE SET count = intake_records.count + 1
-         RETURNING id",
+         ON CONFLICT (counted_as)
+             DO UPDATE SET count = intake_records.count + excluded.count
+         RETURNING id, counted_as",
         rows,
     )
     .fetch_all(tx.on())

@@ -3,9 +3,9 @@
 
 use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
-use super::gates;
 use super::row::Columns;
 use super::sql::sql;
+use super::{directory, gates};
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
@@ -45,6 +45,7 @@ impl Store {
             .execute(tx.on())
             .await?;
         touch(&mut tx, agent, now).await?;
+        directory::changed(&mut tx).await?;
         tx.commit().await
     }
 

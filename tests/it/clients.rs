@@ -29,7 +29,7 @@ const TO: &str = "support@agents.example";
 const REFUSAL: &str = "5.7.20 the message has no DKIM signature";
 
 /// Runs a program with `input`; fails with what it said when it is missing or fails.
-async fn run(program: &str, arguments: &[&str], input: &[u8]) {
+pub async fn run(program: &str, arguments: &[&str], input: &[u8]) {
     let (success, said) = try_run(program, arguments, input).await;
     assert!(success, "{program}: {said}");
 }
@@ -61,7 +61,7 @@ async fn try_run(program: &str, arguments: &[&str], input: &[u8]) -> (bool, Stri
     (output.status.success(), String::from_utf8_lossy(&said).into_owned())
 }
 
-async fn assert_arrived(gateway: TestGateway, subject: &str) {
+pub async fn assert_arrived(gateway: TestGateway, subject: &str) {
     let messages = gateway.messages().await;
     assert_eq!(messages.len(), 1);
     assert_eq!(messages[0]["metadata"]["emailSubject"], subject);
@@ -157,6 +157,14 @@ async fn lettre_delivers() {
 struct Counting(AtomicUsize);
 
 impl Intake for Counting {
+    async fn free_space(&self) -> Option<u64> {
+        None
+    }
+
+    async fn over_rate(&self, _: &Client, _: &str, _: &str) -> Answer {
+        Answer { reason: Some(Reason::RateLimited), detail: None, record: None }
+    }
+
     async fn recipient(&self, _: &Client, _: &str, path: &str) -> Result<Recipient, Answer> {
         Ok(Recipient {
             agent: AccountId::new(1).unwrap(),
@@ -185,7 +193,8 @@ async fn smtp_source_sends_a_thousand_messages_in_twenty_sessions() {
     let any_port = "127.0.0.1:0".parse().unwrap();
     let hostname = DomainName::parse("mx.agents.example").unwrap();
     let (asked, rules) = (Arc::clone(&intake), Rules::defaults().unwrap().smtp);
-    let listener = Listener::bind(any_port, &hostname, asked, &rules, 1 << 20, shutdown.clone());
+    let listener =
+        Listener::bind(any_port, &hostname, asked, &rules, 1 << 20, shutdown.clone(), None);
     let listener = listener.await.unwrap();
     let server = listener.local_addr().unwrap().to_string();
     shutdown.spawn(listener.serve());

@@ -76,12 +76,13 @@ fn arrows() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("store", rooms(&["domain", "rules"])),
         ("egress", rooms(&["domain", "rules"])),
         ("app", up_to(&[])),
-        ("smtp", rooms(&["domain", "rules", "shutdown", "telemetry"])),
+        ("tls", rooms(&["domain", "rules", "egress", "shutdown"])),
+        ("smtp", rooms(&["domain", "rules", "shutdown", "telemetry", "tls"])),
         ("webhook", up_to(&["app", "shutdown"])),
-        ("http", up_to(&["app", "webhook", "shutdown"])),
+        ("http", up_to(&["app", "webhook", "shutdown", "tls"])),
         ("testkit", rooms(&["domain", "app", "shutdown"])),
-        ("run", up_to(&["app", "webhook", "http", "smtp", "shutdown"])),
-        ("cli", up_to(&["app", "config", "run", "shutdown", "telemetry", "testkit"])),
+        ("run", up_to(&["app", "webhook", "http", "smtp", "shutdown", "tls"])),
+        ("cli", up_to(&["app", "config", "run", "shutdown", "telemetry", "testkit", "tls"])),
     ])
 }
 

@@ -9,6 +9,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod acme;
 mod backup;
 mod clients;
 mod cluster;
@@ -18,6 +19,8 @@ mod demo;
 mod fixtures;
 mod gateways;
 mod house;
+mod international;
+mod limits;
 #[cfg(feature = "mailin")]
 mod mailin;
 mod originals;
@@ -30,5 +33,6 @@ mod retention;
 mod rules;
 mod store;
 mod support;
+mod tls;
 mod versions;
 mod webhooks;

@@ -22,16 +22,19 @@ macro_rules! on_both {
 
 mod beside;
 mod deliveries;
+mod directory;
 mod faults;
 mod lists;
 mod messages;
 pub mod objects;
 mod owners;
 mod plans;
+mod recipients;
 mod retention;
 pub mod scene;
 mod schema;
 mod silence;
+mod space;
 mod tenancy;
 mod tls;
 mod together;

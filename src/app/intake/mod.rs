@@ -7,10 +7,12 @@
 //! the dispatcher is only woken.
 
 mod arrival;
+mod directory;
 mod examine;
 mod judge;
 mod recipient;
 mod refusal;
+mod session;
 mod step;
 
 use std::sync::Arc;
@@ -27,6 +29,7 @@ use crate::rules::IntakeRules;
 use crate::store::{Committed, Store, StoreError};
 use crate::verify::Authenticator;
 
+pub use directory::{Directory, Found};
 pub use examine::{Examination, examine};
 pub use judge::judge;
 
@@ -41,12 +44,11 @@ pub struct Gateway {
     rules: Arc<IntakeRules>,
     mint: Mint,
     wake: Arc<dyn Wake>,
-    /// The Agent's address that answers for `postmaster`.
-    postmaster: Option<Address>,
+    directory: Directory,
 }
 
 impl Gateway {
-    /// Takes mail into this store.
+    /// Takes mail into this store. `postmaster` is the Agent's address that answers for it.
     pub fn new(
         store: Store,
         authenticator: Arc<Authenticator>,
@@ -55,13 +57,17 @@ impl Gateway {
         wake: Arc<dyn Wake>,
         postmaster: Option<Address>,
     ) -> Self {
-        Self { store, authenticator, rules, mint, wake, postmaster }
+        let directory = Directory::new(store.clone(), postmaster, rules.directory);
+        Self { store, authenticator, rules, mint, wake, directory }
     }
 
     /// The one path: examine, judge, commit, answer.
     async fn take_in(&self, envelope: &Envelope, raw: &Bytes) -> Result<Answer, StoreError> {
         let arrived = self.mint.clock().now();
-        let examination = examine(&self.authenticator, &self.rules, envelope, raw, arrived).await;
+        let mut examination =
+            examine(&self.authenticator, &self.rules, envelope, raw, arrived).await;
+        let size = u64::try_from(raw.len()).unwrap_or(u64::MAX);
+        examination.steps.insert(0, session::session(envelope, size));
         if examination.proof == Proof::Undecidable(Reason::TooBusy) {
             // Ours, and not a verdict on the message: no record (contract §2.3).
             return Ok(Answer { reason: Some(Reason::TooBusy), ..unavailable() });
@@ -89,6 +95,22 @@ impl Gateway {
 }
 
 impl Intake for Gateway {
+    async fn free_space(&self) -> Option<u64> {
+        self.store.free_space().await
+    }
+
+    async fn over_rate(&self, client: &Client, reverse_path: &str, path: &str) -> Answer {
+        let reason = Reason::RateLimited;
+        let counted = match self.directory.find(path).await {
+            Ok(found) => self.count(client, reverse_path, path, &found.listing, reason).await,
+            Err(error) => Err(error),
+        };
+        counted.map_or_else(
+            |error| trouble(&error),
+            |record| Answer { reason: Some(reason), detail: None, record: Some(record) },
+        )
+    }
+
     async fn recipient(
         &self,
         client: &Client,

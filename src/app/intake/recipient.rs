@@ -7,25 +7,13 @@ use serde_json::{Value, json};
 
 use super::step::step;
 use super::{Gateway, trouble};
-use crate::domain::account::{Account, AccountType, Lineage};
-use crate::domain::address::Address;
 use crate::domain::id::IntakeId;
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::policy::Mode;
 use crate::domain::ports::{Answer, Client, Recipient};
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
-use crate::store::StoreError;
-
-const POSTMASTER: &str = "postmaster";
-
-/// An Agent that was found: the address to which it answers, the tag, its mode.
-struct Found {
-    agent: Account,
-    address: Address,
-    tag: Option<String>,
-    mode: Mode,
-}
+use crate::store::{Answering, Listing, StoreError};
 
 impl Gateway {
     pub(super) async fn find_recipient(
@@ -34,84 +22,40 @@ impl Gateway {
         reverse_path: &str,
         path: &str,
     ) -> Result<Recipient, Answer> {
-        let found = self.look_up(path).await.map_err(|error| trouble(&error))?;
-        let reason = match &found {
-            None => Reason::UnknownRecipient,
-            Some(found) => match self.store.is_active(&found.agent).await {
-                Ok(true) => {
-                    return Ok(Recipient {
-                        agent: found.agent.id,
-                        address: found.address.clone(),
-                        tag: found.tag.clone(),
-                        as_sent: path.to_owned(),
-                        shares: found.mode == Mode::Open,
-                    });
-                }
-                Ok(false) => Reason::InactiveRecipient,
-                Err(error) => return Err(trouble(&error)),
-            },
+        let found = self.directory.find(path).await.map_err(|error| trouble(&error))?;
+        let listing = found.listing;
+        let reason = match (listing.answering, found.address) {
+            (Some(Answering { agent, active: true, mode, .. }), Some(address)) => {
+                let (as_sent, shares) = (path.to_owned(), mode == Mode::Open);
+                return Ok(Recipient { agent, address, tag: found.tag, as_sent, shares });
+            }
+            (Some(_), Some(_)) => Reason::InactiveRecipient,
+            _ => Reason::UnknownRecipient,
         };
-        let agent = found.map(|found| found.agent);
-        let counted = self.count(client, reverse_path, path, agent, reason).await;
+        let counted = self.count(client, reverse_path, path, &listing, reason).await;
         Err(match counted {
             Ok(record) => Answer { reason: Some(reason), detail: None, record: Some(record) },
             Err(error) => trouble(&error),
         })
     }
 
-    /// In this order: the address without its tag, `postmaster`, the domain's catch-all. No Agent
-    /// has an address with a tag.
-    async fn look_up(&self, path: &str) -> Result<Option<Found>, StoreError> {
-        let address = match Address::parse(path) {
-            Ok(address) => address,
-            Err(_) if path.eq_ignore_ascii_case(POSTMASTER) => {
-                return self.postmaster_agent().await;
-            }
-            Err(_) => return Ok(None),
-        };
-        let (bare, tag) = address.without_tag();
-        let found = self.store.recipient(&bare).await?;
-        let has_it = found.as_ref().is_some_and(|(_, address, _)| *address == bare);
-        if !has_it
-            && bare.local() == POSTMASTER
-            && self.is_ours(&bare).await?
-            && let Some(found) = self.postmaster_agent().await?
-        {
-            return Ok(Some(found));
-        }
-        Ok(found.map(|(agent, _, mode)| Found { agent, address: bare, tag, mode }))
-    }
-
-    async fn is_ours(&self, address: &Address) -> Result<bool, StoreError> {
-        Ok(self.store.domain_owner(address.domain()).await?.is_some())
-    }
-
-    async fn postmaster_agent(&self) -> Result<Option<Found>, StoreError> {
-        let Some(address) = &self.postmaster else { return Ok(None) };
-        let found = self.store.recipient(address).await?;
-        Ok(found.map(|(agent, _, mode)| Found { agent, address: address.clone(), tag: None, mode }))
-    }
-
-    /// Refusals at RCPT are counted per network, reason and minute (contract §2.3).
-    async fn count(
+    /// Refusals at RCPT are counted per network, reason and minute (contract §2.3); and those at
+    /// MAIL, which have no `path`.
+    pub(super) async fn count(
         &self,
         client: &Client,
         reverse_path: &str,
         path: &str,
-        agent: Option<Account>,
+        listing: &Listing,
         reason: Reason,
     ) -> Result<IntakeId, StoreError> {
         let began = Instant::now();
         let inputs = json!({ "path": path });
-        let lineage = match &agent {
-            Some(agent) => agent.lineage,
-            None => self.owner_of(path).await?,
-        };
         let record = IntakeRecord {
             id: IntakeId(self.mint.uuid()),
             at: self.mint.clock().now(),
-            lineage,
-            agent: agent.map(|agent| agent.id),
+            lineage: listing.lineage,
+            agent: listing.answering.map(|answering| answering.agent),
             recipient: path.to_owned(),
             sender: None,
             envelope_from: reverse_path.to_owned(),
@@ -124,7 +68,7 @@ impl Gateway {
             digest: None,
             headers: Vec::new(),
             steps: Value::from(vec![step(
-                "recipient",
+                if path.is_empty() { "session" } else { "recipient" },
                 "fail",
                 reason.explanation(),
                 inputs,
@@ -133,22 +77,6 @@ impl Gateway {
             count: 1,
         };
         self.store.count_refusal(&record, &network(client.address)).await
-    }
-
-    /// Whose record a refusal without an Agent is: the domain's account, else the partner's.
-    async fn owner_of(&self, path: &str) -> Result<Lineage, StoreError> {
-        if let Ok(address) = Address::parse(path)
-            && let Some(owner) = self.store.domain_owner(address.domain()).await?
-            && let Some(account) = self.store.account(owner).await?
-        {
-            return Ok(account.lineage);
-        }
-        self.partner().await
-    }
-
-    pub(super) async fn partner(&self) -> Result<Lineage, StoreError> {
-        let partners = self.store.accounts(Some(AccountType::Partner)).await?;
-        Ok(partners.first().map(|partner| partner.lineage).unwrap_or_default())
     }
 }
 

@@ -3,10 +3,11 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Gateway;
 use super::recipient::network;
+use super::session;
 use super::step::step;
 use crate::domain::account::Lineage;
 use crate::domain::id::{AccountId, IntakeId};
@@ -34,7 +35,7 @@ impl Gateway {
             self.refusal(envelope, (reason, detail), (head, size), lineage, agent, recipient)
         };
         if envelope.recipients.is_empty() {
-            let record = build(self.partner().await?, None, "");
+            let record = build(self.directory.partner().await?, None, "");
             let network = network(envelope.client.address);
             return Ok(answer(Some(self.store.count_refusal(&record, &network).await?)));
         }
@@ -43,7 +44,7 @@ impl Gateway {
             let agent = self.store.account(recipient.agent).await?;
             let lineage = match agent {
                 Some(agent) => agent.lineage,
-                None => self.partner().await?,
+                None => self.directory.partner().await?,
             };
             let record = build(lineage, Some(recipient.agent), &recipient.as_sent);
             intakes.push(Intake { record, accepted: None });
@@ -84,7 +85,7 @@ impl Gateway {
                 "session",
                 "fail",
                 detail,
-                json!({ "size": size }),
+                session::inputs(envelope, size),
                 began,
             )]),
             count: 1,

@@ -157,6 +157,33 @@ async fn a_dripping_answer_is_cut_by_the_timeout() {
 }
 
 #[tokio::test]
+async fn an_exchange_is_whole_or_none() {
+    let receiver = receiver().await;
+    let pause = Duration::from_millis(20);
+    receiver.script([
+        Reply::status(404).header("x-test", "yes").header("retry-after", "7").text("all of it"),
+        Reply::status(200).huge(65_537),
+        Reply::status(200).drip_body(pause),
+    ]);
+    let client = loopback(Limits { timeout: Duration::from_millis(500), ..limits() });
+    let url = receiver.url("/").parse().unwrap();
+    let exchange = || client.exchange(Method::POST, &url, HeaderMap::new(), Bytes::from("{}"));
+    let answer = exchange().await.unwrap();
+    assert_eq!((answer.status, answer.body.as_slice()), (404, b"all of it".as_slice()));
+    assert_eq!(answer.headers["x-test"], "yes");
+    assert_eq!(answer.retry_after, Some(Duration::from_secs(7)));
+    assert_eq!(exchange().await.unwrap_err(), EgressError::TooLong);
+    assert_eq!(exchange().await.unwrap_err(), EgressError::Timeout);
+}
+
+#[test]
+fn a_file_without_a_certificate_is_no_root() {
+    for text in ["", "what is this?"] {
+        assert!(Roots::from_pem(text.as_bytes()).is_none(), "{text:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_slow_look_up_counts_against_the_connection() {
     let never = Lookup::new(|_| std::future::pending());
     let short = Limits { connect_timeout: Duration::from_millis(50), ..limits() };

@@ -117,7 +117,8 @@ impl House {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let shutdown = Shutdown::default();
-        let running = serve(listener, router(Arc::clone(&http)), access_rules, shutdown.clone());
+        let running =
+            serve(listener, router(Arc::clone(&http)), access_rules, shutdown.clone(), None);
         shutdown.spawn(running);
         let residents = move_in(&tenancy).await;
         Self { residents, address, tenancy, store, http, shutdown, mint, _folder: folder }

@@ -106,6 +106,7 @@ async fn serve_also(house: &mut House, router: Router<Arc<crate::http::Http>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     house.address = listener.local_addr().unwrap();
     let router = observed(router, Arc::clone(&house.http));
-    let running = serve(listener, router, Arc::clone(&house.http.rules), house.shutdown.clone());
+    let running =
+        serve(listener, router, Arc::clone(&house.http.rules), house.shutdown.clone(), None);
     house.shutdown.spawn(running);
 }

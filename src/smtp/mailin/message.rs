@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::rules::SmtpMemory;
-use crate::smtp::limits::Share;
+use crate::smtp::budget::Share;
 use crate::smtp::protocol::line::Fault;
 
 /// How a message ended, when mailin said so. `size` is the octets that it had.

@@ -83,20 +83,17 @@ impl Reply {
 
     /// A notice.
     pub fn notice(notice: Notice) -> Self {
-        Self::recorded(notice, None)
+        Self::said(notice, None, None)
+    }
+
+    /// A notice and what it is about: a piece of what the client sent.
+    pub fn about(notice: Notice, about: &str) -> Self {
+        Self::said(notice, Some(about), None)
     }
 
     /// A notice that has left a record.
     pub fn recorded(notice: Notice, record: Option<IntakeId>) -> Self {
-        let text = sentence(notice.words(), None, record);
-        Self {
-            code: notice.code(),
-            enhanced: notice.enhanced(),
-            texts: folded(&text, notice.enhanced()),
-            closes: notice.closes(),
-            label: notice.label(),
-            record,
-        }
+        Self::said(notice, None, record)
     }
 
     /// A reason, with what exactly was wrong and the record that it left.
@@ -156,6 +153,18 @@ impl Reply {
             let gap = if self.enhanced.is_empty() { "" } else { " " };
             // Writing to a Vec does not fail.
             let _written = write!(out, "{}{mark}{}{gap}{text}\r\n", self.code, self.enhanced);
+        }
+    }
+
+    fn said(notice: Notice, about: Option<&str>, record: Option<IntakeId>) -> Self {
+        let text = sentence(notice.words(), about, record);
+        Self {
+            code: notice.code(),
+            enhanced: notice.enhanced(),
+            texts: folded(&text, notice.enhanced()),
+            closes: notice.closes(),
+            label: notice.label(),
+            record,
         }
     }
 

@@ -5,10 +5,13 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
+use crate::domain::id::IntakeId;
+use crate::domain::ports::{Answer, TlsFacts};
 use crate::domain::reason::Reason;
 use crate::smtp::fake::{Call, Fake, RECORD};
 
 use super::body::BodyLimits;
+use super::data::BareLineEnds;
 use super::machine::{Machine, Settings, Step};
 use super::notice::Notice;
 use super::reply::{Reply, for_reason};
@@ -28,6 +31,7 @@ pub(in crate::smtp) enum Entry {
     Send(Vec<u8>),
     Expect(String),
     Asked(String),
+    Secured,
     Closed,
 }
 
@@ -67,6 +71,9 @@ fn entry(line: &str) -> Option<Entry> {
     }
     if line == "-- closed" {
         return Some(Entry::Closed);
+    }
+    if line == "-- secured" {
+        return Some(Entry::Secured);
     }
     let (mark, text) = line.split_at(line.len().min(2));
     let text = text.strip_prefix(' ').unwrap_or(text);
@@ -119,6 +126,10 @@ struct Walk {
     machine: Option<Machine>,
     fake: Fake,
     memory: usize,
+    /// MAIL is refused for this reason.
+    mail: Option<Reason>,
+    /// The certificate is there.
+    tls: bool,
     said: Vec<u8>,
     closed: bool,
     asked: usize,
@@ -136,8 +147,13 @@ impl Walk {
             hostname: "mx.gatepost.example".into(),
             max_command_line: 512,
             max_recipients: 100,
+            max_recipients_put_off: 1000,
             max_errors: 20,
+            max_unknown_recipients: 20,
             max_transactions: 1000,
+            max_idle_commands: 100,
+            bare_line_ends: BareLineEnds::Refused,
+            starttls: false,
             body,
         };
         Self {
@@ -145,6 +161,8 @@ impl Walk {
             machine: None,
             fake: Fake::default(),
             memory: 1 << 20,
+            mail: None,
+            tls: true,
             said: vec![],
             closed: false,
             asked: 0,
@@ -158,7 +176,21 @@ impl Walk {
             "max_drained" => self.settings.body.max_drained = u64::try_from(number()).unwrap(),
             "max_recipients" => self.settings.max_recipients = number(),
             "max_errors" => self.settings.max_errors = u32::try_from(number()).unwrap(),
+            "max_unknown_recipients" => {
+                self.settings.max_unknown_recipients = u32::try_from(number()).unwrap();
+            }
             "max_transactions" => self.settings.max_transactions = u32::try_from(number()).unwrap(),
+            "max_recipients_put_off" => {
+                self.settings.max_recipients_put_off = u32::try_from(number()).unwrap();
+            }
+            "max_idle_commands" => {
+                self.settings.max_idle_commands = u32::try_from(number()).unwrap();
+            }
+            "bare_line_ends" => self.settings.bare_line_ends = BareLineEnds::Normalised,
+            "starttls" => {
+                self.settings.starttls = true;
+                self.tls = value != "unavailable";
+            }
             "memory" => self.memory = number(),
             "message" => {
                 let (code, detail) = value.split_once(' ').unwrap_or((value, ""));
@@ -166,6 +198,7 @@ impl Walk {
                     .then(|| String::from_utf8_lossy(&unescaped(detail)).into_owned());
                 *self.fake.message.lock().unwrap() = code.parse().ok().map(|code| (code, detail));
             }
+            "mail" => self.mail = value.parse().ok(),
             "refused" => *self.fake.refused.lock().unwrap() = Some(value.parse().unwrap()),
             "end" => {
                 let notice = Notice::ALL.iter().find(|notice| notice.label() == value).unwrap();
@@ -211,11 +244,22 @@ impl Walk {
             Step::Read => return false,
             Step::Say(reply) => reply,
             Step::Silence => machine.silence(input.is_empty() && left == 0),
+            Step::StartTls if self.tls => machine.start_tls(input.is_empty() && left == 0),
+            Step::StartTls => Reply::notice(Notice::TlsUnavailable),
             Step::Reserve(octets) => {
                 let granted = octets <= self.memory;
                 self.memory -= if granted { octets } else { 0 };
                 machine.reserved(granted.then_some(octets));
                 return true;
+            }
+            Step::Open { .. } => {
+                let refused = |reason| {
+                    // Our own failures leave no record (contract §2.3).
+                    let record =
+                        (reason == Reason::RateLimited).then(|| IntakeId(RECORD.parse().unwrap()));
+                    Err(Answer { reason: Some(reason), detail: None, record })
+                };
+                machine.opened(self.mail.map_or(Ok(()), refused))
             }
             Step::Recipient { path } => {
                 let answer = self.fake.decide_recipient(machine.reverse_path(), &path);
@@ -232,6 +276,12 @@ impl Walk {
         };
         self.say(&reply);
         true
+    }
+
+    fn secure(&mut self) {
+        self.settle();
+        let machine = self.machine.as_mut().unwrap();
+        machine.secured(TlsFacts { version: "TLSv1.3".into(), cipher: "TLS_X".into() });
     }
 
     fn expect(&mut self, expected: &str) {
@@ -258,7 +308,8 @@ impl Walk {
                 let paths: Vec<_> =
                     envelope.recipients.iter().map(|one| one.as_sent.as_str()).collect();
                 let to = paths.join(",");
-                (format!("message <{}> <{to}> ", envelope.reverse_path), raw.clone())
+                let mark = if envelope.smtputf8 { "smtputf8 " } else { "" };
+                (format!("message {mark}<{}> <{to}> ", envelope.reverse_path), raw.clone())
             }
             Some(Call::Refused { reason, head, size }) => {
                 (format!("refused {reason} {size} "), head.clone())
@@ -300,6 +351,7 @@ fn walk(entries: &[(usize, Entry)], cut: Cut, at: &mut usize) {
             Entry::Set(key, value) => walk.set(key, value),
             Entry::Expect(text) => walk.expect(text),
             Entry::Asked(text) => walk.asked(text),
+            Entry::Secured => walk.secure(),
             Entry::Closed => closed = true,
         }
     }

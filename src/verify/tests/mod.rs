@@ -57,8 +57,12 @@ impl Bench {
         let dns = DnsServer::start(zone, Shutdown::default()).await.unwrap();
         let servers = Servers::Given(vec![dns.addr()]);
         let authenticator = Authenticator::new(servers, &rules(overrides), "gw.example").unwrap();
-        let client =
-            Client { address: [192, 0, 2, 1].into(), helo: "out.good.example".into(), esmtp: true };
+        let client = Client {
+            address: [192, 0, 2, 1].into(),
+            helo: "out.good.example".into(),
+            esmtp: true,
+            tls: None,
+        };
         let reverse_path = "bounce@good.example".into();
         Self { dns, authenticator, now: NOW, client, reverse_path }
     }

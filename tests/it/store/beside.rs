@@ -10,10 +10,12 @@ use gatepost::domain::policy::Mode;
 use gatepost::domain::reason::Reason;
 use gatepost::domain::verdict::Verdict;
 use gatepost::run;
-use gatepost::store::{Claimed, Commit, Committed, Location, NewDestination, Store};
+use gatepost::store::{Claimed, Commit, Committed, IntakeFilter, Location, NewDestination, Store};
 use tokio::task::JoinSet;
 
-use super::scene::{Kind, SENDER, Scene, address, at, destination, own_address, record};
+use super::scene::{
+    Kind, SENDER, Scene, address, at, destination, everything, own_address, record, subtree,
+};
 use crate::support::{postgres, store_rules};
 
 on_both! {
@@ -285,10 +287,16 @@ async fn a_destination_that_ends_in_two_ways_at_once_ends(kind: Kind) {
 async fn refusals_at_once_are_counted_in_one_record(kind: Kind) {
     let scene = Scene::new(kind).await;
     let mut tasks = JoinSet::new();
-    for store in gateways(&scene).await.into_iter().cycle().take(20) {
+    for (number, store) in gateways(&scene).await.into_iter().cycle().take(40).enumerate() {
         let refused = record(&scene.agent, 0, Verdict::Refused(Reason::UnknownRecipient));
-        tasks.spawn(async move { store.count_refusal(&refused, "192.0.2.0/24").await.unwrap() });
+        let network = ["192.0.2.0/24", "198.51.100.0/24"][number / GATEWAYS % 2];
+        tasks
+            .spawn(async move { (network, store.count_refusal(&refused, network).await.unwrap()) });
     }
-    assert_eq!(all(tasks).await.into_iter().collect::<BTreeSet<_>>().len(), 1);
-    assert_eq!(scene.count("SELECT CAST(SUM(count) AS BIGINT) FROM intake_records").await, 20);
+    let counted: BTreeSet<_> = all(tasks).await.into_iter().collect();
+    assert_eq!(counted.len(), 2, "one record for each network: {counted:?}");
+    let (scope, filter, page) = (subtree(&scene.agent), IntakeFilter::default(), everything());
+    let records = scene.store.intake_records(&scope, &filter, &page).await.unwrap();
+    let records: BTreeSet<_> = records.iter().map(|one| (one.id, one.count)).collect();
+    assert_eq!(records, counted.iter().map(|(_, id)| (*id, 20)).collect());
 }

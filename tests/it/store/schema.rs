@@ -10,7 +10,7 @@ use sqlx::{Connection as _, Executor as _, Row as _};
 use super::scene::{Kind, Scene, database};
 use crate::support::{postgres, store_rules};
 
-fn sources(folder: &str) -> String {
+pub fn sources(folder: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut text = String::new();
     for entry in std::fs::read_dir(folder).unwrap() {

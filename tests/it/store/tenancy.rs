@@ -6,7 +6,7 @@ use gatepost::domain::id::{AccountId, KeyId};
 use gatepost::domain::key::{Key, KeyHash};
 use gatepost::domain::policy::Mode;
 use gatepost::run;
-use gatepost::store::{Claimed, Created, NewAccount};
+use gatepost::store::{By, Claimed, Created, NewAccount};
 
 use super::scene::{Kind, Scene, address, at, own_address};
 
@@ -148,16 +148,16 @@ async fn an_address_has_one_agent_and_a_domain_one_catch_all(kind: Kind) {
     assert_eq!(store.addresses(me.id).await.unwrap(), [(desk.clone(), true)]);
     let found = async |local: &str| {
         let text = format!("{local}@{}", desk.domain());
-        let found = store.recipient(&address(&text)).await.unwrap();
-        found.map(|(agent, address, _)| (agent.id, address))
+        let found = store.look_up(Some(&address(&text)), None).await.unwrap().answering;
+        found.map(|found| (found.agent, found.by))
     };
-    assert_eq!(found("other").await, Some((other.id, shop.clone())));
-    assert_eq!(found("anybody").await, Some((me.id, desk.clone())));
+    assert_eq!(found("other").await, Some((other.id, By::Address)));
+    assert_eq!(found("anybody").await, Some((me.id, By::CatchAll)));
     assert_eq!(claim(me, &desk, false, None).await, Claimed::Yes);
     assert_eq!(found("anybody").await, None);
     assert_eq!(claim(other, &shop, true, None).await, Claimed::Yes);
-    assert_eq!(found("anybody").await, Some((other.id, shop)));
-    assert_eq!(found("desk").await, Some((me.id, desk.clone())));
+    assert_eq!(found("anybody").await, Some((other.id, By::CatchAll)));
+    assert_eq!(found("desk").await, Some((me.id, By::Address)));
     assert!(!store.release_address(other.id, &desk).await.unwrap());
     assert!(store.release_address(me.id, &desk).await.unwrap());
     assert_eq!(store.addresses(me.id).await.unwrap(), []);

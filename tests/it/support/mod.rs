@@ -1,12 +1,15 @@
 //! A running gateway with everything around it, for one test each.
 
 pub mod audit;
+pub mod authority;
 pub mod bucket;
 pub mod cluster;
 pub mod mailers;
+pub mod pebble;
 pub mod postgres;
 pub mod process;
 pub mod proxy;
+pub mod session;
 pub mod site;
 pub mod tls_postgres;
 
@@ -20,7 +23,7 @@ use gatepost::domain::clock::Clock;
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::id::Mint;
 use gatepost::rules::{Rules, StoreRules};
-use gatepost::run::{self, FrontEnd, Running, Settings};
+use gatepost::run::{self, FrontEnd, Running, Settings, TlsSettings};
 use gatepost::shutdown::Shutdown;
 use gatepost::store::Location;
 use gatepost::testkit::case;
@@ -42,6 +45,7 @@ pub struct TestGateway {
     pub http: SocketAddr,
     pub folder: TempDir,
     location: Location,
+    tls: TlsSettings,
     site: Site,
 }
 
@@ -68,7 +72,15 @@ impl TestGateway {
     pub async fn with_rules(files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let location = Location::Folder(folder.path().join("store"));
-        Self::at(folder, location, files).await
+        Self::at(folder, location, files, TlsSettings::default()).await
+    }
+
+    /// Starts with what `settings` makes of the folder of the test.
+    pub async fn encrypted(settings: impl FnOnce(&Path) -> TlsSettings) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let location = Location::Folder(folder.path().join("store"));
+        let tls = settings(folder.path());
+        Self::at(folder, location, &[], tls).await
     }
 
     /// The same with this front end.
@@ -78,26 +90,40 @@ impl TestGateway {
         let location = Location::Folder(folder.path().join("store"));
         let rules = rules(folder.path(), files);
         let site = Site::build(&location, &rules).await;
-        let settings = settings(&location, rules, site.dns.addr());
+        let tls = TlsSettings::default();
+        let settings = settings(&location, rules, site.dns.addr(), tls.clone());
         let running = run::start(Settings { front_end, ..settings }, run::system_mint()).await;
-        Self::around(running.unwrap(), folder, location, site)
+        Self::around(running.unwrap(), folder, location, tls, site)
     }
 
     /// Starts on a PostgreSQL database of its own.
     pub async fn on_postgres() -> Self {
-        Self::at(tempfile::tempdir().unwrap(), postgres::new_location().await, &[]).await
+        let location = postgres::new_location().await;
+        Self::at(tempfile::tempdir().unwrap(), location, &[], TlsSettings::default()).await
     }
 
-    async fn at(folder: TempDir, location: Location, files: &[(&str, &str)]) -> Self {
+    async fn at(
+        folder: TempDir,
+        location: Location,
+        files: &[(&str, &str)],
+        tls: TlsSettings,
+    ) -> Self {
         let rules = rules(folder.path(), files);
         let site = Site::build(&location, &rules).await;
-        let running = start(&location, rules, site.dns.addr(), run::system_mint()).await;
-        Self::around(running, folder, location, site)
+        let mint = run::system_mint();
+        let running = start(&location, rules, site.dns.addr(), mint, tls.clone()).await;
+        Self::around(running, folder, location, tls, site)
     }
 
-    fn around(running: Running, folder: TempDir, location: Location, site: Site) -> Self {
+    fn around(
+        running: Running,
+        folder: TempDir,
+        location: Location,
+        tls: TlsSettings,
+        site: Site,
+    ) -> Self {
         let (smtp, http) = (running.smtp, running.http);
-        Self { running: Some(running), smtp, http, folder, location, site }
+        Self { running: Some(running), smtp, http, folder, location, tls, site }
     }
 
     /// Stops the server and starts another one on the same store.
@@ -116,7 +142,7 @@ impl TestGateway {
     }
 
     async fn start_again(&mut self, rules: Rules, mint: Mint) {
-        let running = start(&self.location, rules, self.dns.addr(), mint).await;
+        let running = start(&self.location, rules, self.dns.addr(), mint, self.tls.clone()).await;
         (self.smtp, self.http) = (running.smtp, running.http);
         self.running = Some(running);
     }
@@ -124,7 +150,18 @@ impl TestGateway {
     /// Another server on the same store.
     pub async fn second(&self) -> Running {
         let mint = run::system_mint();
-        start(&self.location, Rules::defaults().unwrap(), self.dns.addr(), mint).await
+        let rules = Rules::defaults().unwrap();
+        start(&self.location, rules, self.dns.addr(), mint, self.tls.clone()).await
+    }
+
+    /// Reads its certificate files again.
+    pub async fn reload(&self) {
+        self.running.as_ref().unwrap().reload().await;
+    }
+
+    /// Where it takes mail in with TLS first.
+    pub fn smtps(&self) -> SocketAddr {
+        self.running.as_ref().unwrap().smtps.unwrap()
     }
 
     /// Stops the server; everything around it stays.
@@ -187,11 +224,17 @@ impl TestGateway {
 }
 
 /// Starts a server on this store.
-async fn start(location: &Location, rules: Rules, dns: SocketAddr, mint: Mint) -> Running {
-    run::start(settings(location, rules, dns), mint).await.unwrap()
+async fn start(
+    location: &Location,
+    rules: Rules,
+    dns: SocketAddr,
+    mint: Mint,
+    tls: TlsSettings,
+) -> Running {
+    run::start(settings(location, rules, dns, tls), mint).await.unwrap()
 }
 
-fn settings(location: &Location, rules: Rules, dns: SocketAddr) -> Settings {
+fn settings(location: &Location, rules: Rules, dns: SocketAddr, tls: TlsSettings) -> Settings {
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
     Settings {
         front_end: FrontEnd::default(),
@@ -203,6 +246,7 @@ fn settings(location: &Location, rules: Rules, dns: SocketAddr) -> Settings {
         rules,
         dns: Some(vec![dns]),
         egress_allow: vec!["127.0.0.0/8".parse().unwrap()],
+        tls,
     }
 }
 

@@ -39,6 +39,8 @@ pub struct Server {
     _guard: Child,
     pub smtp: SocketAddr,
     pub http: SocketAddr,
+    /// The line that says that it is ready.
+    pub said: String,
 }
 
 impl Server {
@@ -58,8 +60,19 @@ impl Server {
     /// The same on this store, in `folder`, where its rules are. A test that breaks what it works
     /// with expects it to complain; `GATEPOST_LOG` shows how.
     pub async fn start_on(location: &Location, folder: &Path, dns: SocketAddr) -> Self {
+        Self::start_with(location, folder, dns, &[]).await
+    }
+
+    /// The same with these settings besides.
+    pub async fn start_with(
+        location: &Location,
+        folder: &Path,
+        dns: SocketAddr,
+        arguments: &[&str],
+    ) -> Self {
         let mut server = Command::new(GATEPOST);
         server.arg("serve").arg("--policies").arg(folder.join("policies")).current_dir(folder);
+        server.args(arguments);
         match location {
             Location::Folder(data) => server.arg("--data").arg(data),
             Location::Postgres(url) => server.arg("--database-url").arg(url.expose()),
@@ -67,6 +80,19 @@ impl Server {
         if std::env::var_os("GATEPOST_LOG").is_none() {
             server.env("GATEPOST_LOG", "off");
         }
+        Self::ready(server, dns).await
+    }
+
+    /// The same on the store in `data`; what it logs is added to `log`.
+    pub async fn start_logging(
+        data: &Path,
+        dns: SocketAddr,
+        arguments: &[&str],
+        log: &Path,
+    ) -> Self {
+        let log = std::fs::File::options().create(true).append(true).open(log).unwrap();
+        let mut server = Command::new(GATEPOST);
+        server.arg("serve").arg("--data").arg(data).args(arguments).current_dir(data).stderr(log);
         Self::ready(server, dns).await
     }
 
@@ -91,11 +117,12 @@ impl Server {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let ready = timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap();
         let ready = ready.expect("the server ended before it was ready");
-        let after = |word: &str| -> SocketAddr {
-            let mut words = ready.split_whitespace().skip_while(|one| *one != word);
+        let after = |named: &[&str]| -> SocketAddr {
+            let mut words = ready.split_whitespace().skip_while(|word| !named.contains(word));
             words.nth(1).unwrap().parse().unwrap()
         };
-        Self { smtp: after("smtp"), http: after("http"), child, _guard: guard }
+        let (smtp, http) = (after(&["smtp"]), after(&["http", "https"]));
+        Self { smtp, http, said: ready, child, _guard: guard }
     }
 
     /// The id of the process.
@@ -118,9 +145,19 @@ impl Server {
         self.signal("-INT").await
     }
 
-    async fn signal(mut self, signal: &str) -> i32 {
+    async fn signal(self, signal: &str) -> i32 {
+        self.ask_to_stop(signal).await;
+        self.ended().await
+    }
+
+    /// Sends the signal, and waits for nothing.
+    pub async fn ask_to_stop(&self, signal: &str) {
         let id = self.id().to_string();
         assert!(Command::new("kill").args([signal, &id]).status().await.unwrap().success());
+    }
+
+    /// The exit code, once it has ended.
+    pub async fn ended(mut self) -> i32 {
         let ended = timeout(PATIENCE, self.child.wait()).await.unwrap().unwrap();
         ended.code().unwrap()
     }

@@ -97,6 +97,8 @@ fn is_valid(entries: &[(usize, Entry)]) -> bool {
             let burst_goes_on = matches!(entries.get(at + 1), Some((_, Entry::Send(_))));
             burst_goes_on || octets.ends_with(b"\r\n")
         }
+        // mailin could encrypt, but is given no certificate.
+        Entry::Secured => false,
         Entry::Set(..) | Entry::Asked(_) | Entry::Closed => true,
     })
 }
@@ -131,7 +133,7 @@ async fn lead(
                 *fake.message.lock().unwrap() = code.parse().ok().map(|code| (code, detail));
             }
             Entry::Closed => peer.expect_end().await,
-            Entry::Set(..) | Entry::Asked(_) => {}
+            Entry::Set(..) | Entry::Asked(_) | Entry::Secured => {}
         }
     }
     None
@@ -153,6 +155,7 @@ fn questions(fake: &Fake) -> Vec<String> {
     let shown = |call: &Call| match call {
         Call::Recipient { from, path } => format!("recipient {from} {path}"),
         Call::Refused { reason, head, size } => format!("refused {reason} {head:?} {size}"),
+        Call::OverRate { path } => format!("over rate {path}"),
         Call::Message { envelope, raw } => {
             let to: Vec<_> = envelope.recipients.iter().map(|one| &one.as_sent).collect();
             format!("message {} {to:?} {raw:?}", envelope.reverse_path)
@@ -167,7 +170,8 @@ async fn over_ours(setting: &Setting, entries: &[(usize, Entry)], fake: Fake) ->
     let hostname = DomainName::parse("mx.gatepost.example").unwrap();
     let (asked, size) = (Arc::clone(&intake), setting.max_message);
     let bound =
-        Listener::bind(any_port, &hostname, asked, &setting.rules, size, shutdown.clone()).await;
+        Listener::bind(any_port, &hostname, asked, &setting.rules, size, shutdown.clone(), None)
+            .await;
     let listener = bound.unwrap();
     let address = listener.local_addr().unwrap();
     shutdown.spawn(listener.serve());

@@ -1,0 +1,246 @@
+//! Who answers to a forward-path: asked of the store, and remembered as long as nothing changes.
+//!
+//! What is remembered was read together with the directory's version and is good for that version
+//! only. Every RCPT that finds its answer here has the version read first, after it came itself: so
+//! what it hears is true at a moment between its question and its reply, whichever gateway or
+//! command changed something before. Without the version there is no answer.
+//!
+//! What strangers can make up (unknown addresses, and any at a catch-all) is kept apart from what
+//! Agents have: a harvest of names pushes out nothing but its like.
+
+use std::collections::HashMap;
+use std::mem;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::domain::account::Lineage;
+use crate::domain::address::Address;
+use crate::rules::DirectoryRules;
+use crate::store::{By, Listing, Store, StoreError};
+
+const POSTMASTER: &str = "postmaster";
+
+/// The directory of one gateway.
+#[derive(Debug)]
+pub struct Directory {
+    store: Store,
+    /// The Agent's address that answers for `postmaster`.
+    postmaster: Option<Address>,
+    memory: Mutex<Memory>,
+}
+
+/// What a forward-path leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    pub listing: Listing,
+    /// The address without its tag; for `postmaster` the one that stands for it. `None` when the
+    /// path is no address that anybody could have.
+    pub address: Option<Address>,
+    /// `local+tag@domain`.
+    pub tag: Option<String>,
+}
+
+impl Directory {
+    /// Asks `store`; `postmaster` is the Agent's address that answers for it.
+    pub fn new(store: Store, postmaster: Option<Address>, rules: DirectoryRules) -> Self {
+        let memory = Memory {
+            version: 0,
+            named: Recent::new(rules.named_entries),
+            guessed: Recent::new(rules.guessed_entries),
+        };
+        Self { store, postmaster, memory: Mutex::new(memory) }
+    }
+
+    /// Who answers to `path`, which is as sent, without angle brackets. In this order: the Agent
+    /// that has the address without its tag (none has one with it), the one that answers for
+    /// `postmaster`, the domain's catch-all.
+    pub async fn find(&self, path: &str) -> Result<Found, StoreError> {
+        let (asked, tag) = match Address::parse(path) {
+            Ok(address) => {
+                let (bare, tag) = address.without_tag();
+                (Some(bare), tag)
+            }
+            Err(_) if path.eq_ignore_ascii_case(POSTMASTER) => (self.postmaster.clone(), None),
+            Err(_) => (None, None),
+        };
+        let listing = self.list(&asked).await?;
+        let address = match listing.answering.map(|answering| answering.by) {
+            Some(By::Postmaster) => self.postmaster.clone(),
+            _ => asked,
+        };
+        Ok(Found { listing, address, tag })
+    }
+
+    /// The partner's own lineage: whose a record is that is nobody else's.
+    pub async fn partner(&self) -> Result<Lineage, StoreError> {
+        self.list(&None).await.map(|listing| listing.lineage)
+    }
+
+    async fn list(&self, asked: &Option<Address>) -> Result<Listing, StoreError> {
+        if self.memory().find(asked).is_some() {
+            let version = self.store.directory_version().await?;
+            let forgotten = self.memory().forget_unless(version);
+            // Outside the lock: it may be large.
+            drop(forgotten);
+            if let Some(listing) = self.memory().find(asked).filter(|one| one.version == version) {
+                return Ok(listing);
+            }
+        }
+        let stand_in = asked.as_ref().filter(|address| address.local() == POSTMASTER);
+        let stand_in = stand_in.and(self.postmaster.as_ref());
+        let listing = self.store.look_up(asked.as_ref(), stand_in).await?;
+        let forgotten = self.memory().keep(asked, listing);
+        drop(forgotten);
+        Ok(listing)
+    }
+
+    /// Nothing panics while it holds the lock; if something did, each entry would still be whole.
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What was read at one version.
+#[derive(Debug)]
+struct Memory {
+    version: i64,
+    named: Recent,
+    guessed: Recent,
+}
+
+type Entries = HashMap<Option<Address>, Listing>;
+
+impl Memory {
+    fn find(&mut self, asked: &Option<Address>) -> Option<Listing> {
+        self.named.find(asked).or_else(|| self.guessed.find(asked))
+    }
+
+    /// Keeps nothing of another version; answers what it gives up.
+    #[must_use]
+    fn forget_unless(&mut self, version: i64) -> Option<[Entries; 4]> {
+        if mem::replace(&mut self.version, version) == version {
+            return None;
+        }
+        let [named, guessed] = [&mut self.named, &mut self.guessed].map(Recent::empty);
+        Some([named.0, named.1, guessed.0, guessed.1])
+    }
+
+    /// An answer of another version than the others takes their place: it is true of that version,
+    /// whichever is the newer one, and whoever asks compares.
+    #[must_use]
+    fn keep(&mut self, asked: &Option<Address>, listing: Listing) -> Option<[Entries; 4]> {
+        let forgotten = self.forget_unless(listing.version);
+        let has_name = listing.answering.is_some_and(|answering| answering.by != By::CatchAll);
+        // Of the paths that are no address there is one entry.
+        let place = if has_name || asked.is_none() { &mut self.named } else { &mut self.guessed };
+        place.keep(asked.clone(), listing);
+        forgotten
+    }
+}
+
+/// A bounded number of entries. What was asked for since half of them were new is never pushed out:
+/// nearly the least recently used go first, without any order to keep.
+#[derive(Debug)]
+struct Recent {
+    half: usize,
+    young: Entries,
+    old: Entries,
+}
+
+impl Recent {
+    fn new(most: usize) -> Self {
+        Self { half: most / 2, young: HashMap::new(), old: HashMap::new() }
+    }
+
+    fn find(&mut self, asked: &Option<Address>) -> Option<Listing> {
+        if let Some(listing) = self.young.get(asked) {
+            return Some(*listing);
+        }
+        let (asked, listing) = self.old.remove_entry(asked)?;
+        self.keep(asked, listing);
+        Some(listing)
+    }
+
+    fn keep(&mut self, asked: Option<Address>, listing: Listing) {
+        if self.young.len() >= self.half {
+            self.old = mem::take(&mut self.young);
+        }
+        if self.half > 0 {
+            self.young.insert(asked, listing);
+        }
+    }
+
+    fn empty(&mut self) -> (Entries, Entries) {
+        (mem::take(&mut self.young), mem::take(&mut self.old))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::id::AccountId;
+    use crate::domain::policy::Mode;
+    use crate::store::Answering;
+
+    fn listing(version: i64, by: Option<By>) -> Listing {
+        let agent = AccountId::new(7).unwrap();
+        let answering = by.map(|by| Answering { agent, by, active: true, mode: Mode::Open });
+        Listing { version, answering, lineage: Lineage::default() }
+    }
+
+    fn asked(number: usize) -> Option<Address> {
+        Some(Address::parse(&format!("a{number}@agents.example")).unwrap())
+    }
+
+    fn memory(named: usize, guessed: usize) -> Memory {
+        Memory { version: 0, named: Recent::new(named), guessed: Recent::new(guessed) }
+    }
+
+    fn size(recent: &Recent) -> usize {
+        recent.young.len() + recent.old.len()
+    }
+
+    #[test]
+    fn a_harvest_of_names_pushes_out_nothing_but_its_like() {
+        let mut memory = memory(8, 4);
+        drop(memory.keep(&asked(0), listing(1, Some(By::Address))));
+        drop(memory.keep(&None, listing(1, None)));
+        for number in 1..1000 {
+            let by = [None, Some(By::CatchAll)][number % 2];
+            drop(memory.keep(&asked(number), listing(1, by)));
+            assert!(size(&memory.guessed) <= 4);
+        }
+        assert!(memory.find(&asked(999)).is_some());
+        assert!(memory.find(&asked(1)).is_none());
+        assert!(memory.find(&asked(0)).is_some() && memory.find(&None).is_some());
+    }
+
+    #[test]
+    fn what_is_asked_for_stays_and_the_rest_goes() {
+        let mut recent = Recent::new(10);
+        for number in 0..1000 {
+            recent.keep(asked(number), listing(1, None));
+            assert!(recent.find(&asked(0)).is_some(), "after {number}");
+            assert!(size(&recent) <= 10);
+        }
+        assert!(recent.find(&asked(999)).is_some() && recent.find(&asked(900)).is_none());
+        let mut none = Recent::new(0);
+        none.keep(asked(0), listing(1, None));
+        assert!(none.find(&asked(0)).is_none());
+    }
+
+    #[test]
+    fn one_version_is_remembered_and_no_other() {
+        let mut memory = memory(10, 10);
+        drop(memory.keep(&asked(0), listing(5, None)));
+        assert!(memory.forget_unless(5).is_none());
+        assert!(memory.find(&asked(0)).is_some());
+        // A restored database may be older: what differs is another one.
+        for version in [6, 4] {
+            drop(memory.keep(&asked(1), listing(version, Some(By::Address))));
+            assert!(memory.find(&asked(0)).is_none());
+            assert_eq!(memory.find(&asked(1)), Some(listing(version, Some(By::Address))));
+        }
+        drop(memory.forget_unless(7));
+        assert!(memory.find(&asked(1)).is_none());
+    }
+}

@@ -1,0 +1,154 @@
+//! Certificates by ACME: the section `[acme]`. Naming a directory turns it on.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Deserialize;
+use url::Url;
+
+use crate::domain::domain_name::DomainName;
+
+use super::ConfigError;
+
+/// Short names of directories.
+const KNOWN: [(&str, &str); 2] = [
+    ("letsencrypt", "https://acme-v02.api.letsencrypt.org/directory"),
+    ("letsencrypt-staging", "https://acme-staging-v02.api.letsencrypt.org/directory"),
+];
+const DIRECTORY: &str = "acme.directory (--acme-directory)";
+
+#[derive(Args, Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct AcmeOptions {
+    /// Get the certificate from this authority by ACME: letsencrypt, letsencrypt-staging, or the
+    /// URL of a directory
+    #[arg(long = "acme-directory", env = "GATEPOST_ACME_DIRECTORY", value_name = "NAME|URL")]
+    pub directory: Option<String>,
+    /// Agree to the terms of service of that authority
+    #[arg(long = "acme-agree-tos", env = "GATEPOST_ACME_AGREE_TOS")]
+    #[serde(default)]
+    pub agree_tos: bool,
+    /// How that authority reaches you: mailto:NAME@DOMAIN
+    #[arg(long = "acme-contact", env = "GATEPOST_ACME_CONTACT")]
+    #[arg(value_name = "URL", value_delimiter = ',')]
+    pub contact: Option<Vec<String>>,
+    /// More names for the certificate, beside the hostname
+    #[arg(long = "acme-names", env = "GATEPOST_ACME_NAMES")]
+    #[arg(value_name = "NAME", value_delimiter = ',')]
+    pub names: Option<Vec<String>>,
+    /// Where that authority's look at port 80 of the names arrives [default: 0.0.0.0:80]
+    #[arg(id = "acme-http", long, env = "GATEPOST_ACME_HTTP", value_name = "HOST:PORT")]
+    pub http: Option<SocketAddr>,
+    /// The root certificate of the directory's own server, where it is not a public one (PEM)
+    #[arg(long = "acme-ca-file", env = "GATEPOST_ACME_CA_FILE", value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
+    /// Where account, key and certificate are kept, of this gateway alone [default: DATA/tls/acme]
+    #[arg(long = "acme-folder", env = "GATEPOST_ACME_FOLDER", value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+}
+
+impl AcmeOptions {
+    pub(super) fn or(self, file: Self) -> Self {
+        Self {
+            directory: self.directory.or(file.directory),
+            agree_tos: self.agree_tos || file.agree_tos,
+            contact: self.contact.or(file.contact),
+            names: self.names.or(file.names),
+            http: self.http.or(file.http),
+            ca_file: self.ca_file.or(file.ca_file),
+            folder: self.folder.or(file.folder),
+        }
+    }
+
+    /// The directory of the authority; `None` where no certificate is asked for.
+    pub fn directory(&self) -> Result<Option<Url>, ConfigError> {
+        let invalid =
+            |detail: &str| ConfigError::Invalid { setting: DIRECTORY, detail: detail.to_owned() };
+        let Some(text) = &self.directory else {
+            let unused = *self != Self::default();
+            let error = invalid("name the authority that the other settings of acme are for");
+            return if unused { Err(error) } else { Ok(None) };
+        };
+        let known = KNOWN.iter().find(|(name, _)| name == text).map(|(_, url)| *url);
+        let url = Url::parse(known.unwrap_or(text)).ok().filter(|url| url.scheme() == "https");
+        let url = url.ok_or_else(|| {
+            invalid("expected letsencrypt, letsencrypt-staging, or https://HOST/PATH")
+        })?;
+        if self.agree_tos {
+            return Ok(Some(url));
+        }
+        Err(ConfigError::Invalid {
+            setting: "acme.agree-tos (--acme-agree-tos)",
+            detail: format!("read the terms of service at {url}, and say that you agree"),
+        })
+    }
+
+    /// What the certificate is for: the host first, each name once.
+    pub fn names(&self, hostname: &DomainName) -> Result<Vec<DomainName>, ConfigError> {
+        let mut names = vec![hostname.clone()];
+        for text in self.names.iter().flatten() {
+            let name = DomainName::parse(text).map_err(|error| ConfigError::Invalid {
+                setting: "acme.names (--acme-names)",
+                detail: error.to_string(),
+            })?;
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    /// Where the authority's look at port 80 arrives.
+    pub fn http(&self) -> SocketAddr {
+        self.http.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 80)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn naming(directory: &str) -> AcmeOptions {
+        let directory = Some(directory.to_owned());
+        AcmeOptions { directory, agree_tos: true, ..AcmeOptions::default() }
+    }
+
+    #[test]
+    fn an_authority_is_named_by_word_or_by_url() {
+        let url = |text: &str| naming(text).directory().unwrap().unwrap().to_string();
+        assert_eq!(url("letsencrypt"), "https://acme-v02.api.letsencrypt.org/directory");
+        assert_eq!(url("https://ca.example:9000/acme/dir"), "https://ca.example:9000/acme/dir");
+        assert_eq!(AcmeOptions::default().directory().unwrap(), None);
+        for bad in ["lets-encrypt", "http://ca.example/dir", ""] {
+            let error = naming(bad).directory().unwrap_err().to_string();
+            assert!(error.contains("acme.directory") && error.contains("https://"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_terms_are_agreed_to_by_the_operator_alone() {
+        let silent = AcmeOptions { agree_tos: false, ..naming("letsencrypt") };
+        let error = silent.directory().unwrap_err().to_string();
+        assert!(error.contains("--acme-agree-tos") && error.contains("letsencrypt.org"), "{error}");
+    }
+
+    #[test]
+    fn settings_for_no_authority_are_a_mistake() {
+        let lost = AcmeOptions { agree_tos: true, ..AcmeOptions::default() };
+        let error = lost.directory().unwrap_err().to_string();
+        assert!(error.contains("--acme-directory"), "{error}");
+    }
+
+    #[test]
+    fn each_name_is_there_once_and_the_host_first() {
+        let host = DomainName::parse("mx.example").unwrap();
+        let more = ["MX.example", "mail.example", "mail.example"].map(str::to_owned);
+        let options = AcmeOptions { names: Some(more.to_vec()), ..naming("letsencrypt") };
+        let names = options.names(&host).unwrap();
+        let names: Vec<_> = names.iter().map(DomainName::as_str).collect();
+        assert_eq!(names, ["mx.example", "mail.example"]);
+        let bad = AcmeOptions { names: Some(vec!["*.example".to_owned()]), ..options };
+        assert!(bad.names(&host).unwrap_err().to_string().contains("--acme-names"));
+    }
+}

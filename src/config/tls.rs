@@ -1,0 +1,85 @@
+//! Certificates and their keys: the section `[tls]`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Deserialize;
+
+use super::ConfigError;
+
+/// Files in PEM form. Absent ones: mail is taken in with a self-signed certificate, the API is
+/// served in clear.
+#[derive(Args, Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct TlsOptions {
+    /// The certificate chain for SMTP, PEM [default: a self-signed one]; read again on SIGHUP and
+    /// when it changes
+    #[arg(long = "smtp-tls-cert", env = "GATEPOST_SMTP_TLS_CERT", value_name = "FILE")]
+    pub smtp_cert: Option<PathBuf>,
+    /// The key of that certificate, PEM
+    #[arg(long = "smtp-tls-key", env = "GATEPOST_SMTP_TLS_KEY", value_name = "FILE")]
+    pub smtp_key: Option<PathBuf>,
+    /// The certificate chain for the API, PEM: serves it by https only; read again likewise
+    #[arg(long = "http-tls-cert", env = "GATEPOST_HTTP_TLS_CERT", value_name = "FILE")]
+    pub http_cert: Option<PathBuf>,
+    /// The key of that certificate, PEM
+    #[arg(long = "http-tls-key", env = "GATEPOST_HTTP_TLS_KEY", value_name = "FILE")]
+    pub http_key: Option<PathBuf>,
+}
+
+impl TlsOptions {
+    /// The files of the certificate for SMTP, and of its key.
+    pub fn smtp(&self) -> Result<Option<(PathBuf, PathBuf)>, ConfigError> {
+        both(("smtp-tls-cert", &self.smtp_cert), ("smtp-tls-key", &self.smtp_key))
+    }
+
+    /// The same for the API.
+    pub fn http(&self) -> Result<Option<(PathBuf, PathBuf)>, ConfigError> {
+        both(("http-tls-cert", &self.http_cert), ("http-tls-key", &self.http_key))
+    }
+
+    /// These settings, with those of `file` where none is given.
+    pub(super) fn or(self, file: Self) -> Self {
+        Self {
+            smtp_cert: self.smtp_cert.or(file.smtp_cert),
+            smtp_key: self.smtp_key.or(file.smtp_key),
+            http_cert: self.http_cert.or(file.http_cert),
+            http_key: self.http_key.or(file.http_key),
+        }
+    }
+}
+
+type Named<'a> = (&'static str, &'a Option<PathBuf>);
+
+/// Half a pair is a mistake that must not end in mail without the certificate that was meant.
+fn both(cert: Named<'_>, key: Named<'_>) -> Result<Option<(PathBuf, PathBuf)>, ConfigError> {
+    let lacks = |given: Named<'_>, missing: Named<'_>| ConfigError::Invalid {
+        setting: given.0,
+        detail: format!("is given without {}: give both files, or neither", missing.0),
+    };
+    match (cert.1, key.1) {
+        (Some(cert), Some(key)) => Ok(Some((cert.clone(), key.clone()))),
+        (None, None) => Ok(None),
+        (Some(_), None) => Err(lacks(cert, key)),
+        (None, Some(_)) => Err(lacks(key, cert)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_pair_is_refused_by_name() {
+        let options = TlsOptions { smtp_cert: Some("a".into()), ..TlsOptions::default() };
+        let error = options.smtp().unwrap_err().to_string();
+        assert!(error.starts_with("smtp-tls-cert: is given without smtp-tls-key"), "{error}");
+        assert_eq!(options.http().unwrap(), None);
+        let options = TlsOptions { http_key: Some("b".into()), ..TlsOptions::default() };
+        let error = options.http().unwrap_err().to_string();
+        assert!(error.starts_with("http-tls-key: is given without http-tls-cert"), "{error}");
+        // The other half may come from the settings file.
+        let file = TlsOptions { http_cert: Some("a".into()), ..TlsOptions::default() };
+        assert_eq!(options.or(file).http().unwrap(), Some(("a".into(), "b".into())));
+    }
+}

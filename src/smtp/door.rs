@@ -1,0 +1,180 @@
+//! The life of a connection, from the moment that it is accepted: a place at the door, then who it
+//! is, then the places and the pace of its network, then the session.
+
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::net::TcpStream;
+
+use crate::domain::ports::Intake;
+use crate::rules::SmtpRules;
+use crate::shutdown::Shutdown;
+use crate::tls::Acceptor;
+
+use super::budget::Budget;
+use super::connection::Connection;
+use super::places::{Caps, Place, Places};
+use super::protocol::machine::{Machine, Settings};
+use super::protocol::notice::Notice;
+use super::protocol::reply::Reply;
+use super::rates::{Meter, Rates, What};
+use super::session::{Session, Times};
+use super::stream::Stream;
+
+/// What all visits share.
+pub(super) struct Door<I> {
+    settings: Settings,
+    intake: Arc<I>,
+    rules: Arc<SmtpRules>,
+    places: Places,
+    rates: Arc<Rates>,
+    budget: Budget,
+    tls: Option<Acceptor>,
+    sessions: AtomicU64,
+    shutdown: Shutdown,
+}
+
+impl<I: Intake> Door<I> {
+    /// `places`: for so many sessions in all.
+    pub(super) fn new(
+        settings: Settings,
+        intake: Arc<I>,
+        rules: &SmtpRules,
+        places: usize,
+        tls: Option<Acceptor>,
+        shutdown: Shutdown,
+    ) -> Self {
+        let limits = &rules.limits;
+        let caps = Caps {
+            all: places,
+            network: limits.max_sessions_per_network,
+            address: limits.max_sessions_per_address,
+        };
+        Self {
+            settings,
+            intake,
+            places: Places::new(caps),
+            rates: Arc::new(Rates::new(rules.rates)),
+            budget: Budget::new(rules.memory.max_bytes_in_flight),
+            rules: Arc::new(rules.clone()),
+            tls,
+            sessions: AtomicU64::new(0),
+            shutdown,
+        }
+    }
+
+    /// Lets a connection in where there is a place. Every visit is a task of its own under the same
+    /// shutdown: a panic ends that one only, and the end of the program waits for all of them.
+    /// `implicit_tls`: it begins with a handshake.
+    pub(super) fn open(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr, implicit_tls: bool) {
+        let Some(place) = self.places.take() else {
+            return turn_away(stream, peer.ip(), Notice::TooManySessions, implicit_tls);
+        };
+        let door = Arc::clone(self);
+        self.shutdown.spawn(async move {
+            if let Err(error) = door.visit(stream, peer, place, implicit_tls).await {
+                tracing::debug!(client.address = %peer.ip(), error = %error, "connection lost");
+            }
+        });
+    }
+
+    async fn visit(
+        &self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        mut place: Place,
+        implicit_tls: bool,
+    ) -> io::Result<()> {
+        // A reply is one write: waiting to fill a segment would only delay it.
+        stream.set_nodelay(true)?;
+        let client = peer.ip().to_canonical();
+        let meter = match self.welcome(client, &mut place) {
+            Ok(meter) => meter,
+            Err(notice) => {
+                turn_away(stream, client, notice, implicit_tls);
+                return Ok(());
+            }
+        };
+        let mut machine = Machine::new(self.settings.clone(), client);
+        let Some((connection, early)) = self.begin(stream, &mut machine, implicit_tls).await?
+        else {
+            return Ok(());
+        };
+        let session = Session {
+            id: self.sessions.fetch_add(1, Ordering::Relaxed),
+            connection,
+            machine,
+            intake: Arc::clone(&self.intake),
+            rules: Arc::clone(&self.rules),
+            meter,
+            tls: self.tls.clone(),
+            share: self.budget.share(),
+            shutdown: self.shutdown.clone(),
+            times: Times::new(),
+            errors: 0,
+        };
+        session.run(early).await;
+        drop(place);
+        Ok(())
+    }
+
+    /// The connection, encrypted if it is to be, and whether the client has spoken before it was
+    /// greeted; `None` where the handshake fails.
+    async fn begin(
+        &self,
+        stream: TcpStream,
+        machine: &mut Machine,
+        implicit_tls: bool,
+    ) -> io::Result<Option<(Connection<Stream>, bool)>> {
+        let write = self.rules.deadlines.write();
+        let Some(acceptor) = self.tls.as_ref().filter(|_| implicit_tls) else {
+            let (stream, early) = has_spoken(stream)?;
+            return Ok(Some((Connection::new(Stream::Clear(stream), write), early)));
+        };
+        let mut connection = Connection::new(Stream::Clear(stream), write);
+        let client = machine.client().address;
+        let Some(facts) = connection.secure(acceptor, client, &self.shutdown).await else {
+            return Ok(None);
+        };
+        machine.secured(facts);
+        let early = connection.has_input().await;
+        Ok(Some((connection, early)))
+    }
+
+    /// Whether this client, whose real address is known now, may have the place; what it brings is
+    /// counted by the meter.
+    fn welcome(&self, client: IpAddr, place: &mut Place) -> Result<Meter, Notice> {
+        if self.rules.exempt.is_exempt(client) {
+            return Ok(Meter::new(None, client));
+        }
+        if !place.settle(client) {
+            return Err(Notice::TooManyFromNetwork);
+        }
+        let meter = Meter::new(Some(Arc::clone(&self.rates)), client);
+        if meter.take(What::Connection) { Ok(meter) } else { Err(Notice::TooFast) }
+    }
+}
+
+/// One attempt to say why, without waiting: the send buffer of a new socket is empty. A client that
+/// waits for TLS would not understand, and a handshake is too dear for who is turned away.
+pub(super) fn turn_away(stream: TcpStream, client: IpAddr, notice: Notice, implicit_tls: bool) {
+    tracing::info!(client.address = %client, reason = notice.label(), "connection turned away");
+    if implicit_tls {
+        return;
+    }
+    let mut line = Vec::new();
+    Reply::notice(notice).write(&mut line);
+    let told = stream.into_std().and_then(|mut stream| stream.write(&line));
+    if let Err(error) = told {
+        tracing::debug!(error = %error, "could not say why a connection was turned away");
+    }
+}
+
+/// Whether there is input already. Asked of the socket itself: the runtime does not know yet.
+fn has_spoken(stream: TcpStream) -> io::Result<(TcpStream, bool)> {
+    let stream = stream.into_std()?;
+    let spoken = matches!(stream.peek(&mut [0]), Ok(1..));
+    Ok((TcpStream::from_std(stream)?, spoken))
+}

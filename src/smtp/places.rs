@@ -1,0 +1,167 @@
+//! The places for sessions: all together, per network and per address (threats C16). A place gives
+//! itself back when it is dropped, so that a session that panics keeps none.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::network::Network;
+
+/// How many sessions there may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Caps {
+    pub(super) all: usize,
+    pub(super) network: usize,
+    pub(super) address: usize,
+}
+
+/// All places.
+#[derive(Clone, Debug)]
+pub(super) struct Places {
+    taken: Arc<Mutex<Taken>>,
+    caps: Caps,
+}
+
+/// Never has more networks or addresses than sessions, so the caps bound it too.
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    networks: HashMap<Network, usize>,
+    addresses: HashMap<IpAddr, usize>,
+}
+
+/// A place for one session, until it is dropped. It is taken at the door, before anybody knows
+/// whose it is: behind a trusted proxy the client's address comes later.
+#[derive(Debug)]
+pub(super) struct Place {
+    taken: Arc<Mutex<Taken>>,
+    caps: Caps,
+    of: Option<IpAddr>,
+}
+
+impl Places {
+    pub(super) fn new(caps: Caps) -> Self {
+        Self { taken: Arc::default(), caps }
+    }
+
+    /// A place, unless all are taken.
+    pub(super) fn take(&self) -> Option<Place> {
+        let mut taken = lock(&self.taken);
+        if taken.all >= self.caps.all {
+            return None;
+        }
+        taken.all += 1;
+        drop(taken);
+        Some(Place { taken: Arc::clone(&self.taken), caps: self.caps, of: None })
+    }
+}
+
+impl Place {
+    /// The place is for the client at `address`, in canonical form; `false` when it, or its
+    /// network, has all that it may have.
+    pub(super) fn settle(&mut self, address: IpAddr) -> bool {
+        self.vacate();
+        let network = Network::of(address);
+        let mut taken = lock(&self.taken);
+        let here = taken.networks.get(&network).copied().unwrap_or(0);
+        let same = taken.addresses.get(&address).copied().unwrap_or(0);
+        if here >= self.caps.network || same >= self.caps.address {
+            return false;
+        }
+        taken.networks.insert(network, here + 1);
+        taken.addresses.insert(address, same + 1);
+        drop(taken);
+        self.of = Some(address);
+        true
+    }
+
+    fn vacate(&mut self) {
+        if let Some(address) = self.of.take() {
+            let mut taken = lock(&self.taken);
+            release(&mut taken.networks, Network::of(address));
+            release(&mut taken.addresses, address);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.vacate();
+        let mut taken = lock(&self.taken);
+        taken.all = taken.all.saturating_sub(1);
+    }
+}
+
+fn release<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: K) {
+    let left = counts.get(&key).map_or(0, |count| count.saturating_sub(1));
+    if left == 0 {
+        counts.remove(&key);
+    } else {
+        counts.insert(key, left);
+    }
+}
+
+/// Nothing panics while it holds the lock; if something did, the counts would still be whole.
+fn lock(taken: &Mutex<Taken>) -> MutexGuard<'_, Taken> {
+    taken.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse::<IpAddr>().unwrap().to_canonical()
+    }
+
+    fn places(all: usize, network: usize, address: usize) -> Places {
+        Places::new(Caps { all, network, address })
+    }
+
+    impl Places {
+        fn settled(&self, address: &str) -> Option<Place> {
+            let mut place = self.take()?;
+            place.settle(ip(address)).then_some(place)
+        }
+    }
+
+    #[test]
+    fn a_network_has_its_places_and_gets_them_back() {
+        let places = places(5, 2, 2);
+        let first = places.settled("192.0.2.1").unwrap();
+        let second = places.settled("::ffff:192.0.2.200").unwrap();
+        assert!(places.settled("192.0.2.3").is_none());
+        let _other = places.settled("192.0.3.1").unwrap();
+        let _v6 = places.settled("2001:db8::1").unwrap();
+        let _v6_same = places.settled("2001:db8::ffff:1").unwrap();
+        assert!(places.take().is_none(), "all places are taken");
+        drop(first);
+        assert!(places.settled("2001:db8::2").is_none(), "that network has its two");
+        let _again = places.settled("192.0.2.9").unwrap();
+        drop(second);
+        let taken = lock(&places.taken);
+        assert_eq!((taken.all, taken.networks.len(), taken.addresses.len()), (4, 3, 4));
+    }
+
+    #[test]
+    fn an_address_has_fewer_places_than_its_network() {
+        let places = places(9, 3, 1);
+        let one = places.settled("192.0.2.1").unwrap();
+        assert!(places.settled("::ffff:192.0.2.1").is_none(), "the same address in other words");
+        let _two = places.settled("192.0.2.2").unwrap();
+        drop(one);
+        let _again = places.settled("192.0.2.1").unwrap();
+    }
+
+    #[test]
+    fn who_is_turned_away_or_not_settled_leaves_nothing() {
+        let places = places(2, 1, 1);
+        let mut here = places.settled("192.0.2.1").unwrap();
+        assert!(places.settled("192.0.2.2").is_none());
+        assert!(here.settle(ip("198.51.100.1")), "settled anew, it leaves where it was");
+        drop((places.settled("192.0.2.2").unwrap(), here));
+        let taken = lock(&places.taken);
+        assert!(taken.all == 0 && taken.networks.is_empty() && taken.addresses.is_empty());
+    }
+}

@@ -1,0 +1,149 @@
+//! What the session brings back: the answers to the steps, and how a message ends.
+
+use bytes::Bytes;
+
+use crate::domain::ports::{Answer, Envelope, Recipient, TlsFacts};
+use crate::domain::reason::Reason;
+
+use super::super::body::{Body, Ending};
+use super::super::line::LineReader;
+use super::super::notice::Notice;
+use super::super::reply::Reply;
+use super::{Machine, Mode, Refusal, Step, wire_fault};
+
+impl Machine {
+    /// The answer to [`Step::StartTls`]: behind a 220 comes the handshake, then
+    /// [`Machine::secured`]. What was sent in clear and would be read as if it had been encrypted
+    /// may be somebody else's (RFC 3207 §6, CVE-2011-0411): the session ends.
+    pub fn start_tls(&self, silent: bool) -> Reply {
+        Reply::notice(if silent { Notice::Secure } else { Notice::TlsInjection })
+    }
+
+    /// The handshake is done. Nothing that was said in clear is known any more (RFC 3207 §4.2);
+    /// what was done wrong is.
+    pub fn secured(&mut self, facts: TlsFacts) {
+        self.client.helo = String::new();
+        self.client.esmtp = false;
+        self.client.tls = Some(facts);
+        self.greeted = false;
+        self.transaction = None;
+        self.line = LineReader::new(self.settings.max_command_line);
+    }
+
+    /// The answer to [`Step::Open`].
+    pub fn opened(&mut self, answer: Result<(), Answer>) -> Reply {
+        let Err(answer) = answer else { return Reply::notice(Notice::SenderFine) };
+        self.transaction = None;
+        self.turned_away(&answer, answer.reason.unwrap_or(Reason::StoreUnavailable))
+    }
+
+    /// The answer to [`Step::Recipient`].
+    pub fn recipient(&mut self, answer: Result<Recipient, Answer>) -> Reply {
+        let transaction = self.transaction.get_or_insert_default();
+        let answer = match answer.map(|recipient| transaction.add(recipient)) {
+            Ok(Ok(())) => return Reply::notice(Notice::RecipientFine),
+            Ok(Err(reason)) => Answer { reason: Some(reason), detail: None, record: None },
+            Err(answer) => answer,
+        };
+        let reason = transaction.refuse(&answer);
+        self.turned_away(&answer, reason)
+    }
+
+    /// A refusal for good counts as an error, and so does what is over the rates, which leaves a
+    /// record too: a session that tries names, or goes on and on, is cut short.
+    fn turned_away(&mut self, answer: &Answer, reason: Reason) -> Reply {
+        let reply = Reply::reason(reason, answer.detail.as_deref(), answer.record);
+        if reason == Reason::UnknownRecipient {
+            self.errors = self.errors.saturating_add(1);
+            self.unknown = self.unknown.saturating_add(1);
+            if self.unknown > self.settings.max_unknown_recipients {
+                return Reply::notice(Notice::TooManyUnknown);
+            }
+        } else if reason.is_temporary() && reason != Reason::RateLimited {
+            return self.put_off(reply);
+        } else if self.one_error_more() {
+            return Reply::notice(Notice::TooManyErrors);
+        }
+        reply
+    }
+
+    /// The answer to [`Step::Silence`]: data sent before 354 is a sign of commands smuggled in, or
+    /// of a client that does not listen (RFC 2920 §3.1).
+    pub fn silence(&mut self, silent: bool) -> Reply {
+        if !silent {
+            return Reply::notice(Notice::Unsynchronised);
+        }
+        self.mode = Mode::Data(Body::new(self.settings.body, self.settings.bare_line_ends));
+        Reply::notice(Notice::Go)
+    }
+
+    /// The answer to [`Step::Reserve`]: so many octets, or none.
+    pub fn reserved(&mut self, granted: Option<usize>) {
+        if let Mode::Data(body) = &mut self.mode {
+            body.reserved(granted);
+        }
+    }
+
+    /// The answer to [`Step::Message`].
+    pub fn message(&mut self, answer: &Answer) -> Reply {
+        self.transaction = None;
+        Reply::answer(answer)
+    }
+
+    /// The answer to [`Step::Refused`]. A record that could not be left for now turns the refusal
+    /// into a deferral: every refusal has its record (contract §2.3).
+    pub fn refused(&mut self, answer: &Answer) -> Reply {
+        let mode = std::mem::replace(&mut self.mode, Mode::Command);
+        self.transaction = None;
+        let deferred = answer.reason.filter(|reason| reason.is_temporary());
+        let reply = match (deferred, &mode) {
+            (Some(reason), _) => Reply::reason(reason, answer.detail.as_deref(), None),
+            (None, Mode::Refusing(Refusal::Wire(notice))) => {
+                Reply::recorded(*notice, answer.record)
+            }
+            (None, _) => Reply::reason(Reason::TooLarge, None, answer.record),
+        };
+        match mode {
+            Mode::Refusing(Refusal::Wire(_) | Refusal::TooLarge { cut: true }) => reply.and_close(),
+            _ => reply,
+        }
+    }
+
+    pub(super) fn ended(&mut self, ending: Ending) -> Step {
+        self.mode = Mode::Command;
+        self.idle = 0;
+        match ending {
+            Ending::Whole(raw) => Step::Message { envelope: self.envelope(), raw },
+            Ending::Faulty { fault, head, size } => {
+                let notice = wire_fault(fault);
+                self.mode = Mode::Refusing(Refusal::Wire(notice));
+                self.refusal(Reason::Malformed, notice.words().into(), head, size)
+            }
+            Ending::TooLarge { head, size, cut } => {
+                self.mode = Mode::Refusing(Refusal::TooLarge { cut });
+                let limit = self.settings.body.max_message;
+                let detail = format!("{size} octets came, {limit} are allowed");
+                self.refusal(Reason::TooLarge, detail, head, size)
+            }
+            Ending::NoMemory => {
+                self.transaction = None;
+                Step::Say(Reply::reason(Reason::NoSpace, None, None))
+            }
+        }
+    }
+
+    pub(super) fn refusal(
+        &mut self,
+        reason: Reason,
+        detail: String,
+        head: Bytes,
+        size: u64,
+    ) -> Step {
+        Step::Refused { envelope: self.envelope(), reason, detail, head, size }
+    }
+
+    fn envelope(&mut self) -> Envelope {
+        let transaction = self.transaction.take().unwrap_or_default();
+        transaction.into_envelope(self.client.clone())
+    }
+}

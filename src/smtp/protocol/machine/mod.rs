@@ -1,0 +1,356 @@
+//! The state of one session, as a value: octets in, steps out (RFC 5321 §4.1.4, §3.3).
+//!
+//! A command goes from `advance` over `command` into the method that is named for it. What has to
+//! be asked leaves as a [`Step`], and its answer comes back through `answers`.
+
+mod answers;
+mod transaction;
+
+use std::net::IpAddr;
+
+use bytes::Bytes;
+
+use crate::domain::ports::{Client, Envelope};
+use crate::domain::reason::Reason;
+
+use self::transaction::Transaction;
+use super::body::{Body, BodyLimits, Progress};
+use super::command::{self, Command, Rejected};
+use super::data::BareLineEnds;
+use super::line::{Fault, Line, LineReader};
+use super::notice::Notice;
+use super::parameters::MailParameters;
+use super::reply::Reply;
+
+/// What a session may do.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub hostname: String,
+    /// Octets with CRLF.
+    pub max_command_line: usize,
+    pub max_recipients: usize,
+    /// Recipients that may be put off in one transaction before each of them is an error.
+    pub max_recipients_put_off: u32,
+    pub max_errors: u32,
+    pub max_unknown_recipients: u32,
+    pub max_transactions: u32,
+    /// Commands that lead to nothing, since the last message.
+    pub max_idle_commands: u32,
+    pub bare_line_ends: BareLineEnds,
+    /// STARTTLS is offered until the session is encrypted.
+    pub starttls: bool,
+    pub body: BodyLimits,
+}
+
+impl Settings {
+    /// The extensions that EHLO announces; `secured`: inside TLS, where RFC 3207 §4.2 wants no
+    /// STARTTLS.
+    fn keywords(&self, secured: bool) -> Vec<String> {
+        let mut keywords = vec!["PIPELINING".to_owned()];
+        keywords.push(format!("SIZE {}", self.body.max_message));
+        keywords.push("8BITMIME".to_owned());
+        keywords.push("SMTPUTF8".to_owned());
+        if self.starttls && !secured {
+            keywords.push("STARTTLS".to_owned());
+        }
+        // RFC 9422: what a client would else learn by 452 and 421.
+        let (recipients, transactions) = (self.max_recipients, self.max_transactions);
+        keywords.push(format!("LIMITS RCPTMAX={recipients} MAILMAX={transactions}"));
+        keywords.push("ENHANCEDSTATUSCODES".to_owned());
+        keywords
+    }
+}
+
+/// What the session does next.
+#[derive(Debug)]
+pub enum Step {
+    /// Bring more input.
+    Read,
+    /// Tell the client; the connection ends with it where the reply says so.
+    Say(Reply),
+    /// Has the client sent anything that it should not have yet? Answer with [`Machine::silence`].
+    Silence,
+    /// Has the client sent anything in clear behind STARTTLS? Answer with [`Machine::start_tls`],
+    /// or with [`Notice::TlsUnavailable`] where no handshake could begin.
+    StartTls,
+    /// Ask for so many octets of memory; answer with [`Machine::reserved`].
+    Reserve(usize),
+    /// May a transaction begin, for a message of so many octets as far as the client says? Answer
+    /// with [`Machine::opened`].
+    Open { size: u64 },
+    /// Ask the Intake who this is; answer with [`Machine::recipient`].
+    Recipient { path: String },
+    /// Ask the Intake about a whole message; answer with [`Machine::message`].
+    Message { envelope: Envelope, raw: Bytes },
+    /// Leave a record of what is being turned away; answer with [`Machine::refused`].
+    Refused { envelope: Envelope, reason: Reason, detail: String, head: Bytes, size: u64 },
+}
+
+/// What the client is in the middle of; deadlines differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Between commands, or inside one.
+    Command,
+    /// Inside a message.
+    Data,
+}
+
+/// One session.
+#[derive(Debug)]
+pub struct Machine {
+    settings: Settings,
+    client: Client,
+    greeted: bool,
+    /// No octet of a command has come yet: the moment to notice a TLS handshake.
+    untouched: bool,
+    line: LineReader,
+    mode: Mode,
+    transaction: Option<Transaction>,
+    errors: u32,
+    /// Those of them that were recipients whom nobody knows.
+    unknown: u32,
+    transactions: u32,
+    /// Commands that led to nothing, since the last message.
+    idle: u32,
+}
+
+#[derive(Debug)]
+enum Mode {
+    Command,
+    Data(Body),
+    /// A record is being left; then comes this.
+    Refusing(Refusal),
+}
+
+#[derive(Debug)]
+enum Refusal {
+    Wire(Notice),
+    TooLarge { cut: bool },
+}
+
+impl Machine {
+    /// A session with the client at `address`.
+    pub fn new(settings: Settings, address: IpAddr) -> Self {
+        Self {
+            line: LineReader::new(settings.max_command_line),
+            settings,
+            client: Client { address, helo: String::new(), esmtp: false, tls: None },
+            greeted: false,
+            untouched: true,
+            mode: Mode::Command,
+            transaction: None,
+            errors: 0,
+            unknown: 0,
+            transactions: 0,
+            idle: 0,
+        }
+    }
+
+    /// The first reply; `silent` says that the client has waited for it (RFC 5321 §3.1).
+    pub fn greeting(&self, silent: bool) -> Reply {
+        if silent {
+            Reply::greeting(&self.settings.hostname)
+        } else {
+            Reply::notice(Notice::EarlyTalker)
+        }
+    }
+
+    /// Takes octets off the front of `input` until there is something to do.
+    pub fn advance(&mut self, input: &mut &[u8]) -> Step {
+        if let Mode::Data(body) = &mut self.mode {
+            return match body.advance(input) {
+                Progress::Read => Step::Read,
+                Progress::Reserve(octets) => Step::Reserve(octets),
+                Progress::Ended(ending) => self.ended(ending),
+            };
+        }
+        // A TLS handshake (RFC 8446 §5.1) would make no line for a long time.
+        if std::mem::take(&mut self.untouched) {
+            match input.first() {
+                Some(0x16) => return Self::say(Notice::NotSmtp),
+                Some(_) => {}
+                None => self.untouched = true,
+            }
+        }
+        match self.line.read(input) {
+            None => Step::Read,
+            Some(Line::Whole(line)) => self.command(&line),
+            Some(Line::TooLong) => self.tell(Notice::LineTooLong),
+            Some(Line::Faulty(fault)) => Self::say(wire_fault(fault)),
+        }
+    }
+
+    fn command(&mut self, line: &[u8]) -> Step {
+        let smtputf8 = self.transaction.as_ref().is_some_and(Transaction::smtputf8);
+        let command = match command::parse(line, smtputf8) {
+            Ok(command) => command,
+            Err(rejected) => return self.tell(rejected),
+        };
+        if command.is_idle() && self.one_idle_more() {
+            return Self::say(Notice::TooManyIdle);
+        }
+        match command {
+            Command::Hello { name, esmtp } => self.hello(name, esmtp),
+            Command::StartTls => self.starttls(),
+            Command::Mail { path, parameters } => self.mail(path, parameters),
+            Command::Recipient { path } => self.rcpt(path),
+            Command::Data => self.data(),
+            Command::Reset => {
+                self.transaction = None;
+                Self::say(Notice::Fine)
+            }
+            Command::Noop => Self::say(Notice::Fine),
+            Command::Quit => Self::say(Notice::Bye),
+            Command::Verify => Self::say(Notice::Verify),
+            Command::Help(notice) => Self::say(notice),
+        }
+    }
+
+    /// EHLO in the middle of a session is a RSET too (RFC 5321 §4.1.4).
+    fn hello(&mut self, name: String, esmtp: bool) -> Step {
+        self.client.helo = name;
+        self.client.esmtp = esmtp;
+        self.greeted = true;
+        self.transaction = None;
+        let secured = self.client.tls.is_some();
+        let keywords = if esmtp { self.settings.keywords(secured) } else { vec![] };
+        Step::Say(Reply::hello(&self.settings.hostname, &keywords))
+    }
+
+    fn starttls(&mut self) -> Step {
+        if self.client.tls.is_some() {
+            self.tell(Notice::TlsAgain)
+        } else if self.settings.starttls {
+            Step::StartTls
+        } else {
+            self.tell(Notice::NotOffered)
+        }
+    }
+
+    fn mail(&mut self, reverse_path: String, parameters: MailParameters) -> Step {
+        if !self.greeted {
+            return self.tell(Notice::HelloFirst);
+        }
+        if self.transaction.is_some() {
+            return self.tell(Notice::MailAgain);
+        }
+        if self.transactions >= self.settings.max_transactions {
+            return Self::say(Notice::TooManyTransactions);
+        }
+        self.transactions = self.transactions.saturating_add(1);
+        self.transaction = Some(Transaction::new(reverse_path, parameters.smtputf8));
+        let size = parameters.size;
+        if usize::try_from(size).is_ok_and(|size| size <= self.settings.body.max_message) {
+            return Step::Open { size };
+        }
+        self.mode = Mode::Refusing(Refusal::TooLarge { cut: false });
+        let detail = format!("SIZE={size} declared");
+        self.refusal(Reason::TooLarge, detail, Bytes::new(), size)
+    }
+
+    fn rcpt(&mut self, path: String) -> Step {
+        match &self.transaction {
+            None => self.tell(self.first_of_all()),
+            Some(open) if open.accepted() < self.settings.max_recipients => {
+                Step::Recipient { path }
+            }
+            Some(_) => Step::Say(self.put_off(Reply::notice(Notice::TooManyRecipients))),
+        }
+    }
+
+    /// A recipient that may come again is no error, unless there is no end of them.
+    fn put_off(&mut self, reply: Reply) -> Reply {
+        let put_off = self.transaction.as_mut().map_or(0, Transaction::put_off);
+        let too_many = put_off > self.settings.max_recipients_put_off;
+        if too_many && self.one_error_more() {
+            return Reply::notice(Notice::TooManyErrors);
+        }
+        reply
+    }
+
+    fn data(&mut self) -> Step {
+        match self.transaction.as_ref().map(Transaction::readiness) {
+            None => self.tell(self.first_of_all()),
+            // Not the client's error, and nothing that it may go on with.
+            Some(Err(notice)) if !notice.is_error() && self.one_idle_more() => {
+                Self::say(Notice::TooManyIdle)
+            }
+            Some(Err(notice)) => self.tell(notice),
+            Some(Ok(())) => Step::Silence,
+        }
+    }
+
+    /// What is missing where no transaction is open.
+    const fn first_of_all(&self) -> Notice {
+        if self.greeted { Notice::MailFirst } else { Notice::HelloFirst }
+    }
+
+    /// What is wrong with a command: the last straw where it is one error too many.
+    fn tell(&mut self, rejected: impl Into<Rejected>) -> Step {
+        let Rejected { notice, about } = rejected.into();
+        if notice.is_error() && self.one_error_more() {
+            return Self::say(Notice::TooManyErrors);
+        }
+        Step::Say(Reply::about(notice, &about.unwrap_or_default()))
+    }
+
+    /// NOOP, RSET and their like keep a place in the house without use of it. Some senders do say
+    /// them between messages, so a message sets them back.
+    const fn one_idle_more(&mut self) -> bool {
+        self.idle = self.idle.saturating_add(1);
+        self.idle > self.settings.max_idle_commands
+    }
+
+    fn one_error_more(&mut self) -> bool {
+        self.errors = self.errors.saturating_add(1);
+        self.errors.saturating_sub(self.unknown) > self.settings.max_errors
+    }
+
+    fn say(notice: Notice) -> Step {
+        Step::Say(Reply::notice(notice))
+    }
+
+    /// What the client is in the middle of.
+    pub const fn phase(&self) -> Phase {
+        match self.mode {
+            Mode::Data(_) => Phase::Data,
+            Mode::Command | Mode::Refusing(_) => Phase::Command,
+        }
+    }
+
+    /// The client, as it has introduced itself.
+    pub const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The reverse-path of the open transaction.
+    pub fn reverse_path(&self) -> &str {
+        self.transaction.as_ref().map_or("", Transaction::reverse_path)
+    }
+
+    /// Whether the message being received is kept, and not only read to be refused.
+    pub const fn keeps_message(&self) -> bool {
+        matches!(&self.mode, Mode::Data(body) if body.keeps_all())
+    }
+
+    /// Errors of the client so far.
+    pub const fn errors(&self) -> u32 {
+        self.errors
+    }
+
+    /// Octets of memory that the message being received still needs of those it was given.
+    pub const fn reserved_octets(&self) -> usize {
+        match &self.mode {
+            Mode::Data(body) => body.reserved_octets(),
+            Mode::Command | Mode::Refusing(_) => 0,
+        }
+    }
+}
+
+const fn wire_fault(fault: Fault) -> Notice {
+    match fault {
+        Fault::BareLf => Notice::BareLf,
+        Fault::BareCr => Notice::BareCr,
+        Fault::Nul => Notice::Nul,
+    }
+}

@@ -1,0 +1,98 @@
+//! The open transaction: who sends, to whom, and whether a message may follow (RFC 5321 §3.3).
+
+use crate::domain::ports::{Answer, Client, Envelope, Recipient};
+use crate::domain::reason::Reason;
+
+use super::super::notice::Notice;
+
+/// Between MAIL and the end of the message.
+#[derive(Debug, Default)]
+pub(super) struct Transaction {
+    reverse_path: String,
+    smtputf8: bool,
+    recipients: Vec<Recipient>,
+    /// RCPTs that were accepted, those for the same Agent too.
+    accepted: usize,
+    refused: bool,
+    deferred: bool,
+    /// RCPTs answered with a 4xx.
+    put_off: u32,
+}
+
+impl Transaction {
+    /// What MAIL opens.
+    pub(super) fn new(reverse_path: String, smtputf8: bool) -> Self {
+        Self { reverse_path, smtputf8, ..Self::default() }
+    }
+
+    /// Whether its paths and header fields may be outside ASCII (RFC 6531 §3.4).
+    pub(super) const fn smtputf8(&self) -> bool {
+        self.smtputf8
+    }
+
+    pub(super) fn reverse_path(&self) -> &str {
+        &self.reverse_path
+    }
+
+    /// RCPTs that were accepted.
+    pub(super) const fn accepted(&self) -> usize {
+        self.accepted
+    }
+
+    /// One recipient more, once for each Agent, where its verdict cannot differ from that of the
+    /// others (contract §2, Policy).
+    pub(super) fn add(&mut self, recipient: Recipient) -> Result<(), Reason> {
+        if self.recipients.iter().any(|other| other.agent == recipient.agent) {
+            self.accepted = self.accepted.saturating_add(1);
+            return Ok(());
+        }
+        let verdicts_may_differ = |other: &Recipient| !(other.shares && recipient.shares);
+        if self.recipients.iter().any(verdicts_may_differ) {
+            self.deferred = true;
+            return Err(Reason::OneAgentPerTransaction);
+        }
+        self.accepted = self.accepted.saturating_add(1);
+        self.recipients.push(recipient);
+        Ok(())
+    }
+
+    /// Counts a recipient that may come again; answers how many there were.
+    pub(super) const fn put_off(&mut self) -> u32 {
+        self.put_off = self.put_off.saturating_add(1);
+        self.put_off
+    }
+
+    /// Remembers why there is no recipient; answers the reason.
+    pub(super) fn refuse(&mut self, answer: &Answer) -> Reason {
+        // An answer without a reason would be neither a recipient nor a refusal: ours to mend.
+        let reason = answer.reason.unwrap_or(Reason::StoreUnavailable);
+        self.deferred |= reason.is_temporary();
+        self.refused |= !reason.is_temporary();
+        reason
+    }
+
+    /// Whether DATA may follow. Without a recipient RFC 5321 §3.3 allows 503 and 554. 554 where
+    /// RCPT was said and refused: the sequence was right, and a pipelining client could not know
+    /// (RFC 2920 §3.1). 503 where it was not said at all. 451 where a RCPT was put off: a failure
+    /// of ours is never a 5xx.
+    pub(super) const fn readiness(&self) -> Result<(), Notice> {
+        if !self.recipients.is_empty() {
+            Ok(())
+        } else if self.deferred {
+            Err(Notice::NoRecipientYet)
+        } else if self.refused {
+            Err(Notice::NoRecipient)
+        } else {
+            Err(Notice::RecipientFirst)
+        }
+    }
+
+    pub(super) fn into_envelope(self, client: Client) -> Envelope {
+        Envelope {
+            client,
+            reverse_path: self.reverse_path,
+            recipients: self.recipients,
+            smtputf8: self.smtputf8,
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What a session costs while its client is silent.
+
+use bytes::Bytes;
+
+use crate::domain::ports::{Answer, Client, Envelope, Intake, Recipient};
+use crate::domain::reason::Reason;
+use crate::smtp::session::Session;
+
+/// Its answers need much room while they are waited for.
+struct Roomy;
+
+async fn wait_in_a_large_room() -> Answer {
+    let room = [0_u8; 1 << 16];
+    tokio::task::yield_now().await;
+    std::hint::black_box(&room);
+    Answer { reason: None, detail: None, record: None }
+}
+
+impl Intake for Roomy {
+    async fn free_space(&self) -> Option<u64> {
+        wait_in_a_large_room().await;
+        None
+    }
+
+    async fn over_rate(&self, _: &Client, _: &str, _: &str) -> Answer {
+        wait_in_a_large_room().await
+    }
+
+    async fn recipient(&self, _: &Client, _: &str, _: &str) -> Result<Recipient, Answer> {
+        Err(wait_in_a_large_room().await)
+    }
+
+    async fn message(&self, _: Envelope, _: Bytes) -> Answer {
+        wait_in_a_large_room().await
+    }
+
+    async fn refused(&self, _: Envelope, _: Reason, _: String, _: Bytes, _: u64) -> Answer {
+        wait_in_a_large_room().await
+    }
+}
+
+/// The size of the future that a function of two arguments makes.
+fn size<A, B, F>(_: impl Fn(A, B) -> F) -> usize {
+    size_of::<F>()
+}
+
+#[test]
+fn an_idle_session_keeps_no_room_for_what_it_may_ask_later() {
+    let size = size(Session::<Roomy>::run);
+    assert!(size < 8 * 1024, "{size} octets");
+}

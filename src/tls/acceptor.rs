@@ -1,0 +1,89 @@
+//! The server's side of a handshake, within a deadline.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::crypto::aws_lc_rs::{Ticketer, default_provider};
+use rustls::version::{TLS12, TLS13};
+use rustls::{ServerConfig, ServerConnection};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::domain::ports::TlsFacts;
+
+use super::certificates::Certificates;
+
+/// Makes encrypted streams of plain ones. TLS 1.2 and 1.3 only (RFC 8996).
+#[derive(Clone)]
+pub struct Acceptor {
+    inner: TlsAcceptor,
+    deadline: Duration,
+}
+
+/// Why there is no encrypted stream.
+#[derive(Debug, thiserror::Error)]
+pub enum HandshakeError {
+    #[error("the handshake was not done in time")]
+    Late,
+    /// The client was told by an alert.
+    #[error(transparent)]
+    Failed(io::Error),
+}
+
+impl Acceptor {
+    /// Shows these certificates, and gives a client so long for its handshake.
+    pub fn new(certificates: &Certificates, deadline: Duration) -> Result<Self, rustls::Error> {
+        Self::speaking(certificates, deadline, &[])
+    }
+
+    /// The same for clients that name what they want to speak (RFC 7301): one of `protocols`, or
+    /// there is no session.
+    pub fn speaking(
+        certificates: &Certificates,
+        deadline: Duration,
+        protocols: &[&str],
+    ) -> Result<Self, rustls::Error> {
+        let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_protocol_versions(&[&TLS13, &TLS12])?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(certificates.clone()));
+        // Sessions are resumed by what the client keeps: nothing is kept here for strangers.
+        config.ticketer = Ticketer::new()?;
+        config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+        Ok(Self { inner: TlsAcceptor::from(Arc::new(config)), deadline })
+    }
+
+    /// Waits for the client's handshake. The stream is closed where it fails.
+    pub async fn accept<S>(&self, stream: S) -> Result<(TlsStream<S>, TlsFacts), HandshakeError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        // On the heap: a future keeps the room of its largest moment, also while it idles for hours.
+        let handshake = Box::pin(self.inner.accept(stream));
+        let stream = timeout(self.deadline, handshake).await.map_err(|_| HandshakeError::Late)?;
+        let stream = stream.map_err(HandshakeError::Failed)?;
+        let facts = facts(stream.get_ref().1);
+        Ok((stream, facts))
+    }
+}
+
+/// In the spelling of Received fields: OpenSSL's for the version, IANA's for the suite (RFC 8314
+/// §4.3).
+fn facts(session: &ServerConnection) -> TlsFacts {
+    let version = match session.protocol_version() {
+        Some(rustls::ProtocolVersion::TLSv1_2) => "TLSv1.2",
+        _ => "TLSv1.3",
+    };
+    let suite = session.negotiated_cipher_suite().map(|suite| suite.suite());
+    let cipher = suite.and_then(|suite| suite.as_str()).unwrap_or_default();
+    TlsFacts { version: version.to_owned(), cipher: cipher.replacen("TLS13_", "TLS_", 1) }
+}
+
+impl std::fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Acceptor").field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,134 @@
+//! Where the authority looks: `/.well-known/acme-challenge/TOKEN` on port 80 (RFC 8555 §8.3).
+//!
+//! Anybody can connect here. Everything else than a token that is waited for is answered 404, with
+//! nothing in it; a connection is for one request and bounded in time, size and number.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::http::header::CONTENT_TYPE;
+use hyper::http::{HeaderValue, Method, Request, Response, StatusCode};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
+use crate::rules::ChallengeRules;
+use crate::shutdown::Shutdown;
+
+const PATH: &str = "/.well-known/acme-challenge/";
+/// How long to wait when the machine has no descriptors left, so that the loop does not spin.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The answers that are waited for, by token: as many as an order has names. Clones share them.
+#[derive(Clone, Default)]
+pub(super) struct Challenges(Arc<Mutex<HashMap<String, String>>>);
+
+/// Tokens of one order; they are forgotten with it.
+pub(super) struct Shown {
+    challenges: Challenges,
+    tokens: Vec<String>,
+}
+
+impl Challenges {
+    /// For the tokens of one order.
+    pub(super) fn show(&self) -> Shown {
+        Shown { challenges: self.clone(), tokens: Vec::new() }
+    }
+
+    /// Answers until the soft stop.
+    pub(super) async fn serve(
+        self,
+        listener: TcpListener,
+        rules: ChallengeRules,
+        shutdown: Shutdown,
+    ) {
+        let places = Arc::new(Semaphore::new(rules.max_connections));
+        loop {
+            let accepting = async {
+                let place = Arc::clone(&places).acquire_owned().await;
+                let accepted = listener.accept().await;
+                (place, accepted)
+            };
+            let (place, accepted) = tokio::select! {
+                biased;
+                () = shutdown.soft() => return,
+                accepted = accepting => accepted,
+            };
+            match accepted {
+                Ok((stream, _)) => {
+                    let (challenges, rules) = (self.clone(), rules.clone());
+                    let stopping = shutdown.clone();
+                    shutdown.spawn(async move {
+                        tokio::select! {
+                            () = challenges.answer(stream, &rules) => {}
+                            () = stopping.soft() => {}
+                        }
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(error = %error, "connection for a challenge not accepted");
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    async fn answer(&self, stream: TcpStream, rules: &ChallengeRules) {
+        let service = service_fn(|request: Request<Incoming>| {
+            let response = self.response(request.method(), request.uri().path());
+            async move { Ok::<_, Infallible>(response) }
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .keep_alive(false)
+            .header_read_timeout(rules.connection())
+            .max_buf_size(rules.max_header_bytes)
+            .serve_connection(TokioIo::new(stream), service);
+        // Whatever a stranger does, it is over then.
+        if let Ok(Err(error)) = timeout(rules.connection(), connection).await {
+            tracing::debug!(error = %error, "connection for a challenge lost");
+        }
+    }
+
+    fn response(&self, method: &Method, path: &str) -> Response<String> {
+        let read = matches!(*method, Method::GET | Method::HEAD);
+        let token = path.strip_prefix(PATH).filter(|_| read);
+        let Some(answer) = token.and_then(|token| self.lock().get(token).cloned()) else {
+            let mut nothing = Response::new(String::new());
+            *nothing.status_mut() = StatusCode::NOT_FOUND;
+            return nothing;
+        };
+        let mut response = Response::new(answer);
+        let kind = HeaderValue::from_static("application/octet-stream");
+        response.headers_mut().insert(CONTENT_TYPE, kind);
+        response
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shown {
+    /// Answers `token` with `authorization` from now on (RFC 8555 §8.1).
+    pub(super) fn add(&mut self, token: &str, authorization: &str) {
+        self.challenges.lock().insert(token.to_owned(), authorization.to_owned());
+        self.tokens.push(token.to_owned());
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        let mut answers = self.challenges.lock();
+        for token in &self.tokens {
+            answers.remove(token);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Why there is no certificate, and what an operator can do about it.
+
+use instant_acme::Problem;
+
+use crate::domain::clock::Timestamp;
+use crate::egress::client::EgressError;
+
+use super::kept::KeptError;
+
+/// Why an attempt came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AcmeError {
+    #[error(transparent)]
+    Kept(#[from] KeptError),
+    /// The account, or the order as a whole.
+    #[error("the authority refuses: {}", said(.0))]
+    Refused(Problem),
+    /// What the authority saw when it looked for our answer.
+    #[error("the authority did not find {name} to be here: {}", said(.problem))]
+    NotProven { name: String, problem: Problem },
+    #[error("the authority offers no challenge over HTTP for {0}")]
+    NoChallenge(String),
+    #[error("the authority cannot be reached, or does not speak ACME")]
+    Exchange(#[source] instant_acme::Error),
+    #[error("the authority did not finish in time")]
+    Late,
+    #[error("what the authority gave cannot be used: {0}")]
+    Unusable(String),
+    #[error("the new certificate, valid from {from} until {until}, is due for renewal already")]
+    Clock { from: Timestamp, until: Timestamp },
+    #[error("the server is ending")]
+    Stopped,
+    #[error("no request for a certificate can be made")]
+    Request(#[from] rcgen::Error),
+}
+
+impl From<instant_acme::Error> for AcmeError {
+    fn from(error: instant_acme::Error) -> Self {
+        match error {
+            instant_acme::Error::Api(problem) => Self::Refused(problem),
+            instant_acme::Error::Timeout(_) => Self::Late,
+            other => Self::Exchange(other),
+        }
+    }
+}
+
+impl AcmeError {
+    /// What an operator can do, where the error alone does not say it.
+    pub(super) fn advice(&self) -> Option<&'static str> {
+        match self {
+            Self::NotProven { problem, .. } | Self::Refused(problem) => of_kind(kind(problem)),
+            Self::Exchange(instant_acme::Error::Other(error)) => {
+                error.downcast_ref::<EgressError>().and_then(of_way_out)
+            }
+            Self::Clock { .. } => Some("set the clock of this machine"),
+            Self::NoChallenge(_) => {
+                Some("use an authority that offers HTTP-01, or a certificate in files")
+            }
+            Self::Kept(_) => Some("let the server write into the folder (acme.folder)"),
+            Self::Late
+            | Self::Exchange(_)
+            | Self::Unusable(_)
+            | Self::Stopped
+            | Self::Request(_) => None,
+        }
+    }
+
+    /// Whether the authority has forgotten the account that is kept (RFC 8555 §6.7).
+    pub(super) fn is_unknown_account(&self) -> bool {
+        matches!(self, Self::Refused(problem) if kind(problem) == "accountDoesNotExist")
+    }
+}
+
+/// The types of problems (RFC 8555 §6.7).
+fn of_kind(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "connection" => {
+            "let port 80 of this name through to the address of acme-http, from everywhere, and check \
+             that its A and AAAA records lead here"
+        }
+        "dns" => "give the name an A or AAAA record that leads to this machine",
+        "unauthorized" | "incorrectResponse" => {
+            "another server answers on port 80 of this name: its A and AAAA records must lead to \
+             this gateway alone"
+        }
+        "caa" => "let the CAA records of the domain name this authority (RFC 8659)",
+        "rejectedIdentifier" | "malformed" => {
+            "give the public name of this server by --hostname; this authority has none for others"
+        }
+        "rateLimited" => "wait: asking more often makes it longer",
+        "externalAccountRequired" => {
+            "use an authority that makes accounts by itself, such as letsencrypt"
+        }
+        "userActionRequired" => "agree to the authority's new terms, as it says",
+        "invalidContact" | "unsupportedContact" => "give acme-contact as mailto:NAME@DOMAIN",
+        _ => return None,
+    })
+}
+
+fn of_way_out(error: &EgressError) -> Option<&'static str> {
+    Some(match error {
+        EgressError::Tls => "name the authority's own root certificate by --acme-ca-file",
+        EgressError::PrivateAddress | EgressError::Url(_) => {
+            "let an authority in your own network be reached by --egress-allow"
+        }
+        EgressError::Lookup => "check the name of the directory, and the resolvers (--dns)",
+        EgressError::Connect | EgressError::ConnectTimeout => {
+            "let this machine connect to the authority"
+        }
+        _ => return None,
+    })
+}
+
+fn kind(problem: &Problem) -> &str {
+    let kind = problem.r#type.as_deref().unwrap_or_default();
+    kind.rsplit(':').next().unwrap_or_default()
+}
+
+/// In one line of bounded length: it is the word of somebody else.
+fn said(problem: &Problem) -> String {
+    let mut text = problem.detail.clone().unwrap_or_else(|| "without a reason".to_owned());
+    for one in &problem.subproblems {
+        text.push_str("; ");
+        text.push_str(one.detail.as_deref().unwrap_or_default());
+    }
+    let text = text.replace(char::is_control, " ");
+    let cut: String = text.chars().take(500).collect();
+    format!("{cut} ({})", kind(problem))
+}

@@ -1,0 +1,147 @@
+//! What is kept: the key of the certificate, and for each directory an account and a chain.
+//!
+//! ```text
+//! folder/key.pem                            made once; the same for every authority
+//! folder/<directory>/account.json           with the key of the account
+//! folder/<directory>/chain.pem
+//! folder/<directory>/tried                  when the authority was asked last, in milliseconds
+//! ```
+//!
+//! Every file is readable by its owner only, and written whole or not at all, durably.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use rcgen::KeyPair;
+use url::Url;
+
+use crate::domain::clock::Timestamp;
+
+use super::Settings;
+
+const KEY: &str = "key.pem";
+const ACCOUNT: &str = "account.json";
+const CHAIN: &str = "chain.pem";
+const TRIED: &str = "tried";
+
+/// What was found.
+pub(super) struct Kept {
+    /// PEM.
+    pub(super) key: String,
+    /// PEM, with the server's own certificate first.
+    pub(super) chain: Option<String>,
+    /// When the authority was asked last.
+    pub(super) tried: Option<Timestamp>,
+}
+
+/// Why something is not kept.
+#[derive(Debug, thiserror::Error)]
+pub enum KeptError {
+    #[error("cannot keep {path}")]
+    Write { path: PathBuf, source: io::Error },
+    #[error("cannot read {path}")]
+    Read { path: PathBuf, source: io::Error },
+    #[error("no key can be made")]
+    Key(#[from] rcgen::Error),
+    #[error("{path} is damaged: remove it, and a new one is made")]
+    Damaged { path: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
+}
+
+impl Kept {
+    /// Reads the folder; the key is made the first time.
+    pub(super) fn open(settings: &Settings) -> Result<Self, KeptError> {
+        let tried = read(&place(settings, TRIED))?;
+        Ok(Self {
+            key: key(settings)?.serialize_pem(),
+            chain: read(&place(settings, CHAIN))?,
+            tried: tried.and_then(|text| text.trim().parse().ok()).map(Timestamp::from_millis),
+        })
+    }
+
+    pub(super) fn note_attempt(settings: &Settings, now: Timestamp) -> Result<(), KeptError> {
+        write(&place(settings, TRIED), &now.millis().to_string(), true)
+    }
+
+    pub(super) fn keep_chain(settings: &Settings, chain: &str) -> Result<(), KeptError> {
+        write(&place(settings, CHAIN), chain, true)
+    }
+
+    /// The account, as its JSON; `None` where there is none yet.
+    pub(super) fn account(settings: &Settings) -> Result<Option<String>, KeptError> {
+        read(&place(settings, ACCOUNT))
+    }
+
+    pub(super) fn keep_account(settings: &Settings, json: &str) -> Result<(), KeptError> {
+        write(&place(settings, ACCOUNT), json, true)
+    }
+
+    /// Of an account that the authority does not know any more.
+    pub(super) fn forget_account(settings: &Settings) -> Result<(), KeptError> {
+        let path = place(settings, ACCOUNT);
+        match fs::remove_file(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(KeptError::Write { path, source })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Where the account of these settings is.
+    pub(super) fn account_path(settings: &Settings) -> PathBuf {
+        place(settings, ACCOUNT)
+    }
+}
+
+/// The key of the certificate.
+pub(super) fn key(settings: &Settings) -> Result<KeyPair, KeptError> {
+    let path = settings.folder.join(KEY);
+    let text = match read(&path)? {
+        Some(text) => text,
+        None => {
+            // Whoever starts at the same moment makes one too: the one that is there first is kept.
+            write(&path, &KeyPair::generate()?.serialize_pem(), false)?;
+            read(&path)?.unwrap_or_default()
+        }
+    };
+    KeyPair::from_pem(&text).map_err(|source| KeptError::Damaged { path, source: source.into() })
+}
+
+fn place(settings: &Settings, file: &str) -> PathBuf {
+    settings.folder.join(folder_of(&settings.directory)).join(file)
+}
+
+/// One name for each directory: `acme-v02.api.letsencrypt.org_directory`.
+fn folder_of(directory: &Url) -> String {
+    let text = directory.as_str();
+    let text = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-';
+    text.trim_end_matches('/').chars().map(|c| if plain(c) { c } else { '_' }).collect()
+}
+
+fn read(path: &Path) -> Result<Option<String>, KeptError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(KeptError::Read { path: path.to_owned(), source }),
+    }
+}
+
+/// Writes the file for its owner only. One that is there stays, unless it is to be replaced.
+fn write(path: &Path, text: &str, replace: bool) -> Result<(), KeptError> {
+    let put = || -> io::Result<()> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        // Its mode is 0600 from the beginning.
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(text.as_bytes())?;
+        file.as_file().sync_all()?;
+        let put = if replace { file.persist(path) } else { file.persist_noclobber(path) };
+        match put {
+            Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => Err(error.error),
+            _ => File::open(folder)?.sync_all(),
+        }
+    };
+    put().map_err(|source| KeptError::Write { path: path.to_owned(), source })
+}

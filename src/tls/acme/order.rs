@@ -1,0 +1,105 @@
+//! One attempt: account, order, proof, certificate (RFC 8555 §7).
+
+use instant_acme::{
+    Account, AccountCredentials, AuthorizationStatus, ChallengeType, Identifier, NewAccount,
+    NewOrder, Order, OrderStatus, RetryPolicy,
+};
+use rcgen::{CertificateParams, DistinguishedName};
+
+use super::Work;
+use super::challenges::Shown;
+use super::failure::AcmeError;
+use super::kept::{self, Kept, KeptError};
+
+impl Work {
+    /// A new certificate: the chain and the key, both PEM.
+    pub(super) async fn obtain(&self) -> Result<(String, String), AcmeError> {
+        match self.order().await {
+            // Some authorities forget accounts that were not used for long.
+            Err(error) if error.is_unknown_account() => {
+                tracing::warn!("the authority does not know the account any more; making another");
+                self.on_disk(Kept::forget_account).await?;
+                self.order().await
+            }
+            ended => ended,
+        }
+    }
+
+    async fn order(&self) -> Result<(String, String), AcmeError> {
+        let account = self.account().await?;
+        let names: Vec<String> =
+            self.settings.names.iter().map(|name| name.as_str().to_owned()).collect();
+        let identifiers: Vec<_> = names.iter().cloned().map(Identifier::Dns).collect();
+        let mut order = account.new_order(&NewOrder::new(&identifiers)).await?;
+        let policy = RetryPolicy::new().timeout(self.rules.attempt.patience());
+        // The authority may know from before that the names are ours.
+        if order.state().status == OrderStatus::Pending {
+            let mut shown = self.challenges.show();
+            prove(&mut order, &mut shown).await?;
+            match order.poll_ready(&policy).await {
+                Ok(OrderStatus::Ready) => {}
+                ended => return Err(unproven(&mut order, ended.err()).await),
+            }
+        }
+        let key = self.on_disk(kept::key).await?;
+        let mut request = CertificateParams::new(names)?;
+        request.distinguished_name = DistinguishedName::new();
+        order.finalize_csr(request.serialize_request(&key)?.der()).await?;
+        let chain = order.poll_certificate(&policy).await?;
+        Ok((chain, key.serialize_pem()))
+    }
+
+    /// The account that is kept, or a new one.
+    async fn account(&self) -> Result<Account, AcmeError> {
+        let builder = Account::builder_with_http(Box::new(self.transport.clone()));
+        if let Some(json) = self.on_disk(Kept::account).await? {
+            let credentials: AccountCredentials =
+                serde_json::from_str(&json).map_err(|source| KeptError::Damaged {
+                    path: Kept::account_path(&self.settings),
+                    source: source.into(),
+                })?;
+            return Ok(builder.from_credentials(credentials).await?);
+        }
+        let contact: Vec<&str> = self.settings.contact.iter().map(String::as_str).collect();
+        let new = NewAccount {
+            contact: &contact,
+            terms_of_service_agreed: true,
+            only_return_existing: false,
+        };
+        let directory = self.settings.directory.to_string();
+        let (account, credentials) = builder.create(&new, directory, None).await?;
+        let json = serde_json::to_string(&credentials).map_err(instant_acme::Error::Json)?;
+        self.on_disk(move |settings| Kept::keep_account(settings, &json)).await?;
+        Ok(account)
+    }
+}
+
+/// Shows the answers, and asks the authority to look.
+async fn prove(order: &mut Order, shown: &mut Shown) -> Result<(), AcmeError> {
+    let mut authorizations = order.authorizations();
+    while let Some(authorization) = authorizations.next().await {
+        let mut authorization = authorization?;
+        if authorization.status == AuthorizationStatus::Valid {
+            continue;
+        }
+        let name = authorization.identifier().to_string();
+        let mut challenge =
+            authorization.challenge(ChallengeType::Http01).ok_or(AcmeError::NoChallenge(name))?;
+        shown.add(&challenge.token, challenge.key_authorization().as_str());
+        challenge.set_ready().await?;
+    }
+    Ok(())
+}
+
+/// What the authority saw, where it says so; else how the waiting ended.
+async fn unproven(order: &mut Order, ended: Option<instant_acme::Error>) -> AcmeError {
+    let mut authorizations = order.authorizations();
+    while let Some(Ok(mut authorization)) = authorizations.next().await {
+        let name = authorization.identifier().to_string();
+        let Ok(state) = authorization.refresh().await else { continue };
+        if let Some(problem) = state.challenges.iter().find_map(|one| one.error.clone()) {
+            return AcmeError::NotProven { name, problem };
+        }
+    }
+    ended.map_or(AcmeError::Late, AcmeError::from)
+}

@@ -1,0 +1,279 @@
+//! The folder, the renewal's arithmetic, and what strangers get on the challenges' port. The whole
+//! exchange is tested against an authority in `tests/it/acme.rs`.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use hyper::http::HeaderMap;
+use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::*;
+use crate::egress::client::{Answer, Lookup};
+use crate::egress::guard::Guard;
+use crate::rules::Rules;
+
+const SOON: Duration = Duration::from_secs(20);
+
+fn settings(folder: &Path) -> Settings {
+    Settings {
+        directory: "https://ca.example:9000/acme/dir".parse().unwrap(),
+        contact: Vec::new(),
+        names: vec![DomainName::parse("mx.example").unwrap()],
+        http: "127.0.0.1:0".parse().unwrap(),
+        folder: folder.join("acme"),
+        ca_file: None,
+    }
+}
+
+/// With a clock that stands, and randomness of which every octet is `octet`.
+fn work(folder: &Path, now: Timestamp, octet: u8) -> Work {
+    let rules = Rules::defaults().unwrap();
+    let guard = Guard::new(Vec::new(), &rules.webhooks);
+    let client = Client::new(guard, Limits::from(&rules.acme), Lookup::system()).unwrap();
+    let clock = Clock::new(move || now);
+    let mint = Mint::new(clock.clone(), Arc::new(move |octets: &mut [u8]| octets.fill(octet)));
+    let transport = Transport::new(client);
+    let (settings, rules) = (settings(folder), Arc::new(rules.acme));
+    Work { settings, rules, challenges: Challenges::default(), transport, clock, mint }
+}
+
+/// Valid for the hundred days from 1 January 2026.
+fn chain(key: &str, name: &str) -> String {
+    let mut parameters = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    parameters.not_before = date_time_ymd(2026, 1, 1);
+    parameters.not_after = date_time_ymd(2026, 4, 11);
+    parameters.self_signed(&KeyPair::from_pem(key).unwrap()).unwrap().pem()
+}
+
+fn on_day(day: i64) -> Timestamp {
+    Timestamp::from_utc([2026, 1, 1 + day, 0, 0, 0])
+}
+
+fn accept(_: &[u8], _: &[u8]) -> Result<(), String> {
+    Ok(())
+}
+
+#[test]
+fn the_key_stays_whatever_is_asked_of_whom() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = settings(folder.path());
+    let other = Settings { directory: "https://other.example/".parse().unwrap(), ..one.clone() };
+    let key = Kept::open(&one).unwrap().key;
+    Kept::keep_chain(&one, "of one").unwrap();
+    Kept::keep_account(&one, "{}").unwrap();
+    let kept = Kept::open(&one).unwrap();
+    assert_eq!((kept.key.as_str(), kept.chain.as_deref()), (key.as_str(), Some("of one")));
+    let kept = Kept::open(&other).unwrap();
+    assert_eq!((kept.key, kept.chain), (key, None));
+    assert_eq!(Kept::account(&other).unwrap(), None);
+    Kept::forget_account(&one).unwrap();
+    assert_eq!(Kept::account(&one).unwrap(), None);
+    Kept::forget_account(&one).unwrap();
+}
+
+#[test]
+fn only_its_owner_reads_what_is_kept_and_nothing_else_lies_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = settings(folder.path());
+    Kept::open(&settings).unwrap();
+    Kept::keep_account(&settings, "{}").unwrap();
+    Kept::keep_chain(&settings, "one").unwrap();
+    Kept::keep_chain(&settings, "two").unwrap();
+    Kept::note_attempt(&settings, on_day(1)).unwrap();
+    let mut found = Vec::new();
+    for within in ["acme", "acme/ca.example_9000_acme_dir"] {
+        let within = folder.path().join(within);
+        assert_eq!(std::fs::metadata(&within).unwrap().permissions().mode() & 0o777, 0o700);
+        for entry in std::fs::read_dir(&within).unwrap().map(Result::unwrap) {
+            if entry.file_type().unwrap().is_file() {
+                assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+                found.push(entry.file_name().into_string().unwrap());
+            }
+        }
+    }
+    found.sort();
+    assert_eq!(found, ["account.json", "chain.pem", "key.pem", "tried"]);
+}
+
+#[test]
+fn a_damaged_key_is_named_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = settings(folder.path());
+    std::fs::create_dir(&settings.folder).unwrap();
+    std::fs::write(settings.folder.join("key.pem"), "what is this?").unwrap();
+    let error = Kept::open(&settings).err().unwrap().to_string();
+    assert!(error.contains("key.pem") && error.contains("remove it"), "{error}");
+    assert_eq!(std::fs::read(settings.folder.join("key.pem")).unwrap(), b"what is this?");
+}
+
+#[tokio::test]
+async fn what_is_kept_is_shown_and_renewed_when_two_thirds_of_its_life_are_over() {
+    for (octet, day) in [(0, 66), (0xff, 64)] {
+        let folder = tempfile::tempdir().unwrap();
+        let work = work(folder.path(), on_day(200), octet);
+        let key = Kept::open(&work.settings).unwrap().key;
+        let chain = chain(&key, "mx.example");
+        Kept::keep_chain(&work.settings, &chain).unwrap();
+        let shown = std::sync::Mutex::new(Vec::new());
+        let install = |chain: &[u8], key: &[u8]| {
+            shown.lock().unwrap().push((chain.to_vec(), key.to_vec()));
+            Ok(())
+        };
+        // It has expired, and is shown in spite of it.
+        let pair = Pair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap();
+        assert_eq!(work.renewal(&pair), on_day(day), "by luck {octet}");
+        assert_eq!(work.begin(&install).await, on_day(200));
+        assert_eq!(*shown.lock().unwrap(), [(chain.into_bytes(), key.into_bytes())]);
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_asked_again_sooner_than_the_first_wait_however_often_it_is_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let work = work(folder.path(), on_day(1), 0);
+    assert_eq!(work.begin(&accept).await, on_day(1));
+    for (tried, due) in [
+        (on_day(1), on_day(1).plus(Duration::from_secs(60))),
+        (on_day(0), on_day(0).plus(Duration::from_secs(60))),
+        // The clock was wrong then.
+        (on_day(2), on_day(1)),
+    ] {
+        Kept::note_attempt(&work.settings, tried).unwrap();
+        assert_eq!(work.begin(&accept).await, due);
+    }
+}
+
+#[tokio::test]
+async fn what_is_kept_and_does_not_fit_is_asked_for_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let work = work(folder.path(), on_day(1), 0);
+    let key = Kept::open(&work.settings).unwrap().key;
+    let foreign = KeyPair::generate().unwrap().serialize_pem();
+    for text in
+        [chain(&key, "other.example"), chain(&foreign, "mx.example"), "no certificate".to_owned()]
+    {
+        Kept::keep_chain(&work.settings, &text).unwrap();
+        assert_eq!(work.begin(&accept).await, on_day(1), "{text}");
+    }
+    Kept::keep_chain(&work.settings, &chain(&key, "mx.example")).unwrap();
+    assert_eq!(work.begin(&accept).await, on_day(66));
+}
+
+#[tokio::test]
+async fn waits_grow_up_to_the_last_one_and_an_authority_may_ask_for_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let work = work(folder.path(), on_day(1), 0);
+    let waits: Vec<_> = (0..7).map(|failures| work.wait(failures).as_secs()).collect();
+    assert_eq!(waits, [60, 900, 3600, 10_800, 21_600, 21_600, 21_600]);
+}
+
+fn answered(status: u16, retry_after: Option<Duration>, body: &str) -> Answer {
+    Answer { status, headers: HeaderMap::new(), retry_after, body: body.into() }
+}
+
+#[tokio::test]
+async fn an_authority_may_ask_for_a_longer_wait_once_and_not_for_ever() {
+    let folder = tempfile::tempdir().unwrap();
+    let work = work(folder.path(), on_day(1), 0);
+    let refuse = |seconds| {
+        let wait = Some(Duration::from_secs(seconds));
+        let answer = work.transport.response(answered(429, wait, "{}")).unwrap();
+        answer.parts.headers["retry-after"].to_str().unwrap().to_owned()
+    };
+    assert_eq!(refuse(7200), "7200");
+    assert_eq!(work.wait(0).as_secs(), 7200);
+    assert_eq!(work.wait(0).as_secs(), 60);
+    assert_eq!(refuse(u64::MAX), "86400");
+    assert_eq!(work.wait(0).as_secs(), 21_600);
+}
+
+#[tokio::test]
+async fn what_is_no_word_of_acme_is_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let work = work(folder.path(), on_day(1), 0);
+    let respond = |status, body| work.transport.response(answered(status, None, body));
+    assert_eq!(respond(200, "chain").unwrap().parts.status, 200);
+    assert_eq!(respond(400, "{\"type\": \"x\"}").unwrap().parts.status, 400);
+    let error = respond(502, "<html>Bad Gateway</html>").err().unwrap().to_string();
+    assert!(error.contains("502"), "{error}");
+}
+
+#[tokio::test]
+async fn an_authority_without_tls_is_not_spoken_to() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut work = work(folder.path(), on_day(1), 0);
+    let url = format!("http://{}/dir", listener.local_addr().unwrap());
+    work.settings.directory = url.parse().unwrap();
+    let error = work.attempt(&accept).await.unwrap_err();
+    let causes = std::error::Error::source(&error).unwrap().to_string();
+    assert!(causes.contains("not https"), "{causes}");
+    // It has been noted before anybody was asked.
+    assert_eq!(Kept::open(&work.settings).unwrap().tried, Some(on_day(1)));
+}
+
+/// What is answered to these octets, until the connection is closed.
+async fn answer(at: SocketAddr, octets: &[u8]) -> String {
+    let mut stream = TcpStream::connect(at).await.unwrap();
+    stream.write_all(octets).await.unwrap();
+    let mut answer = Vec::new();
+    let read = timeout(SOON, stream.read_to_end(&mut answer)).await.expect("left open");
+    read.unwrap();
+    String::from_utf8(answer).unwrap()
+}
+
+#[tokio::test]
+async fn nothing_but_a_token_that_is_waited_for_is_answered() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    let (challenges, shutdown) = (Challenges::default(), Shutdown::default());
+    let rules = Rules::defaults().unwrap().acme.challenges;
+    shutdown.spawn(challenges.clone().serve(listener, rules, shutdown.clone()));
+    let ask = |line: &str| {
+        let request = format!("{line} HTTP/1.1\r\nHost: mx.example\r\n\r\n");
+        async move { answer(at, request.as_bytes()).await }
+    };
+    let mut shown = challenges.show();
+    shown.add("abc", "abc.thumb");
+    let good = ask("GET /.well-known/acme-challenge/abc").await;
+    assert!(good.starts_with("HTTP/1.1 200 ") && good.ends_with("\r\n\r\nabc.thumb"), "{good}");
+    for line in [
+        "GET /",
+        "GET /.well-known/acme-challenge/",
+        "GET /.well-known/acme-challenge/abcd",
+        "GET /.well-known/acme-challenge/abc/",
+        "GET /.well-known/acme-challenge/../acme-challenge/abc",
+        "GET /.well-known/acme-challenge/%61bc",
+        "POST /.well-known/acme-challenge/abc",
+    ] {
+        let bad = ask(line).await;
+        assert!(bad.starts_with("HTTP/1.1 404 ") && bad.ends_with("\r\n\r\n"), "{line}: {bad}");
+    }
+    drop(shown);
+    let gone = ask("GET /.well-known/acme-challenge/abc").await;
+    assert!(gone.starts_with("HTTP/1.1 404 "), "{gone}");
+    assert!(shutdown.finish(SOON).await);
+}
+
+#[tokio::test]
+async fn a_stranger_on_the_challenges_port_is_let_go_soon() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[challenges]\nmax_connections = 1\nconnection_seconds = 1\n";
+    std::fs::write(folder.path().join("acme.toml"), text).unwrap();
+    let rules = Rules::load(folder.path()).unwrap().acme.challenges;
+    let shutdown = Shutdown::default();
+    shutdown.spawn(Challenges::default().serve(listener, rules, shutdown.clone()));
+    // It holds the only place, and says nothing; then it says too much.
+    let mut silent = TcpStream::connect(at).await.unwrap();
+    let waiting = answer(at, b"GET / HTTP/1.1\r\nHost: mx.example\r\n\r\n").await;
+    assert!(waiting.starts_with("HTTP/1.1 404 "), "{waiting}");
+    assert_eq!(timeout(SOON, silent.read(&mut [0; 64])).await.expect("left open").unwrap(), 0);
+    let long = format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", "x".repeat(9000));
+    let refused = answer(at, long.as_bytes()).await;
+    assert!(refused.starts_with("HTTP/1.1 431 "), "{refused}");
+    assert!(shutdown.finish(SOON).await);
+}

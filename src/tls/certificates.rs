@@ -1,0 +1,95 @@
+//! The pair in use, replaced while sessions go on.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+
+use crate::domain::clock::Clock;
+use crate::domain::domain_name::DomainName;
+
+use super::pair::{Pair, PairError};
+
+/// The pair that a host shows in every new handshake. Clones share it; a session keeps what it was
+/// opened with.
+#[derive(Clone)]
+pub struct Certificates(Arc<Shared>);
+
+struct Shared {
+    current: RwLock<Pair>,
+    host: Option<DomainName>,
+    clock: Clock,
+}
+
+impl Certificates {
+    /// Shows `first` until another one is installed. `host` is what clients know the server by, where
+    /// that is known.
+    pub fn new(first: Pair, host: Option<DomainName>, clock: Clock) -> Self {
+        let shared = Shared { current: RwLock::new(first.clone()), host, clock };
+        let certificates = Self(Arc::new(shared));
+        certificates.announce(&first);
+        certificates
+    }
+
+    /// Shows this chain with this key, both PEM, from now on. Fails, and changes nothing, where
+    /// they cannot be used.
+    ///
+    /// A certificate that has expired or names another host is installed with a warning: senders of
+    /// mail do not look (RFC 7435), and no certificate at all would be worse.
+    pub fn install(&self, chain: &[u8], key: &[u8]) -> Result<(), PairError> {
+        let pair = Pair::from_pem(chain, key)?;
+        *self.0.current.write().unwrap_or_else(PoisonError::into_inner) = pair.clone();
+        self.announce(&pair);
+        Ok(())
+    }
+
+    /// The pair in use.
+    pub fn current(&self) -> Pair {
+        self.0.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What the present is read from.
+    pub fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    fn announce(&self, pair: &Pair) {
+        let host = self.0.host.as_ref();
+        let shown = host.map(tracing::field::display);
+        tracing::info!(
+            tls.host = shown,
+            tls.until = %pair.until(),
+            tls.tlsa = pair.tlsa(),
+            "certificate in use"
+        );
+        if !pair.is_valid(self.0.clock.now()) {
+            tracing::warn!(
+                tls.host = shown,
+                tls.until = %pair.until(),
+                "the certificate has expired, or is not valid yet: who verifies it will not \
+                 connect; give a new one"
+            );
+        }
+        if host.is_some_and(|host| !pair.names(host)) {
+            tracing::warn!(
+                tls.host = shown,
+                "the certificate is for another host: who verifies it will not connect; give one \
+                 for this name, or set the hostname that it is for"
+            );
+        }
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    /// The same for every name: one host, one certificate.
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.current().certified)
+    }
+}
+
+impl fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Certificates")
+    }
+}

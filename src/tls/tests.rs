@@ -1,0 +1,294 @@
+//! Pairs, their replacement, and handshakes over sockets.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rcgen::{CertificateParams, KeyPair, PKCS_RSA_SHA256, date_time_ymd};
+use rustls::pki_types::ServerName;
+use rustls::version::{TLS12, TLS13};
+use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+use tokio_rustls::{TlsConnector, client};
+
+use crate::domain::clock::{Clock, Timestamp};
+use crate::domain::domain_name::DomainName;
+use crate::domain::ports::TlsFacts;
+
+use super::{
+    Acceptor, Certificates, Files, FilesError, HandshakeError, Look, Pair, PairError, Paths,
+    self_signed,
+};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn host() -> DomainName {
+    DomainName::parse("mx.gatepost.example").unwrap()
+}
+
+fn clock() -> Clock {
+    Clock::new(|| Timestamp::from_utc([2026, 11, 21, 12, 0, 0]))
+}
+
+/// A chain and its key, PEM.
+fn pair_until(year: i32) -> (String, String) {
+    let key = KeyPair::generate().unwrap();
+    let mut parameters = CertificateParams::new(vec![host().as_str().to_owned()]).unwrap();
+    parameters.not_after = date_time_ymd(year, 1, 1);
+    (parameters.self_signed(&key).unwrap().pem(), key.serialize_pem())
+}
+
+fn paths(folder: &Path) -> Paths {
+    Paths { chain: folder.join("chain.pem"), key: folder.join("key.pem") }
+}
+
+fn put(paths: &Paths, (chain, key): &(String, String)) {
+    std::fs::write(&paths.chain, chain).unwrap();
+    std::fs::write(&paths.key, key).unwrap();
+}
+
+#[test]
+fn only_a_chain_with_its_own_key_is_a_pair() {
+    let (one, other) = (pair_until(2030), pair_until(2031));
+    let pair = |chain: &str, key: &str| Pair::from_pem(chain.as_bytes(), key.as_bytes());
+    let good = pair(&one.0, &one.1).unwrap();
+    assert_eq!(good.until(), Timestamp::from_utc([2030, 1, 1, 0, 0, 0]));
+    assert!(good.names(&host()) && !good.names(&DomainName::parse("example").unwrap()));
+    // The server's own comes first, whatever follows; one text may hold both.
+    let both = format!("{}{}{}", one.1, one.0, other.0);
+    assert_eq!(pair(&both, &both).unwrap().tlsa(), good.tlsa());
+    let wrong_order = format!("{}{}", other.0, one.0);
+    assert!(matches!(pair(&wrong_order, &one.1), Err(PairError::Mismatch)));
+    assert!(matches!(pair(&one.0, &other.1), Err(PairError::Mismatch)));
+    assert!(matches!(pair("", &one.1), Err(PairError::NoCertificate)));
+    assert!(matches!(pair(&one.1, &one.1), Err(PairError::NoCertificate)));
+    assert!(matches!(pair(&one.0, &one.0), Err(PairError::Key(_))));
+    let cut = one.0.replace("-----END", "");
+    assert!(matches!(pair(&cut, &one.1), Err(PairError::Chain(_))));
+    let junk = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    assert!(matches!(pair(junk, &one.1), Err(PairError::Certificate(_))));
+    let junk = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+    assert!(matches!(pair(&one.0, junk), Err(PairError::KindOfKey(_))));
+}
+
+#[test]
+fn an_rsa_key_is_as_good_and_what_has_expired_is_told_from_what_is_valid() {
+    let key = KeyPair::generate_for(&PKCS_RSA_SHA256).unwrap();
+    let mut parameters = CertificateParams::new(vec![host().as_str().to_owned()]).unwrap();
+    parameters.not_before = date_time_ymd(2026, 1, 1);
+    parameters.not_after = date_time_ymd(2026, 12, 1);
+    let chain = parameters.self_signed(&key).unwrap().pem();
+    let pair = Pair::from_pem(chain.as_bytes(), key.serialize_pem().as_bytes()).unwrap();
+    let valid = |month, day| pair.is_valid(Timestamp::from_utc([2026, month, day, 0, 0, 0]));
+    assert!(!valid(0, 31) && valid(1, 1) && valid(12, 1) && !valid(12, 2));
+    // RFC 7672 §3.1.1: the hash of the public key, as a TLSA record has it.
+    let tlsa = pair.tlsa();
+    assert!(tlsa.starts_with("3 1 1 ") && tlsa.len() == 6 + 64, "{tlsa}");
+}
+
+#[tokio::test]
+async fn files_that_cannot_be_used_leave_the_old_pair_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = paths(folder.path());
+    let (old, new) = (pair_until(2030), pair_until(2031));
+    assert!(matches!(
+        Files::open(paths.clone(), Some(&host()), clock()).await,
+        Err(FilesError::Read { .. })
+    ));
+    put(&paths, &(old.0.clone(), new.1.clone()));
+    let error = Files::open(paths.clone(), Some(&host()), clock()).await.unwrap_err();
+    assert!(error.to_string().contains("chain.pem"), "{error}");
+    assert!(matches!(error, FilesError::Pair { source: PairError::Mismatch, .. }));
+
+    put(&paths, &old);
+    let files = Files::open(paths.clone(), Some(&host()), clock()).await.unwrap();
+    let shown = || files.certificates().current().until();
+    let first = shown();
+    assert_eq!(files.look(false).await, Look::Unchanged);
+    // As when one file has been replaced and the other not yet.
+    std::fs::write(&paths.chain, &new.0).unwrap();
+    assert_eq!(files.look(false).await, Look::Refused);
+    assert_eq!(files.look(false).await, Look::Unchanged, "told once");
+    assert_eq!(files.look(true).await, Look::Refused, "unless it is asked for");
+    assert_eq!(shown(), first);
+    std::fs::write(&paths.key, &new.1).unwrap();
+    assert_eq!(files.look(false).await, Look::Installed);
+    assert_eq!(shown(), Timestamp::from_utc([2031, 1, 1, 0, 0, 0]));
+    for chain in ["", "x", &"x".repeat((1 << 20) + 1)] {
+        std::fs::write(&paths.chain, chain).unwrap();
+        assert_eq!(files.look(false).await, Look::Refused);
+    }
+    std::fs::remove_file(&paths.chain).unwrap();
+    assert_eq!(files.look(false).await, Look::Refused);
+    assert_ne!(shown(), first);
+    put(&paths, &old);
+    assert_eq!(files.look(false).await, Look::Installed);
+    assert_eq!(shown(), first);
+}
+
+#[tokio::test]
+async fn files_are_followed_until_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = paths(folder.path());
+    put(&paths, &pair_until(2030));
+    let files = Files::open(paths.clone(), Some(&host()), clock()).await.unwrap();
+    put(&paths, &pair_until(2031));
+    let changed = async {
+        while files.certificates().current().until() < Timestamp::from_utc([2031, 1, 1, 0, 0, 0]) {
+            tokio::task::yield_now().await;
+        }
+    };
+    let second = Duration::from_secs(1);
+    timeout(PATIENCE, files.follow(second, second, changed)).await.unwrap();
+}
+
+#[test]
+fn a_self_signed_pair_is_kept_with_its_key_and_for_its_owner_only() {
+    let data = tempfile::tempdir().unwrap();
+    let folder = data.path().join("tls");
+    let first = self_signed::kept(&folder, &host()).unwrap();
+    assert!(first.names(&host()) && first.is_valid(clock().now()));
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let path = folder.join("self-signed.pem");
+    assert_eq!((mode(&folder), mode(&path)), (0o700, 0o600));
+    let text = std::fs::read(&path).unwrap();
+    let again = self_signed::kept(&folder, &host()).unwrap();
+    assert_eq!(again.tlsa(), first.tlsa());
+    assert_eq!(std::fs::read(&path).unwrap(), text);
+    // Another name is another certificate for the same key.
+    let other = DomainName::parse("mail.example").unwrap();
+    let renamed = self_signed::kept(&folder, &other).unwrap();
+    assert!(renamed.names(&other) && !renamed.names(&host()));
+    assert_eq!(renamed.tlsa(), first.tlsa());
+    assert_eq!(mode(&path), 0o600);
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+    std::fs::write(&path, "no key").unwrap();
+    let error = self_signed::kept(&folder, &host()).unwrap_err();
+    assert!(error.to_string().contains("self-signed.pem is damaged: remove it"), "{error}");
+    assert_ne!(self_signed::passing(&host()).unwrap().tlsa(), first.tlsa());
+}
+
+/// A server that echoes what it gets over TLS, and what came of one handshake.
+async fn meet(
+    acceptor: &Acceptor,
+    versions: &[&'static SupportedProtocolVersion],
+    protocols: &[&str],
+    trusted: &Pair,
+) -> (Result<TlsFacts, HandshakeError>, std::io::Result<client::TlsStream<TcpStream>>) {
+    let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stream = TcpStream::connect(socket.local_addr().unwrap()).await.unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(trusted.chain()[0].clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(versions)
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+    let name = ServerName::try_from(host().as_str().to_owned()).unwrap();
+    let connector = TlsConnector::from(Arc::new(config));
+    let server = async {
+        let (mut stream, facts) = acceptor.accept(socket.accept().await.unwrap().0).await?;
+        tokio::spawn(async move {
+            let mut octets = [0; 4];
+            while stream.read_exact(&mut octets).await.is_ok() {
+                stream.write_all(&octets).await.unwrap();
+            }
+        });
+        Ok(facts)
+    };
+    timeout(PATIENCE, async { tokio::join!(server, connector.connect(name, stream)) })
+        .await
+        .unwrap()
+}
+
+async fn echoes(stream: &mut client::TlsStream<TcpStream>) {
+    stream.write_all(b"ping").await.unwrap();
+    let mut octets = [0; 4];
+    timeout(PATIENCE, stream.read_exact(&mut octets)).await.unwrap().unwrap();
+    assert_eq!(&octets, b"ping");
+}
+
+#[tokio::test]
+async fn open_sessions_outlive_a_new_certificate() {
+    let made = |year| {
+        let (chain, key) = pair_until(year);
+        (Pair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap(), chain, key)
+    };
+    let ((old, ..), (new, chain, key)) = (made(2030), made(2031));
+    let certificates = Certificates::new(old.clone(), Some(host()), clock());
+    let acceptor = Acceptor::new(&certificates, PATIENCE).unwrap();
+    let mut open = meet(&acceptor, &[&TLS13], &[], &old).await.1.unwrap();
+    echoes(&mut open).await;
+    certificates.install(chain.as_bytes(), b"").unwrap_err();
+    meet(&acceptor, &[&TLS13], &[], &old).await.1.unwrap();
+    certificates.install(chain.as_bytes(), key.as_bytes()).unwrap();
+    echoes(&mut open).await;
+    meet(&acceptor, &[&TLS13], &[], &old).await.1.unwrap_err();
+    let mut later = meet(&acceptor, &[&TLS13], &[], &new).await.1.unwrap();
+    echoes(&mut later).await;
+    echoes(&mut open).await;
+}
+
+#[tokio::test]
+async fn what_was_agreed_on_is_named_as_in_received_fields() {
+    let pair = self_signed::passing(&host()).unwrap();
+    let certificates = Certificates::new(pair.clone(), Some(host()), clock());
+    let acceptor = Acceptor::new(&certificates, PATIENCE).unwrap();
+    for (version, named, suite) in [
+        (&TLS13, "TLSv1.3", "TLS_AES_256_GCM_SHA384"),
+        (&TLS12, "TLSv1.2", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"),
+    ] {
+        let (facts, stream) = meet(&acceptor, &[version], &["imap"], &pair).await;
+        let facts = facts.unwrap();
+        assert_eq!((facts.version.as_str(), facts.cipher.as_str()), (named, suite));
+        echoes(&mut stream.unwrap()).await;
+    }
+    let web = Acceptor::speaking(&certificates, PATIENCE, &["http/1.1"]).unwrap();
+    let (facts, stream) = meet(&web, &[&TLS13], &["h2", "http/1.1"], &pair).await;
+    assert!(facts.is_ok());
+    assert_eq!(stream.unwrap().get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
+    let (facts, stream) = meet(&web, &[&TLS13], &["h2"], &pair).await;
+    assert!(matches!(facts, Err(HandshakeError::Failed(_))) && stream.is_err());
+}
+
+/// A ClientHello that offers nothing above TLS 1.1 (RFC 4346 §7.4.1.2) with a suite of its time.
+fn hello_of_tls_1_1() -> Vec<u8> {
+    let mut hello = vec![0x03, 0x02];
+    hello.extend([7; 32]);
+    hello.extend([0, 0, 2, 0xc0, 0x13, 1, 0]);
+    // Nothing else is missing: signature_algorithms.
+    hello.extend([0, 8, 0, 13, 0, 4, 0, 2, 4, 3]);
+    let mut handshake = vec![1, 0, 0, u8::try_from(hello.len()).unwrap()];
+    handshake.extend(hello);
+    let mut record = vec![0x16, 0x03, 0x01, 0, u8::try_from(handshake.len()).unwrap()];
+    record.extend(handshake);
+    record
+}
+
+#[tokio::test]
+async fn what_is_no_handshake_of_today_is_told_so_and_what_stalls_is_cut() {
+    let pair = self_signed::passing(&host()).unwrap();
+    let certificates = Certificates::new(pair, Some(host()), clock());
+    let acceptor = Acceptor::new(&certificates, PATIENCE).unwrap();
+    // An alert of level fatal: protocol_version (RFC 8446 §6), and what an unknown record gets.
+    for (sent, alert) in [(hello_of_tls_1_1(), Some(70)), (b"EHLO client\r\n".to_vec(), None)] {
+        let (mut client, server) = tokio::io::duplex(4096);
+        client.write_all(&sent).await.unwrap();
+        let failed = timeout(PATIENCE, acceptor.accept(server)).await.unwrap().unwrap_err();
+        assert!(matches!(failed, HandshakeError::Failed(_)), "{failed}");
+        let mut told = Vec::new();
+        timeout(PATIENCE, client.read_to_end(&mut told)).await.unwrap().unwrap();
+        assert_eq!((told[0], told[5]), (0x15, 2));
+        assert!(alert.is_none_or(|alert| told[6] == alert), "{told:?}");
+    }
+    let hasty = Acceptor::new(&certificates, Duration::from_millis(50)).unwrap();
+    let (mut client, server) = tokio::io::duplex(4096);
+    client.write_all(&hello_of_tls_1_1()[..20]).await.unwrap();
+    let failed = timeout(PATIENCE, hasty.accept(server)).await.unwrap().unwrap_err();
+    assert!(matches!(failed, HandshakeError::Late), "{failed}");
+}

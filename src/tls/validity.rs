@@ -1,0 +1,125 @@
+//! From when until when a certificate is valid, read from its DER.
+//!
+//! rustls checks the certificates of others and never says when one's own runs out; this reads as
+//! far as the two times (RFC 5280 §4.1) and nothing behind them.
+
+use crate::domain::clock::Timestamp;
+
+const INTEGER: u8 = 0x02;
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
+const SEQUENCE: u8 = 0x30;
+/// `[0] EXPLICIT`: the version of a certificate that has one.
+const VERSION: u8 = 0xa0;
+
+/// The first and the last instant at which the certificate `der` is valid; `None` where it is no
+/// certificate.
+pub(super) fn validity(der: &[u8]) -> Option<(Timestamp, Timestamp)> {
+    let (certificate, _) = expect(der, SEQUENCE)?;
+    let (fields, _) = expect(certificate, SEQUENCE)?;
+    let fields = expect(fields, VERSION).map_or(fields, |(_, rest)| rest);
+    let (_, fields) = expect(fields, INTEGER)?;
+    // The algorithm of the signature, and the issuer.
+    let (_, fields) = expect(fields, SEQUENCE)?;
+    let (_, fields) = expect(fields, SEQUENCE)?;
+    let (times, _) = expect(fields, SEQUENCE)?;
+    let (from, times) = time(times)?;
+    let (until, _) = time(times)?;
+    Some((from, until))
+}
+
+fn expect(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    let (found, content, rest) = element(der)?;
+    (found == tag).then_some((content, rest))
+}
+
+/// One element: its tag, its content, and what follows it (X.690 §8.1, definite lengths only).
+fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (tag, der) = der.split_first()?;
+    let (length, der) = der.split_first()?;
+    let (length, der) = match length {
+        0..=0x7f => (usize::from(*length), der),
+        // More than four octets of length are no certificate.
+        0x81..=0x84 => {
+            let (octets, der) = der.split_at_checked(usize::from(length - 0x80))?;
+            let length = octets.iter().fold(0, |sum, octet| sum << 8 | usize::from(*octet));
+            (length, der)
+        }
+        _ => return None,
+    };
+    let (content, rest) = der.split_at_checked(length)?;
+    Some((*tag, content, rest))
+}
+
+/// `YYMMDDHHMMSSZ` or `YYYYMMDDHHMMSSZ` (RFC 5280 §4.1.2.5), and what follows it.
+fn time(der: &[u8]) -> Option<(Timestamp, &[u8])> {
+    let (tag, text, rest) = element(der)?;
+    let digits = std::str::from_utf8(text).ok()?.strip_suffix('Z')?;
+    let width = match tag {
+        UTC_TIME => 2,
+        GENERALIZED_TIME => 4,
+        _ => return None,
+    };
+    if digits.len() != width + 10 || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let (year, digits) = digits.split_at_checked(width)?;
+    let year = match (width, year.parse::<i64>().ok()?) {
+        (2, year @ 50..) => 1900 + year,
+        (2, year) => 2000 + year,
+        (_, year) => year,
+    };
+    let number = |at: usize| digits.get(at..at + 2)?.parse().ok();
+    let [month, day, hour] = [number(0)?, number(2)?, number(4)?];
+    Some((Timestamp::from_utc([year, month, day, hour, number(6)?, number(8)?]), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+
+    use super::*;
+
+    fn certificate(years: [i32; 2]) -> Vec<u8> {
+        let mut parameters = CertificateParams::new(vec!["mx.example".to_owned()]).unwrap();
+        parameters.not_before = date_time_ymd(years[0], 2, 28);
+        parameters.not_after = date_time_ymd(years[1], 12, 31);
+        parameters.self_signed(&KeyPair::generate().unwrap()).unwrap().der().to_vec()
+    }
+
+    #[test]
+    fn both_forms_of_a_time_are_read() {
+        for (years, shown) in [
+            ([1975, 2049], ["1975-02-28", "2049-12-31"]),
+            ([2026, 4095], ["2026-02-28", "4095-12-31"]),
+        ] {
+            let (from, until) = validity(&certificate(years)).unwrap();
+            assert_eq!(from.to_string(), format!("{}T00:00:00.000Z", shown[0]));
+            assert_eq!(until.to_string(), format!("{}T00:00:00.000Z", shown[1]));
+        }
+    }
+
+    #[test]
+    fn every_cut_certificate_is_none() {
+        let whole = certificate([2026, 2027]);
+        for end in 0..whole.len() {
+            assert_eq!(validity(&whole[..end]), None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(der in proptest::collection::vec(any::<u8>(), 0..200)) {
+            validity(&der);
+        }
+
+        #[test]
+        fn never_panics_on_a_damaged_one(at in 0_usize..300, octet in any::<u8>()) {
+            let mut der = certificate([2026, 2027]);
+            let at = at % der.len();
+            der[at] = octet;
+            validity(&der);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Certificates from an authority by ACME, against pebble: for the SMTP name, kept over restarts,
+//! renewed with the same key, and never in the way of mail.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use gatepost::store::Location;
+use rustls::pki_types::CertificateDer;
+use rustls::server::ParsedCertificate;
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use crate::support::authority::{HOST, Secured, trusting};
+use crate::support::pebble::Pebble;
+use crate::support::process::{Server, failing};
+use crate::support::site::Site;
+use crate::support::{PATIENCE, rules, signed};
+
+/// An operator's waits, as short as they can be: renewal after a tenth of the life, and a second
+/// after each failure.
+const QUICK: (&str, &str) = (
+    "acme.toml",
+    "[renewal]\nafter_percent = 10\njitter_percent = 0\ncheck_seconds = 1\n\
+     [retries]\nwait_seconds = [1]\njitter_percent = 0\n",
+);
+
+/// Seconds that a certificate is valid: renewed by and by, or not during a test.
+const SHORT: u64 = 30;
+const LONG: u64 = 86_400;
+
+/// A store, and a name that leads to this machine.
+struct Surroundings {
+    folder: TempDir,
+    site: Site,
+}
+
+impl Surroundings {
+    async fn build() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let rules = rules(folder.path(), &[QUICK]);
+        let site = Site::build(&Location::Folder(folder.path().join("store")), &rules).await;
+        site.leave_store().await;
+        site.dns.change(|zone| zone.insert(HOST, "A", "NOERROR", "127.0.0.1")).unwrap();
+        Self { folder, site }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A server that asks this authority.
+    async fn serve(&self, pebble: &Pebble) -> Server {
+        let (url, root, policies) = (pebble.url(), pebble.ca_file(), self.path("policies"));
+        let arguments = [
+            ["--acme-directory", &url],
+            ["--acme-ca-file", root.to_str().unwrap()],
+            ["--acme-contact", "mailto:postmaster@agents.example"],
+            ["--acme-http", "127.0.0.1:0"],
+            ["--policies", policies.to_str().unwrap()],
+        ];
+        let arguments = [arguments.as_flattened(), &["--acme-agree-tos"]].concat();
+        let (data, log) = (self.path("store"), self.path("log"));
+        let server = Server::start_logging(&data, self.site.dns.addr(), &arguments, &log).await;
+        pebble.port_80.lead_to(challenges(&server));
+        server
+    }
+
+    /// Waits until the server has logged a line with all of these.
+    async fn logged(&self, pieces: &[&str]) {
+        let said = async {
+            loop {
+                let log = std::fs::read_to_string(self.path("log")).unwrap();
+                if log.lines().any(|line| pieces.iter().all(|piece| line.contains(piece))) {
+                    return;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        if timeout(PATIENCE, said).await.is_err() {
+            let log = std::fs::read_to_string(self.path("log")).unwrap();
+            let last: Vec<_> = log.lines().rev().take(5).collect();
+            panic!("no line has {pieces:?}; the last ones: {last:#?}");
+        }
+    }
+
+    async fn finish(self, server: Server) {
+        assert_eq!(server.terminate().await, 0);
+        self.site.finish().await;
+    }
+}
+
+/// Where the server waits for the authority to look.
+fn challenges(server: &Server) -> SocketAddr {
+    let (_, address) = server.said.split_once(" acme ").expect("nobody is asked");
+    address.trim().parse().unwrap()
+}
+
+/// Waits for a session by the authority of this root, with another certificate than `before`.
+async fn session_after(server: &Server, root: &str, before: Option<&[u8]>) -> Secured {
+    let connector = trusting(root);
+    let waiting = async {
+        loop {
+            if let Ok(session) = Secured::open(server.smtp, &connector).await
+                && before.is_none_or(|before| *before != session.certificate())
+            {
+                return session;
+            }
+        }
+    };
+    timeout(PATIENCE, waiting).await.expect("no new certificate by ACME")
+}
+
+fn key_of(certificate: &[u8]) -> Vec<u8> {
+    let certificate = CertificateDer::from(certificate);
+    ParsedCertificate::try_from(&certificate).unwrap().subject_public_key_info().to_vec()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_certificate_comes_from_the_authority_and_a_restart_asks_for_nothing() {
+    let around = Surroundings::build().await;
+    let pebble = Pebble::start(around.site.dns.addr(), LONG).await;
+    let root = pebble.root().await;
+    let server = around.serve(&pebble).await;
+    let certificate = session_after(&server, &root, None).await.certificate();
+    assert_eq!(server.terminate().await, 0);
+    let (issued, connections) = (pebble.issued(), pebble.door.connections());
+    assert_eq!(issued, 1);
+
+    let server = around.serve(&pebble).await;
+    let session = Secured::open(server.smtp, &trusting(&root)).await;
+    let session = session.expect("the certificate was not kept");
+    assert_eq!(session.certificate(), certificate);
+    around.finish(server).await;
+    assert_eq!((pebble.issued(), pebble.door.connections()), (issued, connections));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn renewals_keep_the_key_and_the_sessions_whatever_the_authority_forgets() {
+    let around = Surroundings::build().await;
+    let mut pebble = Pebble::start(around.site.dns.addr(), SHORT).await;
+    let server = around.serve(&pebble).await;
+    let root = pebble.root().await;
+    let mut first = session_after(&server, &root, None).await;
+    let one = first.certificate();
+    let two = session_after(&server, &root, Some(&one)).await.certificate();
+    assert_eq!(key_of(&two), key_of(&one));
+
+    // Its accounts and its own keys are gone.
+    pebble.open().await;
+    let root = pebble.root().await;
+    let three = session_after(&server, &root, None).await.certificate();
+    assert_eq!(key_of(&three), key_of(&one));
+    around.logged(&["does not know the account any more"]).await;
+    first.deliver(&signed("by the first certificate")).await;
+    drop(first);
+    around.finish(server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mail_flows_while_the_authority_is_down() {
+    let around = Surroundings::build().await;
+    let mut pebble = Pebble::closed(around.site.dns.addr(), LONG).await;
+    let server = around.serve(&pebble).await;
+    around.logged(&["no certificate by ACME", "cannot be reached", "advice"]).await;
+    let own = std::fs::read_to_string(around.path("store/tls/self-signed.pem")).unwrap();
+    let mut session = Secured::open(server.smtp, &trusting(&own)).await.unwrap();
+    session.deliver(&signed("no authority")).await;
+    drop(session);
+
+    pebble.open().await;
+    session_after(&server, &pebble.root().await, None).await;
+    around.finish(server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_says_what_the_authority_saw() {
+    let around = Surroundings::build().await;
+    let pebble = Pebble::start(around.site.dns.addr(), LONG).await;
+    around.site.dns.change(|zone| zone.remove(HOST, "A")).unwrap();
+    let server = around.serve(&pebble).await;
+    let here = "did not find mx.agents.example to be here";
+    around.logged(&[here, "could not resolve"]).await;
+    pebble.port_80.close();
+    around.site.dns.change(|zone| zone.insert(HOST, "A", "NOERROR", "127.0.0.1")).unwrap();
+    around.logged(&[here, "EOF", "let port 80 of this name"]).await;
+    // Somebody else's server.
+    pebble.port_80.lead_to(server.http);
+    around.logged(&[here, "another server answers"]).await;
+    assert_eq!(pebble.issued(), 0);
+
+    pebble.port_80.lead_to(challenges(&server));
+    session_after(&server, &pebble.root().await, None).await;
+    around.finish(server).await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_asked_for_is_said_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = async |arguments: &[&str]| {
+        let arguments = [&["serve", "--hostname", HOST], arguments].concat();
+        failing(folder.path(), &arguments).await
+    };
+    let said = refused(&["--acme-directory", "letsencrypt"]).await;
+    assert!(said.contains("--acme-agree-tos"), "{said}");
+    let asking = ["--acme-directory", "https://127.0.0.1:1/dir", "--acme-agree-tos"];
+    let with = |more: &[&'static str]| [asking.as_slice(), more].concat();
+    let said = refused(&with(&["--smtp-tls-cert", "a", "--smtp-tls-key", "b"])).await;
+    assert!(said.contains("not from both"), "{said}");
+    let said = refused(&with(&["--database-url", "postgres://h/d"])).await;
+    assert!(said.contains("acme-folder: name a folder"), "{said}");
+    assert!(!folder.path().join("gatepost-data").exists());
+}

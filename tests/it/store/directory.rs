@@ -1,0 +1,154 @@
+//! The directory's version: whatever changes an answer to RCPT raises it.
+
+use gatepost::domain::account::{Account, AccountType};
+use gatepost::domain::address::Address;
+use gatepost::domain::domain_name::DomainName;
+use gatepost::domain::id::AccountId;
+use gatepost::domain::policy::Mode;
+use gatepost::store::{Claimed, Created, NewAccount, Store};
+
+use super::scene::{Kind, Scene, address, at, own_address};
+
+on_both! {
+    every_change_that_an_answer_rests_on_raises_the_version,
+}
+
+/// The methods that change what an answer rests on.
+const CHANGING: [&str; 7] = [
+    "claim_address",
+    "claim_domain",
+    "create_account",
+    "release_address",
+    "remove_domain",
+    "set_active",
+    "set_mode",
+];
+
+/// A new Agent, with this address.
+pub async fn create(store: &Store, organization: &Account, address: &Address) -> Created {
+    let new = NewAccount {
+        kind: AccountType::Agent,
+        name: "new".into(),
+        username: "new".into(),
+        parent: Some(organization.id),
+        addresses: vec![address.clone()],
+    };
+    store.create_account(&new, 9, at(0)).await.unwrap()
+}
+
+async fn every_change_that_an_answer_rests_on_raises_the_version(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let (store, me, organization) = (&scene.store, &scene.agent, &scene.organization);
+    let (domain, other) = (DomainName::parse("new.example").unwrap(), scene.open().await);
+    let (own, second) = (own_address(me), address(&format!("b@{}", own_address(me).domain())));
+    let claim = |address: Address| async move {
+        store.claim_address(me, &address, false, None, 9, at(0)).await.unwrap() == Claimed::Yes
+    };
+    let nobody = AccountId::new(9999).unwrap();
+    let fresh = address("x@fresh.example");
+    let mut before = other.directory_version().await.unwrap();
+    let mut seen = Vec::new();
+    // What changed nothing raises nothing.
+    for step in 0.. {
+        let (method, changed) = match step {
+            0 => ("claim_domain", store.claim_domain(&domain, me.id, at(0)).await.is_ok()),
+            1 => ("claim_domain", store.claim_domain(&domain, nobody, at(0)).await.is_err()),
+            2 => ("remove_domain", store.remove_domain(&domain, nobody).await.unwrap().is_some()),
+            3 => ("remove_domain", store.remove_domain(&domain, me.id).await.unwrap() == Some(0)),
+            4 => ("claim_address", claim(second.clone()).await),
+            5 => ("claim_address", claim(own_address(&scene.other)).await),
+            6 => ("release_address", store.release_address(me.id, &second).await.unwrap()),
+            7 => ("release_address", store.release_address(me.id, &second).await.unwrap()),
+            8 => ("set_active", store.set_active(me.id, false).await.unwrap()),
+            9 => ("set_active", store.set_active(nobody, false).await.unwrap()),
+            10 => ("set_mode", store.set_mode(me.id, Mode::Allowlist, at(0)).await.is_ok()),
+            11 => {
+                let made = create(store, organization, &fresh).await;
+                ("create_account", matches!(made, Created::Account(_)))
+            }
+            12 => {
+                let made = create(store, organization, &own).await;
+                ("create_account", matches!(made, Created::Account(_)))
+            }
+            _ => break,
+        };
+        let after = other.directory_version().await.unwrap();
+        assert_eq!(after > before, changed, "{method}, step {step}");
+        before = after;
+        if changed {
+            seen.push(method);
+        }
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, CHANGING);
+}
+
+/// The functions of the store, each with its file and its text.
+fn functions() -> Vec<(String, String, String)> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store");
+    let mut functions = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let file = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+        for function in code.split("fn ").skip(1) {
+            let name = function.split(['(', '<']).next().unwrap().to_owned();
+            functions.push((file.clone(), name, function.to_owned()));
+        }
+    }
+    functions
+}
+
+/// Whoever writes to a table that RCPT asks is in the list above, through whatever it calls.
+#[test]
+fn every_method_that_changes_an_answer_is_known() {
+    // A new version of a policy alone, as by a change of its list, changes no answer to RCPT.
+    let writes = |text: &str| {
+        let of = |table: &str| {
+            ["INSERT INTO ", "DELETE FROM "]
+                .iter()
+                .any(|verb| text.contains(&format!("{verb}{table}")))
+        };
+        ["accounts", "addresses", "domains", "inbound_policies"].iter().any(|table| of(table))
+            || [
+                "UPDATE accounts",
+                "UPDATE addresses",
+                "UPDATE domains",
+                "inbound_policies SET mode",
+            ]
+            .iter()
+            .any(|change| text.contains(change))
+    };
+    let functions = functions();
+    let mut writing: Vec<(&str, &str)> = Vec::new();
+    loop {
+        let calls = |file: &str, text: &str| {
+            writing.iter().any(|(home, name)| {
+                let near = file == *home && text.contains(&format!(" {name}("));
+                near || text.contains(&format!("{home}::{name}("))
+                    || text.contains(&format!("self.{name}("))
+            })
+        };
+        let more: Vec<_> = functions
+            .iter()
+            .map(|(file, name, text)| (file.as_str(), name.as_str(), text.as_str()))
+            .filter(|(file, name, _)| !writing.contains(&(file, name)))
+            .filter(|(file, _, text)| writes(text) || calls(file, text))
+            .map(|(file, name, _)| (file, name))
+            .collect();
+        if more.is_empty() {
+            break;
+        }
+        writing.extend(more);
+    }
+    let (store, mut methods) = (super::schema::sources("src/store"), Vec::new());
+    for (_, name) in writing {
+        if store.contains(&format!("    pub async fn {name}(")) {
+            methods.push(name);
+        }
+    }
+    methods.sort_unstable();
+    methods.dedup();
+    assert_eq!(methods, CHANGING);
+}
