@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ use crate::rules::{
 };
 use crate::shutdown::Shutdown;
 use crate::smtp::Listener;
+#[cfg(feature = "mailin")]
+use crate::smtp::Mailin;
 use crate::store::{Location, Place, Store, StoreError};
 use crate::tls::acme::{self, Acme};
 use crate::tls::self_signed::{self, SelfSignedError};
@@ -36,9 +39,12 @@ use crate::verify::{Authenticator, Servers, VerifyError};
 use crate::webhook::attempt::Sender;
 use crate::webhook::dispatcher::{Bell, Dispatcher};
 
+pub use crate::smtp::FrontEnd;
+
 /// What a server is made from.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    pub front_end: FrontEnd,
     pub smtp: SocketAddr,
     pub http: SocketAddr,
     pub hostname: DomainName,
@@ -141,6 +147,7 @@ impl Running {
 /// Starts a server on a store that exists. When this returns, both sockets are listening.
 pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> {
     let Settings {
+        front_end,
         smtp,
         http,
         hostname,
@@ -180,18 +187,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let gateway =
         Gateway::new(store.clone(), authenticator, intake, mint.clone(), wake, postmaster);
     let gateway = Arc::new(gateway);
-    let (stop, starttls) = (shutdown.clone(), Some(tls.starttls.clone()));
-    let listener = Listener::bind(smtp, &hostname, gateway, &rules.smtp, size, stop, starttls)
-        .await
-        .map_err(|source| RunError::Listen { address: smtp, source })?
-        .behind(trusted_proxy);
-    let smtps = match tls.smtps {
-        Some(address) => Some(
-            (listener.with_implicit_tls(address).await)
-                .map_err(|source| RunError::Listen { address, source })?,
-        ),
-        None => None,
-    };
+    let way = Way { front_end, address: smtp, hostname: &hostname, proxies: trusted_proxy, size };
+    let incoming = Incoming::listen(way, &rules.smtp, &tls, gateway, shutdown.clone()).await?;
 
     // The API beside them.
     let listen_error = |source| RunError::Listen { address: http, source };
@@ -200,8 +197,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let api = Arc::new(api(&store, guard, mint, Arc::clone(&access)));
 
     let running = Running {
-        smtp: listener.local_addr().map_err(listen_error)?,
-        smtps: smtps.as_ref().map(Listener::local_addr).transpose().map_err(listen_error)?,
+        smtp: incoming.smtp,
+        smtps: incoming.smtps,
         http: socket.local_addr().map_err(listen_error)?,
         https: tls.https.is_some(),
         acme: tls.acme.as_ref().map(Acme::http).transpose().map_err(listen_error)?,
@@ -209,15 +206,67 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         files: tls.files.clone(),
         shutdown: shutdown.clone(),
     };
-    shutdown.spawn(listener.serve());
-    if let Some(smtps) = smtps {
-        shutdown.spawn(smtps.serve());
+    for serve in incoming.serve {
+        shutdown.spawn(serve);
     }
     tls.follow(&rules.smtp.tls, &shutdown);
     shutdown.spawn(dispatcher.run(shutdown.clone()));
     clean_up(&store, &clock, (rules.retention, rules.store.objects.sweep()), &shutdown);
     shutdown.spawn(http::serve(socket, http::router(api), access, shutdown.clone(), tls.https));
     Ok(running)
+}
+
+/// The way in for mail: who speaks SMTP, where, under which name, behind which proxies, and the
+/// largest message in octets.
+struct Way<'w> {
+    front_end: FrontEnd,
+    address: SocketAddr,
+    hostname: &'w DomainName,
+    proxies: Vec<IpNet>,
+    size: usize,
+}
+
+/// The front end, listening.
+struct Incoming {
+    smtp: SocketAddr,
+    smtps: Option<SocketAddr>,
+    serve: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl Incoming {
+    async fn listen(
+        Way { front_end, address, hostname, proxies, size }: Way<'_>,
+        rules: &SmtpRules,
+        tls: &Tls,
+        gateway: Arc<Gateway>,
+        shutdown: Shutdown,
+    ) -> Result<Self, RunError> {
+        let fail = |address| move |source| RunError::Listen { address, source };
+        match front_end {
+            FrontEnd::Ours => {
+                let starttls = Some(tls.starttls.clone());
+                let bound =
+                    Listener::bind(address, hostname, gateway, rules, size, shutdown, starttls);
+                let listener = bound.await.map_err(fail(address))?.behind(proxies);
+                let smtp = listener.local_addr().map_err(fail(address))?;
+                let mut incoming = Self { smtp, smtps: None, serve: Vec::new() };
+                if let Some(address) = tls.smtps {
+                    let smtps = listener.with_implicit_tls(address).await.map_err(fail(address))?;
+                    incoming.smtps = Some(smtps.local_addr().map_err(fail(address))?);
+                    incoming.serve.push(Box::pin(smtps.serve()));
+                }
+                incoming.serve.push(Box::pin(listener.serve()));
+                Ok(incoming)
+            }
+            #[cfg(feature = "mailin")]
+            FrontEnd::Mailin => {
+                let bound = Mailin::bind(address, hostname, gateway, rules, size, shutdown);
+                let mailin = bound.await.map_err(fail(address))?;
+                let smtp = mailin.local_addr().map_err(fail(address))?;
+                Ok(Self { smtp, smtps: None, serve: vec![Box::pin(mailin.serve())] })
+            }
+        }
+    }
 }
 
 /// What is old, and what nobody names, goes in the background until the soft stop.

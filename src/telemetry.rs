@@ -25,10 +25,23 @@ pub fn init(json: bool) {
 fn begin(default: &str, json: bool) {
     let filter =
         EnvFilter::try_from_env("GATEPOST_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    let filter = without_contents(filter);
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     // Whoever embeds the library may have set up a subscriber before.
     let _already = if json { builder.json().try_init() } else { builder.try_init() };
+}
+
+/// mailin logs each line that it reads, those of messages too, and its accept loop would fill a
+/// disk when there are no descriptors left: nothing of it is logged, whatever `GATEPOST_LOG` says.
+fn without_contents(filter: EnvFilter) -> EnvFilter {
+    const SILENT: [&str; 4] =
+        ["mailin=off", "mailin::fsm=off", "mailin::response=off", "mailin_embedded::running=off"];
+    if !cfg!(feature = "mailin") {
+        return filter;
+    }
+    let silent = SILENT.iter().filter_map(|directive| directive.parse().ok());
+    silent.fold(filter, EnvFilter::add_directive)
 }

@@ -110,6 +110,7 @@ impl Stage {
         }
         store.close().await;
         let settings = Settings {
+            front_end: run::FrontEnd::default(),
             smtp: SocketAddr::from(([127, 0, 0, 1], 0)),
             http: SocketAddr::from(([127, 0, 0, 1], 0)),
             hostname: DomainName::parse("mx.agents.example")?,

@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{Failure, say};
 use crate::config::{self, ServeOptions};
 use crate::domain::domain_name::DomainName;
-use crate::run::{self, Settings, TlsSettings};
+use crate::run::{self, FrontEnd, Settings, TlsSettings};
 use crate::store::{Location, Place};
 use crate::telemetry;
 use crate::tls::{Paths, acme};
@@ -96,8 +96,13 @@ fn acme(
 
 fn settings(options: ServeOptions) -> Result<Settings, Failure> {
     let (hostname, place) = (options.hostname()?, super::place(&options)?);
+    let front_end = front_end(&options);
+    if front_end != FrontEnd::Ours && options.smtps.is_some() {
+        return Err("smtps: this front end has no TLS".into());
+    }
     let acme = acme(&options, &hostname, &place)?;
     Ok(Settings {
+        front_end,
         smtp: options.smtp(),
         http: options.http(),
         hostname,
@@ -114,4 +119,18 @@ fn settings(options: ServeOptions) -> Result<Settings, Failure> {
         },
         trusted_proxy: options.trusted_proxy.unwrap_or_default(),
     })
+}
+
+/// Without the feature there is no choice.
+#[cfg(not(feature = "mailin"))]
+fn front_end(_: &ServeOptions) -> FrontEnd {
+    FrontEnd::default()
+}
+
+#[cfg(feature = "mailin")]
+fn front_end(options: &ServeOptions) -> FrontEnd {
+    match options.front_end.unwrap_or_default() {
+        config::FrontEnd::Gatepost => FrontEnd::Ours,
+        config::FrontEnd::Mailin => FrontEnd::Mailin,
+    }
 }

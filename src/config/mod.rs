@@ -72,6 +72,10 @@ pub struct ServeOptions {
     /// PostgreSQL the database]
     #[arg(long, env = "GATEPOST_BLOBS", value_name = "DIR|URL")]
     pub blobs: Option<String>,
+    /// Who speaks SMTP [default: gatepost]; what mailin cannot do is in src/smtp/mailin.rs
+    #[cfg(feature = "mailin")]
+    #[arg(long, env = "GATEPOST_FRONT_END", value_name = "NAME")]
+    pub front_end: Option<FrontEnd>,
     #[command(flatten)]
     #[serde(default)]
     pub tls: TlsOptions,
@@ -81,6 +85,16 @@ pub struct ServeOptions {
     #[command(flatten)]
     #[serde(default)]
     pub acme: AcmeOptions,
+}
+
+/// The front ends of a build with the feature `mailin`; in others there is nothing to choose.
+#[cfg(feature = "mailin")]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum FrontEnd {
+    #[default]
+    Gatepost,
+    Mailin,
 }
 
 /// How to get into the bucket that `blobs` names: the section `[s3]`.
@@ -210,6 +224,8 @@ impl ServeOptions {
             data: self.data.or_else(|| file.data.filter(|_| !named_by_url)),
             blobs: self.blobs.or(file.blobs),
             tls: self.tls.or(file.tls),
+            #[cfg(feature = "mailin")]
+            front_end: self.front_end.or(file.front_end),
             s3: self.s3.or(file.s3),
             acme: self.acme.or(file.acme),
         }
@@ -308,6 +324,9 @@ mod tests {
             data,
             database_url,
             blobs,
+            // Not in the template: most builds have no choice.
+            #[cfg(feature = "mailin")]
+                front_end: _,
             tls: TlsOptions { smtp_cert, smtp_key, http_cert, http_key },
             s3: S3Options { endpoint, region, access_key, secret_key },
             acme:

@@ -19,6 +19,7 @@ pub struct SmtpRules {
     pub memory: Memory,
     pub space: Space,
     pub tls: Tls,
+    pub mailin: Mailin,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -195,6 +196,13 @@ impl Tls {
     }
 }
 
+/// The front end on mailin-embedded, where it is compiled in.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mailin {
+    pub threads: u32,
+}
+
 impl SmtpRules {
     pub(super) fn validate(&self) -> Result<(), RulesError> {
         let check = |key, value, low, high| within("smtp.toml", key, value, low, high);
@@ -238,6 +246,7 @@ impl SmtpRules {
         check("memory.kept_head_bytes", wide(memory.kept_head_bytes), 0, 1 << 20)?;
         check("memory.max_drained_bytes", memory.max_drained_bytes, 0, 1 << 40)?;
         check("memory.turnover_seconds", memory.turnover_seconds, 1, 86_400)?;
-        check("space.min_free_bytes", self.space.min_free_bytes, 0, 1 << 62)
+        check("space.min_free_bytes", self.space.min_free_bytes, 0, 1 << 62)?;
+        check("mailin.threads", self.mailin.threads.into(), 1, 4096)
     }
 }

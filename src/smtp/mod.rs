@@ -18,6 +18,8 @@ mod connection;
 mod descriptors;
 mod door;
 mod listener;
+#[cfg(feature = "mailin")]
+mod mailin;
 mod network;
 mod places;
 pub mod protocol;
@@ -32,3 +34,16 @@ mod fake;
 mod tests;
 
 pub use listener::Listener;
+#[cfg(feature = "mailin")]
+pub use mailin::Mailin;
+
+/// Who speaks SMTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FrontEnd {
+    /// The listener of this room.
+    #[default]
+    Ours,
+    /// mailin-embedded over the same Intake.
+    #[cfg(feature = "mailin")]
+    Mailin,
+}

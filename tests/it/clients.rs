@@ -1,18 +1,47 @@
-//! Real mail clients deliver a signed message; the published webhook libraries verify what the
-//! receiver got, unchanged.
+//! Real mail clients deliver a signed message, and report why an unsigned one is refused; the
+//! published webhook libraries verify what the receiver got, unchanged.
 
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytes::Bytes;
+use gatepost::domain::address::Address;
+use gatepost::domain::domain_name::DomainName;
+use gatepost::domain::id::AccountId;
+use gatepost::domain::ports::{Answer, Client, Envelope, Intake, Recipient};
+use gatepost::domain::reason::Reason;
+use gatepost::rules::Rules;
+use gatepost::shutdown::Shutdown;
+use gatepost::smtp::Listener;
+use lettre::{AsyncSmtpTransport, AsyncTransport as _, Tokio1Executor};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::support::{PATIENCE, TestGateway, signed};
+use crate::support::{PATIENCE, TestGateway, letter, signed};
+
+const FROM: &str = "alice@good.example";
+const TO: &str = "support@agents.example";
+/// What a client must tell its user about a message without a signature.
+const REFUSAL: &str = "5.7.20 the message has no DKIM signature";
 
 /// Runs a program with `input`; fails with what it said when it is missing or fails.
 pub async fn run(program: &str, arguments: &[&str], input: &[u8]) {
+    let (success, said) = try_run(program, arguments, input).await;
+    assert!(success, "{program}: {said}");
+}
+
+/// The same, where it must fail because the message was refused, and say why.
+async fn be_refused(program: &str, arguments: &[&str], input: &[u8]) {
+    let (success, said) = try_run(program, arguments, input).await;
+    assert!(!success && said.contains(REFUSAL), "{program}: {said}");
+}
+
+/// Whether it succeeded, and all that it said.
+async fn try_run(program: &str, arguments: &[&str], input: &[u8]) -> (bool, String) {
     let mut child = Command::new(program)
         .args(arguments)
         .stdin(Stdio::piped())
@@ -28,12 +57,8 @@ pub async fn run(program: &str, arguments: &[&str], input: &[u8]) {
     }
     drop(stdin);
     let output = timeout(PATIENCE, child.wait_with_output()).await.unwrap().unwrap();
-    assert!(
-        output.status.success(),
-        "{program}: {}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&said).into_owned())
 }
 
 pub async fn assert_arrived(gateway: TestGateway, subject: &str) {
@@ -48,21 +73,13 @@ pub async fn assert_arrived(gateway: TestGateway, subject: &str) {
 async fn swaks_delivers() {
     let gateway = TestGateway::start().await;
     let file = gateway.folder.path().join("message.eml");
-    std::fs::write(&file, signed("by swaks")).unwrap();
     let server = gateway.smtp.to_string();
     let data = format!("@{}", file.display());
-    let arguments = [
-        "--server",
-        &server,
-        "--from",
-        "alice@good.example",
-        "--to",
-        "support@agents.example",
-        "--data",
-        &data,
-        "--helo",
-        "client.example",
-    ];
+    let envelope = ["--server", &server, "--from", FROM, "--to", TO, "--helo", "client.example"];
+    let arguments = [&envelope[..], &["--data", &data]].concat();
+    std::fs::write(&file, letter("by swaks")).unwrap();
+    be_refused("swaks", &arguments, b"").await;
+    std::fs::write(&file, signed("by swaks")).unwrap();
     run("swaks", &arguments, b"").await;
     assert_arrived(gateway, "by swaks").await;
 }
@@ -75,10 +92,11 @@ async fn msmtp_delivers() {
         "--file=/dev/null",
         &format!("--host={host}"),
         &format!("--port={port}"),
-        "--from=alice@good.example",
+        &format!("--from={FROM}"),
         "--",
-        "support@agents.example",
+        TO,
     ];
+    be_refused("msmtp", &arguments, letter("by msmtp").replace("\r\n", "\n").as_bytes()).await;
     // msmtp reads a file of this system: LF line ends.
     let message = String::from_utf8(signed("by msmtp")).unwrap().replace("\r\n", "\n");
     run("msmtp", &arguments, message.as_bytes()).await;
@@ -94,8 +112,108 @@ async fn python_smtplib_delivers() {
                    \x20                             sys.stdin.buffer.read())\n\
                    \x20   assert not refused, refused\n";
     let (host, port) = (gateway.smtp.ip().to_string(), gateway.smtp.port().to_string());
-    run("python3", &["-c", program, &host, &port], &signed("by smtplib")).await;
+    let arguments = ["-c", program, &host, &port];
+    be_refused("python3", &arguments, letter("by smtplib").as_bytes()).await;
+    run("python3", &arguments, &signed("by smtplib")).await;
     assert_arrived(gateway, "by smtplib").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodemailer_delivers() {
+    let gateway = TestGateway::start().await;
+    let library = tools().join("node/node_modules/nodemailer");
+    let program = "const [library, host, port, from, to] = process.argv.slice(1);\n\
+                   const transport = require(library).createTransport(\n\
+                   \x20   { host, port, ignoreTLS: true, name: 'client.example' });\n\
+                   const raw = require('fs').readFileSync(0);\n\
+                   transport.sendMail({ envelope: { from, to }, raw }).then(\n\
+                   \x20   (info) => console.log(info.response),\n\
+                   \x20   (error) => { console.error(error.response); process.exit(1); });\n";
+    let (host, port) = (gateway.smtp.ip().to_string(), gateway.smtp.port().to_string());
+    let arguments = ["-e", program, library.to_str().unwrap(), &host, &port, FROM, TO];
+    be_refused("node", &arguments, letter("by nodemailer").as_bytes()).await;
+    run("node", &arguments, &signed("by nodemailer")).await;
+    assert_arrived(gateway, "by nodemailer").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lettre_delivers() {
+    let gateway = TestGateway::start().await;
+    let host = gateway.smtp.ip().to_string();
+    let transport = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(host)
+        .port(gateway.smtp.port())
+        .timeout(Some(PATIENCE))
+        .build();
+    let (from, to) = (FROM.parse().unwrap(), TO.parse().unwrap());
+    let envelope = lettre::address::Envelope::new(Some(from), vec![to]).unwrap();
+    let refused = transport.send_raw(&envelope, letter("by lettre").as_bytes()).await.unwrap_err();
+    assert!(refused.is_permanent() && refused.to_string().contains(REFUSAL), "{refused}");
+    transport.send_raw(&envelope, &signed("by lettre")).await.unwrap();
+    assert_arrived(gateway, "by lettre").await;
+}
+
+/// Takes every message and counts it.
+#[derive(Default)]
+struct Counting(AtomicUsize);
+
+impl Intake for Counting {
+    async fn free_space(&self) -> Option<u64> {
+        None
+    }
+
+    async fn over_rate(&self, _: &Client, _: &str, _: &str) -> Answer {
+        Answer { reason: Some(Reason::RateLimited), detail: None, record: None }
+    }
+
+    async fn recipient(&self, _: &Client, _: &str, path: &str) -> Result<Recipient, Answer> {
+        Ok(Recipient {
+            agent: AccountId::new(1).unwrap(),
+            address: Address::parse(path).unwrap(),
+            tag: None,
+            as_sent: path.to_owned(),
+            shares: true,
+        })
+    }
+
+    async fn message(&self, _: Envelope, _: Bytes) -> Answer {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Answer { reason: None, detail: None, record: None }
+    }
+
+    async fn refused(&self, _: Envelope, reason: Reason, _: String, _: Bytes, _: u64) -> Answer {
+        Answer { reason: Some(reason), detail: None, record: None }
+    }
+}
+
+/// It cannot sign, and gives up at its first refusal: the front end alone, before an Intake that
+/// takes everything.
+#[tokio::test(flavor = "multi_thread")]
+async fn smtp_source_sends_a_thousand_messages_in_twenty_sessions() {
+    let (intake, shutdown) = (Arc::new(Counting::default()), Shutdown::default());
+    let any_port = "127.0.0.1:0".parse().unwrap();
+    let hostname = DomainName::parse("mx.agents.example").unwrap();
+    let (asked, rules) = (Arc::clone(&intake), Rules::defaults().unwrap().smtp);
+    let listener =
+        Listener::bind(any_port, &hostname, asked, &rules, 1 << 20, shutdown.clone(), None);
+    let listener = listener.await.unwrap();
+    let server = listener.local_addr().unwrap().to_string();
+    shutdown.spawn(listener.serve());
+    let (program, libraries) = (tools().join("postfix/usr/sbin/smtp-source"), libraries());
+    // A session each, then sessions that go on.
+    for keep in ["-c", "-cd"] {
+        let program = [&libraries, program.to_str().unwrap(), keep];
+        let load = ["-s", "20", "-m", "1000", "-l", "4000", "-f", FROM, "-t", TO, &server];
+        run("env", &[&program[..], &load[..]].concat(), b"").await;
+    }
+    assert_eq!(intake.0.load(Ordering::SeqCst), 2000);
+    assert!(shutdown.finish(PATIENCE).await);
+}
+
+/// Where the libraries of Postfix's programs are, for `env`.
+fn libraries() -> String {
+    let folder = tools().join("postfix/usr/lib");
+    let machine = folder.join(format!("{}-linux-gnu", std::env::consts::ARCH));
+    format!("LD_LIBRARY_PATH={}:{}", folder.join("postfix").display(), machine.display())
 }
 
 /// Where `scripts/test` puts the libraries.

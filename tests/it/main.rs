@@ -21,6 +21,8 @@ mod gateways;
 mod house;
 mod international;
 mod limits;
+#[cfg(feature = "mailin")]
+mod mailin;
 mod originals;
 mod originals_backup;
 mod policy;

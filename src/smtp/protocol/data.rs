@@ -1,5 +1,7 @@
 //! The end of a message, its dots and its line ends (RFC 5321 §4.1.1.4, §4.5.2, §2.3.8).
 
+use memchr::memchr3;
+
 use super::line::Fault;
 
 /// What becomes of a CR or an LF that stands alone in a message. Whatever it is, it ends no
@@ -87,16 +89,30 @@ impl Decoder {
         }
     }
 
-    /// Hands on everything in front of the next octet that means something, in one piece.
+    /// Hands on everything in front of the next octet that means something, in one piece: whole
+    /// lines together, up to one that begins with a dot.
     fn pass_run(&mut self, input: &mut &[u8], keep: &mut impl FnMut(&[u8])) {
-        if self.state == State::LineStart && input.first() == Some(&b'.') {
-            return;
+        let mut run = 0;
+        loop {
+            let rest = input.get(run..).unwrap_or_default();
+            if self.state == State::LineStart && rest.first() == Some(&b'.') {
+                break;
+            }
+            let plain = memchr3(b'\r', b'\n', 0, rest).unwrap_or(rest.len());
+            run += plain;
+            if rest.get(plain..).is_some_and(|behind| behind.starts_with(b"\r\n")) {
+                run += 2;
+                self.state = State::LineStart;
+                continue;
+            }
+            if plain > 0 {
+                self.state = State::Mid;
+            }
+            break;
         }
-        let run = input.iter().position(|b| matches!(b, b'\r' | b'\n' | 0)).unwrap_or(input.len());
-        let (plain, rest) = input.split_at(run);
+        let (plain, rest) = input.split_at_checked(run).unwrap_or((*input, b""));
         if !plain.is_empty() {
             keep(plain);
-            self.state = State::Mid;
         }
         *input = rest;
     }

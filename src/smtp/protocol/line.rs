@@ -1,5 +1,7 @@
 //! Framing of command lines: a line ends in CRLF and nothing else (RFC 5321 §2.3.8).
 
+use memchr::memchr3;
+
 /// What a client must not put on the wire, in a command or in a message: servers that disagree
 /// about it can be made to see two messages where there is one (CVE-2023-51764 and its kin).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,27 +48,33 @@ impl LineReader {
     /// Takes octets off the front of `input` up to the end of the line; `None` when the input ends
     /// before the line does.
     pub fn read(&mut self, input: &mut &[u8]) -> Option<Line> {
-        while let Some((&octet, rest)) = input.split_first() {
+        loop {
+            if !self.after_cr {
+                let plain = memchr3(b'\r', b'\n', 0, input).unwrap_or(input.len());
+                let (text, rest) = input.split_at_checked(plain).unwrap_or((*input, b""));
+                self.keep(text);
+                *input = rest;
+            }
+            let (&octet, rest) = input.split_first()?;
             *input = rest;
             match (octet, self.after_cr) {
                 (b'\n', true) => return Some(self.end()),
                 (b'\n', false) => return Some(self.faulty(Fault::BareLf)),
                 (_, true) => return Some(self.faulty(Fault::BareCr)),
-                (0, false) => return Some(self.faulty(Fault::Nul)),
                 (b'\r', false) => self.after_cr = true,
-                (octet, false) => self.keep(octet),
+                (_, false) => return Some(self.faulty(Fault::Nul)),
             }
         }
-        None
     }
 
-    fn keep(&mut self, octet: u8) {
+    fn keep(&mut self, text: &[u8]) {
         // Two octets of the limit belong to the CRLF.
-        if self.kept.len() + 2 >= self.limit {
-            self.too_long = true;
+        let room = self.limit.saturating_sub(2).saturating_sub(self.kept.len());
+        self.too_long |= text.len() > room;
+        if self.too_long {
             self.kept = Vec::new();
-        } else if !self.too_long {
-            self.kept.push(octet);
+        } else {
+            self.kept.extend_from_slice(text);
         }
     }
 

@@ -23,4 +23,4 @@ pub mod reply;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod transcripts;
+pub(in crate::smtp) mod transcripts;

@@ -1,5 +1,7 @@
 //! Replies, and the one table from reasons to what the client is told (contract §2, Replies).
 
+use std::io::Write as _;
+
 use crate::domain::id::IntakeId;
 use crate::domain::ports::Answer;
 use crate::domain::reason::Reason;
@@ -149,8 +151,8 @@ impl Reply {
         for (at, text) in self.texts.iter().enumerate() {
             let mark = if at == last { ' ' } else { '-' };
             let gap = if self.enhanced.is_empty() { "" } else { " " };
-            let line = format!("{}{mark}{}{gap}{text}\r\n", self.code, self.enhanced);
-            out.extend_from_slice(line.as_bytes());
+            // Writing to a Vec does not fail.
+            let _written = write!(out, "{}{mark}{}{gap}{text}\r\n", self.code, self.enhanced);
         }
     }
 
@@ -198,6 +200,9 @@ fn printable(text: &str) -> String {
 fn folded(text: &str, enhanced: &str) -> Vec<String> {
     // Three digits, a mark, the enhanced code, a space, CRLF.
     let room = MAX_LINE - 3 - 1 - enhanced.len() - 1 - 2;
+    if text.len() <= room {
+        return vec![text.to_owned()];
+    }
     let (mut lines, mut line) = (Vec::new(), String::new());
     for mut word in text.split(' ') {
         if !line.is_empty() && line.len() + 1 + word.len() > room {

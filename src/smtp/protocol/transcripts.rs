@@ -26,7 +26,7 @@ enum Cut {
 
 /// One line of a transcript.
 #[derive(Debug)]
-enum Entry {
+pub(in crate::smtp) enum Entry {
     Set(String, String),
     Send(Vec<u8>),
     Expect(String),
@@ -35,7 +35,8 @@ enum Entry {
     Closed,
 }
 
-fn files() -> Vec<(String, String)> {
+/// Every transcript, by name.
+pub(in crate::smtp) fn files() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/smtp");
     let mut files: Vec<_> = std::fs::read_dir(folder)
         .unwrap()
@@ -51,7 +52,7 @@ fn files() -> Vec<(String, String)> {
 }
 
 /// The sessions of a file, each a list of entries with their line numbers.
-fn sessions(text: &str) -> Vec<Vec<(usize, Entry)>> {
+pub(in crate::smtp) fn sessions(text: &str) -> Vec<Vec<(usize, Entry)>> {
     let mut sessions = vec![vec![]];
     for (at, line) in text.lines().enumerate() {
         if line == "! session" {
@@ -90,7 +91,7 @@ fn entry(line: &str) -> Option<Entry> {
 }
 
 /// `\r`, `\n`, `\0`, `\\`, `\xNN`, and `\{TEXT*N}` for TEXT N times.
-fn unescaped(text: &str) -> Vec<u8> {
+pub(in crate::smtp) fn unescaped(text: &str) -> Vec<u8> {
     let (mut out, mut rest) = (Vec::new(), text);
     while let Some((plain, escape)) = rest.split_once('\\') {
         out.extend_from_slice(plain.as_bytes());

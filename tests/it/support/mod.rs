@@ -23,7 +23,7 @@ use gatepost::domain::clock::Clock;
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::id::Mint;
 use gatepost::rules::{Rules, StoreRules};
-use gatepost::run::{self, Running, Settings, TlsSettings};
+use gatepost::run::{self, FrontEnd, Running, Settings, TlsSettings};
 use gatepost::shutdown::Shutdown;
 use gatepost::store::Location;
 use gatepost::testkit::case;
@@ -81,6 +81,14 @@ impl TestGateway {
         let location = Location::Folder(folder.path().join("store"));
         let change = |folder: &Path, all: &mut Settings| all.tls = settings(folder);
         Self::at(folder, location, &[], change).await
+    }
+
+    /// The same with this front end.
+    #[cfg(feature = "mailin")]
+    pub async fn with_front_end(front_end: FrontEnd, files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let location = Location::Folder(folder.path().join("store"));
+        Self::at(folder, location, files, |_, settings| settings.front_end = front_end).await
     }
 
     /// Starts on a PostgreSQL database of its own.
@@ -233,6 +241,7 @@ async fn start(
 fn settings(location: &Location, rules: Rules, dns: SocketAddr) -> Settings {
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
     Settings {
+        front_end: FrontEnd::default(),
         smtp: any_port,
         http: any_port,
         hostname: DomainName::parse("mx.agents.example").unwrap(),
