@@ -98,7 +98,9 @@ impl Check {
                 (id, address.ok_or_else(|| format!("Agent {id} has no address"))?)
             }
             Err(_) => {
+                // As at RCPT, without the tag.
                 let address = Address::parse(agent).map_err(|e| format!("{agent:?}: {e}"))?;
+                let (address, _) = address.without_tag();
                 let found = store.look_up(Some(&address), None).await?.answering;
                 let found = found.ok_or_else(|| format!("no Agent has the address {address}"))?;
                 (found.agent, address)

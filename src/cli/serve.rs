@@ -101,6 +101,7 @@ fn settings(options: ServeOptions) -> Result<Settings, Failure> {
         return Err("smtps: this front end has no TLS".into());
     }
     let acme = acme(&options, &hostname, &place)?;
+    let trusted_proxy = options.trusted_proxy()?;
     Ok(Settings {
         front_end,
         smtp: options.smtp(),
@@ -117,7 +118,7 @@ fn settings(options: ServeOptions) -> Result<Settings, Failure> {
             acme,
             http: options.tls.http()?.map(paths),
         },
-        trusted_proxy: options.trusted_proxy.unwrap_or_default(),
+        trusted_proxy,
     })
 }
 

@@ -258,13 +258,30 @@ impl ServeOptions {
         })
     }
 
+    /// Networks whose SMTP connections begin with a PROXY header.
+    pub fn trusted_proxy(&self) -> Result<Vec<IpNet>, ConfigError> {
+        let networks = self.trusted_proxy.clone().unwrap_or_default();
+        match networks.iter().find(|network| network.prefix_len() == 0) {
+            // Anybody could say to be anybody.
+            Some(all) => Err(ConfigError::Invalid {
+                setting: "trusted-proxy",
+                detail: format!("{all} is the whole internet: name the networks of your proxies"),
+            }),
+            None => Ok(networks),
+        }
+    }
+
     /// The address that answers for `postmaster`.
     pub fn postmaster(&self) -> Result<Option<Address>, ConfigError> {
         let parse = |text: &String| {
-            Address::parse(text).map_err(|error| ConfigError::Invalid {
-                setting: "postmaster",
-                detail: format!("{text:?}: {error}"),
-            })
+            let wrong = |detail| ConfigError::Invalid { setting: "postmaster", detail };
+            let address =
+                Address::parse(text).map_err(|error| wrong(format!("{text:?}: {error}")))?;
+            // What it stands for is looked up as it is, and no Agent has an address with a tag.
+            match address.without_tag() {
+                (bare, Some(_)) => Err(wrong(format!("{text:?} has a tag: name {bare}"))),
+                (_, None) => Ok(address),
+            }
         };
         self.postmaster.as_ref().map(parse).transpose()
     }
@@ -378,6 +395,20 @@ mod tests {
         assert_eq!(ServeOptions::default().or(file.clone()), file);
         let shown = format!("{file:?}").to_lowercase();
         assert!(shown.contains("https://h") && !shown.contains("hush"), "{shown}");
+    }
+
+    #[test]
+    fn settings_that_could_never_work_are_refused() {
+        let tagged =
+            ServeOptions { postmaster: Some("a+b@c.example".into()), ..ServeOptions::default() };
+        let error = tagged.postmaster().unwrap_err().to_string();
+        assert!(error.contains("has a tag: name a@c.example"), "{error}");
+        for all in ["0.0.0.0/0", "::/0"] {
+            let networks = vec!["10.0.0.0/8".parse().unwrap(), all.parse().unwrap()];
+            let options = ServeOptions { trusted_proxy: Some(networks), ..ServeOptions::default() };
+            let error = options.trusted_proxy().unwrap_err().to_string();
+            assert!(error.contains(all), "{error}");
+        }
     }
 
     #[test]

@@ -44,6 +44,10 @@ pub(super) struct Connection<S> {
     end: usize,
     unwritten: Vec<u8>,
     write_deadline: Duration,
+    /// The last read filled the buffer: more is on its way.
+    filled: bool,
+    /// A write failed, maybe half done: whatever is written later would be out of step.
+    broken: bool,
 }
 
 impl Connection<Stream> {
@@ -69,6 +73,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             end: 0,
             unwritten: Vec::new(),
             write_deadline,
+            filled: false,
+            broken: false,
         }
     }
 
@@ -117,16 +123,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Err(_) => Arrival::Deadline,
             Ok(Ok(0) | Err(_)) => Arrival::Gone,
             Ok(Ok(octets)) => {
+                self.filled = octets == space.len();
                 self.end += octets;
                 Arrival::Input
             }
         }
     }
 
-    /// Between commands a small buffer is enough, inside a message a larger one is faster. Changes
-    /// nothing while there is input.
+    /// Between commands a small buffer is enough, inside a message a larger one is faster, once the
+    /// client has filled the small one: ten thousand that were told to go on and then send nothing
+    /// must not cost more than they do idle. Changes nothing while there is input.
     pub(super) fn expect_data(&mut self, data: bool) {
-        let size = if data { DATA_BUFFER } else { IDLE_BUFFER };
+        let size = if data && self.filled { DATA_BUFFER } else { IDLE_BUFFER };
+        if data && self.buffer.len() == DATA_BUFFER {
+            return;
+        }
         if self.input().is_empty() && self.buffer.len() != size {
             self.rewind();
             self.buffer = vec![0; size];
@@ -145,6 +156,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Writes all replies in one go (RFC 2920 §3.2).
     pub(super) async fn flush(&mut self) -> io::Result<()> {
+        if self.broken {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
         if self.unwritten.is_empty() {
             return Ok(());
         }
@@ -152,9 +166,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.stream.write_all(&self.unwritten).await?;
             self.stream.flush().await
         };
-        timeout(self.write_deadline, writing).await.map_err(io::Error::from)??;
+        let written = timeout(self.write_deadline, writing).await;
         self.unwritten.clear();
-        Ok(())
+        self.broken = !matches!(written, Ok(Ok(())));
+        written.map_err(io::Error::from)?
     }
 
     /// Ends the connection so that the last reply arrives: closing a socket with unread input

@@ -103,7 +103,11 @@ impl<I: Intake> Door<I> {
             match self.client_behind(&mut stream, client).await {
                 Ok(named) => client = named.unwrap_or(client),
                 Err(notice) => {
-                    self.turn_back(stream, client, notice).await;
+                    if way.implicit_tls {
+                        turn_away(stream, client, notice, true);
+                    } else {
+                        self.turn_back(stream, client, notice).await;
+                    }
                     return Ok(());
                 }
             }
@@ -147,10 +151,12 @@ impl<I: Intake> Door<I> {
         implicit_tls: bool,
     ) -> io::Result<Option<(Connection<Stream>, bool)>> {
         let write = self.rules.deadlines.write();
-        let Some(acceptor) = self.tls.as_ref().filter(|_| implicit_tls) else {
+        if !implicit_tls {
             let (stream, early) = has_spoken(stream)?;
             return Ok(Some((Connection::new(Stream::Clear(stream), write), early)));
-        };
+        }
+        // Never in clear what should have been encrypted.
+        let Some(acceptor) = &self.tls else { return Ok(None) };
         let mut connection = Connection::new(Stream::Clear(stream), write);
         let client = machine.client().address;
         let Some(facts) = connection.secure(acceptor, client, &self.shutdown).await else {

@@ -62,7 +62,8 @@ impl<I: Intake> Listener<I> {
             },
             starttls: tls.is_some(),
             body: BodyLimits {
-                max_message: max_message_bytes,
+                // Nobody is invited to send what there could never be memory for.
+                max_message: max_message_bytes.min(memory.max_bytes_in_flight),
                 reserve_step: memory.reserve_step_bytes,
                 kept_head: memory.kept_head_bytes,
                 max_drained: memory.max_drained_bytes,

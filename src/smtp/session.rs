@@ -22,6 +22,9 @@ use super::protocol::reply::Reply;
 use super::rates::{Meter, What};
 use super::stream::Stream;
 
+/// So long the replies to earlier commands wait for the answer to the next one.
+const QUICK: Duration = Duration::from_millis(200);
+
 /// The end of a session, on either side.
 type Flow = ControlFlow<()>;
 
@@ -121,10 +124,18 @@ impl<I: Intake> Session<I> {
             Step::Recipient { path } => self.recipient(&path).await,
             Step::Message { envelope, raw } => self.message(envelope, raw).await,
             Step::Refused { envelope, reason, detail, head, size } => {
-                let asked = Box::pin(self.intake.refused(envelope, reason, detail, head, size));
-                let answer = within(self.rules.deadlines.answer(), asked).await;
+                // What is refused at MAIL is one of the network's messages, as what is sent is.
+                let declared = envelope.recipients.is_empty();
+                let answer = if declared && !self.meter.take(What::Message) {
+                    self.over_rate("").await
+                } else {
+                    let Self { connection, intake, rules, .. } = self;
+                    let asked = Box::pin(intake.refused(envelope, reason, detail, head, size));
+                    let deadline = rules.deadlines.answer();
+                    within(deadline, connection, asked).await.unwrap_or_else(no_answer)
+                };
                 self.share.clear();
-                let reply = self.machine.refused(&answer.unwrap_or_else(no_answer));
+                let reply = self.machine.refused(&answer);
                 self.say(&reply).await
             }
         }
@@ -209,7 +220,7 @@ impl<I: Intake> Session<I> {
 
     /// Whether the network may bring another message, and whether there is room for so many octets
     /// more than must be left.
-    async fn may_open(&self, size: u64) -> Result<(), Answer> {
+    async fn may_open(&mut self, size: u64) -> Result<(), Answer> {
         if !self.meter.may(What::Message) {
             return Err(self.over_rate("").await);
         }
@@ -217,8 +228,10 @@ impl<I: Intake> Session<I> {
         if least == 0 {
             return Ok(());
         }
-        let asked = Box::pin(self.intake.free_space());
-        let free = within(self.rules.deadlines.answer(), asked).await.map_err(no_answer)?;
+        let Self { connection, intake, rules, .. } = self;
+        let asked = Box::pin(intake.free_space());
+        let deadline = rules.deadlines.answer();
+        let free = within(deadline, connection, asked).await.map_err(no_answer)?;
         match free {
             Some(free) if free < least.saturating_add(size) => {
                 tracing::warn!(space.free = free, space.least = least, "short of disk space");
@@ -230,9 +243,9 @@ impl<I: Intake> Session<I> {
 
     async fn recipient(&mut self, path: &str) -> Flow {
         let answer = if self.meter.take(What::Recipient) {
-            let (client, from) = (self.machine.client(), self.machine.reverse_path());
-            let asked = Box::pin(self.intake.recipient(client, from, path));
-            let answer = within(self.rules.deadlines.answer(), asked).await;
+            let Self { connection, machine, intake, rules, .. } = self;
+            let asked = Box::pin(intake.recipient(machine.client(), machine.reverse_path(), path));
+            let answer = within(rules.deadlines.answer(), connection, asked).await;
             answer.unwrap_or_else(|late| Err(no_answer(late)))
         } else {
             Err(self.over_rate(path).await)
@@ -241,10 +254,11 @@ impl<I: Intake> Session<I> {
         self.say(&reply).await
     }
 
-    async fn over_rate(&self, path: &str) -> Answer {
-        let (client, from) = (self.machine.client(), self.machine.reverse_path());
-        let asked = Box::pin(self.intake.over_rate(client, from, path));
-        within(self.rules.deadlines.answer(), asked).await.unwrap_or_else(no_answer)
+    async fn over_rate(&mut self, path: &str) -> Answer {
+        let Self { connection, machine, intake, rules, .. } = self;
+        let asked = Box::pin(intake.over_rate(machine.client(), machine.reverse_path(), path));
+        let deadline = rules.deadlines.answer();
+        within(deadline, connection, asked).await.unwrap_or_else(no_answer)
     }
 
     async fn message(&mut self, envelope: Envelope, raw: Bytes) -> Flow {
@@ -253,8 +267,10 @@ impl<I: Intake> Session<I> {
             tracing::debug!(smtp.session = self.id, "client gone before its answer");
         }
         let (size, recipients) = (raw.len(), envelope.recipients.len());
-        let asked = Box::pin(self.intake.message(envelope, raw));
-        let answer = within(self.rules.deadlines.answer(), asked).await.unwrap_or_else(no_answer);
+        let Self { connection, intake, rules, .. } = self;
+        let asked = Box::pin(intake.message(envelope, raw));
+        let deadline = rules.deadlines.answer();
+        let answer = within(deadline, connection, asked).await.unwrap_or_else(no_answer);
         self.share.clear();
         let reply = self.machine.message(&answer);
         // What is not accepted is logged where it is said.
@@ -276,7 +292,7 @@ impl<I: Intake> Session<I> {
 
     /// Lines the reply up to be written with those before and behind it.
     async fn say(&mut self, reply: &Reply) -> Flow {
-        if self.is_one_error_too_many() && !reply.closes() && self.hold_back().await.is_break() {
+        if self.has_erred_too_often() && !reply.closes() && self.hold_back().await.is_break() {
             return Flow::Break(());
         }
         self.times.command = Instant::now();
@@ -301,7 +317,7 @@ impl<I: Intake> Session<I> {
     }
 
     /// Whether the reply is to an error, and there have been so many that it is held back.
-    fn is_one_error_too_many(&mut self) -> bool {
+    fn has_erred_too_often(&mut self) -> bool {
         let errors = self.machine.errors();
         let before = std::mem::replace(&mut self.errors, errors);
         errors > before && errors > self.rules.limits.tarpit_after_errors
@@ -331,11 +347,22 @@ struct Late;
 
 /// What is asked is on the heap: inside the session's own future its room, tens of kilobytes, would
 /// be kept while a client idles (threats §4: ten thousand of them).
+///
+/// Replies to what came before wait for a quick answer, to be written with it (RFC 2920 §3.2), and
+/// not for a slow one: a client that has sent a hundred commands at once counts its own deadline
+/// from each reply.
 async fn within<T>(
     deadline: Duration,
-    asked: Pin<Box<impl Future<Output = T>>>,
+    connection: &mut Connection<Stream>,
+    mut asked: Pin<Box<impl Future<Output = T>>>,
 ) -> Result<T, Late> {
-    timeout(deadline, asked).await.map_err(|_| Late)
+    if let Ok(answer) = timeout(QUICK, asked.as_mut()).await {
+        return Ok(answer);
+    }
+    if connection.flush().await.is_err() {
+        tracing::debug!("client gone before its answer");
+    }
+    timeout(deadline.saturating_sub(QUICK), asked).await.map_err(|_| Late)
 }
 
 /// What was asked may have been stored or not: the client sends it again, and the same message

@@ -151,16 +151,16 @@ impl Store {
     pub async fn set_active(&self, id: AccountId, active: bool) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
         gates::close_account(&mut tx, id).await?;
-        let done = sql("UPDATE accounts SET active = $2 WHERE id = $1")
+        let changed = sql("UPDATE accounts SET active = $2 WHERE id = $1 AND active <> $2")
             .bind(id.get())
             .bind(i64::from(active))
             .execute(tx.on())
             .await?;
-        if done > 0 {
+        if changed > 0 {
             directory::changed(&mut tx).await?;
         }
         tx.commit().await?;
-        Ok(done > 0)
+        Ok(changed > 0 || self.account(id).await?.is_some())
     }
 }
 

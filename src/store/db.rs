@@ -58,6 +58,9 @@ enum Database {
     Postgres(Pool),
 }
 
+/// Readers of the directory's version: a connection that falls silent holds up one of them.
+const READERS_OF_VERSIONS: usize = 3;
+
 /// How often a transaction is tried that the database gives up for another one.
 pub(super) const TRIES: u32 = 8;
 
@@ -134,7 +137,7 @@ impl Store {
         let intakes = Group::start(Intakes::new(base.clone()), rules.commit, writers);
         let attempts = Group::start(Attempts::new(base.clone()), rules.commit, writers);
         let refusals = Group::start(Refusals::new(base.clone()), rules.commit, 1);
-        let versions = Group::start(Versions::new(base.clone()), rules.commit, 1);
+        let versions = Group::start(Versions::new(base.clone()), rules.commit, READERS_OF_VERSIONS);
         Ok(Self { base, intakes, attempts, refusals, versions })
     }
 

@@ -1,7 +1,7 @@
 //! Which Agent answers to an address, as RCPT asks it, and the version of all those answers.
 //!
-//! Whoever changes what an answer rests on (accounts, domains, addresses, modes) raises the version
-//! in the same transaction. So an answer that was given at some version holds exactly as long as
+//! Whoever changes what an answer rests on (accounts, domains, addresses, modes) makes another
+//! version in the same transaction; versions are equal or not, and none is the newer one. So an answer that was given at some version holds exactly as long as
 //! that version does, on every gateway and for every process that writes to the database.
 
 use super::db::{Base, Store, Transaction};
@@ -122,10 +122,17 @@ impl Store {
     }
 }
 
-/// Raises the version. It is the last statement of its transaction: whoever waits here holds all
+/// Makes another version. It is the last statement of its transaction: whoever waits here holds all
 /// else that it needs, so that nobody waits in a circle.
 pub(super) async fn changed(tx: &mut Transaction) -> Result<(), StoreError> {
-    match sql("UPDATE directory SET version = version + 1 WHERE single = 1")
+    // At random: a number that counts on would come twice where a database comes back from a copy
+    // that lacks its last changes, and what was remembered of the lost ones would hold again.
+    match sql("UPDATE directory SET version = random() WHERE single = 1")
+        .on_postgres(
+            "UPDATE directory
+             SET version = CAST((random() - 0.5) * 18000000000000000000 AS BIGINT)
+             WHERE single = 1",
+        )
         .execute(tx.on())
         .await?
     {

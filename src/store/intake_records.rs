@@ -181,7 +181,7 @@ fn record(row: &Row) -> Result<IntakeRecord, StoreError> {
         recipient: columns.text("recipient")?,
         sender: columns
             .optional_text("sender")?
-            .map(|text| Address::parse(&text).map_err(|error| columns.corrupt(error)))
+            .map(|text| Address::kept(&text).map_err(|error| columns.corrupt(error)))
             .transpose()?,
         envelope_from: columns.text("envelope_from")?,
         remote_address: columns.word::<IpAddr>("remote_address")?,

@@ -64,7 +64,7 @@ impl TryFrom<MailRow> for Mail {
 
     fn try_from(row: MailRow) -> Result<Self, AddressError> {
         Ok(Self {
-            from: Sender { address: Address::parse(&row.from)?, name: row.from_name },
+            from: Sender { address: Address::kept(&row.from)?, name: row.from_name },
             text: row.text,
             subject: row.subject,
             to: row.to,

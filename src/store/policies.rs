@@ -39,13 +39,17 @@ impl Store {
     ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         gates::close_account(&mut tx, agent).await?;
-        sql("UPDATE inbound_policies SET mode = $2 WHERE agent_id = $1")
-            .bind(agent.get())
-            .bind(mode.as_str())
-            .execute(tx.on())
-            .await?;
+        let changed =
+            sql("UPDATE inbound_policies SET mode = $2 WHERE agent_id = $1 AND mode <> $2")
+                .bind(agent.get())
+                .bind(mode.as_str())
+                .execute(tx.on())
+                .await?;
         touch(&mut tx, agent, now).await?;
-        directory::changed(&mut tx).await?;
+        // The same mode again must not make every gateway forget what it remembers.
+        if changed > 0 {
+            directory::changed(&mut tx).await?;
+        }
         tx.commit().await
     }
 

@@ -87,7 +87,7 @@ impl Columns<'_> {
     }
 
     pub(super) fn address(&self, column: &str) -> Result<Address, StoreError> {
-        Address::parse(&self.text(column)?).map_err(|error| self.corrupt(error))
+        Address::kept(&self.text(column)?).map_err(|error| self.corrupt(error))
     }
 
     pub(super) fn json<T: serde::de::DeserializeOwned>(

@@ -61,19 +61,21 @@ async fn every_change_that_an_answer_rests_on_raises_the_version(kind: Kind) {
             7 => ("release_address", store.release_address(me.id, &second).await.unwrap()),
             8 => ("set_active", store.set_active(me.id, false).await.unwrap()),
             9 => ("set_active", store.set_active(nobody, false).await.unwrap()),
-            10 => ("set_mode", store.set_mode(me.id, Mode::Allowlist, at(0)).await.is_ok()),
-            11 => {
+            10 => ("set_active", !store.set_active(me.id, false).await.unwrap()),
+            11 => ("set_mode", store.set_mode(me.id, Mode::Allowlist, at(0)).await.is_ok()),
+            12 => ("set_mode", store.set_mode(me.id, Mode::Allowlist, at(0)).await.is_err()),
+            13 => {
                 let made = create(store, organization, &fresh).await;
                 ("create_account", matches!(made, Created::Account(_)))
             }
-            12 => {
+            14 => {
                 let made = create(store, organization, &own).await;
                 ("create_account", matches!(made, Created::Account(_)))
             }
             _ => break,
         };
         let after = other.directory_version().await.unwrap();
-        assert_eq!(after > before, changed, "{method}, step {step}");
+        assert_eq!(after != before, changed, "{method}, step {step}");
         before = after;
         if changed {
             seen.push(method);

@@ -78,9 +78,9 @@ impl Setting {
                 "max_recipients" => limits.max_recipients = number?,
                 "max_errors" => limits.max_errors = number?.try_into().ok()?,
                 "max_transactions" => limits.max_transactions = number?.try_into().ok()?,
-                "memory" => memory.max_bytes_in_flight = number?,
                 "refused" => *setting.fake.refused.lock().unwrap() = value.parse().ok(),
-                // Changes in the middle of a session.
+                // Changes in the middle of a session. (`memory` is what others leave of it: no message
+                // is announced that is larger than all there is.)
                 "message" => {}
                 _ => return None,
             }

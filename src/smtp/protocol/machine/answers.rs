@@ -50,7 +50,8 @@ impl Machine {
     }
 
     /// A refusal for good counts as an error, and so does what is over the rates, which leaves a
-    /// record too: a session that tries names, or goes on and on, is cut short.
+    /// record too, where nothing was accepted: a session that tries names, or goes on and on, is
+    /// cut short, and what was accepted arrives.
     fn turned_away(&mut self, answer: &Answer, reason: Reason) -> Reply {
         let reply = Reply::reason(reason, answer.detail.as_deref(), answer.record);
         if reason == Reason::UnknownRecipient {
@@ -59,12 +60,17 @@ impl Machine {
             if self.unknown > self.settings.max_unknown_recipients {
                 return Reply::notice(Notice::TooManyUnknown);
             }
-        } else if reason.is_temporary() && reason != Reason::RateLimited {
+        } else if reason.is_temporary() && (reason != Reason::RateLimited || self.has_recipients())
+        {
             return self.put_off(reply);
         } else if self.one_error_more() {
             return Reply::notice(Notice::TooManyErrors);
         }
         reply
+    }
+
+    fn has_recipients(&self) -> bool {
+        self.transaction.as_ref().is_some_and(|open| open.accepted() > 0)
     }
 
     /// The answer to [`Step::Silence`]: data sent before 354 is a sign of commands smuggled in, or
@@ -103,6 +109,10 @@ impl Machine {
             }
             (None, _) => Reply::reason(Reason::TooLarge, None, answer.record),
         };
+        // It cost the client nothing to say, and left a record.
+        if matches!(mode, Mode::Refusing(Refusal::Declared)) && self.one_error_more() {
+            return Reply::notice(Notice::TooManyErrors);
+        }
         match mode {
             Mode::Refusing(Refusal::Wire(_) | Refusal::TooLarge { cut: true }) => reply.and_close(),
             _ => reply,

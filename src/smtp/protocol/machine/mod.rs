@@ -125,7 +125,11 @@ enum Mode {
 #[derive(Debug)]
 enum Refusal {
     Wire(Notice),
-    TooLarge { cut: bool },
+    /// By SIZE at MAIL: nothing of it came.
+    Declared,
+    TooLarge {
+        cut: bool,
+    },
 }
 
 impl Machine {
@@ -243,19 +247,21 @@ impl Machine {
         if usize::try_from(size).is_ok_and(|size| size <= self.settings.body.max_message) {
             return Step::Open { size };
         }
-        self.mode = Mode::Refusing(Refusal::TooLarge { cut: false });
+        self.mode = Mode::Refusing(Refusal::Declared);
         let detail = format!("SIZE={size} declared");
         self.refusal(Reason::TooLarge, detail, Bytes::new(), size)
     }
 
     fn rcpt(&mut self, path: String) -> Step {
-        match &self.transaction {
-            None => self.tell(self.first_of_all()),
-            Some(open) if open.accepted() < self.settings.max_recipients => {
-                Step::Recipient { path }
-            }
-            Some(_) => Step::Say(self.put_off(Reply::notice(Notice::TooManyRecipients))),
+        let Some(open) = &self.transaction else { return self.tell(self.first_of_all()) };
+        // Who has named enough unknown recipients gets no further answers; but those that were
+        // accepted get their message first, or a list with many dead addresses would never arrive.
+        let is_guessing =
+            open.accepted() > 0 && self.unknown >= self.settings.max_unknown_recipients;
+        if is_guessing || open.accepted() >= self.settings.max_recipients {
+            return Step::Say(self.put_off(Reply::notice(Notice::TooManyRecipients)));
         }
+        Step::Recipient { path }
     }
 
     /// A recipient that may come again is no error, unless there is no end of them.
