@@ -4,11 +4,11 @@ use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep_until, timeout, timeout_at};
 
 use crate::domain::ports::TlsFacts;
 use crate::shutdown::Shutdown;
@@ -48,6 +48,8 @@ pub(super) struct Connection<S> {
     filled: bool,
     /// A write failed, maybe half done: whatever is written later would be out of step.
     broken: bool,
+    /// Of the waits for input.
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Connection<Stream> {
@@ -75,6 +77,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             write_deadline,
             filled: false,
             broken: false,
+            timer: None,
         }
     }
 
@@ -119,15 +122,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let Some(space) = self.buffer.get_mut(self.end..).filter(|space| !space.is_empty()) else {
             return Arrival::Input;
         };
-        match timeout_at(deadline, self.stream.read(space)).await {
-            Err(_) => Arrival::Deadline,
-            Ok(Ok(0) | Err(_)) => Arrival::Gone,
-            Ok(Ok(octets)) => {
-                self.filled = octets == space.len();
-                self.end += octets;
-                Arrival::Input
+        let size = space.len();
+        let Self { stream, end, timer, filled, .. } = self;
+        poll_fn(|context| {
+            let mut read = ReadBuf::new(space);
+            match Pin::new(&mut *stream).poll_read(context, &mut read) {
+                Poll::Ready(Ok(())) if !read.filled().is_empty() => {
+                    *filled = read.filled().len() == size;
+                    *end += read.filled().len();
+                    Poll::Ready(Arrival::Input)
+                }
+                Poll::Ready(_) => Poll::Ready(Arrival::Gone),
+                Poll::Pending => wait(timer, deadline, context).map(|()| Arrival::Deadline),
             }
-        }
+        })
+        .await
     }
 
     /// Between commands a small buffer is enough, inside a message a larger one is faster, once the
@@ -180,13 +189,32 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return;
         }
         // Bounded by time, also for a client that always has something ready.
-        while Instant::now() < deadline {
-            let read = timeout_at(deadline, self.stream.read(&mut self.buffer)).await;
-            if !matches!(read, Ok(Ok(1..))) {
-                return;
-            }
+        self.rewind();
+        while self.read(deadline).await == Arrival::Input {
+            self.rewind();
         }
     }
+}
+
+/// Pending until `deadline`. The timer is set anew only to go off earlier, or when it went off too
+/// early for a deadline that has moved on: mostly a client is in time, and to set a timer for each
+/// of its commands wakes the runtime for nothing.
+fn wait(
+    timer: &mut Option<Pin<Box<Sleep>>>,
+    deadline: Instant,
+    context: &mut Context<'_>,
+) -> Poll<()> {
+    let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+    if deadline < timer.deadline() {
+        timer.as_mut().reset(deadline);
+    }
+    while timer.as_mut().poll(context).is_ready() {
+        if Instant::now() >= deadline {
+            return Poll::Ready(());
+        }
+        timer.as_mut().reset(deadline);
+    }
+    Poll::Pending
 }
 
 impl<S> Connection<S> {
@@ -198,8 +226,6 @@ impl<S> Connection<S> {
 
 #[cfg(test)]
 mod tests {
-    use std::task::Context;
-
     use super::*;
 
     /// Always readable, takes any write, and counts the writes.
@@ -266,6 +292,21 @@ mod tests {
         connection.take(1);
         assert!(connection.input().is_empty());
         assert!(connection.has_input().await, "what only the socket has counts too");
+    }
+
+    #[tokio::test]
+    async fn a_deadline_that_has_moved_is_the_one_that_counts() {
+        let (stream, mut client) = tokio::io::duplex(9);
+        let mut connection = Connection::new(stream, Duration::from_secs(9));
+        let after = |millis| Instant::now() + Duration::from_millis(millis);
+        // Each first poll finds nothing, and the timer as the wait before left it.
+        let (arrival, _) = tokio::join!(connection.read(after(3_600_000)), client.write_all(b"x"));
+        assert_eq!(arrival, Arrival::Input);
+        let earlier = timeout(Duration::from_secs(20), connection.read(after(1)));
+        assert_eq!(earlier.await, Ok(Arrival::Deadline));
+        let (arrival, _) = tokio::join!(connection.read(after(3_600_000)), client.write_all(b"y"));
+        assert_eq!(arrival, Arrival::Input);
+        assert_eq!(connection.input(), b"xy");
     }
 
     #[tokio::test]

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rustix::net::{RecvFlags, recv};
 use tokio::net::TcpStream;
 
 use crate::domain::ports::Intake;
@@ -152,7 +153,7 @@ impl<I: Intake> Door<I> {
     ) -> io::Result<Option<(Connection<Stream>, bool)>> {
         let write = self.rules.deadlines.write();
         if !implicit_tls {
-            let (stream, early) = has_spoken(stream)?;
+            let early = has_spoken(&stream);
             return Ok(Some((Connection::new(Stream::Clear(stream), write), early)));
         }
         // Never in clear what should have been encrypted.
@@ -226,8 +227,7 @@ pub(super) fn turn_away(stream: TcpStream, client: IpAddr, notice: Notice, impli
 }
 
 /// Whether there is input already. Asked of the socket itself: the runtime does not know yet.
-fn has_spoken(stream: TcpStream) -> io::Result<(TcpStream, bool)> {
-    let stream = stream.into_std()?;
-    let spoken = matches!(stream.peek(&mut [0]), Ok(1..));
-    Ok((TcpStream::from_std(stream)?, spoken))
+fn has_spoken(stream: &TcpStream) -> bool {
+    let look = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    recv(stream, &mut [0_u8; 1], look).is_ok_and(|(_, octets)| octets > 0)
 }
