@@ -11,6 +11,8 @@ use crate::support::site::Site;
 use crate::support::{all_messages, rules};
 
 const TO: &str = "support@agents.example";
+/// Ten thousand of them must fit in 400 MB (threats §4), octets.
+const MAX_IDLE: u64 = 40_000;
 /// Without an end of a line; the server may not keep a quarter of it.
 const ENDLESS: usize = 64 << 20;
 const MAX_GROWTH: u64 = 16 << 20;
@@ -48,6 +50,7 @@ async fn deliver(server: &Server, subject: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_is_served_beside_hundreds_that_idle_and_they_are_not_forgotten() {
     let stage = Stage::set(&[]).await;
+    let before = stage.server.memory();
     let (mut clear, mut encrypted) = (Vec::new(), Vec::new());
     for _ in 0..300 {
         clear.push(Session::idle(stage.server.smtp).await);
@@ -58,6 +61,8 @@ async fn a_client_is_served_beside_hundreds_that_idle_and_they_are_not_forgotten
         assert!(session.say("EHLO client.example\r\n").await.starts_with("250"));
         encrypted.push(session);
     }
+    let grown = stage.server.memory().saturating_sub(before);
+    assert!(grown < 350 * MAX_IDLE, "{grown} octets more");
     deliver(&stage.server, "beside all of them").await;
     for session in &mut clear {
         let reply = session.say("NOOP").await;
