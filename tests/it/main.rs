@@ -15,6 +15,7 @@ mod clients;
 mod cluster;
 mod commands;
 mod crash;
+mod crowds;
 mod demo;
 mod fixtures;
 mod gateways;

@@ -130,6 +130,24 @@ impl Server {
         self.child.id().unwrap()
     }
 
+    /// What it keeps in memory now, octets.
+    pub fn memory(&self) -> u64 {
+        self.status("VmRSS")
+    }
+
+    /// The most that it ever kept, octets.
+    pub fn peak(&self) -> u64 {
+        self.status("VmHWM")
+    }
+
+    /// A line of its status that is in kB: proc(5), /proc/pid/status.
+    fn status(&self, name: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        let mut words =
+            status.split_whitespace().skip_while(|word| word.strip_suffix(':') != Some(name));
+        words.nth(1).unwrap().parse::<u64>().unwrap() * 1024
+    }
+
     /// `kill -9`.
     pub async fn kill(mut self) {
         self.child.kill().await.unwrap();

@@ -50,6 +50,25 @@ impl Session {
         assert!(reply.starts_with(start), "{recipient}: {reply:?}, expected {start:?}");
     }
 
+    /// One that is past EHLO and may stay as it is.
+    pub async fn idle(server: SocketAddr) -> Self {
+        let mut session = Self::greeted(server).await;
+        let mut reply = session.say("EHLO client.example").await;
+        while reply.starts_with("250-") {
+            reply = session.reply().await;
+        }
+        assert!(reply.starts_with("250 "), "{reply}");
+        session
+    }
+
+    /// Sends so many octets that end no line.
+    pub async fn send_one_line(&mut self, octets: usize) {
+        let piece = "x".repeat(1 << 20);
+        for start in (0..octets).step_by(piece.len()) {
+            self.send(&piece[..piece.len().min(octets - start)]).await;
+        }
+    }
+
     pub async fn say(&mut self, line: &str) -> String {
         self.send(&format!("{line}\r\n")).await;
         self.reply().await

@@ -1,0 +1,153 @@
+//! What was measured, for people and for programs.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::crowd::Kind;
+
+/// How long sessions took.
+#[derive(Clone, Copy)]
+pub struct Waits {
+    pub p50: Duration,
+    pub p99: Duration,
+    pub max: Duration,
+}
+
+impl Waits {
+    /// Of these, at least one.
+    pub fn new(mut waits: Vec<Duration>) -> Self {
+        waits.sort_unstable();
+        let at = |percent: usize| waits[(waits.len() - 1) * percent / 100];
+        Self { p50: at(50), p99: at(99), max: at(100) }
+    }
+
+    /// Three columns, milliseconds.
+    fn columns(self) -> String {
+        let [p50, p99, max] =
+            [self.p50, self.p99, self.max].map(|time| time.as_secs_f64() * 1000.0);
+        format!("{p50:>7.1} {p99:>7.1} {max:>7.1}")
+    }
+
+    fn json(self) -> Value {
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap();
+        json!({
+            "p50Micros": micros(self.p50),
+            "p99Micros": micros(self.p99),
+            "maxMicros": micros(self.max),
+        })
+    }
+}
+
+/// A crowd, what the server keeps in memory without it and with it (octets), and how long a
+/// message took.
+pub struct Line {
+    pub kind: Kind,
+    pub clients: usize,
+    pub gathered: Duration,
+    pub before: u64,
+    pub after: u64,
+    pub alone: Waits,
+    pub beside: Waits,
+}
+
+impl Line {
+    fn octets_per_client(&self) -> u64 {
+        let clients = u64::try_from(self.clients).unwrap();
+        self.after.saturating_sub(self.before) / clients.max(1)
+    }
+}
+
+/// What the most that the server kept in memory grew by, octets.
+pub struct Flood {
+    pub in_message: bool,
+    pub octets: usize,
+    pub took: Duration,
+    /// The first part of them,
+    pub first: usize,
+    /// and what it had grown by after that.
+    pub at_first: u64,
+    pub grown: u64,
+}
+
+impl Flood {
+    pub const fn name(in_message: bool) -> &'static str {
+        if in_message { "without a line end, in DATA" } else { "without a line end, a command" }
+    }
+}
+
+/// All of it.
+#[derive(Default)]
+pub struct Report {
+    pub lines: Vec<Line>,
+    pub floods: Vec<Flood>,
+}
+
+impl Report {
+    /// For people.
+    pub fn print_table(&self) {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        println!("{cores} cores; a session that delivers one message, in ms, alone and beside\n");
+        println!(
+            "{:<30} {:>7} {:>7} {:>7} {:>7} {:>11} {:>23} {:>23}",
+            "",
+            "clients",
+            "seconds",
+            "MB",
+            "with",
+            "octets each",
+            "alone: p50 p99 max",
+            "beside: p50 p99 max"
+        );
+        for line in &self.lines {
+            println!(
+                "{:<30} {:>7} {:>7.1} {:>7} {:>7} {:>11} {} {}",
+                line.kind.name(),
+                line.clients,
+                line.gathered.as_secs_f64(),
+                line.before / 1_000_000,
+                line.after / 1_000_000,
+                line.octets_per_client(),
+                line.alone.columns(),
+                line.beside.columns()
+            );
+        }
+        for flood in &self.floods {
+            println!(
+                "{:<30} {} MB in {:.1} s: at most {} KB more, of which {} KB after the first \
+                 {} MB",
+                Flood::name(flood.in_message),
+                flood.octets / 1_000_000,
+                flood.took.as_secs_f64(),
+                flood.grown / 1000,
+                (flood.grown - flood.at_first) / 1000,
+                flood.first / 1_000_000
+            );
+        }
+    }
+
+    /// For programs.
+    pub fn print_json(&self) {
+        let lines = self.lines.iter().map(|line| {
+            json!({
+                "clients": line.kind.name(),
+                "count": line.clients,
+                "octetsBefore": line.before,
+                "octetsAfter": line.after,
+                "octetsPerClient": line.octets_per_client(),
+                "alone": line.alone.json(),
+                "beside": line.beside.json(),
+            })
+        });
+        let floods = self.floods.iter().map(|flood| {
+            json!({
+                "flood": Flood::name(flood.in_message),
+                "octets": flood.octets,
+                "peakGrownOctets": flood.grown,
+                "peakGrownAfterFirstOctets": flood.grown - flood.at_first,
+            })
+        });
+        let (lines, floods): (Vec<_>, Vec<_>) = (lines.collect(), floods.collect());
+        println!("{}", json!({ "crowds": lines, "floods": floods }));
+    }
+}
