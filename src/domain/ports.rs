@@ -69,6 +69,19 @@ pub struct Answer {
 
 /// What the SMTP room asks of the rest of the house.
 pub trait Intake: Send + Sync + 'static {
+    /// MAIL: how many octets are free where messages are kept? `None` where that is nobody's to
+    /// know, as on PostgreSQL.
+    fn free_space(&self) -> impl Future<Output = Option<u64>> + Send;
+
+    /// MAIL, with an empty `path`, or RCPT: the client's network has brought too much lately.
+    /// Leaves a counted record (contract §2.3), and answers what the client is told.
+    fn over_rate(
+        &self,
+        client: &Client,
+        reverse_path: &str,
+        path: &str,
+    ) -> impl Future<Output = Answer> + Send;
+
     /// RCPT: which Agent answers to this forward-path? `path` is as sent, without angle brackets;
     /// it may be `postmaster` without a domain.
     fn recipient(

@@ -12,9 +12,11 @@ use super::{RulesError, within};
 #[serde(deny_unknown_fields)]
 pub struct SmtpRules {
     pub limits: Limits,
+    pub rates: Pace,
     pub exempt: Exempt,
     pub deadlines: Deadlines,
     pub memory: Memory,
+    pub space: Space,
     pub tls: Tls,
 }
 
@@ -27,7 +29,27 @@ pub struct Limits {
     pub max_command_line: usize,
     pub max_recipients: usize,
     pub max_errors: u32,
+    pub max_unknown_recipients: u32,
+    pub tarpit_after_errors: u32,
+    tarpit_millis: u64,
     pub max_transactions: u32,
+}
+
+impl Limits {
+    /// How long the reply to one error too many is held back.
+    pub const fn tarpit(&self) -> Duration {
+        Duration::from_millis(self.tarpit_millis)
+    }
+}
+
+/// What one network may bring in a minute; 0 is any number.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pace {
+    pub connections_per_minute: u32,
+    pub messages_per_minute: u32,
+    pub recipients_per_minute: u32,
+    pub max_networks: usize,
 }
 
 /// Networks of the operator's own, which the limits per network are not for.
@@ -105,6 +127,32 @@ pub struct Memory {
     pub reserve_step_bytes: usize,
     pub kept_head_bytes: usize,
     pub max_drained_bytes: u64,
+    turnover_seconds: u64,
+}
+
+impl Memory {
+    /// Within this a message must bring again what it holds when all memory is taken.
+    pub const fn turnover(&self) -> Duration {
+        Duration::from_secs(self.turnover_seconds)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Space {
+    /// 0: the disk is not looked at.
+    pub min_free_bytes: u64,
+}
+
+impl Pace {
+    fn validate(&self) -> Result<(), RulesError> {
+        let check = |key, value, low, high| within("smtp.toml", key, value, low, high);
+        check("rates.connections_per_minute", self.connections_per_minute, 0, 1_000_000)?;
+        check("rates.messages_per_minute", self.messages_per_minute, 0, 1_000_000)?;
+        check("rates.recipients_per_minute", self.recipients_per_minute, 0, 1_000_000)?;
+        let networks = u32::try_from(self.max_networks).unwrap_or(u32::MAX);
+        check("rates.max_networks", networks, 1, 1_000_000)
+    }
 }
 
 /// How certificate files are looked after, those of the API too.
@@ -130,6 +178,7 @@ impl SmtpRules {
         let check = |key, value, low, high| within("smtp.toml", key, value, low, high);
         let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
         let (limits, deadlines) = (&self.limits, &self.deadlines);
+        self.rates.validate()?;
         check("limits.max_sessions", wide(limits.max_sessions), 1, 100_000)?;
         let per_network = wide(limits.max_sessions_per_network);
         check("limits.max_sessions_per_network", per_network, 1, 100_000)?;
@@ -138,6 +187,10 @@ impl SmtpRules {
         check("limits.max_command_line", wide(limits.max_command_line), 512, 65_536)?;
         check("limits.max_recipients", wide(limits.max_recipients), 1, 10_000)?;
         check("limits.max_errors", limits.max_errors.into(), 1, 1000)?;
+        let unknown = limits.max_unknown_recipients;
+        check("limits.max_unknown_recipients", unknown.into(), 1, 1000)?;
+        check("limits.tarpit_after_errors", limits.tarpit_after_errors.into(), 0, 1000)?;
+        check("limits.tarpit_millis", limits.tarpit_millis, 0, 10_000)?;
         check("limits.max_transactions", limits.max_transactions.into(), 1, 1_000_000)?;
         check("deadlines.command_seconds", deadlines.command_seconds, 1, 3600)?;
         check("deadlines.data_block_seconds", deadlines.data_block_seconds, 1, 3600)?;
@@ -156,6 +209,8 @@ impl SmtpRules {
         check("memory.max_bytes_in_flight", in_flight, 1 << 20, 1 << 40)?;
         check("memory.reserve_step_bytes", wide(memory.reserve_step_bytes), 1024, 1 << 20)?;
         check("memory.kept_head_bytes", wide(memory.kept_head_bytes), 0, 1 << 20)?;
-        check("memory.max_drained_bytes", memory.max_drained_bytes, 0, 1 << 40)
+        check("memory.max_drained_bytes", memory.max_drained_bytes, 0, 1 << 40)?;
+        check("memory.turnover_seconds", memory.turnover_seconds, 1, 86_400)?;
+        check("space.min_free_bytes", self.space.min_free_bytes, 0, 1 << 62)
     }
 }

@@ -3,28 +3,31 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// The octets of all messages being received, together.
 #[derive(Clone, Debug)]
 pub(super) struct Budget {
     left: Arc<AtomicUsize>,
+    all: usize,
 }
 
 /// One message's share, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Share {
     left: Arc<AtomicUsize>,
+    all: usize,
     octets: usize,
 }
 
 impl Budget {
     pub(super) fn new(octets: usize) -> Self {
-        Self { left: Arc::new(AtomicUsize::new(octets)) }
+        Self { left: Arc::new(AtomicUsize::new(octets)), all: octets }
     }
 
     /// An empty share.
     pub(super) fn share(&self) -> Share {
-        Share { left: Arc::clone(&self.left), octets: 0 }
+        Share { left: Arc::clone(&self.left), all: self.all, octets: 0 }
     }
 }
 
@@ -37,6 +40,18 @@ impl Share {
             self.octets = self.octets.saturating_add(octets);
         }
         granted
+    }
+
+    /// The rate, octets per second, at which a message with this share must come at least: nothing
+    /// as long as half of the budget is left; when all is taken, what the share holds once in
+    /// `turnover`; in between in proportion.
+    pub(super) fn least_rate(&self, turnover: Duration) -> u64 {
+        let wide = |number: usize| u128::try_from(number).unwrap_or(u128::MAX);
+        let taken = wide(self.all).saturating_sub(wide(self.left.load(Ordering::Relaxed)));
+        let above_half = (2 * taken).saturating_sub(wide(self.all));
+        let whole = wide(self.all).saturating_mul(turnover.as_secs().max(1).into()).max(1);
+        let rate = wide(self.octets).saturating_mul(above_half) / whole;
+        u64::try_from(rate).unwrap_or(u64::MAX)
     }
 
     /// Gives back what is above `octets`.
@@ -77,5 +92,23 @@ mod tests {
         assert_eq!(budget.left.load(Ordering::Relaxed), 70);
         one.clear();
         assert_eq!(budget.left.load(Ordering::Relaxed), 100);
+    }
+
+    #[test]
+    fn who_holds_much_of_what_is_short_must_hurry() {
+        let budget = Budget::new(1000);
+        let (mut large, mut small) = (budget.share(), budget.share());
+        let rates = |large: &Share, small: &Share| {
+            [large, small].map(|share| share.least_rate(Duration::from_secs(10)))
+        };
+        assert!(large.grow(400) && small.grow(100));
+        assert_eq!(rates(&large, &small), [0, 0], "half is left");
+        let mut others = budget.share();
+        assert!(others.grow(250));
+        assert_eq!(rates(&large, &small), [20, 5]);
+        assert!(others.grow(250));
+        assert_eq!(rates(&large, &small), [40, 10], "all is taken");
+        drop(others);
+        assert_eq!(rates(&large, &small), [0, 0]);
     }
 }

@@ -19,6 +19,7 @@ use super::places::{Caps, Place, Places};
 use super::protocol::machine::{Machine, Settings};
 use super::protocol::notice::Notice;
 use super::protocol::reply::Reply;
+use super::rates::{Meter, Rates, What};
 use super::session::{Session, Times};
 use super::stream::Stream;
 
@@ -28,6 +29,7 @@ pub(super) struct Door<I> {
     intake: Arc<I>,
     rules: Arc<SmtpRules>,
     places: Places,
+    rates: Arc<Rates>,
     budget: Budget,
     tls: Option<Acceptor>,
     sessions: AtomicU64,
@@ -52,6 +54,7 @@ impl<I: Intake> Door<I> {
             settings,
             intake,
             places: Places::new(caps),
+            rates: Arc::new(Rates::new(rules.rates)),
             budget: Budget::new(rules.memory.max_bytes_in_flight),
             rules: Arc::new(rules.clone()),
             tls,
@@ -85,10 +88,13 @@ impl<I: Intake> Door<I> {
         // A reply is one write: waiting to fill a segment would only delay it.
         stream.set_nodelay(true)?;
         let client = peer.ip().to_canonical();
-        if let Err(notice) = self.welcome(client, &mut place) {
-            turn_away(stream, client, notice, implicit_tls);
-            return Ok(());
-        }
+        let meter = match self.welcome(client, &mut place) {
+            Ok(meter) => meter,
+            Err(notice) => {
+                turn_away(stream, client, notice, implicit_tls);
+                return Ok(());
+            }
+        };
         let mut machine = Machine::new(self.settings.clone(), client);
         let Some((connection, early)) = self.begin(stream, &mut machine, implicit_tls).await?
         else {
@@ -101,9 +107,11 @@ impl<I: Intake> Door<I> {
             intake: Arc::clone(&self.intake),
             rules: Arc::clone(&self.rules),
             tls: self.tls.clone(),
+            meter,
             share: self.budget.share(),
             shutdown: self.shutdown.clone(),
             times: Times::new(),
+            errors: 0,
         };
         session.run(early).await;
         drop(place);
@@ -133,18 +141,23 @@ impl<I: Intake> Door<I> {
         Ok(Some((connection, early)))
     }
 
-    /// Whether this client, whose real address is known now, may have the place.
-    fn welcome(&self, client: IpAddr, place: &mut Place) -> Result<(), Notice> {
-        if !self.rules.exempt.is_exempt(client) && !place.settle(client) {
+    /// Whether this client, whose real address is known now, may have the place; what it brings is
+    /// counted by the meter.
+    fn welcome(&self, client: IpAddr, place: &mut Place) -> Result<Meter, Notice> {
+        if self.rules.exempt.is_exempt(client) {
+            return Ok(Meter::new(None, client));
+        }
+        if !place.settle(client) {
             return Err(Notice::TooManyFromNetwork);
         }
-        Ok(())
+        let meter = Meter::new(Some(Arc::clone(&self.rates)), client);
+        if meter.take(What::Connection) { Ok(meter) } else { Err(Notice::TooFast) }
     }
 }
 
 /// One attempt to say why, without waiting: the send buffer of a new socket is empty. A client that
 /// waits for TLS would not understand, and a handshake is too dear for who is turned away.
-fn turn_away(stream: TcpStream, client: IpAddr, notice: Notice, implicit_tls: bool) {
+pub(super) fn turn_away(stream: TcpStream, client: IpAddr, notice: Notice, implicit_tls: bool) {
     tracing::info!(client.address = %client, reason = notice.label(), "connection turned away");
     if implicit_tls {
         return;

@@ -20,6 +20,7 @@ pub(super) enum Call {
     Recipient { from: String, path: String },
     Message { envelope: Envelope, raw: Bytes },
     Refused { reason: Reason, head: Bytes, size: u64 },
+    OverRate { path: String },
 }
 
 /// `openN` is an Agent that shares, `listN` one that does not, `postmaster` is `open1`, the name
@@ -31,6 +32,8 @@ pub(super) struct Fake {
     pub(super) message: Mutex<Option<(Reason, Option<String>)>>,
     /// The next records cannot be left, for this reason.
     pub(super) refused: Mutex<Option<Reason>>,
+    /// So many octets are free.
+    pub(super) free: Mutex<Option<u64>>,
     /// Where set, a message is answered only when a permit is added.
     pub(super) gate: Option<Semaphore>,
     /// A message has arrived at the gate.
@@ -87,13 +90,23 @@ impl Fake {
     pub(super) fn messages(&self) -> Vec<Bytes> {
         let raw = |call: &Call| match call {
             Call::Message { raw, .. } => Some(raw.clone()),
-            Call::Recipient { .. } | Call::Refused { .. } => None,
+            Call::Recipient { .. } | Call::Refused { .. } | Call::OverRate { .. } => None,
         };
         self.calls.lock().unwrap().iter().filter_map(raw).collect()
     }
 }
 
 impl Intake for Fake {
+    async fn free_space(&self) -> Option<u64> {
+        *self.free.lock().unwrap()
+    }
+
+    async fn over_rate(&self, _: &Client, _: &str, path: &str) -> Answer {
+        self.calls.lock().unwrap().push(Call::OverRate { path: path.into() });
+        let record = Some(IntakeId(RECORD.parse().unwrap()));
+        Answer { reason: Some(Reason::RateLimited), detail: None, record }
+    }
+
     async fn recipient(&self, _: &Client, from: &str, path: &str) -> Result<Recipient, Answer> {
         self.decide_recipient(from, path)
     }

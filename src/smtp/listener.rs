@@ -13,9 +13,11 @@ use crate::rules::SmtpRules;
 use crate::shutdown::Shutdown;
 use crate::tls::Acceptor;
 
-use super::door::Door;
+use super::descriptors::{self, Spare};
+use super::door::{Door, turn_away};
 use super::protocol::body::BodyLimits;
 use super::protocol::machine::Settings;
+use super::protocol::notice::Notice;
 
 /// The SMTP listener on one address.
 pub struct Listener<I: Intake> {
@@ -46,6 +48,7 @@ impl<I: Intake> Listener<I> {
             max_command_line: limits.max_command_line,
             max_recipients: limits.max_recipients,
             max_errors: limits.max_errors,
+            max_unknown_recipients: limits.max_unknown_recipients,
             max_transactions: limits.max_transactions,
             starttls: tls.is_some(),
             body: BodyLimits {
@@ -55,6 +58,7 @@ impl<I: Intake> Listener<I> {
                 max_drained: memory.max_drained_bytes,
             },
         };
+        descriptors::provide(limits.max_sessions);
         Ok(Self {
             socket: TcpListener::bind(address).await?,
             implicit_tls: false,
@@ -83,6 +87,7 @@ impl<I: Intake> Listener<I> {
 
     /// Accepts until the soft stop.
     pub async fn serve(self) {
+        let mut spare = Spare::keep();
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -91,8 +96,14 @@ impl<I: Intake> Listener<I> {
             };
             match accepted {
                 Ok((stream, peer)) => self.door.open(stream, peer, self.implicit_tls),
-                Err(error) => self.pause(&error).await,
+                Err(error) => match spare.accept(&self.socket, &error) {
+                    Some((stream, peer)) => {
+                        turn_away(stream, peer.ip(), Notice::TooManySessions, self.implicit_tls);
+                    }
+                    None => self.pause(&error).await,
+                },
             }
+            spare.refill();
         }
     }
 

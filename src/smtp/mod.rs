@@ -14,11 +14,13 @@
 
 mod budget;
 mod connection;
+mod descriptors;
 mod door;
 mod listener;
 mod network;
 mod places;
 pub mod protocol;
+mod rates;
 mod session;
 mod stream;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::domain::ports::{Answer, Envelope, Intake};
 use crate::domain::reason::Reason;
@@ -19,6 +19,7 @@ use super::connection::{Arrival, Connection};
 use super::protocol::machine::{Machine, Phase, Step};
 use super::protocol::notice::Notice;
 use super::protocol::reply::Reply;
+use super::rates::{Meter, What};
 use super::stream::Stream;
 
 /// The end of a session, on either side.
@@ -33,10 +34,14 @@ pub(super) struct Session<I> {
     pub(super) rules: Arc<SmtpRules>,
     /// What STARTTLS needs; without it, it is not offered.
     pub(super) tls: Option<Acceptor>,
+    /// What the client brings, against the rates of its network.
+    pub(super) meter: Meter,
     /// Memory of the message being received or decided.
     pub(super) share: Share,
     pub(super) shutdown: Shutdown,
     pub(super) times: Times,
+    /// Errors of the client that have been answered.
+    pub(super) errors: u32,
 }
 
 /// Instants that the deadlines are counted from.
@@ -60,7 +65,11 @@ impl<I: Intake> Session<I> {
     /// Runs the session to its end. `early`: the client spoke before it was greeted.
     pub(super) async fn run(mut self, early: bool) {
         tracing::debug!(smtp.session = self.id, client.address = %self.address(), "session opened");
-        let greeting = self.machine.greeting(!early);
+        let greeting = if self.shutdown.is_stopping() {
+            Reply::notice(Notice::ShuttingDown)
+        } else {
+            self.machine.greeting(!early)
+        };
         let mut flow = self.say(&greeting).await;
         while flow.is_continue() {
             flow = self.step().await;
@@ -91,6 +100,7 @@ impl<I: Intake> Session<I> {
             Step::Silence => {
                 let silent = !self.connection.has_input().await;
                 let reply = self.machine.silence(silent);
+                self.meter.add(What::Message);
                 let rules = &self.rules.deadlines;
                 self.times.due = Instant::now() + rules.data_grace().min(rules.data_block());
                 self.say(&reply).await
@@ -102,6 +112,11 @@ impl<I: Intake> Session<I> {
                     self.share.clear();
                 }
                 Flow::Continue(())
+            }
+            Step::Open { size } => {
+                let answer = self.may_open(size).await;
+                let reply = self.machine.opened(answer);
+                self.say(&reply).await
             }
             Step::Recipient { path } => self.recipient(&path).await,
             Step::Message { envelope, raw } => self.message(envelope, raw).await,
@@ -164,12 +179,14 @@ impl<I: Intake> Session<I> {
         }
     }
 
-    /// The octets of a message buy time at the least rate, and never more than one block's time
-    /// ahead: what came fast does not allow a client to dribble, and to hold memory, for hours.
+    /// The octets of a message buy time at the least rate, which is higher for those that hold much
+    /// when memory is short, and never more than one block's time ahead: what came fast does not
+    /// allow a client to dribble, and to hold memory, for hours.
     fn earn(&mut self, octets: usize) {
         let rules = &self.rules.deadlines;
         let octets = u64::try_from(octets).unwrap_or(u64::MAX);
-        let micros = octets.saturating_mul(1_000_000) / rules.min_data_rate.max(1);
+        let least = self.share.least_rate(self.rules.memory.turnover());
+        let micros = octets.saturating_mul(1_000_000) / rules.min_data_rate.max(least).max(1);
         let earned = self.times.due + Duration::from_micros(micros);
         self.times.due = earned.min(Instant::now() + rules.data_block());
     }
@@ -178,19 +195,56 @@ impl<I: Intake> Session<I> {
     /// the end of the previous one, so that single octets buy no time.
     fn deadline(&self, in_data: bool) -> (Instant, Notice) {
         let (times, rules) = (&self.times, &self.rules.deadlines);
-        if in_data {
-            return (times.due, Notice::TooSlow);
+        let session = times.session + rules.session();
+        let soon = if in_data { times.due } else { times.command + rules.command() };
+        // A message that keeps the rate is never ended for the session's age, unless it is read
+        // only to be refused: the most that is drained would last for weeks.
+        let may_last = in_data && self.machine.keeps_message();
+        if session < soon && !may_last {
+            (session, Notice::TooOld)
+        } else {
+            (soon, Notice::TooSlow)
         }
-        let (command, session) = (times.command + rules.command(), times.session + rules.session());
-        if session < command { (session, Notice::TooOld) } else { (command, Notice::TooSlow) }
+    }
+
+    /// Whether the network may bring another message, and whether there is room for so many octets
+    /// more than must be left.
+    async fn may_open(&self, size: u64) -> Result<(), Answer> {
+        if !self.meter.may(What::Message) {
+            return Err(self.over_rate("").await);
+        }
+        let least = self.rules.space.min_free_bytes;
+        if least == 0 {
+            return Ok(());
+        }
+        let asked = Box::pin(self.intake.free_space());
+        let free = within(self.rules.deadlines.answer(), asked).await.map_err(no_answer)?;
+        match free {
+            Some(free) if free < least.saturating_add(size) => {
+                tracing::warn!(space.free = free, space.least = least, "short of disk space");
+                Err(Answer { reason: Some(Reason::NoSpace), detail: None, record: None })
+            }
+            _ => Ok(()),
+        }
     }
 
     async fn recipient(&mut self, path: &str) -> Flow {
-        let (client, from) = (self.machine.client(), self.machine.reverse_path());
-        let asked = Box::pin(self.intake.recipient(client, from, path));
-        let answer = within(self.rules.deadlines.answer(), asked).await;
-        let reply = self.machine.recipient(answer.unwrap_or_else(|late| Err(no_answer(late))));
+        let answer = if self.meter.take(What::Recipient) {
+            let (client, from) = (self.machine.client(), self.machine.reverse_path());
+            let asked = Box::pin(self.intake.recipient(client, from, path));
+            let answer = within(self.rules.deadlines.answer(), asked).await;
+            answer.unwrap_or_else(|late| Err(no_answer(late)))
+        } else {
+            Err(self.over_rate(path).await)
+        };
+        let reply = self.machine.recipient(answer);
         self.say(&reply).await
+    }
+
+    async fn over_rate(&self, path: &str) -> Answer {
+        let (client, from) = (self.machine.client(), self.machine.reverse_path());
+        let asked = Box::pin(self.intake.over_rate(client, from, path));
+        within(self.rules.deadlines.answer(), asked).await.unwrap_or_else(no_answer)
     }
 
     async fn message(&mut self, envelope: Envelope, raw: Bytes) -> Flow {
@@ -222,6 +276,9 @@ impl<I: Intake> Session<I> {
 
     /// Lines the reply up to be written with those before and behind it.
     async fn say(&mut self, reply: &Reply) -> Flow {
+        if self.is_one_error_too_many() && !reply.closes() && self.hold_back().await.is_break() {
+            return Flow::Break(());
+        }
         self.times.command = Instant::now();
         if reply.code() >= 400 {
             tracing::info!(
@@ -239,6 +296,27 @@ impl<I: Intake> Session<I> {
         }
         if self.connection.is_full() && self.connection.flush().await.is_err() {
             return Flow::Break(());
+        }
+        Flow::Continue(())
+    }
+
+    /// Whether the reply is to an error, and there have been so many that it is held back.
+    fn is_one_error_too_many(&mut self) -> bool {
+        let errors = self.machine.errors();
+        let before = std::mem::replace(&mut self.errors, errors);
+        errors > before && errors > self.rules.limits.tarpit_after_errors
+    }
+
+    /// Waits before the next reply; those before it are said first. `max_errors` bounds how often.
+    async fn hold_back(&mut self) -> Flow {
+        // Others may wait for the memory.
+        self.share.clear();
+        if self.connection.flush().await.is_err() {
+            return Flow::Break(());
+        }
+        tokio::select! {
+            () = sleep(self.rules.limits.tarpit()) => {}
+            () = self.shutdown.soft() => {}
         }
         Flow::Continue(())
     }

@@ -16,6 +16,7 @@ use super::group::Group;
 use super::lease::{Lease, Pool};
 use super::location::{Location, Place};
 use super::postgres;
+use super::space::Space;
 use super::sql::{Connection, sql};
 use crate::domain::id::Mint;
 use crate::rules::StoreRules;
@@ -35,6 +36,7 @@ pub struct Store {
 pub(super) struct Base {
     database: Database,
     blobs: Option<Blobs>,
+    space: Space,
     mint: Mint,
     broken: CancellationToken,
     pub(super) identity: Arc<OnceCell<Uuid>>,
@@ -116,6 +118,7 @@ impl Store {
         let base = Base {
             database,
             blobs,
+            space: Space::of(place),
             mint,
             broken,
             identity: Arc::default(),
@@ -200,6 +203,10 @@ impl Store {
     /// Where large raw messages lie, if not in the database.
     pub(super) const fn blobs(&self) -> Option<&Blobs> {
         self.base.blobs.as_ref()
+    }
+
+    pub(super) const fn space(&self) -> &Space {
+        &self.base.space
     }
 
     pub(super) fn check_trust(&self) -> Result<(), StoreError> {

@@ -51,6 +51,7 @@ mod restore;
 mod retention;
 mod row;
 mod schema;
+mod space;
 mod sql;
 mod sweep;
 

@@ -32,6 +32,7 @@ mod retention;
 pub mod scene;
 mod schema;
 mod silence;
+mod space;
 mod tenancy;
 mod tls;
 mod together;

@@ -93,6 +93,18 @@ impl Gateway {
 }
 
 impl Intake for Gateway {
+    async fn free_space(&self) -> Option<u64> {
+        self.store.free_space().await
+    }
+
+    async fn over_rate(&self, client: &Client, reverse_path: &str, path: &str) -> Answer {
+        let reason = Reason::RateLimited;
+        self.count(client, reverse_path, path, None, reason).await.map_or_else(
+            |error| trouble(&error),
+            |record| Answer { reason: Some(reason), detail: None, record: Some(record) },
+        )
+    }
+
     async fn recipient(
         &self,
         client: &Client,

@@ -92,8 +92,9 @@ impl Gateway {
         Ok(found.map(|(agent, _, mode)| Found { agent, address: address.clone(), tag: None, mode }))
     }
 
-    /// Refusals at RCPT are counted per network, reason and minute (contract §2.3).
-    async fn count(
+    /// Refusals at RCPT are counted per network, reason and minute (contract §2.3); and those at
+    /// MAIL, which have no `path`.
+    pub(super) async fn count(
         &self,
         client: &Client,
         reverse_path: &str,
@@ -124,7 +125,7 @@ impl Gateway {
             digest: None,
             headers: Vec::new(),
             steps: Value::from(vec![step(
-                "recipient",
+                if path.is_empty() { "session" } else { "recipient" },
                 "fail",
                 reason.explanation(),
                 inputs,

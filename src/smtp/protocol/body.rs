@@ -103,6 +103,11 @@ impl Body {
         self.reserved
     }
 
+    /// Whether all of it is kept: neither is it to be refused, nor is there no memory for it.
+    pub const fn keeps_all(&self) -> bool {
+        matches!(self.state, Keeping::All)
+    }
+
     /// Takes octets off the front of `input`.
     pub fn advance(&mut self, input: &mut &[u8]) -> Progress {
         loop {

@@ -82,6 +82,8 @@ notices! {
     /// STARTTLS is offered, and the handshake cannot begin (RFC 3207 §4).
     TlsUnavailable = "tls_unavailable" 454 "4.7.0" "TLS is not available for now";
     TooManyErrors = "too_many_errors" 421 "4.7.0" "too many errors";
+    TooManyUnknown = "too_many_unknown" 421 "4.7.0" "too many unknown recipients";
+    TooFast = "too_fast" 421 "4.7.0" "too many new connections from your network: try again later";
     TooManyTransactions = "too_many_transactions" 421 "4.7.0" "too many transactions: connect again";
     TooSlow = "too_slow" 421 "4.4.2" "timeout: nothing more came, or too slowly";
     TooOld = "too_old" 421 "4.4.2" "timeout: the session is too old, connect again";

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
-use crate::domain::ports::TlsFacts;
+use crate::domain::id::IntakeId;
+use crate::domain::ports::{Answer, TlsFacts};
 use crate::domain::reason::Reason;
 use crate::smtp::fake::{Call, Fake, RECORD};
 
@@ -123,6 +124,8 @@ struct Walk {
     machine: Option<Machine>,
     fake: Fake,
     memory: usize,
+    /// MAIL is refused for this reason.
+    mail: Option<Reason>,
     /// The certificate is there.
     tls: bool,
     said: Vec<u8>,
@@ -143,6 +146,7 @@ impl Walk {
             max_command_line: 512,
             max_recipients: 100,
             max_errors: 20,
+            max_unknown_recipients: 20,
             max_transactions: 1000,
             starttls: false,
             body,
@@ -152,6 +156,7 @@ impl Walk {
             machine: None,
             fake: Fake::default(),
             memory: 1 << 20,
+            mail: None,
             tls: true,
             said: vec![],
             closed: false,
@@ -166,6 +171,9 @@ impl Walk {
             "max_drained" => self.settings.body.max_drained = u64::try_from(number()).unwrap(),
             "max_recipients" => self.settings.max_recipients = number(),
             "max_errors" => self.settings.max_errors = u32::try_from(number()).unwrap(),
+            "max_unknown_recipients" => {
+                self.settings.max_unknown_recipients = u32::try_from(number()).unwrap();
+            }
             "max_transactions" => self.settings.max_transactions = u32::try_from(number()).unwrap(),
             "starttls" => {
                 self.settings.starttls = true;
@@ -178,6 +186,7 @@ impl Walk {
                     .then(|| String::from_utf8_lossy(&unescaped(detail)).into_owned());
                 *self.fake.message.lock().unwrap() = code.parse().ok().map(|code| (code, detail));
             }
+            "mail" => self.mail = value.parse().ok(),
             "refused" => *self.fake.refused.lock().unwrap() = Some(value.parse().unwrap()),
             "end" => {
                 let notice = Notice::ALL.iter().find(|notice| notice.label() == value).unwrap();
@@ -230,6 +239,15 @@ impl Walk {
                 self.memory -= if granted { octets } else { 0 };
                 machine.reserved(granted.then_some(octets));
                 return true;
+            }
+            Step::Open { .. } => {
+                let refused = |reason| {
+                    // Our own failures leave no record (contract §2.3).
+                    let record =
+                        (reason == Reason::RateLimited).then(|| IntakeId(RECORD.parse().unwrap()));
+                    Err(Answer { reason: Some(reason), detail: None, record })
+                };
+                machine.opened(self.mail.map_or(Ok(()), refused))
             }
             Step::Recipient { path } => {
                 let answer = self.fake.decide_recipient(machine.reverse_path(), &path);

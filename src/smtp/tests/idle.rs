@@ -17,6 +17,15 @@ async fn wait_in_a_large_room() -> Answer {
 }
 
 impl Intake for Roomy {
+    async fn free_space(&self) -> Option<u64> {
+        wait_in_a_large_room().await;
+        None
+    }
+
+    async fn over_rate(&self, _: &Client, _: &str, _: &str) -> Answer {
+        wait_in_a_large_room().await
+    }
+
     async fn recipient(&self, _: &Client, _: &str, _: &str) -> Result<Recipient, Answer> {
         Err(wait_in_a_large_room().await)
     }

@@ -9,6 +9,7 @@ pub mod pebble;
 pub mod postgres;
 pub mod process;
 pub mod proxy;
+pub mod session;
 pub mod site;
 pub mod tls_postgres;
 

@@ -145,9 +145,19 @@ impl Server {
         self.signal("-INT").await
     }
 
-    async fn signal(mut self, signal: &str) -> i32 {
+    async fn signal(self, signal: &str) -> i32 {
+        self.ask_to_stop(signal).await;
+        self.ended().await
+    }
+
+    /// Sends the signal, and waits for nothing.
+    pub async fn ask_to_stop(&self, signal: &str) {
         let id = self.id().to_string();
         assert!(Command::new("kill").args([signal, &id]).status().await.unwrap().success());
+    }
+
+    /// The exit code, once it has ended.
+    pub async fn ended(mut self) -> i32 {
         let ended = timeout(PATIENCE, self.child.wait()).await.unwrap().unwrap();
         ended.code().unwrap()
     }

@@ -30,8 +30,14 @@ impl Machine {
         self.line = LineReader::new(self.settings.max_command_line);
     }
 
-    /// The answer to [`Step::Recipient`]. A refusal for good counts as an error: a session that
-    /// tries names is cut short.
+    /// The answer to [`Step::Open`].
+    pub fn opened(&mut self, answer: Result<(), Answer>) -> Reply {
+        let Err(answer) = answer else { return Reply::notice(Notice::SenderFine) };
+        self.transaction = None;
+        self.turned_away(&answer, answer.reason.unwrap_or(Reason::StoreUnavailable))
+    }
+
+    /// The answer to [`Step::Recipient`].
     pub fn recipient(&mut self, answer: Result<Recipient, Answer>) -> Reply {
         let transaction = self.transaction.get_or_insert_default();
         let answer = match answer {
@@ -39,10 +45,25 @@ impl Machine {
             Err(answer) => answer,
         };
         let reason = transaction.refuse(&answer);
-        if !reason.is_temporary() && self.one_error_more() {
-            return Reply::notice(Notice::TooManyErrors);
-        }
-        Reply::reason(reason, answer.detail.as_deref(), answer.record)
+        self.turned_away(&answer, reason)
+    }
+
+    /// A refusal for good counts as an error, and so does what is over the rates, which leaves a
+    /// record too: a session that tries names, or goes on and on, is cut short.
+    fn turned_away(&mut self, answer: &Answer, reason: Reason) -> Reply {
+        let last_straw = if reason == Reason::UnknownRecipient {
+            self.errors = self.errors.saturating_add(1);
+            self.unknown = self.unknown.saturating_add(1);
+            (self.unknown > self.settings.max_unknown_recipients).then_some(Notice::TooManyUnknown)
+        } else if reason == Reason::RateLimited || !reason.is_temporary() {
+            self.one_error_more().then_some(Notice::TooManyErrors)
+        } else {
+            None
+        };
+        last_straw.map_or_else(
+            || Reply::reason(reason, answer.detail.as_deref(), answer.record),
+            Reply::notice,
+        )
     }
 
     /// The answer to [`Step::Silence`]: data sent before 354 is a sign of commands smuggled in, or

@@ -28,6 +28,7 @@ pub struct Settings {
     pub max_command_line: usize,
     pub max_recipients: usize,
     pub max_errors: u32,
+    pub max_unknown_recipients: u32,
     pub max_transactions: u32,
     /// STARTTLS is offered until the session is encrypted.
     pub starttls: bool,
@@ -63,6 +64,9 @@ pub enum Step {
     StartTls,
     /// Ask for so many octets of memory; answer with [`Machine::reserved`].
     Reserve(usize),
+    /// May a transaction begin, for a message of so many octets as far as the client says? Answer
+    /// with [`Machine::opened`].
+    Open { size: u64 },
     /// Ask the Intake who this is; answer with [`Machine::recipient`].
     Recipient { path: String },
     /// Ask the Intake about a whole message; answer with [`Machine::message`].
@@ -92,6 +96,8 @@ pub struct Machine {
     mode: Mode,
     transaction: Option<Transaction>,
     errors: u32,
+    /// Those of them that were recipients whom nobody knows.
+    unknown: u32,
     transactions: u32,
 }
 
@@ -121,6 +127,7 @@ impl Machine {
             mode: Mode::Command,
             transaction: None,
             errors: 0,
+            unknown: 0,
             transactions: 0,
         }
     }
@@ -212,7 +219,7 @@ impl Machine {
         self.transactions = self.transactions.saturating_add(1);
         self.transaction = Some(Transaction::new(reverse_path));
         if usize::try_from(size).is_ok_and(|size| size <= self.settings.body.max_message) {
-            return Self::say(Notice::SenderFine);
+            return Step::Open { size };
         }
         self.mode = Mode::Refusing(Refusal::TooLarge { cut: false });
         let detail = format!("SIZE={size} declared");
@@ -252,7 +259,7 @@ impl Machine {
 
     fn one_error_more(&mut self) -> bool {
         self.errors = self.errors.saturating_add(1);
-        self.errors > self.settings.max_errors
+        self.errors.saturating_sub(self.unknown) > self.settings.max_errors
     }
 
     fn say(notice: Notice) -> Step {
@@ -275,6 +282,11 @@ impl Machine {
     /// The reverse-path of the open transaction.
     pub fn reverse_path(&self) -> &str {
         self.transaction.as_ref().map_or("", Transaction::reverse_path)
+    }
+
+    /// Whether the message being received is kept, and not only read to be refused.
+    pub const fn keeps_message(&self) -> bool {
+        matches!(&self.mode, Mode::Data(body) if body.keeps_all())
     }
 
     /// Errors of the client so far.

@@ -1,0 +1,173 @@
+//! The listener over real sockets.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::domain::domain_name::DomainName;
+use crate::rules::Rules;
+use crate::shutdown::Shutdown;
+use crate::tls::Acceptor;
+
+use super::Listener;
+use super::fake::{Call, Fake};
+
+mod deadlines;
+mod encrypted;
+mod errors;
+mod idle;
+mod memory;
+mod messages;
+mod places;
+mod rates;
+mod shutdown;
+mod space;
+mod strangers;
+
+/// No wait of a test takes longer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+const ENVELOPE: &str =
+    "EHLO client.example\r\nMAIL FROM:<boss@good.example>\r\nRCPT TO:<open1@gatepost.example>\r\n";
+
+/// A listener on a port of its own.
+struct Server {
+    address: std::net::SocketAddr,
+    intake: Arc<Fake>,
+    shutdown: Shutdown,
+    /// Not serving yet: connections wait in the backlog.
+    waiting: Option<Listener<Fake>>,
+}
+
+impl Server {
+    async fn bind(rules: &str, intake: Fake) -> Self {
+        Self::bind_with(rules, intake, None).await
+    }
+
+    async fn bind_with(rules: &str, intake: Fake, tls: Option<Acceptor>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("smtp.toml"), rules).unwrap();
+        let rules = Rules::load(folder.path()).unwrap().smtp;
+        let (intake, shutdown) = (Arc::new(intake), Shutdown::default());
+        let listener = Listener::bind(
+            "127.0.0.1:0".parse().unwrap(),
+            &DomainName::parse("mx.gatepost.example").unwrap(),
+            Arc::clone(&intake),
+            &rules,
+            100_000,
+            shutdown.clone(),
+            tls,
+        )
+        .await
+        .unwrap();
+        let address = listener.local_addr().unwrap();
+        Self { address, intake, shutdown, waiting: Some(listener) }
+    }
+
+    fn serve(&mut self) {
+        self.shutdown.spawn(self.waiting.take().unwrap().serve());
+    }
+
+    async fn start(rules: &str, intake: Fake) -> Self {
+        let mut server = Self::bind(rules, intake).await;
+        server.serve();
+        server
+    }
+
+    async fn connect(&self) -> Peer {
+        Peer(BufReader::new(TcpStream::connect(self.address).await.unwrap()))
+    }
+
+    /// Greeted, and asked for a message.
+    async fn in_data(&self) -> Peer {
+        let mut peer = self.greeted().await;
+        peer.begin_data().await;
+        peer
+    }
+
+    /// Tries until there is a place for it: one is free once its session has ended.
+    async fn greeted_in_the_end(&self) -> Peer {
+        let again = async {
+            loop {
+                let mut peer = self.connect().await;
+                if peer.reply().await.starts_with("220") {
+                    return peer;
+                }
+            }
+        };
+        timeout(PATIENCE, again).await.unwrap()
+    }
+
+    /// Connected and greeted.
+    async fn greeted(&self) -> Peer {
+        let mut peer = self.connect().await;
+        peer.expect("220 ").await;
+        peer
+    }
+}
+
+/// The client's end.
+struct Peer<S = TcpStream>(BufReader<S>);
+
+impl Peer {
+    /// Sends this again and again, slowly, until the server replies; answers what it said.
+    async fn dribble(self, piece: &str) -> String {
+        let (reader, mut writer) = self.0.into_inner().into_split();
+        let (mut reader, mut line) = (BufReader::new(reader), String::new());
+        let dribbling = async {
+            let mut tick = tokio::time::interval(Duration::from_millis(100));
+            while writer.write_all(piece.as_bytes()).await.is_ok() {
+                tick.tick().await;
+            }
+            // It has closed; the reply is there to be read.
+            std::future::pending().await
+        };
+        tokio::select! {
+            read = timeout(PATIENCE, reader.read_line(&mut line)) => { read.unwrap().unwrap(); }
+            () = dribbling => {}
+        }
+        line
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
+    async fn send(&mut self, octets: impl AsRef<[u8]>) {
+        timeout(PATIENCE, self.0.get_mut().write_all(octets.as_ref())).await.unwrap().unwrap();
+    }
+
+    async fn begin_data(&mut self) {
+        self.send(format!("{ENVELOPE}DATA\r\n")).await;
+        self.expect_all(&["250", "250", "250", "354"]).await;
+    }
+
+    /// The last line of the next reply.
+    async fn reply(&mut self) -> String {
+        loop {
+            let mut line = String::new();
+            timeout(PATIENCE, self.0.read_line(&mut line)).await.unwrap().unwrap();
+            if line.as_bytes().get(3) != Some(&b'-') {
+                return line.trim_end().to_owned();
+            }
+        }
+    }
+
+    async fn expect(&mut self, start: &str) {
+        let reply = self.reply().await;
+        assert!(reply.starts_with(start), "{reply:?}, expected {start:?}");
+    }
+
+    async fn expect_end(&mut self) {
+        let mut rest = Vec::new();
+        timeout(PATIENCE, self.0.read_to_end(&mut rest)).await.unwrap().unwrap();
+        assert_eq!(String::from_utf8_lossy(&rest), "");
+    }
+
+    async fn expect_all(&mut self, starts: &[&str]) {
+        for start in starts {
+            self.expect(start).await;
+        }
+    }
+}

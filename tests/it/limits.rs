@@ -1,0 +1,204 @@
+//! What a server under strain says, and that it goes on: memory, descriptors, disk, rates, the end
+//! (contract §2, Replies; threats §3.7 K6, K8, K10).
+
+use gatepost::store::Location;
+use gatepost::testkit::signer::Signer;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::support::process::{GATEPOST, Server};
+use crate::support::session::Session;
+use crate::support::site::Site;
+use crate::support::{PATIENCE, TestGateway, all_messages, letter, rules, signed, signer};
+
+const TO: &str = "support@agents.example";
+
+/// Runs a server that may have 64 file descriptors, and whose log is beside its store.
+const FEW_DESCRIPTORS: &str = r#"ulimit -n 64; GATEPOST_LOG=info exec "$@" 2>../log"#;
+
+/// A server that ends one second after it was asked to, whatever it is doing.
+const LITTLE_GRACE: &str = r#"GATEPOST_GRACE_SECONDS=1 exec "$@""#;
+
+/// A signed message that is at least so long.
+fn large(signer: &Signer, octets: usize) -> String {
+    let line = "All work and no play makes Jack a dull boy.\r\n";
+    let text = letter("large") + &line.repeat(octets / line.len() + 1);
+    String::from_utf8(signer.sign(text.as_bytes()).unwrap()).unwrap()
+}
+
+/// A store with accounts, for servers in processes of their own.
+struct Stage {
+    folder: tempfile::TempDir,
+    location: Location,
+    site: Site,
+}
+
+impl Stage {
+    async fn set() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("store");
+        let location = Location::Folder(data);
+        let site = Site::build(&location, &rules(folder.path(), &[])).await;
+        site.leave_store().await;
+        Self { folder, location, site }
+    }
+
+    async fn server(&self) -> Server {
+        Server::start_on(&self.location, self.folder.path(), self.site.dns.addr()).await
+    }
+
+    /// The server, started by a line of the shell.
+    async fn server_by(&self, line: &str) -> Server {
+        let data = self.folder.path().join("store");
+        let command = ["sh", "-c", line, "sh", GATEPOST];
+        Server::start_by(&command, &data, self.site.dns.addr()).await
+    }
+}
+
+/// Tries until it is let in.
+async fn let_in(server: &Server) -> Session {
+    let trying = async {
+        loop {
+            let mut session = Session::connect(server.smtp).await;
+            if session.reply().await.starts_with("220 ") {
+                return session;
+            }
+        }
+    };
+    timeout(PATIENCE, trying).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_descriptors_nobody_spins_or_waits_in_the_dark() {
+    let stage = Stage::set().await;
+    let server = stage.server_by(FEW_DESCRIPTORS).await;
+    let mut sessions = Vec::new();
+    for _ in 0..100 {
+        sessions.push(Session::connect(server.smtp).await);
+    }
+    let (mut inside, mut turned_away) = (Vec::new(), 0);
+    for mut session in sessions {
+        let reply = session.reply().await;
+        if reply.starts_with("220 ") {
+            inside.push(session);
+        } else {
+            assert!(reply.starts_with("421 4.3.2 too many connections"), "{reply:?}");
+            turned_away += 1;
+        }
+    }
+    assert!(inside.len() >= 10 && turned_away >= 36, "{} and {turned_away}", inside.len());
+    for session in &mut inside {
+        assert!(session.say("NOOP").await.starts_with("250"));
+    }
+    // A loop that fails at once for ever writes thousands of lines a second.
+    let log = std::fs::read_to_string(stage.folder.path().join("log")).unwrap();
+    assert!(log.contains("too few file descriptors"), "{log}");
+    assert!(log.lines().count() < 1000, "{} lines: {log:.2000}", log.lines().count());
+    drop(inside);
+    let mut session = let_in(&server).await;
+    session.begin(TO).await;
+    let reply = session.finish("there is room again").await;
+    assert!(reply.starts_with("250"), "{reply}");
+    assert_eq!(server.terminate().await, 0);
+    stage.site.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_that_is_spent_is_said_so_and_others_go_on() {
+    let memory = "[memory]\nmax_bytes_in_flight = 1048576\n";
+    let gateway = TestGateway::with_rules(&[("smtp.toml", memory)]).await;
+    let message = large(&signer(), 800_000);
+    let (most, rest) = message.split_at(message.len() - 1000);
+    let mut holding = Session::with_recipient(gateway.smtp, TO).await;
+    assert!(holding.say("DATA").await.starts_with("354"));
+    holding.send(most).await;
+    holding.has_been_read().await;
+
+    let mut other = Session::with_recipient(gateway.smtp, TO).await;
+    let reply = other.finish("in between").await;
+    assert!(reply.starts_with("452 4.3.1"), "{reply}");
+
+    let reply = holding.say(&format!("{rest}.")).await;
+    assert!(reply.starts_with("250"), "{reply}");
+    other.begin(TO).await;
+    let reply = other.finish("afterwards").await;
+    assert!(reply.starts_with("250"), "{reply}");
+    gateway.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_is_short_of_space_takes_no_mail_and_bounces_none() {
+    let space = "[space]\nmin_free_bytes = 4611686018427387904\n";
+    let gateway = TestGateway::with_rules(&[("smtp.toml", space)]).await;
+    let replies = gateway.send("alice@good.example", &[TO], &signed("no room")).await;
+    assert!(replies.mail.starts_with("452 4.3.1"), "{replies:?}");
+    assert_eq!(gateway.messages().await.len(), 0);
+    gateway.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_over_the_rate_is_put_off_and_counted() {
+    let rates = "[exempt]\nnetworks = []\n[rates]\nrecipients_per_minute = 1\n";
+    let gateway = TestGateway::with_rules(&[("smtp.toml", rates)]).await;
+    let mut session = Session::with_recipient(gateway.smtp, TO).await;
+    for _ in 0..3 {
+        let reply = session.say("RCPT TO:<open@agents.example>").await;
+        assert!(reply.starts_with("450 4.2.1") && reply.contains("[record "), "{reply}");
+    }
+    let reply = session.finish("the first recipient gets it").await;
+    assert!(reply.starts_with("250"), "{reply}");
+    // A minute may have ended in between.
+    let records = gateway.get("/email/intake?reason=rate_limited").await;
+    let records = records["intake"].as_array().unwrap();
+    let counts = records.iter().map(|record| record["count"].as_u64().unwrap());
+    assert_eq!(counts.sum::<u64>(), 3, "{records:?}");
+    assert!(records.iter().all(|record| record["verdict"] == "deferred"), "{records:?}");
+    gateway.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_in_data_when_the_server_was_stopped_is_answered_and_kept() {
+    let stage = Stage::set().await;
+    let server = stage.server().await;
+    let message = String::from_utf8(signed("in the middle of it")).unwrap();
+    let (first, rest) = message.split_at(message.len() / 2);
+    let mut inside = Session::with_recipient(server.smtp, TO).await;
+    assert!(inside.say("DATA").await.starts_with("354"));
+    inside.send(first).await;
+    let mut idle = Session::greeted(server.smtp).await;
+
+    server.ask_to_stop("-TERM").await;
+    idle.expect("421 4.3.2").await;
+    idle.expect_end().await;
+    let refused = async { while TcpStream::connect(server.smtp).await.is_ok() {} };
+    timeout(PATIENCE, refused).await.unwrap();
+
+    inside.send(&format!("{rest}.\r\nMAIL FROM:<>\r\n")).await;
+    inside.expect("250 2.0.0 accepted").await;
+    inside.expect("421 4.3.2").await;
+    inside.expect_end().await;
+    assert_eq!(server.ended().await, 0);
+
+    let server = stage.server().await;
+    let messages = all_messages(server.http, &stage.site.key).await;
+    assert_eq!(messages.len(), 1);
+    assert_eq!(messages[0]["metadata"]["emailSubject"], "in the middle of it");
+    assert_eq!(server.terminate().await, 0);
+    stage.site.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_end_within_the_grace_is_cut_and_not_kept() {
+    let stage = Stage::set().await;
+    let server = stage.server_by(LITTLE_GRACE).await;
+    let mut inside = Session::with_recipient(server.smtp, TO).await;
+    assert!(inside.say("DATA").await.starts_with("354"));
+    inside.send("Subject: half").await;
+    server.ask_to_stop("-TERM").await;
+    inside.expect_end().await;
+    assert_eq!(server.ended().await, 0);
+    let server = stage.server().await;
+    assert!(all_messages(server.http, &stage.site.key).await.is_empty());
+    assert_eq!(server.terminate().await, 0);
+    stage.site.finish().await;
+}
