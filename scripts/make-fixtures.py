@@ -638,6 +638,22 @@ def accepted_identity_cases():
              sender="boss@xn--mnchen-3ya.example", d="xn--mnchen-3ya.example",
              name="Jürgen Größe", subject="Rechnung für München ✓",
              text_contains=["Grüße aus München ✓"], from_="boss@xn--mnchen-3ya.example")
+    munich = "s1._domainkey.xn--mnchen-3ya.example"
+    accepted("smtputf8_u_label", "SMTPUTF8, and From is written with a U-label: the entry "
+             "boss@münchen.example is its A-label too (threats A12, A14; RFC 6531, RFC 6532).",
+             sign(mail("u-label", "Jürgen Größe <Boss@München.example>", encoding="8bit"), munich),
+             sender="boss@xn--mnchen-3ya.example", d="xn--mnchen-3ya.example",
+             name="Jürgen Größe", from_="boss@münchen.example")
+    accepted("smtputf8_local_part", "SMTPUTF8, and a local part outside ASCII: kept as sent, only "
+             "its ASCII letters compare without case (contract 2, Policy).",
+             sign(mail("u-local", "<JÖRG.Größe@münchen.example>", to=OPEN), munich),
+             sender="jÖrg.größe@xn--mnchen-3ya.example", d="xn--mnchen-3ya.example", agent="open",
+             from_="JÖRG.Größe@münchen.example")
+    accepted("smtputf8_marks", "SMTPUTF8, and a local part in Devanagari: its vowel signs and "
+             "virama are marks, not letters (RFC 6532 3.1).",
+             sign(mail("u-marks", "<संपर्क@xn--mnchen-3ya.example>", to=OPEN), munich),
+             sender="संपर्क@xn--mnchen-3ya.example", d="xn--mnchen-3ya.example", agent="open",
+             from_="संपर्क@xn--mnchen-3ya.example")
     accepted("raw_utf8_name", "Raw 8-bit in the display name is fine, the address alone is judged "
              "(contract 2).",
              sign(mail("raw-utf8", "Jürgen Müller <alice@good.example>")), name="Jürgen Müller")
@@ -919,6 +935,21 @@ def sender_invalid_cases():
     to = "sender_invalid"
     for name, (value, about) in BAD_FROM.items():
         case(to, name, about, sign(mail(name, value)), to=OPEN)
+    munich, envelope = "s1._domainkey.xn--mnchen-3ya.example", "jörg@münchen.example"
+    for name, value, about in (
+        ("decomposed", "jo\u0308rg", "an accent of its own (NFD) looks like another address "
+                                     "(threats A13; RFC 6532 3.1)"),
+        ("invisible", "jörg\u3164", "a Hangul filler is a letter that nobody sees (threats A13)"),
+        ("joiner", "jö\u200drg", "a zero-width joiner is nothing that anybody sees (threats A13)"),
+    ):
+        case(to, f"smtputf8_{name}", f"SMTPUTF8, and the local part is no better for it: {about}.",
+             sign(mail(f"u-{name}", f"<{value}@münchen.example>"), munich), from_=envelope, to=OPEN)
+    case(to, "smtputf8_not_utf8", "SMTPUTF8, and the address is ISO 8859-1 (RFC 6532 3.1).",
+         sign(mail("u-latin1", "jörg@xn--mnchen-3ya.example".encode("latin-1")), munich),
+         from_=envelope, to=OPEN)
+    case(to, "u_label_without_smtputf8", "A U-label in From, and SMTPUTF8 was not asked for "
+         "(threats A12).", sign(mail("u-plain", "boss@münchen.example"), munich),
+         from_="boss@xn--mnchen-3ya.example")
     case(to, "from_missing", "No From at all (threats A6).",
          sign(mail("no-from", without=("From",)), h=["subject", "date", "to"]), to=OPEN)
     both = ["from", "from", "to", "subject", "date"]
@@ -1180,6 +1211,10 @@ def sender_not_allowed_cases():
          "listed.",
          sign(mail("own-signed", "open@agents.example"), "s1._domainkey.agents.example"),
          from_="open@agents.example")
+    case(to, "lookalike_local_part", "bоss with a Cyrillic о, by SMTPUTF8 and validly signed: "
+         "another local part than the listed one (threats A13).",
+         sign(mail("lookalike-local", "bоss@münchen.example"),
+              "s1._domainkey.xn--mnchen-3ya.example"), from_="bоss@münchen.example")
     case(to, "lookalike_domain", "gооd.example with Cyrillic о, validly signed: another A-label "
          "(threats A13).",
          sign(mail("lookalike", "Alice Example <alice@xn--gd-fmca.example>"),
@@ -1472,6 +1507,13 @@ def aligned(d, domain):
     return d == domain or (organization(d) is not None and organization(d) == organization(domain))
 
 
+def a_labels(domain):
+    try:
+        return domain.encode("idna").decode().lower()
+    except UnicodeError:
+        return domain.lower()
+
+
 def check_case(zone_, path):
     """What is wrong with one case on disk, as a list of sentences."""
     import dkim
@@ -1509,9 +1551,9 @@ def check_case(zone_, path):
                 passing.append(tags_of(signatures[at])["d"])
         except Exception:  # dkimpy lets errors of other libraries through; all mean "no"
             pass
-    senders = re.findall(rb"@([A-Za-z0-9.-]+)>?$",
+    senders = re.findall(rb"@([^@<>\s]+)>?$",
          next((f for f in fields if field_name(f) == "from"), b""))
-    domain = senders[0].decode().lower() if senders else ""
+    domain = a_labels(senders[0].decode("utf-8", "replace")) if senders else ""
     proven = any(aligned(d, domain) for d in passing)
     if expect == "dkim_missing":
         want(not signatures, "is signed")
@@ -1556,8 +1598,12 @@ def check_record(raw, record, domain, passing):
     if "subject" in record and message["Subject"] != record["subject"]:
         want.append(f"record.subject: Python reads {str(message['Subject'])!r}")
     shown = message["From"].addresses[0] if message["From"].addresses else None
-    if shown and shown.addr_spec.lower() != record["sender"]:
-        want.append(f"record.sender: Python reads {shown.addr_spec!r}")
+    if shown:
+        spec = f"{shown.username}@{shown.domain}".encode("utf-8", "surrogateescape").decode()
+        local, _, host = spec.rpartition("@")
+        fold = "".join(c.lower() if c.isascii() else c for c in local)
+        if f"{fold}@{a_labels(host)}" != record["sender"]:
+            want.append(f"record.sender: Python reads {spec!r}")
     name = shown.display_name.encode("utf-8",
          "surrogateescape").decode() if "name" in record else None
     if name != record.get("name"):

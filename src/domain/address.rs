@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use icu_normalizer::ComposingNormalizerBorrowed;
+use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory, GeneralCategoryGroup};
+use icu_properties::{CodePointMapData, CodePointSetData};
+
 use super::domain_name::DomainName;
 
 /// A mailbox: local part ASCII case-folded, domain in lower-case A-labels, nothing else stripped
@@ -29,8 +33,8 @@ impl Address {
     /// Parses a bare addr-spec (RFC 5322 §3.4.1): no display name, no angle brackets, no comments,
     /// no white space. A quoted local part is accepted where the quotes change nothing
     /// (`"boss"@good.example` is `boss@good.example`) and refused elsewhere; a local part outside
-    /// ASCII (RFC 6531) is accepted and compared octet by octet, without Unicode folding, so that
-    /// no look-alike is ever equal.
+    /// ASCII (RFC 6531) is accepted in NFC (RFC 6532 §3.1), kept as written and compared octet by
+    /// octet, without Unicode folding, so that no look-alike is ever equal.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let (local, domain) = text.rsplit_once('@').ok_or(AddressError::NotOneAt)?;
         let local = match local.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
@@ -41,7 +45,7 @@ impl Address {
             return Err(AddressError::NotOneAt);
         }
         // RFC 5321 §4.5.3.1.1: 64 octets.
-        if local.len() > 64 || !local.split('.').all(is_atom) {
+        if local.len() > 64 || !local.split('.').all(is_atom) || !is_composed(local) {
             return Err(AddressError::Local);
         }
         Ok(Self { local: local.to_ascii_lowercase(), domain: DomainName::parse(domain)? })
@@ -76,16 +80,31 @@ impl fmt::Display for Address {
     }
 }
 
-/// One atom of a dot-atom (RFC 5322 §3.2.3). Outside ASCII only letters and marks count
-/// (RFC 6532 §3.1, narrowed): no controls, spaces, formatting or private characters, so that what
-/// is compared is what a person can see.
+/// One atom of a dot-atom (RFC 5322 §3.2.3). Outside ASCII only letters, digits and the marks on
+/// them count (RFC 6532 §3.1, narrowed): no controls, spaces, formatting, invisible or private
+/// characters, so that what is compared is what a person can see.
 fn is_atom(atom: &str) -> bool {
     !atom.is_empty()
+        && !atom.starts_with(is_mark)
         && atom.chars().all(|c| match c {
             'a'..='z' | 'A'..='Z' | '0'..='9' => true,
             _ if c.is_ascii() => "!#$%&'*+-/=?^_`{|}~".contains(c),
-            _ => c.is_alphanumeric(),
+            _ => (c.is_alphanumeric() || is_mark(c)) && !is_unseen(c),
         })
+}
+
+/// Vowel signs, accents and the like; many scripts cannot be written without them.
+fn is_mark(c: char) -> bool {
+    GeneralCategoryGroup::Mark.contains(CodePointMapData::<GeneralCategory>::new().get(c))
+}
+
+/// Letters and marks that show nothing, such as the Hangul fillers.
+fn is_unseen(c: char) -> bool {
+    CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
+}
+
+fn is_composed(text: &str) -> bool {
+    text.is_ascii() || ComposingNormalizerBorrowed::new_nfc().is_normalized(text)
 }
 
 #[cfg(test)]
@@ -114,6 +133,38 @@ mod tests {
         ] {
             assert_ne!(Address::parse(text).unwrap(), boss, "{text}");
         }
+    }
+
+    #[test]
+    fn local_parts_of_any_script_are_kept_as_written() {
+        for (text, spelling) in [
+            ("JÖRG@good.example", "jÖrg@good.example"),
+            ("संपर्क@डाटा.example", "संपर्क@xn--c2bd1gb.example"),
+            ("ผู้ใช้@good.example", "ผู้ใช้@good.example"),
+            ("用户.名@good.example", "用户.名@good.example"),
+        ] {
+            assert_eq!(Address::parse(text).unwrap().to_string(), spelling);
+        }
+        assert_ne!(Address::parse("JÖRG@good.example"), Address::parse("jörg@good.example"));
+        for local in [
+            "jo\u{308}rg",
+            "\u{212b}",
+            "\u{308}",
+            "a.\u{93f}",
+            "boss\u{3164}",
+            "boss\u{fe0f}",
+            "boss\u{34f}",
+            "bo\u{200d}ss",
+            "boss\u{ad}",
+            "bo\u{3000}ss",
+            "boss\u{e000}",
+            "boss\u{202e}",
+            "\u{1f600}",
+        ] {
+            assert!(Address::parse(&format!("{local}@good.example")).is_err(), "{local:?}");
+        }
+        let octets = |letters: usize| format!("{}@good.example", "ö".repeat(letters));
+        assert!(Address::parse(&octets(32)).is_ok() && Address::parse(&octets(33)).is_err());
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub use access::AccessRules;
 pub use acme::{AcmeRules, Challenges as ChallengeRules};
 pub use intake::{Alignment, IntakeRules, Limits as IntakeLimits};
 pub use retention::{Kept, Pass as RetentionPass, RetentionRules};
-pub use smtp::{Pace as SmtpPace, SmtpRules, Tls as TlsRules};
+pub use smtp::{BareLineEnds, Pace as SmtpPace, SmtpRules, Tls as TlsRules};
 pub use store::{Connections as StoreConnections, Grouping, Objects, StoreRules};
 pub use webhooks::WebhookRules;
 

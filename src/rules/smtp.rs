@@ -12,6 +12,7 @@ use super::{RulesError, within};
 #[serde(deny_unknown_fields)]
 pub struct SmtpRules {
     pub limits: Limits,
+    pub framing: Framing,
     pub rates: Pace,
     pub exempt: Exempt,
     pub deadlines: Deadlines,
@@ -28,11 +29,27 @@ pub struct Limits {
     pub max_sessions_per_address: usize,
     pub max_command_line: usize,
     pub max_recipients: usize,
+    pub max_recipients_put_off: u32,
     pub max_errors: u32,
     pub max_unknown_recipients: u32,
     pub tarpit_after_errors: u32,
     tarpit_millis: u64,
     pub max_transactions: u32,
+    pub max_idle_commands: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Framing {
+    pub bare_line_ends: BareLineEnds,
+}
+
+/// What becomes of a CR or an LF that stands alone in a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BareLineEnds {
+    Reject,
+    Normalize,
 }
 
 impl Limits {
@@ -186,12 +203,16 @@ impl SmtpRules {
         check("limits.max_sessions_per_address", per_address, 1, 100_000)?;
         check("limits.max_command_line", wide(limits.max_command_line), 512, 65_536)?;
         check("limits.max_recipients", wide(limits.max_recipients), 1, 10_000)?;
+        let put_off = limits.max_recipients_put_off.into();
+        check("limits.max_recipients_put_off", put_off, 1, 1_000_000)?;
         check("limits.max_errors", limits.max_errors.into(), 1, 1000)?;
         let unknown = limits.max_unknown_recipients;
         check("limits.max_unknown_recipients", unknown.into(), 1, 1000)?;
         check("limits.tarpit_after_errors", limits.tarpit_after_errors.into(), 0, 1000)?;
         check("limits.tarpit_millis", limits.tarpit_millis, 0, 10_000)?;
-        check("limits.max_transactions", limits.max_transactions.into(), 1, 1_000_000)?;
+        // RFC 9422: what LIMITS announces has six digits at most.
+        check("limits.max_transactions", limits.max_transactions.into(), 1, 999_999)?;
+        check("limits.max_idle_commands", limits.max_idle_commands.into(), 10, 1_000_000)?;
         check("deadlines.command_seconds", deadlines.command_seconds, 1, 3600)?;
         check("deadlines.data_block_seconds", deadlines.data_block_seconds, 1, 3600)?;
         check("deadlines.min_data_rate", deadlines.min_data_rate, 1, 1 << 20)?;

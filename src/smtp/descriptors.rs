@@ -9,30 +9,40 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What is needed beside the sessions: the store, the API, webhooks, look-ups.
-const OTHERS: u64 = 1024;
+/// What is needed beside the sessions: connections of the API, the store, webhooks, look-ups.
+const OTHERS: u64 = 5 * 1024;
 
 /// Anything that can be opened anywhere.
 const ANYTHING: &str = "/dev/null";
 
-/// Asks the system for as many descriptors as so many sessions need, within what it allows this
-/// process, and says so where that is not enough.
-pub(super) fn provide(sessions: usize) {
+/// Asks the system for as many descriptors as so many sessions and all the rest need, within what
+/// it allows this process. Answers for how many sessions there are enough: a session more would
+/// take the store's, and nobody's mail would be stored.
+pub(super) fn provide(sessions: usize) -> usize {
     let needed = u64::try_from(sessions).unwrap_or(u64::MAX).saturating_add(OTHERS);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     // None is no limit.
-    let Some(have) = current.filter(|have| *have < needed) else { return };
+    let Some(have) = current.filter(|have| *have < needed) else { return sessions };
     let wanted = maximum.map_or(needed, |most| most.min(needed));
     let raised = Rlimit { current: Some(wanted), maximum };
     let have = setrlimit(Resource::Nofile, raised).map_or(have, |()| wanted);
-    if have < needed {
-        tracing::warn!(
-            descriptors = have,
-            needed,
-            "too few file descriptors for limits.max_sessions: raise the hard limit (LimitNOFILE= \
-             of systemd, ulimit -Hn), or lower max_sessions; what is beyond them is told 421"
-        );
+    if have >= needed {
+        return sessions;
     }
+    let fit = sessions.min(usize::try_from(for_sessions(have)).unwrap_or(usize::MAX));
+    tracing::warn!(
+        descriptors = have,
+        needed,
+        sessions = fit,
+        "too few file descriptors for limits.max_sessions: raise the hard limit (LimitNOFILE= of \
+         systemd, ulimit -Hn), or lower max_sessions"
+    );
+    fit
+}
+
+/// Half of few descriptors, and of many all but what others need.
+fn for_sessions(descriptors: u64) -> u64 {
+    descriptors.saturating_sub(OTHERS.min(descriptors / 2)).max(1)
 }
 
 /// A descriptor that nobody needs. While it is given up, one connection can be accepted, to be told
@@ -66,5 +76,16 @@ impl Spare {
         if self.0.is_none() {
             *self = Self::keep();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_leave_descriptors_to_others() {
+        let fit = [0, 1, 64, 10_240, 20_000].map(for_sessions);
+        assert_eq!(fit, [1, 1, 32, 5120, 14_880]);
     }
 }

@@ -37,16 +37,18 @@ pub(super) struct Door<I> {
 }
 
 impl<I: Intake> Door<I> {
+    /// `places`: for so many sessions in all.
     pub(super) fn new(
         settings: Settings,
         intake: Arc<I>,
         rules: &SmtpRules,
+        places: usize,
         tls: Option<Acceptor>,
         shutdown: Shutdown,
     ) -> Self {
         let limits = &rules.limits;
         let caps = Caps {
-            all: limits.max_sessions,
+            all: places,
             network: limits.max_sessions_per_network,
             address: limits.max_sessions_per_address,
         };

@@ -9,13 +9,14 @@ use tokio::net::TcpListener;
 
 use crate::domain::domain_name::DomainName;
 use crate::domain::ports::Intake;
-use crate::rules::SmtpRules;
+use crate::rules::{self, SmtpRules};
 use crate::shutdown::Shutdown;
 use crate::tls::Acceptor;
 
 use super::descriptors::{self, Spare};
 use super::door::{Door, turn_away};
 use super::protocol::body::BodyLimits;
+use super::protocol::data::BareLineEnds;
 use super::protocol::machine::Settings;
 use super::protocol::notice::Notice;
 
@@ -47,9 +48,15 @@ impl<I: Intake> Listener<I> {
             hostname: hostname.as_str().to_owned(),
             max_command_line: limits.max_command_line,
             max_recipients: limits.max_recipients,
+            max_recipients_put_off: limits.max_recipients_put_off,
             max_errors: limits.max_errors,
             max_unknown_recipients: limits.max_unknown_recipients,
             max_transactions: limits.max_transactions,
+            max_idle_commands: limits.max_idle_commands,
+            bare_line_ends: match rules.framing.bare_line_ends {
+                rules::BareLineEnds::Reject => BareLineEnds::Refused,
+                rules::BareLineEnds::Normalize => BareLineEnds::Normalised,
+            },
             starttls: tls.is_some(),
             body: BodyLimits {
                 max_message: max_message_bytes,
@@ -58,11 +65,11 @@ impl<I: Intake> Listener<I> {
                 max_drained: memory.max_drained_bytes,
             },
         };
-        descriptors::provide(limits.max_sessions);
+        let places = descriptors::provide(limits.max_sessions);
         Ok(Self {
             socket: TcpListener::bind(address).await?,
             implicit_tls: false,
-            door: Arc::new(Door::new(settings, intake, rules, tls, shutdown.clone())),
+            door: Arc::new(Door::new(settings, intake, rules, places, tls, shutdown.clone())),
             accept_pause: rules.deadlines.accept_pause(),
             shutdown,
         })

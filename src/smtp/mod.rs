@@ -1,9 +1,10 @@
 //! Mail from outside: the inbound SMTP listener (RFC 5321), on framing of our own.
 //!
 //! Nouns: a *listener* accepts connections; the *door* lets them in within the caps, as *sessions*
-//! (`door.rs` is the life of a connection); a session feeds octets to the *machine* of `protocol`, which says what to do next, and carries that out: write
-//! a reply, ask [`crate::domain::ports::Intake`] about a recipient or a message, take memory from
-//! the one *budget*.
+//! (`door.rs` is the life of a connection); a session feeds octets to the *machine* of `protocol`,
+//! which says what to do next, and carries that out: write a reply, ask
+//! [`crate::domain::ports::Intake`] about a recipient or a message, take memory from the one
+//! *budget*.
 //!
 //! Called by `run`, which hands in the Intake, the operator's rules and the end of the program.
 //!

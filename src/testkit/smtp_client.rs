@@ -76,7 +76,12 @@ async fn converse(
     } else {
         String::new()
     };
-    let mail = connection.command(&format!("MAIL FROM:<{}>{size}", transaction.from)).await?;
+    // RFC 6531 §3.4: asked for where the envelope needs it; messages are sent as they are.
+    let is_ascii = transaction.from.is_ascii() && transaction.to.iter().all(|to| to.is_ascii());
+    let wanted = !is_ascii && greeting.contains("SMTPUTF8");
+    let smtputf8 = if wanted { " SMTPUTF8" } else { "" };
+    let mail = format!("MAIL FROM:<{}>{size}{smtputf8}", transaction.from);
+    let mail = connection.command(&mail).await?;
     let mut replies = Replies { mail, ..Replies::default() };
     if replies.mail.starts_with('2') {
         for recipient in transaction.to {

@@ -19,6 +19,7 @@ mod demo;
 mod fixtures;
 mod gateways;
 mod house;
+mod international;
 mod limits;
 mod originals;
 mod originals_backup;

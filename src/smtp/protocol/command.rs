@@ -1,6 +1,7 @@
 //! Command lines, framed already, to commands (RFC 5321 §4.1.1).
 
 use super::notice::Notice;
+use super::parameters::MailParameters;
 use super::path::{self, PathFault, PathKind};
 
 /// What a client asks for.
@@ -11,10 +12,10 @@ pub enum Command {
         name: String,
         esmtp: bool,
     },
-    /// `size` is what SIZE= declares, octets; 0 when nothing is declared (RFC 1870 §5).
+    StartTls,
     Mail {
         path: String,
-        size: u64,
+        parameters: MailParameters,
     },
     Recipient {
         path: String,
@@ -24,12 +25,39 @@ pub enum Command {
     Noop,
     Quit,
     Verify,
-    Help,
-    StartTls,
+    /// The notice is what there is to say about the topic.
+    Help(Notice),
 }
 
-/// Parses one line without its CRLF; the notice is the reply to a line that is no command.
-pub fn parse(line: &[u8]) -> Result<Command, Notice> {
+impl Command {
+    /// Whether a session that says nothing else would never come to a message.
+    pub const fn is_idle(&self) -> bool {
+        match self {
+            Self::Hello { .. } | Self::Reset | Self::Noop | Self::Verify | Self::Help(_) => true,
+            Self::StartTls | Self::Mail { .. } | Self::Recipient { .. } => false,
+            Self::Data | Self::Quit => false,
+        }
+    }
+}
+
+/// Why a line is no command: the reply, and what of the line it is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    pub notice: Notice,
+    /// A piece of what the client sent, a few dozen characters at most; for the reply, which makes
+    /// it printable.
+    pub about: Option<String>,
+}
+
+impl From<Notice> for Rejected {
+    fn from(notice: Notice) -> Self {
+        Self { notice, about: None }
+    }
+}
+
+/// Parses one line without its CRLF. `smtputf8`: the open transaction was begun with SMTPUTF8, so
+/// that its recipients may be outside ASCII (RFC 6531 §3.4).
+pub fn parse(line: &[u8], smtputf8: bool) -> Result<Command, Rejected> {
     // RFC 5321 §4.1.1: trailing white space is to be tolerated.
     let line = line.trim_ascii_end();
     let end = line.iter().position(|b| *b == b' ').unwrap_or(line.len());
@@ -38,69 +66,75 @@ pub fn parse(line: &[u8]) -> Result<Command, Notice> {
     match verb.to_ascii_uppercase().as_slice() {
         b"EHLO" => hello(argument, true),
         b"HELO" => hello(argument, false),
+        b"STARTTLS" => alone(argument, Command::StartTls),
         b"MAIL" => mail(argument),
-        b"RCPT" => recipient(argument),
+        b"RCPT" => recipient(argument, smtputf8),
         b"DATA" => alone(argument, Command::Data),
         b"RSET" => alone(argument, Command::Reset),
         b"QUIT" => alone(argument, Command::Quit),
-        b"STARTTLS" => alone(argument, Command::StartTls),
         b"NOOP" => Ok(Command::Noop),
-        b"HELP" => Ok(Command::Help),
-        b"VRFY" if argument.is_empty() => Err(Notice::MissingArgument),
+        b"HELP" => Ok(Command::Help(help(argument))),
+        b"VRFY" if argument.is_empty() => Err(Notice::MissingArgument.into()),
         b"VRFY" => Ok(Command::Verify),
-        b"EXPN" | b"BDAT" | b"AUTH" => Err(Notice::NotOffered),
+        // Known, of no use here: EXPN (RFC 5321 §7.3), other ways to send, to turn round, to log in.
+        b"EXPN" | b"BDAT" | b"BURL" | b"AUTH" | b"ETRN" | b"ATRN" | b"TURN" | b"SEND" | b"SOML"
+        | b"SAML" => Err(Notice::NotOffered.into()),
         // A browser that was made to speak to us, with a message in the request's body.
-        b"GET" | b"POST" | b"PUT" | b"HEAD" | b"OPTIONS" | b"CONNECT" => Err(Notice::NotSmtp),
-        _ => Err(Notice::UnknownCommand),
+        b"GET" | b"POST" | b"PUT" | b"HEAD" | b"OPTIONS" | b"CONNECT" => {
+            Err(Notice::NotSmtp.into())
+        }
+        _ => Err(Notice::UnknownCommand.into()),
     }
 }
 
-fn alone(argument: &[u8], command: Command) -> Result<Command, Notice> {
-    if argument.is_empty() { Ok(command) } else { Err(Notice::SurplusArgument) }
+fn alone(argument: &[u8], command: Command) -> Result<Command, Rejected> {
+    if argument.is_empty() { Ok(command) } else { Err(Notice::SurplusArgument.into()) }
 }
 
-/// Any one word of printable ASCII: what a host calls itself proves nothing, and many are wrong
-/// about it (RFC 5321 §4.1.4 forbids to refuse mail for that).
-fn hello(argument: &[u8], esmtp: bool) -> Result<Command, Notice> {
+/// Anything printable: what a host calls itself proves nothing, and many are wrong about it
+/// (RFC 5321 §4.1.4 forbids to refuse mail for that).
+fn hello(argument: &[u8], esmtp: bool) -> Result<Command, Rejected> {
     let name = str::from_utf8(argument).unwrap_or_default();
-    if name.is_empty() || !name.bytes().all(|b| b.is_ascii_graphic()) {
-        return Err(Notice::HelloSyntax);
+    if name.is_empty() || !name.bytes().all(|b| matches!(b, b' '..=b'~')) {
+        return Err(Notice::HelloSyntax.into());
     }
     Ok(Command::Hello { name: name.to_owned(), esmtp })
 }
 
-fn mail(argument: &[u8]) -> Result<Command, Notice> {
+fn mail(argument: &[u8]) -> Result<Command, Rejected> {
     let text = after_keyword(argument, b"FROM:").ok_or(Notice::MailSyntax)?;
-    let (path, rest) = address(text, PathKind::Reverse)?;
-    let (mut size, mut body) = (None, None);
-    for parameter in parameters(rest) {
-        let (key, value) = split_parameter(parameter);
-        let seen_before = match key.to_ascii_uppercase().as_slice() {
-            b"SIZE" => size.replace(declared_size(value)?).is_some(),
-            b"BODY" => body.replace(known_body(value)?).is_some(),
-            _ => return Err(Notice::UnknownParameter),
-        };
-        if seen_before {
-            return Err(Notice::ParameterValue);
-        }
-    }
-    Ok(Command::Mail { path, size: size.unwrap_or(0) })
-}
-
-fn recipient(argument: &[u8]) -> Result<Command, Notice> {
-    let text = after_keyword(argument, b"TO:").ok_or(Notice::RecipientSyntax)?;
-    let (path, rest) = address(text, PathKind::Forward)?;
-    match parameters(rest).next() {
-        None => Ok(Command::Recipient { path }),
-        Some(_) => Err(Notice::UnknownParameter),
-    }
-}
-
-fn address(text: &[u8], kind: PathKind) -> Result<(String, &[u8]), Notice> {
-    path::parse(text, kind, false).map_err(|fault| match fault {
-        PathFault::Syntax => Notice::AddressSyntax,
+    let (path, rest) = path::split(text).ok_or(Notice::SenderAddress)?;
+    let parameters = MailParameters::parse(rest)?;
+    let path = path::parse(path, PathKind::Reverse, parameters.smtputf8);
+    let path = path.map_err(|fault| match fault {
+        PathFault::Syntax => Notice::SenderAddress,
+        PathFault::TooLong => Notice::SenderTooLong,
         PathFault::EightBit => Notice::EightBitAddress,
-    })
+    })?;
+    Ok(Command::Mail { path, parameters })
+}
+
+/// No extension with a parameter of RCPT is offered.
+fn recipient(argument: &[u8], smtputf8: bool) -> Result<Command, Rejected> {
+    let text = after_keyword(argument, b"TO:").ok_or(Notice::RecipientSyntax)?;
+    let (path, rest) = path::split(text).ok_or(Notice::RecipientAddress)?;
+    MailParameters::none(rest)?;
+    let path = path::parse(path, PathKind::Forward, smtputf8).map_err(|fault| match fault {
+        PathFault::Syntax => Notice::RecipientAddress,
+        PathFault::TooLong => Notice::RecipientTooLong,
+        PathFault::EightBit => Notice::EightBitAddress,
+    })?;
+    Ok(Command::Recipient { path })
+}
+
+/// What HELP says about its topic; about none, and about what it does not know, what there is.
+fn help(topic: &[u8]) -> Notice {
+    match topic.to_ascii_uppercase().as_slice() {
+        b"MAIL" => Notice::HelpMail,
+        b"RCPT" => Notice::HelpRecipient,
+        b"DATA" => Notice::HelpData,
+        _ => Notice::Help,
+    }
 }
 
 /// `FROM: <…>` with a space is wrong and common.
@@ -116,71 +150,38 @@ fn trim_spaces(mut text: &[u8]) -> &[u8] {
     text
 }
 
-fn parameters(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    text.split(|b| *b == b' ').filter(|parameter| !parameter.is_empty())
-}
-
-fn split_parameter(parameter: &[u8]) -> (&[u8], Option<&[u8]>) {
-    let mut halves = parameter.splitn(2, |b| *b == b'=');
-    (halves.next().unwrap_or_default(), halves.next())
-}
-
-/// Digits only. A number beyond 64 bits stays the largest instead of wrapping to a small one.
-fn declared_size(value: Option<&[u8]>) -> Result<u64, Notice> {
-    let digits = value.filter(|v| !v.is_empty()).ok_or(Notice::ParameterValue)?;
-    if !digits.iter().all(u8::is_ascii_digit) {
-        return Err(Notice::ParameterValue);
-    }
-    let step = |sum: u64, digit: &u8| {
-        sum.saturating_mul(10).saturating_add(u64::from(digit.saturating_sub(b'0')))
-    };
-    Ok(digits.iter().fold(0, step))
-}
-
-/// Both bodies are taken as they come (RFC 6152); BINARYMIME is not offered.
-fn known_body(value: Option<&[u8]>) -> Result<(), Notice> {
-    let value = value.unwrap_or_default();
-    if value.eq_ignore_ascii_case(b"7BIT") || value.eq_ignore_ascii_case(b"8BITMIME") {
-        Ok(())
-    } else {
-        Err(Notice::ParameterValue)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
-    fn size_of(line: &str) -> Result<u64, Notice> {
-        match parse(line.as_bytes())? {
-            Command::Mail { size, .. } => Ok(size),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn sizes_do_not_wrap() {
-        assert_eq!(size_of("MAIL FROM:<> SIZE=1000"), Ok(1000));
-        assert_eq!(size_of("MAIL FROM:<> SIZE=0"), Ok(0));
-        assert_eq!(size_of("MAIL FROM:<> SIZE=18446744073709551615"), Ok(u64::MAX));
-        for digits in 20..40 {
-            assert_eq!(size_of(&format!("MAIL FROM:<> SIZE={}", "9".repeat(digits))), Ok(u64::MAX));
-        }
-        for value in ["", "-1", "+1", "1e3", "0x10", "1 1", "١"] {
-            let answer = size_of(&format!("MAIL FROM:<> SIZE={value}"));
-            assert!(answer.is_err(), "{value}: {answer:?}");
-        }
-        assert_eq!(size_of("MAIL FROM:<> SIZE"), Err(Notice::ParameterValue));
-    }
-
     #[test]
     fn verbs_have_no_case_and_arguments_keep_theirs() {
         let expected = Command::Recipient { path: "UsEr@Example.Com".into() };
-        assert_eq!(parse(b"rCpT tO: <UsEr@Example.Com>  "), Ok(expected));
+        assert_eq!(parse(b"rCpT tO: <UsEr@Example.Com>  ", false), Ok(expected));
         let hello = Command::Hello { name: "[IPv6:2001:db8::1]".into(), esmtp: true };
-        assert_eq!(parse(b"ehlo [IPv6:2001:db8::1]"), Ok(hello));
+        assert_eq!(parse(b"ehlo [IPv6:2001:db8::1]", false), Ok(hello));
+        let hello = Command::Hello { name: "my_host (at home)".into(), esmtp: false };
+        assert_eq!(parse(b"HELO   my_host (at home) ", false), Ok(hello));
+    }
+
+    #[test]
+    fn international_paths_need_smtputf8() {
+        let eight_bit = Err(Notice::EightBitAddress.into());
+        assert_eq!(parse("RCPT TO:<ö@b.example>".as_bytes(), false), eight_bit);
+        assert_eq!(parse(b"RCPT TO:<\xff@b.example>", false), eight_bit);
+        assert_eq!(parse("MAIL FROM:<ö@b.example>".as_bytes(), true), eight_bit);
+        let path = "ö@b.example".to_owned();
+        assert_eq!(
+            parse("RCPT TO:<ö@b.example>".as_bytes(), true),
+            Ok(Command::Recipient { path: path.clone() })
+        );
+        let parameters = MailParameters { smtputf8: true, ..MailParameters::default() };
+        assert_eq!(
+            parse("MAIL FROM:<ö@b.example> SmtpUtf8".as_bytes(), false),
+            Ok(Command::Mail { path, parameters })
+        );
     }
 
     proptest! {
@@ -191,8 +192,11 @@ mod tests {
             rest in prop::collection::vec(any::<u8>(), 0..80),
         ) {
             let line = [verb.as_bytes(), &rest].concat();
-            if let Ok(Command::Mail { path, .. } | Command::Recipient { path }) = parse(&line) {
+            if let Ok(Command::Mail { path, .. } | Command::Recipient { path }) = parse(&line, false) {
                 prop_assert!(path.bytes().all(|b| (b' '..=b'~').contains(&b)));
+            }
+            if let Ok(Command::Mail { path, .. } | Command::Recipient { path }) = parse(&line, true) {
+                prop_assert!(!path.chars().any(char::is_control));
             }
         }
     }

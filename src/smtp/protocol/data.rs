@@ -1,6 +1,37 @@
-//! The end of a message and its dots (RFC 5321 §4.1.1.4, §4.5.2).
+//! The end of a message, its dots and its line ends (RFC 5321 §4.1.1.4, §4.5.2, §2.3.8).
 
 use super::line::Fault;
+
+/// What becomes of a CR or an LF that stands alone in a message. Whatever it is, it ends no
+/// message, and a dot behind it is an ordinary dot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BareLineEnds {
+    /// A fault: the message is refused at its true end.
+    #[default]
+    Refused,
+    /// CRLF stands in its place. It alters signed octets, where the signer did not do the same.
+    Normalised,
+}
+
+impl BareLineEnds {
+    /// The most octets that come out of a decoder for so many that go in. It may withhold one, and
+    /// an octet may come out as two.
+    pub const fn most(self, taken: usize) -> usize {
+        let factor = match self {
+            Self::Refused => 1,
+            Self::Normalised => 2,
+        };
+        taken.saturating_mul(factor).saturating_add(1)
+    }
+
+    /// How many octets may go into a decoder so that no more than `room` come out.
+    pub const fn input_for(self, room: usize) -> usize {
+        match self {
+            Self::Refused => room.saturating_sub(1),
+            Self::Normalised => room.saturating_sub(1) / 2,
+        }
+    }
+}
 
 /// Where in a line the next octet stands. The message starts at the start of a line, because the
 /// CRLF of the DATA command counts: `.CRLF` right behind it ends an empty message.
@@ -16,19 +47,21 @@ enum State {
     DotCr,
 }
 
-/// Undoes dot-stuffing and finds CRLF.CRLF. Everything else passes through unaltered, faults too:
-/// what follows a fault is still the same message, up to its true end.
+/// Undoes dot-stuffing and finds CRLF.CRLF. Everything else passes through unaltered, faults too
+/// (and bare line ends normalised where that was chosen): what follows a fault is still the same
+/// message, up to its true end.
 #[derive(Debug)]
 pub struct Decoder {
     state: State,
+    bare: BareLineEnds,
     fault: Option<Fault>,
     ended: bool,
 }
 
 impl Decoder {
     /// A decoder in front of the first octet.
-    pub const fn new() -> Self {
-        Self { state: State::LineStart, fault: None, ended: false }
+    pub const fn new(bare: BareLineEnds) -> Self {
+        Self { state: State::LineStart, bare, fault: None, ended: false }
     }
 
     /// The first thing on the wire that must not be there.
@@ -41,8 +74,8 @@ impl Decoder {
         self.ended
     }
 
-    /// Takes octets off the front of `input` and hands those of the message to `keep`, at most one
-    /// more than it takes. Stops behind the end of the message.
+    /// Takes octets off the front of `input` and hands those of the message to `keep`, no more
+    /// than [`BareLineEnds::most`]. Stops behind the end of the message.
     pub fn decode(&mut self, input: &mut &[u8], mut keep: impl FnMut(&[u8])) {
         while !self.ended {
             if matches!(self.state, State::Mid | State::LineStart) {
@@ -83,7 +116,10 @@ impl Decoder {
                 self.state = State::LineStart;
             }
             (State::Cr, octet) => {
-                self.note(Fault::BareCr);
+                match self.bare {
+                    BareLineEnds::Refused => self.note(Fault::BareCr),
+                    BareLineEnds::Normalised => keep(b"\n"),
+                }
                 self.plain(octet, keep);
             }
             (State::LineStart | State::Mid | State::Dot, octet) => self.plain(octet, keep),
@@ -92,9 +128,10 @@ impl Decoder {
 
     /// An octet that neither ends a line nor begins one: a bare LF does not either.
     fn plain(&mut self, octet: u8, keep: &mut impl FnMut(&[u8])) {
-        match octet {
-            b'\n' => self.note(Fault::BareLf),
-            0 => self.note(Fault::Nul),
+        match (octet, self.bare) {
+            (b'\n', BareLineEnds::Refused) => self.note(Fault::BareLf),
+            (b'\n', BareLineEnds::Normalised) => keep(b"\r"),
+            (0, _) => self.note(Fault::Nul),
             _ => {}
         }
         keep(&[octet]);
@@ -106,54 +143,22 @@ impl Decoder {
     }
 }
 
-impl Default for Decoder {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
+    use crate::smtp::protocol::tests::reference::{Outcome, reference};
+
     use super::*;
 
-    /// What came out: the message, whether it ended, its first fault, what was left behind it.
-    type Outcome = (Vec<u8>, bool, Option<Fault>, Vec<u8>);
+    const REFUSED: BareLineEnds = BareLineEnds::Refused;
 
-    /// The rule of RFC 5321 said once more, over the whole buffer: cut at CRLF, stop at the line
-    /// that is a dot, drop a leading dot, then look for faults in what was there on the wire.
-    fn reference(wire: &[u8]) -> Outcome {
-        let (mut message, mut from) = (Vec::new(), 0);
-        loop {
-            let end = wire[from..].windows(2).position(|pair| pair == b"\r\n");
-            let line = end.map_or(&wire[from..], |end| &wire[from..from + end]);
-            if line == b"." && end.is_some() {
-                let rest = wire[from + 3..].to_vec();
-                return (message, true, first_fault(&wire[..from + 3]), rest);
-            }
-            let shown = line.strip_prefix(b".").unwrap_or(line);
-            message.extend_from_slice(shown);
-            let Some(end) = end else { return (message, false, first_fault(wire), vec![]) };
-            message.extend_from_slice(b"\r\n");
-            from += end + 2;
-        }
-    }
-
-    fn first_fault(wire: &[u8]) -> Option<Fault> {
-        (0..wire.len()).find_map(|at| match wire[at] {
-            0 => Some(Fault::Nul),
-            b'\n' if at == 0 || wire[at - 1] != b'\r' => Some(Fault::BareLf),
-            b'\r' if wire.get(at + 1).is_some_and(|next| *next != b'\n') => Some(Fault::BareCr),
-            _ => None,
-        })
-    }
-
-    fn decode(pieces: &[&[u8]]) -> Outcome {
-        let (mut decoder, mut message, mut left) = (Decoder::new(), Vec::new(), Vec::new());
+    fn decode(pieces: &[&[u8]], bare: BareLineEnds) -> Outcome {
+        let (mut decoder, mut message, mut left) = (Decoder::new(bare), Vec::new(), Vec::new());
         for piece in pieces {
-            let mut input = *piece;
+            let (mut input, before) = (*piece, message.len());
             decoder.decode(&mut input, |part| message.extend_from_slice(part));
+            assert!(message.len() - before <= bare.most(piece.len() - input.len()));
             left.extend_from_slice(input);
         }
         (message, decoder.ended(), decoder.fault(), left)
@@ -161,15 +166,31 @@ mod tests {
 
     #[test]
     fn empty_messages_and_dots() {
-        assert_eq!(decode(&[b".\r\nQUIT"]), (vec![], true, None, b"QUIT".to_vec()));
-        let (message, ended, fault, _) = decode(&[b"..a\r\n.b\r\n...\r\n.\r\n"]);
+        assert_eq!(decode(&[b".\r\nQUIT"], REFUSED), (vec![], true, None, b"QUIT".to_vec()));
+        let (message, ended, fault, _) = decode(&[b"..a\r\n.b\r\n...\r\n.\r\n"], REFUSED);
         assert_eq!((&message[..], ended, fault), (&b".a\r\nb\r\n..\r\n"[..], true, None));
     }
 
     #[test]
     fn a_cr_behind_a_dot_is_given_back() {
-        let (message, ended, fault, _) = decode(&[b".\r", b"\r\nx"]);
+        let (message, ended, fault, _) = decode(&[b".\r", b"\r\nx"], REFUSED);
         assert_eq!((&message[..], ended, fault), (&b"\r\r\nx"[..], false, Some(Fault::BareCr)));
+    }
+
+    #[test]
+    fn bare_line_ends_are_normalised_and_neither_end_a_message_nor_begin_a_line() {
+        for (wire, expected) in [
+            (&b"a\nb\rc\r\n.\r\n"[..], &b"a\r\nb\r\nc\r\n"[..]),
+            (b"a\n.\r\n.\r\n", b"a\r\n.\r\n"),
+            (b"a\n..\n\r\n.\r\n", b"a\r\n..\r\n\r\n"),
+            (b"a\r.\r\r\n.\r\n", b"a\r\n.\r\n\r\n"),
+            (b".\r\r\n.\n\r\n.\r\n", b"\r\n\r\n\r\n\r\n"),
+        ] {
+            let decoded = decode(&[wire], BareLineEnds::Normalised);
+            assert_eq!(decoded, (expected.to_vec(), true, None, vec![]), "{}", wire.escape_ascii());
+        }
+        let (_, ended, fault, _) = decode(&[b"a\n\0\r\n.\r\n"], BareLineEnds::Normalised);
+        assert_eq!((ended, fault), (true, Some(Fault::Nul)));
     }
 
     fn wire() -> impl Strategy<Value = Vec<u8>> {
@@ -190,22 +211,16 @@ mod tests {
         fn cuts_change_nothing_and_the_reference_agrees(
             wire in wire(),
             cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
+            bare in prop::sample::select(vec![REFUSED, BareLineEnds::Normalised]),
         ) {
-            let mut expected = reference(&wire);
-            if !expected.1 {
-                // The reference sees a CR, or dot and CR, at the very end; the decoder waits.
-                let waiting = wire.strip_suffix(b"\r").is_some_and(|rest| {
-                    rest == b"." || rest.ends_with(b"\r\n.")
-                });
-                if waiting { expected.0.pop(); }
-            }
+            let expected = reference(&wire, bare);
             let mut at: Vec<usize> = cuts.iter().map(|cut| cut.index(wire.len() + 1)).collect();
             at.extend([0, wire.len()]);
             at.sort_unstable();
             let pieces: Vec<&[u8]> = at.windows(2).map(|w| &wire[w[0]..w[1]]).collect();
-            prop_assert_eq!(&decode(&pieces), &expected);
+            prop_assert_eq!(&decode(&pieces, bare), &expected);
             let octets: Vec<&[u8]> = wire.chunks(1).collect();
-            prop_assert_eq!(&decode(&octets), &expected);
+            prop_assert_eq!(&decode(&octets, bare), &expected);
         }
     }
 }

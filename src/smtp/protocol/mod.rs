@@ -16,8 +16,11 @@ pub mod data;
 pub mod line;
 pub mod machine;
 pub mod notice;
+pub mod parameters;
 pub mod path;
 pub mod reply;
 
+#[cfg(test)]
+mod tests;
 #[cfg(test)]
 mod transcripts;

@@ -43,7 +43,13 @@ notices! {
     Go = "go" 354 "" "end the message with <CRLF>.<CRLF>";
     Bye = "bye" 221 "2.0.0" "closing the connection";
     Help = "help" 214 "2.0.0"
-        "EHLO HELO MAIL RCPT DATA RSET NOOP QUIT VRFY HELP";
+        "EHLO HELO STARTTLS MAIL RCPT DATA RSET NOOP VRFY HELP QUIT; HELP MAIL, HELP RCPT and HELP DATA say more";
+    HelpMail = "help_mail" 214 "2.0.0"
+        "MAIL FROM:<address> [SIZE=octets] [BODY=7BIT|8BITMIME] [SMTPUTF8]; bounces come from <>";
+    HelpRecipient = "help_recipient" 214 "2.0.0"
+        "RCPT TO:<address>, once for each recipient; nothing is relayed";
+    HelpData = "help_data" 214 "2.0.0"
+        "DATA, then the message, then a line with a dot; it needs a DKIM signature of its From domain";
     Verify = "verify" 252 "2.0.0" "not verified: send a message and see";
 
     Secure = "secure" 220 "2.0.0" "ready to start TLS";
@@ -59,10 +65,16 @@ notices! {
     HelloSyntax = "hello_syntax" 501 "5.5.4" "expected one host name or address literal";
     MailSyntax = "mail_syntax" 501 "5.5.2" "expected MAIL FROM:<address>";
     RecipientSyntax = "recipient_syntax" 501 "5.5.2" "expected RCPT TO:<address>";
-    AddressSyntax = "address_syntax" 501 "5.5.4" "the address is not of the form <local@domain>";
+    /// RFC 3463 §3.2 has codes of its own for either side.
+    SenderAddress = "sender_address" 501 "5.1.7" "the sender is not of the form <local@domain>";
+    RecipientAddress = "recipient_address" 501 "5.1.3" "the recipient is not of the form <local@domain>";
+    /// RFC 5321 §4.5.3.1.10: 501 for a path that is too long.
+    SenderTooLong = "sender_too_long" 501 "5.1.7" "the sender's address is too long";
+    RecipientTooLong = "recipient_too_long" 501 "5.1.3" "the recipient's address is too long";
     SurplusArgument = "surplus_argument" 501 "5.5.4" "that command takes no argument";
     MissingArgument = "missing_argument" 501 "5.5.4" "that command needs an argument";
-    ParameterValue = "parameter_value" 501 "5.5.4" "a parameter is given twice or its value is wrong";
+    ParameterTwice = "parameter_twice" 501 "5.5.4" "parameter given twice";
+    ParameterValue = "parameter_value" 501 "5.5.4" "parameter with a wrong value";
     UnknownParameter = "unknown_parameter" 555 "5.5.4" "unknown parameter";
     EightBitAddress = "eight_bit_address" 553 "5.6.7" "the address is not ASCII, and SMTPUTF8 was not agreed on";
     TooManyRecipients = "too_many_recipients" 452 "4.5.3" "too many recipients: send the others in another transaction";
@@ -84,6 +96,7 @@ notices! {
     TooManyErrors = "too_many_errors" 421 "4.7.0" "too many errors";
     TooManyUnknown = "too_many_unknown" 421 "4.7.0" "too many unknown recipients";
     TooFast = "too_fast" 421 "4.7.0" "too many new connections from your network: try again later";
+    TooManyIdle = "too_many_idle" 421 "4.7.0" "too many commands without a message";
     TooManyTransactions = "too_many_transactions" 421 "4.7.0" "too many transactions: connect again";
     TooSlow = "too_slow" 421 "4.4.2" "timeout: nothing more came, or too slowly";
     TooOld = "too_old" 421 "4.4.2" "timeout: the session is too old, connect again";

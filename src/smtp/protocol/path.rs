@@ -1,10 +1,25 @@
 //! The paths of MAIL and RCPT (RFC 5321 §4.1.2): found, checked for shape, handed on as sent.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Octets of a path with its angle brackets (RFC 5321 §4.5.3.1.3).
+const MAX_PATH: usize = 256;
+
+/// Octets of a domain (RFC 5321 §4.5.3.1.2).
+const MAX_DOMAIN: usize = 255;
+
+/// Octets of the local part of a recipient (RFC 5321 §4.5.3.1.1): ours are no longer. Those of
+/// senders are, where a forwarder or a list has put another address into them, and RFC 5321
+/// §4.5.3.1 asks for no limit where none is needed: their path has one.
+const MAX_LOCAL: usize = 64;
+
 /// What is wrong with a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathFault {
     /// It is not `<local@domain>`.
     Syntax,
+    /// It is longer than RFC 5321 §4.5.3.1 allows.
+    TooLong,
     /// It has octets outside ASCII, and nobody agreed on SMTPUTF8 (RFC 6531 §3.1).
     EightBit,
 }
@@ -18,18 +33,20 @@ pub enum PathKind {
     Forward,
 }
 
-/// Parses `<path>` at the start of `text`. Answers the path as sent, without angle brackets and
-/// without a source route, and the text behind it. `eight_bit` says whether UTF-8 is allowed.
-pub fn parse(text: &[u8], kind: PathKind, eight_bit: bool) -> Result<(String, &[u8]), PathFault> {
-    let inside = text.strip_prefix(b"<").ok_or(PathFault::Syntax)?;
-    let (path, rest) = split_at_bracket(inside).ok_or(PathFault::Syntax)?;
-    if !rest.is_empty() && !rest.starts_with(b" ") {
-        return Err(PathFault::Syntax);
-    }
-    if !eight_bit && !path.is_ascii() {
+/// Finds `<path>` at the start of `text`. Answers what is inside, and the text behind it, which
+/// begins with a space where there is any.
+pub fn split(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (path, rest) = split_at_bracket(text.strip_prefix(b"<")?)?;
+    (rest.is_empty() || rest.starts_with(b" ")).then_some((path, rest))
+}
+
+/// Checks a path without its angle brackets; answers it as sent, without a source route.
+/// `smtputf8` says whether UTF-8 is allowed.
+pub fn parse(path: &[u8], kind: PathKind, smtputf8: bool) -> Result<String, PathFault> {
+    if !smtputf8 && !path.is_ascii() {
         return Err(PathFault::EightBit);
     }
-    let path = std::str::from_utf8(path).map_err(|_| PathFault::Syntax)?;
+    let path = str::from_utf8(path).map_err(|_| PathFault::Syntax)?;
     if path.chars().any(char::is_control) {
         return Err(PathFault::Syntax);
     }
@@ -38,7 +55,15 @@ pub fn parse(text: &[u8], kind: PathKind, eight_bit: bool) -> Result<(String, &[
         PathKind::Reverse => path.is_empty() || is_mailbox(mailbox),
         PathKind::Forward => is_mailbox(mailbox) || path.eq_ignore_ascii_case("postmaster"),
     };
-    if fits { Ok((mailbox.to_owned(), rest)) } else { Err(PathFault::Syntax) }
+    if !fits {
+        return Err(PathFault::Syntax);
+    }
+    let (local, domain) = mailbox.rsplit_once('@').unwrap_or((mailbox, ""));
+    let local_fits = kind == PathKind::Reverse || local.len() <= MAX_LOCAL;
+    if path.len() + 2 > MAX_PATH || domain.len() > MAX_DOMAIN || !local_fits {
+        return Err(PathFault::TooLong);
+    }
+    Ok(mailbox.to_owned())
 }
 
 /// Splits at the first `>` that is not inside quotes.
@@ -62,20 +87,32 @@ fn without_route(path: &str) -> Option<&str> {
         return Some(path);
     }
     let (route, mailbox) = path.split_once(':')?;
-    let hops_are_domains =
-        route.split(',').all(|hop| hop.strip_prefix('@').is_some_and(is_domain_like));
+    let hops_are_domains = route.split(',').all(|hop| hop.strip_prefix('@').is_some_and(is_domain));
     hops_are_domains.then_some(mailbox)
 }
 
 /// Exactly one `@` outside quotes, a local part in front of it, a domain or literal behind it.
 fn is_mailbox(text: &str) -> bool {
     text.rsplit_once('@').is_some_and(|(local, domain)| {
-        is_domain_like(domain) && (is_quoted(local) || is_unquoted(local))
+        (is_domain(domain) || is_literal(domain)) && (is_quoted(local) || is_unquoted(local))
     })
 }
 
-fn is_domain_like(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| !c.is_whitespace() && !"<>()@,;\\\"".contains(c))
+/// Lenient about the letters: no sender is refused for an underscore, and no recipient is found
+/// under a name that is none.
+fn is_domain(text: &str) -> bool {
+    is_unquoted(text)
+}
+
+/// An address literal (RFC 5321 §4.1.3); no other kind than these two was ever registered.
+fn is_literal(text: &str) -> bool {
+    let Some(inside) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) else {
+        return false;
+    };
+    match inside.split_at_checked(5) {
+        Some((tag, v6)) if tag.eq_ignore_ascii_case("IPv6:") => v6.parse::<Ipv6Addr>().is_ok(),
+        _ => inside.parse::<Ipv4Addr>().is_ok(),
+    }
 }
 
 /// Lenient about dots: some providers give out addresses such as `a..b@`.
@@ -104,12 +141,18 @@ fn is_quoted(local: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn path(text: &str, kind: PathKind) -> Result<String, PathFault> {
+        let (path, rest) = split(text.as_bytes()).ok_or(PathFault::Syntax)?;
+        assert_eq!(rest, b"");
+        parse(path, kind, false)
+    }
+
     fn reverse(text: &str) -> Result<String, PathFault> {
-        parse(text.as_bytes(), PathKind::Reverse, false).map(|(path, _)| path)
+        path(text, PathKind::Reverse)
     }
 
     fn forward(text: &str) -> Result<String, PathFault> {
-        parse(text.as_bytes(), PathKind::Forward, false).map(|(path, _)| path)
+        path(text, PathKind::Forward)
     }
 
     #[test]
@@ -131,8 +174,7 @@ mod tests {
         assert_eq!(forward("<@a.example,@b.example:user@c.example>").unwrap(), "user@c.example");
         assert_eq!(reverse("<>").unwrap(), "");
         assert_eq!(forward("<PostMaster>").unwrap(), "PostMaster");
-        let (_, rest) = parse(b"<a@b> SIZE=1", PathKind::Reverse, false).unwrap();
-        assert_eq!(rest, b" SIZE=1");
+        assert_eq!(split(b"<a@b> SIZE=1"), Some((&b"a@b"[..], &b" SIZE=1"[..])));
     }
 
     #[test]
@@ -157,6 +199,12 @@ mod tests {
             "<@a,b:user@c>",
             "<@a:>",
             "<user>",
+            "<user@[192.0.2.256]>",
+            "<user@[IPv6:2001:db8::1::]>",
+            "<user@[x400:c=de]>",
+            "<user@[]>",
+            "<user@b]>",
+            "<user@[192.0.2.1>",
         ] {
             assert_eq!(reverse(text), Err(PathFault::Syntax), "{text}");
             assert_eq!(forward(text), Err(PathFault::Syntax), "{text}");
@@ -166,10 +214,28 @@ mod tests {
     }
 
     #[test]
+    fn lengths_are_those_of_the_rfc() {
+        let local = |octets: usize| format!("<{}@b.example>", "a".repeat(octets));
+        assert!(forward(&local(64)).is_ok());
+        assert_eq!(forward(&local(65)), Err(PathFault::TooLong));
+        let path = |octets: usize| format!("<a@{}>", "b".repeat(octets - 4));
+        for (parse, octets) in [(forward as fn(&str) -> _, 256), (reverse, 256)] {
+            assert!(parse(&path(octets)).is_ok());
+            assert_eq!(parse(&path(octets + 1)), Err(PathFault::TooLong));
+        }
+        // A list has put the reader's address into its own.
+        assert!(reverse(&local(200)).is_ok());
+        assert_eq!(reverse(&local(245)), Err(PathFault::TooLong));
+    }
+
+    #[test]
     fn eight_bit_needs_an_agreement() {
         assert_eq!(reverse("<ö@b.example>"), Err(PathFault::EightBit));
-        let (path, _) = parse("<ö@b.example>".as_bytes(), PathKind::Reverse, true).unwrap();
-        assert_eq!(path, "ö@b.example");
-        assert_eq!(parse(b"<\xff@b>", PathKind::Reverse, true), Err(PathFault::Syntax));
+        assert_eq!(reverse("<a@ö.example>"), Err(PathFault::EightBit));
+        let path = parse("ö@b.example".as_bytes(), PathKind::Reverse, true);
+        assert_eq!(path.as_deref(), Ok("ö@b.example"));
+        assert_eq!(parse(b"\xff@b", PathKind::Reverse, true), Err(PathFault::Syntax));
+        assert_eq!(parse(b"\xff@b", PathKind::Reverse, false), Err(PathFault::EightBit));
+        assert_eq!(parse(b"a\xc2\x85@b", PathKind::Reverse, true), Err(PathFault::Syntax));
     }
 }

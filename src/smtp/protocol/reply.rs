@@ -81,20 +81,17 @@ impl Reply {
 
     /// A notice.
     pub fn notice(notice: Notice) -> Self {
-        Self::recorded(notice, None)
+        Self::said(notice, None, None)
+    }
+
+    /// A notice and what it is about: a piece of what the client sent.
+    pub fn about(notice: Notice, about: &str) -> Self {
+        Self::said(notice, Some(about), None)
     }
 
     /// A notice that has left a record.
     pub fn recorded(notice: Notice, record: Option<IntakeId>) -> Self {
-        let text = sentence(notice.words(), None, record);
-        Self {
-            code: notice.code(),
-            enhanced: notice.enhanced(),
-            texts: folded(&text, notice.enhanced()),
-            closes: notice.closes(),
-            label: notice.label(),
-            record,
-        }
+        Self::said(notice, None, record)
     }
 
     /// A reason, with what exactly was wrong and the record that it left.
@@ -154,6 +151,18 @@ impl Reply {
             let gap = if self.enhanced.is_empty() { "" } else { " " };
             let line = format!("{}{mark}{}{gap}{text}\r\n", self.code, self.enhanced);
             out.extend_from_slice(line.as_bytes());
+        }
+    }
+
+    fn said(notice: Notice, about: Option<&str>, record: Option<IntakeId>) -> Self {
+        let text = sentence(notice.words(), about, record);
+        Self {
+            code: notice.code(),
+            enhanced: notice.enhanced(),
+            texts: folded(&text, notice.enhanced()),
+            closes: notice.closes(),
+            label: notice.label(),
+            record,
         }
     }
 

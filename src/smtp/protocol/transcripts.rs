@@ -11,6 +11,7 @@ use crate::domain::reason::Reason;
 use crate::smtp::fake::{Call, Fake, RECORD};
 
 use super::body::BodyLimits;
+use super::data::BareLineEnds;
 use super::machine::{Machine, Settings, Step};
 use super::notice::Notice;
 use super::reply::{Reply, for_reason};
@@ -145,9 +146,12 @@ impl Walk {
             hostname: "mx.gatepost.example".into(),
             max_command_line: 512,
             max_recipients: 100,
+            max_recipients_put_off: 1000,
             max_errors: 20,
             max_unknown_recipients: 20,
             max_transactions: 1000,
+            max_idle_commands: 100,
+            bare_line_ends: BareLineEnds::Refused,
             starttls: false,
             body,
         };
@@ -175,6 +179,13 @@ impl Walk {
                 self.settings.max_unknown_recipients = u32::try_from(number()).unwrap();
             }
             "max_transactions" => self.settings.max_transactions = u32::try_from(number()).unwrap(),
+            "max_recipients_put_off" => {
+                self.settings.max_recipients_put_off = u32::try_from(number()).unwrap();
+            }
+            "max_idle_commands" => {
+                self.settings.max_idle_commands = u32::try_from(number()).unwrap();
+            }
+            "bare_line_ends" => self.settings.bare_line_ends = BareLineEnds::Normalised,
             "starttls" => {
                 self.settings.starttls = true;
                 self.tls = value != "unavailable";
@@ -296,7 +307,8 @@ impl Walk {
                 let paths: Vec<_> =
                     envelope.recipients.iter().map(|one| one.as_sent.as_str()).collect();
                 let to = paths.join(",");
-                (format!("message <{}> <{to}> ", envelope.reverse_path), raw.clone())
+                let mark = if envelope.smtputf8 { "smtputf8 " } else { "" };
+                (format!("message {mark}<{}> <{to}> ", envelope.reverse_path), raw.clone())
             }
             Some(Call::Refused { reason, head, size }) => {
                 (format!("refused {reason} {size} "), head.clone())

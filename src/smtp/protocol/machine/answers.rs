@@ -34,36 +34,44 @@ impl Machine {
     pub fn opened(&mut self, answer: Result<(), Answer>) -> Reply {
         let Err(answer) = answer else { return Reply::notice(Notice::SenderFine) };
         self.transaction = None;
-        self.turned_away(&answer, answer.reason.unwrap_or(Reason::StoreUnavailable))
+        let reason = answer.reason.unwrap_or(Reason::StoreUnavailable);
+        let reply = Reply::reason(reason, answer.detail.as_deref(), answer.record);
+        self.turned_away(reason, reply)
     }
 
     /// The answer to [`Step::Recipient`].
     pub fn recipient(&mut self, answer: Result<Recipient, Answer>) -> Reply {
         let transaction = self.transaction.get_or_insert_default();
-        let answer = match answer {
-            Ok(recipient) => return transaction.add(recipient),
-            Err(answer) => answer,
+        let (reason, reply) = match answer {
+            Ok(recipient) => match transaction.add(recipient) {
+                Ok(()) => return Reply::notice(Notice::RecipientFine),
+                Err(reason) => (reason, Reply::reason(reason, None, None)),
+            },
+            Err(answer) => {
+                let reason = transaction.refuse(&answer);
+                (reason, Reply::reason(reason, answer.detail.as_deref(), answer.record))
+            }
         };
-        let reason = transaction.refuse(&answer);
-        self.turned_away(&answer, reason)
+        if reason.is_temporary() && reason != Reason::RateLimited {
+            return self.put_off(reply);
+        }
+        self.turned_away(reason, reply)
     }
 
     /// A refusal for good counts as an error, and so does what is over the rates, which leaves a
     /// record too: a session that tries names, or goes on and on, is cut short.
-    fn turned_away(&mut self, answer: &Answer, reason: Reason) -> Reply {
-        let last_straw = if reason == Reason::UnknownRecipient {
+    fn turned_away(&mut self, reason: Reason, reply: Reply) -> Reply {
+        if reason == Reason::UnknownRecipient {
             self.errors = self.errors.saturating_add(1);
             self.unknown = self.unknown.saturating_add(1);
-            (self.unknown > self.settings.max_unknown_recipients).then_some(Notice::TooManyUnknown)
-        } else if reason == Reason::RateLimited || !reason.is_temporary() {
-            self.one_error_more().then_some(Notice::TooManyErrors)
-        } else {
-            None
-        };
-        last_straw.map_or_else(
-            || Reply::reason(reason, answer.detail.as_deref(), answer.record),
-            Reply::notice,
-        )
+            if self.unknown > self.settings.max_unknown_recipients {
+                return Reply::notice(Notice::TooManyUnknown);
+            }
+        } else if (reason == Reason::RateLimited || !reason.is_temporary()) && self.one_error_more()
+        {
+            return Reply::notice(Notice::TooManyErrors);
+        }
+        reply
     }
 
     /// The answer to [`Step::Silence`]: data sent before 354 is a sign of commands smuggled in, or
@@ -72,7 +80,7 @@ impl Machine {
         if !silent {
             return Reply::notice(Notice::Unsynchronised);
         }
-        self.mode = Mode::Data(Body::new(self.settings.body));
+        self.mode = Mode::Data(Body::new(self.settings.body, self.settings.bare_line_ends));
         Reply::notice(Notice::Go)
     }
 
@@ -110,6 +118,7 @@ impl Machine {
 
     pub(super) fn ended(&mut self, ending: Ending) -> Step {
         self.mode = Mode::Command;
+        self.idle = 0;
         match ending {
             Ending::Whole(raw) => Step::Message { envelope: self.envelope(), raw },
             Ending::Faulty { fault, head, size } => {

@@ -15,9 +15,11 @@ use crate::domain::reason::Reason;
 
 use self::transaction::Transaction;
 use super::body::{Body, BodyLimits, Progress};
-use super::command::{self, Command};
+use super::command::{self, Command, Rejected};
+use super::data::BareLineEnds;
 use super::line::{Fault, Line, LineReader};
 use super::notice::Notice;
+use super::parameters::MailParameters;
 use super::reply::Reply;
 
 /// What a session may do.
@@ -27,9 +29,14 @@ pub struct Settings {
     /// Octets with CRLF.
     pub max_command_line: usize,
     pub max_recipients: usize,
+    /// Recipients that may be put off in one transaction before each of them is an error.
+    pub max_recipients_put_off: u32,
     pub max_errors: u32,
     pub max_unknown_recipients: u32,
     pub max_transactions: u32,
+    /// Commands that lead to nothing, since the last message.
+    pub max_idle_commands: u32,
+    pub bare_line_ends: BareLineEnds,
     /// STARTTLS is offered until the session is encrypted.
     pub starttls: bool,
     pub body: BodyLimits,
@@ -42,9 +49,13 @@ impl Settings {
         let mut keywords = vec!["PIPELINING".to_owned()];
         keywords.push(format!("SIZE {}", self.body.max_message));
         keywords.push("8BITMIME".to_owned());
+        keywords.push("SMTPUTF8".to_owned());
         if self.starttls && !secured {
             keywords.push("STARTTLS".to_owned());
         }
+        // RFC 9422: what a client would else learn by 452 and 421.
+        let (recipients, transactions) = (self.max_recipients, self.max_transactions);
+        keywords.push(format!("LIMITS RCPTMAX={recipients} MAILMAX={transactions}"));
         keywords.push("ENHANCEDSTATUSCODES".to_owned());
         keywords
     }
@@ -99,6 +110,8 @@ pub struct Machine {
     /// Those of them that were recipients whom nobody knows.
     unknown: u32,
     transactions: u32,
+    /// Commands that led to nothing, since the last message.
+    idle: u32,
 }
 
 #[derive(Debug)]
@@ -129,6 +142,7 @@ impl Machine {
             errors: 0,
             unknown: 0,
             transactions: 0,
+            idle: 0,
         }
     }
 
@@ -167,21 +181,28 @@ impl Machine {
     }
 
     fn command(&mut self, line: &[u8]) -> Step {
-        match command::parse(line) {
-            Err(notice) => self.tell(notice),
-            Ok(Command::Hello { name, esmtp }) => self.hello(name, esmtp),
-            Ok(Command::StartTls) => self.starttls(),
-            Ok(Command::Mail { path, size }) => self.mail(path, size),
-            Ok(Command::Recipient { path }) => self.rcpt(path),
-            Ok(Command::Data) => self.data(),
-            Ok(Command::Reset) => {
+        let smtputf8 = self.transaction.as_ref().is_some_and(Transaction::smtputf8);
+        let command = match command::parse(line, smtputf8) {
+            Ok(command) => command,
+            Err(rejected) => return self.tell(rejected),
+        };
+        if command.is_idle() && self.one_idle_more() {
+            return Self::say(Notice::TooManyIdle);
+        }
+        match command {
+            Command::Hello { name, esmtp } => self.hello(name, esmtp),
+            Command::StartTls => self.starttls(),
+            Command::Mail { path, parameters } => self.mail(path, parameters),
+            Command::Recipient { path } => self.rcpt(path),
+            Command::Data => self.data(),
+            Command::Reset => {
                 self.transaction = None;
                 Self::say(Notice::Fine)
             }
-            Ok(Command::Noop) => Self::say(Notice::Fine),
-            Ok(Command::Quit) => Self::say(Notice::Bye),
-            Ok(Command::Verify) => Self::say(Notice::Verify),
-            Ok(Command::Help) => Self::say(Notice::Help),
+            Command::Noop => Self::say(Notice::Fine),
+            Command::Quit => Self::say(Notice::Bye),
+            Command::Verify => Self::say(Notice::Verify),
+            Command::Help(notice) => Self::say(notice),
         }
     }
 
@@ -206,7 +227,7 @@ impl Machine {
         }
     }
 
-    fn mail(&mut self, reverse_path: String, size: u64) -> Step {
+    fn mail(&mut self, reverse_path: String, parameters: MailParameters) -> Step {
         if !self.greeted {
             return self.tell(Notice::HelloFirst);
         }
@@ -217,7 +238,8 @@ impl Machine {
             return Self::say(Notice::TooManyTransactions);
         }
         self.transactions = self.transactions.saturating_add(1);
-        self.transaction = Some(Transaction::new(reverse_path));
+        self.transaction = Some(Transaction::new(reverse_path, parameters.smtputf8));
+        let size = parameters.size;
         if usize::try_from(size).is_ok_and(|size| size <= self.settings.body.max_message) {
             return Step::Open { size };
         }
@@ -229,16 +251,30 @@ impl Machine {
     fn rcpt(&mut self, path: String) -> Step {
         match &self.transaction {
             None => self.tell(self.first_of_all()),
-            Some(open) if open.recipients() >= self.settings.max_recipients => {
-                self.tell(Notice::TooManyRecipients)
+            Some(open) if open.accepted() < self.settings.max_recipients => {
+                Step::Recipient { path }
             }
-            Some(_) => Step::Recipient { path },
+            Some(_) => Step::Say(self.put_off(Reply::notice(Notice::TooManyRecipients))),
         }
+    }
+
+    /// A recipient that may come again is no error, unless there is no end of them.
+    fn put_off(&mut self, reply: Reply) -> Reply {
+        let transaction = self.transaction.get_or_insert_default();
+        let too_many = transaction.put_off() > self.settings.max_recipients_put_off;
+        if too_many && self.one_error_more() {
+            return Reply::notice(Notice::TooManyErrors);
+        }
+        reply
     }
 
     fn data(&mut self) -> Step {
         match self.transaction.as_ref().map(Transaction::readiness) {
             None => self.tell(self.first_of_all()),
+            // Not the client's error, and nothing that it may go on with.
+            Some(Err(notice)) if !notice.is_error() && self.one_idle_more() => {
+                Self::say(Notice::TooManyIdle)
+            }
             Some(Err(notice)) => self.tell(notice),
             Some(Ok(())) => Step::Silence,
         }
@@ -249,12 +285,20 @@ impl Machine {
         if self.greeted { Notice::MailFirst } else { Notice::HelloFirst }
     }
 
-    /// A notice in reply to a command: the last straw where it is one error too many.
-    fn tell(&mut self, notice: Notice) -> Step {
+    /// What is wrong with a command: the last straw where it is one error too many.
+    fn tell(&mut self, rejected: impl Into<Rejected>) -> Step {
+        let Rejected { notice, about } = rejected.into();
         if notice.is_error() && self.one_error_more() {
             return Self::say(Notice::TooManyErrors);
         }
-        Self::say(notice)
+        Step::Say(Reply::about(notice, &about.unwrap_or_default()))
+    }
+
+    /// NOOP, RSET and their like keep a place in the house without use of it. Some senders do say
+    /// them between messages, so a message sets them back.
+    const fn one_idle_more(&mut self) -> bool {
+        self.idle = self.idle.saturating_add(1);
+        self.idle > self.settings.max_idle_commands
     }
 
     fn one_error_more(&mut self) -> bool {

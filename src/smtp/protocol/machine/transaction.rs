@@ -4,44 +4,62 @@ use crate::domain::ports::{Answer, Client, Envelope, Recipient};
 use crate::domain::reason::Reason;
 
 use super::super::notice::Notice;
-use super::super::reply::Reply;
 
 /// Between MAIL and the end of the message.
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
     reverse_path: String,
+    smtputf8: bool,
     recipients: Vec<Recipient>,
+    /// RCPTs that were accepted, those for the same Agent too.
+    accepted: usize,
     refused: bool,
     deferred: bool,
+    /// RCPTs answered with a 4xx.
+    put_off: u32,
 }
 
 impl Transaction {
     /// What MAIL opens.
-    pub(super) fn new(reverse_path: String) -> Self {
-        Self { reverse_path, ..Self::default() }
+    pub(super) fn new(reverse_path: String, smtputf8: bool) -> Self {
+        Self { reverse_path, smtputf8, ..Self::default() }
+    }
+
+    /// Whether its paths and header fields may be outside ASCII (RFC 6531 §3.4).
+    pub(super) const fn smtputf8(&self) -> bool {
+        self.smtputf8
     }
 
     pub(super) fn reverse_path(&self) -> &str {
         &self.reverse_path
     }
 
-    pub(super) const fn recipients(&self) -> usize {
-        self.recipients.len()
+    /// RCPTs that were accepted.
+    pub(super) const fn accepted(&self) -> usize {
+        self.accepted
     }
 
     /// One recipient more, once for each Agent, where its verdict cannot differ from that of the
     /// others (contract §2, Policy).
-    pub(super) fn add(&mut self, recipient: Recipient) -> Reply {
+    pub(super) fn add(&mut self, recipient: Recipient) -> Result<(), Reason> {
         if self.recipients.iter().any(|other| other.agent == recipient.agent) {
-            return Reply::notice(Notice::RecipientFine);
+            self.accepted = self.accepted.saturating_add(1);
+            return Ok(());
         }
         let verdicts_may_differ = |other: &Recipient| !(other.shares && recipient.shares);
         if self.recipients.iter().any(verdicts_may_differ) {
             self.deferred = true;
-            return Reply::reason(Reason::OneAgentPerTransaction, None, None);
+            return Err(Reason::OneAgentPerTransaction);
         }
+        self.accepted = self.accepted.saturating_add(1);
         self.recipients.push(recipient);
-        Reply::notice(Notice::RecipientFine)
+        Ok(())
+    }
+
+    /// Counts a recipient that may come again; answers how many there were.
+    pub(super) const fn put_off(&mut self) -> u32 {
+        self.put_off = self.put_off.saturating_add(1);
+        self.put_off
     }
 
     /// Remembers why there is no recipient; answers the reason.
@@ -74,7 +92,7 @@ impl Transaction {
             client,
             reverse_path: self.reverse_path,
             recipients: self.recipients,
-            smtputf8: false,
+            smtputf8: self.smtputf8,
         }
     }
 }

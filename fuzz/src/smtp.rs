@@ -1,0 +1,4 @@
+//! The protocol alone.
+
+#[path = "../../src/smtp/protocol/mod.rs"]
+pub mod protocol;
