@@ -104,7 +104,7 @@ pub struct Running {
     pub http: SocketAddr,
     /// The API is served by https only.
     pub https: bool,
-    /// Where an authority looks for its challenges.
+    /// Where an authority looks for its challenges; `None` also while the address is taken.
     pub acme: Option<SocketAddr>,
     /// Certificates that may be replaced.
     files: Vec<Arc<Files>>,
@@ -144,7 +144,8 @@ impl Running {
     }
 }
 
-/// Starts a server on a store that exists. When this returns, both sockets are listening.
+/// Starts a server on a store that exists. When this returns, both sockets are listening; the
+/// one for an authority's challenges may follow.
 pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> {
     let Settings {
         front_end,
@@ -201,7 +202,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         smtps: incoming.smtps,
         http: socket.local_addr().map_err(listen_error)?,
         https: tls.https.is_some(),
-        acme: tls.acme.as_ref().map(Acme::http).transpose().map_err(listen_error)?,
+        acme: tls.acme.as_ref().and_then(Acme::http),
         store: store.clone(),
         files: tls.files.clone(),
         shutdown: shutdown.clone(),
@@ -347,9 +348,7 @@ impl Tls {
             roots = Roots::from_pem(&text).ok_or_else(|| fail(None))?;
         }
         let client = Client::trusting(guard, Limits::from(&rules), lookup, &roots)?;
-        let address = settings.http;
-        let acme = Acme::bind(settings, Arc::new(rules), client, mint.clone()).await;
-        let mut acme = acme.map_err(|source| RunError::Listen { address, source })?;
+        let mut acme = Acme::bind(settings, Arc::new(rules), client, mint.clone()).await;
         acme.show_kept(|chain, key| self.certificates.install(chain, key)).await;
         self.acme = Some(acme);
         Ok(())

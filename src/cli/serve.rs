@@ -84,10 +84,11 @@ fn acme(
             );
         }
     };
+    let names = options.acme.names(hostname, &directory)?;
     Ok(Some(acme::Settings {
         directory,
-        contact: options.acme.contact.clone().unwrap_or_default(),
-        names: options.acme.names(hostname)?,
+        contact: options.acme.contact()?,
+        names,
         http: options.acme.http(),
         folder,
         ca_file: options.acme.ca_file.clone(),

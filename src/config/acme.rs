@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Deserialize;
-use url::Url;
+use url::{Host, Url};
 
 use crate::domain::domain_name::DomainName;
 
@@ -84,8 +84,28 @@ impl AcmeOptions {
         })
     }
 
-    /// What the certificate is for: the host first, each name once.
-    pub fn names(&self, hostname: &DomainName) -> Result<Vec<DomainName>, ConfigError> {
+    /// How the authority reaches the operator.
+    pub fn contact(&self) -> Result<Vec<String>, ConfigError> {
+        let contact = self.contact.clone().unwrap_or_default();
+        // RFC 8555 §7.3: mailto is the one that every authority takes.
+        let is_mail = |one: &String| {
+            one.strip_prefix("mailto:").is_some_and(|mail| mail.contains('@') && mail.len() > 2)
+        };
+        if let Some(other) = contact.iter().find(|one| !is_mail(one)) {
+            return Err(ConfigError::Invalid {
+                setting: "acme.contact (--acme-contact)",
+                detail: format!("expected mailto:NAME@DOMAIN instead of {other:?}"),
+            });
+        }
+        Ok(contact)
+    }
+
+    /// What the certificate by this directory is for: the host first, each name once.
+    pub fn names(
+        &self,
+        hostname: &DomainName,
+        directory: &Url,
+    ) -> Result<Vec<DomainName>, ConfigError> {
         let mut names = vec![hostname.clone()];
         for text in self.names.iter().flatten() {
             let name = DomainName::parse(text).map_err(|error| ConfigError::Invalid {
@@ -96,12 +116,41 @@ impl AcmeOptions {
                 names.push(name);
             }
         }
-        Ok(names)
+        let other = names.iter().find(|name| is_local(name.as_str()));
+        match other.filter(|_| !is_at_home(directory)) {
+            Some(other) => Err(ConfigError::Invalid {
+                setting: "hostname or acme.names (--hostname, --acme-names)",
+                detail: format!(
+                    "no public authority certifies {other}: give the name by which this server is \
+                     reached from everywhere, such as mx.example.com"
+                ),
+            }),
+            None => Ok(names),
+        }
     }
 
     /// Where the authority's look at port 80 arrives.
     pub fn http(&self) -> SocketAddr {
         self.http.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 80)))
+    }
+}
+
+/// A name that means nothing outside: without a dot, or of the names that RFC 6761 §6.3 sets aside.
+fn is_local(name: &str) -> bool {
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    !name.contains('.') || name.ends_with(".localhost")
+}
+
+/// An authority of the operator's own, as far as its URL tells.
+fn is_at_home(directory: &Url) -> bool {
+    match directory.host() {
+        Some(Host::Ipv4(ip)) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),
+        Some(Host::Ipv6(ip)) => ip.is_loopback() || ip.is_unique_local(),
+        Some(Host::Domain(name)) => {
+            let own = [".internal", ".local", ".home.arpa"];
+            is_local(name) || own.iter().any(|end| name.ends_with(end))
+        }
+        None => false,
     }
 }
 
@@ -141,14 +190,48 @@ mod tests {
     }
 
     #[test]
+    fn a_public_authority_is_asked_for_no_name_of_home() {
+        let names = |directory: &str, name: &str| {
+            let options = naming(directory);
+            let directory = options.directory().unwrap().unwrap();
+            options.names(&DomainName::parse(name).unwrap(), &directory)
+        };
+        for name in ["localhost", "mx", "mx.localhost", "MX.LocalHost"] {
+            for public in ["letsencrypt", "https://ca.example/dir", "https://192.0.2.1/dir"] {
+                let error = names(public, name).unwrap_err().to_string();
+                assert!(error.contains("--hostname") && error.contains("public"), "{error}");
+            }
+            for home in ["127.0.0.1:14000", "10.0.0.1", "[fd00::1]", "localhost", "ca.internal"] {
+                assert!(names(&format!("https://{home}/dir"), name).is_ok(), "{home}");
+            }
+        }
+        assert!(names("letsencrypt", "mx.example").is_ok());
+    }
+
+    #[test]
+    fn a_contact_is_an_address_of_mail() {
+        let contact = |one: &str| {
+            let contact = Some(vec!["mailto:a@example".to_owned(), one.to_owned()]);
+            AcmeOptions { contact, ..naming("letsencrypt") }.contact()
+        };
+        assert_eq!(contact("mailto:b@example").unwrap().len(), 2);
+        assert_eq!(naming("letsencrypt").contact().unwrap(), [""; 0]);
+        for bad in ["b@example", "tel:1", "mailto:", "mailto:b", ""] {
+            let error = contact(bad).unwrap_err().to_string();
+            assert!(error.contains("--acme-contact") && error.contains("mailto:NAME"), "{error}");
+        }
+    }
+
+    #[test]
     fn each_name_is_there_once_and_the_host_first() {
         let host = DomainName::parse("mx.example").unwrap();
         let more = ["MX.example", "mail.example", "mail.example"].map(str::to_owned);
         let options = AcmeOptions { names: Some(more.to_vec()), ..naming("letsencrypt") };
-        let names = options.names(&host).unwrap();
+        let directory = options.directory().unwrap().unwrap();
+        let names = options.names(&host, &directory).unwrap();
         let names: Vec<_> = names.iter().map(DomainName::as_str).collect();
         assert_eq!(names, ["mx.example", "mail.example"]);
         let bad = AcmeOptions { names: Some(vec!["*.example".to_owned()]), ..options };
-        assert!(bad.names(&host).unwrap_err().to_string().contains("--acme-names"));
+        assert!(bad.names(&host, &directory).unwrap_err().to_string().contains("--acme-names"));
     }
 }

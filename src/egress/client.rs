@@ -261,7 +261,10 @@ fn build(
         .build()
         .or_else(|error| {
             let error = &error as &dyn StdError;
-            tracing::warn!(error, "no root certificates: no https webhook can be delivered");
+            tracing::warn!(
+                error,
+                "no root certificates: https reaches no server but of a root named to it"
+            );
             builder().tls_certs_only(roots.iter().cloned()).build()
         })
         .map_err(|error| EgressError::Setup(error.to_string()))

@@ -79,12 +79,17 @@ impl Attempt {
 pub struct Challenges {
     pub max_connections: usize,
     connection_seconds: u64,
+    header_seconds: u64,
     pub max_header_bytes: usize,
 }
 
 impl Challenges {
     pub const fn connection(&self) -> Duration {
         Duration::from_secs(self.connection_seconds)
+    }
+
+    pub const fn header(&self) -> Duration {
+        Duration::from_secs(self.header_seconds)
     }
 }
 
@@ -113,6 +118,8 @@ impl AcmeRules {
         let challenges = &self.challenges;
         check("challenges.max_connections", wide(challenges.max_connections), 1, 10_000)?;
         check("challenges.connection_seconds", challenges.connection_seconds, 1, 300)?;
+        let longest = challenges.connection_seconds;
+        check("challenges.header_seconds", challenges.header_seconds, 1, longest)?;
         check("challenges.max_header_bytes", wide(challenges.max_header_bytes), 8192, 1 << 20)
     }
 }

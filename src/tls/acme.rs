@@ -6,8 +6,8 @@
 //! [`transport`] takes the requests out through `egress`. The key of the certificate is made once
 //! and stays: a TLSA record of it (RFC 7672 §3.1.1) outlives every renewal.
 //!
-//! What never happens here: an authority is asked again at once, or mail waits for it. As long as
-//! there is no certificate by ACME, the server shows the one that it has.
+//! What never happens here: an authority is asked again at once, be it after a restart, or mail waits
+//! for it. As long as there is no certificate by ACME, the server shows the one that it has.
 
 mod challenges;
 mod failure;
@@ -16,7 +16,6 @@ mod order;
 mod transport;
 
 use std::fmt::Display;
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,7 +35,7 @@ use crate::shutdown::Shutdown;
 use super::pair::Pair;
 use challenges::Challenges;
 use failure::AcmeError;
-use kept::Kept;
+use kept::{Kept, Tried};
 use transport::Transport;
 
 /// From whom, for which names, and where what comes is kept.
@@ -59,9 +58,12 @@ pub struct Settings {
 /// Obtains certificates.
 pub struct Acme {
     work: Work,
-    listener: TcpListener,
+    /// None as long as another program has the address.
+    listener: Option<TcpListener>,
     /// When the authority is to be asked.
     due: Timestamp,
+    /// In a row, before this start.
+    failures: u32,
 }
 
 /// Bounds of one request to the authority.
@@ -76,30 +78,43 @@ impl From<&AcmeRules> for Limits {
 }
 
 impl Acme {
-    /// Listens for the authority; nothing is asked yet. `client` reaches the directory.
+    /// Listens for the authority, where it can; nothing is asked yet. `client` reaches the directory.
     pub async fn bind(
         settings: Settings,
         rules: Arc<AcmeRules>,
         client: Client,
         mint: Mint,
-    ) -> io::Result<Self> {
-        let listener = TcpListener::bind(settings.http).await?;
+    ) -> Self {
+        let listener = TcpListener::bind(settings.http).await;
+        if let Err(error) = &listener {
+            tracing::error!(
+                error = error as &dyn std::error::Error,
+                advice = failure::of_listening(error.kind()),
+                acme.http = %settings.http,
+                "cannot listen for the authority: no certificate by ACME until this can be done; \
+                 mail flows by the one that there is"
+            );
+        }
+        let listener = listener.ok();
         let (challenges, transport) = (Challenges::default(), Transport::new(client));
         let clock = mint.clock().clone();
         let due = clock.now();
         let work = Work { settings, rules, challenges, transport, clock, mint };
-        Ok(Self { work, listener, due })
+        Self { work, listener, due, failures: 0 }
     }
 
-    /// Where it listens for the authority.
-    pub fn http(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+    /// Where it listens for the authority, if it does.
+    pub fn http(&self) -> Option<SocketAddr> {
+        self.listener.as_ref()?.local_addr().ok()
     }
 
     /// Hands the certificate that is kept, where there is one, to `install`: the chain, then the
     /// key, both PEM.
     pub async fn show_kept<E: Display>(&mut self, install: impl Fn(&[u8], &[u8]) -> Result<(), E>) {
-        self.due = self.work.begin(&in_words(install)).await;
+        (self.due, self.failures) = self.work.begin(&in_words(install)).await;
+        if self.due > self.work.clock.now() {
+            tracing::info!(acme.due = %self.due, "a certificate by ACME is asked for then");
+        }
     }
 
     /// Hands every new certificate to `install` in the same way. Ends with the soft stop.
@@ -108,11 +123,13 @@ impl Acme {
         install: impl Fn(&[u8], &[u8]) -> Result<(), E>,
         shutdown: Shutdown,
     ) {
-        let Self { work, listener, due } = self;
-        let (challenges, bounds) = (work.challenges.clone(), work.rules.challenges.clone());
-        shutdown.spawn(challenges.serve(listener, bounds, shutdown.clone()));
+        let Self { work, listener, due, failures } = self;
+        let is_open = listener.is_some();
+        if let Some(listener) = listener {
+            work.serve(listener, &shutdown);
+        }
         tokio::select! {
-            () = work.go_on(due, in_words(install)) => {}
+            () = work.go_on((due, failures), is_open, in_words(install), &shutdown) => {}
             () = shutdown.soft() => {}
         }
     }
@@ -136,17 +153,27 @@ struct Work {
 impl Work {
     async fn go_on(
         &self,
-        mut due: Timestamp,
+        (mut due, mut failures): (Timestamp, u32),
+        mut is_open: bool,
         install: impl Fn(&[u8], &[u8]) -> Result<(), String>,
+        shutdown: &Shutdown,
     ) {
-        let mut failures = 0;
         loop {
             self.until(due).await;
-            match self.attempt(&install).await {
+            let attempt = async {
+                if !is_open {
+                    self.listen(shutdown).await?;
+                    is_open = true;
+                }
+                self.attempt(failures, &install).await
+            };
+            match attempt.await {
                 Ok(next) => {
                     // However short its life is.
-                    due = next.max(self.clock.now().plus(self.wait(0)));
+                    let wait = self.wait(0);
+                    due = next.max(self.clock.now().plus(wait));
                     failures = 0;
+                    self.note_end(failures, wait).await;
                 }
                 Err(error) => {
                     // A clock is not mended by asking again.
@@ -154,6 +181,9 @@ impl Work {
                     let wait = self.wait(if is_clock { u32::MAX } else { failures });
                     failures = failures.saturating_add(1);
                     due = self.clock.now();
+                    if !error.is_our_own() {
+                        self.note_end(failures, wait).await;
+                    }
                     tracing::warn!(
                         error = &error as &dyn std::error::Error,
                         advice = error.advice(),
@@ -167,6 +197,36 @@ impl Work {
         }
     }
 
+    /// Listens where another program was before.
+    async fn listen(&self, shutdown: &Shutdown) -> Result<(), AcmeError> {
+        let address = self.settings.http;
+        let listener = TcpListener::bind(address).await;
+        let listener = listener.map_err(|source| AcmeError::Listen { address, source })?;
+        tracing::info!(acme.http = %address, "listening for the authority now");
+        self.serve(listener, shutdown);
+        Ok(())
+    }
+
+    fn serve(&self, listener: TcpListener, shutdown: &Shutdown) {
+        let bounds = self.rules.challenges.clone();
+        shutdown.spawn(self.challenges.clone().serve(listener, bounds, shutdown.clone()));
+    }
+
+    /// Keeps how the asking went: nobody is to be asked before `wait` is over.
+    async fn note(&self, failures: u32, wait: Duration) -> Result<(), AcmeError> {
+        let at = self.clock.now();
+        let tried = Tried { at, not_before: at.plus(wait), failures };
+        self.on_disk(move |settings| Kept::note(settings, tried)).await
+    }
+
+    async fn note_end(&self, failures: u32, wait: Duration) {
+        // What was noted before the attempt stands then.
+        if let Err(error) = self.note(failures, wait).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "a restart will not know when the authority may be asked");
+        }
+    }
+
     /// How long to wait after so many failures, and one more.
     fn wait(&self, failures: u32) -> Duration {
         let (schedule, waits) = self.rules.retries.schedule();
@@ -175,13 +235,32 @@ impl Work {
         schedule.wait(failures, asked, self.luck()).unwrap_or_default()
     }
 
-    /// Installs what is kept; answers when the authority is to be asked.
-    async fn begin(&self, install: &impl Fn(&[u8], &[u8]) -> Result<(), String>) -> Timestamp {
+    /// Installs what is kept; answers when the authority is to be asked, and the failures so far.
+    async fn begin(
+        &self,
+        install: &impl Fn(&[u8], &[u8]) -> Result<(), String>,
+    ) -> (Timestamp, u32) {
         let now = self.clock.now();
+        let (soonest, failures) = match self.on_disk(Kept::tried).await {
+            // No wait is longer than the longest, whatever the file says.
+            Ok(Some(tried)) if tried.at <= now => {
+                (tried.not_before.min(now.plus(self.wait(u32::MAX))), tried.failures)
+            }
+            // Nobody was asked, or the clock was wrong then.
+            Ok(_) => (now, 0),
+            Err(_) => (now.plus(self.wait(0)), 0),
+        };
+        (self.show(soonest, install).await, failures)
+    }
+
+    /// Installs what is kept; answers when the authority is to be asked, `soonest` or later.
+    async fn show(
+        &self,
+        soonest: Timestamp,
+        install: &impl Fn(&[u8], &[u8]) -> Result<(), String>,
+    ) -> Timestamp {
         // What is wrong with the folder, the attempt says.
-        let Ok(kept) = self.on_disk(Kept::open).await else { return now };
-        let tried = kept.tried.filter(|tried| *tried <= now);
-        let soonest = tried.map_or(now, |tried| tried.plus(self.wait(0)));
+        let Ok(kept) = self.on_disk(Kept::open).await else { return soonest };
         let Some(chain) = kept.chain else { return soonest };
         let (chain, key) = (chain.as_bytes(), kept.key.as_bytes());
         let pair = Pair::from_pem(chain, key).map_err(|error| error.to_string());
@@ -198,15 +277,19 @@ impl Work {
         }
     }
 
-    /// Obtains a certificate, keeps and installs it; answers when it is to be renewed.
+    /// Obtains a certificate after so many failures, keeps and installs it; answers when it is to be
+    /// renewed.
     async fn attempt(
         &self,
+        failures: u32,
         install: &impl Fn(&[u8], &[u8]) -> Result<(), String>,
     ) -> Result<Timestamp, AcmeError> {
-        let now = self.clock.now();
-        self.on_disk(move |settings| Kept::note_attempt(settings, now)).await?;
-        let obtaining = timeout(self.rules.attempt.timeout(), self.obtain());
-        let (chain, key) = obtaining.await.map_err(|_| AcmeError::Late)??;
+        let means = self.means().await?;
+        let key = means.key.serialize_pem();
+        // One that is cut short by a restart has failed, as far as the authority knows.
+        self.note(failures.saturating_add(1), self.wait(failures)).await?;
+        let obtaining = timeout(self.rules.attempt.timeout(), self.obtain(means));
+        let chain = obtaining.await.map_err(|_| AcmeError::Late)??;
         let pair = Pair::from_pem(chain.as_bytes(), key.as_bytes());
         let pair = pair.map_err(|error| AcmeError::Unusable(error.to_string()))?;
         let kept = chain.clone();

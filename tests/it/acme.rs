@@ -50,27 +50,33 @@ impl Surroundings {
 
     /// A server that asks this authority.
     async fn serve(&self, pebble: &Pebble) -> Server {
+        let server = self.serve_at("127.0.0.1:0", pebble).await;
+        pebble.port_80.lead_to(challenges(&server));
+        server
+    }
+
+    /// The same, with answers for the authority at this address.
+    async fn serve_at(&self, http: &str, pebble: &Pebble) -> Server {
         let (url, root, policies) = (pebble.url(), pebble.ca_file(), self.path("policies"));
         let arguments = [
             ["--acme-directory", &url],
             ["--acme-ca-file", root.to_str().unwrap()],
             ["--acme-contact", "mailto:postmaster@agents.example"],
-            ["--acme-http", "127.0.0.1:0"],
+            ["--acme-http", http],
             ["--policies", policies.to_str().unwrap()],
         ];
         let arguments = [arguments.as_flattened(), &["--acme-agree-tos"]].concat();
         let (data, log) = (self.path("store"), self.path("log"));
-        let server = Server::start_logging(&data, self.site.dns.addr(), &arguments, &log).await;
-        pebble.port_80.lead_to(challenges(&server));
-        server
+        Server::start_logging(&data, self.site.dns.addr(), &arguments, &log).await
     }
 
-    /// Waits until the server has logged a line with all of these.
+    /// Waits until the server has logged a line with all of these, of `one|other` with either.
     async fn logged(&self, pieces: &[&str]) {
+        let has = |line: &str, piece: &str| piece.split('|').any(|either| line.contains(either));
         let said = async {
             loop {
                 let log = std::fs::read_to_string(self.path("log")).unwrap();
-                if log.lines().any(|line| pieces.iter().all(|piece| line.contains(piece))) {
+                if log.lines().any(|line| pieces.iter().all(|piece| has(line, piece))) {
                     return;
                 }
                 tokio::task::yield_now().await;
@@ -173,6 +179,29 @@ async fn mail_flows_while_the_authority_is_down() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn mail_flows_while_another_program_has_the_port_of_the_challenges() {
+    let around = Surroundings::build().await;
+    let pebble = Pebble::start(around.site.dns.addr(), LONG).await;
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap();
+    pebble.port_80.lead_to(address);
+    let server = around.serve_at(&address.to_string(), &pebble).await;
+    assert!(!server.said.contains(" acme "), "{}", server.said);
+    around.logged(&["ERROR", "cannot listen for the authority", "--acme-http"]).await;
+    around.logged(&["no certificate by ACME", "cannot listen on", "advice"]).await;
+    let own = std::fs::read_to_string(around.path("store/tls/self-signed.pem")).unwrap();
+    let mut session = Secured::open(server.smtp, &trusting(&own)).await.unwrap();
+    session.deliver(&signed("no port")).await;
+    drop(session);
+    // Nobody was asked in vain.
+    assert_eq!((pebble.issued(), pebble.port_80.connections()), (0, 0));
+
+    drop(other);
+    session_after(&server, &pebble.root().await, None).await;
+    around.finish(server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_log_says_what_the_authority_saw() {
     let around = Surroundings::build().await;
     let pebble = Pebble::start(around.site.dns.addr(), LONG).await;
@@ -182,7 +211,8 @@ async fn the_log_says_what_the_authority_saw() {
     around.logged(&[here, "could not resolve"]).await;
     pebble.port_80.close();
     around.site.dns.change(|zone| zone.insert(HOST, "A", "NOERROR", "127.0.0.1")).unwrap();
-    around.logged(&[here, "EOF", "let port 80 of this name"]).await;
+    // By how much of the request had come when the door fell shut.
+    around.logged(&[here, "EOF|reset by peer", "let port 80 of this name"]).await;
     // Somebody else's server.
     pebble.port_80.lead_to(server.http);
     around.logged(&[here, "another server answers"]).await;
@@ -206,6 +236,8 @@ async fn what_cannot_be_asked_for_is_said_at_the_start() {
     let with = |more: &[&'static str]| [asking.as_slice(), more].concat();
     let said = refused(&with(&["--smtp-tls-cert", "a", "--smtp-tls-key", "b"])).await;
     assert!(said.contains("not from both"), "{said}");
+    let said = refused(&with(&["--acme-contact", "me@agents.example"])).await;
+    assert!(said.contains("mailto:NAME@DOMAIN"), "{said}");
     let said = refused(&with(&["--database-url", "postgres://h/d"])).await;
     assert!(said.contains("acme-folder: name a folder"), "{said}");
     assert!(!folder.path().join("gatepost-data").exists());

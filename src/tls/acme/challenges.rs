@@ -1,9 +1,10 @@
 //! Where the authority looks: `/.well-known/acme-challenge/TOKEN` on port 80 (RFC 8555 §8.3).
 //!
 //! Anybody can connect here. Everything else than a token that is waited for is answered 404, with
-//! nothing in it; a connection is for one request and bounded in time, size and number.
+//! nothing in it; a connection is for one request and bounded in time, size and number. When there
+//! are too many, the oldest goes: the authority asks at once, whoever is silent waits for nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use crate::rules::ChallengeRules;
@@ -48,28 +49,30 @@ impl Challenges {
         rules: ChallengeRules,
         shutdown: Shutdown,
     ) {
-        let places = Arc::new(Semaphore::new(rules.max_connections));
+        // One of each connection, the oldest first; dropping it ends the connection.
+        let mut places: VecDeque<oneshot::Sender<()>> = VecDeque::new();
         loop {
-            let accepting = async {
-                let place = Arc::clone(&places).acquire_owned().await;
-                let accepted = listener.accept().await;
-                (place, accepted)
-            };
-            let (place, accepted) = tokio::select! {
+            let accepted = tokio::select! {
                 biased;
                 () = shutdown.soft() => return,
-                accepted = accepting => accepted,
+                accepted = listener.accept() => accepted,
             };
             match accepted {
                 Ok((stream, _)) => {
+                    places.retain(|place| !place.is_closed());
+                    if places.len() >= rules.max_connections {
+                        places.pop_front();
+                    }
+                    let (place, ended) = oneshot::channel();
+                    places.push_back(place);
                     let (challenges, rules) = (self.clone(), rules.clone());
                     let stopping = shutdown.clone();
                     shutdown.spawn(async move {
                         tokio::select! {
                             () = challenges.answer(stream, &rules) => {}
+                            _ = ended => {}
                             () = stopping.soft() => {}
                         }
-                        drop(place);
                     });
                 }
                 Err(error) => {
@@ -88,7 +91,7 @@ impl Challenges {
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .keep_alive(false)
-            .header_read_timeout(rules.connection())
+            .header_read_timeout(rules.header())
             .max_buf_size(rules.max_header_bytes)
             .serve_connection(TokioIo::new(stream), service);
         // Whatever a stranger does, it is over then.

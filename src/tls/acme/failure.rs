@@ -1,17 +1,23 @@
 //! Why there is no certificate, and what an operator can do about it.
 
+use std::io;
+use std::net::SocketAddr;
+
 use instant_acme::Problem;
 
 use crate::domain::clock::Timestamp;
 use crate::egress::client::EgressError;
 
 use super::kept::KeptError;
+use super::transport::TransportError;
 
 /// Why an attempt came to nothing.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AcmeError {
     #[error(transparent)]
     Kept(#[from] KeptError),
+    #[error("cannot listen on {address}, where the authority is to look for our answers")]
+    Listen { address: SocketAddr, source: io::Error },
     /// The account, or the order as a whole.
     #[error("the authority refuses: {}", said(.0))]
     Refused(Problem),
@@ -49,20 +55,25 @@ impl AcmeError {
     pub(super) fn advice(&self) -> Option<&'static str> {
         match self {
             Self::NotProven { problem, .. } | Self::Refused(problem) => of_kind(kind(problem)),
-            Self::Exchange(instant_acme::Error::Other(error)) => {
-                error.downcast_ref::<EgressError>().and_then(of_way_out)
-            }
+            Self::Exchange(error) => Some(of_exchange(error)),
+            Self::Listen { source, .. } => Some(of_listening(source.kind())),
             Self::Clock { .. } => Some("set the clock of this machine"),
             Self::NoChallenge(_) => {
                 Some("use an authority that offers HTTP-01, or a certificate in files")
             }
-            Self::Kept(_) => Some("let the server write into the folder (acme.folder)"),
-            Self::Late
-            | Self::Exchange(_)
-            | Self::Unusable(_)
-            | Self::Stopped
-            | Self::Request(_) => None,
+            Self::Kept(error) => of_folder(error),
+            Self::Late => Some(
+                "see whether the authority works; one that is slow needs more of                  attempt.timeout_seconds and patience_seconds (acme.toml)",
+            ),
+            Self::Unusable(_) => Some("use another authority, or a certificate in files"),
+            Self::Request(_) => Some("check the hostname and acme-names"),
+            Self::Stopped => None,
         }
+    }
+
+    /// Nobody was asked, or what was noted before the asking stands.
+    pub(super) const fn is_our_own(&self) -> bool {
+        matches!(self, Self::Kept(_) | Self::Listen { .. } | Self::Stopped)
     }
 
     /// Whether the authority has forgotten the account that is kept (RFC 8555 §6.7).
@@ -95,6 +106,52 @@ fn of_kind(kind: &str) -> Option<&'static str> {
         "invalidContact" | "unsupportedContact" => "give acme-contact as mailto:NAME@DOMAIN",
         _ => return None,
     })
+}
+
+fn of_folder(error: &KeptError) -> Option<&'static str> {
+    Some(match error {
+        KeptError::Write { .. } => "let the server write into the folder (acme.folder)",
+        KeptError::Read { .. } => "let the server read what is in the folder (acme.folder)",
+        KeptError::Damaged { .. } => {
+            "bring it back as it was, or remove it, and a new one is made; a new key.pem needs a new \
+             TLSA record where there is one"
+        }
+        KeptError::Key(_) => return None,
+    })
+}
+
+/// Of listening for challenges.
+pub(super) const fn of_listening(kind: io::ErrorKind) -> &'static str {
+    match kind {
+        io::ErrorKind::AddrInUse => {
+            "end the program that listens there, or name another address by --acme-http, and lead \
+             port 80 to it"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "let the server listen on low ports (CAP_NET_BIND_SERVICE), or name another address by \
+             --acme-http, and lead port 80 to it"
+        }
+        _ => "name an address of this machine by --acme-http",
+    }
+}
+
+fn of_exchange(error: &instant_acme::Error) -> &'static str {
+    use instant_acme::Error;
+    let directory =
+        "check the URL of the directory (acme.directory), and whether the authority works";
+    match error {
+        Error::Other(error) => {
+            let not_https = error.downcast_ref::<TransportError>();
+            if matches!(not_https, Some(TransportError::NotHttps(_))) {
+                return "use an authority all of whose URLs are https";
+            }
+            error.downcast_ref::<EgressError>().and_then(of_way_out).unwrap_or(directory)
+        }
+        Error::KeyRejected | Error::Crypto => {
+            "remove account.json from the folder (acme.folder), and a new account is made"
+        }
+        _ => directory,
+    }
 }
 
 fn of_way_out(error: &EgressError) -> Option<&'static str> {

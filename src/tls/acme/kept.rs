@@ -4,7 +4,8 @@
 //! folder/key.pem                            made once; the same for every authority
 //! folder/<directory>/account.json           with the key of the account
 //! folder/<directory>/chain.pem
-//! folder/<directory>/tried                  when the authority was asked last, in milliseconds
+//! folder/<directory>/tried                  three numbers: when the authority was asked last, when it
+//!                                           may be asked again (milliseconds), failures in a row
 //! ```
 //!
 //! Every file is readable by its owner only, and written whole or not at all, durably.
@@ -32,8 +33,27 @@ pub(super) struct Kept {
     pub(super) key: String,
     /// PEM, with the server's own certificate first.
     pub(super) chain: Option<String>,
+}
+
+/// How the asking went so far, so that a restart does not begin anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tried {
     /// When the authority was asked last.
-    pub(super) tried: Option<Timestamp>,
+    pub(super) at: Timestamp,
+    /// When it may be asked again.
+    pub(super) not_before: Timestamp,
+    /// In a row.
+    pub(super) failures: u32,
+}
+
+impl Tried {
+    fn parse(text: &str) -> Option<Self> {
+        let mut numbers = text.split_whitespace().map(str::parse::<i64>);
+        let mut next = || numbers.next()?.ok();
+        let (at, not_before, failures) = (next()?, next()?, next()?);
+        let (at, not_before) = (Timestamp::from_millis(at), Timestamp::from_millis(not_before));
+        Some(Self { at, not_before, failures: u32::try_from(failures).ok()? })
+    }
 }
 
 /// Why something is not kept.
@@ -45,23 +65,27 @@ pub enum KeptError {
     Read { path: PathBuf, source: io::Error },
     #[error("no key can be made")]
     Key(#[from] rcgen::Error),
-    #[error("{path} is damaged: remove it, and a new one is made")]
+    #[error("{path} is damaged")]
     Damaged { path: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
 }
 
 impl Kept {
     /// Reads the folder; the key is made the first time.
     pub(super) fn open(settings: &Settings) -> Result<Self, KeptError> {
-        let tried = read(&place(settings, TRIED))?;
-        Ok(Self {
-            key: key(settings)?.serialize_pem(),
-            chain: read(&place(settings, CHAIN))?,
-            tried: tried.and_then(|text| text.trim().parse().ok()).map(Timestamp::from_millis),
-        })
+        let key = key(settings)?.serialize_pem();
+        Ok(Self { key, chain: read(&place(settings, CHAIN))? })
     }
 
-    pub(super) fn note_attempt(settings: &Settings, now: Timestamp) -> Result<(), KeptError> {
-        write(&place(settings, TRIED), &now.millis().to_string(), true)
+    /// How the asking went; `None` where nobody was asked yet, or nobody can tell from the file.
+    pub(super) fn tried(settings: &Settings) -> Result<Option<Tried>, KeptError> {
+        let text = read(&place(settings, TRIED))?;
+        Ok(text.as_deref().and_then(Tried::parse))
+    }
+
+    pub(super) fn note(settings: &Settings, tried: Tried) -> Result<(), KeptError> {
+        let (at, not_before) = (tried.at.millis(), tried.not_before.millis());
+        let text = format!("{at} {not_before} {}", tried.failures);
+        write(&place(settings, TRIED), &text, true)
     }
 
     pub(super) fn keep_chain(settings: &Settings, chain: &str) -> Result<(), KeptError> {

@@ -4,29 +4,54 @@ use instant_acme::{
     Account, AccountCredentials, AuthorizationStatus, ChallengeType, Identifier, NewAccount,
     NewOrder, Order, OrderStatus, RetryPolicy,
 };
-use rcgen::{CertificateParams, DistinguishedName};
+use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 
 use super::Work;
 use super::challenges::Shown;
 use super::failure::AcmeError;
 use super::kept::{self, Kept, KeptError};
 
+/// What is kept and an attempt needs.
+pub(super) struct Means {
+    /// Of the certificate.
+    pub(super) key: KeyPair,
+    account: Option<AccountCredentials>,
+}
+
 impl Work {
-    /// A new certificate: the chain and the key, both PEM.
-    pub(super) async fn obtain(&self) -> Result<(String, String), AcmeError> {
-        match self.order().await {
+    /// Reads what is kept. What is wrong with it is found here, before an authority is bothered.
+    pub(super) async fn means(&self) -> Result<Means, AcmeError> {
+        let key = self.on_disk(kept::key).await?;
+        let account = match self.on_disk(Kept::account).await? {
+            Some(json) => serde_json::from_str(&json).map_err(|source| KeptError::Damaged {
+                path: Kept::account_path(&self.settings),
+                source: source.into(),
+            })?,
+            None => None,
+        };
+        Ok(Means { key, account })
+    }
+
+    /// A new certificate for the key: the chain, PEM.
+    pub(super) async fn obtain(&self, means: Means) -> Result<String, AcmeError> {
+        let Means { key, account } = means;
+        match self.order(&key, account).await {
             // Some authorities forget accounts that were not used for long.
             Err(error) if error.is_unknown_account() => {
                 tracing::warn!("the authority does not know the account any more; making another");
                 self.on_disk(Kept::forget_account).await?;
-                self.order().await
+                self.order(&key, None).await
             }
             ended => ended,
         }
     }
 
-    async fn order(&self) -> Result<(String, String), AcmeError> {
-        let account = self.account().await?;
+    async fn order(
+        &self,
+        key: &KeyPair,
+        account: Option<AccountCredentials>,
+    ) -> Result<String, AcmeError> {
+        let account = self.account(account).await?;
         let names: Vec<String> =
             self.settings.names.iter().map(|name| name.as_str().to_owned()).collect();
         let identifiers: Vec<_> = names.iter().cloned().map(Identifier::Dns).collect();
@@ -41,23 +66,16 @@ impl Work {
                 ended => return Err(unproven(&mut order, ended.err()).await),
             }
         }
-        let key = self.on_disk(kept::key).await?;
         let mut request = CertificateParams::new(names)?;
         request.distinguished_name = DistinguishedName::new();
-        order.finalize_csr(request.serialize_request(&key)?.der()).await?;
-        let chain = order.poll_certificate(&policy).await?;
-        Ok((chain, key.serialize_pem()))
+        order.finalize_csr(request.serialize_request(key)?.der()).await?;
+        Ok(order.poll_certificate(&policy).await?)
     }
 
     /// The account that is kept, or a new one.
-    async fn account(&self) -> Result<Account, AcmeError> {
+    async fn account(&self, kept: Option<AccountCredentials>) -> Result<Account, AcmeError> {
         let builder = Account::builder_with_http(Box::new(self.transport.clone()));
-        if let Some(json) = self.on_disk(Kept::account).await? {
-            let credentials: AccountCredentials =
-                serde_json::from_str(&json).map_err(|source| KeptError::Damaged {
-                    path: Kept::account_path(&self.settings),
-                    source: source.into(),
-                })?;
+        if let Some(credentials) = kept {
             return Ok(builder.from_credentials(credentials).await?);
         }
         let contact: Vec<&str> = self.settings.contact.iter().map(String::as_str).collect();

@@ -81,7 +81,9 @@ fn only_its_owner_reads_what_is_kept_and_nothing_else_lies_there() {
     Kept::keep_account(&settings, "{}").unwrap();
     Kept::keep_chain(&settings, "one").unwrap();
     Kept::keep_chain(&settings, "two").unwrap();
-    Kept::note_attempt(&settings, on_day(1)).unwrap();
+    let tried = Tried { at: on_day(1), not_before: on_day(2), failures: 3 };
+    Kept::note(&settings, tried).unwrap();
+    assert_eq!(Kept::tried(&settings).unwrap(), Some(tried));
     let mut found = Vec::new();
     for within in ["acme", "acme/ca.example_9000_acme_dir"] {
         let within = folder.path().join(within);
@@ -103,8 +105,9 @@ fn a_damaged_key_is_named_and_left_alone() {
     let settings = settings(folder.path());
     std::fs::create_dir(&settings.folder).unwrap();
     std::fs::write(settings.folder.join("key.pem"), "what is this?").unwrap();
-    let error = Kept::open(&settings).err().unwrap().to_string();
-    assert!(error.contains("key.pem") && error.contains("remove it"), "{error}");
+    let error = AcmeError::from(Kept::open(&settings).err().unwrap());
+    assert!(error.to_string().contains("key.pem"), "{error}");
+    assert!(error.advice().unwrap().contains("remove it"));
     assert_eq!(std::fs::read(settings.folder.join("key.pem")).unwrap(), b"what is this?");
 }
 
@@ -124,24 +127,56 @@ async fn what_is_kept_is_shown_and_renewed_when_two_thirds_of_its_life_are_over(
         // It has expired, and is shown in spite of it.
         let pair = Pair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap();
         assert_eq!(work.renewal(&pair), on_day(day), "by luck {octet}");
-        assert_eq!(work.begin(&install).await, on_day(200));
+        assert_eq!(work.begin(&install).await, (on_day(200), 0));
         assert_eq!(*shown.lock().unwrap(), [(chain.into_bytes(), key.into_bytes())]);
     }
 }
 
 #[tokio::test]
-async fn nobody_is_asked_again_sooner_than_the_first_wait_however_often_it_is_started() {
+async fn nobody_is_asked_sooner_however_often_it_is_started() {
     let folder = tempfile::tempdir().unwrap();
     let work = work(folder.path(), on_day(1), 0);
-    assert_eq!(work.begin(&accept).await, on_day(1));
-    for (tried, due) in [
-        (on_day(1), on_day(1).plus(Duration::from_secs(60))),
-        (on_day(0), on_day(0).plus(Duration::from_secs(60))),
+    assert_eq!(work.begin(&accept).await, (on_day(1), 0));
+    let later = |seconds| on_day(1).plus(Duration::from_secs(seconds));
+    for (at, not_before, begun) in [
+        (on_day(1), later(3600), (later(3600), 3)),
+        (on_day(0), on_day(0), (on_day(0), 3)),
+        // No wait is longer than the longest.
+        (on_day(1), on_day(9), (later(21_600), 3)),
         // The clock was wrong then.
-        (on_day(2), on_day(1)),
+        (on_day(2), on_day(2), (on_day(1), 0)),
     ] {
-        Kept::note_attempt(&work.settings, tried).unwrap();
-        assert_eq!(work.begin(&accept).await, due);
+        Kept::note(&work.settings, Tried { at, not_before, failures: 3 }).unwrap();
+        assert_eq!(work.begin(&accept).await, begun);
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_key_bothers_no_authority_and_shortens_no_wait() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut work = work(folder.path(), on_day(1), 0);
+    let url = format!("https://{}/dir", listener.local_addr().unwrap());
+    work.settings.directory = url.parse().unwrap();
+    std::fs::create_dir(&work.settings.folder).unwrap();
+    std::fs::write(work.settings.folder.join("key.pem"), "what is this?").unwrap();
+    let error = work.attempt(0, &accept).await.unwrap_err();
+    assert!(error.is_our_own() && error.to_string().contains("key.pem"), "{error}");
+    assert_eq!(Kept::tried(&work.settings).unwrap(), None);
+    let tried = Tried { at: on_day(1), not_before: on_day(1).plus(SOON), failures: 1 };
+    Kept::note(&work.settings, tried).unwrap();
+    assert_eq!(work.begin(&accept).await, (tried.not_before, 1));
+}
+
+#[tokio::test]
+async fn an_attempt_that_is_cut_short_has_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut work = work(folder.path(), on_day(1), 0);
+    work.settings.directory = "http://ca.example/dir".parse().unwrap();
+    for (failures, wait) in [(0, 60), (1, 900)] {
+        work.attempt(failures, &accept).await.unwrap_err();
+        let due = on_day(1).plus(Duration::from_secs(wait));
+        assert_eq!(work.begin(&accept).await, (due, failures + 1));
     }
 }
 
@@ -155,10 +190,10 @@ async fn what_is_kept_and_does_not_fit_is_asked_for_anew() {
         [chain(&key, "other.example"), chain(&foreign, "mx.example"), "no certificate".to_owned()]
     {
         Kept::keep_chain(&work.settings, &text).unwrap();
-        assert_eq!(work.begin(&accept).await, on_day(1), "{text}");
+        assert_eq!(work.begin(&accept).await, (on_day(1), 0), "{text}");
     }
     Kept::keep_chain(&work.settings, &chain(&key, "mx.example")).unwrap();
-    assert_eq!(work.begin(&accept).await, on_day(66));
+    assert_eq!(work.begin(&accept).await, (on_day(66), 0));
 }
 
 #[tokio::test]
@@ -207,11 +242,12 @@ async fn an_authority_without_tls_is_not_spoken_to() {
     let mut work = work(folder.path(), on_day(1), 0);
     let url = format!("http://{}/dir", listener.local_addr().unwrap());
     work.settings.directory = url.parse().unwrap();
-    let error = work.attempt(&accept).await.unwrap_err();
+    let error = work.attempt(0, &accept).await.unwrap_err();
+    assert!(error.advice().unwrap().contains("are https"));
     let causes = std::error::Error::source(&error).unwrap().to_string();
     assert!(causes.contains("not https"), "{causes}");
     // It has been noted before anybody was asked.
-    assert_eq!(Kept::open(&work.settings).unwrap().tried, Some(on_day(1)));
+    assert_eq!(Kept::tried(&work.settings).unwrap().unwrap().at, on_day(1));
 }
 
 /// What is answered to these octets, until the connection is closed.
@@ -262,18 +298,28 @@ async fn a_stranger_on_the_challenges_port_is_let_go_soon() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let text = "[challenges]\nmax_connections = 1\nconnection_seconds = 1\n";
-    std::fs::write(folder.path().join("acme.toml"), text).unwrap();
-    let rules = Rules::load(folder.path()).unwrap().acme.challenges;
+    let text = "[challenges]\nmax_connections = 1\nconnection_seconds = 300\nheader_seconds = ";
+    let strict = |header| {
+        std::fs::write(folder.path().join("acme.toml"), format!("{text}{header}\n")).unwrap();
+        Rules::load(folder.path()).unwrap().acme.challenges
+    };
     let shutdown = Shutdown::default();
-    shutdown.spawn(Challenges::default().serve(listener, rules, shutdown.clone()));
-    // It holds the only place, and says nothing; then it says too much.
-    let mut silent = TcpStream::connect(at).await.unwrap();
-    let waiting = answer(at, b"GET / HTTP/1.1\r\nHost: mx.example\r\n\r\n").await;
-    assert!(waiting.starts_with("HTTP/1.1 404 "), "{waiting}");
-    assert_eq!(timeout(SOON, silent.read(&mut [0; 64])).await.expect("left open").unwrap(), 0);
+    shutdown.spawn(Challenges::default().serve(listener, strict(300), shutdown.clone()));
+    let gone = async |mut silent: TcpStream| {
+        timeout(SOON, silent.read(&mut [0; 64])).await.expect("left open").unwrap() == 0
+    };
+    // It holds the only place, and says nothing, until somebody else comes; then it says too much.
+    let silent = TcpStream::connect(at).await.unwrap();
+    let next = answer(at, b"GET / HTTP/1.1\r\nHost: mx.example\r\n\r\n").await;
+    assert!(next.starts_with("HTTP/1.1 404 "), "{next}");
+    assert!(gone(silent).await);
     let long = format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", "x".repeat(9000));
     let refused = answer(at, long.as_bytes()).await;
     assert!(refused.starts_with("HTTP/1.1 431 "), "{refused}");
+    // Without anybody else, its time is over.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    shutdown.spawn(Challenges::default().serve(listener, strict(1), shutdown.clone()));
+    assert!(gone(TcpStream::connect(at).await.unwrap()).await);
     assert!(shutdown.finish(SOON).await);
 }
