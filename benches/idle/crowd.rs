@@ -76,8 +76,8 @@ impl Crowd {
         }
     }
 
-    /// Fails when one of them has been closed, or is not answered.
-    pub async fn is_still_there(self) {
+    /// Fails when one of them has been closed, or gets no answer.
+    pub async fn expect_answers(self) {
         match self {
             Self::Clear(sessions) => {
                 for mut session in sessions {

@@ -134,7 +134,7 @@ async fn measure(kind: Kind, clients: usize, messages: usize) -> Line {
     let gathered = begun.elapsed();
     let after = stage.server.memory();
     let beside = stage.deliver(messages).await;
-    crowd.is_still_there().await;
+    crowd.expect_answers().await;
     stage.finish().await;
     Line { kind, clients, gathered, before, after, alone, beside }
 }
