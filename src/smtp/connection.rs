@@ -25,6 +25,10 @@ const DATA_BUFFER: usize = 32 * 1024;
 /// Replies are written at the latest when this much of them waits, octets.
 const MAX_UNWRITTEN: usize = 4 * 1024;
 
+/// The timer is set to no later than this, so that a deadline which comes nearer, as that of a
+/// message after that of a command, seldom has to set it anew.
+const LONGEST_TIMER: Duration = Duration::from_secs(30);
+
 /// What ended a wait for input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
@@ -197,22 +201,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 }
 
 /// Pending until `deadline`. The timer is set anew only to go off earlier, or when it went off too
-/// early for a deadline that has moved on: mostly a client is in time, and to set a timer for each
-/// of its commands wakes the runtime for nothing.
+/// early for a deadline that is later, or has moved on: mostly a client is in time, and to set a
+/// timer for each of its commands wakes the runtime for nothing.
 fn wait(
     timer: &mut Option<Pin<Box<Sleep>>>,
     deadline: Instant,
     context: &mut Context<'_>,
 ) -> Poll<()> {
-    let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+    let soon = |now: Instant| deadline.min(now + LONGEST_TIMER);
+    let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(soon(Instant::now()))));
     if deadline < timer.deadline() {
         timer.as_mut().reset(deadline);
     }
     while timer.as_mut().poll(context).is_ready() {
-        if Instant::now() >= deadline {
+        let now = Instant::now();
+        if now >= deadline {
             return Poll::Ready(());
         }
-        timer.as_mut().reset(deadline);
+        timer.as_mut().reset(soon(now));
     }
     Poll::Pending
 }

@@ -137,6 +137,7 @@ impl<I: Intake> Door<I> {
             shutdown: self.shutdown.clone(),
             times: Times::new(),
             errors: 0,
+            has_quit: false,
         };
         session.run(early).await;
         drop(place);

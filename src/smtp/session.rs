@@ -45,6 +45,8 @@ pub(super) struct Session<I> {
     pub(super) times: Times,
     /// Errors of the client that have been answered.
     pub(super) errors: u32,
+    /// The last reply is that to QUIT.
+    pub(super) has_quit: bool,
 }
 
 /// Instants that the deadlines are counted from.
@@ -79,7 +81,10 @@ impl<I: Intake> Session<I> {
         }
         // A client that cannot be written to is gone already.
         if self.connection.flush().await.is_ok() {
-            self.connection.close(self.rules.deadlines.linger()).await;
+            // Behind QUIT a client sends nothing, so that nothing can reset the reply.
+            let quit = self.has_quit && !self.connection.has_input().await;
+            let linger = if quit { Duration::ZERO } else { self.rules.deadlines.linger() };
+            self.connection.close(linger).await;
         }
         tracing::debug!(smtp.session = self.id, "session closed");
     }
@@ -308,6 +313,7 @@ impl<I: Intake> Session<I> {
         }
         reply.write(self.connection.unwritten());
         if reply.closes() {
+            self.has_quit = reply.code() == Notice::Bye.code();
             return Flow::Break(());
         }
         if self.connection.is_full() && self.connection.flush().await.is_err() {
