@@ -184,18 +184,17 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     // Incoming: the listener asks intake.
     let wake: Arc<dyn Wake> = Arc::new(bell);
     let size = intake.limits.max_message_bytes;
+    let way = Way { front_end, address: smtp, hostname: &hostname, proxies: trusted_proxy, size };
     let authenticator = Arc::new(authenticator);
     let gateway =
         Gateway::new(store.clone(), authenticator, intake, mint.clone(), wake, postmaster);
-    let gateway = Arc::new(gateway);
-    let way = Way { front_end, address: smtp, hostname: &hostname, proxies: trusted_proxy, size };
-    let incoming = Incoming::listen(way, &rules.smtp, &tls, gateway, shutdown.clone()).await?;
+    let incoming =
+        Incoming::listen(way, &rules.smtp, &tls, Arc::new(gateway), shutdown.clone()).await?;
 
     // The API beside them.
     let listen_error = |source| RunError::Listen { address: http, source };
     let socket = TcpListener::bind(http).await.map_err(listen_error)?;
-    let clock = mint.clock().clone();
-    let api = Arc::new(api(&store, guard, mint, Arc::clone(&access)));
+    let api = Arc::new(api(&store, guard, mint.clone(), Arc::clone(&access)));
 
     let running = Running {
         smtp: incoming.smtp,
@@ -212,7 +211,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     }
     tls.follow(&rules.smtp.tls, &shutdown);
     shutdown.spawn(dispatcher.run(shutdown.clone()));
-    clean_up(&store, &clock, (rules.retention, rules.store.objects.sweep()), &shutdown);
+    clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
     shutdown.spawn(http::serve(socket, http::router(api), access, shutdown.clone(), tls.https));
     Ok(running)
 }

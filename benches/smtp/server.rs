@@ -101,8 +101,8 @@ pub fn run(kind: Kind) {
     let address = runtime.block_on(start(kind));
     println!("{address}");
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
-    // mailin's threads do not end by themselves.
-    std::process::exit(0);
+    // mailin's threads do not end by themselves; without them nothing waits for the runtime.
+    runtime.shutdown_background();
 }
 
 async fn start(kind: Kind) -> SocketAddr {

@@ -104,11 +104,7 @@ impl<I: Intake> Door<I> {
             match self.client_behind(&mut stream, client).await {
                 Ok(named) => client = named.unwrap_or(client),
                 Err(notice) => {
-                    if way.implicit_tls {
-                        turn_away(stream, client, notice, true);
-                    } else {
-                        self.turn_back(stream, client, notice).await;
-                    }
+                    self.turn_back(stream, client, notice, way.implicit_tls).await;
                     return Ok(());
                 }
             }
@@ -189,7 +185,16 @@ impl<I: Intake> Door<I> {
 
     /// As [`turn_away`] for a peer that has sent something: it is read to the end, or the
     /// connection would be reset, and the reply lost.
-    async fn turn_back(&self, stream: TcpStream, client: IpAddr, notice: Notice) {
+    async fn turn_back(
+        &self,
+        stream: TcpStream,
+        client: IpAddr,
+        notice: Notice,
+        implicit_tls: bool,
+    ) {
+        if implicit_tls {
+            return turn_away(stream, client, notice, implicit_tls);
+        }
         tracing::info!(client.address = %client, reason = notice.label(), "connection turned away");
         let mut connection = Connection::new(stream, self.rules.deadlines.write());
         Reply::notice(notice).write(connection.unwritten());

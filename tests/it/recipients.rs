@@ -150,7 +150,7 @@ async fn recipients_are_ours_in_any_spelling_and_nobody_elses() {
         other.rcpt(recipient, "550 5.1.1").await;
     }
     session.rcpt("inactive@agents.example", "550 5.2.1").await;
-    session.rcpt("postmaster+x", "501 5.5.4").await;
+    session.rcpt("postmaster+x", "501 5.1.3").await;
     let reply = session.finish("one copy").await;
     assert!(reply.starts_with("250"), "{reply}");
     assert_eq!(gateway.messages().await.len(), 1);

@@ -212,6 +212,38 @@ async fn implicit_tls_is_the_same_session_behind_a_handshake() {
 }
 
 #[tokio::test]
+async fn implicit_tls_begins_behind_the_header_of_a_proxy() {
+    let mut tls = Encrypted::bind("", PATIENCE).await;
+    let listener = tls.server.waiting.take().unwrap();
+    let listener = listener.behind(vec!["127.0.0.0/8".parse().unwrap()]);
+    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let other = listener.with_implicit_tls(any).await.unwrap();
+    let address = other.local_addr().unwrap();
+    tls.server.shutdown.spawn(other.serve());
+    let connect = async |header: &str| {
+        let mut peer = Peer(BufReader::new(TcpStream::connect(address).await.unwrap()));
+        peer.send(header).await;
+        peer
+    };
+    let peer = connect("PROXY TCP4 192.0.2.7 127.0.0.1 56324 465\r\n").await;
+    let mut peer = tls.secure(peer).await;
+    peer.expect("220 mx.gatepost.example").await;
+    peer.send(format!("{ENVELOPE}DATA\r\n")).await;
+    peer.expect_all(&["250", "250", "250", "354"]).await;
+    peer.send("x\r\n.\r\n").await;
+    peer.expect("250 2.0.0").await;
+    let calls = tls.server.intake.calls.lock().unwrap().clone();
+    let Some(Call::Message { envelope, .. }) = calls.last() else { panic!("{calls:?}") };
+    assert_eq!(envelope.client.address.to_string(), "192.0.2.7");
+    assert!(envelope.client.tls.is_some());
+    // A proxy that says nothing of the kind is told nothing in clear.
+    let mut told = Vec::new();
+    let mut peer = connect("EHLO client.example\r\n").await;
+    let _ended = timeout(PATIENCE, peer.0.read_to_end(&mut told)).await.unwrap();
+    assert_eq!(told, b"");
+}
+
+#[tokio::test]
 async fn a_new_certificate_ends_no_session() {
     let folder = tempfile::tempdir().unwrap();
     let old = self_signed::passing(&host()).unwrap();
