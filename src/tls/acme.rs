@@ -1,9 +1,9 @@
 //! Certificates from an authority, by ACME (RFC 8555): asked for, kept, renewed in time.
 //!
 //! The authority proves that a name is ours by fetching a token from port 80 of it (HTTP-01, RFC
-//! 8555 §8.3): [`challenges`] answers there, and nothing else. [`order`] is one attempt, [`kept`]
+//! 8555 §8.3): `challenges` answers there, and nothing else. `order` is one attempt, `kept`
 //! the folder in which the account, the key and the chain lie, so that a restart asks for nothing;
-//! [`transport`] takes the requests out through `egress`. The key of the certificate is made once
+//! `transport` takes the requests out through `egress`. The key of the certificate is made once
 //! and stays: a TLSA record of it (RFC 7672 §3.1.1) outlives every renewal.
 //!
 //! What never happens here: an authority is asked again at once, be it after a restart, or mail waits
