@@ -207,6 +207,7 @@ fn steps(
         "listed": standing.listed,
         "policyVersion": standing.policy_version,
         "recipientActive": standing.active,
+        "recipientAnswers": standing.answers,
     });
     steps.push(step("policy", result, detail, inputs, began));
     Value::from(steps)

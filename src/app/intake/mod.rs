@@ -67,7 +67,7 @@ impl Gateway {
         let mut examination =
             examine(&self.authenticator, &self.rules, envelope, raw, arrived).await;
         let size = u64::try_from(raw.len()).unwrap_or(u64::MAX);
-        examination.steps.insert(0, session::session(envelope, size));
+        examination.steps.insert(0, session::session(envelope, size, arrived));
         if examination.proof == Proof::Undecidable(Reason::TooBusy) {
             // Ours, and not a verdict on the message: no record (contract §2.3).
             return Ok(Answer { reason: Some(Reason::TooBusy), ..unavailable() });
