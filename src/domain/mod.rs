@@ -14,6 +14,7 @@ pub mod destination;
 pub mod domain_name;
 pub mod event;
 pub mod id;
+pub mod instant;
 pub mod intake_record;
 pub mod key;
 pub mod message;

@@ -19,7 +19,6 @@ mod auth;
 mod body;
 pub mod call;
 pub mod error;
-mod instant;
 mod observe;
 mod page;
 mod query;

@@ -139,13 +139,10 @@ impl Zone {
         Ok(())
     }
 
-    /// Adds a TXT record of these octets, which need not be text.
-    pub fn insert_octets(&mut self, name: &str, octets: &[u8]) -> Result<(), ZoneError> {
-        let entry = self.answers.entry((fqdn(name)?, RecordType::TXT));
-        let answer = entry.or_insert_with(|| Answer::Records(Vec::new()));
-        if let Answer::Records(records) = answer {
-            records.push(text(octets));
-        }
+    /// These TXT records, and no others, whose octets need not be text; none: no such record.
+    pub fn insert_texts(&mut self, name: &str, texts: &[Vec<u8>]) -> Result<(), ZoneError> {
+        let records = texts.iter().map(|octets| text(octets)).collect();
+        self.answers.insert((fqdn(name)?, RecordType::TXT), Answer::Records(records));
         Ok(())
     }
 

@@ -28,6 +28,7 @@ mod originals;
 mod originals_backup;
 mod policy;
 mod recipients;
+mod recompute;
 mod repeats;
 mod restore;
 mod retention;

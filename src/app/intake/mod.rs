@@ -9,7 +9,7 @@
 mod arrival;
 mod directory;
 mod examine;
-mod judge;
+pub mod judge;
 mod recipient;
 mod refusal;
 mod session;
@@ -30,8 +30,8 @@ use crate::store::{Committed, Store, StoreError};
 use crate::verify::Authenticator;
 
 pub use directory::{Directory, Found};
-pub use examine::{Examination, examine};
-pub use judge::judge;
+pub use examine::{Examination, examine, sha256};
+pub use judge::{Case, judge};
 
 /// A policy that changes under a decision is decided again; more often than this in one message's
 /// time is no accident, and the sender is asked to come back.
@@ -64,10 +64,7 @@ impl Gateway {
     /// The one path: examine, judge, commit, answer.
     async fn take_in(&self, envelope: &Envelope, raw: &Bytes) -> Result<Answer, StoreError> {
         let arrived = self.mint.clock().now();
-        let mut examination =
-            examine(&self.authenticator, &self.rules, envelope, raw, arrived).await;
-        let size = u64::try_from(raw.len()).unwrap_or(u64::MAX);
-        examination.steps.insert(0, session::session(envelope, size, arrived));
+        let examination = examine(&self.authenticator, &self.rules, envelope, raw, arrived).await;
         if examination.proof == Proof::Undecidable(Reason::TooBusy) {
             // Ours, and not a verdict on the message: no record (contract §2.3).
             return Ok(Answer { reason: Some(Reason::TooBusy), ..unavailable() });

@@ -9,7 +9,8 @@ use crate::domain::clock::Timestamp;
 use crate::domain::ports::Envelope;
 
 /// The first step of the evidence of a message that was read whole, and examined as of `arrived`.
-pub fn session(envelope: &Envelope, size: u64, arrived: Timestamp) -> Value {
+pub(super) fn session(envelope: &Envelope, size: usize, arrived: Timestamp) -> Value {
+    let size = u64::try_from(size).unwrap_or(u64::MAX);
     let detail = match &envelope.client.tls {
         Some(tls) => format!("encrypted: {} {}", tls.version, tls.cipher),
         None => "in clear".to_owned(),
