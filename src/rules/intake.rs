@@ -46,6 +46,7 @@ pub struct Authentication {
     pub max_future_seconds: u64,
     pub max_signatures: usize,
     pub max_signed_names: usize,
+    pub max_body_hashes: usize,
     #[serde(deserialize_with = "domains")]
     pub trusted_arc_sealers: Vec<DomainName>,
     pub offload_above_bytes: usize,
@@ -145,6 +146,7 @@ impl IntakeRules {
         check("authentication.max_future_seconds", auth.max_future_seconds, 0, 86_400)?;
         check("authentication.max_signatures", wide(auth.max_signatures), 1, 50)?;
         check("authentication.max_signed_names", wide(auth.max_signed_names), 10, 1000)?;
+        check("authentication.max_body_hashes", wide(auth.max_body_hashes), 1, 50)?;
         check("authentication.offload_above_bytes", wide(auth.offload_above_bytes), 0, 1 << 30)?;
         check("authentication.max_offloaded", wide(auth.max_offloaded), 1, 256)?;
         check("dns.message_budget_seconds", self.dns.message_budget_seconds, 1, 60)?;

@@ -139,7 +139,6 @@ impl Authenticator {
         let now = tokio::time::Instant::now();
         let deadline = now + self.rules.dns.message_budget();
         let start = Instant::now();
-        let limit = self.rules.authentication.max_signatures;
         let headers = question.headers;
         let sender = &headers.from.address;
         let claims = self.claims(&question);
@@ -161,9 +160,12 @@ impl Authenticator {
             ),
         );
         let keys = Arc::new(keys);
+        let hashes = self.rules.authentication.max_body_hashes;
+        let affordable = bounds::affordable(&claims, hashes);
         let task = Task {
             raw: question.raw.clone(),
-            bounded: bounds::bounded(headers, limit, chain.refusal.is_none()),
+            bounded: bounds::bounded(headers, &affordable, chain.refusal.is_none()),
+            affordable,
             body_at: headers.body_at,
             sender: sender.clone(),
             claims,
