@@ -717,7 +717,25 @@ def accepted_recipient_cases():
                              ("In-Reply-To", "<q1@agents.example>"),
                              ("References", "<q1@agents.example>")])),
              from_="", helo="mail.good.example", subject="Out of office: order 4711",
-             text_contains=["I am back on Monday."])
+             text_contains=["I am back on Monday."], origin="auto-replied")
+    report = multipart(
+        "r", ("Content-Type: text/plain; charset=utf-8", "Your message could not be delivered.\n"),
+        ("Content-Type: message/delivery-status", "Reporting-MTA: dns; mail.good.example\n\n"
+         "Final-Recipient: rfc822; gone@good.example\nAction: failed\nStatus: 5.1.1\n"))
+    accepted("delivery_report", "A delivery report: taken like any other mail, known for what it is "
+             "(RFC 3464).",
+             sign(mail("dsn", subject="Undelivered", body=report,
+                       mime="multipart/report; report-type=delivery-status; boundary=r")),
+             from_="", helo="mail.good.example", subject="Undelivered", origin="bounce")
+    accepted("notification", "A machine's notification to many: Auto-Submitted says more than "
+             "Precedence and List-Unsubscribe (RFC 3834).",
+             sign(mail("notice", more=[("Auto-Submitted", "auto-generated"), ("Precedence", "bulk"),
+                                       ("List-Unsubscribe", "<https://good.example/u>")])),
+             origin="auto-generated")
+    accepted("marker_of_another_address", "Delivery markers that are not of this address of this "
+             "server: one Agent's copy may reach another (contract 2, Replies).",
+             b"X-Gatepost-Delivered: 00112233445566778899aabbccddeeff\r\n"
+             b"X-Gatepost-Delivered: (none)\r\n" + sign(mail("passed-on")), origin="person")
     accepted("long_references", "A thread of 150 Message-IDs in References, folded.",
              sign(mail("long-refs", subject="Re: the long thread", more=[
                  ("In-Reply-To", "<149@thread.good.example>"),
@@ -740,7 +758,8 @@ def accepted_recipient_cases():
          "domain "
              "hosts it and signs the final bytes too: that signature is aligned and good.",
              sign(sign(footer), "s1._domainkey.list.example"), subject="[talk] Hello all",
-             from_="talk-bounces@list.example", text_contains=["Hello list.", "talk mailing list"])
+             from_="talk-bounces@list.example", text_contains=["Hello list.", "talk mailing list"],
+             origin="list")
 
 
 def accepted_content_cases():
@@ -1411,7 +1430,7 @@ def case_toml(about, record):
     if record:
         order = ["sender", "name", "agent", "subject", "text", "text_contains", "tag",
              "attachments",
-                 "aligned_domain", "unsigned_headers"]
+                 "aligned_domain", "unsigned_headers", "origin"]
         assert set(record) <= set(order), record
         lines += ["",
              "[record]"] + [f"{key} = {toml_value(record[key])}" for key in order if key in record]

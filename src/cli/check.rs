@@ -72,15 +72,15 @@ impl Check {
             smtputf8: true,
         };
         let now = mint.clock().now();
-        let examination = examine(&authenticator, &rules, &envelope, &raw, now).await;
-        let standing = self.standing(&examination).await?;
+        let mut examination = examine(&authenticator, &rules, &envelope, &raw, now).await;
+        let standing = self.standing(&mut examination).await?;
         let reason = judge(&examination, &standing);
         self.show(&examination, &standing, reason)?;
         Ok(if reason.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
     /// The Agent's standing; without an Agent that of one that is open to all.
-    async fn standing(&self, examination: &Examination) -> Result<Standing, Failure> {
+    async fn standing(&self, examination: &mut Examination) -> Result<Standing, Failure> {
         let Some(agent) = &self.agent else {
             return Ok(Standing {
                 answers: true,
@@ -106,6 +106,7 @@ impl Check {
                 (found.agent, address)
             }
         };
+        examination.find_loop(store.identity().await?, std::iter::once(&address));
         let kind = store.account(id).await?.map(|account| account.kind);
         let sender = examination.sender.as_ref().unwrap_or(&address);
         match store.standing(id, &address, sender).await? {

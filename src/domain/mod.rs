@@ -7,6 +7,7 @@
 
 pub mod account;
 pub mod address;
+pub mod automation;
 pub mod clock;
 pub mod contact;
 pub mod delivery;
@@ -16,6 +17,7 @@ pub mod event;
 pub mod id;
 pub mod intake_record;
 pub mod key;
+pub mod marker;
 pub mod message;
 pub mod policy;
 pub mod ports;

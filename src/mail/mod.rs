@@ -9,6 +9,7 @@
 //! - `headers`, `mime`, `text`, `html` (over `tags` and `text_sink`), `reply`, `filename`,
 //!   `findings`: for people and Agents to read; nothing in them decides about acceptance, except
 //!   that `mime` refuses what it cannot read whole or reads differently than the scanner did;
+//! - `machine`: signs that no person wrote it;
 //! - `visible`: what can be seen of a text.
 //!
 //! Called by `verify` (scanned headers) and `app`. No I/O, no clock, no randomness: identifiers are
@@ -20,6 +21,7 @@ mod findings;
 pub mod headers;
 mod html;
 mod library;
+pub mod machine;
 mod mailbox;
 pub mod mime;
 mod reply;

@@ -46,6 +46,7 @@ mod many;
 mod messages;
 mod owner;
 mod page;
+mod passage_row;
 mod policies;
 mod postgres;
 mod refusals;

@@ -22,6 +22,8 @@ mod gateways;
 mod house;
 mod international;
 mod limits;
+mod loops;
+mod machines;
 #[cfg(feature = "mailin")]
 mod mailin;
 mod originals;

@@ -13,7 +13,8 @@ use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::{IntakeId, MessageId, Mint};
 use crate::domain::intake_record::IntakeRecord;
-use crate::domain::message::Mail;
+use crate::domain::marker::Marker;
+use crate::domain::message::{Mail, Passage};
 use crate::domain::policy::{Facts, decide};
 use crate::domain::ports::{Answer, Envelope, Recipient};
 use crate::domain::reason::Reason;
@@ -96,7 +97,7 @@ impl Gateway {
         record.steps = steps(examination, &standing, reason, began);
         let accepted = match (&examination.mail, reason) {
             (Some(mail), None) => {
-                let message = self.new_message(&agent, recipient, mail, examination, now)?;
+                let message = self.new_message(&agent, recipient, mail, examination, now).await?;
                 record.message = Some(message.id);
                 Some(Accepted {
                     standing,
@@ -114,7 +115,7 @@ impl Gateway {
         Ok((reason, Intake { record, accepted }))
     }
 
-    fn new_message(
+    async fn new_message(
         &self,
         agent: &Account,
         recipient: &Recipient,
@@ -126,6 +127,8 @@ impl Gateway {
             table: "accounts",
             detail: format!("Agent {} has no organization", agent.id),
         })?;
+        let marker = Marker::of(self.store.identity().await?, &recipient.address);
+        let automation = examination.automation.clone();
         Ok(NewMessage {
             id: MessageId(self.mint.uuid()),
             lineage: agent.lineage,
@@ -137,6 +140,7 @@ impl Gateway {
             tag: recipient.tag.clone(),
             digest: examination.digest,
             authentication: examination.authentication.clone(),
+            passage: Passage { marker: Some(marker), automation },
         })
     }
 }

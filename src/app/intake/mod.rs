@@ -10,6 +10,7 @@ mod arrival;
 mod directory;
 mod examine;
 mod judge;
+mod loops;
 mod recipient;
 mod refusal;
 mod session;
@@ -72,6 +73,8 @@ impl Gateway {
             // Ours, and not a verdict on the message: no record (contract §2.3).
             return Ok(Answer { reason: Some(Reason::TooBusy), ..unavailable() });
         }
+        let addresses = envelope.recipients.iter().map(|recipient| &recipient.address);
+        examination.find_loop(self.store.identity().await?, addresses);
         for _ in 0..DECISIONS {
             // Messages are listed by the time of their acceptance; look-ups may have taken long.
             let now = self.mint.clock().now();

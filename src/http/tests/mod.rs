@@ -31,7 +31,8 @@ use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::{AccountId, IntakeId, MessageId, Mint};
 use crate::domain::intake_record::IntakeRecord;
-use crate::domain::message::{Attachment, Digest, Mail};
+use crate::domain::marker::Marker;
+use crate::domain::message::{Attachment, Digest, Mail, Passage};
 use crate::domain::sender::Sender;
 use crate::domain::verdict::Verdict;
 use crate::egress::guard::Guard;
@@ -200,6 +201,10 @@ impl House {
                 tag: None,
                 digest: Digest(self.mint.secret()),
                 authentication: json!({}),
+                passage: Passage {
+                    marker: Marker::read(b"0123456789abcdef0123456789abcdef"),
+                    automation: None,
+                },
             },
             raw: Bytes::from(raw.to_owned()),
             arrival_keys: vec![self.mint.secret()],

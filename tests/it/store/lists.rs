@@ -17,7 +17,7 @@ on_both! {
     a_walk_ends_where_it_must_and_the_next_one_goes_on,
 }
 
-/// Which of `accounts`' messages, records and originals a scope shows: all three answer alike.
+/// Which of `accounts`' messages, records and originals a scope shows: all answer alike.
 async fn visible(scene: &Scene, scope: &Scope, of: &[(&Account, MessageId)]) -> Vec<usize> {
     let messages = scene.store.recent_messages(scope, &everything()).await.unwrap();
     let filter = IntakeFilter::default();
@@ -31,7 +31,8 @@ async fn visible(scene: &Scene, scope: &Scope, of: &[(&Account, MessageId)]) -> 
         let raw = scene.store.raw_message(scope, *id).await.unwrap().is_some();
         let record = every_record.iter().find(|record| record.message == Some(*id)).unwrap();
         let one = scene.store.intake_record(scope, record.id).await.unwrap().is_some();
-        assert_eq!([listed; 3], [recorded, raw, one], "{scope:?}");
+        let marker = scene.store.marker(scope, *id).await.unwrap().is_some();
+        assert_eq!([listed; 4], [recorded, raw, one, marker], "{scope:?}");
         if listed {
             seen.push(place);
         }

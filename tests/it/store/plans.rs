@@ -289,6 +289,7 @@ async fn lists(scene: &Scene) {
             let nil = uuid::Uuid::nil();
             store.intake_record(&scope, IntakeId(nil)).await.unwrap();
             store.raw_message(&scope, MessageId(nil)).await.unwrap();
+            store.marker(&scope, MessageId(nil)).await.unwrap();
         }
     }
 }
