@@ -21,6 +21,7 @@ pub mod marker;
 pub mod message;
 pub mod policy;
 pub mod ports;
+pub mod rate;
 pub mod reason;
 pub mod retry;
 pub mod room;

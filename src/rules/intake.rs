@@ -14,6 +14,7 @@ pub struct IntakeRules {
     pub dns: Dns,
     pub limits: Limits,
     pub dedup: Dedup,
+    pub rates: Rates,
     pub directory: Directory,
     pub raw: Raw,
     pub record: Record,
@@ -93,6 +94,15 @@ impl Dedup {
     }
 }
 
+/// How much of one sender's mail is taken in a minute; 0 for any number.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rates {
+    pub sender_messages_per_minute: u32,
+    pub room_messages_per_minute: u32,
+    pub max_tracked: usize,
+}
+
 /// How much of the directory each gateway remembers.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -147,7 +157,11 @@ impl IntakeRules {
         check("limits.max_shown_bytes", wide(limits.max_shown_bytes), 64, 65_536)?;
         check("limits.max_findings", wide(limits.max_findings), 1, 1000)?;
         check("dedup.window_days", self.dedup.window_days, 1, 365)?;
-        let directory = &self.directory;
+        let (directory, rates) = (&self.directory, &self.rates);
+        let (sender, room) = (rates.sender_messages_per_minute, rates.room_messages_per_minute);
+        check("rates.sender_messages_per_minute", sender.into(), 0, 1_000_000)?;
+        check("rates.room_messages_per_minute", room.into(), 0, 1_000_000)?;
+        check("rates.max_tracked", wide(rates.max_tracked), 1, 1_000_000)?;
         check("directory.named_entries", wide(directory.named_entries), 0, 1_000_000)?;
         check("directory.guessed_entries", wide(directory.guessed_entries), 0, 1_000_000)?;
         check("raw.object_above_bytes", wide(self.raw.object_above_bytes), 4096, 1 << 30)?;

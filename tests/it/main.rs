@@ -29,6 +29,7 @@ mod mailin;
 mod originals;
 mod originals_backup;
 mod policy;
+mod rates;
 mod recipients;
 mod repeats;
 mod restore;

@@ -9,6 +9,7 @@
 mod arrival;
 mod directory;
 mod examine;
+mod flood;
 mod judge;
 mod loops;
 mod recipient;
@@ -30,6 +31,8 @@ use crate::rules::IntakeRules;
 use crate::store::{Committed, Store, StoreError};
 use crate::verify::Authenticator;
 
+use self::flood::Flood;
+
 pub use directory::{Directory, Found};
 pub use examine::{Examination, examine};
 pub use judge::judge;
@@ -46,6 +49,7 @@ pub struct Gateway {
     mint: Mint,
     wake: Arc<dyn Wake>,
     directory: Directory,
+    flood: Flood,
 }
 
 impl Gateway {
@@ -59,7 +63,8 @@ impl Gateway {
         postmaster: Option<Address>,
     ) -> Self {
         let directory = Directory::new(store.clone(), postmaster, rules.directory);
-        Self { store, authenticator, rules, mint, wake, directory }
+        let flood = Flood::new(rules.rates);
+        Self { store, authenticator, rules, mint, wake, directory, flood }
     }
 
     /// The one path: examine, judge, commit, answer.
@@ -81,9 +86,16 @@ impl Gateway {
             let Some(judgement) = self.judge_all(envelope, raw, &examination, now).await? else {
                 break;
             };
+            let taken = match self.within_rates(&judgement.commit) {
+                Ok(taken) => taken,
+                Err(over) => return self.put_off(judgement.commit, over).await,
+            };
             match self.store.commit(&judgement.commit).await? {
                 Committed::Stale => continue,
                 Committed::Done(earlier) => {
+                    if let Some(taken) = taken {
+                        taken.settle(&judgement.commit.intakes, &earlier);
+                    }
                     self.wake.wake();
                     log(envelope, &judgement.answer, earlier.iter().flatten().count());
                     return Ok(judgement.answer);
