@@ -17,6 +17,7 @@ pub mod event;
 pub mod id;
 pub mod intake_record;
 pub mod key;
+pub mod lookalike;
 pub mod marker;
 pub mod message;
 pub mod policy;

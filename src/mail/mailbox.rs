@@ -294,6 +294,7 @@ mod tests {
             ),
             (" a@b.example <A@B.example>", "a@b.example", Some("a@b.example")),
             (" \"boss\"@good.example", "boss@good.example", None),
+            (" \"bo\\ss\"@good.example", "boss@good.example", None),
             (" boss@münchen.example", "boss@xn--mnchen-3ya.example", None),
             (" boss+x@good.example", "boss+x@good.example", None),
         ] {
@@ -341,7 +342,7 @@ mod tests {
             (" boss@good.example x@evil.example", E::NotOneAt),
             (" boss@good.example@evil.example", E::NotOneAt),
             (" bo\r\n ss@good.example", E::NotOneAt),
-            (" \"bo\\ss\"@good.example", E::Local),
+            (" \"bo\\\\ss\"@good.example", E::Local),
             (" \"boss \"@good.example", E::Local),
             (" \"\"@good.example", E::Local),
             (" \"a\"b@good.example", E::NotOneAt),

@@ -4,6 +4,7 @@
 mod content;
 mod corpus;
 mod identity;
+mod mailboxes;
 mod random;
 mod section;
 
