@@ -34,9 +34,9 @@ impl Address {
     /// Parses a bare addr-spec (RFC 5322 §3.4.1): no display name, no angle brackets, no comments,
     /// no white space. A quoted local part is accepted where the quotes change nothing
     /// (`"boss"@good.example` and `"bo\ss"@good.example` are `boss@good.example`: RFC 5321 §4.1.2)
-    /// and refused elsewhere; a local part outside
-    /// ASCII (RFC 6531) is accepted in NFC (RFC 6532 §3.1), kept as written and compared octet by
-    /// octet, without Unicode folding, so that no look-alike is ever equal.
+    /// and refused elsewhere; a local part outside ASCII (RFC 6531) is accepted in NFC (RFC 6532
+    /// §3.1), kept as written and compared octet by octet, without Unicode folding, so that no
+    /// look-alike is ever equal.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let (local, domain) = text.rsplit_once('@').ok_or(AddressError::NotOneAt)?;
         let unquoted = local.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));

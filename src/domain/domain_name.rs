@@ -67,9 +67,9 @@ impl DomainName {
 }
 
 /// Whether a label was written as this U-label, letter case apart. Composed, and each capital the
-/// very one of its small letter: so that signs which only map onto letters (the Kelvin sign onto k,
-/// the Ångström sign onto å) are none. A capital that has two small letters (Σ at the end of a word)
-/// is refused where the two differ.
+/// very one of its small letter: so that signs which only map onto letters (the Kelvin sign onto
+/// k, the Ångström sign onto å) are none. A capital that has two small letters (Σ at the end of a
+/// word) is refused where the two differ.
 fn is_label(written: &str, u_label: &str) -> bool {
     let is_own_capital =
         |c: char| c.to_lowercase().eq([c]) || c.to_lowercase().flat_map(char::to_uppercase).eq([c]);

@@ -21,7 +21,8 @@ const TOGETHER: [&[Script]; 3] = [
 ];
 
 /// Says what is remarkable about an address, each in a sentence; nothing about most of them. The
-/// local part and each label of the domain are words of their own: they may be of different scripts.
+/// local part and each label of the domain are words of their own, which may be of different
+/// scripts.
 pub fn warnings(address: &Address) -> Vec<String> {
     let domain = address.domain().to_unicode();
     let words = std::iter::once(address.local()).chain(domain.split('.'));

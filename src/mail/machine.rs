@@ -47,19 +47,19 @@ pub fn signs(headers: &Headers<'_>, null_reverse_path: bool, limits: &IntakeLimi
         null: null_reverse_path || headers.all("return-path").any(|path| bare(path) == "<>"),
         markers: headers.all(marker::FIELD).filter_map(Marker::read).collect(),
     };
+    let name = |text: &str| visible::name(text, limits.max_shown_bytes);
     let shown = |words: &[String]| -> Vec<String> {
-        let words = words.iter().take(limits.max_shown_mailboxes);
-        words.filter_map(|word| visible::name(word, limits.max_shown_bytes)).collect()
+        words.iter().take(limits.max_shown_mailboxes).filter_map(|word| name(word)).collect()
     };
     let list_id = headers.first("list-id").map(String::from_utf8_lossy);
     let inputs = json!({
         "autoSubmitted": shown(&found.auto_submitted),
         "nullReversePath": found.null,
         "precedence": shown(&found.precedence),
-        "listId": list_id.and_then(|id| visible::name(&id, limits.max_shown_bytes)),
+        "listId": list_id.as_deref().and_then(name),
         "listFields": found.lists,
         "autoResponseSuppress": shown(&found.suppress),
-        "reportType": found.report.as_deref().and_then(|r| visible::name(r, limits.max_shown_bytes)),
+        "reportType": found.report.as_deref().and_then(name),
         "deliveryMarkers": found.markers.len(),
         "receivedFields": headers.received,
     });

@@ -107,7 +107,7 @@ fn automation(found: &Automation) -> Value {
     })
 }
 
-/// The header field that whoever sends the message on for the Agent adds, so that it is known again.
+/// The header field that whoever sends the message on for the Agent adds, to be known again.
 fn delivery_marker(marker: Marker) -> Value {
     json!({ "name": marker::FIELD, "value": marker.to_string() })
 }

@@ -107,8 +107,8 @@ async fn read(http: &Http, call: &Call, page: Page) -> Result<Rows, Problem> {
     }
 }
 
-/// The original, octet for octet; beside it, as a header of the answer, the field that whoever sends
-/// it on adds.
+/// The original, octet for octet; beside it, as a header of the answer, the field that whoever
+/// sends it on adds.
 pub(in super::super) async fn raw(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
     let id = MessageId(call.uuid("uuid")?);
     let place = place(&http).await?;

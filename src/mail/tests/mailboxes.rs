@@ -227,7 +227,8 @@ proptest! {
         };
         prop_assert_eq!(first == second, one.key() == other.key(), "{:?}", texts);
         prop_assert_eq!(first.to_string() == second.to_string(), first == second);
-        prop_assert_eq!(from(&choices.honest(&one)) == from(&choices.honest(&other)), first == second);
+        let values = [choices.honest(&one), choices.honest(&other)];
+        prop_assert_eq!(from(&values[0]) == from(&values[1]), first == second, "{:?}", values);
     }
 
     #[test]
