@@ -13,7 +13,7 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use self::kept::Kept;
-use super::send::{HERE, with_crlf};
+use super::send::HERE;
 use super::{Failure, StoreArgs, print_json, say};
 use crate::app::intake::{Case, Examination, examine, judge};
 use crate::app::mailbox::intake::whole_intake_record;
@@ -23,6 +23,7 @@ use crate::domain::domain_name::DomainName;
 use crate::domain::id::AccountId;
 use crate::domain::policy::Mode;
 use crate::domain::ports::{Client, Envelope};
+use crate::mail::line_ends::with_crlf;
 use crate::run;
 use crate::shutdown::Shutdown;
 use crate::store::Standing;

@@ -12,6 +12,7 @@ pub mod contact;
 pub mod delivery;
 pub mod destination;
 pub mod domain_name;
+pub mod draft;
 pub mod event;
 pub mod id;
 pub mod instant;

@@ -9,7 +9,7 @@
 //! - `headers`, `mime`, `text`, `html` (over `tags` and `text_sink`), `reply`, `filename`,
 //!   `findings`: for people and Agents to read; nothing in them decides about acceptance, except
 //!   that `mime` refuses what it cannot read whole or reads differently than the scanner did;
-//! - `visible`: what can be seen of a text.
+//! - `visible`: what can be seen of a text; `line_ends`: those of files become those of mail.
 //!
 //! Called by `verify` (scanned headers) and `app`. No I/O, no clock, no randomness: identifiers are
 //! given in. Total: every octet string gets an answer, in time linear in its length and within
@@ -20,6 +20,7 @@ mod findings;
 pub mod headers;
 mod html;
 mod library;
+pub mod line_ends;
 mod mailbox;
 pub mod mime;
 mod reply;

@@ -27,6 +27,7 @@ mod mailin;
 mod originals;
 mod originals_backup;
 mod policy;
+mod preview;
 mod recipients;
 mod recompute;
 mod repeats;

@@ -10,6 +10,7 @@ mod arrival;
 mod directory;
 mod examine;
 pub mod judge;
+pub mod preview;
 mod recipient;
 mod refusal;
 mod session;
