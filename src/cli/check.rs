@@ -1,4 +1,7 @@
-//! `gatepost check`: the whole verdict of a file, step by step, without delivering it.
+//! `gatepost check`: the whole verdict of a file, step by step, without delivering it; or the
+//! verdict of a record once more, from the DNS answers that it keeps.
+
+mod kept;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -7,20 +10,24 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
-use super::send::{HERE, with_crlf};
+use self::kept::Kept;
+use super::send::HERE;
 use super::{Failure, StoreArgs, print_json, say};
-use crate::app::intake::{Examination, examine, judge};
+use crate::app::intake::{Case, Examination, examine, judge};
+use crate::app::mailbox::intake::whole_intake_record;
 use crate::domain::account::AccountType;
 use crate::domain::address::Address;
+use crate::domain::domain_name::DomainName;
 use crate::domain::id::AccountId;
-use crate::domain::policy::{Mode, Proof};
+use crate::domain::policy::Mode;
 use crate::domain::ports::{Client, Envelope};
-use crate::domain::reason::Reason;
-use crate::domain::verdict::Verdict;
+use crate::mail::line_ends::with_crlf;
 use crate::run;
+use crate::shutdown::Shutdown;
 use crate::store::Standing;
+use crate::testkit::dns::DnsServer;
 
 /// Say what would become of a message, step by step, without delivering it
 #[derive(Args, Debug)]
@@ -30,6 +37,10 @@ pub(super) struct Check {
     /// An Agent, by id or by one of its addresses: applies its policy too
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
+    /// Verify the file as of a record, GET /email/intake/{id} ("-" reads standard input): by its
+    /// time, its DNS answers and its policy. Succeeds if the verdict is the same again
+    #[arg(long, value_name = "RECORD.json", conflicts_with_all = ["agent", "from", "helo", "remote"])]
+    record: Option<PathBuf>,
     /// The envelope sender, for SPF [default: the null reverse-path]
     #[arg(long, value_name = "ADDRESS", default_value = "")]
     from: String,
@@ -42,7 +53,7 @@ pub(super) struct Check {
     /// Resolvers to ask instead of the system's
     #[arg(long, env = "GATEPOST_DNS", value_name = "HOST:PORT", value_delimiter = ',')]
     dns: Option<Vec<std::net::SocketAddr>>,
-    /// Print JSON
+    /// Print JSON: the shape of GET /email/intake/{id}
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -53,42 +64,98 @@ impl Check {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
         let raw = std::fs::read(&self.file)
             .map_err(|error| format!("cannot read {}: {error}", self.file.display()))?;
-        let raw = Bytes::from(with_crlf(raw));
-        let mut options = self.store.options()?;
-        options.dns = self.dns.clone().or(options.dns);
+        match &self.record {
+            None => self.check(Bytes::from(with_crlf(raw))).await,
+            Some(record) => self.check_again(Kept::read(record)?, raw).await,
+        }
+    }
+
+    async fn check(&self, raw: Bytes) -> Result<ExitCode, Failure> {
+        let options = self.store.options()?;
+        let dns = self.dns.clone().or_else(|| options.dns.clone());
         let rules = Arc::new(self.store.rules()?.intake);
-        let authenticator =
-            run::authenticator(options.dns.as_deref(), &rules, &options.hostname()?)?;
-        let mint = run::system_mint();
+        let authenticator = run::authenticator(dns.as_deref(), &rules, &options.hostname()?)?;
+        let client =
+            Client { address: self.remote, helo: self.helo.clone(), esmtp: true, tls: None };
         let envelope = Envelope {
-            client: Client {
-                address: self.remote,
-                helo: self.helo.clone(),
-                esmtp: true,
-                tls: None,
-            },
+            client,
             reverse_path: self.from.clone(),
             recipients: Vec::new(),
             smtputf8: true,
         };
+        let mint = run::system_mint();
         let now = mint.clock().now();
         let mut examination = examine(&authenticator, &rules, &envelope, &raw, now).await;
-        let standing = self.standing(&mut examination).await?;
-        let reason = judge(&examination, &standing);
-        self.show(&examination, &standing, reason)?;
-        Ok(if reason.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        let (agent, recipient, standing) = self.standing(&mut examination).await?;
+        let case = Case { envelope: &envelope, recipient: &recipient, raw: &raw, now };
+        let mut record = judge::record(&case, &examination, &standing, &mint);
+        record.agent = agent;
+        let mut shown = whole_intake_record(&record);
+        // Nothing was written.
+        shown.insert("id".into(), Value::Null);
+        if self.json {
+            print_json(&Value::Object(shown))?;
+        } else {
+            show(&shown)?;
+        }
+        let accepted = record.verdict.reason().is_none();
+        Ok(if accepted { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// The Agent's standing; without an Agent that of one that is open to all.
-    async fn standing(&self, examination: &mut Examination) -> Result<Standing, Failure> {
+    /// Verifies the message of a record with the record's answers instead of the network's.
+    async fn check_again(&self, kept: Kept, raw: Vec<u8>) -> Result<ExitCode, Failure> {
+        let raw = kept.same_message(raw, &self.file)?;
+        let rules = Arc::new(self.store.rules()?.intake);
+        let helpers = Shutdown::default();
+        let dns = DnsServer::start(kept.zone()?, helpers).await?;
+        let hostname = match kept.receiver() {
+            Some(name) => DomainName::parse(name)?,
+            None => self.store.options()?.hostname()?,
+        };
+        let authenticator = run::authenticator(Some(&[dns.addr()]), &rules, &hostname)?;
+        let envelope = &kept.envelope;
+        let examination = examine(&authenticator, &rules, envelope, &raw, kept.arrived).await;
+        let case =
+            Case { envelope, recipient: kept.text("recipient"), raw: &raw, now: kept.arrived };
+        let record = judge::record(&case, &examination, &kept.standing, &run::system_mint());
+        let mut shown = whole_intake_record(&record);
+        for name in ["id", "date", "agentId", "messageUuid"] {
+            shown.insert(name.into(), kept.field(name).clone());
+        }
+        let differences = kept.differences(&shown);
+        if self.json {
+            shown.insert("same".into(), differences.is_empty().into());
+            shown.insert("differences".into(), differences.clone().into());
+            print_json(&Value::Object(shown))?;
+        } else {
+            show(&shown)?;
+            if kept.is_truncated() {
+                say!(
+                    "\nThe record keeps not all DNS answers whole: what is missing is not there."
+                )?;
+            }
+            match differences.as_slice() {
+                [] => say!("\nthe same verdict")?,
+                some => say!("\nnot as in the record: {}", some.join("; "))?,
+            }
+        }
+        Ok(if differences.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// The Agent, its address and its standing; without an Agent that of one that is open to all.
+    async fn standing(
+        &self,
+        examination: &mut Examination,
+    ) -> Result<(Option<AccountId>, String, Standing), Failure> {
         let Some(agent) = &self.agent else {
-            return Ok(Standing {
+            let standing = Standing {
                 answers: true,
                 active: true,
                 mode: Mode::Open,
                 policy_version: 0,
                 listed: false,
-            });
+            };
+            return Ok((None, String::new(), standing));
         };
         let store = self.store.open().await?;
         let (id, address) = match agent.parse::<AccountId>() {
@@ -110,42 +177,30 @@ impl Check {
         let kind = store.account(id).await?.map(|account| account.kind);
         let sender = examination.sender.as_ref().unwrap_or(&address);
         match store.standing(id, &address, sender).await? {
-            Some(standing) if kind == Some(AccountType::Agent) => Ok(standing),
+            Some(standing) if kind == Some(AccountType::Agent) => {
+                Ok((Some(id), address.to_string(), standing))
+            }
             _ => Err(format!("account {id} is not an Agent").into()),
         }
     }
+}
 
-    fn show(
-        &self,
-        examination: &Examination,
-        standing: &Standing,
-        reason: Option<Reason>,
-    ) -> Result<(), Failure> {
-        let verdict = Verdict::of(reason);
-        if self.json {
-            return print_json(&json!({
-                "verdict": verdict.as_str(),
-                "reason": reason.map(Reason::as_str),
-                "explanation": reason.map(Reason::explanation),
-                "advice": reason.map(Reason::advice),
-                "detail": examination.detail,
-                "sender": examination.sender.as_ref().map(Address::to_string),
-                "steps": examination.steps,
-                "authentication": examination.authentication,
-            }));
-        }
-        for step in &examination.steps {
-            let text = |key| step.get(key).and_then(Value::as_str).unwrap_or_default();
-            say!("{:<10} {:<10} {}", text("name"), text("result"), text("detail"))?;
-        }
-        if examination.proof == Proof::Authenticated {
-            let listed = if standing.listed { "listed" } else { "not listed" };
-            say!("{:<10} {:<10} the sender is {listed}", "policy", standing.mode.as_str())?;
-        }
-        say!("\n{verdict}{}", reason.map(|r| format!(" ({r})")).unwrap_or_default())?;
-        if let Some(reason) = reason {
-            say!("{}\n{}", reason.explanation(), reason.advice())?;
-        }
-        Ok(())
+/// A record, for people: its steps, the verdict, what happened and what to do.
+fn show(record: &Map<String, Value>) -> Result<(), Failure> {
+    let text = |key: &str| record.get(key).and_then(Value::as_str).unwrap_or_default();
+    for step in record.get("steps").and_then(Value::as_array).into_iter().flatten() {
+        let text = |key| step.get(key).and_then(Value::as_str).unwrap_or_default();
+        // One line for each signature.
+        let detail = text("detail").replace('\n', &format!("\n{:23}", ""));
+        say!("{:<10} {:<10}  {detail}", text("name"), text("result"))?;
     }
+    let reason = text("reason");
+    let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+    say!("\n{}{reason}", text("verdict"))?;
+    for line in [text("explanation"), text("advice")] {
+        if !line.is_empty() {
+            say!("{line}")?;
+        }
+    }
+    Ok(())
 }

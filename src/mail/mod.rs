@@ -10,7 +10,7 @@
 //!   `findings`: for people and Agents to read; nothing in them decides about acceptance, except
 //!   that `mime` refuses what it cannot read whole or reads differently than the scanner did;
 //! - `machine`: signs that no person wrote it;
-//! - `visible`: what can be seen of a text.
+//! - `visible`: what can be seen of a text; `line_ends`: those of files become those of mail.
 //!
 //! Called by `verify` (scanned headers) and `app`. No I/O, no clock, no randomness: identifiers are
 //! given in. Total: every octet string gets an answer, in time linear in its length and within
@@ -21,6 +21,7 @@ mod findings;
 pub mod headers;
 mod html;
 mod library;
+pub mod line_ends;
 pub mod machine;
 mod mailbox;
 pub mod mime;

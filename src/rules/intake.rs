@@ -28,6 +28,16 @@ pub enum Alignment {
     Strict,
 }
 
+impl Alignment {
+    /// As it stands in the file.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Relaxed => "relaxed",
+            Self::Strict => "strict",
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Authentication {

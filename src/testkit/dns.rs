@@ -139,6 +139,13 @@ impl Zone {
         Ok(())
     }
 
+    /// These TXT records, and no others, whose octets need not be text; none: no such record.
+    pub fn insert_texts(&mut self, name: &str, texts: &[Vec<u8>]) -> Result<(), ZoneError> {
+        let records = texts.iter().map(|octets| text(octets)).collect();
+        self.answers.insert((fqdn(name)?, RecordType::TXT), Answer::Records(records));
+        Ok(())
+    }
+
     /// Forgets every answer of this name and type.
     pub fn remove(&mut self, name: &str, kind: &str) -> Result<(), ZoneError> {
         let record_type: RecordType = kind.parse().map_err(|_| ZoneError::Type(kind.to_owned()))?;
@@ -251,19 +258,41 @@ enum Found<'z> {
 
 fn fqdn(text: &str) -> Result<Name, ZoneError> {
     let refuse = || ZoneError::Name(text.to_owned());
-    let mut name = Name::from_ascii(text).map_err(|_| refuse())?;
+    let mut name = Name::from_str_relaxed(text).map_err(|_| refuse())?;
     name.set_fqdn(true);
     Ok(name.to_lowercase())
+}
+
+/// A character string holds at most 255 octets (RFC 1035 §3.3); a record at least one string.
+fn text(octets: &[u8]) -> RData {
+    let strings = if octets.is_empty() { vec![octets] } else { octets.chunks(255).collect() };
+    RData::TXT(TXT::from_bytes(strings))
+}
+
+/// The octets of a text in the form of zone files: `\\DDD` is an octet in decimal, a backslash
+/// before anything else stands for that (RFC 1035 §5.1). `None` where that breaks off.
+pub fn unescaped(text: &str) -> Option<Vec<u8>> {
+    let mut octets = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(octet) = rest.next() {
+        octets.push(match octet {
+            b'\\' => match rest.next()? {
+                first if first.is_ascii_digit() => {
+                    let digits = [first, rest.next()?, rest.next()?];
+                    std::str::from_utf8(&digits).ok()?.parse().ok()?
+                }
+                other => other,
+            },
+            _ => octet,
+        });
+    }
+    Some(octets)
 }
 
 fn rdata(kind: RecordType, value: &str) -> Result<RData, ZoneError> {
     let refuse = || ZoneError::Value { kind: kind.to_string(), value: value.to_owned() };
     Ok(match kind {
-        // A character string holds at most 255 octets (RFC 1035 §3.3).
-        RecordType::TXT if value.is_empty() => RData::TXT(TXT::from_bytes(vec![b""])),
-        RecordType::TXT => {
-            RData::TXT(TXT::from_bytes(value.as_bytes().chunks(255).collect::<Vec<_>>()))
-        }
+        RecordType::TXT => text(value.as_bytes()),
         RecordType::A => RData::A(A(value.parse().map_err(|_| refuse())?)),
         RecordType::AAAA => RData::AAAA(AAAA(value.parse().map_err(|_| refuse())?)),
         RecordType::CNAME => RData::CNAME(CNAME(fqdn(value)?)),

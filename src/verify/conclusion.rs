@@ -1,18 +1,21 @@
 //! From what was found to what is concluded: the acceptance rule of contract §2, in one place.
 
+use std::time::Instant;
+
 use serde_json::{Value, json};
 
 use super::alignment::organizational;
 use super::arc::Arc;
 use super::dkim::Judged;
 use super::dmarc::Dmarc;
-use super::evidence::{Step, one_line};
+use super::evidence::{Step, micros, one_line};
 use super::keys::Keys;
 use super::spf::Spf;
 use super::{Authentication, Question, Unexamined};
 use crate::domain::domain_name::DomainName;
 use crate::domain::policy::Proof;
 use crate::domain::reason::Reason;
+use crate::rules::IntakeRules;
 
 /// What a reader is shown or a program goes by, and a signature may have left open.
 const SHOWN: &[&str] = &[
@@ -33,6 +36,7 @@ const SHOWN: &[&str] = &[
 /// Everything that was found out about one message.
 pub(super) struct Findings<'f> {
     pub(super) question: &'f Question<'f>,
+    pub(super) rules: &'f IntakeRules,
     pub(super) keys: &'f Keys,
     pub(super) chain_names: &'f [String],
     pub(super) signatures: Vec<Judged>,
@@ -41,11 +45,13 @@ pub(super) struct Findings<'f> {
     pub(super) spf: Spf,
     pub(super) dmarc: Dmarc,
     pub(super) dkim_micros: u64,
+    pub(super) chain_micros: u64,
 }
 
 impl Findings<'_> {
     /// The answer.
     pub(super) fn conclude(self) -> Authentication {
+        let start = Instant::now();
         let (proof, detail) = self.proof();
         let detail = one_line(&detail);
         let signatures = self
@@ -55,7 +61,7 @@ impl Findings<'_> {
             .collect();
         let summary = self.summary();
         let dkim = self.dkim_step();
-        let alignment = self.alignment_step(proof, &detail);
+        let alignment = self.alignment_step(proof, &detail, start);
         let chain = self.chain_step();
         let steps = [dkim, alignment, self.spf.step, chain, self.dmarc.step];
         let steps = steps.into_iter().map(Step::into_json).collect();
@@ -147,6 +153,7 @@ impl Findings<'_> {
 
     fn dkim_step(&self) -> Step {
         let fields = self.question.headers.all("dkim-signature").count();
+        let rules = &self.rules.authentication;
         let best = self.winner().or_else(|| self.best(|_| true));
         let names = self.signatures.iter().filter_map(|s| s.claim.key_name.as_deref());
         Step {
@@ -158,13 +165,18 @@ impl Findings<'_> {
                 .map(|s| format!("{} {}", s.result(), one_line(&told(s))))
                 .collect::<Vec<_>>()
                 .join("\n"),
-            inputs: json!({"fields": fields, "considered": self.signatures.len()}),
+            inputs: json!({
+                "fields": fields, "considered": self.signatures.len(),
+                "signatures": self.signatures.iter().map(Judged::summary).collect::<Vec<_>>(),
+                "minRsaBits": rules.min_rsa_bits, "countTestingKeys": rules.count_testing_keys,
+                "maxFutureSeconds": rules.max_future_seconds,
+            }),
             dns: self.keys.evidence(names),
             micros: self.dkim_micros,
         }
     }
 
-    fn alignment_step(&self, proof: Proof, detail: &str) -> Step {
+    fn alignment_step(&self, proof: Proof, detail: &str, start: Instant) -> Step {
         let from = self.from();
         let signers: Vec<Value> = self
             .signatures
@@ -188,9 +200,10 @@ impl Findings<'_> {
             detail: detail.to_owned(),
             inputs: json!({
                 "from": from.as_str(), "organization": organizational(from), "signers": signers,
+                "rule": self.rules.authentication.alignment.as_str(),
             }),
             dns: Vec::new(),
-            micros: 0,
+            micros: micros(start),
         }
     }
 
@@ -202,7 +215,7 @@ impl Findings<'_> {
             detail: chain.map(|chain| chain.detail.clone()).unwrap_or_default(),
             inputs: chain.map_or_else(|| json!({}), Arc::summary),
             dns: self.keys.evidence(self.chain_names.iter().map(String::as_str)),
-            micros: 0,
+            micros: self.chain_micros,
         }
     }
 }

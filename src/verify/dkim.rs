@@ -259,7 +259,8 @@ impl Judged {
     /// The names in `h=`, lower case.
     pub(super) fn signed_headers(&self) -> Vec<String> {
         let names = self.claim.signature.as_ref().map(|s| s.h.as_slice()).unwrap_or_default();
-        names.iter().take(100).map(|name| name.to_ascii_lowercase()).collect()
+        let shown = |name: &String| name.chars().take(100).collect::<String>().to_ascii_lowercase();
+        names.iter().take(100).map(shown).collect()
     }
 
     /// The value that marks a second arrival of the same message: `b=`, in the one spelling that

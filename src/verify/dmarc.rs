@@ -1,6 +1,7 @@
 //! DMARC (RFC 9989): evaluated and recorded. No policy makes an unaligned message acceptable and
 //! no missing record makes an aligned one worse, so the verdict never asks for it.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
 use mail_auth::dkim::Signature;
@@ -10,7 +11,7 @@ use mail_auth::{
 };
 use serde_json::{Value, json};
 
-use super::evidence::{Recorder, Step, micros};
+use super::evidence::{Purpose, Recorder, Step, micros};
 use super::resolver::Resolver;
 use super::spf::Spf;
 use crate::domain::address::Address;
@@ -38,7 +39,8 @@ pub(super) async fn check(
     deadline: tokio::time::Instant,
 ) -> Dmarc {
     let start = Instant::now();
-    let recorder = Recorder::default();
+    // DMARC asks for nobody's names.
+    let recorder = Recorder::new(Purpose::Dmarc, IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     // mail-auth reads nothing of the message but its From.
     let from = format!("From: <{sender}>\r\n\r\n");
     let signatures: Vec<Signature> = signers
@@ -53,11 +55,12 @@ pub(super) async fn check(
         None => None,
         Some(message) => {
             let spf_domain = spf.domain.as_ref().map_or("", DomainName::as_str);
-            let parameters = DmarcParameters::new(&message, &passed, spf_domain, &spf.output);
-            let check = resolver
-                .mail_auth()
-                .verify_dmarc(Parameters::new(parameters).with_cache(&recorder));
-            tokio::time::timeout_at(deadline, check).await.ok()
+            let asked = || {
+                let parameters = DmarcParameters::new(&message, &passed, spf_domain, &spf.output);
+                Parameters::new(parameters).with_cache(&recorder)
+            };
+            let check = || resolver.mail_auth().verify_dmarc(asked());
+            recorder.evaluate(resolver, deadline, check).await
         }
     };
     let policy = output
@@ -79,7 +82,7 @@ pub(super) async fn check(
             "spf": spf.output.result().to_string(),
             "spfDomain": spf.domain.as_ref().map(DomainName::as_str),
         }),
-        dns: recorder.evidence(resolver, deadline).await,
+        dns: recorder.evidence(),
         micros: micros(start),
     };
     Dmarc { result, policy, step }

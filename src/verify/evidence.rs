@@ -2,20 +2,27 @@
 //! time they took, as the intake record keeps them.
 
 use std::borrow::Borrow;
-use std::hash::Hash;
+use std::future::Future;
+use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use mail_auth::dns::TxtRecord;
+use mail_auth::dmarc::DmarcRecord;
+use mail_auth::dns::{DnssecStatus, TxtRecord, TxtRecordParser};
 use mail_auth::hickory_resolver::proto::op::ResponseCode;
-use mail_auth::{DnsCache, DnsError, Error, Mx, Negative, RecordSet, ResolverCache};
+use mail_auth::hickory_resolver::proto::rr::{Name, RData, RecordType};
+use mail_auth::spf::SpfRecord;
+use mail_auth::{DnsCache, DnsError, Mx, Negative, RecordSet, ResolverCache};
 use serde_json::{Value, json};
 
+use super::answer::{Answer, Kept, Outcome};
+use super::examine::at_once;
 use super::resolver::Resolver;
 
-/// Answers kept per step: a large SPF tree asks about twenty questions.
-const MAX_ANSWERS: usize = 40;
+/// Questions of one evaluation. SPF asks at most 130 (ten mechanisms, each with ten mail exchangers
+/// or names, RFC 7208 §4.6.4), DMARC 105 (walks of eight steps for From, SPF and ten signatures).
+const MAX_QUESTIONS: usize = 160;
 
 /// One step of the verdict.
 pub(super) struct Step {
@@ -29,10 +36,15 @@ pub(super) struct Step {
 
 impl Step {
     pub(super) fn into_json(self) -> Value {
-        json!({
+        let truncated = self.dns.iter().any(|answer| answer.get("truncated").is_some());
+        let mut step = json!({
             "name": self.name, "result": self.result, "detail": self.detail,
             "inputs": self.inputs, "dns": self.dns, "micros": self.micros,
-        })
+        });
+        if truncated && let Some(fields) = step.as_object_mut() {
+            fields.insert("truncated".into(), true.into());
+        }
+        step
     }
 }
 
@@ -47,58 +59,215 @@ pub(super) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c == ' ' || c.is_ascii_graphic() { c } else { '?' }).take(200).collect()
 }
 
-/// Stands where mail-auth expects a cache, remembers nothing for it, and keeps what it was given:
-/// one object per step and message, so that no answer ever serves another purpose.
-#[derive(Default)]
-pub(super) struct Recorder {
-    seen: Mutex<Vec<Seen>>,
+/// What the TXT records that an evaluation asks for are read as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Spf,
+    Dmarc,
 }
 
-struct Seen {
-    name: String,
-    kind: &'static str,
-    ttl: u64,
-    /// `None` for TXT records, which mail-auth hands out parsed only.
-    answer: Option<Value>,
+/// Stands where mail-auth expects a cache, and holds the answers of one step of one message: no
+/// answer ever serves another purpose (an SPF check of `_dmarc.good.example` would poison it).
+///
+/// mail-auth never asks anybody. It evaluates with the answers that are here; where one is missing,
+/// what it comes to is thrown away, the question is asked, and it evaluates again. So the answers
+/// that are kept are those that were used, even where the next one would be another.
+pub(super) struct Recorder {
+    purpose: Purpose,
+    /// The one address whose names may be asked for.
+    client: IpAddr,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    known: Vec<Known>,
+    missing: Option<(String, RecordType)>,
+}
+
+struct Known {
+    answer: Answer,
+    /// As `purpose` reads it: parsed once, however often the evaluation is repeated.
+    txt: Option<TxtRecord>,
 }
 
 impl Recorder {
-    fn keep(&self, name: String, kind: &'static str, until: Instant, answer: Option<Value>) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.len() < MAX_ANSWERS {
-            let ttl = until.saturating_duration_since(Instant::now()).as_secs();
-            let name = name.trim_end_matches('.').to_owned();
-            seen.push(Seen { name, kind, ttl, answer });
-        }
+    pub(super) fn new(purpose: Purpose, client: IpAddr) -> Self {
+        Self { purpose, client, state: Mutex::default() }
     }
 
-    /// What was answered. The text of TXT records is asked for again: the resolver has it.
-    pub(super) async fn evidence(
-        self,
+    /// What `evaluation` comes to when every answer that it asks for is here; `None` if it asked
+    /// too much. It is given this object as its cache.
+    pub(super) async fn evaluate<F: Future>(
+        &self,
         resolver: &Resolver,
         deadline: tokio::time::Instant,
-    ) -> Vec<Value> {
-        let mut evidence = Vec::new();
-        for seen in self.seen.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            evidence.push(match seen.answer {
-                Some(answer) => {
-                    json!({"name": seen.name, "type": seen.kind, "ttl": seen.ttl, "answer": answer})
-                }
-                None => resolver.txt(seen.name, deadline).await.evidence(),
-            });
+        evaluation: impl Fn() -> F,
+    ) -> Option<F::Output> {
+        for _ in 0..=MAX_QUESTIONS {
+            let output = at_once(evaluation());
+            let Some((name, kind)) = self.state().missing.take() else { return output };
+            let answer = resolver.ask(name, kind, deadline).await;
+            let txt = (kind == RecordType::TXT).then(|| self.read(&answer));
+            self.state().known.push(Known { answer, txt });
         }
-        evidence
+        None
+    }
+
+    /// Whether a look-up failed with which RFC 7208 §5 ends a check (temperror): mail-auth's caches
+    /// of addresses and mail exchangers have no word for that. The names of a `ptr` mechanism are
+    /// passed over instead (§5.5).
+    pub(super) fn failed(&self) -> bool {
+        let state = self.state();
+        let is_pointed_to = |name: &str| {
+            let pointers = state.known.iter().filter(|known| known.answer.kind == RecordType::PTR);
+            pointers
+                .flat_map(|known| known.answer.records(pointer).unwrap_or_default())
+                .any(|pointer| pointer.trim_end_matches('.').eq_ignore_ascii_case(name))
+        };
+        state.known.iter().map(|known| &known.answer).any(|answer| {
+            matches!(answer.kind, RecordType::A | RecordType::AAAA | RecordType::MX)
+                && matches!(answer.outcome, Outcome::Temporary(_))
+                && !is_pointed_to(&answer.name)
+        })
+    }
+
+    /// The answers, in the order in which they were asked for.
+    pub(super) fn evidence(&self) -> Vec<Value> {
+        let mut kept = Kept::default();
+        for known in &self.state().known {
+            kept.keep(&known.answer);
+        }
+        kept.into_answers()
+    }
+
+    fn read(&self, answer: &Answer) -> TxtRecord {
+        let texts = answer.texts();
+        match (self.purpose, texts) {
+            (Purpose::Spf, Ok(texts)) => SpfRecord::parse_records(&texts).into(),
+            (Purpose::Dmarc, Ok(texts)) => DmarcRecord::parse_records(&texts).into(),
+            (_, Err(error)) => TxtRecord::Error(error),
+        }
+    }
+
+    /// Nothing panics while it holds the lock; if something did, each answer would still be whole.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Uses the answer to a question, or notes that it is missing. Only the first one that misses
+    /// is asked next: what follows upon it may never be asked.
+    fn find<T>(&self, name: &str, kind: RecordType, wanted: impl FnOnce(&Known) -> T) -> Option<T> {
+        let name = name.strip_suffix('.').unwrap_or(name);
+        let mut state = self.state();
+        let known =
+            state.known.iter().find(|known| known.answer.kind == kind && known.answer.name == name);
+        if let Some(known) = known {
+            return Some(wanted(known));
+        }
+        state.missing.get_or_insert_with(|| (name.to_owned(), kind));
+        None
+    }
+
+    /// Records for mail-auth. What failed for the time being it cannot be told: see `failed`.
+    fn set<T>(
+        &self,
+        name: &str,
+        kind: RecordType,
+        read: impl FnOnce(&Answer) -> Result<Arc<[T]>, mail_auth::Error>,
+    ) -> Result<RecordSet<T>, Negative> {
+        let found = self.find(name, kind, |known| match read(&known.answer) {
+            Ok(records) => Ok(RecordSet { records, dnssec_status: DnssecStatus::Indeterminate }),
+            Err(mail_auth::Error::Dns(DnsError::RecordNotFound(code))) => Err(Negative { code }),
+            Err(_) => Err(Negative { code: ResponseCode::ServFail }),
+        });
+        found.unwrap_or(Err(Negative { code: ResponseCode::ServFail }))
+    }
+
+    fn record(&self, name: &str) -> TxtRecord {
+        let found = self.find(name, RecordType::TXT, |known| known.txt.clone()).flatten();
+        let unknown = || mail_auth::Error::Dns(DnsError::Resolver("not asked yet".into()));
+        found.unwrap_or_else(|| TxtRecord::Error(unknown()))
     }
 }
 
-fn nothing(code: ResponseCode) -> Value {
-    json!(if code == ResponseCode::NXDomain { "NXDOMAIN" } else { "no such record" })
+/// The text that a borrowed key of mail-auth's caches is: their interface lets it be hashed and
+/// compared only, so it is taken down as it is hashed, and compared with what was taken down.
+fn spelled<Q>(name: &Q) -> Option<Box<str>>
+where
+    Box<str>: Borrow<Q>,
+    Q: Hash + Eq + ?Sized,
+{
+    #[derive(Default)]
+    struct TakenDown(Vec<u8>);
+
+    impl Hasher for TakenDown {
+        fn write(&mut self, octets: &[u8]) {
+            self.0.extend_from_slice(octets);
+        }
+
+        fn finish(&self) -> u64 {
+            0
+        }
+    }
+
+    let mut taken = TakenDown::default();
+    name.hash(&mut taken);
+    // Behind a text comes an octet that no text has.
+    let octets = taken.0.strip_suffix(b"\xff").unwrap_or(&taken.0);
+    let text: Box<str> = std::str::from_utf8(octets).ok()?.into();
+    let same = Borrow::<Q>::borrow(&text) == name;
+    same.then_some(text)
 }
 
-macro_rules! records {
-    ($key:ty, $record:ty, $kind:literal, $shown:expr) => {
-        impl ResolverCache<$key, Result<RecordSet<$record>, Negative>> for Recorder {
-            fn get<Q>(&self, _: &Q) -> Option<Result<RecordSet<$record>, Negative>>
+fn pointer(data: &RData) -> Option<Box<str>> {
+    match data {
+        RData::PTR(name) if !name.is_root() => {
+            Some(name.to_lowercase().to_ascii().into_boxed_str())
+        }
+        _ => None,
+    }
+}
+
+fn ipv4(data: &RData) -> Option<Ipv4Addr> {
+    if let RData::A(address) = data { Some(address.0) } else { None }
+}
+
+fn ipv6(data: &RData) -> Option<Ipv6Addr> {
+    if let RData::AAAA(address) = data { Some(address.0) } else { None }
+}
+
+/// Mail exchangers by preference, as mail-auth groups them.
+fn exchangers(answer: &Answer) -> Result<Arc<[Mx]>, mail_auth::Error> {
+    let mut hosts = answer.records(|data| match data {
+        RData::MX(mx) => Some((mx.preference, mx.exchange.to_lowercase().to_ascii())),
+        _ => None,
+    })?;
+    hosts.sort_by_key(|(preference, _)| *preference);
+    let groups = hosts.chunk_by(|(one, _), (next, _)| one == next);
+    Ok(groups
+        .filter_map(|group| {
+            let (preference, _) = group.first()?;
+            let exchanges = group.iter().map(|(_, host)| host.as_str().into()).collect();
+            Some(Mx { exchanges, preference: *preference })
+        })
+        .collect())
+}
+
+macro_rules! cache {
+    ($key:ty, $value:ty, |$recorder:ident, $name:ident| $found:expr) => {
+        impl ResolverCache<$key, $value> for Recorder {
+            /// `None`, with which mail-auth would ask by itself, is never the answer to a name.
+            fn get<Q>(&self, $name: &Q) -> Option<$value>
+            where
+                $key: Borrow<Q>,
+                Q: Hash + Eq + ?Sized,
+            {
+                let $recorder = self;
+                $found
+            }
+
+            fn remove<Q>(&self, _: &Q) -> Option<$value>
             where
                 $key: Borrow<Q>,
                 Q: Hash + Eq + ?Sized,
@@ -106,60 +275,27 @@ macro_rules! records {
                 None
             }
 
-            fn remove<Q>(&self, _: &Q) -> Option<Result<RecordSet<$record>, Negative>>
-            where
-                $key: Borrow<Q>,
-                Q: Hash + Eq + ?Sized,
-            {
-                None
-            }
-
-            fn insert(
-                &self,
-                key: $key,
-                value: Result<RecordSet<$record>, Negative>,
-                until: Instant,
-            ) {
-                let answer = match value {
-                    Ok(set) => set.records.iter().take(20).map($shown).collect(),
-                    Err(negative) => nothing(negative.code),
-                };
-                self.keep(key.to_string(), $kind, until, Some(answer));
-            }
+            fn insert(&self, _: $key, _: $value, _: Instant) {}
         }
     };
 }
 
-records!(Box<str>, Mx, "MX", |mx: &Mx| format!("{} {}", mx.preference, mx.exchanges.join(" ")));
-records!(Box<str>, Ipv4Addr, "A", Ipv4Addr::to_string);
-records!(Box<str>, Ipv6Addr, "AAAA", Ipv6Addr::to_string);
-records!(IpAddr, Box<str>, "PTR", ToString::to_string);
-
-impl ResolverCache<Box<str>, TxtRecord> for Recorder {
-    fn get<Q>(&self, _: &Q) -> Option<TxtRecord>
-    where
-        Box<str>: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        None
-    }
-
-    fn remove<Q>(&self, _: &Q) -> Option<TxtRecord>
-    where
-        Box<str>: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        None
-    }
-
-    fn insert(&self, key: Box<str>, value: TxtRecord, until: Instant) {
-        let answer = match value {
-            TxtRecord::Error(Error::Dns(DnsError::RecordNotFound(code))) => Some(nothing(code)),
-            _ => None,
-        };
-        self.keep(key.into(), "TXT", until, answer);
-    }
-}
+cache!(Box<str>, TxtRecord, |recorder, name| Some(recorder.record(&spelled(name)?)));
+cache!(Box<str>, Result<RecordSet<Mx>, Negative>, |recorder, name| {
+    Some(recorder.set(&spelled(name)?, RecordType::MX, exchangers))
+});
+cache!(Box<str>, Result<RecordSet<Ipv4Addr>, Negative>, |recorder, name| {
+    Some(recorder.set(&spelled(name)?, RecordType::A, |answer| Ok(answer.records(ipv4)?.into())))
+});
+cache!(Box<str>, Result<RecordSet<Ipv6Addr>, Negative>, |recorder, name| {
+    Some(recorder.set(&spelled(name)?, RecordType::AAAA, |answer| Ok(answer.records(ipv6)?.into())))
+});
+cache!(IpAddr, Result<RecordSet<Box<str>>, Negative>, |recorder, name| {
+    let is_the_clients = Borrow::<Q>::borrow(&recorder.client) == name;
+    let name = Name::from(recorder.client).to_ascii();
+    let pointers = |answer: &Answer| Ok(answer.records(pointer)?.into());
+    is_the_clients.then(|| recorder.set(&name, RecordType::PTR, pointers))
+});
 
 impl DnsCache for Recorder {
     type Txt = Self;
@@ -186,5 +322,19 @@ impl DnsCache for Recorder {
 
     fn ptr(&self) -> Option<&Self> {
         Some(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_spelled_whatever_it_holds() {
+        for name in ["", ".", "good.example.", "größe.example.", "a\u{0}b.", "\u{ff}"] {
+            assert_eq!(spelled::<str>(name).as_deref(), Some(name));
+            let boxed: Box<str> = name.into();
+            assert_eq!(spelled(&boxed).as_deref(), Some(name));
+        }
     }
 }

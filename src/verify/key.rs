@@ -14,7 +14,7 @@ use mail_auth::dns::{TxtRecord, TxtRecordParser};
 use super::tags::TagList;
 
 /// A record longer than this is no key record: the largest RSA key takes about 1,500 octets.
-const MAX_RECORD: usize = 8192;
+pub(super) const MAX_RECORD: usize = 8192;
 /// Records looked at under one name.
 const MAX_RECORDS: usize = 10;
 

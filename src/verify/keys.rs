@@ -2,17 +2,19 @@
 //! that mail-auth verifies without asking anybody and the record shows the very answers used.
 
 use std::borrow::Borrow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::time::Instant;
 
 use mail_auth::dns::TxtRecord;
+use mail_auth::hickory_resolver::proto::rr::RecordType;
 use mail_auth::{DnsCache, DnsError, Error, NoCache, ResolverCache};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
+use super::answer::{Answer, Kept};
 use super::key::Key;
-use super::resolver::{Resolver, TxtAnswer, TxtOutcome};
+use super::resolver::Resolver;
 
 /// Look-ups under way at the same time for one message.
 const AT_ONCE: usize = 16;
@@ -24,7 +26,7 @@ pub(super) struct Keys {
 }
 
 struct Found {
-    answer: TxtAnswer,
+    answer: Answer,
     key: Result<Key, Error>,
 }
 
@@ -45,7 +47,7 @@ impl Keys {
                 keys.keep(asking.join_next().await);
             }
             let resolver = resolver.clone();
-            asking.spawn(async move { resolver.txt(name, deadline).await });
+            asking.spawn(async move { resolver.ask(name, RecordType::TXT, deadline).await });
         }
         while !asking.is_empty() {
             keys.keep(asking.join_next().await);
@@ -53,14 +55,10 @@ impl Keys {
         keys
     }
 
-    fn keep(&mut self, answer: Option<Result<TxtAnswer, tokio::task::JoinError>>) {
+    fn keep(&mut self, answer: Option<Result<Answer, tokio::task::JoinError>>) {
         // A look-up that panicked leaves no answer: its signature finds no key.
         let Some(Ok(answer)) = answer else { return };
-        let key = match &answer.outcome {
-            TxtOutcome::Records(records) => Key::choose(records),
-            TxtOutcome::Nothing(code) => Err(Error::Dns(DnsError::RecordNotFound(*code))),
-            TxtOutcome::Temporary(why) => Err(Error::Dns(DnsError::Resolver(why.clone()))),
-        };
+        let key = answer.texts().and_then(|records| Key::choose(&records));
         // mail-auth asks with a final dot.
         self.found.insert(format!("{}.", answer.name).into(), Found { answer, key });
     }
@@ -79,12 +77,16 @@ impl Keys {
         self.find(name).ok()
     }
 
-    /// The answers about these names, for the record.
+    /// The answers about these names, each once, for the record.
     pub(super) fn evidence<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<Value> {
-        names
-            .filter_map(|name| self.found.get(format!("{name}.").as_str()))
-            .map(|found| found.answer.evidence())
-            .collect()
+        let mut kept = Kept::default();
+        let mut told = HashSet::new();
+        for name in names.filter(|name| told.insert(*name)) {
+            if let Some(found) = self.found.get(format!("{name}.").as_str()) {
+                kept.keep(&found.answer);
+            }
+        }
+        kept.into_answers()
     }
 }
 

@@ -13,12 +13,12 @@ use mail_auth::hickory_resolver::config::{
 };
 use mail_auth::hickory_resolver::net::{DnsError, NetError};
 use mail_auth::hickory_resolver::proto::op::ResponseCode;
-use mail_auth::hickory_resolver::proto::rr::{Name, RData, RecordType};
+use mail_auth::hickory_resolver::proto::rr::{Name, RecordType};
 use mail_auth::hickory_resolver::system_conf::read_system_conf;
-use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::VerifyError;
+use super::answer::{Answer, Outcome};
 use crate::rules::IntakeRules;
 
 /// Who is asked.
@@ -30,30 +30,10 @@ pub enum Servers {
     Given(Vec<SocketAddr>),
 }
 
-/// Answers TXT questions, and lends mail-auth its resolver.
+/// Answers questions. mail-auth, which it is lent to, finds every answer at hand.
 #[derive(Clone)]
 pub(super) struct Resolver {
     inner: MessageAuthenticator,
-}
-
-/// The answer to one TXT question.
-#[derive(Clone, Debug)]
-pub(super) struct TxtAnswer {
-    pub(super) name: String,
-    /// Seconds; `None` where nothing was found.
-    pub(super) ttl: Option<u32>,
-    pub(super) outcome: TxtOutcome,
-}
-
-/// What came back.
-#[derive(Clone, Debug)]
-pub(super) enum TxtOutcome {
-    /// Each record with its character strings joined.
-    Records(Vec<Vec<u8>>),
-    /// There is no such record: an answer like any other.
-    Nothing(ResponseCode),
-    /// Nobody knows for the time being.
-    Temporary(String),
 }
 
 impl Resolver {
@@ -83,7 +63,7 @@ impl Resolver {
         Ok(Self { inner })
     }
 
-    /// For mail-auth's SPF and DMARC, which ask by themselves.
+    /// For mail-auth's verifiers.
     pub(super) fn mail_auth(&self) -> &MessageAuthenticator {
         &self.inner
     }
@@ -96,30 +76,33 @@ impl Resolver {
         Ok(found.iter().collect())
     }
 
-    /// The TXT records of a name without its final dot, by `deadline` or not at all.
-    pub(super) async fn txt(&self, name: String, deadline: Instant) -> TxtAnswer {
-        let Ok(mut question) = Name::from_ascii(&name) else {
-            let outcome = TxtOutcome::Nothing(ResponseCode::FormErr);
-            return TxtAnswer { name, ttl: None, outcome };
+    /// The records of one type under a name without its final dot, by `deadline` or not at all.
+    pub(super) async fn ask(&self, name: String, kind: RecordType, deadline: Instant) -> Answer {
+        let Ok(mut question) = Name::from_str_relaxed(&name) else {
+            return Answer { name, kind, ttl: None, outcome: Outcome::Unaskable };
         };
         question.set_fqdn(true);
-        let lookup = self.inner.resolver().lookup(question, RecordType::TXT);
+        let lookup = self.inner.resolver().lookup(question, kind);
         let (ttl, outcome) = match tokio::time::timeout_at(deadline, lookup).await {
-            Err(_) => (None, TxtOutcome::Temporary("no answer within the time allowed".into())),
-            Ok(Err(error)) => (None, failure(&error)),
+            Err(_) => (None, Outcome::Temporary("no answer within the time allowed".into())),
+            Ok(Err(error)) => failure(&error),
             Ok(Ok(lookup)) => {
-                let mut ttl = None;
+                let mut ttl: Option<u32> = None;
                 let mut records = Vec::new();
                 for record in lookup.answers() {
-                    if let RData::TXT(txt) = &record.data {
-                        ttl = Some(ttl.map_or(record.ttl, |least: u32| least.min(record.ttl)));
-                        records.push(txt.txt_data.concat());
+                    if record.record_type() == kind {
+                        ttl = Some(ttl.map_or(record.ttl, |least| least.min(record.ttl)));
+                        records.push(record.data.clone());
                     }
                 }
-                (ttl, TxtOutcome::Records(records))
+                if records.is_empty() {
+                    (ttl, Outcome::Nothing(ResponseCode::NoError))
+                } else {
+                    (ttl, Outcome::Records(records))
+                }
             }
         };
-        TxtAnswer { name, ttl, outcome }
+        Answer { name, kind, ttl, outcome }
     }
 }
 
@@ -131,34 +114,13 @@ fn name_server(address: SocketAddr) -> NameServerConfig {
 }
 
 /// NXDOMAIN and an empty answer are answers; everything else may be different in an hour.
-fn failure(error: &NetError) -> TxtOutcome {
+fn failure(error: &NetError) -> (Option<u32>, Outcome) {
     match error {
         NetError::Dns(DnsError::NoRecordsFound(found))
             if matches!(found.response_code, ResponseCode::NoError | ResponseCode::NXDomain) =>
         {
-            TxtOutcome::Nothing(found.response_code)
+            (found.negative_ttl, Outcome::Nothing(found.response_code))
         }
-        other => TxtOutcome::Temporary(other.to_string()),
+        other => (None, Outcome::Temporary(other.to_string())),
     }
-}
-
-impl TxtAnswer {
-    /// For the record: `{name, type, ttl, answer}`.
-    pub(super) fn evidence(&self) -> Value {
-        let answer = match &self.outcome {
-            TxtOutcome::Records(records) => {
-                json!(records.iter().take(10).map(|r| shown(r)).collect::<Vec<_>>())
-            }
-            TxtOutcome::Nothing(ResponseCode::NXDomain) => json!("NXDOMAIN"),
-            TxtOutcome::Nothing(_) => json!("no such record"),
-            TxtOutcome::Temporary(why) => json!(format!("temporary failure: {why}")),
-        };
-        json!({"name": self.name, "type": "TXT", "ttl": self.ttl, "answer": answer})
-    }
-}
-
-/// A record as text, cut at an octet count that any key fits in.
-fn shown(record: &[u8]) -> String {
-    let kept = record.get(..2048).unwrap_or(record);
-    String::from_utf8_lossy(kept).into_owned()
 }

@@ -9,7 +9,7 @@ use mail_auth::spf::verify::SpfParameters;
 use mail_auth::{Parameters, SpfOutput, SpfResult};
 use serde_json::{Value, json};
 
-use super::evidence::{Recorder, Step, micros};
+use super::evidence::{Purpose, Recorder, Step, micros};
 use super::resolver::Resolver;
 use crate::domain::domain_name::DomainName;
 use crate::domain::ports::Client;
@@ -53,7 +53,7 @@ pub(super) async fn check(
     let domain = DomainName::parse(domain).ok();
     let helo = DomainName::parse(&client.helo).ok();
     let helo = helo.as_ref().map_or("unknown", DomainName::as_str);
-    let recorder = Recorder::default();
+    let recorder = Recorder::new(Purpose::Spf, client.address);
     let (output, detail) = match &domain {
         None => {
             let output = SpfOutput::new(String::new());
@@ -67,9 +67,10 @@ pub(super) async fn check(
             } else {
                 SpfParameters::mail_from(client.address, helo, hostname, &sender)
             };
-            let check =
-                resolver.mail_auth().verify_spf(Parameters::new(parameters).with_cache(&recorder));
-            let output = tokio::time::timeout_at(deadline, check).await.unwrap_or_else(|_| {
+            let asked = || Parameters::new(parameters).with_cache(&recorder);
+            let check = || resolver.mail_auth().verify_spf(asked());
+            let output = recorder.evaluate(resolver, deadline, check).await;
+            let output = output.filter(|_| !recorder.failed()).unwrap_or_else(|| {
                 SpfOutput::new(domain.to_string()).with_result(SpfResult::TempError)
             });
             let detail = format!("{} for {} by {domain}", output.result(), client.address);
@@ -82,9 +83,9 @@ pub(super) async fn check(
         detail,
         inputs: json!({
             "client": client.address.to_string(), "helo": client.helo,
-            "reversePath": reverse_path, "identity": identity,
+            "reversePath": reverse_path, "identity": identity, "receiver": hostname,
         }),
-        dns: recorder.evidence(resolver, deadline).await,
+        dns: recorder.evidence(),
         micros: micros(start),
     };
     Spf { output, domain, identity, step }

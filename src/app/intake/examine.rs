@@ -8,6 +8,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::arrival;
+use super::session::session;
 use super::step::step;
 use crate::domain::address::Address;
 use crate::domain::automation::Automation;
@@ -53,7 +54,7 @@ pub struct Examination {
     pub steps: Vec<Value>,
 }
 
-/// Scans, authenticates and summarises `raw`.
+/// Scans, authenticates and summarises `raw` as of `now`.
 pub async fn examine(
     authenticator: &Authenticator,
     rules: &IntakeRules,
@@ -74,7 +75,7 @@ pub async fn examine(
         headers: scan::section(raw, kept).to_vec(),
         arrival_keys: Vec::new(),
         authentication: Value::Null,
-        steps: Vec::new(),
+        steps: vec![session(envelope, raw.len(), now)],
     };
     let began = Instant::now();
     let scanned = scan::scan(raw, &rules.limits);
@@ -166,7 +167,8 @@ async fn on_pool<T: Send + 'static>(
     }
 }
 
-pub(super) fn sha256(bytes: &[u8]) -> Digest {
+/// The digest that names a message.
+pub fn sha256(bytes: &[u8]) -> Digest {
     let mut octets = [0; 32];
     octets.copy_from_slice(digest(&SHA256, bytes).as_ref());
     Digest(octets)

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::step::step;
 use super::{Examination, Gateway};
-use crate::domain::account::Account;
+use crate::domain::account::{Account, Lineage};
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::{IntakeId, MessageId, Mint};
@@ -39,6 +39,48 @@ pub fn judge(examination: &Examination, standing: &Standing) -> Option<Reason> {
         mode: standing.mode,
         listed: standing.listed,
     })
+}
+
+/// One recipient of one message.
+#[derive(Clone, Copy, Debug)]
+pub struct Case<'c> {
+    pub envelope: &'c Envelope,
+    /// As sent in RCPT.
+    pub recipient: &'c str,
+    pub raw: &'c Bytes,
+    /// When it is decided.
+    pub now: Timestamp,
+}
+
+/// The record of the verdict on `case`; whose it is, and of which message, is for the caller.
+pub fn record(
+    case: &Case<'_>,
+    examination: &Examination,
+    standing: &Standing,
+    mint: &Mint,
+) -> IntakeRecord {
+    let began = Instant::now();
+    let reason = judge(examination, standing);
+    let client = &case.envelope.client;
+    IntakeRecord {
+        id: IntakeId(mint.uuid()),
+        at: case.now,
+        lineage: Lineage::default(),
+        agent: None,
+        recipient: case.recipient.to_owned(),
+        sender: examination.sender.clone(),
+        envelope_from: case.envelope.reverse_path.clone(),
+        remote_address: client.address,
+        helo: client.helo.clone(),
+        verdict: Verdict::of(reason),
+        explanation: explain(reason, examination),
+        message: None,
+        size: u64::try_from(case.raw.len()).unwrap_or(u64::MAX),
+        digest: Some(examination.digest),
+        headers: examination.headers.clone(),
+        steps: steps(examination, standing, reason, began),
+        count: 1,
+    }
 }
 
 impl Gateway {
@@ -87,14 +129,12 @@ impl Gateway {
         // Without a readable From nobody is listed: the address of the Agent itself stands in for
         // the question, and the verdict does not depend on the answer.
         let sender = examination.sender.as_ref().unwrap_or(&recipient.address);
-        let began = Instant::now();
         let standing = self.store.standing(agent.id, &recipient.address, sender).await?;
         let standing = standing.ok_or_else(|| corrupt("has no policy"))?;
-        let reason = judge(examination, &standing);
-        let mut record = record(envelope, recipient, &agent, raw, examination, &self.mint, now);
-        record.verdict = Verdict::of(reason);
-        record.explanation = explain(reason, examination);
-        record.steps = steps(examination, &standing, reason, began);
+        let case = Case { envelope, recipient: &recipient.as_sent, raw, now };
+        let mut record = record(&case, examination, &standing, &self.mint);
+        (record.lineage, record.agent) = (agent.lineage, Some(agent.id));
+        let reason = record.verdict.reason();
         let accepted = match (&examination.mail, reason) {
             (Some(mail), None) => {
                 let message = self.new_message(&agent, recipient, mail, examination, now).await?;
@@ -145,36 +185,6 @@ impl Gateway {
     }
 }
 
-fn record(
-    envelope: &Envelope,
-    recipient: &Recipient,
-    agent: &Account,
-    raw: &Bytes,
-    examination: &Examination,
-    mint: &Mint,
-    now: Timestamp,
-) -> IntakeRecord {
-    IntakeRecord {
-        id: IntakeId(mint.uuid()),
-        at: now,
-        lineage: agent.lineage,
-        agent: Some(agent.id),
-        recipient: recipient.as_sent.clone(),
-        sender: examination.sender.clone(),
-        envelope_from: envelope.reverse_path.clone(),
-        remote_address: envelope.client.address,
-        helo: envelope.client.helo.clone(),
-        verdict: Verdict::Accepted,
-        explanation: String::new(),
-        message: None,
-        size: u64::try_from(raw.len()).unwrap_or(u64::MAX),
-        digest: Some(examination.digest),
-        headers: examination.headers.clone(),
-        steps: Value::Null,
-        count: 1,
-    }
-}
-
 /// The words of authentication explain an acceptance or its own refusals, not the policy's.
 fn explains(reason: Option<Reason>) -> bool {
     !matches!(
@@ -211,6 +221,7 @@ fn steps(
         "listed": standing.listed,
         "policyVersion": standing.policy_version,
         "recipientActive": standing.active,
+        "recipientAnswers": standing.answers,
     });
     steps.push(step("policy", result, detail, inputs, began));
     Value::from(steps)

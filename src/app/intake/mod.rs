@@ -10,8 +10,9 @@ mod arrival;
 mod directory;
 mod examine;
 mod flood;
-mod judge;
+pub mod judge;
 mod loops;
+pub mod preview;
 mod recipient;
 mod refusal;
 mod session;
@@ -34,8 +35,8 @@ use crate::verify::Authenticator;
 use self::flood::Flood;
 
 pub use directory::{Directory, Found};
-pub use examine::{Examination, examine};
-pub use judge::judge;
+pub use examine::{Examination, examine, sha256};
+pub use judge::{Case, judge};
 
 /// A policy that changes under a decision is decided again; more often than this in one message's
 /// time is no accident, and the sender is asked to come back.
@@ -72,8 +73,6 @@ impl Gateway {
         let arrived = self.mint.clock().now();
         let mut examination =
             examine(&self.authenticator, &self.rules, envelope, raw, arrived).await;
-        let size = u64::try_from(raw.len()).unwrap_or(u64::MAX);
-        examination.steps.insert(0, session::session(envelope, size));
         if examination.proof == Proof::Undecidable(Reason::TooBusy) {
             // Ours, and not a verdict on the message: no record (contract §2.3).
             return Ok(Answer { reason: Some(Reason::TooBusy), ..unavailable() });

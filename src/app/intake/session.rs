@@ -5,15 +5,21 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::step::step;
+use crate::domain::clock::Timestamp;
 use crate::domain::ports::Envelope;
 
-/// The first step of the evidence of a message that was read whole.
-pub(super) fn session(envelope: &Envelope, size: u64) -> Value {
+/// The first step of the evidence of a message that was read whole, and examined as of `arrived`.
+pub(super) fn session(envelope: &Envelope, size: usize, arrived: Timestamp) -> Value {
+    let size = u64::try_from(size).unwrap_or(u64::MAX);
     let detail = match &envelope.client.tls {
         Some(tls) => format!("encrypted: {} {}", tls.version, tls.cipher),
         None => "in clear".to_owned(),
     };
-    step("session", "pass", &detail, inputs(envelope, size), Instant::now())
+    let mut inputs = inputs(envelope, size);
+    if let Value::Object(fields) = &mut inputs {
+        fields.insert("arrived".into(), arrived.to_string().into());
+    }
+    step("session", "pass", &detail, inputs, Instant::now())
 }
 
 /// `{helo, protocol, tls, size}`; `tls` is `{version, cipher}`, or null in clear.
@@ -66,10 +72,12 @@ mod tests {
         ] {
             assert_eq!(protocol(&envelope(esmtp, encrypted, smtputf8)), name);
         }
-        let shown = session(&envelope(true, true, false), 7);
+        let arrived = Timestamp::from_millis(0);
+        let shown = session(&envelope(true, true, false), 7, arrived);
         assert_eq!(shown["detail"], "encrypted: TLSv1.3 TLS_AES_256_GCM_SHA384");
         assert_eq!(shown["inputs"]["tls"]["version"], "TLSv1.3");
-        let shown = session(&envelope(true, false, false), 7);
+        assert_eq!(shown["inputs"]["arrived"], "1970-01-01T00:00:00.000Z");
+        let shown = session(&envelope(true, false, false), 7, arrived);
         assert_eq!(shown["inputs"]["tls"], Value::Null);
     }
 }

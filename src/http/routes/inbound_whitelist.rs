@@ -70,19 +70,24 @@ fn senders(call: &Call, rules: &AccessRules) -> Result<Vec<Address>, Problem> {
             let address = address.map_err(|error| Problem::invalid(format!("email: {error}")))?;
             Ok(vec![address])
         }
-        (None, None, Some(emails)) => addresses(&emails, rules),
+        (None, None, Some(emails)) => addresses("emails", &emails, rules),
         _ => Err(Problem::invalid("name the senders once: as email or as emails")),
     }
 }
 
-fn addresses(emails: &[&str], rules: &AccessRules) -> Result<Vec<Address>, Problem> {
+/// The addresses of the field `name`: at least one, each mistake named by its index.
+pub(super) fn addresses(
+    name: &str,
+    texts: &[&str],
+    rules: &AccessRules,
+) -> Result<Vec<Address>, Problem> {
     let most = rules.limits.max_addresses_per_call;
-    if !(1..=most).contains(&emails.len()) {
-        return Err(Problem::invalid(format!("emails must hold 1 to {most} addresses")));
+    if !(1..=most).contains(&texts.len()) {
+        return Err(Problem::invalid(format!("{name} must hold 1 to {most} addresses")));
     }
-    let parsed = emails.iter().enumerate().map(|(index, email)| {
-        let detail = |error| format!("emails[{index}]: {error}; nothing was changed");
-        Address::parse(email).map_err(|error| Problem::invalid(detail(error)))
+    let parsed = texts.iter().enumerate().map(|(index, text)| {
+        let detail = |error| format!("{name}[{index}]: {error}; nothing was changed");
+        Address::parse(text).map_err(|error| Problem::invalid(detail(error)))
     });
     parsed.collect()
 }

@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::super::Http;
 use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
-use super::super::{instant, page};
+use super::super::page;
+use crate::app::mailbox::intake::{intake_record, whole_intake_record};
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::IntakeId;
-use crate::domain::intake_record::IntakeRecord;
+use crate::domain::instant;
 use crate::domain::reason::Reason;
 use crate::store::{Cursor, Direction, IntakeFilter, Page};
 
@@ -46,7 +47,7 @@ pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Respon
     let last = records.last().map(|last| Cursor { at: last.at, id: last.id.0 });
     let next = if more { last } else { page.until };
     let fields = json!({
-        "intake": records.iter().map(shape).collect::<Vec<_>>(),
+        "intake": records.iter().map(intake_record).collect::<Vec<_>>(),
         "next": next.map(|cursor| cursor.to_string()),
     });
     Ok(success(StatusCode::OK, "intake records found", fields))
@@ -57,10 +58,8 @@ pub(in super::super) async fn show(http: Arc<Http>, call: Call) -> Result<Respon
     let id = IntakeId(call.uuid("id")?);
     let record = http.use_cases.mailbox.intake_record(&call.target().scope, id).await?;
     let record = record.ok_or_else(|| Problem::not_found("intake record"))?;
-    let mut shown = shape(&record);
-    shown.insert("steps".into(), record.steps.clone());
-    shown.insert("advice".into(), record.verdict.reason().map(Reason::advice).into());
-    Ok(success(StatusCode::OK, "intake record found", json!({ "intake": shown })))
+    let shown = json!({ "intake": whole_intake_record(&record) });
+    Ok(success(StatusCode::OK, "intake record found", shown))
 }
 
 fn filter(call: &Call) -> Result<IntakeFilter, Problem> {
@@ -99,23 +98,4 @@ fn time(call: &Call, name: &str) -> Result<Option<Timestamp>, Problem> {
         })
     };
     call.query().get(name).map(read).transpose()
-}
-
-fn shape(record: &IntakeRecord) -> Map<String, Value> {
-    let fields = [
-        ("id", json!(record.id.to_string())),
-        ("date", json!(record.at.to_string())),
-        ("agentId", json!(record.agent.map(|agent| agent.get()))),
-        ("recipient", json!(record.recipient)),
-        ("sender", json!(record.sender.as_ref().map(Address::to_string))),
-        ("envelopeFrom", json!(record.envelope_from)),
-        ("remoteAddress", json!(record.remote_address.to_string())),
-        ("verdict", json!(record.verdict.as_str())),
-        ("reason", json!(record.verdict.reason().map(Reason::as_str))),
-        ("explanation", json!(record.explanation)),
-        ("messageUuid", json!(record.message.map(|id| id.to_string()))),
-        // More than 1 only where one record counts the refusals of a minute (contract §2.3).
-        ("count", json!(record.count)),
-    ];
-    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

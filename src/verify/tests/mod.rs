@@ -1,6 +1,7 @@
 //! The room as its callers see it: really signed mail, a real DNS server on loopback.
 
 mod acceptance;
+mod answers;
 mod chains;
 mod corpus;
 mod faults;

@@ -1,10 +1,10 @@
-//! Points in time as clients write them.
+//! Points in time as clients and records write them.
 
-use crate::domain::clock::Timestamp;
+use super::clock::Timestamp;
 
 /// Reads Unix seconds, a date (its first instant in UTC), or a date and a time with its zone
 /// (RFC 3339 §5.6; seconds may be left out). Anything else, impossible dates too, is `None`.
-pub(super) fn parse(text: &str) -> Option<Timestamp> {
+pub fn parse(text: &str) -> Option<Timestamp> {
     if (1..=12).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit()) {
         return text.parse::<i64>().ok().map(|seconds| Timestamp::from_millis(seconds * 1000));
     }

@@ -1,0 +1,189 @@
+//! One DNS answer: what the verdict used, and what the record keeps of it.
+//!
+//! The texts of records stand in the evidence as zone files write them (RFC 1035 §5.1), so that
+//! any octets can be read back, and the verdict be made once more from the record alone.
+
+use mail_auth::hickory_resolver::proto::op::ResponseCode;
+use mail_auth::hickory_resolver::proto::rr::{RData, RecordType};
+use mail_auth::{DnsError, Error};
+use serde_json::{Value, json};
+
+use super::key::MAX_RECORD;
+
+/// Octets of answers kept with one step: ten keys of the largest size that is looked at (`dkim`),
+/// or ten look-ups of SPF with ten mail exchangers each (RFC 7208 §4.6.4), many times over. What a
+/// stranger publishes beyond that bounds the size of a record, not its use.
+const MAX_KEPT: usize = 128 * 1024;
+/// Octets kept of one text. A longer key record is not looked at, and one more octet keeps it so.
+const MAX_TEXT: usize = MAX_RECORD + 1;
+
+/// The answer to one question.
+#[derive(Clone, Debug)]
+pub(super) struct Answer {
+    /// The name that was asked about, without its final dot.
+    pub(super) name: String,
+    pub(super) kind: RecordType,
+    /// Seconds; `None` where nobody said.
+    pub(super) ttl: Option<u32>,
+    pub(super) outcome: Outcome,
+}
+
+/// What came back.
+#[derive(Clone, Debug)]
+pub(super) enum Outcome {
+    /// Records of the type that was asked for; at least one.
+    Records(Vec<RData>),
+    /// There is no such record: an answer like any other.
+    Nothing(ResponseCode),
+    /// Nobody knows for the time being.
+    Temporary(String),
+    /// It is no name that anybody could be asked about.
+    Unaskable,
+}
+
+impl Answer {
+    /// The records that `read` reads, or why there are none, in mail-auth's words.
+    pub(super) fn records<T>(&self, read: impl Fn(&RData) -> Option<T>) -> Result<Vec<T>, Error> {
+        match &self.outcome {
+            Outcome::Records(records) => Ok(records.iter().filter_map(read).collect()),
+            Outcome::Nothing(code) => Err(Error::Dns(DnsError::RecordNotFound(*code))),
+            Outcome::Temporary(why) => Err(Error::Dns(DnsError::Resolver(why.clone()))),
+            Outcome::Unaskable => Err(Error::Parse),
+        }
+    }
+
+    /// TXT records, each with its character strings joined.
+    pub(super) fn texts(&self) -> Result<Vec<Vec<u8>>, Error> {
+        self.records(|data| match data {
+            RData::TXT(txt) => Some(txt.txt_data.concat()),
+            _ => None,
+        })
+    }
+}
+
+/// Collects the answers of one step for the record.
+#[derive(Debug)]
+pub(super) struct Kept {
+    left: usize,
+    answers: Vec<Value>,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self { left: MAX_KEPT, answers: Vec::new() }
+    }
+}
+
+impl Kept {
+    /// `{name, type, ttl, answer}`; `truncated: true` where not all of it was kept.
+    pub(super) fn keep(&mut self, answer: &Answer) {
+        let mut truncated = false;
+        let shown = match &answer.outcome {
+            Outcome::Records(records) => {
+                let texts = records.iter().filter_map(shown);
+                let mut kept = Vec::new();
+                for (text, whole) in texts {
+                    let Some(left) = self.left.checked_sub(text.len()) else {
+                        truncated = true;
+                        break;
+                    };
+                    self.left = left;
+                    truncated |= !whole;
+                    kept.push(text);
+                }
+                json!(kept)
+            }
+            Outcome::Nothing(ResponseCode::NXDomain) => json!("NXDOMAIN"),
+            Outcome::Nothing(_) => json!("no such record"),
+            Outcome::Temporary(why) => json!(format!("temporary failure: {why}")),
+            Outcome::Unaskable => json!("not a domain name"),
+        };
+        let mut kept = json!({
+            "name": answer.name, "type": answer.kind.to_string(), "ttl": answer.ttl,
+            "answer": shown,
+        });
+        if truncated && let Some(fields) = kept.as_object_mut() {
+            fields.insert("truncated".into(), true.into());
+        }
+        self.answers.push(kept);
+    }
+
+    pub(super) fn into_answers(self) -> Vec<Value> {
+        self.answers
+    }
+}
+
+/// A record as text, and whether that is all of it.
+fn shown(data: &RData) -> Option<(String, bool)> {
+    let text = match data {
+        RData::TXT(txt) => {
+            let octets = txt.txt_data.concat();
+            let kept = octets.get(..MAX_TEXT).unwrap_or(&octets);
+            return Some((escaped(kept), kept.len() == octets.len()));
+        }
+        RData::A(address) => address.to_string(),
+        RData::AAAA(address) => address.to_string(),
+        RData::MX(mx) => format!("{} {}", mx.preference, mx.exchange.to_lowercase().to_ascii()),
+        RData::PTR(name) => name.to_lowercase().to_ascii(),
+        _ => return None,
+    };
+    Some((text, true))
+}
+
+/// Octets in the form of zone files: `\\` for a backslash, `\DDD` for what is not printable ASCII.
+fn escaped(octets: &[u8]) -> String {
+    let mut text = String::with_capacity(octets.len());
+    for octet in octets {
+        match octet {
+            b'\\' => text.push_str("\\\\"),
+            b' '..=b'~' => text.push(char::from(*octet)),
+            _ => text.push_str(&format!("\\{octet:03}")),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use mail_auth::hickory_resolver::proto::rr::rdata::TXT;
+
+    use super::*;
+    use crate::testkit::dns::unescaped;
+
+    fn answer(texts: &[&[u8]]) -> Answer {
+        let records = texts.iter().map(|text| {
+            let chunks = text.chunks(255).collect::<Vec<_>>();
+            RData::TXT(TXT::from_bytes(chunks))
+        });
+        let outcome = Outcome::Records(records.collect());
+        Answer { name: "a.example".into(), kind: RecordType::TXT, ttl: Some(5), outcome }
+    }
+
+    #[test]
+    fn any_octets_can_be_read_back() {
+        let all: Vec<u8> = (0..=255).collect();
+        for octets in [&all[..], b"", b"v=spf1 -all", b"\\065\\", b"\\\\"] {
+            let text = escaped(octets);
+            assert!(text.chars().all(|c| c == ' ' || c.is_ascii_graphic()), "{text}");
+            assert_eq!(unescaped(&text).unwrap(), octets, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_cut_says_so() {
+        let mut kept = Kept::default();
+        kept.keep(&answer(&[b"short", &vec![b'x'; MAX_TEXT]]));
+        kept.keep(&answer(&[&vec![b'x'; MAX_TEXT + 1]]));
+        for _ in 0..20 {
+            kept.keep(&answer(&[&vec![b'x'; MAX_TEXT], b"second"]));
+        }
+        let answers = kept.into_answers();
+        assert_eq!(answers[0].get("truncated"), None);
+        assert_eq!(answers[1]["truncated"], true);
+        assert_eq!(answers[1]["answer"][0].as_str().unwrap().len(), MAX_TEXT);
+        assert_eq!(answers.len(), 22);
+        assert_eq!(answers[21]["truncated"], true);
+        assert_eq!(answers[21]["answer"], json!([]));
+        assert!(json!(answers).to_string().len() < MAX_KEPT + 22 * 100);
+    }
+}
