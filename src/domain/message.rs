@@ -100,7 +100,7 @@ pub struct Message {
     /// Octets of the raw message.
     pub size: u64,
     pub raw: Digest,
-    /// `{spf, dkim[], dmarc, arc, alignedDomain, unsignedHeaders}`, as shown in the record.
+    /// `{spf, dkim[], dmarc, arc, iprev, alignedDomain, unsignedHeaders}`, as shown in the record.
     pub authentication: Value,
     pub passage: Passage,
 }

@@ -47,6 +47,7 @@ pub struct Authentication {
     pub max_future_seconds: u64,
     pub max_signatures: usize,
     pub max_signed_names: usize,
+    pub max_body_hashes: usize,
     #[serde(deserialize_with = "domains")]
     pub trusted_arc_sealers: Vec<DomainName>,
     pub offload_above_bytes: usize,
@@ -58,6 +59,8 @@ pub struct Authentication {
 pub struct Dns {
     message_budget_seconds: u64,
     query_timeout_seconds: u64,
+    iprev_budget_seconds: u64,
+    pub max_void_lookups: u32,
     pub retries: usize,
     pub cache_entries: u64,
     max_ttl_seconds: u64,
@@ -70,6 +73,10 @@ impl Dns {
 
     pub const fn query_timeout(&self) -> Duration {
         Duration::from_secs(self.query_timeout_seconds)
+    }
+
+    pub const fn iprev_budget(&self) -> Duration {
+        Duration::from_secs(self.iprev_budget_seconds)
     }
 
     pub const fn max_ttl(&self) -> Duration {
@@ -149,10 +156,13 @@ impl IntakeRules {
         check("authentication.max_future_seconds", auth.max_future_seconds, 0, 86_400)?;
         check("authentication.max_signatures", wide(auth.max_signatures), 1, 50)?;
         check("authentication.max_signed_names", wide(auth.max_signed_names), 10, 1000)?;
+        check("authentication.max_body_hashes", wide(auth.max_body_hashes), 1, 50)?;
         check("authentication.offload_above_bytes", wide(auth.offload_above_bytes), 0, 1 << 30)?;
         check("authentication.max_offloaded", wide(auth.max_offloaded), 1, 256)?;
         check("dns.message_budget_seconds", self.dns.message_budget_seconds, 1, 60)?;
         check("dns.query_timeout_seconds", self.dns.query_timeout_seconds, 1, 10)?;
+        check("dns.iprev_budget_seconds", self.dns.iprev_budget_seconds, 1, 60)?;
+        check("dns.max_void_lookups", u64::from(self.dns.max_void_lookups), 0, 10)?;
         check("dns.retries", wide(self.dns.retries), 0, 5)?;
         check("dns.cache_entries", self.dns.cache_entries, 0, 1_000_000)?;
         check("dns.max_ttl_seconds", self.dns.max_ttl_seconds, 0, 604_800)?;

@@ -258,7 +258,9 @@ enum Found<'z> {
 
 fn fqdn(text: &str) -> Result<Name, ZoneError> {
     let refuse = || ZoneError::Name(text.to_owned());
-    let mut name = Name::from_str_relaxed(text).map_err(|_| refuse())?;
+    // What cannot be read as text is taken as the octets that it is.
+    let octets = || Name::from_labels(text.split('.').map(str::as_bytes));
+    let mut name = Name::from_str_relaxed(text).or_else(|_| octets()).map_err(|_| refuse())?;
     name.set_fqdn(true);
     Ok(name.to_lowercase())
 }

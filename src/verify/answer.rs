@@ -3,8 +3,10 @@
 //! The texts of records stand in the evidence as zone files write them (RFC 1035 §5.1), so that
 //! any octets can be read back, and the verdict be made once more from the record alone.
 
+use std::net::IpAddr;
+
 use mail_auth::hickory_resolver::proto::op::ResponseCode;
-use mail_auth::hickory_resolver::proto::rr::{RData, RecordType};
+use mail_auth::hickory_resolver::proto::rr::{Name, RData, RecordType};
 use mail_auth::{DnsError, Error};
 use serde_json::{Value, json};
 
@@ -43,13 +45,52 @@ pub(super) enum Outcome {
 
 impl Answer {
     /// The records that `read` reads, or why there are none, in mail-auth's words.
-    pub(super) fn records<T>(&self, read: impl Fn(&RData) -> Option<T>) -> Result<Vec<T>, Error> {
+    pub(super) fn records<'a, T>(
+        &'a self,
+        read: impl Fn(&'a RData) -> Option<T>,
+    ) -> Result<Vec<T>, Error> {
         match &self.outcome {
             Outcome::Records(records) => Ok(records.iter().filter_map(read).collect()),
             Outcome::Nothing(code) => Err(Error::Dns(DnsError::RecordNotFound(*code))),
             Outcome::Temporary(why) => Err(Error::Dns(DnsError::Resolver(why.clone()))),
             Outcome::Unaskable => Err(Error::Parse),
         }
+    }
+
+    /// NXDOMAIN, or no record of this type (RFC 7208 §4.6.4: a void look-up).
+    pub(super) fn is_void(&self) -> bool {
+        matches!(self.outcome, Outcome::Nothing(_))
+    }
+
+    pub(super) fn is_temporary(&self) -> bool {
+        matches!(self.outcome, Outcome::Temporary(_))
+    }
+
+    /// The addresses of A and AAAA records; empty where there are none, for whatever reason.
+    pub(super) fn addresses(&self) -> Vec<IpAddr> {
+        let found = self.records(|data| match data {
+            RData::A(address) => Some(IpAddr::V4(address.0)),
+            RData::AAAA(address) => Some(IpAddr::V6(address.0)),
+            _ => None,
+        });
+        found.unwrap_or_default()
+    }
+
+    /// The hosts of MX records, with their preference, and of PTR records, with 0; without final
+    /// dot, so that `.` (RFC 7505) is empty.
+    pub(super) fn hosts(&self) -> Vec<(u16, String)> {
+        let found = self.records(|data| match data {
+            RData::MX(mx) => Some((mx.preference, &mx.exchange)),
+            RData::PTR(name) => Some((0, &name.0)),
+            _ => None,
+        });
+        // Without the escapes of zone files, as it is asked for again.
+        let shown = |(preference, name): (u16, &Name)| {
+            let name = name.to_lowercase();
+            let labels: Vec<_> = name.iter().map(String::from_utf8_lossy).collect();
+            (preference, labels.join("."))
+        };
+        found.unwrap_or_default().into_iter().map(shown).collect()
     }
 
     /// TXT records, each with its character strings joined.
@@ -110,6 +151,15 @@ impl Kept {
 
     pub(super) fn into_answers(self) -> Vec<Value> {
         self.answers
+    }
+
+    /// All of these, for the record.
+    pub(super) fn all<'a>(answers: impl IntoIterator<Item = &'a Answer>) -> Vec<Value> {
+        let mut kept = Self::default();
+        for answer in answers {
+            kept.keep(answer);
+        }
+        kept.into_answers()
     }
 }
 

@@ -1,36 +1,58 @@
 //! The header section as far as mail-auth may see it.
 //!
-//! mail-auth hashes the body once for every length that any signature names, and compares every
-//! signed name with every field: both are the sender's to choose. So what exceeds the bounds is
-//! left out of the header section that mail-auth sees. The raw message is never altered.
+//! mail-auth hashes the body once for every canonicalization, algorithm and length that any
+//! signature names, and compares every signed name with every field: all are the sender's to
+//! choose. So what exceeds the bounds is left out of the header section that mail-auth sees. The
+//! raw message is never altered.
 
+use mail_auth::crypto::Algorithm;
+
+use super::dkim::Claim;
 use crate::mail::scan::Headers;
 
-/// The header section without the `DKIM-Signature` fields after the first `signatures` ones and,
-/// unless `arc`, without the ARC fields; `None` if that leaves nothing out.
-pub(super) fn bounded(headers: &Headers<'_>, signatures: usize, arc: bool) -> Option<Vec<u8>> {
-    let mut seen = 0;
+/// Which of the claims are verified: those whose hash of the body is among the first `hashes`
+/// different ones. A claim that is no signature needs none.
+pub(super) fn affordable(claims: &[Claim], hashes: usize) -> Vec<bool> {
+    let mut known = Vec::new();
+    let is_affordable = |claim: &Claim| {
+        let Ok(signature) = &claim.signature else { return true };
+        let hash = (signature.cb, signature.a == Algorithm::RsaSha1, signature.l);
+        if !known.contains(&hash) && known.len() < hashes {
+            known.push(hash);
+        }
+        known.contains(&hash)
+    };
+    claims.iter().map(is_affordable).collect()
+}
+
+/// The header section without those `DKIM-Signature` fields that are not `kept`, nor any after
+/// those, and, unless `arc`, without the ARC fields; `None` if that leaves nothing out.
+pub(super) fn bounded(headers: &Headers<'_>, kept: &[bool], arc: bool) -> Option<Vec<u8>> {
+    let mut signatures = kept.iter();
     let mut left_out = false;
-    let mut kept = Vec::new();
+    let mut text = Vec::new();
     for field in &headers.fields {
         let is_signature = field.name.eq_ignore_ascii_case(b"dkim-signature");
-        seen += usize::from(is_signature);
         let is_arc = field.name.get(..4).is_some_and(|start| start.eq_ignore_ascii_case(b"arc-"));
-        if (is_signature && seen > signatures) || (is_arc && !arc) {
+        if (is_signature && signatures.next() != Some(&true)) || (is_arc && !arc) {
             left_out = true;
         } else {
-            kept.extend_from_slice(field.name);
-            kept.push(b':');
-            kept.extend_from_slice(field.value);
-            kept.extend_from_slice(b"\r\n");
+            text.extend_from_slice(field.name);
+            text.push(b':');
+            text.extend_from_slice(field.value);
+            text.extend_from_slice(b"\r\n");
         }
     }
-    left_out.then_some(kept)
+    left_out.then_some(text)
 }
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
+    use crate::domain::clock::Timestamp;
+    use crate::domain::domain_name::DomainName;
     use crate::mail::scan::scan;
     use crate::rules::Rules;
 
@@ -39,14 +61,43 @@ mod tests {
         let raw = b"From: a@b.example\r\nDKIM-Signature:x\r\n\ty\r\ndkim-signature: z \r\n\
             ARC-Seal: 1\r\nB:\r\n\r\nbody: z\r\n";
         let headers = scan(raw, &Rules::defaults().unwrap().intake.limits).unwrap();
-        assert_eq!(bounded(&headers, 2, true), None);
+        assert_eq!(bounded(&headers, &[true, true], true), None);
         assert_eq!(
-            bounded(&headers, 1, true).unwrap(),
+            bounded(&headers, &[true], true).unwrap(),
             b"From: a@b.example\r\nDKIM-Signature:x\r\n\ty\r\nARC-Seal: 1\r\nB:\r\n"
         );
         assert_eq!(
-            bounded(&headers, 2, false).unwrap(),
+            bounded(&headers, &[false, true], true).unwrap(),
+            b"From: a@b.example\r\ndkim-signature: z \r\nARC-Seal: 1\r\nB:\r\n"
+        );
+        assert_eq!(
+            bounded(&headers, &[true, true], false).unwrap(),
             b"From: a@b.example\r\nDKIM-Signature:x\r\n\ty\r\ndkim-signature: z \r\nB:\r\n"
         );
+    }
+
+    #[test]
+    fn the_first_different_hashes_of_the_body_are_affordable() {
+        let rules = Rules::defaults().unwrap().intake;
+        let from = DomainName::parse("good.example").unwrap();
+        let claim = |tags: &str| {
+            let value = format!("{tags}; d=good.example; s=s; h=from; bh=AAAA; b=AAAA");
+            Claim::read(Bytes::from(value), &from, &rules, Timestamp::from_millis(0))
+        };
+        let claims = [
+            "v=1; a=rsa-sha256",
+            "v=2",
+            "v=1; a=ed25519-sha256",
+            "v=1; a=rsa-sha256; l=5",
+            "v=1; a=rsa-sha256; c=relaxed/relaxed",
+            "v=1; a=rsa-sha256; l=5",
+            "v=1; a=rsa-sha1",
+        ]
+        .map(claim);
+        assert_eq!(claims.iter().filter(|claim| claim.signature.is_ok()).count(), 6);
+        let of = |hashes| affordable(&claims, hashes);
+        assert_eq!(of(1), [true, true, true, false, false, false, false]);
+        assert_eq!(of(2), [true, true, true, true, false, true, false]);
+        assert_eq!(of(4), [true; 7]);
     }
 }

@@ -2,30 +2,62 @@
 //! long it is, its hash where a signature has expired, and its hash up to `l=`, which §3.7 counts
 //! in canonical octets and mail-auth in raw ones.
 
+use std::cell::RefCell;
+
 use aws_lc_rs::digest;
 use mail_auth::crypto::Algorithm;
 use mail_auth::dkim::Canonicalization;
 
-/// Octets of the canonical body.
-pub(super) fn length(body: &[u8], form: Canonicalization) -> u64 {
-    let mut length = 0_u64;
-    write(body, form, &mut |octets| length += octets.len() as u64);
-    length
+/// A body, and what is known of it: each pass over it costs as much as it is long, and one is
+/// enough for all signatures that ask for the same.
+pub(super) struct Body<'b> {
+    raw: &'b [u8],
+    lengths: RefCell<Vec<(Canonicalization, u64)>>,
+    hashes: RefCell<Vec<(Wanted, digest::Digest)>>,
 }
 
-/// Whether `expected` (`bh=`) is the hash of the first `limit` octets (`l=`) of the canonical body;
-/// of all of it where there is no limit or the body is shorter.
-pub(super) fn matches(
-    body: &[u8],
-    form: Canonicalization,
-    limit: Option<u64>,
-    algorithm: Algorithm,
-    expected: &[u8],
-) -> bool {
-    let algorithm = match algorithm {
-        Algorithm::RsaSha1 => &digest::SHA1_FOR_LEGACY_USE_ONLY,
-        _ => &digest::SHA256,
-    };
+/// Form, `l=`, and whether by SHA-1.
+type Wanted = (Canonicalization, Option<u64>, bool);
+
+impl<'b> Body<'b> {
+    pub(super) fn new(raw: &'b [u8]) -> Self {
+        Self { raw, lengths: RefCell::default(), hashes: RefCell::default() }
+    }
+
+    /// Octets of the canonical body.
+    pub(super) fn length(&self, form: Canonicalization) -> u64 {
+        let mut lengths = self.lengths.borrow_mut();
+        if let Some((_, known)) = lengths.iter().find(|(known, _)| *known == form) {
+            return *known;
+        }
+        let mut length = 0_u64;
+        write(self.raw, form, &mut |octets| length += octets.len() as u64);
+        lengths.push((form, length));
+        length
+    }
+
+    /// Whether `expected` (`bh=`) is the hash of the first `limit` octets (`l=`) of the canonical
+    /// body; of all of it where there is no limit or the body is shorter.
+    pub(super) fn matches(
+        &self,
+        form: Canonicalization,
+        limit: Option<u64>,
+        algorithm: Algorithm,
+        expected: &[u8],
+    ) -> bool {
+        let wanted = (form, limit, algorithm == Algorithm::RsaSha1);
+        let mut hashes = self.hashes.borrow_mut();
+        if let Some((_, known)) = hashes.iter().find(|(known, _)| *known == wanted) {
+            return known.as_ref() == expected;
+        }
+        let hash = hash(self.raw, wanted);
+        hashes.push((wanted, hash));
+        hash.as_ref() == expected
+    }
+}
+
+fn hash(body: &[u8], (form, limit, by_sha1): Wanted) -> digest::Digest {
+    let algorithm = if by_sha1 { &digest::SHA1_FOR_LEGACY_USE_ONLY } else { &digest::SHA256 };
     let mut hash = digest::Context::new(algorithm);
     let mut left = limit.unwrap_or(u64::MAX);
     write(body, form, &mut |octets| {
@@ -33,7 +65,7 @@ pub(super) fn matches(
         hash.update(octets.get(..take).unwrap_or_default());
         left = left.saturating_sub(take as u64);
     });
-    hash.finish().as_ref() == expected
+    hash.finish()
 }
 
 /// Hands the canonical body to `sink`, piece by piece.
@@ -139,7 +171,7 @@ mod tests {
         ] {
             assert_eq!(canonical(body, Canonicalization::Relaxed), relaxed);
             assert_eq!(canonical(body, Canonicalization::Simple), simple);
-            assert_eq!(length(body, Canonicalization::Simple), simple.len() as u64);
+            assert_eq!(Body::new(body).length(Canonicalization::Simple), simple.len() as u64);
         }
     }
     #[test]
@@ -156,8 +188,10 @@ mod tests {
         ] {
             let hash = digest::digest(&digest::SHA256, covered);
             let form = Canonicalization::Relaxed;
-            let holds = |limit| matches(body, form, limit, Algorithm::RsaSha256, hash.as_ref());
-            assert!(holds(limit), "{limit:?}");
+            let known = Body::new(body);
+            let holds = |limit| known.matches(form, limit, Algorithm::RsaSha256, hash.as_ref());
+            assert!(holds(limit) && holds(limit), "{limit:?}");
+            assert!(!known.matches(form, limit, Algorithm::RsaSha1, hash.as_ref()));
             assert!(!holds(Some(5)), "{limit:?}");
         }
     }

@@ -9,6 +9,7 @@ use super::arc::Arc;
 use super::dkim::Judged;
 use super::dmarc::Dmarc;
 use super::evidence::{Step, micros, one_line};
+use super::iprev::Iprev;
 use super::keys::Keys;
 use super::spf::Spf;
 use super::{Authentication, Question, Unexamined};
@@ -44,6 +45,7 @@ pub(super) struct Findings<'f> {
     pub(super) failure: Option<Unexamined>,
     pub(super) spf: Spf,
     pub(super) dmarc: Dmarc,
+    pub(super) iprev: Iprev,
     pub(super) dkim_micros: u64,
     pub(super) chain_micros: u64,
 }
@@ -63,7 +65,7 @@ impl Findings<'_> {
         let dkim = self.dkim_step();
         let alignment = self.alignment_step(proof, &detail, start);
         let chain = self.chain_step();
-        let steps = [dkim, alignment, self.spf.step, chain, self.dmarc.step];
+        let steps = [dkim, alignment, self.spf.step, chain, self.dmarc.step, self.iprev.step];
         let steps = steps.into_iter().map(Step::into_json).collect();
         Authentication { proof, signatures, detail, steps, summary }
     }
@@ -139,6 +141,7 @@ impl Findings<'_> {
             "dkim": self.signatures.iter().map(Judged::summary).collect::<Vec<_>>(),
             "dmarc": self.dmarc.summary(),
             "arc": self.chain.as_ref().map(Arc::summary),
+            "iprev": self.iprev.summary(),
             "alignedDomain": winner.map(Judged::signer),
             "unsignedHeaders": winner.map(|winner| self.unsigned(winner)).unwrap_or_default(),
         })

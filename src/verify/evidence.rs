@@ -132,6 +132,12 @@ impl Recorder {
         })
     }
 
+    /// The answers themselves, in the order in which they were asked for.
+    pub(super) fn into_answers(self) -> Vec<Answer> {
+        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        state.known.into_iter().map(|known| known.answer).collect()
+    }
+
     /// The answers, in the order in which they were asked for.
     pub(super) fn evidence(&self) -> Vec<Value> {
         let mut kept = Kept::default();

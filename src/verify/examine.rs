@@ -17,7 +17,7 @@ use mail_auth::{
 };
 
 use super::arc::{Arc as Chain, Circumstances, Plan};
-use super::canonical;
+use super::canonical::Body;
 use super::dkim::{Check, Claim, Judged};
 use super::evidence::micros;
 use super::key::Facts;
@@ -38,6 +38,8 @@ pub(super) struct Task {
     pub(super) body_at: usize,
     pub(super) sender: Address,
     pub(super) claims: Vec<Claim>,
+    /// Which of them are not left out there.
+    pub(super) affordable: Vec<bool>,
     pub(super) chain: Plan,
     pub(super) keys: Arc<Keys>,
     pub(super) rules: Arc<IntakeRules>,
@@ -74,32 +76,30 @@ impl Task {
         message.retain_dkim_signatures(|signature| {
             if signature.h.len() <= limit { Ok(()) } else { Err(DkimError::UnsupportedVersion) }
         });
-        let checks = self.check_signatures(&message);
+        let body = Body::new(message.raw_body());
+        let checks = self.check_signatures(&message, &body);
         let signatures = self
             .claims
             .iter()
             .zip(checks)
             .map(|(claim, check)| {
                 let form = claim.signature.as_ref().ok().map(|signature| signature.cb);
-                let length = claim
-                    .body_length
-                    .and(form)
-                    .map(|form| canonical::length(message.raw_body(), form));
+                let length = claim.body_length.and(form).map(|form| body.length(form));
                 claim.clone().judge(check, &self.keys, length, &self.rules)
             })
             .collect();
         let start = Instant::now();
-        let chain = self.check_chain(&message);
+        let chain = self.check_chain(&message, &body);
         Ok(Examined { signatures, chain, chain_micros: micros(start) })
     }
 
-    fn check_signatures(&self, message: &AuthenticatedMessage<'_>) -> Vec<Check> {
+    fn check_signatures(&self, message: &AuthenticatedMessage<'_>, body: &Body<'_>) -> Vec<Check> {
         let parameters = Parameters::new(message).with_cache(self.keys.as_ref());
         let outputs = at_once(self.verifier.verify_dkim(parameters)).unwrap_or_default();
         let outputs: Vec<_> =
             outputs.iter().filter(|output| output.signature().is_some()).collect();
         let parsed = message.dkim_signatures();
-        // The n-th claim is the n-th field of that name: mail-auth sees the same fields.
+        // The n-th claim that is not left out is the n-th field of that name that mail-auth sees.
         let fields: Vec<_> = message
             .headers()
             .iter()
@@ -111,8 +111,11 @@ impl Task {
                 Ok(signature) => signature,
                 Err(why) => return Check::Failed("permerror", format!("unreadable: {why}")),
             };
+            let is_kept = self.affordable.get(nth) == Some(&true);
+            let before = self.affordable.iter().take(nth).filter(|kept| **kept).count();
             let field = fields
-                .get(nth)
+                .get(before)
+                .filter(|_| is_kept)
                 .filter(|field| field.strip_suffix(b"\r\n") == Some(&claim.value[..]));
             let place = field.and_then(|field| {
                 parsed.iter().position(|known| std::ptr::eq(known.value.as_ptr(), field.as_ptr()))
@@ -122,7 +125,7 @@ impl Task {
                 .filter(|output| output.signature() == Some(signature));
             match (place, output) {
                 (Some(_), Some(output)) if is_conclusive(output, claim) => self.read(output, claim),
-                (Some(place), Some(_)) => self.verify(message, place, claim, signature),
+                (Some(place), Some(_)) => self.verify(message, body, place, claim, signature),
                 _ => Check::Failed("policy", "it is beyond the limits of this server".into()),
             }
         };
@@ -161,13 +164,12 @@ impl Task {
     fn verify(
         &self,
         message: &AuthenticatedMessage<'_>,
+        body: &Body<'_>,
         place: usize,
         claim: &Claim,
         signature: &Signature,
     ) -> Check {
-        let (form, algorithm) = (signature.cb, signature.a);
-        let body = message.raw_body();
-        if !canonical::matches(body, form, claim.body_length, algorithm, &signature.bh) {
+        if !body.matches(signature.cb, claim.body_length, signature.a, &signature.bh) {
             return failed("fail", &Error::Dkim(DkimError::BodyHashMismatch));
         }
         let facts = match self.keys.find(claim.key_name.as_deref().unwrap_or_default()) {
@@ -188,7 +190,7 @@ impl Task {
         }
     }
 
-    fn check_chain(&self, message: &AuthenticatedMessage<'_>) -> Chain {
+    fn check_chain(&self, message: &AuthenticatedMessage<'_>, body: &Body<'_>) -> Chain {
         if self.chain.sets == 0 || self.chain.refusal.is_some() {
             return Chain::unread(&self.chain);
         }
@@ -202,13 +204,11 @@ impl Task {
             rules: &self.rules,
             now: self.now,
         };
-        let body = message.raw_body();
         // A length in canonical octets is a cut at another place to mail-auth: the hash of all of
         // the body must be the right one, too.
         let covers_body = |signature: &arc::Signature, length| {
-            let (form, algorithm) = (signature.cb, signature.a);
-            length == canonical::length(body, form)
-                && canonical::matches(body, form, None, algorithm, &signature.bh)
+            length == body.length(signature.cb)
+                && body.matches(signature.cb, None, signature.a, &signature.bh)
         };
         Chain::judge(&output, covers_body, &around)
     }

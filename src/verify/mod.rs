@@ -19,6 +19,7 @@ mod dkim;
 mod dmarc;
 mod evidence;
 mod examine;
+mod iprev;
 mod key;
 mod keys;
 mod resolver;
@@ -85,10 +86,10 @@ pub struct Authentication {
     /// One line of ASCII for the SMTP reply, at most 200 octets.
     pub detail: String,
     /// `[{name, result, detail, inputs, dns: [{name, type, ttl, answer}], micros}]` for `dkim`,
-    /// `alignment`, `spf`, `arc`, `dmarc`.
+    /// `alignment`, `spf`, `arc`, `dmarc`, `iprev`.
     pub steps: Value,
     /// `{spf, dkim: [{domain, selector, algorithm, keyBits, result, reason, counts, aligned,
-    /// signedHeaders}], dmarc, arc, alignedDomain, unsignedHeaders}`.
+    /// signedHeaders}], dmarc, arc, iprev, alignedDomain, unsignedHeaders}`.
     pub summary: Value,
 }
 
@@ -135,9 +136,9 @@ impl Authenticator {
     /// Authenticates one message, within `dns.message_budget_seconds`. Never fails: what cannot
     /// be decided for the time being says so in its proof.
     pub async fn check(&self, question: Question<'_>) -> Authentication {
-        let deadline = tokio::time::Instant::now() + self.rules.dns.message_budget();
+        let now = tokio::time::Instant::now();
+        let deadline = now + self.rules.dns.message_budget();
         let start = Instant::now();
-        let limit = self.rules.authentication.max_signatures;
         let headers = question.headers;
         let sender = &headers.from.address;
         let claims = self.claims(&question);
@@ -149,20 +150,22 @@ impl Authenticator {
             .collect();
         let chain_names = chain.key_names.clone();
         let fetch = async { (Keys::fetch(&self.resolver, names, deadline).await, micros(start)) };
-        let ((keys, fetch_micros), spf) = tokio::join!(
+        let ((keys, fetch_micros), spf, iprev) = tokio::join!(
             fetch,
-            spf::check(
+            spf::check(self.asking(deadline), question.client, question.reverse_path),
+            iprev::check(
                 &self.resolver,
-                question.client,
-                question.reverse_path,
-                &self.hostname,
-                deadline
+                question.client.address,
+                deadline.min(now + self.rules.dns.iprev_budget()),
             ),
         );
         let keys = Arc::new(keys);
+        let hashes = self.rules.authentication.max_body_hashes;
+        let affordable = bounds::affordable(&claims, hashes);
         let task = Task {
             raw: question.raw.clone(),
-            bounded: bounds::bounded(headers, limit, chain.refusal.is_none()),
+            bounded: bounds::bounded(headers, &affordable, chain.refusal.is_none()),
+            affordable,
             body_at: headers.body_at,
             sender: sender.clone(),
             claims,
@@ -196,10 +199,20 @@ impl Authenticator {
             failure,
             spf,
             dmarc,
+            iprev,
             dkim_micros: fetch_micros.saturating_add(verify_micros).saturating_sub(chain_micros),
             chain_micros,
         }
         .conclude()
+    }
+
+    fn asking(&self, deadline: tokio::time::Instant) -> spf::Asking<'_> {
+        spf::Asking {
+            resolver: &self.resolver,
+            hostname: &self.hostname,
+            max_voids: self.rules.dns.max_void_lookups,
+            deadline,
+        }
     }
 
     /// The first signatures of the message, readable or not: each costs a look-up.

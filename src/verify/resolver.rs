@@ -78,7 +78,7 @@ impl Resolver {
 
     /// The records of one type under a name without its final dot, by `deadline` or not at all.
     pub(super) async fn ask(&self, name: String, kind: RecordType, deadline: Instant) -> Answer {
-        let Ok(mut question) = Name::from_str_relaxed(&name) else {
+        let Some(mut question) = question(&name) else {
             return Answer { name, kind, ttl: None, outcome: Outcome::Unaskable };
         };
         question.set_fqdn(true);
@@ -104,6 +104,16 @@ impl Resolver {
         };
         Answer { name, kind, ttl, outcome }
     }
+}
+
+/// A name as DNS carries it. Macros of SPF records make names of characters that no zone file has
+/// (RFC 7208 §7.1), so what cannot be read as text is taken as the octets that it is.
+fn question(name: &str) -> Option<Name> {
+    let labels = || name.split('.').map(str::as_bytes);
+    Name::from_str_relaxed(name).ok().or_else(|| {
+        let none_is_empty = labels().all(|label| !label.is_empty());
+        none_is_empty.then(|| Name::from_labels(labels()).ok()).flatten()
+    })
 }
 
 fn name_server(address: SocketAddr) -> NameServerConfig {

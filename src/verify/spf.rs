@@ -1,15 +1,25 @@
 //! SPF (RFC 7208): evaluated and recorded, never what accepts or refuses a message.
 //!
-//! mail-auth's evaluation differs from the RFC in some corners (void look-ups, two records); since
-//! nothing depends on the result, those corners stay its own.
+//! mail-auth evaluates, and does so leniently and in places wrongly: of two records it takes the
+//! first, void look-ups cost nothing, `/33` is a network, the qualifier of an inner `include:`
+//! counts for the outer one, `%{p}` is whatever the client's PTR says. So its result is corrected:
+//! over the same answers the records are read strictly and evaluated by the letter, that result
+//! stands, and where mail-auth's was another, the step says so.
 
+mod evaluation;
+mod record;
+mod template;
+
+use std::sync::Arc;
 use std::time::Instant;
 
 use mail_auth::spf::verify::SpfParameters;
 use mail_auth::{Parameters, SpfOutput, SpfResult};
 use serde_json::{Value, json};
 
-use super::evidence::{Purpose, Recorder, Step, micros};
+use self::evaluation::{Evaluation, Verdict};
+use super::answer::Kept;
+use super::evidence::{Purpose, Recorder, Step, micros, one_line};
 use super::resolver::Resolver;
 use crate::domain::domain_name::DomainName;
 use crate::domain::ports::Client;
@@ -35,58 +45,129 @@ impl Spf {
     }
 }
 
+/// Who asks, by when, and with which limit (RFC 7208 §4.6.4).
+#[derive(Clone, Copy)]
+pub(super) struct Asking<'a> {
+    pub(super) resolver: &'a Resolver,
+    /// Our own name, `%{r}`.
+    pub(super) hostname: &'a str,
+    pub(super) max_voids: u32,
+    pub(super) deadline: tokio::time::Instant,
+}
+
 /// Asks whether this client may use this identity. Only host names are asked about: the sender
 /// chooses the name, and one like `_dmarc.good.example` is somebody else's record.
-pub(super) async fn check(
-    resolver: &Resolver,
-    client: &Client,
-    reverse_path: &str,
-    hostname: &str,
-    deadline: tokio::time::Instant,
-) -> Spf {
+pub(super) async fn check(asking: Asking<'_>, client: &Client, reverse_path: &str) -> Spf {
     let start = Instant::now();
-    let (identity, domain) = match reverse_path.rsplit_once('@') {
-        None if reverse_path.is_empty() => ("helo", client.helo.as_str()),
-        None => ("mailfrom", ""),
-        Some((_, domain)) => ("mailfrom", domain),
+    let (identity, local_part, domain) = match reverse_path.rsplit_once('@') {
+        None if reverse_path.is_empty() => ("helo", "", client.helo.as_str()),
+        None => ("mailfrom", "", ""),
+        Some((local, domain)) => ("mailfrom", local, domain),
     };
-    let domain = DomainName::parse(domain).ok();
-    let helo = DomainName::parse(&client.helo).ok();
-    let helo = helo.as_ref().map_or("unknown", DomainName::as_str);
-    let recorder = Recorder::new(Purpose::Spf, client.address);
-    let (output, detail) = match &domain {
+    // §4.3: and one of a single label is no name to ask for.
+    let domain = DomainName::parse(domain).ok().filter(|domain| domain.as_str().contains('.'));
+    let mut inputs = json!({
+        "client": client.address.to_string(), "helo": client.helo,
+        "reversePath": reverse_path, "identity": identity, "receiver": asking.hostname,
+    });
+    let (output, detail, dns) = match &domain {
         None => {
             let output = SpfOutput::new(String::new());
-            (output, format!("the {identity} identity has no host name"))
+            (output, format!("the {identity} identity has no host name"), Vec::new())
         }
         Some(domain) => {
-            let local = reverse_path.rsplit_once('@').map_or("postmaster", |(local, _)| local);
-            let sender = format!("{local}@{domain}");
-            let parameters = if identity == "helo" {
-                SpfParameters::helo(client.address, domain.as_str(), hostname)
-            } else {
-                SpfParameters::mail_from(client.address, helo, hostname, &sender)
-            };
-            let asked = || Parameters::new(parameters).with_cache(&recorder);
-            let check = || resolver.mail_auth().verify_spf(asked());
-            let output = recorder.evaluate(resolver, deadline, check).await;
-            let output = output.filter(|_| !recorder.failed()).unwrap_or_else(|| {
-                SpfOutput::new(domain.to_string()).with_result(SpfResult::TempError)
-            });
-            let detail = format!("{} for {} by {domain}", output.result(), client.address);
-            (output, detail)
+            let local_part = if local_part.is_empty() { "postmaster" } else { local_part };
+            let checked = Checked::new(asking, client, local_part, domain, identity).await;
+            checked.add_to(&mut inputs);
+            let output = SpfOutput::new(domain.to_string()).with_result(checked.verdict.result);
+            let detail = checked.detail(client, domain);
+            (output, detail, checked.dns)
         }
     };
     let step = Step {
         name: "spf",
         result: output.result().to_string(),
         detail,
-        inputs: json!({
-            "client": client.address.to_string(), "helo": client.helo,
-            "reversePath": reverse_path, "identity": identity, "receiver": hostname,
-        }),
-        dns: recorder.evidence(),
+        inputs,
+        dns,
         micros: micros(start),
     };
     Spf { output, domain, identity, step }
+}
+
+/// Both results, and what ours has cost.
+struct Checked {
+    verdict: Verdict,
+    library: Option<SpfResult>,
+    lookups: u32,
+    voids: u32,
+    dns: Vec<Value>,
+}
+
+impl Checked {
+    async fn new(
+        asking: Asking<'_>,
+        client: &Client,
+        local_part: &str,
+        domain: &DomainName,
+        identity: &str,
+    ) -> Self {
+        // §5: an IPv4 address inside an IPv6 one is an IPv4 address.
+        let address = client.address.to_canonical();
+        let helo = DomainName::parse(&client.helo).ok();
+        let helo = helo.as_ref().map_or("unknown", DomainName::as_str);
+        let sender = format!("{local_part}@{domain}");
+        let parameters = if identity == "helo" {
+            SpfParameters::helo(address, domain.as_str(), asking.hostname)
+        } else {
+            SpfParameters::mail_from(address, helo, asking.hostname, &sender)
+        };
+        let recorder = Recorder::new(Purpose::Spf, address);
+        let library = asking.resolver.mail_auth();
+        let opinion = || library.verify_spf(Parameters::new(parameters).with_cache(&recorder));
+        let output = recorder.evaluate(asking.resolver, asking.deadline, opinion).await;
+        let library = match output {
+            Some(_) if recorder.failed() => Some(SpfResult::TempError),
+            output => output.map(|output| output.result()),
+        };
+        let mut evaluation = Evaluation {
+            resolver: asking.resolver,
+            deadline: asking.deadline,
+            client: address,
+            local_part,
+            sender_domain: domain.as_str(),
+            helo,
+            max_voids: asking.max_voids,
+            answers: recorder.into_answers().into_iter().map(Arc::new).collect(),
+            lookups: 0,
+            voids: 0,
+            names: None,
+        };
+        let verdict = evaluation.check(domain.to_string()).await;
+        let dns = Kept::all(evaluation.answers.iter().map(AsRef::as_ref));
+        Self { verdict, library, lookups: evaluation.lookups, voids: evaluation.voids, dns }
+    }
+
+    /// What mail-auth says, where that is something else.
+    fn other(&self) -> Option<String> {
+        self.library.filter(|other| *other != self.verdict.result).map(|other| other.to_string())
+    }
+
+    fn add_to(&self, inputs: &mut Value) {
+        if let Some(inputs) = inputs.as_object_mut() {
+            inputs.insert("lookups".into(), json!(self.lookups));
+            inputs.insert("voidLookups".into(), json!(self.voids));
+            inputs.insert("library".into(), json!(self.library.map(|word| word.to_string())));
+            inputs.insert("correctedFrom".into(), json!(self.other()));
+        }
+    }
+
+    fn detail(&self, client: &Client, domain: &DomainName) -> String {
+        let Verdict { result, why } = &self.verdict;
+        let mut detail = one_line(&format!("{result} for {} by {domain}: {why}", client.address));
+        if let Some(other) = self.other() {
+            detail.push_str(&format!("; mail-auth would say {other}"));
+        }
+        detail
+    }
 }

@@ -32,7 +32,7 @@ async fn an_aligned_signature_authenticates() {
     assert_eq!(dkim["keyBits"], 2048);
     assert_eq!(dkim["counts"], true);
     let names: Vec<_> = answer.steps.as_array().unwrap().iter().map(|s| &s["name"]).collect();
-    assert_eq!(names, ["dkim", "alignment", "spf", "arc", "dmarc"]);
+    assert_eq!(names, ["dkim", "alignment", "spf", "arc", "dmarc", "iprev"]);
     let asked = &step(&answer, "dkim")["dns"][0];
     assert_eq!(asked["name"], "s1._domainkey.good.example");
     assert_eq!(asked["ttl"], 300);

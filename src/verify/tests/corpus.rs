@@ -96,7 +96,7 @@ fn prepare(path: &str, raw: &[u8], zone: &mut Zone) -> Vec<u8> {
 
 /// Past the harness, which hides what a passing test prints: whoever reads a run must see what it
 /// ran over.
-fn say(line: &str) {
+pub(super) fn say(line: &str) {
     use std::io::Write as _;
     writeln!(std::io::stderr(), "{line}").unwrap();
 }

@@ -7,8 +7,12 @@ mod corpus;
 mod faults;
 mod forge;
 mod hostile;
+mod iprev;
+mod spf;
+mod spf_suite;
 mod tag_lists;
 mod vectors;
+mod yaml;
 
 use std::net::SocketAddr;
 
@@ -125,6 +129,13 @@ impl Bench {
         assert!(answer.detail.contains(why), "{:?} lacks {why:?}", answer.detail);
         answer
     }
+}
+
+/// SPF alone, as its step.
+pub(super) async fn spf_of(bench: &Bench, client: &Client, reverse_path: &str) -> Value {
+    let budget = bench.authenticator.rules.dns.message_budget();
+    let asking = bench.authenticator.asking(tokio::time::Instant::now() + budget);
+    super::spf::check(asking, client, reverse_path).await.step.into_json()
 }
 
 /// The step of this name.

@@ -1,0 +1,168 @@
+//! SPF where the published suite has no test: what mail-auth gets wrong, what the record says of
+//! it, and that none of it is a verdict.
+
+use std::fmt::Write as _;
+
+use super::{Bench, MAIL, NOW, spf_of, step};
+use crate::domain::policy::Proof;
+use crate::domain::reason::Reason;
+use crate::testkit::dns::Zone;
+
+/// Record of good.example, our result, mail-auth's, look-ups, void ones, and a piece of why.
+type Case = (&'static str, &'static str, &'static str, u64, u64, &'static str);
+
+const CASES: [Case; 19] = [
+    ("v=spf1 ip4:192.0.2.1 -all", "pass", "pass", 0, 0, "ip4:192.0.2.1 of good.example matches"),
+    ("v=spf1 ip4:192.0.2.2", "neutral", "neutral", 0, 0, "nothing in the record"),
+    ("v=spf1 a:1.none.example a:2.none.example ?all", "neutral", "neutral", 2, 2, "?all"),
+    (
+        "v=spf1 a:1.none.example a:2.none.example a:3.none.example +all",
+        "permerror",
+        "pass",
+        3,
+        3,
+        "more than 2 look-ups found nothing",
+    ),
+    (
+        "v=spf1 mx:1.none.example exists:2.none.example ptr:x.example +all",
+        "permerror",
+        "pass",
+        3,
+        3,
+        "RFC 7208 4.6.4",
+    ),
+    // One term is one void look-up, however many hosts it leads to.
+    ("v=spf1 mx:hosts.example ip4:192.0.2.1", "pass", "pass", 1, 1, "ip4:192.0.2.1"),
+    // The qualifier of an inner include is the inner record's business.
+    ("v=spf1 ?include:outer.example -all", "neutral", "pass", 2, 0, "?include:outer.example"),
+    ("v=spf1 -include:refusing.example +all", "pass", "fail", 2, 0, "+all of good.example"),
+    // A PTR record says whatever its owner likes.
+    ("v=spf1 exists:ok.%{p} -all", "fail", "pass", 1, 1, "-all"),
+    ("v=spf1 ip6:::ffff:192.0.2.0/112 -all", "fail", "pass", 0, 0, "-all"),
+    ("v=spf1 exists:six.example -all", "fail", "pass", 1, 1, "-all"),
+    ("v=spf1 ip4:192.0.2.1/33", "permerror", "pass", 0, 0, "/33 is no length"),
+    ("v=spf1 ip4:192.0.2.1 moo", "permerror", "permerror", 0, 0, "\"moo\" is no mechanism"),
+    ("v=spf1 include:none.example +all", "permerror", "permerror", 1, 1, "no SPF record"),
+    ("v=spf1 redirect=none.example", "permerror", "permerror", 1, 1, "no SPF record"),
+    ("v=spf1 include:two.example +all", "permerror", "pass", 1, 0, "publishes 2 SPF records"),
+    ("v=spf1 redirect=good.example", "permerror", "permerror", 11, 0, "more than 10 terms"),
+    ("v=spf1 a:lost.example +all", "temperror", "temperror", 1, 0, "lost.example could not be"),
+    ("v=spf10 +all", "none", "none", 0, 0, "publishes no SPF record"),
+];
+
+async fn bench() -> Bench {
+    let bench = Bench::with(Zone::default(), "").await;
+    for (name, record) in [
+        ("outer.example", "v=spf1 include:inner.example -all"),
+        ("refusing.example", "v=spf1 -include:inner.example ?all"),
+        ("inner.example", "v=spf1 ip4:192.0.2.0/24 -all"),
+        ("two.example", "v=spf1 +all"),
+        ("two.example", "v=spf1 -all"),
+    ] {
+        bench.txt(name, record);
+    }
+    bench.record("1.2.0.192.in-addr.arpa", "PTR", "NOERROR", "trusted.example");
+    bench.record("ok.trusted.example", "A", "NOERROR", "127.0.0.2");
+    bench.record("six.example", "AAAA", "NOERROR", "2001:db8::1");
+    bench.record("lost.example", "A", "SERVFAIL", "");
+    bench.record("hosts.example", "MX", "NOERROR", "10 a.hosts.example");
+    bench.record("hosts.example", "MX", "NOERROR", "10 b.hosts.example");
+    bench.record("hosts.example", "MX", "NOERROR", "10 c.hosts.example");
+    bench
+}
+
+#[tokio::test]
+async fn what_mail_auth_says_is_corrected_and_the_record_says_why() {
+    for (record, result, library, lookups, voids, why) in CASES {
+        let bench = bench().await;
+        // No name of the client leads back where the term is `ptr`.
+        bench.txt("good.example", record);
+        if record.contains(" ptr:") {
+            bench.dns.change(|zone| zone.remove("1.2.0.192.in-addr.arpa", "PTR")).unwrap();
+        }
+        let spf = spf_of(&bench, &bench.client, "x@good.example").await;
+        let inputs = &spf["inputs"];
+        assert_eq!(spf["result"], result, "{record}: {spf:#}");
+        assert_eq!(inputs["library"], library, "{record}: {spf:#}");
+        assert_eq!(inputs["lookups"], lookups, "{record}: {spf:#}");
+        assert_eq!(inputs["voidLookups"], voids, "{record}: {spf:#}");
+        let detail = spf["detail"].as_str().unwrap();
+        assert!(detail.contains(why), "{record}: {detail}");
+        let corrected = (result != library).then_some(library);
+        assert_eq!(inputs["correctedFrom"].as_str(), corrected, "{record}");
+        assert_eq!(detail.contains("mail-auth would say"), corrected.is_some(), "{detail}");
+    }
+}
+
+#[tokio::test]
+async fn the_limit_of_void_lookups_is_the_operators() {
+    for (limit, result) in [(0, "permerror"), (1, "pass"), (10, "pass")] {
+        let rules = format!("[dns]\nmax_void_lookups = {limit}\n");
+        let bench = Bench::with(Zone::default(), &rules).await;
+        bench.txt("good.example", "v=spf1 a:none.example ip4:192.0.2.1");
+        let spf = spf_of(&bench, &bench.client, "x@good.example").await;
+        assert_eq!(spf["result"], result, "{limit}");
+    }
+}
+
+/// RFC 7208 §4.6.4: ten terms, and ten hosts each, is the most that a stranger can make us ask.
+#[tokio::test]
+async fn a_tree_of_records_costs_a_bounded_number_of_questions() {
+    let bench = Bench::new().await;
+    let mut terms = String::new();
+    for term in 0..12 {
+        write!(terms, "mx:{term}.big.example ").unwrap();
+        for host in 0..10 {
+            let host = format!("{term}.{host}.hosts.example");
+            let value = format!("10 {host}");
+            bench.record(&format!("{term}.big.example"), "MX", "NOERROR", &value);
+            bench.record(&host, "A", "NOERROR", "198.51.100.1");
+        }
+    }
+    bench.txt("good.example", &format!("v=spf1 {terms} -all"));
+    let spf = spf_of(&bench, &bench.client, "x@good.example").await;
+    assert_eq!(spf["result"], "permerror");
+    assert!(bench.dns.queries() <= 111, "{}", bench.dns.queries());
+}
+
+/// Contract §2: SPF is recorded. Whatever it says, the verdict is the same.
+#[tokio::test]
+async fn no_result_of_spf_is_a_verdict() {
+    for (record, fault, result) in [
+        ("v=spf1 ip4:192.0.2.1 -all", "NOERROR", "pass"),
+        ("v=spf1 -all", "NOERROR", "fail"),
+        ("v=spf1 ~all", "NOERROR", "softfail"),
+        ("v=spf1 ?all", "NOERROR", "neutral"),
+        ("v=spf1 moo", "NOERROR", "permerror"),
+        ("v=spf1 ip4:192.0.2.1/33", "NOERROR", "permerror"),
+        ("", "SERVFAIL", "temperror"),
+        ("", "NXDOMAIN", "none"),
+    ] {
+        let bench = Bench::new().await;
+        bench.record("good.example", "TXT", fault, record);
+        bench.txt("evil.example", "v=spf1 +all");
+        let signed = bench.rsa("good.example").sign(MAIL.as_bytes()).unwrap();
+        let answer = bench.accepts(&signed).await;
+        assert_eq!(answer.summary["spf"]["result"], result, "{record}");
+        assert_eq!(step(&answer, "spf")["result"], result, "{record}");
+        assert_eq!(answer.detail, "signed by good.example");
+        let unsigned = bench.refuses(MAIL.as_bytes(), Reason::DkimMissing, "").await;
+        assert_eq!(unsigned.summary["spf"]["result"], result, "{record}");
+        let other = bench.rsa("evil.example").sign(MAIL.as_bytes()).unwrap();
+        let proof = bench.check(&other).await.proof;
+        assert_eq!(proof, Proof::Unproven(Reason::DkimUnaligned), "{record}, {NOW}");
+    }
+}
+
+/// The client's own words become names to ask for, and part of what people read.
+#[tokio::test]
+async fn what_the_client_says_stays_inside_a_name() {
+    let mut bench = Bench::new().await;
+    bench.txt("good.example", "v=spf1 exists:%{l}.%{h}.x.example exists:%{S}.y.example ?all");
+    bench.client.helo = "a.example; \u{7}".into();
+    for local in ["a\r\nb", "\"q@r\"", "\u{e9}\u{202e}", "..", &"x".repeat(64), "%{d}", "*"] {
+        let spf = spf_of(&bench, &bench.client, &format!("{local}@good.example")).await;
+        assert_eq!(spf["result"], "neutral", "{local:?}: {spf:#}");
+        assert!(!spf["detail"].as_str().unwrap().contains(|c: char| c.is_control()));
+    }
+}

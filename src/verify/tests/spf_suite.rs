@@ -1,0 +1,165 @@
+//! The published suite of RFC 7208: our result is the one that it expects, but for what is listed
+//! here, one by one; and what mail-auth makes of the same answers, where that differs, is listed
+//! beside it.
+
+use std::collections::BTreeMap;
+
+use yaml_rust2::Yaml;
+
+use super::corpus::say;
+use super::yaml::{entries, suite, text};
+use super::{Bench, spf_of};
+use crate::domain::ports::Client;
+use crate::testkit::dns::Zone;
+
+const SHORT: &str = "[dns]\nquery_timeout_seconds = 1\nretries = 0\n";
+
+/// Name of the test, our result, and why it is not the expected one: there is none.
+const OURS: &[(&str, &str, &str)] = &[];
+
+/// Name of the test, the result of mail-auth 0.15, and why it is not the expected one.
+const LIBRARY: &[(&str, &str, &str)] = &[
+    ("a-bad-cidr4", "fail", CIDR),
+    ("a-bad-cidr6", "fail", CIDR),
+    ("mx-bad-cidr4", "fail", CIDR),
+    ("mx-bad-cidr6", "fail", CIDR),
+    ("cidr4-33", "pass", CIDR),
+    ("cidr4-032", "pass", CIDR),
+    ("cidr6-129", "neutral", CIDR),
+    ("a-dual-cidr-ip4-err", "pass", DUAL),
+    ("a-bad-domain", "neutral", END),
+    ("a-bad-toplabel", "neutral", END),
+    ("a-null", "neutral", END),
+    ("a-numeric", "neutral", END),
+    ("a-numeric-toplabel", "neutral", END),
+    ("a-only-toplabel", "neutral", END),
+    ("a-only-toplabel-trailing-dot", "neutral", END),
+    ("invalid-domain", "fail", END),
+    ("mx-bad-domain", "neutral", END),
+    ("mx-bad-toplab", "neutral", END),
+    ("mx-null", "neutral", END),
+    ("mx-numeric-top-label", "neutral", END),
+    ("exp-syntax-error", "neutral", END),
+    ("redirect-syntax-error", "neutral", END),
+    ("a-colon-domain", "permerror", SLASH),
+    ("a-colon-domain-ip4mapped", "permerror", SLASH),
+    ("mx-colon-domain", "permerror", SLASH),
+    ("mx-colon-domain-ip4mapped", "permerror", SLASH),
+    ("modifier-charset-good", "permerror", SLASH),
+    ("redirect-after-mechanisms2", "permerror", SLASH),
+    ("badip4", "pass", SPACE),
+    ("control-char-policy", "pass", SPACE),
+    ("non-ascii-mech", "fail", ASCII),
+    ("non-ascii-policy", "fail", ASCII),
+    ("cidr6-0-ip4", "pass", MAPPED),
+    ("cidr6-ip4", "pass", MAPPED),
+    ("empty-modifier-name", "neutral", MOD),
+    ("invalid-modifier", "neutral", MOD),
+    ("exists-ip6only", "pass", EXISTS),
+    ("multitxt1", "fail", TWO),
+    ("multitxt2", "fail", TWO),
+    ("p-macro-multiple", "neutral", PTR),
+    ("ptr-match-implicit", "fail", PTR),
+    ("ptr-match-ip6", "fail", PTR),
+    ("void-over-limit", "neutral", VOID),
+];
+
+const CIDR: &str = "a length beyond the address, or with a leading zero, is cut to fit";
+const DUAL: &str = "/24/64 is read as two lengths, though the second takes //";
+const END: &str = "the end of a name is not looked at: it must be able to be a top-level domain";
+const SLASH: &str = "a slash ends a name, or the value of an unknown modifier";
+const SPACE: &str = "any white space separates terms";
+const ASCII: &str = "octets beyond ASCII are taken";
+const MAPPED: &str = "an IPv4 client matches ip6: networks";
+const MOD: &str = "the name of a modifier is not looked at";
+const EXISTS: &str = "exists: asks for AAAA, too";
+const TWO: &str = "of several records the first one counts";
+const PTR: &str = "a name of the client is compared with its final dot on";
+const VOID: &str = "look-ups that find nothing are not counted";
+
+#[tokio::test]
+async fn the_suite_of_rfc_7208_comes_out_as_published() {
+    let Some(scenarios) = suite("pyspf/rfc7208-tests.yml") else { return };
+    let mut ran = 0;
+    let (mut ours, mut library) = (BTreeMap::new(), BTreeMap::new());
+    for scenario in &scenarios {
+        let bench = Bench::with(zone(&scenario["zonedata"]), SHORT).await;
+        for (name, test) in entries(&scenario["tests"]) {
+            ran += 1;
+            let client = Client {
+                address: text(&test["host"]).parse().unwrap(),
+                helo: text(&test["helo"]).to_owned(),
+                esmtp: true,
+                tls: None,
+            };
+            let spf = spf_of(&bench, &client, test["mailfrom"].as_str().unwrap()).await;
+            let expected: Vec<&str> = match &test["result"] {
+                Yaml::Array(several) => several.iter().map(text).collect(),
+                one => vec![text(one)],
+            };
+            let result = spf["result"].as_str().unwrap();
+            if !expected.contains(&result) {
+                assert_ne!(result, "pass", "{name}");
+                ours.insert(name, result.to_owned());
+            }
+            let other = spf["inputs"]["library"].as_str().unwrap_or(result);
+            if !expected.contains(&other) {
+                library.insert(name, other.to_owned());
+            }
+        }
+    }
+    say(&format!("verify: ran over {ran} tests of RFC 7208"));
+    assert!(ran > 200);
+    assert_eq!(ours, listed(OURS));
+    assert_eq!(library, listed(LIBRARY));
+}
+
+fn listed(list: &[(&'static str, &str, &str)]) -> BTreeMap<&'static str, String> {
+    assert!(list.iter().all(|(_, _, why)| !why.is_empty()));
+    list.iter().map(|(name, result, _)| (*name, (*result).to_owned())).collect()
+}
+
+/// Type SPF stands for TXT where a name has none of that; `TIMEOUT` for all that is not there.
+fn zone(data: &Yaml) -> Zone {
+    let mut zone = Zone::default();
+    for (name, records) in entries(data) {
+        let records = records.as_vec().unwrap();
+        let says_text = records.iter().any(|record| !record["TXT"].is_badvalue());
+        let mut silent = vec!["TXT", "A", "AAAA", "MX", "PTR"];
+        silent.retain(|_| records.iter().any(|record| record.as_str() == Some("TIMEOUT")));
+        let mut texts = Vec::new();
+        for (kind, value) in records.iter().filter_map(Yaml::as_hash).flatten() {
+            let kind = match text(kind) {
+                _ if value.as_str() == Some("NONE") => continue,
+                "SPF" if says_text => continue,
+                "SPF" => "TXT",
+                kind => kind,
+            };
+            silent.retain(|other| *other != kind);
+            match kind {
+                "TXT" => texts.push(octets(value)),
+                "MX" => {
+                    let host = value[1].as_str().filter(|host| !host.is_empty()).unwrap_or(".");
+                    let value = format!("{} {host}", value[0].as_i64().unwrap());
+                    zone.insert(name, "MX", "NOERROR", &value).unwrap();
+                }
+                kind => zone.insert(name, kind, "NOERROR", text(value)).unwrap(),
+            }
+        }
+        if !texts.is_empty() {
+            zone.insert_texts(name, &texts).unwrap();
+        }
+        for kind in silent {
+            zone.insert(name, kind, "TIMEOUT", "").unwrap();
+        }
+    }
+    zone
+}
+
+/// One string, or several to be joined; `\x80` stands for an octet.
+fn octets(value: &Yaml) -> Vec<u8> {
+    match value {
+        Yaml::Array(parts) => parts.iter().flat_map(octets).collect(),
+        one => one.as_str().unwrap().chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect(),
+    }
+}

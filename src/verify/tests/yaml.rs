@@ -1,0 +1,25 @@
+//! Published suites in YAML, where `GATEPOST_CORPUS` names a folder with them.
+
+use std::path::PathBuf;
+
+use yaml_rust2::{Yaml, YamlLoader};
+
+/// The documents of a suite, or `None` where there is no corpus; that is said aloud.
+pub(super) fn suite(path: &str) -> Option<Vec<Yaml>> {
+    let Some(folder) = std::env::var_os("GATEPOST_CORPUS") else {
+        super::corpus::say(&format!("verify: {path} was not given (GATEPOST_CORPUS)"));
+        return None;
+    };
+    let text = std::fs::read_to_string(PathBuf::from(folder).join(path)).unwrap();
+    Some(YamlLoader::load_from_str(&text).unwrap())
+}
+
+/// The entries of a table, by name, in their order.
+pub(super) fn entries(table: &Yaml) -> impl Iterator<Item = (&str, &Yaml)> {
+    table.as_hash().unwrap().iter().map(|(name, value)| (text(name), value))
+}
+
+/// A scalar, trimmed.
+pub(super) fn text(value: &Yaml) -> &str {
+    value.as_str().unwrap().trim()
+}
