@@ -191,7 +191,7 @@ mod tests {
             plain.to_owned()
         };
         let plain = (!plain.is_empty()).then(|| plain.to_owned());
-        let readable = Readable { text, plain, html };
+        let readable = Readable { text, plain, html, is_cut: false };
         let evidence = Evidence {
             from: &from,
             subject: Some(subject),

@@ -5,6 +5,8 @@
 //! HTML, attachments, remarks. [`mime::part`] serves one attachment later.
 //!
 //! - `scan`, `mailbox`: our own code on raw octets, no library below them;
+//! - `structure`, `bodies`: our own walk over the parts, whose cost is bounded;
+//! - `charset`, `words`: octets become text by the WHATWG Encoding Standard;
 //! - `library`: the one door to mail-parser, with a wall against its panics;
 //! - `headers`, `mime`, `text`, `html` (over `tags` and `text_sink`), `reply`, `filename`,
 //!   `findings`: for people and Agents to read; nothing in them decides about acceptance, except
@@ -15,6 +17,8 @@
 //! given in. Total: every octet string gets an answer, in time linear in its length and within
 //! the limits of `policies/intake.toml`; nothing recurses.
 
+mod bodies;
+mod charset;
 mod filename;
 mod findings;
 pub mod headers;
@@ -24,10 +28,12 @@ mod mailbox;
 pub mod mime;
 mod reply;
 pub mod scan;
+mod structure;
 mod tags;
 mod text;
 mod text_sink;
 mod visible;
+mod words;
 
 #[cfg(test)]
 mod tests;
