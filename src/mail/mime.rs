@@ -12,8 +12,8 @@ use crate::rules::IntakeLimits;
 
 use super::bodies::bodies;
 use super::filename;
-use super::findings::is_misleading;
 use super::library::{guarded, other_reading};
+use super::links;
 use super::scan::{Fault, Headers};
 use super::structure::{self, Entry, Kind, StructureError};
 use super::text::{self, Body, Readable};
@@ -126,7 +126,8 @@ fn read(raw: &[u8], entries: &[Entry], limits: &IntakeLimits) -> Content {
         html: limits.max_html_bytes,
         notes: limits.max_findings,
     };
-    let readable = text::read(&texts, html.as_ref(), bounds, &is_misleading);
+    let is_notable = |shown: &str, target: &str| links::deceit(shown, target).is_some();
+    let readable = text::read(&texts, html.as_ref(), bounds, &is_notable);
     let shown: BTreeSet<_> =
         texts.iter().filter(|body| !body.is_html).map(|body| body.number).collect();
     let html = html.map(|body| body.number);

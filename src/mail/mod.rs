@@ -8,9 +8,11 @@
 //! - `structure`, `bodies`: our own walk over the parts, whose cost is bounded;
 //! - `charset`, `words`: octets become text by the WHATWG Encoding Standard;
 //! - `library`: the one door to mail-parser, with a wall against its panics;
-//! - `headers`, `mime`, `text`, `html` (over `tags` and `text_sink`), `reply`, `filename`,
-//!   `findings`: for people and Agents to read; nothing in them decides about acceptance, except
-//!   that `mime` refuses what it cannot read whole or reads differently than the scanner did;
+//! - `headers`, `mime`, `text`, `html`, `reply`, `filename`, `findings`: for people and Agents to
+//!   read; nothing in them decides about acceptance, except that `mime` refuses what it cannot read
+//!   whole or reads differently than the scanner did;
+//! - below `html`: `tags` (the tokenizer), `elements`, `look` (over `sheet`, `css`, `colour`),
+//!   `passages`, `text_sink`; below `findings`: `unseen`, `links`;
 //! - `visible`: what can be seen of a text.
 //!
 //! Called by `verify` (scanned headers) and `app`. No I/O, no clock, no randomness: identifiers are
@@ -19,19 +21,27 @@
 
 mod bodies;
 mod charset;
+mod colour;
+mod css;
+mod elements;
 mod filename;
 mod findings;
 pub mod headers;
 mod html;
 mod library;
+mod links;
+mod look;
 mod mailbox;
 pub mod mime;
+mod passages;
 mod reply;
 pub mod scan;
+mod sheet;
 mod structure;
 mod tags;
 mod text;
 mod text_sink;
+mod unseen;
 mod visible;
 mod words;
 

@@ -30,6 +30,8 @@ pub(super) struct Readable {
     pub(super) plain: Option<String>,
     /// The HTML part that stands for the message, rendered and examined.
     pub(super) html: Option<html::Reading>,
+    /// The name of the charset that it was decoded as; empty without one.
+    pub(super) charset: &'static str,
 }
 
 /// Bounds of [`read`].
@@ -58,9 +60,15 @@ pub(super) fn read(
         let html = charset::decode_html(&octets, part.charset, room);
         readable.is_cut |= html.is_cut;
         room -= html.text.len();
-        html::read(&html.text, bounds.text, bounds.notes, is_notable_link)
+        let reading = html::read(&html.text, bounds.text, bounds.notes, is_notable_link);
+        readable.is_cut |= reading.is_cut;
+        (reading, html.charset)
     };
-    let reading = html_part.map(|part| render(part, &mut readable));
+    let reading = html_part.map(|part| {
+        let (reading, charset) = render(part, &mut readable);
+        readable.charset = charset;
+        reading
+    });
     let mut plain = String::new();
     for part in bodies {
         // Each octet is decoded once for each message: parts beyond the bound are not opened.
@@ -73,7 +81,7 @@ pub(super) fn read(
                 (Some(chosen), Some(reading)) if chosen.number == part.number => {
                     reading.text.clone()
                 }
-                _ => render(part, &mut readable).text,
+                _ => render(part, &mut readable).0.text,
             }
         } else {
             let octets = part.encoding.decode(part.octets);

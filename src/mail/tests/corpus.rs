@@ -50,6 +50,7 @@ fn every_message_of_the_corpus_gets_an_answer() {
     files(Path::new(&folder), &mut paths);
     paths.sort();
     let (limits, mut readable) = (limits(), 0);
+    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     let mut faults: BTreeMap<String, usize> = BTreeMap::new();
     for path in &paths {
         let raw = std::fs::read(path).unwrap();
@@ -60,6 +61,10 @@ fn every_message_of_the_corpus_gets_an_answer() {
         match read(&raw, &limits) {
             Ok(mail) => {
                 readable += 1;
+                for finding in mail.findings.as_array().unwrap() {
+                    *kinds.entry(finding["kind"].as_str().unwrap().to_owned()).or_default() += 1;
+                    println!("{} {finding}", path.file_name().unwrap().display());
+                }
                 for attachment in &mail.attachments {
                     let part = part(&raw, attachment.part).unwrap();
                     assert_eq!(part.bytes.len() as u64, attachment.size, "{}", path.display());
@@ -70,7 +75,7 @@ fn every_message_of_the_corpus_gets_an_answer() {
             Err(fault) => *faults.entry(fault.to_string()).or_default() += 1,
         }
     }
-    for (fault, count) in faults {
+    for (fault, count) in faults.into_iter().chain(kinds) {
         say(&format!("{count:5} {fault}"));
     }
     say(&format!(

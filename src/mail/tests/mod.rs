@@ -3,6 +3,7 @@
 
 mod content;
 mod corpus;
+mod hidden;
 mod identity;
 mod random;
 mod section;
