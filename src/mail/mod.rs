@@ -12,7 +12,7 @@
 //!   read; nothing in them decides about acceptance, except that `mime` refuses what it cannot read
 //!   whole or reads differently than the scanner did;
 //! - below `html`: `tags` (the tokenizer), `elements`, `look` (over `sheet`, `css`, `colour`),
-//!   `passages`, `text_sink`; below `findings`: `unseen`, `links`;
+//!   `passages`, `text_sink`; below `findings`: `unseen`, `links`; below `reply`: `quotes`;
 //! - `visible`: what can be seen of a text.
 //!
 //! Called by `verify` (scanned headers) and `app`. No I/O, no clock, no randomness: identifiers are
@@ -34,6 +34,7 @@ mod look;
 mod mailbox;
 pub mod mime;
 mod passages;
+mod quotes;
 mod reply;
 pub mod scan;
 mod sheet;
