@@ -94,6 +94,7 @@ pub struct Limits {
     pub max_parts: usize,
     pub max_depth: usize,
     pub max_text_bytes: usize,
+    pub max_html_bytes: usize,
     pub max_shown_mailboxes: usize,
     pub max_shown_bytes: usize,
     pub max_findings: usize,
@@ -173,6 +174,7 @@ impl IntakeRules {
         check("limits.max_parts", wide(limits.max_parts), 1, 100_000)?;
         check("limits.max_depth", wide(limits.max_depth), 1, 100)?;
         check("limits.max_text_bytes", wide(limits.max_text_bytes), 1024, 1 << 26)?;
+        check("limits.max_html_bytes", wide(limits.max_html_bytes), 1024, 1 << 26)?;
         check("limits.max_shown_mailboxes", wide(limits.max_shown_mailboxes), 1, 10_000)?;
         check("limits.max_shown_bytes", wide(limits.max_shown_bytes), 64, 65_536)?;
         check("limits.max_findings", wide(limits.max_findings), 1, 1000)?;
