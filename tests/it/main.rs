@@ -32,6 +32,7 @@ mod repeats;
 mod restore;
 mod retention;
 mod rules;
+mod senders;
 mod store;
 mod support;
 mod tls;
