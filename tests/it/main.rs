@@ -14,6 +14,7 @@ mod backup;
 mod clients;
 mod cluster;
 mod commands;
+mod corpus;
 mod crash;
 mod crowds;
 mod demo;

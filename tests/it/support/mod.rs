@@ -4,6 +4,7 @@ pub mod audit;
 pub mod authority;
 pub mod bucket;
 pub mod cluster;
+pub mod corpus;
 pub mod examiner;
 pub mod mailers;
 pub mod pebble;
