@@ -36,6 +36,7 @@ mod rules;
 mod senders;
 mod store;
 mod support;
+mod threats;
 mod tls;
 mod versions;
 mod webhooks;

@@ -7,6 +7,7 @@ mod faults;
 mod forge;
 mod hostile;
 mod tag_lists;
+mod variants;
 mod vectors;
 
 use std::net::SocketAddr;

@@ -15,6 +15,7 @@ pub mod python;
 pub mod readers;
 pub mod session;
 pub mod site;
+pub mod sources;
 pub mod tls_postgres;
 
 use std::net::SocketAddr;
