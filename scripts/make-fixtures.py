@@ -7,8 +7,9 @@
                                           that shares no code with this one
     make-fixtures.py sign KEY IN OUT      sign a hand-made message; KEY is a file of fixtures/keys
 
-Needs the PyPI package `cryptography`; `--check` also `dkimpy` and `pynacl`. Weak RSA keys are made
-by the `openssl` command, once. The signer is our own because broken and odd signatures must come
+Needs the PyPI package `cryptography`; `--check`, which the tests run, also `dkimpy` and `pynacl`:
+`scripts/test` puts them into target/tools/python. Weak RSA keys are made by the `openssl` command,
+once. The signer is our own because broken and odd signatures must come
 out exactly as meant; no signing library makes them.
 """
 

@@ -1,6 +1,6 @@
 //! The body as RFC 6376 §3.4 makes it canonical, for what mail-auth tells nobody or otherwise: how
-//! long it is, its hash where a signature has expired, and its hash up to `l=`, which §3.7 counts
-//! in canonical octets and mail-auth in raw ones.
+//! long it is, its hash where a signature has expired or line ends stand alone, and its hash up to
+//! `l=`, which §3.7 counts in canonical octets and mail-auth in raw ones.
 
 use aws_lc_rs::digest;
 use mail_auth::crypto::Algorithm;
@@ -34,6 +34,14 @@ pub(super) fn matches(
         left = left.saturating_sub(take as u64);
     });
     hash.finish().as_ref() == expected
+}
+
+/// Whether a CR or an LF stands alone. mail-auth leaves out the one and takes the other for a line
+/// end, so that its hash says nothing of where they are.
+pub(super) fn has_bare_line_ends(body: &[u8]) -> bool {
+    let count = |octet| body.iter().filter(|b| **b == octet).count();
+    let pairs = body.windows(2).filter(|pair| *pair == b"\r\n").count();
+    count(b'\r') != pairs || count(b'\n') != pairs
 }
 
 /// Hands the canonical body to `sink`, piece by piece.
@@ -142,6 +150,17 @@ mod tests {
             assert_eq!(length(body, Canonicalization::Simple), simple.len() as u64);
         }
     }
+
+    #[test]
+    fn line_ends_that_stand_alone_are_found() {
+        for body in [&b""[..], b"a", b"\r\n", b"a\r\nb\r\n\r\n"] {
+            assert!(!has_bare_line_ends(body), "{body:?}");
+        }
+        for body in [&b"\r"[..], b"\n", b"\r\r\n", b"\r\n\n", b"a\rb\r\n", b"\n\r"] {
+            assert!(has_bare_line_ends(body), "{body:?}");
+        }
+    }
+
     #[test]
     fn a_limit_counts_canonical_octets() {
         // "a b\r\nc\r\n" when canonical: eight octets of ten.

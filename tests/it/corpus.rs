@@ -106,6 +106,8 @@ async fn nobody_reads_another_sender_in_the_corpus() {
         match readers::sender(&raw, limits, &examined) {
             Ok(Some(sender)) => drop(accepted.insert(message.path.clone(), (sender, raw))),
             Ok(None) if refusals.contains(&examined.proof) => refused += 1,
+            // SMTP refuses it; signed with a bare CR in it, it does not verify.
+            Ok(None) if has_bare_cr(&message.raw) => refused += 1,
             Ok(None) => wrong.push(format!("{}: {:?}", message.path, examined.detail)),
             Err(difference) => wrong.push(format!("{}: {difference}", message.path)),
         }
@@ -125,4 +127,8 @@ async fn nobody_reads_another_sender_in_the_corpus() {
         accepted.len()
     ));
     assert!(accepted.len() >= 100, "{}", accepted.len());
+}
+
+fn has_bare_cr(raw: &[u8]) -> bool {
+    raw.iter().enumerate().any(|(at, octet)| *octet == b'\r' && raw.get(at + 1) != Some(&b'\n'))
 }

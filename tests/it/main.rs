@@ -18,6 +18,7 @@ mod corpus;
 mod crash;
 mod crowds;
 mod demo;
+mod differential;
 mod fixtures;
 mod gateways;
 mod house;

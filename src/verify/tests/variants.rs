@@ -1,6 +1,7 @@
 //! What others wrote, in many forms: DMARC records, envelopes, key records, tags. None of them
 //! makes a sender of whom the aligned signature does not prove, and none takes a proven one away.
 
+use mail_auth::dkim::Canonicalization::{Relaxed, Simple};
 use serde_json::json;
 
 use super::forge::Forge;
@@ -130,6 +131,22 @@ async fn only_a_published_key_verifies_whatever_stands_beside_it() {
     bench.record(name, "CNAME", "NOERROR", "key.provider.example");
     bench.record("key.provider.example", "CNAME", "NOERROR", name);
     assert_ne!(bench.check(&Forge::new(&own, "").sign(MAIL)).await.proof, Proof::Authenticated);
+}
+
+/// SMTP lets none of these through. Whoever else hands mail in: the octets that are stored are the
+/// ones that were signed (found by dkimpy: mail-auth does not see the first two).
+#[tokio::test]
+async fn no_line_end_can_be_slipped_into_a_signed_body() {
+    for form in [Relaxed, Simple] {
+        let bench = Bench::new().await;
+        let signer = ed25519(&bench, "good.example").canonicalization(form, form);
+        let signed = String::from_utf8(signer.sign(MAIL.as_bytes()).unwrap()).unwrap();
+        bench.accepts(signed.as_bytes()).await;
+        for body in ["Hello.\r\r\n", "Hel\rlo.\r\n", "Hello.\n", "Hello.\r\n\r"] {
+            let altered = signed.replace("Hello.\r\n", body);
+            bench.refuses(altered.as_bytes(), Reason::DkimFailed, "body hash").await;
+        }
+    }
 }
 
 /// Threats B5: times at the ends of what can be written. Only the future and the past refuse.
