@@ -149,6 +149,8 @@ fn display_name(
     let mut text: Vec<u8> = Vec::new();
     for token in phrase {
         match *token {
+            // What stands on both sides of a comment is one gap.
+            Token::Space | Token::Comment if text.ends_with(b" ") => {}
             Token::Space | Token::Comment => text.push(b' '),
             Token::Word(word) => text.extend_from_slice(word),
             Token::Quoted(quoted) => text.extend(unquote(quoted)),
@@ -287,6 +289,7 @@ mod tests {
             (" (boss@good.example) x@evil.example", "x@evil.example", None),
             (" boss@good.example (x@evil.example)", "boss@good.example", None),
             (" B (c \\) (d)) <boss@good.example> (e)", "boss@good.example", Some("B")),
+            (" (a) B (c) C <boss@good.example>", "boss@good.example", Some("B C")),
             (
                 " \"boss@good.example\" <x@evil.example>",
                 "x@evil.example",
