@@ -17,7 +17,7 @@ use mail_auth::{
 };
 
 use super::arc::{Arc as Chain, Circumstances, Plan};
-use super::canonical::Body;
+use super::canonical::{self, Body};
 use super::dkim::{Check, Claim, Judged};
 use super::evidence::micros;
 use super::key::Facts;
