@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 use crate::app::access::Access;
 use crate::app::delivery::{Destinations, Outbox};
 use crate::app::intake::Gateway;
+use crate::app::intake::preview::Preview;
 use crate::app::mailbox::retention::Retention;
 use crate::app::mailbox::{self, Mailbox};
 use crate::app::tenancy::Tenancy;
@@ -186,6 +187,14 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let size = intake.limits.max_message_bytes;
     let way = Way { front_end, address: smtp, hostname: &hostname, proxies: trusted_proxy, size };
     let authenticator = Arc::new(authenticator);
+    let keep = rules.retention.clone();
+    let preview = Preview::new(
+        store.clone(),
+        Arc::clone(&authenticator),
+        Arc::clone(&intake),
+        keep,
+        mint.clone(),
+    );
     let gateway =
         Gateway::new(store.clone(), authenticator, intake, mint.clone(), wake, postmaster);
     let incoming =
@@ -194,7 +203,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     // The API beside them.
     let listen_error = |source| RunError::Listen { address: http, source };
     let socket = TcpListener::bind(http).await.map_err(listen_error)?;
-    let api = Arc::new(api(&store, guard, mint.clone(), Arc::clone(&access)));
+    let api = Arc::new(api(&store, preview, guard, mint.clone(), Arc::clone(&access)));
 
     let running = Running {
         smtp: incoming.smtp,
@@ -377,12 +386,13 @@ fn self_signed(place: &Place, hostname: &DomainName) -> Result<Pair, SelfSignedE
     }
 }
 
-fn api(store: &Store, guard: Guard, mint: Mint, rules: Arc<AccessRules>) -> Http {
+fn api(store: &Store, preview: Preview, guard: Guard, mint: Mint, rules: Arc<AccessRules>) -> Http {
     let use_cases = UseCases {
         access: Access::new(store.clone()),
         tenancy: Tenancy::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         mailbox: Mailbox::new(store.clone()),
         destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&rules)),
+        preview,
     };
     let store = store.clone();
     let readiness = Readiness::new(move || {

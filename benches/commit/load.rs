@@ -15,7 +15,7 @@ use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::event::Category;
 use gatepost::domain::id::{AccountId, IntakeId, MessageId, Mint};
 use gatepost::domain::intake_record::IntakeRecord;
-use gatepost::domain::message::{Digest, Mail};
+use gatepost::domain::message::{Digest, Mail, Passage};
 use gatepost::domain::policy::Mode;
 use gatepost::domain::sender::Sender;
 use gatepost::domain::verdict::Verdict;
@@ -124,6 +124,7 @@ impl Load {
             tag: None,
             digest,
             authentication: self.authentication.clone(),
+            passage: Passage::default(),
         };
         let accepted = Accepted {
             standing: *standing,

@@ -13,7 +13,7 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use self::kept::Kept;
-use super::send::{HERE, with_crlf};
+use super::send::HERE;
 use super::{Failure, StoreArgs, print_json, say};
 use crate::app::intake::{Case, Examination, examine, judge};
 use crate::app::mailbox::intake::whole_intake_record;
@@ -23,6 +23,7 @@ use crate::domain::domain_name::DomainName;
 use crate::domain::id::AccountId;
 use crate::domain::policy::Mode;
 use crate::domain::ports::{Client, Envelope};
+use crate::mail::line_ends::with_crlf;
 use crate::run;
 use crate::shutdown::Shutdown;
 use crate::store::Standing;
@@ -84,8 +85,8 @@ impl Check {
         };
         let mint = run::system_mint();
         let now = mint.clock().now();
-        let examination = examine(&authenticator, &rules, &envelope, &raw, now).await;
-        let (agent, recipient, standing) = self.standing(&examination).await?;
+        let mut examination = examine(&authenticator, &rules, &envelope, &raw, now).await;
+        let (agent, recipient, standing) = self.standing(&mut examination).await?;
         let case = Case { envelope: &envelope, recipient: &recipient, raw: &raw, now };
         let mut record = judge::record(&case, &examination, &standing, &mint);
         record.agent = agent;
@@ -144,7 +145,7 @@ impl Check {
     /// The Agent, its address and its standing; without an Agent that of one that is open to all.
     async fn standing(
         &self,
-        examination: &Examination,
+        examination: &mut Examination,
     ) -> Result<(Option<AccountId>, String, Standing), Failure> {
         let Some(agent) = &self.agent else {
             let standing = Standing {
@@ -172,6 +173,7 @@ impl Check {
                 (found.agent, address)
             }
         };
+        examination.find_loop(store.identity().await?, std::iter::once(&address));
         let kind = store.account(id).await?.map(|account| account.kind);
         let sender = examination.sender.as_ref().unwrap_or(&address);
         match store.standing(id, &address, sender).await? {

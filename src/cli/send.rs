@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::{Failure, say};
+use crate::mail::line_ends::with_crlf;
 use crate::testkit::signer::{Key, Signer};
 use crate::testkit::smtp_client::{Replies, Transaction, deliver};
 
@@ -116,21 +117,6 @@ fn sort(replies: &Replies, recipients: &[String]) -> (Vec<(String, String)>, Vec
         }
     }
     (shown, later)
-}
-
-/// Mail has CRLF line ends; an editor on this machine writes LF.
-pub(super) fn with_crlf(raw: Vec<u8>) -> Vec<u8> {
-    if raw.windows(2).any(|pair| pair == b"\r\n") {
-        return raw;
-    }
-    let mut text = Vec::with_capacity(raw.len() + raw.len() / 32);
-    for octet in raw {
-        if octet == b'\n' {
-            text.push(b'\r');
-        }
-        text.push(octet);
-    }
-    text
 }
 
 /// Where a message that is only looked at is taken to come from.

@@ -1,5 +1,6 @@
 //! Mailboxes, in the one spelling that is ever compared (contract §2, Policy).
 
+use std::borrow::Cow;
 use std::fmt;
 
 use icu_normalizer::ComposingNormalizerBorrowed;
@@ -32,15 +33,14 @@ pub enum AddressError {
 impl Address {
     /// Parses a bare addr-spec (RFC 5322 §3.4.1): no display name, no angle brackets, no comments,
     /// no white space. A quoted local part is accepted where the quotes change nothing
-    /// (`"boss"@good.example` is `boss@good.example`) and refused elsewhere; a local part outside
-    /// ASCII (RFC 6531) is accepted in NFC (RFC 6532 §3.1), kept as written and compared octet by
-    /// octet, without Unicode folding, so that no look-alike is ever equal.
+    /// (`"boss"@good.example` and `"bo\ss"@good.example` are `boss@good.example`: RFC 5321 §4.1.2)
+    /// and refused elsewhere; a local part outside ASCII (RFC 6531) is accepted in NFC (RFC 6532
+    /// §3.1), kept as written and compared octet by octet, without Unicode folding, so that no
+    /// look-alike is ever equal.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let (local, domain) = text.rsplit_once('@').ok_or(AddressError::NotOneAt)?;
-        let local = match local.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-            Some(inside) => inside,
-            None => local,
-        };
+        let unquoted = local.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        let local = unquoted.map_or(Cow::Borrowed(local), without_pairs);
         if local.contains('@') {
             return Err(AddressError::NotOneAt);
         }
@@ -53,15 +53,15 @@ impl Address {
         Ok(Self { local, domain: DomainName::parse(domain)? })
     }
 
-    /// Reads back a spelling that was made here and kept, by this version or an earlier one. The
-    /// local part is not judged anew: a rule that has become stricter since must not make what is
-    /// stored unreadable.
+    /// Reads back a spelling that was made here and kept, by this version or an earlier one. It is
+    /// not judged anew: a rule that has become stricter since must not make what is stored
+    /// unreadable.
     pub fn kept(text: &str) -> Result<Self, AddressError> {
         let (local, domain) = text.rsplit_once('@').ok_or(AddressError::NotOneAt)?;
         if local.is_empty() {
             return Err(AddressError::Local);
         }
-        Ok(Self { local: local.to_owned(), domain: DomainName::parse(domain)? })
+        Ok(Self { local: local.to_owned(), domain: DomainName::kept(domain)? })
     }
 
     /// The local part, ASCII case-folded.
@@ -91,6 +91,20 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}@{}", self.local, self.domain)
     }
+}
+
+/// The content of a quoted string: of each quoted pair what is quoted (RFC 5321 §4.1.2). What is no
+/// pair is left, and no atom has it.
+fn without_pairs(inside: &str) -> Cow<'_, str> {
+    if !inside.contains('\\') {
+        return Cow::Borrowed(inside);
+    }
+    let mut plain = String::with_capacity(inside.len());
+    let mut chars = inside.chars();
+    while let Some(c) = chars.next() {
+        plain.push(if c == '\\' { chars.next().unwrap_or(c) } else { c });
+    }
+    Cow::Owned(plain)
 }
 
 /// One atom of a dot-atom (RFC 5322 §3.2.3). Outside ASCII only letters, digits and the marks on
@@ -127,9 +141,12 @@ mod tests {
     #[test]
     fn every_spelling_of_one_mailbox_is_equal() {
         let boss = Address::parse("boss@xn--mnchen-3ya.example").unwrap();
-        for text in
-            ["BOSS@xn--mnchen-3ya.example", "boss@München.example", "\"boss\"@münchen.example"]
-        {
+        for text in [
+            "BOSS@xn--mnchen-3ya.example",
+            "boss@München.example",
+            "\"boss\"@münchen.example",
+            "\"b\\o\\s\\s\"@münchen.example",
+        ] {
             assert_eq!(Address::parse(text).unwrap(), boss, "{text}");
         }
         assert_eq!(boss.to_string(), "boss@xn--mnchen-3ya.example");
@@ -215,7 +232,14 @@ mod tests {
             "<boss@good.example>",
             "Boss <boss@good.example>",
             "boss@good.example,x@y.example",
-            "\"bo\\ss\"@good.example",
+            "\"boss\\\"@good.example",
+            "\"bo\\\\ss\"@good.example",
+            "\"bo\\\"ss\"@good.example",
+            "\"bo\\@ss\"@good.example",
+            "bo\\ss@good.example",
+            "\"\\\"@good.example",
+            "\"\"boss\"\"@good.example",
+            "\"bo\"ss\"@good.example",
             "\"boss \"@good.example",
             "\"\"@good.example",
             "\"boss@good.example",

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use icu_normalizer::ComposingNormalizerBorrowed;
+
 /// A host name of at least one label, IDNA-normalised to lower-case A-labels, at most 253 octets
 /// (RFC 1035 §2.3.4), letters, digits and hyphens only (RFC 5321 §2.3.5).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,32 +29,54 @@ impl DomainName {
         let labels = ascii.split('.').zip(unicode.split('.'));
         let as_written = text.split('.').count() == ascii.split('.').count()
             && text.split('.').zip(labels).all(|(written, (ascii, unicode))| {
-                written.eq_ignore_ascii_case(ascii) || written.to_lowercase() == unicode
+                written.eq_ignore_ascii_case(ascii) || is_label(written, unicode)
             });
-        if !as_written {
-            return Err(refuse());
-        }
-        let labels_are_hosts = ascii.split('.').all(|label| {
+        if as_written { Self::kept(&ascii) } else { Err(refuse()) }
+    }
+
+    /// Reads back a spelling that was made here and kept, by this version or an earlier one. The
+    /// tables of IDNA grow and change, and must not make what is stored unreadable: so labels are
+    /// not looked into.
+    pub fn kept(text: &str) -> Result<Self, DomainNameError> {
+        let labels_are_hosts = text.split('.').all(|label| {
             !label.is_empty()
                 && label.len() <= 63
                 && !label.starts_with('-')
                 && !label.ends_with('-')
                 && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
         });
-        let is_an_ip = ascii
+        let is_an_ip = text
             .split('.')
             .next_back()
             .is_some_and(|last| last.bytes().all(|b| b.is_ascii_digit()));
-        if ascii.len() > 253 || !labels_are_hosts || is_an_ip {
-            return Err(refuse());
+        if text.len() > 253 || !labels_are_hosts || is_an_ip {
+            return Err(DomainNameError(text.chars().take(80).collect()));
         }
-        Ok(Self(ascii))
+        Ok(Self(text.to_owned()))
+    }
+
+    /// With U-labels: for people to read, never to compare.
+    pub fn to_unicode(&self) -> String {
+        idna::domain_to_unicode(&self.0).0
     }
 
     /// The lower-case A-label form.
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Whether a label was written as this U-label, letter case apart. Composed, and each capital the
+/// very one of its small letter: so that signs which only map onto letters (the Kelvin sign onto
+/// k, the Ångström sign onto å) are none. A capital that has two small letters (Σ at the end of a
+/// word) is refused where the two differ.
+fn is_label(written: &str, u_label: &str) -> bool {
+    let is_own_capital =
+        |c: char| c.to_lowercase().eq([c]) || c.to_lowercase().flat_map(char::to_uppercase).eq([c]);
+    written == u_label
+        || ComposingNormalizerBorrowed::new_nfc().is_normalized(written)
+            && written.chars().all(is_own_capital)
+            && written.to_lowercase() == u_label
 }
 
 impl fmt::Display for DomainName {
@@ -79,6 +103,71 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    /// Labels and what RFC 3492 makes of them, computed elsewhere.
+    #[test]
+    fn a_and_u_labels_are_one_spelling() {
+        for (u_label, a_label) in [
+            ("fa\u{df}", "xn--fa-hia"),
+            ("stra\u{df}e", "xn--strae-oqa"),
+            ("\u{3b2}\u{3cc}\u{3bb}\u{3bf}\u{3c2}", "xn--nxasmm1c"),
+            ("\u{3b2}\u{3cc}\u{3bb}\u{3bf}\u{3c3}", "xn--nxasmq6b"),
+            ("g\u{43e}\u{43e}d", "xn--gd-fmca"),
+            ("\u{430}\u{440}\u{440}\u{4cf}\u{435}", "xn--80ak6aa92e"),
+            ("\u{915}\u{94d}\u{200d}\u{937}", "xn--11b2ezcw70k"),
+            ("\u{915}\u{94d}\u{937}", "xn--11b2ezc"),
+            ("\u{7528}\u{6237}", "xn--zouo53b"),
+            // Cherokee letters are mapped onto their capitals.
+            ("\u{13a0}", "xn--58d"),
+        ] {
+            let domain = DomainName::parse(&format!("{u_label}.example")).unwrap();
+            assert_eq!(domain.as_str(), format!("{a_label}.example"));
+            let upper = a_label.to_uppercase();
+            assert_eq!(DomainName::parse(&format!("{upper}.Example")).unwrap(), domain);
+            assert_eq!(domain.to_unicode(), format!("{u_label}.example"));
+            assert_eq!(DomainName::kept(domain.as_str()), Ok(domain));
+        }
+    }
+
+    #[test]
+    fn what_only_maps_onto_a_label_is_not_it() {
+        for text in [
+            // Signs: Kelvin, Angstrom, Ohm, long s, a capital theta of formulas.
+            "\u{212a}elvin.example",
+            "\u{212b}ngstrom.example",
+            "\u{2126}mega.example",
+            "mi\u{17f}t.example",
+            "\u{3f4}eta.example",
+            // Capitals whose small letters are two, or two letters.
+            "\u{392}\u{38c}\u{39b}\u{39f}\u{3a3}.example",
+            "\u{130}stanbul.example",
+            "STRA\u{1e9e}E.example",
+            // Full width, decomposed, ligatures, joiners out of place.
+            "\u{ff47}ood.example",
+            "mu\u{308}nchen.example",
+            "o\u{fb03}ce.example",
+            "go\u{200d}od.example",
+            "go\u{200c}od.example",
+            "go\u{ad}od.example",
+            "go\u{fe0f}od.example",
+            "good\u{ff61}example",
+            // A-labels of what is no U-label, or is one of nothing.
+            "xn--a.example",
+            "xn--a-.example",
+            "xn--.example",
+            "xn--good-.example",
+            "xn--Mnchen-3yA\u{e9}.example",
+            "xn--munchen-gie.example",
+            "xn--ood-c86s.example",
+            "xn--kz9a.example",
+            "xn--ab-m1t.example",
+            "xn--zzzzzzzzzzzz.example",
+        ] {
+            assert!(DomainName::parse(text).is_err(), "{text:?}");
+        }
+        let large = DomainName::parse("\u{413}\u{41e}\u{414}.example");
+        assert_eq!(large, DomainName::parse("\u{433}\u{43e}\u{434}.example"));
     }
 
     #[test]

@@ -4,8 +4,10 @@ use serde_json::Value;
 
 use super::account::Lineage;
 use super::address::Address;
+use super::automation::Automation;
 use super::clock::Timestamp;
 use super::id::{AccountId, ContactId, MessageId};
+use super::marker::Marker;
 use super::room::Room;
 use super::sender::Sender;
 
@@ -73,6 +75,16 @@ impl Mail {
     }
 }
 
+/// How one copy of a message came. Beside the message itself, which may be there for others too
+/// that it reached under another address or by another envelope.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Passage {
+    /// Of the address that it reached; `None` only of messages from before there were markers.
+    pub marker: Option<Marker>,
+    /// The same, or an origin that a later version knows.
+    pub automation: Option<Automation>,
+}
+
 /// A stored message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
@@ -90,6 +102,7 @@ pub struct Message {
     pub raw: Digest,
     /// `{spf, dkim[], dmarc, arc, iprev, alignedDomain, unsignedHeaders}`, as shown in the record.
     pub authentication: Value,
+    pub passage: Passage,
 }
 
 impl Message {

@@ -7,19 +7,24 @@
 
 pub mod account;
 pub mod address;
+pub mod automation;
 pub mod clock;
 pub mod contact;
 pub mod delivery;
 pub mod destination;
 pub mod domain_name;
+pub mod draft;
 pub mod event;
 pub mod id;
 pub mod instant;
 pub mod intake_record;
 pub mod key;
+pub mod lookalike;
+pub mod marker;
 pub mod message;
 pub mod policy;
 pub mod ports;
+pub mod rate;
 pub mod reason;
 pub mod retry;
 pub mod room;

@@ -3,17 +3,22 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use axum::body::{Body, HttpBody};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
+use super::Http;
 use super::error::{Code, Problem};
 use super::query::quoted;
-use crate::rules::AccessRules;
+
+/// Larger bodies are read as JSON where that delays no other request.
+const LARGE: usize = 256 * 1024;
 
 /// What an operation takes as its body; the target's name is known everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,15 +29,28 @@ pub enum BodyRule {
     Optional(&'static [&'static str]),
     /// An object of these fields.
     Required(&'static [&'static str]),
+    /// An object of these fields, one of which may be a whole message.
+    WithMessage(&'static [&'static str]),
 }
 
 /// The fields of a body.
 #[derive(Debug, Default)]
-pub(crate) struct Fields(Map<String, Value>);
+pub(crate) struct Fields {
+    fields: Map<String, Value>,
+    /// Given back with the fields, if they are large.
+    _place: Option<OwnedSemaphorePermit>,
+}
 
 impl Fields {
     pub(super) fn get(&self, name: &str) -> Option<&Value> {
-        self.0.get(name)
+        self.fields.get(name)
+    }
+
+    /// A whole number, not negative.
+    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, Problem> {
+        self.get(name)
+            .map(|value| value.as_u64().ok_or_else(|| wrong(name, "a whole number")))
+            .transpose()
     }
 
     /// A text.
@@ -76,19 +94,18 @@ pub(super) async fn read(
     body: Body,
     rule: BodyRule,
     target: &str,
-    rules: &AccessRules,
+    http: &Http,
 ) -> Result<Fields, Problem> {
     let expects = headers.contains_key(EXPECT);
-    let reading = timeout(rules.limits.body(), collect(body, expects, rules));
-    let octets = reading.await.map_err(|_| {
+    let reading = timeout(http.rules.limits.body(), collect(body, expects, rule, http));
+    let (octets, place) = reading.await.map_err(|_| {
         Problem::new(Code::RequestTimeout, "the body did not come in time: send it at once")
     })??;
     if octets.is_empty() {
         return match rule {
-            BodyRule::Required(known) => Err(Problem::invalid(format!(
-                "a body is missing: send a JSON object with {}",
-                known.join(", ")
-            ))),
+            BodyRule::Required(known) | BodyRule::WithMessage(known) => Err(Problem::invalid(
+                format!("a body is missing: send a JSON object with {}", known.join(", ")),
+            )),
             BodyRule::None | BodyRule::Optional(_) => Ok(Fields::default()),
         };
     }
@@ -96,10 +113,17 @@ pub(super) async fn read(
         BodyRule::None => {
             return Err(Problem::invalid("this operation takes no body: use the query"));
         }
-        BodyRule::Optional(known) | BodyRule::Required(known) => known,
+        BodyRule::Optional(known) | BodyRule::Required(known) | BodyRule::WithMessage(known) => {
+            known
+        }
     };
     is_plain_json(headers)?;
-    let fields = parse(&octets)?;
+    let fields = if octets.len() > LARGE {
+        let parsed = tokio::task::spawn_blocking(move || parse(&octets)).await;
+        parsed.map_err(|error| Problem::internal(error.to_string()))??
+    } else {
+        parse(&octets)?
+    };
     let unknown = fields.keys().find(|name| *name != target && !known.contains(&name.as_str()));
     match unknown {
         Some(name) => Err(Problem::invalid(format!(
@@ -107,7 +131,7 @@ pub(super) async fn read(
             quoted(name),
             known.join(", ")
         ))),
-        None => Ok(Fields(fields)),
+        None => Ok(Fields { fields, _place: place }),
     }
 }
 
@@ -127,30 +151,52 @@ fn is_plain_json(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// All octets of the body. One that is too large is read on and thrown away, within bounds: a
-/// client that hears only after it has sent would otherwise meet a closed connection.
-async fn collect(mut body: Body, expects: bool, rules: &AccessRules) -> Result<Vec<u8>, Problem> {
-    let limits = &rules.limits;
+/// client that hears only after it has sent would otherwise meet a closed connection. One that is
+/// larger than others may be needs a place.
+async fn collect(
+    mut body: Body,
+    expects: bool,
+    rule: BodyRule,
+    http: &Http,
+) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), Problem> {
+    let limits = &http.rules.limits;
+    let limit = match rule {
+        BodyRule::WithMessage(_) => http.max_upload_bytes(),
+        _ => limits.max_body_bytes,
+    };
     let too_large = || {
-        let detail = format!("a body has at most {} octets: send less", limits.max_body_bytes);
+        let detail = format!("a body has at most {limit} octets here: send less");
         Problem::new(Code::PayloadTooLarge, detail)
     };
-    let most = u64::try_from(limits.max_body_bytes).unwrap_or(u64::MAX);
+    let most = u64::try_from(limit).unwrap_or(u64::MAX);
     if expects && body.size_hint().lower() > most {
         return Err(too_large()); // The client waits for the word to send (RFC 9110 §10.1.1).
     }
-    let (mut octets, mut read) = (Vec::new(), 0_usize);
+    let (mut octets, mut read, mut place) = (Vec::new(), 0_usize, None);
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
         let frame = frame.map_err(|_| Problem::invalid("the body ended before it was complete"))?;
         let Ok(data) = frame.into_data() else { continue };
         read = read.saturating_add(data.len());
-        if read > limits.max_body_bytes.saturating_add(limits.max_drained_bytes) {
+        if read > limit.saturating_add(limits.max_drained_bytes) {
             return Err(too_large());
         }
-        if read <= limits.max_body_bytes {
+        if read > limits.max_body_bytes && read <= limit && place.is_none() {
+            place = Some(upload(http).await?);
+        }
+        if read <= limit {
             octets.extend_from_slice(&data);
         }
     }
-    if read > limits.max_body_bytes { Err(too_large()) } else { Ok(octets) }
+    if read > limit { Err(too_large()) } else { Ok((octets, place)) }
+}
+
+/// A place for a large body; the client has time left to send it when it gets one.
+async fn upload(http: &Http) -> Result<OwnedSemaphorePermit, Problem> {
+    let waiting = Arc::clone(&http.uploads).acquire_owned();
+    match timeout(http.rules.limits.body() / 2, waiting).await {
+        Ok(Ok(place)) => Ok(place),
+        _ => Err(Problem::unavailable("every place for a large body is taken")),
+    }
 }
 
 fn parse(octets: &[u8]) -> Result<Map<String, Value>, Problem> {

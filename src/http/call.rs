@@ -106,7 +106,7 @@ pub(super) async fn perform(
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
     let rule = operation.body;
-    let body = body::read(&parts.headers, body, rule, target::TARGET, &http.rules).await?;
+    let body = body::read(&parts.headers, body, rule, target::TARGET, &http).await?;
     let in_path = path.iter().find(|(name, _)| name == target::TARGET);
     let in_path = in_path.map(|(_, value)| value.as_str());
     let need = operation.need;

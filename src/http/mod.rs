@@ -42,6 +42,7 @@ pub use serve::serve;
 
 use crate::app::access::Access;
 use crate::app::delivery::Destinations;
+use crate::app::intake::preview::Preview;
 use crate::app::mailbox::Mailbox;
 use crate::app::tenancy::Tenancy;
 use crate::domain::id::Mint;
@@ -55,6 +56,7 @@ pub struct UseCases {
     pub tenancy: Tenancy,
     pub mailbox: Mailbox,
     pub destinations: Destinations,
+    pub preview: Preview,
 }
 
 /// Everything that a request may need.
@@ -67,6 +69,8 @@ pub struct Http {
     pub(crate) readiness: Readiness,
     /// Places for answers that are held in memory whole.
     pub(crate) downloads: Arc<Semaphore>,
+    /// Places for bodies that are larger than others may be.
+    pub(crate) uploads: Arc<Semaphore>,
 }
 
 impl Http {
@@ -79,7 +83,15 @@ impl Http {
         readiness: Readiness,
     ) -> Self {
         let downloads = Arc::new(Semaphore::new(rules.limits.max_downloads));
-        Self { use_cases, guard, mint, rules, readiness, downloads }
+        let uploads = Arc::new(Semaphore::new(rules.limits.max_uploads));
+        Self { use_cases, guard, mint, rules, readiness, downloads, uploads }
+    }
+
+    /// Octets of a body that holds a message: in base64, which nothing has to be escaped in.
+    pub(crate) fn max_upload_bytes(&self) -> usize {
+        let message = self.use_cases.preview.max_message_bytes();
+        let encoded = message.div_ceil(3).saturating_mul(4);
+        encoded.saturating_add(self.rules.limits.max_body_bytes)
     }
 }
 

@@ -14,13 +14,13 @@ use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, get};
 
 use super::Http;
-use super::body::BodyRule::{self, None as NoBody, Optional, Required};
+use super::body::BodyRule::{self, None as NoBody, Optional, Required, WithMessage};
 use super::call::{self, Call};
 use super::error::{Code, Problem};
 use super::observe;
 use super::routes::{
     account, addresses, health, inbound_policy, inbound_whitelist, intake, media, messages,
-    webhooks,
+    policy_preview, webhooks,
 };
 use crate::app::access::Need::{self, Agent, AnyAccount};
 
@@ -57,7 +57,7 @@ impl Verb {
     }
 }
 
-/// Whether an operation changes anything.
+/// Whether an operation changes anything; a POST that does not is a question too long for a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     Read,
@@ -123,6 +123,8 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Get "/email/inboundPolicy", Agent, Read, [], NoBody, inbound_policy::show),
     operation!(Put "/email/inboundPolicy", Agent, Write, [], Required(&["mode"]),
         inbound_policy::set),
+    operation!(Post "/email/inboundPolicy/preview", Agent, Read, [],
+        WithMessage(&["mode", "add", "remove", "days", "eml"]), policy_preview::preview),
     operation!(Get "/email/inboundWhitelist", Agent, Read, ["limit", "after"], NoBody,
         inbound_whitelist::list),
     operation!(Post "/email/inboundWhitelist", Agent, Write, [],

@@ -7,7 +7,7 @@ use crate::rules::IntakeLimits;
 
 use super::library::{decode_words, guarded};
 use super::scan::Headers;
-use super::visible;
+use super::{visible, words};
 
 /// What a message says about itself. None of it is proven, and none of it decides anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,7 +65,8 @@ pub(super) fn mailboxes(
 ) -> Vec<ShownMailbox> {
     let Some(value) = headers.first(name) else { return Vec::new() };
     let clean = |text: &str| visible::name(text, limits.max_shown_bytes);
-    guarded(|| match HeaderForm::Addresses.parse(value).value() {
+    let value = words::in_utf8(value);
+    guarded(|| match HeaderForm::Addresses.parse(&value).value() {
         HeaderValue::Address(list) => list
             .mailboxes()
             .take(limits.max_shown_mailboxes)

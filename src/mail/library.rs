@@ -1,17 +1,15 @@
 //! The one door to mail-parser: its settings, and the wall that a panic in it cannot pass.
 //!
 //! Our own scanner has judged the header section before anything here runs; what comes back is for
-//! people to read, except the From that [`super::mime`] compares with the scanned one.
+//! people to read, except the From that [`super::mime`] compares with the scanned one. It is given
+//! single fields, the header section once, and transfer encodings; never the structure of a body.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use mail_parser::{HeaderForm, HeaderName, HeaderValue, MessageParser};
+use mail_parser::{Encoding, HeaderForm, HeaderName, HeaderValue, MessageParser};
 
-/// Parts that are counted when a stored part is served again; the most that `limits.max_parts` of
-/// `policies/intake.toml` may say, so that lowering the limit later renumbers nothing.
-pub(super) const MOST_PARTS: usize = 100_000;
-/// The same for `limits.max_depth`.
-pub(super) const MOST_DEPTH: usize = 100;
+use super::words;
+use crate::domain::address::Address;
 
 /// Runs `work`, which calls the library; `None` when the library panicked (threats F8: it did in
 /// an earlier version, on a message that a stranger could send).
@@ -20,22 +18,99 @@ pub(super) fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
-/// A parser that opens at most `parts` parts and `depth` levels of containers below the message
-/// itself. It marks the place where a limit stopped it. Transfer-encoded `message/rfc822` parts
-/// stay closed: they are attachments, and opening them multiplies memory.
-pub(super) fn parser(parts: usize, depth: usize) -> MessageParser {
-    MessageParser::new()
-        .max_parts(parts)
-        .max_depth(depth.saturating_add(1))
-        .max_encoded_nesting(0)
-        // Each Received field is parsed at some cost and never read.
-        .header(HeaderName::Received, HeaderForm::Raw)
+/// A header section as the library sees it: never trusted, only compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct OtherReading {
+    /// The one mailbox of the one From field, if that is what there is.
+    pub(super) from: Option<Address>,
+    /// Where the body begins.
+    pub(super) body_at: usize,
+}
+
+/// Reads the header section of `raw` with the library; the parts are found by
+/// [`super::structure`], whose cost is bounded. `None` for what the library cannot bear.
+pub(super) fn other_reading(raw: &[u8]) -> Option<OtherReading> {
+    // Each Received field is parsed at some cost and never read.
+    let parser = MessageParser::new().header(HeaderName::Received, HeaderForm::Raw);
+    guarded(|| {
+        let message = parser.parse_headers(raw)?;
+        let mut fields = message.headers().all_from();
+        let from = match (fields.next(), fields.next()) {
+            (Some(list), None) if !list.has_groups() => {
+                let mut mailboxes = list.mailboxes();
+                match (mailboxes.next(), mailboxes.next()) {
+                    (Some(one), None) => one.address().and_then(|text| Address::parse(text).ok()),
+                    _ => None,
+                }
+            }
+            _ => None,
+        };
+        let body_at = usize::try_from(message.root_part().offset_body()).ok()?;
+        Some(OtherReading { from, body_at })
+    })?
+}
+
+/// What a Content-Type field says (RFC 2045 §5.1, RFC 2231).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct MediaType {
+    /// `text`, lower case.
+    pub(super) kind: String,
+    /// `plain`, lower case.
+    pub(super) subtype: Option<String>,
+    /// Never empty, and without white space at its end, which no delimiter keeps.
+    pub(super) boundary: Option<Vec<u8>>,
+    pub(super) charset: Option<String>,
+    pub(super) name: Option<String>,
+}
+
+/// Reads the value of a Content-Type field; `None` where there is no type in it.
+pub(super) fn media_type(value: &[u8]) -> Option<MediaType> {
+    guarded(|| match HeaderForm::ContentType.parse(value).value() {
+        HeaderValue::ContentType(found) => {
+            let attribute = |name| found.attribute(name).map(ToOwned::to_owned);
+            let boundary = found.attribute("boundary").unwrap_or_default().trim_ascii_end();
+            Some(MediaType {
+                kind: found.ctype().to_ascii_lowercase(),
+                subtype: found.subtype().map(str::to_ascii_lowercase),
+                boundary: (!boundary.is_empty()).then(|| boundary.as_bytes().to_vec()),
+                charset: attribute("charset"),
+                name: attribute("name"),
+            })
+        }
+        _ => None,
+    })?
+}
+
+/// The kind, lower case, and the file name of a Content-Disposition field (RFC 2183).
+pub(super) fn disposition(value: &[u8]) -> (Option<String>, Option<String>) {
+    let read = || match HeaderForm::ContentType.parse(value).value() {
+        HeaderValue::ContentType(found) => (
+            Some(found.ctype().to_ascii_lowercase()),
+            found.attribute("filename").map(ToOwned::to_owned),
+        ),
+        _ => (None, None),
+    };
+    guarded(read).unwrap_or_default()
+}
+
+/// The value of a Content-Transfer-Encoding field; one that nobody knows leaves octets as they
+/// are (RFC 2045 §6.4).
+pub(super) fn transfer_encoding(value: &[u8]) -> Encoding {
+    let token = value.split(|byte| *byte == b'(').next().unwrap_or_default().trim_ascii();
+    if token.eq_ignore_ascii_case(b"base64") {
+        Encoding::Base64
+    } else if token.eq_ignore_ascii_case(b"quoted-printable") {
+        Encoding::QuotedPrintable
+    } else {
+        Encoding::None
+    }
 }
 
 /// Unfolds a header value and decodes its encoded words (RFC 2047). Octets that are no UTF-8 come
 /// back as U+FFFD; a value that the library cannot bear as the empty text.
 pub(super) fn decode_words(value: &[u8]) -> String {
-    guarded(|| match HeaderForm::Text.parse(value).value() {
+    let value = words::in_utf8(value);
+    guarded(|| match HeaderForm::Text.parse(&value).value() {
         HeaderValue::Text(text) => text.to_owned(),
         _ => String::new(),
     })

@@ -149,6 +149,8 @@ fn display_name(
     let mut text: Vec<u8> = Vec::new();
     for token in phrase {
         match *token {
+            // What stands on both sides of a comment is one gap.
+            Token::Space | Token::Comment if text.ends_with(b" ") => {}
             Token::Space | Token::Comment => text.push(b' '),
             Token::Word(word) => text.extend_from_slice(word),
             Token::Quoted(quoted) => text.extend(unquote(quoted)),
@@ -287,6 +289,7 @@ mod tests {
             (" (boss@good.example) x@evil.example", "x@evil.example", None),
             (" boss@good.example (x@evil.example)", "boss@good.example", None),
             (" B (c \\) (d)) <boss@good.example> (e)", "boss@good.example", Some("B")),
+            (" (a) B (c) C <boss@good.example>", "boss@good.example", Some("B C")),
             (
                 " \"boss@good.example\" <x@evil.example>",
                 "x@evil.example",
@@ -294,6 +297,7 @@ mod tests {
             ),
             (" a@b.example <A@B.example>", "a@b.example", Some("a@b.example")),
             (" \"boss\"@good.example", "boss@good.example", None),
+            (" \"bo\\ss\"@good.example", "boss@good.example", None),
             (" boss@münchen.example", "boss@xn--mnchen-3ya.example", None),
             (" boss+x@good.example", "boss+x@good.example", None),
         ] {
@@ -341,7 +345,7 @@ mod tests {
             (" boss@good.example x@evil.example", E::NotOneAt),
             (" boss@good.example@evil.example", E::NotOneAt),
             (" bo\r\n ss@good.example", E::NotOneAt),
-            (" \"bo\\ss\"@good.example", E::Local),
+            (" \"bo\\\\ss\"@good.example", E::Local),
             (" \"boss \"@good.example", E::Local),
             (" \"\"@good.example", E::Local),
             (" \"a\"b@good.example", E::NotOneAt),

@@ -1,24 +1,27 @@
 //! Which part of a message is the text, which the HTML, and which are attachments; after RFC 2046
-//! and the body lists of RFC 8621 §4.1.4.
+//! and the body lists of RFC 8621 §4.1.4 ([`super::structure`], [`super::bodies`]).
 //!
-//! Parts are numbered in the order of the message, containers and the parts of forwarded messages
-//! included; a forwarded message is one attachment and is not looked into. The library's list of
-//! parts is flat, so nothing here recurses and nothing can be met twice (threats F8); a message
-//! that reaches a limit is refused rather than read in part.
+//! A forwarded message is one attachment and is not looked into. Parts are decoded one at a time,
+//! and decoding makes none larger, so that memory is bounded by the message; what is read as text
+//! is bounded by itself.
 
 use std::collections::BTreeSet;
 
-use mail_parser::{Message, MessagePart, MessageRef, PartFlags, PartKind};
-
-use crate::domain::address::Address;
 use crate::domain::reason::Reason;
 use crate::rules::IntakeLimits;
 
+use super::bodies::bodies;
 use super::filename;
-use super::findings::is_misleading;
-use super::library::{MOST_DEPTH, MOST_PARTS, guarded, parser};
+use super::library::{guarded, other_reading};
+use super::links;
 use super::scan::{Fault, Headers};
-use super::text::{self, Bounds, Readable};
+use super::structure::{self, Entry, Kind, StructureError};
+use super::text::{self, Body, Readable};
+
+/// The most that `policies/intake.toml` may say: what was accepted under any limits is served
+/// again, with the same numbers.
+const WIDEST: structure::Bounds =
+    structure::Bounds { parts: 100_000, depth: 100, header_bytes: 1 << 20, header_fields: 10_000 };
 
 /// One leaf of a stored message, decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,115 +60,130 @@ pub(super) fn content(
     headers: &Headers<'_>,
     limits: &IntakeLimits,
 ) -> Result<Content, Fault> {
-    let outcome = guarded(|| {
-        let message = parser(limits.max_parts, limits.max_depth)
-            .parse(raw)
-            .ok_or("the message cannot be read")
-            .map_err(|detail| (Reason::Malformed, detail))?;
-        check(&message, headers)?;
-        Ok(read(&message.root(), limits))
-    });
-    let refused = |(reason, detail): (Reason, &str)| Fault {
+    let refused = |reason, detail: &str| Fault {
         reason,
         detail: detail.to_owned(),
         from: Some(headers.from.address.clone()),
     };
-    outcome
-        .unwrap_or(Err((Reason::Malformed, "the parts of the message cannot be read")))
-        .map_err(refused)
+    let Some(other) = other_reading(raw) else {
+        return Err(refused(Reason::Malformed, "the message cannot be read"));
+    };
+    if other.from.as_ref() != Some(&headers.from.address) {
+        return Err(refused(Reason::SenderInvalid, "scanners disagree about the From field"));
+    }
+    let entries = structure::walk(raw, bounds(limits))
+        .map_err(|error: StructureError| refused(Reason::Malformed, &error.to_string()))?;
+    // A body that begins elsewhere means that other fields were seen as well.
+    let begins = entries.first().map(|root| root.body.start);
+    if other.body_at != headers.body_at || begins != Some(headers.body_at) {
+        let detail = "scanners disagree about the end of the header section";
+        return Err(refused(Reason::SenderInvalid, detail));
+    }
+    guarded(|| read(raw, &entries, limits))
+        .ok_or_else(|| refused(Reason::Malformed, "the parts of the message cannot be read"))
 }
 
 /// Serves one leaf of a message, by the number that `content` gave it. `None` where the number
 /// names no leaf. The limits of the day do not matter: they were checked when the message came in.
 pub fn part(raw: &[u8], index: u32) -> Option<Part> {
-    guarded(|| {
-        let message = parser(MOST_PARTS, MOST_DEPTH).parse(raw)?;
-        let part = message.root().parts().find(|part| part.id() == index && is_leaf(part))?;
-        let content_type = content_type(&part);
-        Some(Part {
-            charset: charset(&part),
-            filename: filename::sanitise(part.attachment_name(), &content_type),
-            bytes: part.decoded().into_owned(),
-            content_type,
+    let entries = structure::walk(raw, WIDEST).ok()?;
+    let (_, entry) = leaves(&entries).find(|(number, _)| u32::try_from(*number) == Ok(index))?;
+    let content_type = content_type(entry);
+    let body = raw.get(entry.body.clone())?;
+    Some(Part {
+        charset: charset(entry),
+        filename: filename::sanitise(entry.name(), &content_type),
+        bytes: guarded(|| entry.encoding.decode(body).into_owned())?,
+        content_type,
+    })
+}
+
+const fn bounds(limits: &IntakeLimits) -> structure::Bounds {
+    structure::Bounds {
+        parts: limits.max_parts,
+        depth: limits.max_depth,
+        header_bytes: limits.max_header_bytes,
+        header_fields: limits.max_header_fields,
+    }
+}
+
+fn read(raw: &[u8], entries: &[Entry], limits: &IntakeLimits) -> Content {
+    let bodies = bodies(entries);
+    let body = |number: usize| {
+        let entry = entries.get(number)?;
+        Some(Body {
+            number,
+            is_html: entry.is("text", "html"),
+            encoding: entry.encoding,
+            charset: entry.media.as_ref().and_then(|media| media.charset.as_deref()),
+            octets: raw.get(entry.body.clone()).unwrap_or_default(),
         })
-    })?
-}
-
-/// The limits, and that the library sees the very message that the scanner saw.
-fn check(message: &Message<'_>, headers: &Headers<'_>) -> Result<(), (Reason, &'static str)> {
-    if message.parts().any(|part| part.flags().contains(PartFlags::LIMIT_REACHED)) {
-        return Err((Reason::Malformed, "the message has too many parts or levels of them"));
-    }
-    let disagree = (Reason::SenderInvalid, "scanners disagree about the From field");
-    let mut fields = message.headers().all_from();
-    let (Some(list), None) = (fields.next(), fields.next()) else { return Err(disagree) };
-    let mut mailboxes = list.mailboxes();
-    let (Some(mailbox), None) = (mailboxes.next(), mailboxes.next()) else { return Err(disagree) };
-    let seen = mailbox.address().and_then(|text| Address::parse(text).ok());
-    if list.has_groups() || seen.as_ref() != Some(&headers.from.address) {
-        return Err(disagree);
-    }
-    // A body that begins elsewhere means that other fields were seen as well.
-    if usize::try_from(message.root_part().offset_body()) != Ok(headers.body_at) {
-        return Err((
-            Reason::SenderInvalid,
-            "scanners disagree about the end of the header section",
-        ));
-    }
-    Ok(())
-}
-
-fn read(root: &MessageRef<'_>, limits: &IntakeLimits) -> Content {
-    let body: Vec<_> = root.text_body().filter(MessagePart::is_text).collect();
-    let html = root.html_body().find(|part| matches!(part.kind(), PartKind::Html));
-    let bounds = Bounds { text: limits.max_text_bytes, notes: limits.max_findings };
-    let readable = text::read(&body, html, bounds, &is_misleading);
-    let texts: BTreeSet<_> = body
-        .iter()
-        .filter(|part| matches!(part.kind(), PartKind::Text))
-        .map(MessagePart::id)
-        .collect();
-    let html = html.map(|part| part.id());
-    let leaves = root
-        .parts()
-        .filter(|part| is_leaf(part) && !texts.contains(&part.id()))
-        .map(|part| leaf(&part, html == Some(part.id())))
+    };
+    let texts: Vec<_> = bodies.text.iter().filter_map(|number| body(*number)).collect();
+    let html = bodies.html.iter().filter_map(|number| body(*number)).find(|body| body.is_html);
+    let bounds = text::Bounds {
+        text: limits.max_text_bytes,
+        html: limits.max_html_bytes,
+        notes: limits.max_findings,
+    };
+    let is_notable = |shown: &str, target: &str| links::deceit(shown, target).is_some();
+    let readable = text::read(&texts, html.as_ref(), bounds, &is_notable);
+    let shown: BTreeSet<_> =
+        texts.iter().filter(|body| !body.is_html).map(|body| body.number).collect();
+    let html = html.map(|body| body.number);
+    let leaves = leaves(entries)
+        .filter(|(number, _)| !shown.contains(number))
+        .map(|(number, entry)| leaf(raw, number, entry, html == Some(number)))
         .collect();
     Content { readable, leaves }
 }
 
-fn leaf(part: &MessagePart<'_>, is_html: bool) -> Leaf {
-    let content_type = content_type(part);
+fn leaf(raw: &[u8], number: usize, entry: &Entry, is_html: bool) -> Leaf {
+    let content_type = content_type(entry);
+    let body = raw.get(entry.body.clone()).unwrap_or_default();
     Leaf {
-        part: part.id(),
-        filename: filename::sanitise(part.attachment_name(), &content_type),
-        size: u64::try_from(part.decoded_len()).unwrap_or(u64::MAX),
+        part: u32::try_from(number).unwrap_or(u32::MAX),
+        filename: filename::sanitise(entry.name(), &content_type),
+        size: u64::try_from(entry.encoding.decoded_len(body)).unwrap_or(u64::MAX),
         content_type,
         is_html,
     }
 }
 
-/// A multipart without children keeps what it has instead of losing it.
-fn is_leaf(part: &MessagePart<'_>) -> bool {
-    !part.is_multipart() || (part.children().len() == 0 && !part.raw_body().is_empty())
+/// What can be an attachment of the message itself, by number: a forwarded message is one, and a
+/// multipart without parts that has anything in it.
+fn leaves(entries: &[Entry]) -> impl Iterator<Item = (usize, &Entry)> {
+    // Parts come behind their container, so one pass knows what lies inside a forwarded message.
+    let mut inside = vec![false; entries.len()];
+    entries.iter().enumerate().filter(move |(number, entry)| {
+        let is_inside = entry.parent.is_some_and(|parent| {
+            let is_message = entries.get(parent).is_some_and(|entry| entry.kind == Kind::Message);
+            is_message || inside.get(parent).copied().unwrap_or(false)
+        });
+        if let Some(inside) = inside.get_mut(*number) {
+            *inside = is_inside;
+        }
+        let is_empty = entry.body.is_empty()
+            && entry.media.as_ref().is_some_and(|media| media.kind == "multipart");
+        !is_inside && !is_empty && entry.kind != Kind::Multipart
+    })
 }
 
 /// `type/subtype` of plain tokens (RFC 2045 §5.1); anything else is octets.
-fn content_type(part: &MessagePart<'_>) -> String {
-    let Some(declared) = part.content_type() else {
-        let is_message = part.is_message();
+fn content_type(entry: &Entry) -> String {
+    let Some(declared) = &entry.media else {
+        let is_message = entry.kind == Kind::Message;
         return if is_message { "message/rfc822" } else { "text/plain" }.to_owned();
     };
-    match (declared.ctype(), declared.subtype()) {
-        (kind, Some(subtype)) if is_token(kind) && is_token(subtype) => {
-            format!("{kind}/{subtype}").to_ascii_lowercase()
-        }
+    match (&declared.kind, &declared.subtype) {
+        (kind, Some(subtype)) if is_token(kind) && is_token(subtype) => format!("{kind}/{subtype}"),
         _ => "application/octet-stream".to_owned(),
     }
 }
 
-fn charset(part: &MessagePart<'_>) -> Option<String> {
-    let declared = part.content_type().filter(|_| part.is_text())?.attribute("charset")?;
+fn charset(entry: &Entry) -> Option<String> {
+    let media = entry.media.as_ref().filter(|media| media.kind == "text")?;
+    let declared = media.charset.as_deref()?;
     is_token(declared).then(|| declared.to_ascii_lowercase())
 }
 

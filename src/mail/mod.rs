@@ -5,29 +5,49 @@
 //! HTML, attachments, remarks. [`mime::part`] serves one attachment later.
 //!
 //! - `scan`, `mailbox`: our own code on raw octets, no library below them;
+//! - `structure`, `bodies`: our own walk over the parts, whose cost is bounded;
+//! - `charset`, `words`: octets become text by the WHATWG Encoding Standard;
 //! - `library`: the one door to mail-parser, with a wall against its panics;
-//! - `headers`, `mime`, `text`, `html` (over `tags` and `text_sink`), `reply`, `filename`,
-//!   `findings`: for people and Agents to read; nothing in them decides about acceptance, except
-//!   that `mime` refuses what it cannot read whole or reads differently than the scanner did;
-//! - `visible`: what can be seen of a text.
+//! - `headers`, `mime`, `text`, `html`, `reply`, `filename`, `findings`: for people and Agents to
+//!   read; nothing in them decides about acceptance, except that `mime` refuses what it cannot read
+//!   whole or reads differently than the scanner did;
+//! - below `html`: `tags` (the tokenizer), `elements`, `look` (over `sheet`, `css`, `colour`),
+//!   `passages`, `text_sink`; below `findings`: `unseen`, `links`; below `reply`: `quotes`;
+//! - `machine`: signs that no person wrote it;
+//! - `visible`: what can be seen of a text; `line_ends`: those of files become those of mail.
 //!
 //! Called by `verify` (scanned headers) and `app`. No I/O, no clock, no randomness: identifiers are
 //! given in. Total: every octet string gets an answer, in time linear in its length and within
 //! the limits of `policies/intake.toml`; nothing recurses.
 
+mod bodies;
+mod charset;
+mod colour;
+mod css;
+mod elements;
 mod filename;
 mod findings;
 pub mod headers;
 mod html;
 mod library;
+pub mod line_ends;
+mod links;
+mod look;
+pub mod machine;
 mod mailbox;
 pub mod mime;
+mod passages;
+mod quotes;
 mod reply;
 pub mod scan;
+mod sheet;
+mod structure;
 mod tags;
 mod text;
 mod text_sink;
+mod unseen;
 mod visible;
+mod words;
 
 #[cfg(test)]
 mod tests;

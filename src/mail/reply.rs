@@ -3,25 +3,37 @@
 //! Conservative: only what stands at the end goes, an answer below or between quotations stays
 //! whole, and a message that has text never becomes empty. One pass with a bounded look-ahead.
 
-/// Lines that an attribution may be folded over by the sender's program.
-const ATTRIBUTION_LINES: usize = 3;
-/// Octets of an attribution; a longer "On … wrote:" is prose.
-const ATTRIBUTION_OCTETS: usize = 400;
-/// Lines of an Outlook header block that are looked at.
-const BLOCK_LINES: usize = 6;
+use super::quotes::{attribution, is_header_block, is_rule, is_sent_from, is_separator};
+
 /// A longer "signature" is text below a rule.
 const SIGNATURE_LINES: usize = 30;
 
-/// `text` without the quoted history and the signature at its end.
+/// What is taken off can lay bare another end; so often it is looked again. A text that goes on
+/// after that was made to, and stays whole.
+const MOST_PASSES: usize = 8;
+
+/// `text` without the quoted history and the signature at its end. The same again changes nothing.
 pub(super) fn stripped(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().collect();
-    let end = history_start(&lines);
-    let kept = lines.get(..end).unwrap_or(&lines);
+    let whole = text.trim();
+    let mut kept: Vec<&str> = whole.lines().collect();
+    for _ in 0..MOST_PASSES {
+        let shorter = pass(&kept);
+        if shorter.len() == kept.len() {
+            return kept.join("\n");
+        }
+        kept.truncate(shorter.len());
+    }
+    whole.to_owned()
+}
+
+/// One look at the end: the lines that stay, the last of them not blank. All, where none would.
+fn pass<'l, 'a>(lines: &'l [&'a str]) -> &'l [&'a str] {
+    let kept = lines.get(..history_start(lines)).unwrap_or(lines);
     let kept = without_trailing_quotes(kept);
     let kept = without_signature(kept);
-    let stripped = kept.join("\n");
-    let stripped = stripped.trim();
-    if stripped.is_empty() { text.trim().to_owned() } else { stripped.to_owned() }
+    let blank = kept.iter().rev().take_while(|line| line.trim().is_empty()).count();
+    let kept = kept.get(..kept.len() - blank).unwrap_or(kept);
+    if kept.iter().all(|line| line.trim().is_empty()) { lines } else { kept }
 }
 
 /// The line at which the history begins, or the number of lines.
@@ -38,11 +50,8 @@ fn history_start(lines: &[&str]) -> usize {
             if is_separator(line) || is_header_block(rest) {
                 // The rule of underscores that Outlook draws belongs to the block below it.
                 let above = at.checked_sub(1).and_then(|above| lines.get(above));
-                let is_rule = above.is_some_and(|line| {
-                    let line = line.trim();
-                    line.len() >= 10 && line.bytes().all(|b| b == b'_')
-                });
-                return Some(if is_rule { at - 1 } else { at });
+                let has_rule = above.is_some_and(|line| is_rule(line));
+                return Some(if has_rule { at - 1 } else { at });
             }
             let (length, is_dated) = attribution(rest)?;
             let ends_in_quotes = has_quotes && at + length >= quotes_from;
@@ -61,89 +70,6 @@ fn is_quiet(line: &str) -> bool {
     is_quoted(line) || line.trim().is_empty()
 }
 
-/// `-----Original Message-----`, in the languages of the common programs.
-fn is_separator(line: &str) -> bool {
-    let line = line.trim();
-    let inner = line.trim_start_matches('-');
-    let words = inner.trim_end_matches('-').trim().to_lowercase();
-    line.len() - inner.len() >= 3
-        && inner.ends_with("--")
-        && matches!(
-            words.as_str(),
-            "original message"
-                | "ursprüngliche nachricht"
-                | "original-nachricht"
-                | "message d'origine"
-                | "mensaje original"
-                | "messaggio originale"
-                | "oorspronkelijk bericht"
-        )
-}
-
-/// Outlook's `From: / Sent: / To: / Subject:` above the quoted message.
-fn is_header_block(lines: &[&str]) -> bool {
-    const FIRST: [&str; 5] = ["from", "von", "de", "da", "van"];
-    const SECOND: [&str; 10] = [
-        "sent",
-        "date",
-        "gesendet",
-        "datum",
-        "envoyé",
-        "enviado",
-        "fecha",
-        "inviato",
-        "data",
-        "verzonden",
-    ];
-    const LATER: [&str; 9] = ["to", "an", "à", "para", "a", "aan", "subject", "betreff", "asunto"];
-    let key = |line: &&str| {
-        let (key, value) = line.trim().trim_matches('*').split_once(':')?;
-        let key = key.trim().trim_matches('*').trim().to_lowercase();
-        (!value.trim().is_empty()).then_some(key)
-    };
-    let has =
-        |line: &&str, keys: &[&str]| key(line).is_some_and(|key| keys.contains(&key.as_str()));
-    let Some((first, rest)) = lines.split_first() else { return false };
-    let block: Vec<_> = rest.iter().take(BLOCK_LINES).collect();
-    has(first, &FIRST)
-        && block.iter().any(|line| has(line, &SECOND))
-        && block.iter().any(|line| has(line, &LATER))
-}
-
-/// How many lines the attribution at the start of `lines` takes, and whether it names a time or
-/// an address.
-fn attribution(lines: &[&str]) -> Option<(usize, bool)> {
-    const STARTS: [&str; 5] = ["On ", "Am ", "Le ", "El ", "Il "];
-    const ENDS: [&str; 6] =
-        ["wrote:", "schrieb:", "a écrit :", "a écrit:", "escribió:", "scritto:"];
-    let first = lines.first()?.trim_start();
-    if !STARTS.iter().any(|start| first.starts_with(start)) {
-        return None;
-    }
-    let mut joined = String::new();
-    for (at, line) in lines.iter().take(ATTRIBUTION_LINES).enumerate() {
-        if line.trim().is_empty() || joined.len() + line.len() > ATTRIBUTION_OCTETS {
-            return None;
-        }
-        joined.push_str(line.trim());
-        let is_german =
-            first.starts_with("Am ") && joined.contains("schrieb") && line.ends_with(':');
-        if is_german || ENDS.iter().any(|end| joined.ends_with(end)) {
-            return Some((at + 1, joined.contains('@') || has_time(&joined)));
-        }
-        joined.push(' ');
-    }
-    None
-}
-
-/// `9:05` or `12:30` somewhere.
-fn has_time(text: &str) -> bool {
-    text.as_bytes().windows(4).any(|window| {
-        matches!(window, [hour, b':', tens, ones]
-            if hour.is_ascii_digit() && tens.is_ascii_digit() && ones.is_ascii_digit())
-    })
-}
-
 fn without_trailing_quotes<'l, 'a>(lines: &'l [&'a str]) -> &'l [&'a str] {
     let tail = lines.iter().rev().take_while(|line| is_quiet(line)).count();
     lines.get(..lines.len() - tail).unwrap_or(lines)
@@ -153,7 +79,13 @@ fn without_trailing_quotes<'l, 'a>(lines: &'l [&'a str]) -> &'l [&'a str] {
 fn without_signature<'l, 'a>(lines: &'l [&'a str]) -> &'l [&'a str] {
     let start = lines.len().saturating_sub(SIGNATURE_LINES + 1);
     let found = lines.iter().skip(start).position(|line| *line == "-- " || *line == "--");
-    found.and_then(|found| lines.get(..start + found)).unwrap_or(lines)
+    if let Some(kept) = found.and_then(|found| lines.get(..start + found)) {
+        return kept;
+    }
+    match lines.split_last() {
+        Some((last, kept)) if is_sent_from(last) => kept,
+        _ => lines,
+    }
 }
 
 #[cfg(test)]
@@ -180,6 +112,32 @@ mod tests {
             ("Ja.\nAm 01.01.26 um 10:00 schrieb Bob:\n> ok?", "Ja."),
             ("Oui.\nLe lun. 1 janv. 2026 à 10:00, Bob <b@x.example> a écrit :\n> ok?", "Oui."),
             ("Yes.\n-- \nAl\n\nOn Monday Bob wrote:\n> ok?", "Yes."),
+            ("Sí.\n\nEl lun, 1 ene 2026 a las 10:00, Bob (<b@x.example>) escribió:\n> ok?", "Sí."),
+            ("Sim.\nEm seg., 1 de jan. de 2026 às 10:00, Bob escreveu:\n\n> ok?", "Sim."),
+            ("Sì.\nIl giorno lun 1 gen 2026 alle ore 10:00 Bob ha scritto:\n> ok?", "Sì."),
+            ("Ja.\nOp ma 1 jan. 2026 om 10:00 schreef Bob <b@x.example>:\n> ok?", "Ja."),
+            ("Ja.\nDen mån 1 jan. 2026 kl 10:00 skrev Bob <b@x.example>:\n> ok?", "Ja."),
+            ("Tak.\nW dniu 01.01.2026 o 10:00, Bob pisze:\n> ok?", "Tak."),
+            ("Да.\nпн, 1 янв. 2026 г. в 10:00, Bob <b@x.example> написал:\n> ok?", "Да."),
+            ("はい\n2026年1月1日(月) 10:00 Bob <b@x.example>のメール:\n> ok?", "はい"),
+            ("2026-01-01 10:00, Bob <b@x.example> wrote:\n> ok?\n\n> thanks", {
+                "2026-01-01 10:00, Bob <b@x.example> wrote:\n> ok?\n\n> thanks"
+            }),
+            ("Ja.\n\nVon: Bob <b@x.example>\nGesendet: Montag\nAn: Al\nBetreff: ok?\n\nok?", "Ja."),
+            ("Oui.\n\nDe : Bob\nEnvoyé : lundi\nÀ : Al\nObjet : ok?\n\nok?", "Oui."),
+            ("Да.\n\nОт: Bob\nОтправлено: сегодня\nКому: Al\nТема: ok?\n\nok?", "Да."),
+            ("好\n\n发件人： Bob\n发送时间： 2026\n收件人： Al\n\nok?", "好"),
+            ("Yes.\n\n*From:* Bob\n*Sent:* Monday\n*To:* Al\n\nok?", "Yes."),
+            ("Yes.\n\n---- Original Message ----\nok?", "Yes."),
+            ("Yes.\n---------- Forwarded message ---------\nFrom: Bob", "Yes."),
+            ("Yes.\n\nSent from my iPhone\n\nOn Monday Bob wrote:\n> ok?", "Yes."),
+            ("Ja.\n\nVon meinem iPhone gesendet", "Ja."),
+            (
+                "Yes.\nGet Outlook for iOS\n________________________________\nFrom: Bob\nSent: x\nTo: y\n",
+                { "Yes." },
+            ),
+            // What one end hid is an end, too.
+            ("Yes.\nOn Mon at 10:00 Bob <b@x.example> wrote:\nfine\n> x", "Yes."),
         ] {
             assert_eq!(stripped(text), expected, "{text}");
         }
@@ -201,11 +159,49 @@ mod tests {
             "On Mon, 1 Jan 2026 at 10:00, Bob <b@x.example> wrote:\n> only this",
             "From: Bob\nSent: Monday\nTo: Al\nSubject: x\n\nforwarded at the top",
             "-- \nonly a signature",
+            "Sent from my iPhone",
+            "Sent from my heart, with a list of all the things that I would like you to do today:\nx",
+            "Von: hier\nnach dort",
+            "Data: see below\nFrom: the archive",
+            "The report that you wrote:\nfine",
         ] {
             assert_eq!(stripped(text), text, "{text}");
         }
         let long = format!("a\n--\n{}", "b\n".repeat(40));
         assert_eq!(stripped(&long), long.trim());
+    }
+
+    #[test]
+    fn the_same_again_changes_nothing() {
+        let pieces = [
+            "Yes.",
+            "",
+            "  ",
+            "> ok?",
+            "-- ",
+            "On Mon at 10:00 Bob <b@x.example> wrote:",
+            "From: Bob",
+            "Sent: x",
+            "To: y",
+            "-----Original Message-----",
+            "Sent from my iPhone",
+            "__________",
+        ];
+        let mut state = 1_usize;
+        for length in 0..4000 {
+            let mut text = String::new();
+            for _ in 0..length % 40 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040);
+                text += pieces[(state >> 33) % pieces.len()];
+                text += "\n";
+            }
+            let once = stripped(&text);
+            assert_eq!(stripped(&once), once, "{text}");
+            assert_eq!(once.is_empty(), text.trim().is_empty(), "{text}");
+            assert!(text.contains(&once), "{text}");
+        }
+        let made = "On Mon at 10:00 a@b wrote:\nfine\n> x\n".repeat(50);
+        assert_eq!(stripped(&made), made.trim());
     }
 
     #[test]

@@ -12,15 +12,28 @@ pub(super) enum Piece<'a> {
     Text(&'a str),
     Open(Tag<'a>),
     Close(TagName),
+    /// What stands between the marks of a comment.
+    Comment(&'a str),
+    /// The content of an element that holds no markup; its start tag came before.
+    Raw(TagName, &'a str),
 }
 
 /// A start tag and the few attributes that matter here, as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tag<'a> {
     pub(super) name: TagName,
+    pub(super) id: Option<&'a str>,
+    pub(super) class: Option<&'a str>,
     pub(super) style: Option<&'a str>,
     pub(super) href: Option<&'a str>,
+    /// `color` of a font, `text` of a body.
+    pub(super) colour: Option<&'a str>,
+    pub(super) bgcolor: Option<&'a str>,
+    /// There is a background image.
+    pub(super) has_image: bool,
     pub(super) is_hidden: bool,
+    /// The longest of `title`, `alt` and their kin.
+    pub(super) described: &'a str,
 }
 
 /// The first eight octets of a tag's name, lower case: enough to tell all names that matter here.
@@ -56,11 +69,18 @@ impl TagName {
 pub(super) struct Pieces<'a> {
     html: &'a str,
     at: usize,
+    /// Whose content comes next.
+    raw: Option<TagName>,
 }
 
 impl<'a> Pieces<'a> {
     pub(super) const fn new(html: &'a str) -> Self {
-        Self { html, at: 0 }
+        Self { html, at: 0, raw: None }
+    }
+
+    /// Where the next piece begins, in octets.
+    pub(super) const fn at(&self) -> usize {
+        self.at
     }
 
     fn rest(&self) -> &'a str {
@@ -72,25 +92,27 @@ impl<'a> Pieces<'a> {
         self.at = self.rest().find(end).map_or(self.html.len(), |found| self.at + found + 1);
     }
 
-    /// Behind a comment: `-->` or `--!>`. Starting two octets in makes `<!-->` a whole comment, as
+    /// A comment, up to `-->` or `--!>`. Starting two octets in makes `<!-->` a whole comment, as
     /// the standard has it.
-    fn skip_comment(&mut self) {
-        let mut from = self.at + 2;
+    fn comment(&mut self) -> &'a str {
+        let (start, mut from) = (self.at + 2, self.at + 2);
         while let Some(found) = self.html.get(from..).and_then(|rest| rest.find('>')) {
             let end = from + found;
-            let body = self.html.get(self.at + 2..end).unwrap_or_default();
+            let body = self.html.get(start..end).unwrap_or_default();
             if body.ends_with("--") || (body.len() > 4 && body.ends_with("--!")) {
                 self.at = end + 1;
-                return;
+                let inner = body.trim_end_matches('!');
+                return inner.get(2..inner.len().saturating_sub(2)).unwrap_or_default();
             }
             from = end + 1;
         }
         self.at = self.html.len();
+        self.html.get(start + 2..).unwrap_or_default()
     }
 
-    /// Behind the content of an element that holds no markup, such as `script`.
-    fn skip_raw(&mut self, name: &str) {
-        let mut from = self.at;
+    /// The content of an element that holds no markup, such as `script`.
+    fn raw(&mut self, name: &str) -> &'a str {
+        let (begin, mut from) = (self.at, self.at);
         while let Some(found) = self.html.get(from..).and_then(|rest| rest.find("</")) {
             let start = from + found;
             let after = start + 2 + name.len();
@@ -102,11 +124,12 @@ impl<'a> Pieces<'a> {
                 && !self.html.as_bytes().get(after).is_some_and(u8::is_ascii_alphanumeric);
             if is_end {
                 self.at = start;
-                return;
+                return self.html.get(begin..start).unwrap_or_default();
             }
             from = start + 2;
         }
         self.at = self.html.len();
+        self.html.get(begin..).unwrap_or_default()
     }
 
     /// A tag whose name starts at `name_at`; the position moves behind its `>`.
@@ -156,13 +179,26 @@ impl<'a> Pieces<'a> {
         } else {
             (Some(""), name_end)
         };
-        if name.eq_ignore_ascii_case(b"style") {
-            tag.style = tag.style.or(value);
-        } else if name.eq_ignore_ascii_case(b"href") {
-            tag.href = tag.href.or(value);
-        } else if name.eq_ignore_ascii_case(b"hidden") {
-            tag.is_hidden = true;
-        }
+        let slot = match name.to_ascii_lowercase().as_slice() {
+            b"style" => &mut tag.style,
+            b"href" => &mut tag.href,
+            b"id" => &mut tag.id,
+            b"class" => &mut tag.class,
+            b"color" | b"text" => &mut tag.colour,
+            b"bgcolor" => &mut tag.bgcolor,
+            other => {
+                tag.is_hidden |= other == b"hidden";
+                tag.has_image |= other == b"background";
+                let describes = matches!(other, b"title" | b"alt" | b"aria-label" | b"summary");
+                if let Some(value) =
+                    value.filter(|value| describes && value.len() > tag.described.len())
+                {
+                    tag.described = value;
+                }
+                return end.min(bytes.len());
+            }
+        };
+        *slot = slot.or(value);
         end.min(bytes.len())
     }
 }
@@ -172,10 +208,18 @@ impl<'a> Iterator for Pieces<'a> {
 
     fn next(&mut self) -> Option<Piece<'a>> {
         loop {
+            if let Some(name) = self.raw.take() {
+                let content = self.raw(name.as_str());
+                if !content.is_empty() {
+                    return Some(Piece::Raw(name, content));
+                }
+            }
             let rest = self.rest();
             let bytes = rest.as_bytes();
             match (bytes.first()?, bytes.get(1)) {
-                (b'<', Some(b'!')) if rest.starts_with("<!--") => self.skip_comment(),
+                (b'<', Some(b'!')) if rest.starts_with("<!--") => {
+                    return Some(Piece::Comment(self.comment()));
+                }
                 (b'<', Some(b'!' | b'?')) => self.skip_past('>'),
                 (b'<', Some(b'/')) => match bytes.get(2) {
                     Some(letter) if letter.is_ascii_alphabetic() => {
@@ -191,7 +235,7 @@ impl<'a> Iterator for Pieces<'a> {
                         name.as_str(),
                         "script" | "style" | "title" | "iframe" | "noembed" | "noframes"
                     ) {
-                        self.skip_raw(name.as_str());
+                        self.raw = Some(name);
                     }
                     return Some(Piece::Open(tag));
                 }
@@ -248,6 +292,8 @@ mod tests {
                 Piece::Text(text) => format!("[{text}]"),
                 Piece::Open(tag) => format!("<{}>", tag.name.as_str()),
                 Piece::Close(name) => format!("</{}>", name.as_str()),
+                Piece::Comment(text) => format!("!{text}!"),
+                Piece::Raw(_, text) => format!("{{{text}}}"),
             })
             .collect()
     }
@@ -257,15 +303,15 @@ mod tests {
         for (html, expected) in [
             ("a<B>b</b >c", "[a]<b>[b]</b>[c]"),
             ("1 < 2 <3 << <p>", "[1 ][< 2 ][<3 ][<][< ]<p>"),
-            ("<!-- <b> -->x<!-->y<!--->z<!-- a --!>w", "[x][y][z][w]"),
+            ("<!-- <b> -->x<!-->y<!--->z<!-- a --!>w", "! <b> ![x]!![y]!![z]! a ![w]"),
             ("<!doctype html><?xml?></ >x</>y", "[x][y]"),
-            ("<script>a</b>'</SCRIPT >x", "<script></script>[x]"),
-            ("<style>p{}</styles></style>x", "<style></style>[x]"),
-            ("<title>a", "<title>"),
+            ("<script>a</b>'</SCRIPT >x", "<script>{a</b>'}</script>[x]"),
+            ("<style>p{}</styles></style>x", "<style>{p{}</styles>}</style>[x]"),
+            ("<title>a", "<title>{a}"),
             ("<a title='>' b=\">\" c=d>x", "<a>[x]"),
             ("<br/>x<br / >y", "<br>[x]<br>[y]"),
             ("x<a href='", "[x]<a>"),
-            ("x<!-- y", "[x]"),
+            ("x<!-- y", "[x]! y!"),
             ("x</", "[x]"),
             ("<", "[<]"),
             ("ä<é>", "[ä][<é>]"),

@@ -1,21 +1,37 @@
 //! The text that a person would read: the plain text of a message, else its HTML rendered.
 //!
-//! The library decodes transfer encodings and charsets; what comes out is valid UTF-8 with line
-//! feeds only, without NULs and other controls, and bounded.
+//! What comes out is valid UTF-8 with line feeds only, without NULs and other controls, and bounded;
+//! transfer encodings are the library's, charsets those of the WHATWG Encoding Standard.
 
-use mail_parser::{MessagePart, PartKind};
+use mail_parser::Encoding;
 
-use super::{html, visible};
+use super::{charset, html, visible};
+
+/// A part that is shown, not yet decoded.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Body<'a> {
+    pub(super) number: usize,
+    pub(super) is_html: bool,
+    pub(super) encoding: Encoding,
+    /// As declared.
+    pub(super) charset: Option<&'a str>,
+    /// As received.
+    pub(super) octets: &'a [u8],
+}
 
 /// The readable side of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Readable {
     /// What stands in the message record.
     pub(super) text: String,
+    /// There is more text than that, or HTML that was not looked at.
+    pub(super) is_cut: bool,
     /// The plain text parts alone, when there are any and an HTML part stands beside them.
     pub(super) plain: Option<String>,
-    /// The HTML part, rendered and examined.
+    /// The HTML part that stands for the message, rendered and examined.
     pub(super) html: Option<html::Reading>,
+    /// The name of the charset that it was decoded as; empty without one.
+    pub(super) charset: &'static str,
 }
 
 /// Bounds of [`read`].
@@ -23,62 +39,80 @@ pub(super) struct Readable {
 pub(super) struct Bounds {
     /// Octets of text.
     pub(super) text: usize,
+    /// Octets of HTML that are looked at, decoded, all parts together.
+    pub(super) html: usize,
     /// Hidden passages and links remembered.
     pub(super) notes: usize,
 }
 
-/// Reads the body parts `body`, in order, and the HTML part that stands for the whole message.
+/// Reads the body parts `bodies`, in order, and the HTML part that stands for the whole message.
 /// Blank plain text counts as none: many senders put an empty part before their HTML.
-pub(super) fn read<'m>(
-    body: &[MessagePart<'m>],
-    html_part: Option<MessagePart<'m>>,
+pub(super) fn read(
+    bodies: &[Body<'_>],
+    html_part: Option<&Body<'_>>,
     bounds: Bounds,
     is_notable_link: &dyn Fn(&str, &str) -> bool,
 ) -> Readable {
-    let render = |part: &MessagePart<'m>| {
-        let text = part.text().unwrap_or_default();
-        html::read(&text, bounds.text, bounds.notes, is_notable_link)
+    let mut readable = Readable::default();
+    let mut room = bounds.html;
+    let mut render = |part: &Body<'_>, readable: &mut Readable| {
+        let octets = part.encoding.decode(part.octets);
+        let html = charset::decode_html(&octets, part.charset, room);
+        readable.is_cut |= html.is_cut;
+        room -= html.text.len();
+        let reading = html::read(&html.text, bounds.text, bounds.notes, is_notable_link);
+        readable.is_cut |= reading.is_cut;
+        (reading, html.charset)
     };
-    let reading = html_part.as_ref().map(render);
-    let (mut text, mut plain) = (String::new(), String::new());
-    for part in body {
+    let reading = html_part.map(|part| {
+        let (reading, charset) = render(part, &mut readable);
+        readable.charset = charset;
+        reading
+    });
+    let mut plain = String::new();
+    for part in bodies {
         // Each octet is decoded once for each message: parts beyond the bound are not opened.
-        if text.len() >= bounds.text {
+        if readable.text.len() >= bounds.text {
+            readable.is_cut = true;
             break;
         }
-        match part.kind() {
-            PartKind::Text => {
-                let decoded = part.text_prefix_bytes(bounds.text).unwrap_or_default();
-                let decoded = plain_text(&decoded);
-                append(&mut plain, &decoded, bounds.text);
-                append(&mut text, &decoded, bounds.text);
-            }
-            PartKind::Html => match (html_part, &reading) {
-                (Some(chosen), Some(reading)) if chosen.id() == part.id() => {
-                    append(&mut text, &reading.text, bounds.text);
+        let more = if part.is_html {
+            match (html_part, &reading) {
+                (Some(chosen), Some(reading)) if chosen.number == part.number => {
+                    reading.text.clone()
                 }
-                _ => append(&mut text, &render(part).text, bounds.text),
-            },
-            _ => {}
-        }
+                _ => render(part, &mut readable).0.text,
+            }
+        } else {
+            let octets = part.encoding.decode(part.octets);
+            let decoded = charset::decode(&octets, part.charset, bounds.text);
+            readable.is_cut |= decoded.is_cut;
+            let more = plain_text(&decoded.text);
+            append(&mut plain, &more, bounds.text);
+            more
+        };
+        readable.is_cut |= !append(&mut readable.text, &more, bounds.text);
     }
-    if text.is_empty()
+    if readable.text.is_empty()
         && let Some(reading) = &reading
     {
-        text.clone_from(&reading.text);
+        readable.text.clone_from(&reading.text);
     }
-    let plain = (!plain.is_empty() && reading.is_some()).then_some(plain);
-    Readable { text, plain, html: reading }
+    readable.plain = (!plain.is_empty() && reading.is_some()).then_some(plain);
+    readable.html = reading;
+    readable
 }
 
-fn append(text: &mut String, more: &str, max: usize) {
+/// Whether all of `more` found room.
+fn append(text: &mut String, more: &str, max: usize) -> bool {
     let separator = if text.is_empty() { "" } else { "\n\n" };
     let room = max.saturating_sub(text.len() + separator.len());
-    let more = visible::cut(more, room);
-    if !more.is_empty() {
+    let kept = visible::cut(more, room);
+    if !kept.is_empty() {
         text.push_str(separator);
-        text.push_str(more);
+        text.push_str(kept);
     }
+    kept.len() == more.len()
 }
 
 /// Line feeds only, no controls but them and tabs, no blank lines at the ends.

@@ -9,10 +9,12 @@ pub(super) enum Unseen {
     ZeroWidth,
     /// A second, invisible alphabet (U+E0000 block) that language models read.
     Tag,
+    /// Chooses the form of the character before it; a run of them carries octets.
+    Variation,
 }
 
 impl Unseen {
-    pub(super) const ALL: [Self; 3] = [Self::Bidi, Self::ZeroWidth, Self::Tag];
+    pub(super) const ALL: [Self; 4] = [Self::Bidi, Self::ZeroWidth, Self::Tag, Self::Variation];
 
     /// The class of `c`, if it is unseen.
     pub(super) const fn of(c: char) -> Option<Self> {
@@ -22,10 +24,14 @@ impl Unseen {
             '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' => {
                 Some(Self::ZeroWidth)
             }
-            '\u{180b}'..='\u{180e}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2065}' => {
+            '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2065}' => {
                 Some(Self::ZeroWidth)
             }
-            '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' => Some(Self::ZeroWidth),
+            '\u{2800}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' => {
+                Some(Self::ZeroWidth)
+            }
+            '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' => Some(Self::ZeroWidth),
+            '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' => Some(Self::Variation),
             '\u{e0000}'..='\u{e0fff}' => Some(Self::Tag),
             _ => None,
         }

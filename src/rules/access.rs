@@ -33,6 +33,8 @@ pub struct Limits {
     pub max_walk: u32,
     pub page_step: u32,
     pub max_downloads: usize,
+    pub max_uploads: usize,
+    pub max_preview: u32,
 }
 
 impl Limits {
@@ -94,6 +96,8 @@ impl AccessRules {
         check("limits.max_walk", limits.max_walk.into(), beyond_a_page, 1_000_000)?;
         check("limits.page_step", limits.page_step.into(), 1, 200)?;
         check("limits.max_downloads", wide(limits.max_downloads), 1, 1000)?;
+        check("limits.max_uploads", wide(limits.max_uploads), 1, 100)?;
+        check("limits.max_preview", limits.max_preview.into(), 1, 100_000)?;
         let connections = &self.connections;
         let max_header = wide(connections.max_header_bytes);
         check("connections.max_connections", wide(connections.max_connections), 1, 100_000)?;

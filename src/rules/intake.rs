@@ -14,6 +14,7 @@ pub struct IntakeRules {
     pub dns: Dns,
     pub limits: Limits,
     pub dedup: Dedup,
+    pub rates: Rates,
     pub directory: Directory,
     pub raw: Raw,
     pub record: Record,
@@ -93,6 +94,7 @@ pub struct Limits {
     pub max_parts: usize,
     pub max_depth: usize,
     pub max_text_bytes: usize,
+    pub max_html_bytes: usize,
     pub max_shown_mailboxes: usize,
     pub max_shown_bytes: usize,
     pub max_findings: usize,
@@ -108,6 +110,15 @@ impl Dedup {
     pub const fn window(&self) -> Duration {
         Duration::from_secs(self.window_days * 86_400)
     }
+}
+
+/// How much of one sender's mail is taken in a minute; 0 for any number.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rates {
+    pub sender_messages_per_minute: u32,
+    pub room_messages_per_minute: u32,
+    pub max_tracked: usize,
 }
 
 /// How much of the directory each gateway remembers.
@@ -163,11 +174,16 @@ impl IntakeRules {
         check("limits.max_parts", wide(limits.max_parts), 1, 100_000)?;
         check("limits.max_depth", wide(limits.max_depth), 1, 100)?;
         check("limits.max_text_bytes", wide(limits.max_text_bytes), 1024, 1 << 26)?;
+        check("limits.max_html_bytes", wide(limits.max_html_bytes), 1024, 1 << 26)?;
         check("limits.max_shown_mailboxes", wide(limits.max_shown_mailboxes), 1, 10_000)?;
         check("limits.max_shown_bytes", wide(limits.max_shown_bytes), 64, 65_536)?;
         check("limits.max_findings", wide(limits.max_findings), 1, 1000)?;
         check("dedup.window_days", self.dedup.window_days, 1, 365)?;
-        let directory = &self.directory;
+        let (directory, rates) = (&self.directory, &self.rates);
+        let (sender, room) = (rates.sender_messages_per_minute, rates.room_messages_per_minute);
+        check("rates.sender_messages_per_minute", sender.into(), 0, 1_000_000)?;
+        check("rates.room_messages_per_minute", room.into(), 0, 1_000_000)?;
+        check("rates.max_tracked", wide(rates.max_tracked), 1, 1_000_000)?;
         check("directory.named_entries", wide(directory.named_entries), 0, 1_000_000)?;
         check("directory.guessed_entries", wide(directory.guessed_entries), 0, 1_000_000)?;
         check("raw.object_above_bytes", wide(self.raw.object_above_bytes), 4096, 1 << 30)?;

@@ -20,7 +20,10 @@ use serde::de::DeserializeOwned;
 
 pub use access::AccessRules;
 pub use acme::{AcmeRules, Challenges as ChallengeRules};
-pub use intake::{Alignment, Directory as DirectoryRules, IntakeRules, Limits as IntakeLimits};
+pub use intake::{
+    Alignment, Directory as DirectoryRules, IntakeRules, Limits as IntakeLimits,
+    Rates as IntakeRates,
+};
 pub use retention::{Kept, Pass as RetentionPass, RetentionRules};
 pub use smtp::{BareLineEnds, Memory as SmtpMemory, Pace as SmtpPace, SmtpRules, Tls as TlsRules};
 pub use store::{Connections as StoreConnections, Grouping, Objects, StoreRules};

@@ -1,29 +1,18 @@
 //! How much a network may bring in a minute: connections, messages, recipients. Counted by this
-//! gateway for itself.
-//!
-//! The generic cell rate algorithm (ITU-T I.371): of each count one instant is kept, at which the
-//! network would have been served if it had kept to the rate from the beginning. It may be a minute
-//! ahead: so a minute's worth may come at once, and after that as much as the rate gives.
+//! gateway for itself, as `domain::rate` has it.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::domain::rate::{Rate, Tallies};
 use crate::rules::SmtpPace as Pace;
 
 use super::network::Network;
 
-/// How far ahead a network may be.
-const MINUTE: Duration = Duration::from_secs(60);
-
-/// A full map is searched for networks that may be forgotten this often at most.
-const SWEEP_PAUSE: Duration = Duration::from_secs(1);
-
 /// What is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum What {
     Connection,
     Message,
@@ -34,7 +23,9 @@ pub(super) enum What {
 #[derive(Debug)]
 pub(super) struct Rates {
     pace: Pace,
-    counted: Mutex<Counted>,
+    /// What all moments are counted from.
+    began: Instant,
+    counted: Mutex<Tallies<(Network, What)>>,
 }
 
 /// The counts of one client; of one that is exempt, none.
@@ -44,69 +35,52 @@ pub(super) struct Meter {
     client: IpAddr,
 }
 
-#[derive(Debug)]
-struct Counted {
-    networks: HashMap<Network, Counts>,
-    swept: Option<Instant>,
-}
-
-/// Where the network is in each count; in the past is as good as nowhere.
-#[derive(Clone, Copy, Debug)]
-struct Counts([Instant; 3]);
-
 impl Rates {
     pub(super) fn new(pace: Pace) -> Self {
-        let counted = Counted { networks: HashMap::new(), swept: None };
-        Self { pace, counted: Mutex::new(counted) }
+        // Each network has as many counts as there are of `What`.
+        let counted = Mutex::new(Tallies::new(pace.max_networks.saturating_mul(3)));
+        Self { pace, began: Instant::now(), counted }
     }
 
     fn may(&self, client: IpAddr, what: What, now: Instant) -> bool {
-        self.count(client, what, now, |ahead, each| (ahead + each <= MINUTE, false))
+        self.count(client, what, now, |may| (may, false))
     }
 
     fn take(&self, client: IpAddr, what: What, now: Instant) -> bool {
-        self.count(client, what, now, |ahead, each| {
-            let fits = ahead + each <= MINUTE;
-            (fits, fits)
-        })
+        self.count(client, what, now, |may| (may, may))
     }
 
     fn add(&self, client: IpAddr, what: What, now: Instant) {
-        self.count(client, what, now, |_, _| (true, true));
+        self.count(client, what, now, |_| (true, true));
     }
 
-    /// `settle` is told how far ahead the network is and what one more costs, and answers whether
-    /// it may, and whether it is counted.
+    /// `settle` is told whether one more is within the rate, and answers whether it may come, and
+    /// whether it is counted.
     fn count(
         &self,
         client: IpAddr,
         what: What,
         now: Instant,
-        settle: impl Fn(Duration, Duration) -> (bool, bool),
+        settle: impl Fn(bool) -> (bool, bool),
     ) -> bool {
-        let Some(each) = self.each(what) else { return true };
-        let network = Network::of(client);
+        let Some(rate) = self.rate(what) else { return true };
+        let (key, now) = ((Network::of(client), what), now.saturating_duration_since(self.began));
         // Nothing panics while it holds the lock; if something did, the counts would be whole.
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = counted.networks.get(&network).copied();
-        let mut counts = known.unwrap_or(Counts([now; 3]));
-        let count = counts.of(what);
-        let (may, is_counted) = settle(count.saturating_duration_since(now), each);
-        if is_counted && (known.is_some() || counted.has_room(self.pace.max_networks, now)) {
-            *count = (*count).max(now) + each;
-            counted.networks.insert(network, counts);
+        let (may, is_counted) = settle(counted.may(&key, rate, now));
+        if is_counted {
+            counted.add(&key, rate, now);
         }
         may
     }
 
-    /// What one costs of the minute; `None` where nothing is counted.
-    fn each(&self, what: What) -> Option<Duration> {
-        let per_minute = match what {
+    /// `None` where nothing is counted.
+    fn rate(&self, what: What) -> Option<Rate> {
+        Rate::per_minute(match what {
             What::Connection => self.pace.connections_per_minute,
             What::Message => self.pace.messages_per_minute,
             What::Recipient => self.pace.recipients_per_minute,
-        };
-        MINUTE.checked_div(per_minute)
+        })
     }
 }
 
@@ -133,42 +107,13 @@ impl Meter {
     }
 }
 
-impl Counted {
-    /// Whether one more network can be counted. If not, it is not counted, and comes in: only a
-    /// crowd of networks can fill the map, and to turn away everybody who is new would do to honest
-    /// senders what the crowd cannot do itself. All other limits hold for it.
-    fn has_room(&mut self, max: usize, now: Instant) -> bool {
-        if self.networks.len() < max {
-            return true;
-        }
-        if self.swept.is_none_or(|swept| now.duration_since(swept) >= SWEEP_PAUSE) {
-            self.swept = Some(now);
-            self.networks.retain(|_, Counts(counts)| counts.iter().any(|count| *count > now));
-            if self.networks.len() >= max {
-                tracing::warn!(
-                    networks = max,
-                    "more networks than can be counted: the rates do not hold for new ones"
-                );
-            }
-        }
-        self.networks.len() < max
-    }
-}
-
-impl Counts {
-    const fn of(&mut self, what: What) -> &mut Instant {
-        let Self([connections, messages, recipients]) = self;
-        match what {
-            What::Connection => connections,
-            What::Message => messages,
-            What::Recipient => recipients,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
 
     fn ip(text: &str) -> IpAddr {
         text.parse().unwrap()
@@ -215,11 +160,13 @@ mod tests {
     #[test]
     fn a_full_map_lets_new_networks_in_and_forgets_those_that_are_quiet() {
         let (rates, now) = (rates(2, 2), Instant::now());
-        assert_eq!(taken(&rates, "192.0.2.1", now) + taken(&rates, "192.0.3.1", now), 4);
-        assert_eq!(taken(&rates, "192.0.4.1", now), 99, "not counted");
-        assert_eq!(taken(&rates, "192.0.2.1", now), 0, "those that are counted still are");
-        let later = now + MINUTE;
-        assert_eq!(taken(&rates, "192.0.4.1", later), 2, "the quiet ones made room");
-        assert_eq!(rates.counted.lock().unwrap().networks.len(), 1);
+        assert_eq!(taken(&rates, "192.0.2.1", now), 2);
+        for number in 0..=255 {
+            let at = now + Duration::from_millis(number);
+            assert_eq!(taken(&rates, &format!("192.{number}.4.1"), now), 2, "it is counted");
+            assert!(!rates.take(ip("192.0.2.1"), What::Connection, at), "and so is a flood");
+            rates.add(ip("192.0.2.1"), What::Connection, at);
+        }
+        assert_eq!(taken(&rates, "192.0.2.1", now + 2 * 256 * MINUTE), 2);
     }
 }

@@ -17,7 +17,7 @@ use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::{AccountId, MessageId};
 use crate::domain::intake_record::IntakeRecord;
-use crate::domain::message::{Digest, Mail};
+use crate::domain::message::{Digest, Mail, Passage};
 
 /// What one transaction of SMTP comes to: one entry per recipient, committed together.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,6 +62,7 @@ pub struct NewMessage {
     pub tag: Option<String>,
     pub digest: Digest,
     pub authentication: Value,
+    pub passage: Passage,
 }
 
 /// How a commit ended.

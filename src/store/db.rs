@@ -207,7 +207,7 @@ impl Store {
     }
 
     /// Which database this is; a copy is the same one.
-    pub(super) async fn identity(&self) -> Result<Uuid, StoreError> {
+    pub async fn identity(&self) -> Result<Uuid, StoreError> {
         self.base.identity().await
     }
 

@@ -52,7 +52,7 @@ impl Store {
         rows.iter()
             .map(|row| {
                 let columns = Columns { table: "domains", row };
-                let name = DomainName::parse(&columns.text("name")?)
+                let name = DomainName::kept(&columns.text("name")?)
                     .map_err(|error| columns.corrupt(error))?;
                 Ok((name, columns.account("account_id")?))
             })

@@ -9,10 +9,12 @@ use super::error::StoreError;
 use super::mail_row::MailRow;
 use super::many::many;
 use super::page::{Page, within};
+use super::passage_row::PassageRow;
 use super::row::Columns;
 use super::sql::{Connection, Row, Statement, Value, sql};
 use crate::domain::contact::ContactChange;
 use crate::domain::id::{AccountId, ContactId, MessageId};
+use crate::domain::marker::Marker;
 use crate::domain::message::{Mail, Message};
 use crate::domain::scope::Scope;
 
@@ -52,6 +54,17 @@ impl Store {
         let elsewhere = "it is in a blob store, and none is named (--blobs)";
         let blobs = self.blobs().ok_or_else(|| columns.corrupt(elsewhere))?;
         blobs.get(&name, columns.count("size")?, columns.digest("digest")?).await.map(Some)
+    }
+
+    /// The delivery marker of a message in `scope`.
+    pub async fn marker(&self, scope: &Scope, id: MessageId) -> Result<Option<Marker>, StoreError> {
+        let mut query = sql("SELECT authentication FROM messages WHERE id = $1 AND ").bind(id.0);
+        within(&mut query, scope);
+        let row = query.fetch_optional(self.reader()).await?;
+        let Some(row) = row else { return Ok(None) };
+        let columns = Columns { table: "messages", row: &row };
+        let (_, passage) = PassageRow::part(columns.json("authentication")?);
+        Ok(passage.marker)
     }
 }
 
@@ -97,7 +110,7 @@ pub(super) fn columns(message: &NewMessage, size: i64) -> Vec<Value> {
         message.tag.clone().into(),
         size.into(),
         message.digest.0.as_slice().into(),
-        message.authentication.to_string().into(),
+        PassageRow::join(&message.authentication, &message.passage).to_string().into(),
     ]
 }
 
@@ -150,6 +163,7 @@ pub(super) fn message(row: &Row) -> Result<Message, StoreError> {
     let columns = Columns { table: "messages", row };
     let mail =
         Mail::try_from(columns.json::<MailRow>("mail")?).map_err(|error| columns.corrupt(error))?;
+    let (authentication, passage) = PassageRow::part(columns.json("authentication")?);
     Ok(Message {
         id: MessageId(columns.uuid("id")?),
         lineage: columns.lineage()?,
@@ -161,6 +175,7 @@ pub(super) fn message(row: &Row) -> Result<Message, StoreError> {
         tag: columns.optional_text("tag")?,
         size: columns.count("size")?,
         raw: columns.digest("digest")?,
-        authentication: columns.json("authentication")?,
+        authentication,
+        passage,
     })
 }

@@ -25,18 +25,19 @@ pub(super) struct Refused {
 }
 
 impl Store {
-    /// Counts a refusal that needs no record of its own: one record per network, reason, minute
-    /// and owner, so that a guessing client costs one row a minute (contract §2.3). Answers the
-    /// record that it was counted in.
+    /// Counts a refusal that needs no record of its own: one record per source (a network, or the
+    /// sender of a flood), reason, minute and owner, so that a guessing client costs one row a
+    /// minute (contract §2.3). Answers the record that it was counted in: the given one if it is
+    /// the first.
     pub async fn count_refusal(
         &self,
         record: &IntakeRecord,
-        network: &str,
+        source: &str,
     ) -> Result<IntakeId, StoreError> {
         let owner = record.lineage.ids().last().map_or(0, AccountId::get);
         let reason = record.verdict.reason().map_or("", Reason::as_str);
         let minute = record.at.seconds().div_euclid(60);
-        let counted_as = format!("{network} {reason} {minute} {owner}");
+        let counted_as = format!("{source} {reason} {minute} {owner}");
         self.refusals.ask(Refused { record: record.clone(), counted_as }).await
     }
 }

@@ -1,6 +1,6 @@
 //! The body as RFC 6376 §3.4 makes it canonical, for what mail-auth tells nobody or otherwise: how
-//! long it is, its hash where a signature has expired, and its hash up to `l=`, which §3.7 counts
-//! in canonical octets and mail-auth in raw ones.
+//! long it is, its hash where a signature has expired or line ends stand alone, and its hash up to
+//! `l=`, which §3.7 counts in canonical octets and mail-auth in raw ones.
 
 use std::cell::RefCell;
 
@@ -66,6 +66,15 @@ fn hash(body: &[u8], (form, limit, by_sha1): Wanted) -> digest::Digest {
         left = left.saturating_sub(take as u64);
     });
     hash.finish()
+}
+
+/// Whether a CR or an LF stands alone. mail-auth leaves out the one and takes the other for a line
+/// end, so that its hash says nothing of where they are.
+pub(super) fn has_bare_line_ends(body: &[u8]) -> bool {
+    memchr::memchr2_iter(b'\r', b'\n', body).any(|at| match body.get(at) {
+        Some(b'\r') => body.get(at + 1) != Some(&b'\n'),
+        _ => at.checked_sub(1).and_then(|before| body.get(before)) != Some(&b'\r'),
+    })
 }
 
 /// Hands the canonical body to `sink`, piece by piece.
@@ -174,6 +183,17 @@ mod tests {
             assert_eq!(Body::new(body).length(Canonicalization::Simple), simple.len() as u64);
         }
     }
+
+    #[test]
+    fn line_ends_that_stand_alone_are_found() {
+        for body in [&b""[..], b"a", b"\r\n", b"a\r\nb\r\n\r\n"] {
+            assert!(!has_bare_line_ends(body), "{body:?}");
+        }
+        for body in [&b"\r"[..], b"\n", b"\r\r\n", b"\r\n\n", b"a\rb\r\n", b"\n\r"] {
+            assert!(has_bare_line_ends(body), "{body:?}");
+        }
+    }
+
     #[test]
     fn a_limit_counts_canonical_octets() {
         // "a b\r\nc\r\n" when canonical: eight octets of ten.

@@ -17,7 +17,7 @@ use mail_auth::{
 };
 
 use super::arc::{Arc as Chain, Circumstances, Plan};
-use super::canonical::Body;
+use super::canonical::{self, Body};
 use super::dkim::{Check, Claim, Judged};
 use super::evidence::micros;
 use super::key::Facts;
@@ -106,6 +106,7 @@ impl Task {
             .filter(|(name, _)| name.trim_ascii().eq_ignore_ascii_case(b"dkim-signature"))
             .map(|(_, value)| *value)
             .collect();
+        let is_strange = canonical::has_bare_line_ends(message.raw_body());
         let check = |(nth, claim): (usize, &Claim)| {
             let signature = match &claim.signature {
                 Ok(signature) => signature,
@@ -124,7 +125,9 @@ impl Task {
                 .and_then(|place| outputs.get(place))
                 .filter(|output| output.signature() == Some(signature));
             match (place, output) {
-                (Some(_), Some(output)) if is_conclusive(output, claim) => self.read(output, claim),
+                (Some(_), Some(output)) if !is_strange && is_conclusive(output, claim) => {
+                    self.read(output, claim)
+                }
                 (Some(place), Some(_)) => self.verify(message, body, place, claim, signature),
                 _ => Check::Failed("policy", "it is beyond the limits of this server".into()),
             }

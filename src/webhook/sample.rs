@@ -12,7 +12,7 @@ use crate::domain::delivery::{Claim, Subject};
 use crate::domain::destination::Destination;
 use crate::domain::event::{Event, EventName};
 use crate::domain::id::{AccountId, ContactId, DeliveryId, DestinationId, EventId, MessageId};
-use crate::domain::message::{Digest, Mail, Message};
+use crate::domain::message::{Digest, Mail, Message, Passage};
 use crate::domain::secret::Secret;
 use crate::domain::sender::Sender;
 
@@ -73,6 +73,7 @@ pub(super) fn message(text: &str) -> Message {
         size: 512,
         raw: Digest([0; 32]),
         authentication: json!({}),
+        passage: Passage::default(),
     }
 }
 

@@ -21,6 +21,7 @@ use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::support::mailers::NO_RATES;
 use crate::support::process::{GATEPOST, Server, failing, gatepost};
 use crate::support::site::Site;
 use crate::support::{PATIENCE, all_messages, count, letter, signed, signer};
@@ -80,6 +81,8 @@ async fn serve(here: &Path, data: &Path, dns: SocketAddr) -> Server {
              [dispatcher]\nlease_seconds = 5\n"
         );
         std::fs::write(policies.join("webhooks.toml"), text).unwrap();
+        let (name, text) = NO_RATES;
+        std::fs::write(policies.join(name), text).unwrap();
     }
     let variable = format!("GATEPOST_POLICIES={}", policies.display());
     Server::start_by(&["env", &variable, GATEPOST], data, dns).await

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use crate::support::audit::assert_nothing_lost;
 use crate::support::cluster::Stop;
-use crate::support::mailers::{HASTE, Mailers};
+use crate::support::mailers::{HASTE, Mailers, NO_RATES};
 use crate::support::process::Server;
 use crate::support::site::Site;
 use crate::support::{postgres, rules};
@@ -73,7 +73,7 @@ async fn disturb(plan: Plan) {
     let mut database = block_in_place(|| postgres::start(&["fsync=on"]));
     let location = Location::parse(None, Some(&database.url)).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let site = Site::build(&location, &rules(folder.path(), &[HASTE])).await;
+    let site = Site::build(&location, &rules(folder.path(), &[HASTE, NO_RATES])).await;
     site.leave_store().await;
     let mailers = Mailers::start(plan.messages, plan.sessions);
     let mut gateways = Gateways {

@@ -62,7 +62,9 @@ async fn from_nothing_to_a_delivered_message() {
     assert_eq!(messages[0]["metadata"]["emailTag"], "tag");
     assert_eq!(server.terminate().await, 0);
 
-    check(here, &dns.addr().to_string()).await;
+    let marker = &messages[0]["metadata"]["emailDeliveryMarker"];
+    let marker = ["name", "value"].map(|part| marker[part].as_str().unwrap()).join(": ");
+    check(here, &dns.addr().to_string(), &marker).await;
     assert!(helpers.finish(PATIENCE).await);
 }
 
@@ -100,7 +102,7 @@ async fn set_up(here: &Path) -> String {
 }
 
 /// `gatepost check` says what the server would.
-async fn check(here: &Path, dns: &str) {
+async fn check(here: &Path, dns: &str, marker: &str) {
     for (case, agent, verdict, code) in [
         ("accepted/plain", "desk@agents.example", "accepted", 0),
         ("accepted/plain", "nobody@agents.example", "", 1),
@@ -116,6 +118,17 @@ async fn check(here: &Path, dns: &str) {
             assert_eq!(said["verdict"], verdict, "{case}: {said}");
         }
     }
+    // What has been here before is known again, by the address that is asked for.
+    let returning = here.join("returning.eml");
+    let original = std::fs::read(fixture("mail/accepted/plain.eml")).unwrap();
+    std::fs::write(&returning, [format!("{marker}\r\n").as_bytes(), &original].concat()).unwrap();
+    let file = returning.to_str().unwrap();
+    let arguments =
+        ["check", file, "--agent", "Desk+x@agents.example", "--dns", dns, "--from", "a@b.example"];
+    let output = gatepost(here, &arguments).await;
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("loop_detected") && said.contains("automation person"), "{said}");
 }
 
 #[tokio::test]

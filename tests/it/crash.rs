@@ -4,7 +4,7 @@
 use gatepost::store::Location;
 
 use crate::support::audit::assert_nothing_lost;
-use crate::support::mailers::{HASTE, Mailers};
+use crate::support::mailers::{HASTE, Mailers, NO_RATES};
 use crate::support::process::Server;
 use crate::support::rules;
 use crate::support::site::Site;
@@ -19,7 +19,7 @@ const KILL_EVERY: usize = 180;
 async fn what_was_acknowledged_survives_kill_9() {
     let folder = tempfile::tempdir().unwrap();
     let location = Location::Folder(folder.path().join("store"));
-    let site = Site::build(&location, &rules(folder.path(), &[HASTE])).await;
+    let site = Site::build(&location, &rules(folder.path(), &[HASTE, NO_RATES])).await;
     site.leave_store().await;
     let mailers = Mailers::start(MESSAGES, SESSIONS);
     let start = async || {

@@ -136,6 +136,7 @@ fn compare_message(
     check("subject", text(&metadata["emailSubject"]), &expected.subject)?;
     check("text", text(&message["message"]), &expected.text)?;
     check("tag", text(&metadata["emailTag"]), &expected.tag)?;
+    check("origin", text(&metadata["emailAutomation"]["origin"]), &expected.origin)?;
     let authentication = &metadata["authentication"];
     check("alignedDomain", text(&authentication["alignedDomain"]), &expected.aligned_domain)?;
     for piece in &expected.text_contains {

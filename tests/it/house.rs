@@ -2,38 +2,12 @@
 //! ARCHITECTURE.md names these tests beside the invariants that they keep.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use gatepost::domain::reason::Reason;
 use gatepost::http::router::{BASE, OPERATIONS};
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn read(path: &str) -> String {
-    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
-}
-
-/// All files below `folder` with this ending, by their path from the root.
-fn files(folder: &str, ending: &str) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    let mut folders: Vec<PathBuf> = vec![root().join(folder)];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|have| have == ending) {
-                let name = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
-                found.push((name, std::fs::read_to_string(&path).unwrap()));
-            }
-        }
-    }
-    found.sort();
-    assert!(!found.is_empty(), "no files in {folder}");
-    found
-}
+use crate::support::sources::{self, files, read, root};
 
 /// What is compiled into the program: files of tests and the tests at the end of files left out.
 fn production() -> Vec<(String, String)> {
@@ -202,8 +176,7 @@ fn the_map_names_every_room_and_a_real_test_for_every_invariant() {
             "{room} is not on the map"
         );
     }
-    let tests: String =
-        files("src", "rs").into_iter().chain(files("tests", "rs")).map(|(_, text)| text).collect();
+    let tests = sources::tests();
     let invariants: Vec<&str> = map
         .lines()
         .skip_while(|line| *line != "## Invariants")
@@ -216,7 +189,7 @@ fn the_map_names_every_room_and_a_real_test_for_every_invariant() {
     for line in invariants {
         let named = line.rsplit_once("| `").and_then(|(_, rest)| rest.split_once('`'));
         let (test, _) = named.unwrap_or_else(|| panic!("no test is named: {line}"));
-        assert!(tests.contains(&format!("fn {test}(")), "there is no test {test}: {line}");
+        assert!(tests.contains(test), "there is no test {test}: {line}");
     }
 }
 

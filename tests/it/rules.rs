@@ -98,6 +98,8 @@ fn decisions_are_as_their_cases_say() {
             proof,
             looping: case.looping,
             sender: None,
+            automation: None,
+            markers: Vec::new(),
             mail: None,
             detail: None,
             digest: Digest([0; 32]),

@@ -11,11 +11,14 @@ use super::arrival;
 use super::session::session;
 use super::step::step;
 use crate::domain::address::Address;
+use crate::domain::automation::Automation;
 use crate::domain::clock::Timestamp;
+use crate::domain::marker::Marker;
 use crate::domain::message::{Digest, Mail};
 use crate::domain::policy::Proof;
 use crate::domain::ports::Envelope;
 use crate::domain::reason::Reason;
+use crate::mail::machine::{self, Signs};
 use crate::mail::scan::{self, Fault};
 use crate::rules::IntakeRules;
 use crate::verify::{Authenticator, Question};
@@ -28,10 +31,14 @@ const LARGE: usize = 256 * 1024;
 #[derive(Clone, Debug)]
 pub struct Examination {
     pub proof: Proof,
-    /// Too many hops.
+    /// Too many hops, or it has been here before for one of its recipients.
     pub looping: bool,
     /// The mailbox in From, as far as one could be found.
     pub sender: Option<Address>,
+    /// A person, or a machine? `None` where the scan failed.
+    pub automation: Option<Automation>,
+    /// Delivery markers that it bears, of whatever addresses.
+    pub markers: Vec<Marker>,
     /// Present when the proof is `Authenticated`.
     pub mail: Option<Arc<Mail>>,
     /// What exactly was found, in words fit for the SMTP reply.
@@ -60,6 +67,8 @@ pub async fn examine(
         proof: Proof::Unproven(Reason::SenderInvalid),
         looping: false,
         sender: None,
+        automation: None,
+        markers: Vec::new(),
         mail: None,
         detail: None,
         digest: on_pool(raw, sha256).await,
@@ -83,6 +92,10 @@ pub async fn examine(
     let detail = "one From field with one mailbox";
     examination.steps.push(step("scan", "pass", detail, inputs, began));
     examination.sender = Some(sender.clone());
+    let began = Instant::now();
+    let signs = machine::signs(&headers, envelope.reverse_path.is_empty(), &rules.limits);
+    examination.steps.push(automation_step(&signs, began));
+    (examination.automation, examination.markers) = (Some(signs.automation), signs.markers);
     let question = Question {
         raw,
         headers: &headers,
@@ -118,6 +131,15 @@ impl Examination {
         let inputs = json!({ "from": fault.from.as_ref().map(Address::to_string) });
         self.steps.push(step(name, "fail", &fault.detail, inputs, began));
     }
+}
+
+fn automation_step(signs: &Signs, began: Instant) -> Value {
+    let found = &signs.automation;
+    let detail = match found.signs.as_slice() {
+        [] => "nothing says that a machine sent it".to_owned(),
+        signs => format!("not to be answered by a machine: {}", signs.join(", ")),
+    };
+    step("automation", found.origin.as_str(), &detail, signs.inputs.clone(), began)
 }
 
 async fn summarise(raw: &Bytes, rules: &IntakeRules) -> Result<Mail, Fault> {

@@ -13,7 +13,8 @@ use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::{IntakeId, MessageId, Mint};
 use crate::domain::intake_record::IntakeRecord;
-use crate::domain::message::Mail;
+use crate::domain::marker::Marker;
+use crate::domain::message::{Mail, Passage};
 use crate::domain::policy::{Facts, decide};
 use crate::domain::ports::{Answer, Envelope, Recipient};
 use crate::domain::reason::Reason;
@@ -136,7 +137,7 @@ impl Gateway {
         let reason = record.verdict.reason();
         let accepted = match (&examination.mail, reason) {
             (Some(mail), None) => {
-                let message = self.new_message(&agent, recipient, mail, examination, now)?;
+                let message = self.new_message(&agent, recipient, mail, examination, now).await?;
                 record.message = Some(message.id);
                 Some(Accepted {
                     standing,
@@ -154,7 +155,7 @@ impl Gateway {
         Ok((reason, Intake { record, accepted }))
     }
 
-    fn new_message(
+    async fn new_message(
         &self,
         agent: &Account,
         recipient: &Recipient,
@@ -166,6 +167,8 @@ impl Gateway {
             table: "accounts",
             detail: format!("Agent {} has no organization", agent.id),
         })?;
+        let marker = Marker::of(self.store.identity().await?, &recipient.address);
+        let automation = examination.automation.clone();
         Ok(NewMessage {
             id: MessageId(self.mint.uuid()),
             lineage: agent.lineage,
@@ -177,6 +180,7 @@ impl Gateway {
             tag: recipient.tag.clone(),
             digest: examination.digest,
             authentication: examination.authentication.clone(),
+            passage: Passage { marker: Some(marker), automation },
         })
     }
 }

@@ -9,7 +9,10 @@
 mod arrival;
 mod directory;
 mod examine;
+mod flood;
 pub mod judge;
+mod loops;
+pub mod preview;
 mod recipient;
 mod refusal;
 mod session;
@@ -29,6 +32,8 @@ use crate::rules::IntakeRules;
 use crate::store::{Committed, Store, StoreError};
 use crate::verify::Authenticator;
 
+use self::flood::Flood;
+
 pub use directory::{Directory, Found};
 pub use examine::{Examination, examine, sha256};
 pub use judge::{Case, judge};
@@ -45,6 +50,7 @@ pub struct Gateway {
     mint: Mint,
     wake: Arc<dyn Wake>,
     directory: Directory,
+    flood: Flood,
 }
 
 impl Gateway {
@@ -58,26 +64,37 @@ impl Gateway {
         postmaster: Option<Address>,
     ) -> Self {
         let directory = Directory::new(store.clone(), postmaster, rules.directory);
-        Self { store, authenticator, rules, mint, wake, directory }
+        let flood = Flood::new(rules.rates);
+        Self { store, authenticator, rules, mint, wake, directory, flood }
     }
 
     /// The one path: examine, judge, commit, answer.
     async fn take_in(&self, envelope: &Envelope, raw: &Bytes) -> Result<Answer, StoreError> {
         let arrived = self.mint.clock().now();
-        let examination = examine(&self.authenticator, &self.rules, envelope, raw, arrived).await;
+        let mut examination =
+            examine(&self.authenticator, &self.rules, envelope, raw, arrived).await;
         if examination.proof == Proof::Undecidable(Reason::TooBusy) {
             // Ours, and not a verdict on the message: no record (contract §2.3).
             return Ok(Answer { reason: Some(Reason::TooBusy), ..unavailable() });
         }
+        let addresses = envelope.recipients.iter().map(|recipient| &recipient.address);
+        examination.find_loop(self.store.identity().await?, addresses);
         for _ in 0..DECISIONS {
             // Messages are listed by the time of their acceptance; look-ups may have taken long.
             let now = self.mint.clock().now();
             let Some(judgement) = self.judge_all(envelope, raw, &examination, now).await? else {
                 break;
             };
+            let taken = match self.within_rates(&judgement.commit) {
+                Ok(taken) => taken,
+                Err(over) => return self.put_off(judgement.commit, over).await,
+            };
             match self.store.commit(&judgement.commit).await? {
                 Committed::Stale => continue,
                 Committed::Done(earlier) => {
+                    if let Some(taken) = taken {
+                        taken.settle(&judgement.commit.intakes, &earlier);
+                    }
                     self.wake.wake();
                     log(envelope, &judgement.answer, earlier.iter().flatten().count());
                     return Ok(judgement.answer);

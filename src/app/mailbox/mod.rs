@@ -8,6 +8,7 @@ mod sweeper;
 
 use crate::domain::id::{IntakeId, MessageId};
 use crate::domain::intake_record::IntakeRecord;
+use crate::domain::marker::Marker;
 use crate::domain::message::Message;
 use crate::domain::scope::Scope;
 use crate::store::{Cursor, IntakeFilter, List, Page, Store, StoreError};
@@ -48,6 +49,11 @@ impl Mailbox {
     /// The raw bytes of a message, as received.
     pub async fn raw(&self, scope: &Scope, id: MessageId) -> Result<Option<Vec<u8>>, StoreError> {
         self.store.raw_message(scope, id).await
+    }
+
+    /// The delivery marker of a message, for whoever sends its raw bytes on.
+    pub async fn marker(&self, scope: &Scope, id: MessageId) -> Result<Option<Marker>, StoreError> {
+        self.store.marker(scope, id).await
     }
 
     /// A page of intake records that match, the newest first.

@@ -5,6 +5,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::domain::automation::Automation;
+use crate::domain::marker::{self, Marker};
 use crate::domain::message::{Attachment, Message};
 
 /// Fields of the interface's record that belong to calls, texts and campaigns: mail has no value
@@ -86,12 +88,28 @@ fn metadata(message: &Message) -> Value {
         "emailStrippedText": mail.stripped_text,
         "emailTag": message.tag,
         "emailAutoSubmitted": mail.auto_submitted,
+        "emailAutomation": message.passage.automation.as_ref().map(automation),
+        "emailDeliveryMarker": message.passage.marker.map(delivery_marker),
         "emailDispositionNotificationTo": mail.disposition_notification_to,
         "emailSize": message.size,
         "emailRawUrl": format!("/api/v2/messages/{}/raw", message.id),
         "authentication": message.authentication,
         "findings": mail.findings,
     })
+}
+
+/// So that an Agent answers no machine (RFC 3834 §2).
+fn automation(found: &Automation) -> Value {
+    json!({
+        "origin": found.origin.as_str(),
+        "mayAutoReply": found.may_auto_reply,
+        "signs": found.signs,
+    })
+}
+
+/// The header field that whoever sends the message on for the Agent adds, to be known again.
+fn delivery_marker(marker: Marker) -> Value {
+    json!({ "name": marker::FIELD, "value": marker.to_string() })
 }
 
 fn attachment(message: &Message, part: &Attachment) -> Value {
@@ -134,9 +152,10 @@ mod tests {
     use super::*;
     use crate::domain::account::{AccountType, Lineage};
     use crate::domain::address::Address;
+    use crate::domain::automation::Origin;
     use crate::domain::clock::Timestamp;
     use crate::domain::id::{AccountId, ContactId, MessageId};
-    use crate::domain::message::{Digest, Mail};
+    use crate::domain::message::{Digest, Mail, Passage};
     use crate::domain::sender::Sender;
 
     /// The contract's list, as it stands there.
@@ -149,7 +168,7 @@ mod tests {
 
     const METADATA: &str = "emailSubject, emailFrom, emailTo, emailCc, emailReplyTo, \
         emailMessageId, emailInReplyTo, emailReferences, emailHtml, emailStrippedText, emailTag, \
-        emailAutoSubmitted, emailDispositionNotificationTo, emailSize, emailRawUrl, \
+        emailAutoSubmitted, emailAutomation, emailDeliveryMarker, emailDispositionNotificationTo, emailSize, emailRawUrl, \
         authentication, findings";
 
     fn part(part: u32, filename: &str, listed: bool) -> Attachment {
@@ -192,6 +211,7 @@ mod tests {
             size: 512,
             raw: Digest([0; 32]),
             authentication: json!({ "alignedDomain": "good.example" }),
+            passage: Passage::default(),
         }
     }
 
@@ -265,6 +285,20 @@ mod tests {
         assert_eq!(present, expected);
         let raw = "/api/v2/messages/00000000-0000-0000-0000-000000000001/raw";
         assert_eq!(metadata["emailRawUrl"], raw);
+    }
+
+    #[test]
+    fn who_sends_it_on_and_who_answers_it_are_told_how() {
+        let mut message = message();
+        let signs = vec!["List-Id".to_owned()];
+        let automation = Automation { origin: Origin::List, may_auto_reply: false, signs };
+        let marker = Marker::read(&[b'a'; 32]);
+        message.passage = Passage { marker, automation: Some(automation) };
+        let metadata = Value::Object(message_record(&message))["metadata"].clone();
+        let automation = json!({ "origin": "list", "mayAutoReply": false, "signs": ["List-Id"] });
+        assert_eq!(metadata["emailAutomation"], automation);
+        let marker = json!({ "name": "X-Gatepost-Delivered", "value": "a".repeat(32) });
+        assert_eq!(metadata["emailDeliveryMarker"], marker);
     }
 
     #[test]

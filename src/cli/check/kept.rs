@@ -8,11 +8,11 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::super::Failure;
-use super::super::send::with_crlf;
 use crate::app::intake::sha256;
 use crate::domain::clock::Timestamp;
 use crate::domain::instant;
 use crate::domain::ports::{Client, Envelope, TlsFacts};
+use crate::mail::line_ends::with_crlf;
 use crate::store::Standing;
 use crate::testkit::dns::{Zone, unescaped};
 

@@ -1,5 +1,6 @@
 //! `/email/inboundWhitelist`: the senders that an Agent admits in `allowlist` mode.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
@@ -12,6 +13,7 @@ use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::page;
 use crate::domain::address::Address;
+use crate::domain::lookalike;
 use crate::domain::policy::AllowedSender;
 use crate::rules::AccessRules;
 
@@ -31,15 +33,17 @@ pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Respon
     Ok(success(StatusCode::OK, "inbound whitelist found", fields))
 }
 
-/// Adds senders: all, or none if one of them is no address.
+/// Adds senders: all, or none if one of them is no address. Says which may be taken for others.
 pub(in super::super) async fn add(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
     let senders = senders(&call, &http.rules)?;
     let note = note(&call, &http.rules)?;
     let change = http.use_cases.tenancy.allow(call.account().id, &senders, note).await?;
+    let named: BTreeSet<&Address> = senders.iter().collect();
     let fields = json!({
         "added": texts(&change.changed),
         "existing": texts(&change.unchanged),
         "total": change.total,
+        "warnings": named.into_iter().flat_map(warnings).collect::<Vec<_>>(),
     });
     Ok(success(StatusCode::OK, "senders are on the inbound whitelist", fields))
 }
@@ -66,19 +70,24 @@ fn senders(call: &Call, rules: &AccessRules) -> Result<Vec<Address>, Problem> {
             let address = address.map_err(|error| Problem::invalid(format!("email: {error}")))?;
             Ok(vec![address])
         }
-        (None, None, Some(emails)) => addresses(&emails, rules),
+        (None, None, Some(emails)) => addresses("emails", &emails, rules),
         _ => Err(Problem::invalid("name the senders once: as email or as emails")),
     }
 }
 
-fn addresses(emails: &[&str], rules: &AccessRules) -> Result<Vec<Address>, Problem> {
+/// The addresses of the field `name`: at least one, each mistake named by its index.
+pub(super) fn addresses(
+    name: &str,
+    texts: &[&str],
+    rules: &AccessRules,
+) -> Result<Vec<Address>, Problem> {
     let most = rules.limits.max_addresses_per_call;
-    if !(1..=most).contains(&emails.len()) {
-        return Err(Problem::invalid(format!("emails must hold 1 to {most} addresses")));
+    if !(1..=most).contains(&texts.len()) {
+        return Err(Problem::invalid(format!("{name} must hold 1 to {most} addresses")));
     }
-    let parsed = emails.iter().enumerate().map(|(index, email)| {
-        let detail = |error| format!("emails[{index}]: {error}; nothing was changed");
-        Address::parse(email).map_err(|error| Problem::invalid(detail(error)))
+    let parsed = texts.iter().enumerate().map(|(index, text)| {
+        let detail = |error| format!("{name}[{index}]: {error}; nothing was changed");
+        Address::parse(text).map_err(|error| Problem::invalid(detail(error)))
     });
     parsed.collect()
 }
@@ -101,6 +110,13 @@ fn entry(sender: &AllowedSender) -> Value {
         "note": sender.note,
         "addedAt": sender.added_at.to_string(),
     })
+}
+
+/// `{email, warning}` for each thing that is remarkable about an entry (threats A13).
+fn warnings(address: &Address) -> Vec<Value> {
+    let email = address.to_string();
+    let found = lookalike::warnings(address).into_iter();
+    found.map(|warning| json!({ "email": email, "warning": warning })).collect()
 }
 
 fn texts(addresses: &[Address]) -> Vec<String> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use axum::http::header::{HeaderValue, LINK};
+use axum::http::header::{HeaderName, HeaderValue, LINK};
 use axum::response::Response;
 use serde_json::Value;
 
@@ -15,6 +15,9 @@ use super::super::page;
 use crate::app::mailbox::record::message_record;
 use crate::domain::id::MessageId;
 use crate::store::{Cursor, Direction, Page};
+
+/// `domain::marker::FIELD`, as HTTP spells it.
+const DELIVERED: HeaderName = HeaderName::from_static("x-gatepost-delivered");
 
 /// A page of records, the newest first: a bare array, as v2 answers it. `Link` leads on: `next` to
 /// older ones, `prev` to newer ones.
@@ -104,11 +107,17 @@ async fn read(http: &Http, call: &Call, page: Page) -> Result<Rows, Problem> {
     }
 }
 
-/// The original, octet for octet.
+/// The original, octet for octet; beside it, as a header of the answer, the field that whoever
+/// sends it on adds.
 pub(in super::super) async fn raw(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
     let id = MessageId(call.uuid("uuid")?);
     let place = place(&http).await?;
     let raw = http.use_cases.mailbox.raw(&call.target().scope, id).await?;
     let raw = raw.ok_or_else(|| Problem::not_found("message"))?;
-    Ok(download(raw, "message/rfc822", &format!("{id}.eml"), place))
+    let marker = http.use_cases.mailbox.marker(&call.target().scope, id).await?;
+    let mut response = download(raw, "message/rfc822", &format!("{id}.eml"), place);
+    if let Some(Ok(value)) = marker.map(|marker| HeaderValue::try_from(marker.to_string())) {
+        response.headers_mut().insert(DELIVERED, value);
+    }
+    Ok(response)
 }

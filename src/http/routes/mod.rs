@@ -10,4 +10,5 @@ pub(super) mod inbound_whitelist;
 pub(super) mod intake;
 pub(super) mod media;
 pub(super) mod messages;
+pub(super) mod policy_preview;
 pub(super) mod webhooks;

@@ -47,6 +47,7 @@ fn places(operation: &Operation) -> &'static [Place] {
 fn sample(operation: &Operation) -> Option<Value> {
     let body = match (operation.verb, operation.path) {
         (Verb::Put, "/email/inboundPolicy") => json!({ "mode": "open" }),
+        (_, "/email/inboundPolicy/preview") => json!({ "mode": "open", "days": 1 }),
         (_, "/email/inboundWhitelist") => json!({ "email": "new@good.example" }),
         (_, "/email/addresses") => json!({ "address": "new@partner.example" }),
         (Verb::Post, "/webhooks") => {
@@ -227,7 +228,8 @@ async fn a_key_sleeps_while_its_account_or_one_above_is_inactive() {
 fn no_get_changes_anything_and_no_line_is_there_twice() {
     let mut lines = BTreeSet::new();
     for operation in OPERATIONS {
-        assert_eq!(operation.verb == Verb::Get, operation.effect == Effect::Read);
+        let asks = operation.verb == Verb::Get || operation.path.ends_with("/preview");
+        assert_eq!(asks, operation.effect == Effect::Read, "{}", operation.path);
         assert!(lines.insert((operation.verb, operation.path)), "{}", operation.path);
     }
 }

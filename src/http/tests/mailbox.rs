@@ -97,6 +97,7 @@ async fn originals_and_parts_are_for_saving_only() {
     let raw = house.get("org1", &format!("/messages/{}/raw", received.message)).await;
     assert_eq!((raw.status, raw.text().as_str()), (200, WITH_HTML));
     assert_eq!(raw.headers["content-type"], "message/rfc822");
+    assert_eq!(raw.headers["x-gatepost-delivered"], "0123456789abcdef0123456789abcdef");
     // Any name behind the number finds the part, and no name leads elsewhere.
     for name in ["x.html", "..%2f..%2fetc%2fpasswd", "%2e%2e", "%00", "a%0d%0aX:%20y"] {
         let part = house.get("agent1", &format!("/media/{}/2-{name}", received.message)).await;

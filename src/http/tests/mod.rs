@@ -4,6 +4,7 @@
 mod delegation;
 mod hostile;
 mod mailbox;
+mod preview;
 mod secrecy;
 mod tenancy;
 mod waiting;
@@ -23,6 +24,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::{Http, Readiness, UseCases, router, serve};
 use crate::app::access::Access;
 use crate::app::delivery::Destinations;
+use crate::app::intake::preview::Preview;
 use crate::app::mailbox::Mailbox;
 use crate::app::tenancy::{Claiming, Tenancy};
 use crate::domain::account::{Account, AccountType};
@@ -31,13 +33,15 @@ use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::{AccountId, IntakeId, MessageId, Mint};
 use crate::domain::intake_record::IntakeRecord;
-use crate::domain::message::{Attachment, Digest, Mail};
+use crate::domain::marker::Marker;
+use crate::domain::message::{Attachment, Digest, Mail, Passage};
 use crate::domain::sender::Sender;
 use crate::domain::verdict::Verdict;
 use crate::egress::guard::Guard;
 use crate::rules::Rules;
 use crate::shutdown::Shutdown;
 use crate::store::{Accepted, Commit, Committed, Intake, Location, NewMessage, Store};
+use crate::verify::{Authenticator, Servers};
 
 /// No wait of a test is longer: it is a bound, not a pause.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -83,6 +87,15 @@ fn mint() -> Mint {
     Mint::new(clock, Arc::new(|bytes: &mut [u8]| aws_lc_rs::rand::fill(bytes).unwrap()))
 }
 
+/// Nobody listens where it would ask.
+fn preview(store: &Store, rules: &Rules, mint: &Mint) -> Preview {
+    let intake = Arc::new(rules.intake.clone());
+    let servers = Servers::Given(vec!["127.0.0.1:9".parse().unwrap()]);
+    let authenticator = Authenticator::new(servers, &intake, "gw.example").unwrap();
+    let keep = rules.retention.clone();
+    Preview::new(store.clone(), Arc::new(authenticator), intake, keep, mint.clone())
+}
+
 impl House {
     pub(super) async fn new() -> Self {
         Self::with("").await
@@ -105,6 +118,7 @@ impl House {
             tenancy: tenancy.clone(),
             mailbox: Mailbox::new(store.clone()),
             destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
+            preview: preview(&store, &rules, &mint),
         };
         let pinged = store.clone();
         let readiness = Readiness::new(move || {
@@ -200,6 +214,10 @@ impl House {
                 tag: None,
                 digest: Digest(self.mint.secret()),
                 authentication: json!({}),
+                passage: Passage {
+                    marker: Marker::read(b"0123456789abcdef0123456789abcdef"),
+                    automation: None,
+                },
             },
             raw: Bytes::from(raw.to_owned()),
             arrival_keys: vec![self.mint.secret()],

@@ -58,10 +58,16 @@ async fn senders_are_added_listed_and_removed() {
     let added = call("POST", json!({ "emails": emails, "note": "friends" })).await.success(200);
     let spelled = json!(["anna@xn--mnchen-3ya.example", "boss@good.example"]);
     assert_eq!((&added["added"], &added["existing"]), (&spelled, &json!([])));
-    assert_eq!(added["total"], 2);
+    assert_eq!((&added["total"], &added["warnings"]), (&json!(2), &json!([])));
     let again = call("POST", json!({ "email": "BOSS@good.example" })).await.success(200);
     assert_eq!(again["existing"], json!(["boss@good.example"]));
     assert_eq!((&again["added"], &again["total"]), (&json!([]), &json!(2)));
+    // One that may be taken for another is entered as it is, and said so (threats A13).
+    let odd = "b\u{43e}ss@good.example";
+    let added = call("POST", json!({ "emails": [odd, odd] })).await.success(200);
+    assert_eq!((&added["added"], &added["warnings"][0]["email"]), (&json!([odd]), &json!(odd)));
+    assert_eq!(added["warnings"].as_array().unwrap().len(), 1, "{added}");
+    call("DELETE", json!({ "email": odd })).await.success(200);
 
     let page = house.get("agent1", &format!("{path}?limit=1")).await.success(200);
     assert_eq!((&page["count"], &page["total"]), (&json!(1), &json!(2)));

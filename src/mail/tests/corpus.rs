@@ -50,6 +50,7 @@ fn every_message_of_the_corpus_gets_an_answer() {
     files(Path::new(&folder), &mut paths);
     paths.sort();
     let (limits, mut readable) = (limits(), 0);
+    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     let mut faults: BTreeMap<String, usize> = BTreeMap::new();
     for path in &paths {
         let raw = std::fs::read(path).unwrap();
@@ -60,6 +61,10 @@ fn every_message_of_the_corpus_gets_an_answer() {
         match read(&raw, &limits) {
             Ok(mail) => {
                 readable += 1;
+                for finding in mail.findings.as_array().unwrap() {
+                    *kinds.entry(finding["kind"].as_str().unwrap().to_owned()).or_default() += 1;
+                    println!("{} {finding}", path.file_name().unwrap().display());
+                }
                 for attachment in &mail.attachments {
                     let part = part(&raw, attachment.part).unwrap();
                     assert_eq!(part.bytes.len() as u64, attachment.size, "{}", path.display());
@@ -70,7 +75,7 @@ fn every_message_of_the_corpus_gets_an_answer() {
             Err(fault) => *faults.entry(fault.to_string()).or_default() += 1,
         }
     }
-    for (fault, count) in faults {
+    for (fault, count) in faults.into_iter().chain(kinds) {
         say(&format!("{count:5} {fault}"));
     }
     say(&format!(
@@ -78,6 +83,47 @@ fn every_message_of_the_corpus_gets_an_answer() {
         paths.len()
     ));
     assert!(!paths.is_empty(), "the corpus folder holds no messages");
+}
+
+/// The parts as mail-parser finds them, `type/subtype size`, forwarded messages not looked into.
+fn parts_of_mail_parser(raw: &[u8]) -> Vec<String> {
+    let parser = mail_parser::MessageParser::new().max_encoded_nesting(0);
+    let message = parser.parse(raw).unwrap();
+    let leaf = |part: mail_parser::MessagePart<'_>| {
+        let size = part.decoded_len();
+        let found = part.content_type();
+        let name = found.map_or("text/plain".to_owned(), |found| {
+            format!("{}/{}", found.ctype(), found.subtype().unwrap_or_default())
+        });
+        (!part.is_multipart()).then(|| format!("{name} {size}").to_lowercase())
+    };
+    message.root().parts().filter_map(leaf).collect()
+}
+
+#[test]
+fn our_walk_and_mail_parser_find_the_same_parts() {
+    let Some(folder) = std::env::var_os("GATEPOST_CORPUS") else { return };
+    let mut paths = Vec::new();
+    files(Path::new(&folder), &mut paths);
+    let (mut compared, mut different) = (0, Vec::new());
+    for path in &paths {
+        let raw = on_the_wire(&std::fs::read(path).unwrap());
+        if read(&raw, &limits()).is_err() {
+            continue;
+        }
+        let ours: Vec<_> = (0..200)
+            .filter_map(|index| part(&raw, index))
+            .map(|part| format!("{} {}", part.content_type, part.bytes.len()))
+            .collect();
+        compared += 1;
+        let theirs = parts_of_mail_parser(&raw);
+        if ours != theirs {
+            different.push(format!("{}\n  {ours:?}\n  {theirs:?}", path.display()));
+        }
+    }
+    say(&format!("mail: {} of {compared} messages fall into other parts", different.len()));
+    println!("{}", different.join("\n"));
+    assert!(different.len() * 20 < compared, "{}", different.join("\n"));
 }
 
 /// Past the harness, which hides what a passing test prints: whoever reads a run must see what it

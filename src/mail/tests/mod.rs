@@ -3,7 +3,9 @@
 
 mod content;
 mod corpus;
+mod hidden;
 mod identity;
+mod mailboxes;
 mod random;
 mod section;
 

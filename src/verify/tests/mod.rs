@@ -12,6 +12,7 @@ mod iprev;
 mod spf;
 mod spf_suite;
 mod tag_lists;
+mod variants;
 mod vectors;
 mod yaml;
 

@@ -1,12 +1,14 @@
 //! Whose rows a list shows, and how it is read page by page.
 
+use std::collections::BTreeSet;
+
 use gatepost::domain::account::Account;
 use gatepost::domain::id::{IntakeId, MessageId};
 use gatepost::domain::reason::Reason;
 use gatepost::domain::scope::Scope;
 use gatepost::domain::verdict::Verdict;
 use gatepost::run;
-use gatepost::store::{Commit, Cursor, Direction, Intake, IntakeFilter, List, Page};
+use gatepost::store::{Commit, Cursor, Direction, Intake, IntakeFilter, List, Page, PastVerdict};
 
 use super::scene::{Kind, Scene, address, at, everything, record, subtree};
 
@@ -15,9 +17,11 @@ on_both! {
     cursors_walk_both_ways_over_equal_times_without_gap_or_repetition,
     records_are_found_by_every_field_of_the_filter,
     a_walk_ends_where_it_must_and_the_next_one_goes_on,
+    verdicts_of_the_past_come_page_by_page_without_their_evidence,
+    of_many_senders_those_on_the_list_are_found,
 }
 
-/// Which of `accounts`' messages, records and originals a scope shows: all three answer alike.
+/// Which of `accounts`' messages, records and originals a scope shows: all answer alike.
 async fn visible(scene: &Scene, scope: &Scope, of: &[(&Account, MessageId)]) -> Vec<usize> {
     let messages = scene.store.recent_messages(scope, &everything()).await.unwrap();
     let filter = IntakeFilter::default();
@@ -31,7 +35,8 @@ async fn visible(scene: &Scene, scope: &Scope, of: &[(&Account, MessageId)]) -> 
         let raw = scene.store.raw_message(scope, *id).await.unwrap().is_some();
         let record = every_record.iter().find(|record| record.message == Some(*id)).unwrap();
         let one = scene.store.intake_record(scope, record.id).await.unwrap().is_some();
-        assert_eq!([listed; 3], [recorded, raw, one], "{scope:?}");
+        let marker = scene.store.marker(scope, *id).await.unwrap().is_some();
+        assert_eq!([listed; 4], [recorded, raw, one, marker], "{scope:?}");
         if listed {
             seen.push(place);
         }
@@ -200,4 +205,53 @@ async fn a_walk_ends_where_it_must_and_the_next_one_goes_on(kind: Kind) {
     assert_eq!(of_time(1).await.map(|place| place.at), Some(at(2)));
     assert_eq!(of_time(3).await.map(|place| place.at), Some(at(1)));
     assert_eq!(of_time(4).await, None);
+}
+
+async fn verdicts_of_the_past_come_page_by_page_without_their_evidence(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let refused = |reason| Verdict::Refused(reason);
+    let mut wanted = Vec::new();
+    for (millis, verdict) in [
+        (10, Verdict::Accepted),
+        (20, refused(Reason::SenderNotAllowed)),
+        (20, Verdict::Deferred(Reason::DnsUnavailable)),
+        (30, refused(Reason::SenderInvalid)),
+    ] {
+        let mut one = record(&scene.agent, millis, verdict);
+        if verdict.reason() == Some(Reason::SenderInvalid) {
+            one.sender = None;
+        }
+        wanted.push(PastVerdict { id: one.id, at: one.at, sender: one.sender.clone(), verdict });
+        let foreign = record(&scene.other, millis, verdict);
+        let intakes = [one, foreign].map(|record| Intake { record, accepted: None }).to_vec();
+        scene.store.commit(&Commit { intakes, now: at(millis) }).await.unwrap();
+    }
+    wanted.sort_by_key(|past| std::cmp::Reverse((past.at, past.id.0)));
+    for scope in [subtree(&scene.agent), subtree(&scene.partner).only(vec![scene.agent.id])] {
+        let (mut seen, mut from) = (Vec::new(), None);
+        loop {
+            let page = Page { limit: 1, from, until: None };
+            let found = scene.store.past_verdicts(&scope, &page, at(20)).await.unwrap();
+            let Some(last) = found.last() else { break };
+            from = Some((Direction::Before, Cursor { at: last.at, id: last.id.0 }));
+            seen.extend(found);
+        }
+        assert_eq!(seen, wanted[..3]);
+        let all = scene.store.past_verdicts(&scope, &everything(), at(0)).await.unwrap();
+        assert_eq!(all, wanted);
+    }
+}
+
+async fn of_many_senders_those_on_the_list_are_found(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let sender = |number: usize| address(&format!("a{number}@good.example"));
+    let listed: Vec<_> = (0..300).filter(|number| number % 3 == 0).map(sender).collect();
+    scene.store.allow_senders(scene.agent.id, &listed, None, 1000, at(0)).await.unwrap();
+    scene.store.allow_senders(scene.other.id, &[sender(1)], None, 9, at(0)).await.unwrap();
+    let asked: BTreeSet<_> = (0..200).map(sender).collect();
+    let found = scene.store.listed_among(scene.agent.id, &asked).await.unwrap();
+    let expected: BTreeSet<_> = listed.into_iter().filter(|one| asked.contains(one)).collect();
+    assert_eq!(found, expected);
+    let none = scene.store.listed_among(scene.agent.id, &BTreeSet::new()).await.unwrap();
+    assert_eq!(none, BTreeSet::new());
 }

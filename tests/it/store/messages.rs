@@ -8,6 +8,7 @@ use gatepost::domain::policy::Mode;
 use gatepost::domain::reason::Reason;
 use gatepost::domain::verdict::Verdict;
 use gatepost::store::{Commit, Committed, Intake, IntakeFilter};
+use serde_json::json;
 
 use super::scene::{
     DAY, Kind, SECOND, SENDER, Scene, address, at, everything, own_address, record, subtree,
@@ -41,6 +42,8 @@ async fn a_message_reads_back_as_it_was_stored(kind: Kind) {
     assert_eq!((found.id, found.at), (accepted.message.id, at(5)));
     assert_eq!((found.agent, found.lineage), (scene.agent.id, scene.agent.lineage));
     assert_eq!((found.size, found.raw), (9, accepted.message.digest));
+    assert_eq!((found.authentication, &found.passage), (json!({}), &accepted.message.passage));
+    assert_eq!(scene.store.marker(&scope, found.id).await.unwrap(), found.passage.marker);
     let raw = scene.store.raw_message(&scope, found.id).await.unwrap().unwrap();
     assert_eq!(raw, accepted.raw);
     let kept = scene.store.intake_record(&scope, intake.record.id).await.unwrap();

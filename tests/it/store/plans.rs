@@ -215,6 +215,7 @@ async fn exercise(scene: &Scene) {
     let alice = [address("alice@good.example")];
     store.allow_senders(agent.id, &alice, None, 5, at(0)).await.unwrap();
     store.allowed_senders(agent.id, 5, Some(&alice[0])).await.unwrap();
+    store.listed_among(agent.id, &alice.iter().cloned().collect()).await.unwrap();
     store.policy(agent.id).await.unwrap();
     store.remove_senders(agent.id, &alice, at(0)).await.unwrap();
     store.key_by_hash(KeyHash([0; 32])).await.unwrap();
@@ -279,6 +280,7 @@ async fn lists(scene: &Scene) {
                     store.end_of_walk(list, &scope, &page, time, 2).await.unwrap();
                 }
                 page.until = scope.permitted().map(|_| cursor);
+                store.past_verdicts(&scope, &page, at(0)).await.unwrap();
                 store.recent_messages(&scope, &page).await.unwrap();
                 store.intake_records(&scope, &IntakeFilter::default(), &page).await.unwrap();
                 page.until = Some(cursor);
@@ -289,6 +291,7 @@ async fn lists(scene: &Scene) {
             let nil = uuid::Uuid::nil();
             store.intake_record(&scope, IntakeId(nil)).await.unwrap();
             store.raw_message(&scope, MessageId(nil)).await.unwrap();
+            store.marker(&scope, MessageId(nil)).await.unwrap();
         }
     }
 }

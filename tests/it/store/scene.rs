@@ -6,12 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use gatepost::domain::account::{Account, AccountType};
 use gatepost::domain::address::Address;
+use gatepost::domain::automation::{Automation, Origin};
 use gatepost::domain::clock::Timestamp;
 use gatepost::domain::destination::Destination;
 use gatepost::domain::event::Category;
 use gatepost::domain::id::{AccountId, DestinationId, IntakeId, MessageId};
 use gatepost::domain::intake_record::IntakeRecord;
-use gatepost::domain::message::{Attachment, Digest, Mail};
+use gatepost::domain::marker::Marker;
+use gatepost::domain::message::{Attachment, Digest, Mail, Passage};
 use gatepost::domain::policy::Mode;
 use gatepost::domain::scope::Scope;
 use gatepost::domain::secret::Secret;
@@ -183,6 +185,7 @@ impl Scene {
                     tag: None,
                     digest: Digest(key),
                     authentication: json!({}),
+                    passage: passage(),
                 },
                 raw,
                 arrival_keys: vec![key],
@@ -287,6 +290,13 @@ pub fn record(agent: &Account, millis: i64, verdict: Verdict) -> IntakeRecord {
         steps: json!([{ "name": "policy" }]),
         count: 1,
     }
+}
+
+/// How every message of the scene came.
+pub fn passage() -> Passage {
+    let signs = vec!["List-Id".to_owned()];
+    let automation = Automation { origin: Origin::List, may_auto_reply: false, signs };
+    Passage { marker: Marker::read(&[b'7'; 32]), automation: Some(automation) }
 }
 
 fn mail(from: &str, name: Option<&str>) -> Mail {

@@ -29,6 +29,10 @@ pub const HASTE: (&str, &str) = (
      [attempt]\ntimeout_seconds = 5\n[dispatcher]\nlease_seconds = 6\n",
 );
 
+/// Rules under which so few senders may send as much as they can.
+pub const NO_RATES: (&str, &str) =
+    ("intake.toml", "[rates]\nsender_messages_per_minute = 0\nroom_messages_per_minute = 0\n");
+
 /// Messages on their way.
 pub struct Mailers {
     shared: Arc<Shared>,

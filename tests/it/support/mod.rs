@@ -4,13 +4,18 @@ pub mod audit;
 pub mod authority;
 pub mod bucket;
 pub mod cluster;
+pub mod corpus;
+pub mod examiner;
 pub mod mailers;
 pub mod pebble;
 pub mod postgres;
 pub mod process;
 pub mod proxy;
+pub mod python;
+pub mod readers;
 pub mod session;
 pub mod site;
+pub mod sources;
 pub mod tls_postgres;
 
 use std::net::SocketAddr;

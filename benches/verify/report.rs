@@ -1,0 +1,68 @@
+//! What was measured, for people and for programs.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::letters::Signed;
+
+/// CPU time of each part of one message.
+pub struct Line {
+    pub signed: Signed,
+    pub octets: usize,
+    /// SHA-256 and the public-key operations, and nothing else.
+    pub least: Duration,
+    pub scan: Duration,
+    /// Look-ups in memory, signatures, SPF, DMARC, ARC, and the evidence of all.
+    pub verify: Duration,
+    /// MIME, text, findings.
+    pub read: Duration,
+    /// All of it, and the digest of the whole: what `intake` does before it decides.
+    pub whole: Duration,
+}
+
+impl Line {
+    fn of_least(&self) -> f64 {
+        self.verify.as_secs_f64() / self.least.as_secs_f64()
+    }
+}
+
+/// For people.
+pub fn print_table(lines: &[Line]) {
+    println!("CPU time per message, µs\n");
+    println!(
+        "{:<15} {:>9} {:>10} {:>8} {:>10} {:>10} {:>10}  verify / least",
+        "signed", "octets", "least", "scan", "verify", "read", "whole"
+    );
+    for line in lines {
+        let micros = |time: Duration| time.as_secs_f64() * 1e6;
+        println!(
+            "{:<15} {:>9} {:>10.1} {:>8.1} {:>10.1} {:>10.1} {:>10.1} {:>8.2}",
+            line.signed.name(),
+            line.octets,
+            micros(line.least),
+            micros(line.scan),
+            micros(line.verify),
+            micros(line.read),
+            micros(line.whole),
+            line.of_least(),
+        );
+    }
+}
+
+/// For programs.
+pub fn print_json(lines: &[Line]) {
+    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap();
+    let figures: Vec<Value> = lines
+        .iter()
+        .map(|line| {
+            json!({
+                "signed": line.signed.name(), "octets": line.octets,
+                "leastNanos": nanos(line.least), "scanNanos": nanos(line.scan),
+                "verifyNanos": nanos(line.verify), "readNanos": nanos(line.read),
+                "wholeNanos": nanos(line.whole), "verifyOfLeast": line.of_least(),
+            })
+        })
+        .collect();
+    println!("{}", Value::from(figures));
+}

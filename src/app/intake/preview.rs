@@ -1,0 +1,257 @@
+//! What would become of mail under a policy that nobody has set yet: of the mail of the last days,
+//! by its records, or of one message, by looking at it. Nothing is written.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::judge::{self, Case};
+use super::{Examination, examine};
+use crate::domain::account::{Account, Lineage};
+use crate::domain::address::Address;
+use crate::domain::clock::Timestamp;
+use crate::domain::draft::Draft;
+use crate::domain::id::Mint;
+use crate::domain::intake_record::IntakeRecord;
+use crate::domain::policy::Mode;
+use crate::domain::ports::{Client, Envelope, Recipient};
+use crate::domain::scope::Scope;
+use crate::domain::verdict::Verdict;
+use crate::rules::{IntakeRules, Kept, RetentionRules};
+use crate::store::{Cursor, Direction, Page, PastVerdict, Standing, Store, StoreError};
+use crate::verify::Authenticator;
+
+/// A day.
+const DAY: Duration = Duration::from_secs(86_400);
+/// Records read from the store at a time.
+const STEP: u32 = 500;
+
+/// Answers what a draft would change.
+#[derive(Clone, Debug)]
+pub struct Preview {
+    store: Store,
+    authenticator: Arc<Authenticator>,
+    rules: Arc<IntakeRules>,
+    retention: RetentionRules,
+    mint: Mint,
+}
+
+/// One record whose verdict would have been another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    pub past: PastVerdict,
+    pub would: Verdict,
+}
+
+/// What the mail of the last days would have come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Days {
+    pub was: Tally,
+    pub would: Tally,
+    /// The newest first.
+    pub changed: Vec<Changed>,
+    /// Every record of these days was looked at.
+    pub complete: bool,
+    /// The beginning of the time that was looked at.
+    pub since: Timestamp,
+}
+
+/// How many records ended how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub accepted: u64,
+    pub refused: u64,
+    pub deferred: u64,
+}
+
+impl Tally {
+    /// One more.
+    pub const fn count(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Accepted => self.accepted += 1,
+            Verdict::Refused(_) => self.refused += 1,
+            Verdict::Deferred(_) => self.deferred += 1,
+        }
+    }
+
+    /// All of them.
+    pub const fn total(self) -> u64 {
+        self.accepted + self.refused + self.deferred
+    }
+}
+
+/// One message under the policy as it is and under the draft; neither record is in the store.
+#[derive(Clone, Debug)]
+pub struct Looked {
+    pub current: IntakeRecord,
+    pub draft: IntakeRecord,
+}
+
+impl Preview {
+    /// Previews by the records of this store, and examines as the gateway does.
+    pub const fn new(
+        store: Store,
+        authenticator: Arc<Authenticator>,
+        rules: Arc<IntakeRules>,
+        retention: RetentionRules,
+        mint: Mint,
+    ) -> Self {
+        Self { store, authenticator, rules, retention, mint }
+    }
+
+    /// The largest message, octets.
+    pub fn max_message_bytes(&self) -> usize {
+        self.rules.limits.max_message_bytes
+    }
+
+    /// For how many days records of an account of this lineage are kept.
+    pub fn days(&self, lineage: &Lineage) -> u64 {
+        let kept = self.retention.keep(Kept::IntakeRecords, lineage);
+        kept.map_or(u64::MAX, |kept| kept.as_secs() / DAY.as_secs())
+    }
+
+    /// What the mail of the last `days` would have come to; looks at `most` records at most.
+    pub async fn past(
+        &self,
+        (agent, scope): (&Account, &Scope),
+        draft: &Draft,
+        days: u64,
+        most: u32,
+    ) -> Result<Days, StoreError> {
+        let mode = self.mode(agent).await?;
+        let span = Duration::from_secs(days.saturating_mul(DAY.as_secs()));
+        let since = self.mint.clock().now().minus(span);
+        let (was, would) = (Tally::default(), Tally::default());
+        let mut found = Days { was, would, changed: Vec::new(), complete: true, since };
+        let (mut left, mut from) = (most, None);
+        loop {
+            // One more than is looked at says whether there are more.
+            let step = STEP.min(left);
+            let page = Page { limit: step.saturating_add(1), from, until: None };
+            let mut records = self.store.past_verdicts(scope, &page, since).await?;
+            let more = u32::try_from(records.len()).is_ok_and(|length| length > step);
+            records.truncate(usize::try_from(step).unwrap_or(usize::MAX));
+            let last = records.last().map(|last| Cursor { at: last.at, id: last.id.0 });
+            self.weigh(agent, draft, mode, records, &mut found).await?;
+            let Some(last) = last.filter(|_| more) else { return Ok(found) };
+            left = left.saturating_sub(step);
+            if left == 0 {
+                (found.complete, found.since) = (false, last.at);
+                return Ok(found);
+            }
+            from = Some((Direction::Before, last));
+        }
+    }
+
+    async fn weigh(
+        &self,
+        agent: &Account,
+        draft: &Draft,
+        mode: Mode,
+        records: Vec<PastVerdict>,
+        found: &mut Days,
+    ) -> Result<(), StoreError> {
+        let senders: BTreeSet<Address> =
+            records.iter().filter_map(|record| record.sender.clone()).collect();
+        let listed = self.store.listed_among(agent.id, &senders).await?;
+        for past in records {
+            let sender = past.sender.as_ref();
+            let listed = sender.is_some_and(|sender| listed.contains(sender));
+            let would = draft.verdict(past.verdict, sender, mode, listed);
+            found.was.count(past.verdict);
+            found.would.count(would);
+            if would != past.verdict {
+                found.changed.push(Changed { past, would });
+            }
+        }
+        Ok(())
+    }
+
+    /// What would become of one message for this Agent, examined now.
+    pub async fn message(
+        &self,
+        agent: &Account,
+        draft: &Draft,
+        raw: &Bytes,
+    ) -> Result<Looked, StoreError> {
+        let now = self.mint.clock().now();
+        let address = self.store.addresses(agent.id).await?.into_iter().next();
+        let recipient = address.map(|(address, _)| Recipient {
+            agent: agent.id,
+            as_sent: address.to_string(),
+            address,
+            tag: None,
+            shares: false,
+        });
+        let envelope = envelope(recipient.clone());
+        let examination = examine(&self.authenticator, &self.rules, &envelope, raw, now).await;
+        let current = self.standing(agent, recipient.as_ref(), &examination).await?;
+        let listed = match &examination.sender {
+            Some(sender) => draft.lists(sender, current.listed),
+            None => current.listed,
+        };
+        let under = Standing { mode: draft.mode(current.mode), listed, ..current };
+        let recipient = recipient.map(|recipient| recipient.as_sent).unwrap_or_default();
+        let case = Case { envelope: &envelope, recipient: &recipient, raw, now };
+        let record = |standing: &Standing| {
+            let mut record = judge::record(&case, &examination, standing, &self.mint);
+            (record.lineage, record.agent) = (agent.lineage, Some(agent.id));
+            record
+        };
+        Ok(Looked { current: record(&current), draft: record(&under) })
+    }
+
+    /// An Agent without an address still has a policy, which is what is asked about.
+    async fn standing(
+        &self,
+        agent: &Account,
+        recipient: Option<&Recipient>,
+        examination: &Examination,
+    ) -> Result<Standing, StoreError> {
+        let address = recipient.map(|recipient| &recipient.address);
+        let sender = examination.sender.as_ref();
+        let standing = match (address.or(sender), sender.or(address)) {
+            (Some(address), Some(sender)) => self.store.standing(agent.id, address, sender).await?,
+            _ => None,
+        };
+        let standing = match standing {
+            Some(standing) => standing,
+            None => Standing {
+                answers: true,
+                active: agent.active,
+                mode: self.mode(agent).await?,
+                policy_version: 0,
+                listed: false,
+            },
+        };
+        Ok(Standing { answers: true, ..standing })
+    }
+
+    async fn mode(&self, agent: &Account) -> Result<Mode, StoreError> {
+        let policy = self.store.policy(agent.id).await?;
+        let policy = policy.ok_or_else(|| StoreError::Corrupt {
+            table: "inbound_policies",
+            detail: format!("Agent {} has no policy", agent.id),
+        })?;
+        Ok(policy.mode)
+    }
+}
+
+/// Of a file nobody knows how it came: there is no identity for SPF, and nothing else would change
+/// the verdict.
+fn envelope(recipient: Option<Recipient>) -> Envelope {
+    let client = Client {
+        address: std::net::Ipv4Addr::UNSPECIFIED.into(),
+        helo: String::new(),
+        esmtp: true,
+        tls: None,
+    };
+    Envelope {
+        client,
+        reverse_path: String::new(),
+        recipients: recipient.into_iter().collect(),
+        smtputf8: true,
+    }
+}

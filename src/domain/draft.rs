@@ -1,0 +1,134 @@
+//! A draft of an Agent's policy: what would become of mail if it were in force.
+
+use std::collections::BTreeSet;
+
+use super::address::Address;
+use super::policy::{Facts, Mode, Proof, decide};
+use super::reason::Reason;
+use super::verdict::Verdict;
+
+/// Changes to a policy that nobody has made yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Draft {
+    mode: Option<Mode>,
+    add: BTreeSet<Address>,
+    remove: BTreeSet<Address>,
+}
+
+impl Draft {
+    /// The mode, if it is to be another, and changes to the list; refused with the first address
+    /// that is both to be added and removed.
+    pub fn new(
+        mode: Option<Mode>,
+        add: impl IntoIterator<Item = Address>,
+        remove: impl IntoIterator<Item = Address>,
+    ) -> Result<Self, Address> {
+        let (add, remove): (BTreeSet<_>, BTreeSet<_>) =
+            (add.into_iter().collect(), remove.into_iter().collect());
+        match add.intersection(&remove).next() {
+            Some(both) => Err(both.clone()),
+            None => Ok(Self { mode, add, remove }),
+        }
+    }
+
+    /// The mode under the draft, where it is `mode` now.
+    pub fn mode(&self, mode: Mode) -> Mode {
+        self.mode.unwrap_or(mode)
+    }
+
+    /// Whether `sender` would be on the list, where it is or is not now.
+    pub fn lists(&self, sender: &Address, listed: bool) -> bool {
+        (listed || self.add.contains(sender)) && !self.remove.contains(sender)
+    }
+
+    /// The verdict that a message of the past would have had under the draft: `was` is its verdict,
+    /// `listed` whether its sender is on the list now, `mode` the mode now.
+    ///
+    /// Only what the policy decided can change: the sender was authenticated, and admitted or not.
+    /// Without a sender there was no such decision.
+    pub fn verdict(
+        &self,
+        was: Verdict,
+        sender: Option<&Address>,
+        mode: Mode,
+        listed: bool,
+    ) -> Verdict {
+        let by_policy =
+            matches!(was, Verdict::Accepted | Verdict::Refused(Reason::SenderNotAllowed));
+        let Some(sender) = sender.filter(|_| by_policy) else { return was };
+        Verdict::of(decide(Facts {
+            recipient_active: true,
+            looping: false,
+            proof: Proof::Authenticated,
+            mode: self.mode(mode),
+            listed: self.lists(sender, listed),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> Address {
+        Address::parse(text).unwrap()
+    }
+
+    fn draft(mode: Option<Mode>, add: &[&str], remove: &[&str]) -> Draft {
+        let all = |texts: &[&str]| texts.iter().map(|text| address(text)).collect::<Vec<_>>();
+        Draft::new(mode, all(add), all(remove)).unwrap()
+    }
+
+    const ACCEPTED: Verdict = Verdict::Accepted;
+    const NOT_ALLOWED: Verdict = Verdict::Refused(Reason::SenderNotAllowed);
+
+    #[test]
+    fn what_the_policy_decided_is_decided_anew() {
+        use Mode::{Allowlist, Open};
+        let me = "boss@good.example";
+        let nothing = draft(None, &[], &[]);
+        let open = draft(Some(Open), &[], &[]);
+        let closed = draft(Some(Allowlist), &[], &[]);
+        let add = draft(None, &["BOSS@Good.example"], &[]);
+        let remove = draft(None, &[], &[me]);
+        let other = draft(None, &["other@good.example"], &["third@good.example"]);
+        for (draft, mode, listed, would) in [
+            (&nothing, Open, false, ACCEPTED),
+            (&nothing, Allowlist, true, ACCEPTED),
+            (&nothing, Allowlist, false, NOT_ALLOWED),
+            (&open, Allowlist, false, ACCEPTED),
+            (&closed, Open, false, NOT_ALLOWED),
+            (&closed, Open, true, ACCEPTED),
+            (&add, Allowlist, false, ACCEPTED),
+            (&remove, Allowlist, true, NOT_ALLOWED),
+            (&remove, Open, true, ACCEPTED),
+            (&other, Allowlist, true, ACCEPTED),
+            (&other, Allowlist, false, NOT_ALLOWED),
+        ] {
+            for was in [ACCEPTED, NOT_ALLOWED] {
+                let found = draft.verdict(was, Some(&address(me)), mode, listed);
+                assert_eq!(found, would, "{draft:?} {mode} {listed} {was:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_policy_did_not_decide_stays() {
+        let open = draft(Some(Mode::Open), &["boss@good.example"], &[]);
+        let sender = address("boss@good.example");
+        for reason in Reason::ALL {
+            if *reason != Reason::SenderNotAllowed {
+                let was = Verdict::of(Some(*reason));
+                let would = open.verdict(was, Some(&sender), Mode::Allowlist, false);
+                assert_eq!(would, was);
+            }
+        }
+        assert_eq!(open.verdict(NOT_ALLOWED, None, Mode::Allowlist, false), NOT_ALLOWED);
+    }
+
+    #[test]
+    fn an_address_is_added_or_removed() {
+        let both = [address("a@b.example")];
+        assert_eq!(Draft::new(None, both.clone(), both.clone()), Err(both[0].clone()));
+    }
+}

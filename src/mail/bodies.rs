@@ -1,0 +1,115 @@
+//! Which leaves are the text of a message and which stand for it as HTML: the body lists of
+//! RFC 8621 §4.1.4, whose recursion is a walk over the list of parts here.
+
+use super::structure::{Entry, Kind};
+
+/// The parts that are shown, by number, in the order in which they are shown. A part can be in
+/// both; images that stand between texts are left out, because they have none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Bodies {
+    pub(super) text: Vec<usize>,
+    pub(super) html: Vec<usize>,
+}
+
+/// Sorts the leaves of a message, forwarded messages not looked into.
+pub(super) fn bodies(entries: &[Entry]) -> Bodies {
+    let mut bodies = Bodies::default();
+    let mut levels: Vec<Level> = Vec::new();
+    // Everything below a forwarded message has a greater number than it, and the same or a lower
+    // ancestor.
+    let mut closed = vec![false; entries.len()];
+    for (number, entry) in entries.iter().enumerate() {
+        let is_inside = entry.parent.is_some_and(|parent| {
+            let is_message = entries.get(parent).is_some_and(|entry| entry.kind == Kind::Message);
+            is_message || closed.get(parent).copied().unwrap_or(false)
+        });
+        if let Some(closed) = closed.get_mut(number) {
+            *closed = is_inside;
+        }
+        if is_inside {
+            continue;
+        }
+        while levels.last().is_some_and(|level| Some(level.entry) != entry.parent) {
+            levels.pop().into_iter().for_each(|level| level.end(&mut bodies));
+        }
+        if entry.kind == Kind::Multipart {
+            levels.push(Level::new(number, entry, levels.last(), &bodies));
+        } else {
+            sort(number, entry, levels.last_mut(), &mut bodies);
+        }
+    }
+    while let Some(level) = levels.pop() {
+        level.end(&mut bodies);
+    }
+    bodies
+}
+
+/// An open multipart.
+struct Level {
+    entry: usize,
+    is_alternative: bool,
+    is_related: bool,
+    in_alternative: bool,
+    /// A list that a sibling in another form ended takes nothing more on this level.
+    takes_text: bool,
+    takes_html: bool,
+    text_before: usize,
+    html_before: usize,
+}
+
+impl Level {
+    fn new(number: usize, entry: &Entry, parent: Option<&Self>, bodies: &Bodies) -> Self {
+        let is_alternative = entry.is("multipart", "alternative");
+        Self {
+            entry: number,
+            is_alternative,
+            is_related: entry.is("multipart", "related"),
+            in_alternative: is_alternative || parent.is_some_and(|parent| parent.in_alternative),
+            takes_text: parent.is_none_or(|parent| parent.takes_text),
+            takes_html: parent.is_none_or(|parent| parent.takes_html),
+            text_before: bodies.text.len(),
+            html_before: bodies.html.len(),
+        }
+    }
+
+    /// An alternative that came in one form only stands for the other form as well.
+    fn end(self, bodies: &mut Bodies) {
+        if !(self.is_alternative && self.takes_text && self.takes_html) {
+            return;
+        }
+        let (texts, htmls) = (bodies.text.len(), bodies.html.len());
+        if texts == self.text_before {
+            bodies.text.extend(bodies.html.iter().skip(self.html_before).copied());
+        } else if htmls == self.html_before {
+            bodies.html.extend(bodies.text.iter().skip(self.text_before).copied());
+        }
+    }
+}
+
+fn sort(number: usize, entry: &Entry, level: Option<&mut Level>, bodies: &mut Bodies) {
+    let (is_plain, is_html) = (entry.is("text", "plain"), entry.is("text", "html"));
+    let (is_related, is_alternative) =
+        level.as_ref().map_or((false, false), |level| (level.is_related, level.is_alternative));
+    let is_first = entry.position == 0;
+    // A disposition that nobody knows is an attachment (RFC 2183 §2.8).
+    let is_shown = entry.disposition.as_deref().is_none_or(|kind| kind == "inline")
+        && (is_plain || is_html)
+        && (is_first || (!is_related && entry.name().is_none_or(str::is_empty)));
+    if !is_shown {
+        return;
+    }
+    let (mut in_text, mut in_html) = (true, true);
+    if let Some(level) = level {
+        if is_alternative {
+            (in_text, in_html) = (is_plain, is_html);
+        } else {
+            if level.in_alternative {
+                level.takes_html &= !is_plain;
+                level.takes_text &= !is_html;
+            }
+            (in_text, in_html) = (level.takes_text, level.takes_html);
+        }
+    }
+    bodies.text.extend(in_text.then_some(number));
+    bodies.html.extend(in_html.then_some(number));
+}

@@ -1,0 +1,191 @@
+//! Octets become text as a browser would read them: the labels and decoders of the WHATWG Encoding
+//! Standard.
+//!
+//! UTF-7 is no label there, so that markup in plain letters stays letters; ISO-2022-KR, HZ and
+//! their kin are one U+FFFD. What is invalid becomes U+FFFD, a byte order mark is obeyed and left
+//! out. Without a label that the standard knows, octets with any valid UTF-8 in them are UTF-8,
+//! others windows-1252, the standard's own fallback.
+
+use encoding_rs::{CoderResult, Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
+
+use super::visible;
+
+/// Octets of an HTML document that are searched for a charset (HTML Standard §13.2.3.2).
+const META_REACH: usize = 1024;
+
+/// Text, and how it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Decoded {
+    pub(super) text: String,
+    /// The name that the standard gives to the charset.
+    pub(super) charset: &'static str,
+    /// The text goes on behind what was kept.
+    pub(super) is_cut: bool,
+}
+
+/// Decodes `octets` as the charset called `label`; at most `max` octets of text.
+pub(super) fn decode(octets: &[u8], label: Option<&str>, max: usize) -> Decoded {
+    let encoding = label.and_then(|label| Encoding::for_label(label.as_bytes()));
+    decode_as(octets, encoding.unwrap_or_else(|| guess(octets)), max)
+}
+
+/// [`decode`] of an HTML document, which may name its charset itself where its part does not.
+pub(super) fn decode_html(octets: &[u8], label: Option<&str>, max: usize) -> Decoded {
+    let encoding = label.and_then(|label| Encoding::for_label(label.as_bytes()));
+    let encoding = encoding.or_else(|| named_by_meta(octets));
+    decode_as(octets, encoding.unwrap_or_else(|| guess(octets)), max)
+}
+
+fn decode_as(octets: &[u8], encoding: &'static Encoding, max: usize) -> Decoded {
+    // A mark wins over every label.
+    let encoding = Encoding::for_bom(octets).map_or(encoding, |(encoding, _)| encoding);
+    let mut decoder = encoding.new_decoder();
+    let most = decoder.max_utf8_buffer_length(octets.len()).unwrap_or(usize::MAX);
+    // Room for one more character: a decoder stops when the next might not fit.
+    let mut text = String::with_capacity(most.min(max.saturating_add(8)));
+    let (result, _, _) = decoder.decode_to_string(octets, &mut text, true);
+    let is_cut = result == CoderResult::OutputFull || text.len() > max;
+    text.truncate(visible::cut(&text, max).len());
+    Decoded { text, charset: encoding.name(), is_cut }
+}
+
+fn guess(octets: &[u8]) -> &'static Encoding {
+    let is_utf8 = octets.is_ascii() || octets.utf8_chunks().any(|chunk| !chunk.valid().is_ascii());
+    if is_utf8 { UTF_8 } else { WINDOWS_1252 }
+}
+
+/// `<meta charset=…>`, or `<meta … content="…; charset=…">`.
+fn named_by_meta(octets: &[u8]) -> Option<&'static Encoding> {
+    let head = octets.get(..META_REACH).unwrap_or(octets).to_ascii_lowercase();
+    let head = str::from_utf8(&head).map_or_else(
+        |error| str::from_utf8(head.get(..error.valid_up_to()).unwrap_or_default()),
+        Ok,
+    );
+    let named = head.ok()?.split("<meta").skip(1).find_map(|meta| {
+        let (_, rest) = meta.split('>').next()?.split_once("charset")?;
+        let rest = rest.trim_start().strip_prefix('=')?.trim_start();
+        let label = rest.trim_start_matches(['"', '\'']);
+        let end = |c: char| c.is_ascii_whitespace() || matches!(c, '"' | '\'' | ';' | '/');
+        Encoding::for_label(label.split(end).next()?.as_bytes())
+    })?;
+    // What could be read so far is no UTF-16.
+    if named == UTF_16BE || named == UTF_16LE {
+        return Some(UTF_8);
+    }
+    Some(if named == X_USER_DEFINED { WINDOWS_1252 } else { named })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_those_of_the_standard() {
+        for (label, name) in [
+            ("utf8", "UTF-8"),
+            ("UTF-8", "UTF-8"),
+            (" utf-8\t", "UTF-8"),
+            ("unicode-1-1-utf-8", "UTF-8"),
+            ("us-ascii", "windows-1252"),
+            ("latin1", "windows-1252"),
+            ("ISO-8859-1", "windows-1252"),
+            ("iso8859-1", "windows-1252"),
+            ("iso-8859-9", "windows-1254"),
+            ("iso-8859-11", "windows-874"),
+            ("iso-8859-8-i", "ISO-8859-8-I"),
+            ("shift_jis", "Shift_JIS"),
+            ("sjis", "Shift_JIS"),
+            ("windows-31j", "Shift_JIS"),
+            ("ms_kanji", "Shift_JIS"),
+            ("iso-2022-jp", "ISO-2022-JP"),
+            ("euc-jp", "EUC-JP"),
+            ("gb2312", "GBK"),
+            ("gb_2312-80", "GBK"),
+            ("x-gbk", "GBK"),
+            ("gb18030", "gb18030"),
+            ("big5-hkscs", "Big5"),
+            ("ks_c_5601-1987", "EUC-KR"),
+            ("windows-949", "EUC-KR"),
+            ("koi8-r", "KOI8-R"),
+            ("koi", "KOI8-R"),
+            ("koi8-ru", "KOI8-U"),
+            ("macintosh", "macintosh"),
+            ("utf-16", "UTF-16LE"),
+            ("unicode", "UTF-16LE"),
+            ("utf-16be", "UTF-16BE"),
+            ("iso-2022-kr", "replacement"),
+            ("iso-2022-cn", "replacement"),
+            ("hz-gb-2312", "replacement"),
+            // No labels: the fallback, by what the octets are.
+            ("utf-7", "windows-1252"),
+            ("unicode-1-1-utf-7", "windows-1252"),
+            ("utf-32", "windows-1252"),
+            ("x-unknown", "windows-1252"),
+            ("cesu-8", "windows-1252"),
+            ("", "windows-1252"),
+        ] {
+            assert_eq!(decode(b"\xff", Some(label), 99).charset, name, "{label}");
+        }
+        assert_eq!(decode(b"\xff", None, 99).charset, "windows-1252");
+    }
+
+    #[test]
+    fn octets_are_read_in_their_charset() {
+        for (label, octets, expected) in [
+            ("shift_jis", &b"\x82\xb1\x82\xf1"[..], "\u{3053}\u{3093}"),
+            ("iso-2022-jp", b"\x1b$B$3$s\x1b(B", "\u{3053}\u{3093}"),
+            ("gb2312", b"\xc4\xe3\xba\xc3", "\u{4f60}\u{597d}"),
+            ("euc-kr", b"\xb0\xa1", "\u{ac00}"),
+            ("big5", b"\xa4\xa4", "\u{4e2d}"),
+            ("koi8-r", b"\xf0\xd2\xc9", "\u{41f}\u{440}\u{438}"),
+            ("latin1", b"\x80\x93x", "\u{20ac}\u{201c}x"),
+            ("iso-8859-15", b"\xa4", "\u{20ac}"),
+            ("utf-16le", b"a\0\x3d\xd8\x00\xde", "a\u{1f600}"),
+            // Invalid octets, an overlong form, surrogates alone, a cut sequence.
+            ("utf-8", b"a\xffb\xc0\xafc", "a\u{fffd}b\u{fffd}\u{fffd}c"),
+            ("utf-8", b"\xed\xa0\x80", "\u{fffd}\u{fffd}\u{fffd}"),
+            ("utf-16le", b"\x00\xd8a\0", "\u{fffd}a"),
+            ("utf-16be", b"\xdc\x00\0a", "\u{fffd}a"),
+            ("gbk", b"a\xc4", "a\u{fffd}"),
+            ("shift_jis", b"\x82<b>", "\u{fffd}<b>"),
+            // Never decoded, so that nothing in them is active.
+            ("iso-2022-kr", b"\x1b$)C<script>", "\u{fffd}"),
+            ("hz-gb-2312", b"~{<script>~}", "\u{fffd}"),
+            ("utf-7", b"+ADw-script+AD4-", "+ADw-script+AD4-"),
+            // A mark is obeyed, whatever the label says, and is no text.
+            ("latin1", b"\xef\xbb\xbf\xc3\xa4", "\u{e4}"),
+            ("utf-8", b"\xff\xfea\0", "a"),
+            ("utf-8", b"\xfe\xff\0a", "a"),
+            ("x-unknown", b"\xc3\xa4\xff", "\u{e4}\u{fffd}"),
+            ("x-unknown", b"Gr\xfc\xdfe", "Gr\u{fc}\u{df}e"),
+        ] {
+            assert_eq!(decode(octets, Some(label), 99).text, expected, "{label} {octets:?}");
+        }
+    }
+
+    #[test]
+    fn text_is_cut_between_characters() {
+        for (label, octets) in [("latin1", &b"\xe4\xe4\xe4"[..]), ("utf-8", "äää".as_bytes())] {
+            let whole = decode(octets, Some(label), 6);
+            assert_eq!((whole.text.as_str(), whole.is_cut), ("äää", false));
+            for (max, kept) in [(5, "ää"), (4, "ää"), (1, ""), (0, "")] {
+                let decoded = decode(octets, Some(label), max);
+                assert_eq!((decoded.text.as_str(), decoded.is_cut), (kept, true), "{max}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_document_may_name_its_charset() {
+        for (html, name) in [
+            ("<meta charset=koi8-r>\u{fc}", "KOI8-R"),
+            ("<html><META http-equiv=x content='text/html; Charset = \"gb2312\"'>", "GBK"),
+            ("<meta name=x><meta charset='utf-16'>", "UTF-8"),
+            ("<meta charset=utf-7>", "UTF-8"),
+            ("<p>charset=koi8-r", "UTF-8"),
+        ] {
+            assert_eq!(decode_html(html.as_bytes(), None, 99).charset, name, "{html}");
+            assert_eq!(decode_html(html.as_bytes(), Some("gbk"), 99).charset, "GBK", "{html}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! How an element looks: what it takes from the element around it, and what its own style changes;
+//! only as far as it takes to say whether its text can be seen, and what hides it.
+
+use super::colour::Colour;
+use super::css::{Declared, Property, Value, declarations};
+use super::tags::{Tag, decode_entities};
+
+/// The look of an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Look {
+    /// What nothing inside can undo.
+    gone: Option<&'static str>,
+    /// A size inside undoes it.
+    is_tiny: bool,
+    /// `visible` inside undoes it.
+    is_invisible: bool,
+    is_indented: bool,
+    /// `None` where it is not known.
+    colour: Option<Colour>,
+    /// The colour behind it; `None` where it is an image or not known.
+    behind: Option<Colour>,
+    pub(super) is_preformatted: bool,
+}
+
+impl Default for Look {
+    fn default() -> Self {
+        Self {
+            gone: None,
+            is_tiny: false,
+            is_invisible: false,
+            is_indented: false,
+            colour: Some(Colour::BLACK),
+            behind: Some(Colour::WHITE),
+            is_preformatted: false,
+        }
+    }
+}
+
+impl Look {
+    /// What hides text of this look.
+    pub(super) fn hidden_by(self) -> Option<&'static str> {
+        let blends = match (self.colour, self.behind) {
+            (Some(colour), _) if colour.is_clear() => true,
+            (Some(colour), Some(behind)) => colour.is_solid() && colour.is_near(behind),
+            _ => false,
+        };
+        self.gone
+            .or(self.is_invisible.then_some("visibility"))
+            .or(self.is_tiny.then_some("font-size"))
+            .or(self.is_indented.then_some("text-indent"))
+            .or(blends.then_some("color"))
+    }
+
+    /// The look of `tag` inside an element of this look; `normal` and `important` are what style
+    /// sheets declare for it.
+    pub(super) fn inside(self, tag: &Tag<'_>, normal: &Declared, important: &Declared) -> Self {
+        let mut declared = hints(tag);
+        declared.add(normal);
+        let mut last = *important;
+        if let Some(style) = tag.style {
+            let mut decoded = String::new();
+            decode_entities(style, &mut decoded);
+            let (normal, important) = declarations(&decoded);
+            declared.add(&normal);
+            last.add(&important);
+        }
+        declared.add(&last);
+        let mut look = self.styled(&declared);
+        let name = tag.name.as_str();
+        if tag.is_hidden {
+            look.gone = look.gone.or(Some("hidden"));
+        }
+        if matches!(name, "template" | "script" | "style" | "title") {
+            look.gone = look.gone.or(Some(if name == "template" { "template" } else { "head" }));
+        }
+        look.is_preformatted |= matches!(name, "pre" | "textarea" | "listing");
+        look
+    }
+
+    fn styled(mut self, declared: &Declared) -> Self {
+        let is = |property| declared.is(property);
+        let any = |properties: &[Property]| properties.iter().any(|property| is(*property));
+        let flows = !is(Property::Position);
+        let sides = [Property::Left, Property::Top, Property::Right, Property::Bottom];
+        let sizes = [Property::Height, Property::MaxHeight, Property::Width, Property::MaxWidth];
+        for (hides, how) in [
+            (is(Property::Display), "display"),
+            (is(Property::Opacity), "opacity"),
+            (is(Property::Clip), "clip"),
+            (is(Property::Transform), "transform"),
+            (is(Property::Margin), "margin"),
+            (!flows && any(&sides), "position"),
+            (is(Property::Overflow) && any(&sizes), "overflow"),
+        ] {
+            if hides {
+                self.gone = self.gone.or(Some(how));
+            }
+        }
+        let flag = |property, before| match declared.get(property) {
+            Some(Value::Flag(is_set)) => is_set,
+            _ => before,
+        };
+        self.is_invisible = flag(Property::Visibility, self.is_invisible);
+        self.is_tiny = flag(Property::FontSize, self.is_tiny);
+        self.is_indented = flag(Property::Indent, self.is_indented);
+        self.is_preformatted = flag(Property::WhiteSpace, self.is_preformatted);
+        if let Some(Value::Colour(colour)) = declared.get(Property::Colour) {
+            self.colour = colour;
+        }
+        if let Some(Value::Colour(behind)) = declared.get(Property::Background) {
+            self.behind = behind;
+        }
+        self
+    }
+}
+
+/// What attributes of HTML and the reader's program declare, weaker than any style.
+fn hints(tag: &Tag<'_>) -> Declared {
+    let mut declared = Declared::default();
+    let mut colour = |property, text: Option<&str>| {
+        if let Some(text) = text {
+            declared.set(property, Value::Colour(Colour::parse(text)));
+        }
+    };
+    match tag.name.as_str() {
+        "font" | "body" => colour(Property::Colour, tag.colour),
+        _ => {}
+    }
+    colour(Property::Background, tag.bgcolor);
+    if tag.href.is_some() {
+        declared.set(Property::Colour, Value::Colour(Some(Colour::LINK)));
+    }
+    if tag.has_image {
+        declared.set(Property::Background, Value::Colour(None));
+    }
+    declared
+}

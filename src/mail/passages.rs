@@ -1,0 +1,114 @@
+//! Passages of an HTML document that nobody sees, and where they are.
+
+use super::visible::{self, Unseen};
+
+/// Octets kept of a passage.
+const SAMPLE: usize = 200;
+/// Octets of it that are compared with the text.
+const COMPARED: usize = 2000;
+
+/// Where in a text: the first character, and the one behind the last, counted in code points.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+/// A hidden passage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Passage {
+    /// How it begins, on one line.
+    pub(super) text: String,
+    /// The style, or the kind of markup, that hides it.
+    pub(super) how: &'static str,
+    pub(super) span: Span,
+}
+
+/// A hidden passage in the making.
+pub(super) struct Hidden {
+    text: String,
+    /// The text goes on behind what was kept.
+    is_cut: bool,
+    has_letters: bool,
+    how: &'static str,
+    pub(super) span: Span,
+}
+
+impl Hidden {
+    pub(super) const fn new(how: &'static str, span: Span) -> Self {
+        Self { text: String::new(), is_cut: false, has_letters: false, how, span }
+    }
+
+    /// Unseen characters and runs of blanks say nothing and would use the room up.
+    pub(super) fn add(&mut self, text: &str) {
+        for c in text.chars() {
+            let unseen = Unseen::of(c);
+            self.has_letters |= c.is_alphanumeric() || unseen == Some(Unseen::Tag);
+            if unseen.is_some() {
+                continue;
+            }
+            let is_blank = c.is_whitespace() || c.is_control();
+            if self.text.len() >= COMPARED {
+                self.is_cut |= !is_blank;
+            } else if !is_blank {
+                self.text.push(c);
+            } else if !self.text.is_empty() && !self.text.ends_with(' ') {
+                self.text.push(' ');
+            }
+        }
+    }
+
+    /// Whether there is anything to read in it.
+    pub(super) const fn has_letters(&self) -> bool {
+        self.has_letters
+    }
+
+    /// Words of letters, of what was kept.
+    pub(super) fn words(&self) -> usize {
+        let is_word = |word: &&str| word.chars().any(char::is_alphabetic);
+        self.text.split(' ').filter(is_word).count()
+    }
+
+    /// The passage, unless it says what the text says; `shown` is the text made [`plainly`].
+    pub(super) fn against(self, shown: &str) -> Option<Passage> {
+        let own = plainly(&self.text);
+        if own.is_empty() {
+            // Letters of the second alphabet alone, which a model reads.
+            let text = "tag characters".to_owned();
+            return Some(Passage { text, how: self.how, span: self.span });
+        }
+        if !self.is_cut && shown.contains(own.trim_end_matches(['.', '\u{2026}'])) {
+            return None;
+        }
+        Some(Passage {
+            text: visible::cut(self.text.trim(), SAMPLE).trim_end().to_owned(),
+            how: self.how,
+            span: self.span,
+        })
+    }
+}
+
+/// Words in lower case, one space between them.
+pub(super) fn plainly(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for word in text.split_whitespace() {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.extend(word.chars().flat_map(char::to_lowercase));
+    }
+    out
+}
+
+/// Turns spans in octets of `text` into spans in code points, in one pass over it.
+pub(super) fn in_points<'s>(text: &str, spans: impl Iterator<Item = &'s mut Span>) {
+    let mut places: Vec<&mut usize> =
+        spans.flat_map(|span| [&mut span.start, &mut span.end]).collect();
+    places.sort_unstable_by_key(|place| **place);
+    let (mut octets, mut points) = (0, 0);
+    for place in places {
+        points += text.get(octets..*place).unwrap_or_default().chars().count();
+        octets = *place;
+        *place = points;
+    }
+}

@@ -1,0 +1,241 @@
+//! How mail programs mark what they quote: the words of the common ones in the languages that they
+//! speak.
+
+/// Lines that an attribution may be folded over by the sender's program.
+const ATTRIBUTION_LINES: usize = 3;
+/// Octets of an attribution; a longer "On … wrote:" is prose.
+const ATTRIBUTION_OCTETS: usize = 400;
+/// Lines of an Outlook header block that are looked at.
+const BLOCK_LINES: usize = 6;
+
+/// `Original Message` between hyphens.
+const SEPARATORS: [&str; 24] = [
+    "original message",
+    "original appointment",
+    "forwarded message",
+    "reply message",
+    "ursprüngliche nachricht",
+    "originalnachricht",
+    "original-nachricht",
+    "weitergeleitete nachricht",
+    "message d'origine",
+    "message d\u{2019}origine",
+    "message original",
+    "mensaje original",
+    "mensagem original",
+    "messaggio originale",
+    "oorspronkelijk bericht",
+    "ursprungligt meddelande",
+    "oprindelig meddelelse",
+    "opprinnelig melding",
+    "alkuperäinen viesti",
+    "wiadomość oryginalna",
+    "původní zpráva",
+    "исходное сообщение",
+    "orijinal mesaj",
+    "原始邮件",
+];
+
+/// The fields of an Outlook header block: who, when, to whom or about what.
+const WHO: [&str; 16] = [
+    "from",
+    "von",
+    "de",
+    "da",
+    "van",
+    "från",
+    "fra",
+    "lähettäjä",
+    "od",
+    "от",
+    "kimden",
+    "gönderen",
+    "差出人",
+    "发件人",
+    "寄件者",
+    "보낸 사람",
+];
+const WHEN: [&str; 24] = [
+    "sent",
+    "date",
+    "gesendet",
+    "datum",
+    "envoyé",
+    "enviado",
+    "enviado el",
+    "enviada em",
+    "fecha",
+    "inviato",
+    "data",
+    "verzonden",
+    "skickat",
+    "sendt",
+    "dato",
+    "lähetetty",
+    "wysłano",
+    "odesláno",
+    "отправлено",
+    "дата",
+    "gönderildi",
+    "送信日時",
+    "发送时间",
+    "보낸 날짜",
+];
+const WHOM: [&str; 24] = [
+    "to",
+    "an",
+    "à",
+    "para",
+    "a",
+    "aan",
+    "till",
+    "til",
+    "vastaanottaja",
+    "do",
+    "komu",
+    "кому",
+    "kime",
+    "宛先",
+    "收件人",
+    "subject",
+    "betreff",
+    "asunto",
+    "objet",
+    "oggetto",
+    "onderwerp",
+    "ämne",
+    "тема",
+    "件名",
+];
+
+/// How an attribution begins and ends in one language. `Am … schrieb Bob:` names the writer last.
+const ATTRIBUTIONS: [(&str, &[&str]); 15] = [
+    ("On ", &["wrote:", "said:"]),
+    ("Am ", &["schrieb:", "schrieb"]),
+    ("Le ", &["a écrit :", "a écrit:", "a écrit\u{a0}:"]),
+    ("El ", &["escribió:", "escribio:"]),
+    ("Em ", &["escreveu:"]),
+    ("Il ", &["scritto:"]),
+    ("Op ", &["schreef:", "schreef"]),
+    ("Den ", &["skrev:", "skrev"]),
+    ("På ", &["skrev:"]),
+    ("Dne ", &["napsal(a):", "napsal:", "napsala:"]),
+    ("W dniu ", &["napisał(a):", "pisze:", "napisał:"]),
+    ("Pe ", &["a scris:"]),
+    ("Dnia ", &["napisał(a):", "napisał:"]),
+    ("В ", &["писал:", "написал:", "пишет:"]),
+    (
+        "",
+        &[
+            "wrote:",
+            "schrieb:",
+            "a écrit :",
+            "escribió:",
+            "написал:",
+            "пишет:",
+            "yazdı:",
+            "写道：",
+            "のメール:",
+        ],
+    ),
+];
+
+/// `-----Original Message-----`, or a rule of it in another language.
+pub(super) fn is_separator(line: &str) -> bool {
+    let line = line.trim();
+    let inner = line.trim_start_matches('-');
+    let words = inner.trim_end_matches('-').trim().to_lowercase();
+    // Longer lines are prose, whatever they begin with.
+    line.len() - inner.len() >= 3 && inner.ends_with("--") && SEPARATORS.contains(&words.as_str())
+}
+
+/// A rule of underscores, as Outlook draws above the header block.
+pub(super) fn is_rule(line: &str) -> bool {
+    let line = line.trim();
+    line.len() >= 10 && line.bytes().all(|byte| byte == b'_')
+}
+
+/// Outlook's `From: / Sent: / To: / Subject:` above the quoted message.
+pub(super) fn is_header_block(lines: &[&str]) -> bool {
+    let Some((first, rest)) = lines.split_first() else { return false };
+    let block = || rest.iter().take(BLOCK_LINES);
+    has_key(first, &WHO)
+        && block().any(|line| has_key(line, &WHEN))
+        && block().any(|line| has_key(line, &WHOM))
+}
+
+/// Whether `line` is `key: value` with one of these keys, possibly in bold.
+fn has_key(line: &str, keys: &[&str]) -> bool {
+    let line = line.trim().trim_start_matches('*');
+    let Some((key, value)) = line.split_once([':', '\u{ff1a}']) else { return false };
+    let key = key.trim().trim_matches('*').trim();
+    key.len() <= 40 && !value.trim().is_empty() && keys.contains(&key.to_lowercase().as_str())
+}
+
+/// How many lines the attribution at the start of `lines` takes, and whether it names a time or
+/// an address.
+pub(super) fn attribution(lines: &[&str]) -> Option<(usize, bool)> {
+    let first = lines.first()?.trim_start();
+    if first.is_empty() || first.starts_with('>') {
+        return None;
+    }
+    // Most lines are asked no more than whether anything here ends as an attribution does.
+    let near = lines.iter().take(ATTRIBUTION_LINES);
+    if !near.into_iter().any(|line| line.trim_end().ends_with([':', '\u{ff1a}'])) {
+        return None;
+    }
+    let mut joined = String::new();
+    for (at, line) in lines.iter().take(ATTRIBUTION_LINES).enumerate() {
+        if line.trim().is_empty() || joined.len() + line.len() > ATTRIBUTION_OCTETS {
+            return None;
+        }
+        joined.push_str(line.trim());
+        let is_dated = joined.contains('@') || has_time(&joined);
+        let ends = |(start, ends): &(&str, &[&str])| {
+            // Without a word of its own at the start it is one line, with a date and a time.
+            let begins = first.starts_with(start) && (!start.is_empty() || (at == 0 && is_dated));
+            begins && ends.iter().any(|end| ends_with(&joined, end))
+        };
+        if ATTRIBUTIONS.iter().any(ends) {
+            return Some((at + 1, is_dated));
+        }
+        joined.push(' ');
+    }
+    None
+}
+
+/// `end` at the end; or, without its colon, anywhere in a text that ends with a colon.
+fn ends_with(text: &str, end: &str) -> bool {
+    let is_whole = end.ends_with([':', '\u{ff1a}']);
+    if is_whole { text.ends_with(end) } else { text.ends_with(':') && text.contains(end) }
+}
+
+/// `9:05`, `12:30` or `10.00` somewhere.
+fn has_time(text: &str) -> bool {
+    text.as_bytes().windows(4).any(|window| {
+        matches!(window, [hour, b':' | b'.', tens, ones]
+            if hour.is_ascii_digit() && tens.is_ascii_digit() && ones.is_ascii_digit())
+    })
+}
+
+/// The line that a telephone's program adds: `Sent from my iPhone`.
+pub(super) fn is_sent_from(line: &str) -> bool {
+    const STARTS: [&str; 13] = [
+        "sent from my ",
+        "sent from mail for ",
+        "sent from outlook",
+        "sent from yahoo mail",
+        "sent from proton mail",
+        "get outlook for ",
+        "von meinem ",
+        "gesendet von ",
+        "envoyé de mon ",
+        "enviado desde mi ",
+        "enviado do meu ",
+        "inviato da ",
+        "verzonden vanaf mijn ",
+    ];
+    let line = line.trim();
+    let lower = line.to_lowercase();
+    line.len() <= 80 && STARTS.iter().any(|start| lower.starts_with(start))
+}

@@ -1,0 +1,510 @@
+//! The parts of a message, found in one pass over its lines (RFC 2046 §5.1).
+//!
+//! Our own walk, because its cost must hold by construction (threats D1–D3): mail-parser looks for
+//! every open boundary in every line that begins with hyphens, and again from the start of parts
+//! that never end, which costs seconds to hours for one crafted message. Here each line is looked
+//! at once, a line with hyphens is looked up once in a map of the open boundaries, and nothing
+//! recurses; a message that reaches a limit is refused rather than read in part.
+//!
+//! Parts are numbered in the order of the message: containers and the parts of forwarded messages
+//! included. What cannot be read loses nothing: a multipart without parts stays a leaf, a line that
+//! is no field begins the body, and what no delimiter ends runs to the end of what encloses it.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use mail_parser::Encoding;
+use memchr::memmem;
+
+use super::library::{MediaType, disposition, media_type, transfer_encoding};
+
+/// Octets of one MIME field that are read; real ones have some hundred. With `max_parts` this
+/// bounds what the parser of parameters is given.
+const READ_OF_FIELD: usize = 8192;
+
+/// Bounds of [`walk`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub(super) parts: usize,
+    /// Containers around a part: multiparts and forwarded messages.
+    pub(super) depth: usize,
+    /// Octets and fields of each header section.
+    pub(super) header_bytes: usize,
+    pub(super) header_fields: usize,
+}
+
+/// What a part is to the walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Leaf,
+    /// Has parts of its own.
+    Multipart,
+    /// A forwarded message that is not transfer-encoded; its root part is its one child.
+    Message,
+}
+
+/// One part: its fields that matter, and where its body lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) kind: Kind,
+    /// The container that it stands in, by number.
+    pub(super) parent: Option<usize>,
+    /// Its place among the children of its parent.
+    pub(super) position: usize,
+    /// `None` where there is no such field or no type in it.
+    pub(super) media: Option<MediaType>,
+    /// `inline`, `attachment` or another, lower case.
+    pub(super) disposition: Option<String>,
+    pub(super) filename: Option<String>,
+    pub(super) encoding: Encoding,
+    /// Octets of the message: behind the header section, before the line end of the delimiter.
+    pub(super) body: Range<usize>,
+    children: usize,
+}
+
+impl Entry {
+    /// Whether the type is `kind/subtype`; a part without a type is `text/plain`, or a message in
+    /// a digest (RFC 2046 §5.1.5).
+    pub(super) fn is(&self, kind: &str, subtype: &str) -> bool {
+        match &self.media {
+            Some(media) => media.kind == kind && media.subtype.as_deref() == Some(subtype),
+            None => kind == "text" && subtype == "plain" && self.kind == Kind::Leaf,
+        }
+    }
+
+    /// The name that the sender gave it, as written.
+    pub(super) fn name(&self) -> Option<&str> {
+        let named = || self.media.as_ref()?.name.as_deref();
+        self.filename.as_deref().or_else(named)
+    }
+}
+
+/// A message that is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum StructureError {
+    #[error("the message has too many parts or levels of them")]
+    TooManyParts,
+    #[error("a part of the message has too long a header section")]
+    TooLongHeader,
+}
+
+/// Finds the parts of `raw`. There is always at least one.
+pub(super) fn walk(raw: &[u8], bounds: Bounds) -> Result<Vec<Entry>, StructureError> {
+    counted(raw, bounds).0
+}
+
+/// [`walk`], and how many lines were looked at: the work, whatever the message says.
+fn counted(raw: &[u8], bounds: Bounds) -> (Result<Vec<Entry>, StructureError>, usize) {
+    let mut walk = Walk {
+        raw,
+        bounds,
+        entries: Vec::new(),
+        frames: Vec::new(),
+        open: BTreeMap::new(),
+        dashes: memmem::Finder::new(b"\n--"),
+        lines: Cell::new(0),
+    };
+    let mut next = Ok(Some(0));
+    while let Ok(Some(head_at)) = next {
+        next = walk.part(head_at);
+    }
+    walk.close_frames(0, raw.len());
+    let lines = walk.lines.get();
+    (next.map(|_| walk.entries), lines)
+}
+
+/// An open container.
+struct Frame {
+    entry: usize,
+    /// Of a multipart whose close delimiter did not come yet.
+    boundary: Option<Vec<u8>>,
+}
+
+/// A line that ends parts: a delimiter of the frame with this number.
+struct Delimiter {
+    frame: usize,
+    is_close: bool,
+    line: usize,
+    next: usize,
+}
+
+struct Walk<'a> {
+    raw: &'a [u8],
+    bounds: Bounds,
+    entries: Vec<Entry>,
+    frames: Vec<Frame>,
+    /// The frames of each open boundary, the innermost last.
+    open: BTreeMap<Vec<u8>, Vec<usize>>,
+    dashes: memmem::Finder<'static>,
+    lines: Cell<usize>,
+}
+
+impl Walk<'_> {
+    /// Reads the part whose header section begins at `head_at`, and returns where the next begins.
+    fn part(&mut self, head_at: usize) -> Result<Option<usize>, StructureError> {
+        if self.entries.len() >= self.bounds.parts {
+            return Err(StructureError::TooManyParts);
+        }
+        let (head, body_at, mut delimiter) = self.head(head_at)?;
+        let number = self.entries.len();
+        let parent = self.frames.last().map(|frame| frame.entry);
+        let (position, is_digest) = match parent.and_then(|parent| self.entries.get_mut(parent)) {
+            Some(parent) => {
+                parent.children += 1;
+                (parent.children - 1, parent.is("multipart", "digest"))
+            }
+            None => (0, false),
+        };
+        // A delimiter inside the header section leaves no body to look into.
+        let kind = if delimiter.is_some() { Kind::Leaf } else { head.kind(is_digest) };
+        let boundary = head.media.as_ref().and_then(|media| media.boundary.clone());
+        self.entries.push(Entry {
+            kind,
+            parent,
+            position,
+            media: head.media,
+            disposition: head.disposition,
+            filename: head.filename,
+            encoding: head.encoding,
+            body: body_at..self.raw.len(),
+            children: 0,
+        });
+        if kind != Kind::Leaf {
+            if self.frames.len() >= self.bounds.depth {
+                return Err(StructureError::TooManyParts);
+            }
+            if kind == Kind::Message {
+                self.frames.push(Frame { entry: number, boundary: None });
+                return Ok(Some(body_at));
+            }
+            self.push_multipart(number, boundary);
+        }
+        delimiter = delimiter.or_else(|| self.delimiter_from(body_at));
+        while let Some(found) = delimiter {
+            let end = self.content_end(found.line);
+            if kind == Kind::Leaf {
+                self.end_entry(number, end);
+            }
+            self.close_frames(found.frame + 1, end);
+            if !found.is_close {
+                // A delimiter that nothing follows begins no part.
+                return Ok((found.next < self.raw.len()).then_some(found.next));
+            }
+            self.forget(found.frame);
+            delimiter = self.delimiter_from(found.next);
+        }
+        Ok(None)
+    }
+
+    fn push_multipart(&mut self, entry: usize, boundary: Option<Vec<u8>>) {
+        if let Some(boundary) = &boundary {
+            self.open.entry(boundary.clone()).or_default().push(self.frames.len());
+        }
+        self.frames.push(Frame { entry, boundary });
+    }
+
+    /// Ends all frames from number `from` on.
+    fn close_frames(&mut self, from: usize, end: usize) {
+        while self.frames.len() > from {
+            self.forget(self.frames.len() - 1);
+            if let Some(frame) = self.frames.pop() {
+                self.end_entry(frame.entry, end);
+                if let Some(entry) = self.entries.get_mut(frame.entry)
+                    && entry.children == 0
+                {
+                    entry.kind = Kind::Leaf;
+                }
+            }
+        }
+    }
+
+    /// The boundary of this frame ends nothing any more.
+    fn forget(&mut self, frame: usize) {
+        let Some(boundary) = self.frames.get_mut(frame).and_then(|frame| frame.boundary.take())
+        else {
+            return;
+        };
+        if let Some(numbers) = self.open.get_mut(&boundary) {
+            numbers.retain(|number| *number != frame);
+            if numbers.is_empty() {
+                self.open.remove(&boundary);
+            }
+        }
+    }
+
+    fn end_entry(&mut self, entry: usize, end: usize) {
+        if let Some(entry) = self.entries.get_mut(entry) {
+            entry.body.end = end.max(entry.body.start).min(entry.body.end);
+        }
+    }
+
+    /// The line end in front of a delimiter belongs to the delimiter (RFC 2046 §5.1.1).
+    fn content_end(&self, line: usize) -> usize {
+        let before = self.raw.get(..line).unwrap_or_default();
+        let before = before.strip_suffix(b"\n").unwrap_or(before);
+        before.strip_suffix(b"\r").unwrap_or(before).len()
+    }
+
+    /// The first delimiter at `from`, a line's beginning, or behind it.
+    fn delimiter_from(&self, from: usize) -> Option<Delimiter> {
+        if self.open.is_empty() {
+            return None;
+        }
+        if let Some(found) = self.delimiter_at(from) {
+            return Some(found);
+        }
+        // The line feed in front of `from` is not looked at again.
+        let rest = self.raw.get(from..)?;
+        self.dashes.find_iter(rest).find_map(|found| self.delimiter_at(from + found + 1))
+    }
+
+    /// The delimiter that is the line at `line`, if it is one of an open multipart.
+    fn delimiter_at(&self, line: usize) -> Option<Delimiter> {
+        let rest = self.raw.get(line..)?;
+        let text = rest.strip_prefix(b"--")?;
+        self.lines.set(self.lines.get() + 1);
+        let length = memchr::memchr(b'\n', text).map_or(text.len(), |end| end + 1);
+        let text = text.get(..length)?.trim_ascii_end();
+        let frame_of = |boundary: &[u8]| self.open.get(boundary)?.last().copied();
+        let (frame, is_close) = match frame_of(text) {
+            Some(frame) => (frame, false),
+            None => (frame_of(text.strip_suffix(b"--")?)?, true),
+        };
+        Some(Delimiter { frame, is_close, line, next: line + 2 + length })
+    }
+
+    /// The header section at `at`: its fields, where the body begins, and the delimiter that cut it
+    /// short.
+    fn head(&self, at: usize) -> Result<(Head, usize, Option<Delimiter>), StructureError> {
+        let (mut head, mut line, mut fields) = (Head::default(), at, 0);
+        let mut field: Option<Range<usize>> = None;
+        loop {
+            let rest = self.raw.get(line..).unwrap_or_default();
+            self.lines.set(self.lines.get() + 1);
+            let length = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
+            let text = rest.get(..length).unwrap_or_default();
+            let delimiter = text
+                .starts_with(b"--")
+                .then(|| self.delimiter_at(line).filter(|_| !self.open.is_empty()))
+                .flatten();
+            let folds = matches!(text.first(), Some(b' ' | b'\t')) && field.is_some();
+            let is_blank = text.trim_ascii().is_empty();
+            let begins = !folds && !is_blank && delimiter.is_none() && is_field(text);
+            if begins || (folds && !is_blank) {
+                if begins {
+                    head.take(self.raw, field.replace(line..line));
+                    fields += 1;
+                }
+                line += length;
+                if let Some(field) = &mut field {
+                    field.end = line;
+                }
+                if line - at > self.bounds.header_bytes || fields > self.bounds.header_fields {
+                    return Err(StructureError::TooLongHeader);
+                }
+                continue;
+            }
+            head.take(self.raw, field);
+            // A line that is no field is the body's; so is nothing behind a delimiter.
+            let ends_head = is_blank && delimiter.is_none();
+            return Ok((head, if ends_head { line + length } else { line }, delimiter));
+        }
+    }
+}
+
+/// A name of printable ASCII (RFC 5322 §2.2), and a colon; white space before it is forgiven.
+fn is_field(line: &[u8]) -> bool {
+    let colon = memchr::memchr(b':', line);
+    let name = colon.and_then(|colon| line.get(..colon)).unwrap_or_default().trim_ascii_end();
+    !name.is_empty() && name.iter().all(u8::is_ascii_graphic)
+}
+
+/// The fields of a header section that say what its part is; of equal ones the last counts, as in
+/// mail-parser.
+#[derive(Default)]
+struct Head {
+    media: Option<MediaType>,
+    disposition: Option<String>,
+    filename: Option<String>,
+    encoding: Encoding,
+}
+
+impl Head {
+    fn take(&mut self, raw: &[u8], field: Option<Range<usize>>) {
+        let Some(field) = field.and_then(|field| raw.get(field)) else { return };
+        let Some(colon) = memchr::memchr(b':', field) else { return };
+        let Some((name, value)) = field.split_at_checked(colon) else { return };
+        let is = |other: &[u8]| name.trim_ascii_end().eq_ignore_ascii_case(other);
+        let value = value.get(1..).unwrap_or_default();
+        let value = value.get(..READ_OF_FIELD).unwrap_or(value);
+        if is(b"content-type") {
+            self.media = media_type(value);
+        } else if is(b"content-disposition") {
+            (self.disposition, self.filename) = disposition(value);
+        } else if is(b"content-transfer-encoding") {
+            self.encoding = transfer_encoding(value);
+        }
+    }
+
+    fn kind(&self, is_digest: bool) -> Kind {
+        match &self.media {
+            Some(media) if media.kind == "multipart" && media.boundary.is_some() => Kind::Multipart,
+            Some(media) => {
+                let is_message = media.kind == "message"
+                    && matches!(media.subtype.as_deref(), Some("rfc822" | "global"));
+                // An encoded one stays closed: opening it multiplies memory.
+                let is_open = is_message && self.encoding == Encoding::None;
+                if is_open { Kind::Message } else { Kind::Leaf }
+            }
+            None if is_digest && self.encoding == Encoding::None => Kind::Message,
+            None => Kind::Leaf,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds =
+        Bounds { parts: 1000, depth: 50, header_bytes: 262_144, header_fields: 1000 };
+
+    /// One line for each part: `parent kind type [body]`.
+    fn tree(text: &str) -> Vec<String> {
+        let raw = text.replace('\n', "\r\n").into_bytes();
+        let show = |entry: &Entry| {
+            let media = entry.media.as_ref();
+            let name = media.map_or("-", |media| media.kind.as_str());
+            let parent = entry.parent.map_or("-".to_owned(), |parent| parent.to_string());
+            let body = if entry.kind == Kind::Leaf {
+                format!(" {:?}", str::from_utf8(&raw[entry.body.clone()]).unwrap())
+            } else {
+                String::new()
+            };
+            format!("{parent} {name}{body}")
+        };
+        walk(&raw, BOUNDS).unwrap().iter().map(show).collect()
+    }
+
+    #[test]
+    fn parts_end_where_delimiters_are() {
+        const O: &str = "Content-Type: multipart/mixed; boundary=o\n\n";
+        for (rest, expected) in [
+            ("pre\n--o\n\none\n--o \t\n\ntwo\n\n--o--\nepi\n", vec!["one", "two\r\n"]),
+            // No blank line, no header section, no close delimiter, nothing behind a delimiter.
+            ("--o\none\n--o\nX: y\n--o\n\ntwo", vec!["one", "", "two"]),
+            ("--o\n\none\n--o\n", vec!["one"]),
+            // What is no delimiter: in the middle of a line, a prefix, folded, quoted.
+            ("--o\n\nx --o\n--oo\n--o-\n --o\n>--o\n--o--", {
+                vec!["x --o\r\n--oo\r\n--o-\r\n --o\r\n>--o"]
+            }),
+            // Behind the close delimiter nothing of this boundary counts.
+            ("--o\n\none\n--o--\n--o\n\ntwo\n", vec!["one"]),
+        ] {
+            let found = tree(&format!("{O}{rest}"));
+            let expected: Vec<_> = expected.iter().map(|body| format!("0 - {body:?}")).collect();
+            assert_eq!(found[0], "- multipart", "{rest}");
+            assert_eq!(found[1..], expected, "{rest}");
+        }
+    }
+
+    #[test]
+    fn containers_nest_and_end_together() {
+        let found = tree(
+            "Content-Type: multipart/mixed; boundary=a\n\n--a\n\
+             Content-Type: multipart/related; boundary=a--\n\n--a--\n\none\n--a----\n\
+             --a\nContent-Type: message/rfc822\n\nSubject: x\n\
+             Content-Type: multipart/digest; boundary=\"b c\"\n\n--b c\n\nFrom: y\n\ntwo\n\
+             --a\n\nthree\n--a--\n",
+        );
+        assert_eq!(
+            found,
+            [
+                "- multipart",
+                "0 multipart",
+                "1 - \"one\"",
+                "0 message",
+                "3 multipart",
+                "4 -",
+                "5 - \"two\"",
+                "0 - \"three\"",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_container_without_parts_is_a_leaf_and_loses_nothing() {
+        for head in ["multipart/mixed", "multipart/mixed; boundary=\"\"", "multipart/x; boundary=o"]
+        {
+            let found = tree(&format!("Content-Type: {head}\n\nx\n--o--\ny"));
+            assert_eq!(found, ["- multipart \"x\\r\\n--o--\\r\\ny\""], "{head}");
+        }
+        assert_eq!(tree(""), ["- - \"\""]);
+        assert_eq!(
+            tree("Content-Type: message/rfc822\nContent-Transfer-Encoding: base64\n\nRnJvbTo="),
+            ["- message \"RnJvbTo=\""]
+        );
+    }
+
+    /// Threats D1 to D3: what made mail-parser look at the same lines again and again.
+    #[test]
+    fn every_line_is_looked_at_a_bounded_number_of_times() {
+        const LINES: usize = 40_000;
+        let nested =
+            (0..45).map(|n| format!("Content-Type: multipart/mixed; boundary=b{n}\n\n--b{n}\n"));
+        let dense = nested.collect::<String>() + "\n" + &"--b\n".repeat(LINES);
+        let opening = |n| format!("x--o\n--o\nContent-Type: multipart/x; boundary=never{n}\n\n");
+        let endless = "Content-Type: multipart/mixed; boundary=o\n\n--o\n".to_owned()
+            + &(0..900).map(opening).collect::<String>()
+            + &"--x\n".repeat(LINES)
+            + "--o--\n";
+        let one = "Content-Type: multipart/mixed; boundary=b\n\n".to_owned();
+        for bomb in [
+            dense,
+            endless,
+            one.clone() + &"--b5Content-Type:\n".repeat(LINES),
+            one.clone() + &"--\n".repeat(LINES),
+            one.clone() + "--b\n" + &"X: y\n --b\n".repeat(900),
+            one + "--b\n" + &"no field\n".repeat(LINES),
+            format!("Content-Type: multipart/x; boundary={}\n\n", "b".repeat(8000))
+                + &format!("--{}\n", "b".repeat(7999)).repeat(100),
+        ] {
+            let raw = bomb.into_bytes();
+            let lines = raw.iter().filter(|byte| **byte == b'\n').count() + 1;
+            let (entries, looked_at) = counted(&raw, BOUNDS);
+            let parts = entries.map_or(BOUNDS.parts, |entries| entries.len());
+            assert!(looked_at <= 2 * lines + 2 * parts, "{looked_at} of {lines}, {parts} parts");
+        }
+    }
+
+    #[test]
+    fn each_limit_refuses() {
+        let bounds = Bounds { parts: 3, depth: 2, header_bytes: 100, header_fields: 3 };
+        let o = "Content-Type: multipart/mixed; boundary=o\n\n";
+        let nested = |levels: usize| {
+            let level = |n| format!("Content-Type: multipart/x; boundary=b{n}\n\n--b{n}\n");
+            (0..levels).map(level).collect::<String>() + "\nx"
+        };
+        let forwarded = |levels: usize| "Content-Type: message/rfc822\n\n".repeat(levels) + "\nx";
+        let section = |head: &str| format!("{o}--o\n{head}\nx");
+        let too_many = Err(StructureError::TooManyParts);
+        let too_long = Err(StructureError::TooLongHeader);
+        for (text, expected) in [
+            (format!("{o}{}", "--o\n\nx\n".repeat(2)), Ok(3)),
+            (format!("{o}{}", "--o\n\nx\n".repeat(3)), too_many),
+            (nested(2), Ok(3)),
+            (nested(3), too_many),
+            (forwarded(2), Ok(3)),
+            (forwarded(3), too_many),
+            (section("A: b\nC: d\nE: f\n"), Ok(2)),
+            (section("A: b\nC: d\nE: f\nG: h\n"), too_long),
+            (section(&format!("A: {}\n", "b".repeat(96))), Ok(2)),
+            (section(&format!("A: {}\n", "b".repeat(97))), too_long),
+            (section(&format!("A:\n {}\n", "b".repeat(97))), too_long),
+        ] {
+            let found = walk(text.as_bytes(), bounds).map(|entries| entries.len());
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The verdicts of the past without their evidence, for the preview of a policy.
+
+use std::collections::BTreeSet;
+
+use super::db::Store;
+use super::error::StoreError;
+use super::many::many;
+use super::page::{Page, within};
+use super::row::Columns;
+use super::sql::{Row, sql};
+use crate::domain::address::Address;
+use crate::domain::clock::Timestamp;
+use crate::domain::id::{AccountId, IntakeId};
+use crate::domain::reason::Reason;
+use crate::domain::scope::Scope;
+use crate::domain::verdict::Verdict;
+
+/// What one intake record says was decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PastVerdict {
+    pub id: IntakeId,
+    pub at: Timestamp,
+    pub sender: Option<Address>,
+    pub verdict: Verdict,
+}
+
+impl Store {
+    /// A page of the verdicts in `scope` not older than `since`, the newest first.
+    pub async fn past_verdicts(
+        &self,
+        scope: &Scope,
+        page: &Page,
+        since: Timestamp,
+    ) -> Result<Vec<PastVerdict>, StoreError> {
+        let mut query = sql("SELECT id, at, sender, reason FROM intake_records WHERE ");
+        within(&mut query, scope);
+        page.read_between(&mut query, Some(since), None);
+        let rows = query.fetch_all(self.reader()).await?;
+        let verdicts = rows.iter().map(past).collect::<Result<_, _>>()?;
+        Ok(page.shown(verdicts))
+    }
+
+    /// Those of `senders` that are on an Agent's allowlist.
+    pub async fn listed_among(
+        &self,
+        agent: AccountId,
+        senders: &BTreeSet<Address>,
+    ) -> Result<BTreeSet<Address>, StoreError> {
+        let rows = senders.iter().map(|sender| vec![agent.into(), sender.to_string().into()]);
+        let found = many(
+            "WITH given (agent, sender) AS ({rows})
+             SELECT address FROM given CROSS JOIN allowed_senders
+             WHERE allowed_senders.agent_id = given.agent
+               AND allowed_senders.address = given.sender",
+            rows.collect(),
+        )
+        .fetch_all(self.reader())
+        .await?;
+        found
+            .iter()
+            .map(|row| Columns { table: "allowed_senders", row }.address("address"))
+            .collect()
+    }
+}
+
+fn past(row: &Row) -> Result<PastVerdict, StoreError> {
+    let columns = Columns { table: "intake_records", row };
+    let reason = columns
+        .optional_text("reason")?
+        .map(|code| code.parse::<Reason>().map_err(|error| columns.corrupt(error)))
+        .transpose()?;
+    let sender = columns
+        .optional_text("sender")?
+        .map(|text| Address::kept(&text).map_err(|error| columns.corrupt(error)))
+        .transpose()?;
+    Ok(PastVerdict {
+        id: IntakeId(columns.uuid("id")?),
+        at: columns.time("at")?,
+        sender,
+        verdict: Verdict::of(reason),
+    })
+}

@@ -1,0 +1,136 @@
+//! What an Agent's application sends on comes back refused, by its delivery marker (contract §2,
+//! Replies; threats C14); what only looks like it does not.
+
+use gatepost::app::tenancy::Claiming;
+use gatepost::domain::address::Address;
+use gatepost::testkit::smtp_client::Replies;
+use serde_json::{Value, json};
+
+use crate::support::{PATIENCE, TestGateway, signed};
+
+const FROM: &str = "alice@good.example";
+const TO: &str = "support@agents.example";
+const FIELD: &str = "X-Gatepost-Delivered";
+
+/// `raw` with this field in front, as a forwarder adds it: the signature stays valid.
+fn marked(value: &str, raw: &[u8]) -> Vec<u8> {
+    [format!("{FIELD}: {value}\r\n").as_bytes(), raw].concat()
+}
+
+fn marker(message: &Value) -> String {
+    let marker = &message["metadata"]["emailDeliveryMarker"];
+    assert_eq!(marker["name"], FIELD, "{message}");
+    marker["value"].as_str().unwrap().to_owned()
+}
+
+async fn send(gateway: &TestGateway, to: &[&str], raw: &[u8]) -> Replies {
+    gateway.send(FROM, to, raw).await
+}
+
+/// The record that a reply names.
+async fn record(gateway: &TestGateway, replies: &Replies) -> Value {
+    let reply = replies.settling();
+    let id = reply.split_once("[record ").unwrap().1.split_once(']').unwrap().0.to_owned();
+    gateway.get(&format!("/email/intake/{id}")).await["intake"].clone()
+}
+
+fn step<'r>(record: &'r Value, name: &str) -> &'r Value {
+    let steps = record["steps"].as_array().unwrap();
+    steps.iter().find(|step| step["name"] == name).unwrap_or_else(|| panic!("no {name}: {record}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_back_to_the_same_address_is_refused_and_another_agent_gets_it() {
+    let gateway = TestGateway::start().await;
+    let original = signed("round");
+    assert!(send(&gateway, &[TO], &original).await.accepted());
+    // The event tells the application how to mark what it sends on; so does the raw message.
+    let event = &gateway.receiver.wait_for(1, PATIENCE).await.unwrap()[0].body;
+    let event: Value = serde_json::from_slice(event).unwrap();
+    let token = marker(&event["data"]["message"]);
+    let uuid = event["messageUuid"].as_str().unwrap();
+    let url = format!("http://{}/api/v2/messages/{uuid}/raw?token={}", gateway.http, gateway.key);
+    let raw = reqwest::get(url).await.unwrap();
+    assert_eq!(raw.headers()["x-gatepost-delivered"], token.as_str());
+    let raw = raw.bytes().await.unwrap();
+    assert_eq!(raw, original, "the original is not altered");
+
+    // The tag changes nothing about where it has been.
+    for to in [TO, "SUPPORT+tag@agents.example"] {
+        let replies = send(&gateway, &[to], &marked(&token, &raw)).await;
+        assert!(replies.settling().starts_with("554 5.4.6"), "{}", replies.settling());
+        let record = record(&gateway, &replies).await;
+        assert_eq!(record["reason"], "loop_detected");
+        assert_eq!(step(&record, "loop")["inputs"]["known"], json!([TO]));
+        assert_eq!(step(&record, "automation")["inputs"]["deliveryMarkers"], 1);
+    }
+    // Whoever else wrote it, whatever else it says, and among other markers.
+    let other = marked("0123456789abcdef0123456789abcdef", &signed("another"));
+    let other = marked("rubbish", &marked(&token.to_uppercase(), &other));
+    let replies = send(&gateway, &[TO], &other).await;
+    assert!(replies.settling().starts_with("554 5.4.6"), "{}", replies.settling());
+    // A loop is ended before anybody is asked who sent it.
+    let unsigned = marked(&token, b"From: a@nobody.example\r\nSubject: x\r\n\r\nx\r\n");
+    let replies = send(&gateway, &[TO], &unsigned).await;
+    assert!(replies.settling().starts_with("554 5.4.6"), "{}", replies.settling());
+
+    // One Agent's copy may reach another, which then has been reached, too.
+    let onward = marked(&token, &raw);
+    assert!(send(&gateway, &["open@agents.example"], &onward).await.accepted());
+    let stored = gateway.messages().await;
+    let second = marker(&stored[0]);
+    assert_ne!(second, token);
+    assert_eq!(stored[0]["metadata"]["emailAutomation"]["mayAutoReply"], false);
+    let replies = send(&gateway, &["open@agents.example"], &marked(&second, &onward)).await;
+    assert!(replies.settling().starts_with("554 5.4.6"), "{}", replies.settling());
+    // Nothing but markers of this address: nothing happens.
+    let forged = marked("ffffffffffffffffffffffffffffffff", &signed("forged"));
+    let replies = send(&gateway, &[TO], &forged).await;
+    assert!(replies.accepted(), "{}", replies.settling());
+    assert_eq!(step(&record(&gateway, &replies).await, "loop")["result"], "pass");
+    assert_eq!(gateway.messages().await.len(), 3);
+    gateway.finish().await;
+}
+
+/// The reply is one for all of them: an acceptance would drop the copy that comes back.
+#[tokio::test(flavor = "multi_thread")]
+async fn recipients_that_share_a_transaction_share_its_loop() {
+    let gateway = TestGateway::start().await;
+    let both = ["open@agents.example", "open2@agents.example"];
+    assert!(send(&gateway, &both, &signed("for both")).await.accepted());
+    let stored = gateway.messages().await;
+    assert_ne!(marker(&stored[0]), marker(&stored[1]));
+    let replies = send(&gateway, &both, &marked(&marker(&stored[1]), &signed("back"))).await;
+    assert!(replies.settling().starts_with("554 5.4.6"), "{}", replies.settling());
+    let records = gateway.get("/email/intake?reason=loop_detected").await;
+    assert_eq!(records["intake"].as_array().unwrap().len(), 2);
+    gateway.finish().await;
+}
+
+/// Where anybody can be written to, each address that was asked for has a marker of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn at_a_catch_all_the_address_that_was_asked_for_counts() {
+    let gateway = TestGateway::start().await;
+    let open = &gateway.house.agents["open"];
+    let own = Address::parse("open@agents.example").unwrap();
+    gateway.tenancy.claim_address(open, &own, true, Claiming::Never).await.unwrap();
+    assert!(send(&gateway, &["one@agents.example"], &signed("caught")).await.accepted());
+    let token = marker(&gateway.messages().await[0]);
+    let back = marked(&token, &signed("caught again"));
+    let replies = send(&gateway, &["one@agents.example"], &back).await;
+    assert!(replies.settling().starts_with("554 5.4.6"), "{}", replies.settling());
+    assert!(send(&gateway, &["two@agents.example"], &back).await.accepted());
+    gateway.finish().await;
+}
+
+/// The marker is the installation's: every gateway of it knows it, now and after a restart.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_marker_outlives_the_process() {
+    let mut gateway = TestGateway::start().await;
+    assert!(send(&gateway, &[TO], &signed("before")).await.accepted());
+    let token = marker(&gateway.messages().await[0]);
+    gateway.restart().await;
+    let replies = send(&gateway, &[TO], &marked(&token, &signed("after"))).await;
+    assert!(replies.settling().starts_with("554 5.4.6"), "{}", replies.settling());
+    gateway.finish().await;
+}

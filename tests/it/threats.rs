@@ -1,0 +1,115 @@
+//! `fixtures/threats.toml` against what there is: every line of the catalogue of threats is proven
+//! by something that exists and says what the line says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gatepost::domain::reason::Reason;
+use gatepost::testkit::case::Case;
+use serde::Deserialize;
+
+use crate::support::{fixture, sources};
+
+/// The catalogue: how many lines each of its parts has.
+const LINES: [(&str, usize); 9] = [
+    ("F", 11),
+    ("G", 7),
+    ("A", 22),
+    ("B", 21),
+    ("C", 16),
+    ("D", 10),
+    ("E", 15),
+    ("H", 12),
+    ("K", 14),
+];
+
+#[derive(Deserialize)]
+struct Register {
+    /// By the issue that will prove them.
+    waiting: BTreeMap<String, Vec<String>>,
+    #[serde(flatten)]
+    lines: BTreeMap<String, Line>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    tried: String,
+    must: String,
+    #[serde(default)]
+    verdicts: BTreeSet<String>,
+    #[serde(default)]
+    cases: Vec<String>,
+    #[serde(default)]
+    transcripts: Vec<String>,
+    #[serde(default)]
+    tests: Vec<String>,
+}
+
+fn register() -> Register {
+    toml::from_str(&sources::read("fixtures/threats.toml")).unwrap()
+}
+
+#[test]
+fn every_line_of_the_catalogue_is_there_once() {
+    let register = register();
+    let catalogue = LINES
+        .into_iter()
+        .flat_map(|(part, lines)| (1..=lines).map(move |number| format!("{part}{number}")));
+    let waiting: Vec<String> = register.waiting.values().flatten().cloned().collect();
+    let mut found: Vec<String> = register.lines.keys().chain(&waiting).cloned().collect();
+    let mut wanted: Vec<String> = catalogue.collect();
+    found.sort();
+    wanted.sort();
+    assert_eq!(found, wanted, "twice, missing, or not in the catalogue");
+    // What this issue is about waits for no other.
+    for id in waiting {
+        assert!(id.starts_with(['E', 'H', 'K']), "{id} is to be proven now");
+    }
+}
+
+#[test]
+fn every_line_is_proven_by_what_exists() {
+    let cases = Case::all().unwrap();
+    let expected: BTreeMap<&str, &str> =
+        cases.iter().map(|case| (case.name.as_str(), case.script.expect.as_str())).collect();
+    let (tests, mut wrong) = (sources::tests(), Vec::new());
+    for (id, line) in &register().lines {
+        let mut fault = |text: String| wrong.push(format!("{id}: {text}"));
+        if [&line.tried, &line.must].iter().any(|text| text.is_empty() || text.contains('\n')) {
+            fault("`tried` and `must` are one line each".into());
+        }
+        if line.cases.is_empty() && line.transcripts.is_empty() && line.tests.is_empty() {
+            fault("nothing proves it".into());
+        }
+        let mut verdicts = BTreeSet::new();
+        for case in &line.cases {
+            match expected.get(case.as_str()) {
+                Some(verdict) => drop(verdicts.insert((*verdict).to_owned())),
+                None => fault(format!("there is no case {case}")),
+            }
+        }
+        if verdicts != line.verdicts {
+            fault(format!("its cases end as {verdicts:?}, not as {:?}", line.verdicts));
+        }
+        let known = |verdict: &str| {
+            verdict == "accepted" || Reason::ALL.iter().any(|reason| reason.as_str() == verdict)
+        };
+        for verdict in line.verdicts.iter().filter(|verdict| !known(verdict)) {
+            fault(format!("{verdict} is no verdict"));
+        }
+        for transcript in &line.transcripts {
+            if !fixture("smtp").join(transcript).is_file() {
+                fault(format!("there is no transcript {transcript}"));
+            }
+        }
+        for test in line.tests.iter().filter(|test| !tests.contains(*test)) {
+            fault(format!("there is no test {test}"));
+        }
+        for names in [&line.cases, &line.transcripts, &line.tests] {
+            if names.iter().collect::<BTreeSet<_>>().len() != names.len() {
+                fault("something is named twice".into());
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
