@@ -5,6 +5,7 @@ mod answers;
 mod arc_suite;
 mod chains;
 mod corpus;
+mod dmarc;
 mod faults;
 mod forge;
 mod hostile;
