@@ -6,6 +6,7 @@ mod arc_suite;
 mod chains;
 mod corpus;
 mod dmarc;
+mod dns;
 mod faults;
 mod forge;
 mod hostile;
