@@ -7,6 +7,7 @@
 
 pub mod account;
 pub mod address;
+pub mod cause;
 pub mod clock;
 pub mod contact;
 pub mod delivery;

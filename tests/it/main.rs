@@ -31,6 +31,7 @@ mod preview;
 mod recipients;
 mod recompute;
 mod repeats;
+mod replies;
 mod restore;
 mod retention;
 mod rules;
