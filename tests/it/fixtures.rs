@@ -1,5 +1,6 @@
 //! Every fixture through real SMTP: the reply, the record, and what is stored or is not.
 
+use gatepost::domain::reason::Reason;
 use gatepost::testkit::case::{Case, ExpectedRecord};
 use gatepost::testkit::smtp_client::{Transaction, deliver};
 use serde_json::Value;
@@ -99,6 +100,19 @@ async fn compare(
         return Err("the record explains nothing".into());
     }
     let steps = record["steps"].as_array().ok_or("the record has no steps")?;
+    let advice = record["advice"].as_str().unwrap_or_default();
+    let by_reason = found.parse::<Reason>().map(Reason::advice);
+    // What is wrong with signatures is told by its cause, the rest by the reason.
+    let as_it_should = match by_reason {
+        Err(_) => advice.is_empty(),
+        Ok(general) if found.starts_with("dkim_") || found == "dns_unavailable" => {
+            !advice.is_empty() && advice != general
+        }
+        Ok(general) => advice == general,
+    };
+    if !as_it_should {
+        return Err(format!("the advice is {advice:?}"));
+    }
     let whole = |step: &Value| {
         step["name"].is_string()
             && step["result"].is_string()

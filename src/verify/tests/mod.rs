@@ -2,6 +2,7 @@
 
 mod acceptance;
 mod answers;
+mod causes;
 mod chains;
 mod corpus;
 mod faults;
