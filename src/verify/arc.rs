@@ -112,8 +112,14 @@ impl Arc {
         covers_body: impl Fn(&Signature, u64) -> bool,
         around: &Circumstances<'_>,
     ) -> Self {
-        let (result, detail) = word(output.result());
+        let (mut result, mut detail) = word(output.result());
         let newest = output.chain().last();
+        let defect = defect(output);
+        if let Some(defect) = &defect
+            && result == "pass"
+        {
+            (result, detail) = ("fail", format!("{defect}; mail-auth would say pass"));
+        }
         let sealer = newest.map(|set| set.seal.header.d.chars().take(253).collect());
         let mut arc = Self {
             result,
@@ -123,6 +129,10 @@ impl Arc {
             stands_in: false,
             undecided: false,
         };
+        // Fields there are, but no chain that mail-auth saw.
+        if arc.result == "none" {
+            (arc.result, arc.detail) = ("fail", "a set is not whole".into());
+        }
         let Some(set) = newest else { return arc };
         let (seal, signature) = (set.seal.header, set.signature.header);
         let seal_tags = TagList::read(set.seal.value);
@@ -157,6 +167,7 @@ impl Arc {
         match output.result() {
             ArcResult::Pass => {
                 arc.stands_in = sound
+                    && defect.is_none()
                     && allowed(&seal.d, &seal.s, seal.a)
                     && allowed(&signature.d, &signature.s, signature.a);
             }
@@ -177,12 +188,41 @@ impl Arc {
 fn word(result: &ArcResult) -> (&'static str, String) {
     let word = match result {
         ArcResult::Pass => "pass",
-        ArcResult::Fail(_) | ArcResult::Neutral(_) => "fail",
-        ArcResult::PermError(_) => "permerror",
+        // RFC 8617 §4.4 knows no third: a chain is valid, or it is not.
+        ArcResult::Fail(_) | ArcResult::Neutral(_) | ArcResult::PermError(_) => "fail",
         ArcResult::TempError(_) => "temperror",
         ArcResult::None => "none",
     };
     (word, result.to_string())
+}
+
+/// What mail-auth passes over: tags that must be there (RFC 8617 §4.1.2, §4.1.3) or may be there
+/// once only (RFC 6376 §3.2), SHA-1 (RFC 8301), and a signature over seals, which §4.1.2 forbids.
+/// Looked at where it has verified: in every seal, and in the newest signature.
+fn defect(output: &ArcOutput<'_>) -> Option<String> {
+    let lacks = |value: &[u8], tags: &TagList<'_>, needed: &[&str]| {
+        // The list itself skips them, as DKIM signers at large write them.
+        let entries = value.split(|octet| *octet == b';').map(<[u8]>::trim_ascii);
+        let empty = entries.rev().skip(1).any(<[u8]>::is_empty);
+        let empty = empty.then(|| "a tag is empty".to_owned());
+        let missing = needed.iter().find(|name| tags.get(name).is_none_or(str::is_empty));
+        let missing = missing.map(|name| format!("{name}= is missing"));
+        tags.defect().map(str::to_owned).or(empty).or(missing)
+    };
+    for set in output.chain() {
+        let (seal, tags) = (set.seal.header, TagList::read(set.seal.value));
+        let sha1 = (seal.a == Algorithm::RsaSha1).then(|| "it is made with SHA-1".into());
+        if let Some(why) = lacks(set.seal.value, &tags, &["i", "a", "b", "cv", "d", "s"]).or(sha1) {
+            return Some(format!("seal {}: {why}", seal.i));
+        }
+    }
+    let newest = output.chain().last()?;
+    let (signature, tags) = (newest.signature.header, TagList::read(newest.signature.value));
+    let signs_seals = || signature.h.iter().any(|name| name.eq_ignore_ascii_case("arc-seal"));
+    let why = lacks(newest.signature.value, &tags, &["i", "a", "b", "bh", "d", "h", "s"])
+        .or_else(|| (signature.a == Algorithm::RsaSha1).then(|| "it is made with SHA-1".into()))
+        .or_else(|| signs_seals().then(|| "it signs a seal".into()))?;
+    Some(format!("signature {}: {why}", signature.i))
 }
 
 /// Whether the sealer's own report (`i=N; authserv-id; method=result …`, RFC 8601 §2.2) says

@@ -22,6 +22,7 @@ const TRUSTED: &str = "[dns]\nquery_timeout_seconds = 1\nretries = 0\n\
 struct List {
     key: Key,
     sealer: &'static str,
+    selector: &'static str,
     seen: DkimResult,
     domain: &'static str,
     headers: &'static [&'static str],
@@ -32,6 +33,7 @@ impl List {
         Self {
             key: Key::generate_ed25519().unwrap(),
             sealer: "lists.example",
+            selector: "arc",
             seen: DkimResult::Pass,
             domain: "good.example",
             headers: &["From", "To", "Subject", "Date"],
@@ -39,13 +41,25 @@ impl List {
     }
 
     fn publish(&self, bench: &Bench) {
-        let name = format!("arc._domainkey.{}", self.sealer);
+        let name = format!("{}._domainkey.{}", self.selector, self.sealer);
         bench.txt(&name, &self.key.txt_record().unwrap());
     }
 
     fn send(&self, bench: &Bench) -> Vec<u8> {
         let signed = bench.rsa("good.example").sign(MAIL.as_bytes()).unwrap();
         let changed = String::from_utf8(signed).unwrap().replace("Hello.", "Hello.\r\n-- \r\nList");
+        self.seal(&changed, &ArcOutput::default())
+    }
+
+    /// One more set, over what a message has already.
+    async fn forward(&self, bench: &Bench, mail: &[u8]) -> Vec<u8> {
+        let message = AuthenticatedMessage::parse(mail).unwrap();
+        let chain = bench.authenticator.resolver.mail_auth().verify_arc(&message).await;
+        assert_eq!(chain.result(), &DkimResult::Pass);
+        self.seal(std::str::from_utf8(mail).unwrap(), &chain)
+    }
+
+    fn seal(&self, changed: &str, chain: &ArcOutput<'_>) -> Vec<u8> {
         let message = AuthenticatedMessage::parse(changed.as_bytes()).unwrap();
         let signature = Signature { d: self.domain.into(), ..Signature::default() };
         let seen = DkimOutput::from(self.seen.clone()).with_signature(&signature);
@@ -54,9 +68,9 @@ impl List {
         let key = Ed25519Key::from_pkcs8_der(self.key.der()).unwrap();
         let set = ArcSealer::from_key(key)
             .domain(self.sealer)
-            .selector("arc")
+            .selector(self.selector)
             .headers(self.headers.iter().copied())
-            .seal(&message, &results, &ArcOutput::default())
+            .seal(&message, &results, chain)
             .unwrap()
             .to_header();
         format!("{set}{changed}").into_bytes()
@@ -83,6 +97,65 @@ async fn a_trusted_sealer_stands_in_for_what_it_reports() {
     let answer = bench.accepts(&list.send(&bench)).await;
     assert_eq!(answer.detail, "vouched for by lists.example (ARC)");
     assert!(answer.signatures.is_empty());
+    // The record says plainly what it was that authenticated.
+    let arc = step(&answer, "arc");
+    assert_eq!((&arc["result"], &arc["inputs"]["standsIn"]), (&"pass".into(), &true.into()));
+    assert_eq!(step(&answer, "alignment")["detail"], answer.detail);
+    assert_eq!(step(&answer, "dkim")["result"], "fail");
+    assert_eq!(answer.summary["alignedDomain"], serde_json::Value::Null);
+}
+
+/// Only the newest seal is by somebody whom the operator trusts, or it is nobody: whoever comes
+/// later could have changed anything.
+#[tokio::test]
+async fn only_the_newest_sealer_counts_and_only_its_own_report() {
+    let fail = || DkimResult::Fail(Error::NotAligned);
+    let stranger = || List { sealer: "other.example", ..List::new() };
+    for (first, second, is_accepted) in [
+        (List::new(), List::new(), true),
+        (stranger(), List::new(), true),
+        (List { seen: fail(), ..stranger() }, List::new(), true),
+        // Trusted, but not the last.
+        (List::new(), stranger(), false),
+        // A forged set says what the trusted sealer did not see.
+        (stranger(), List { seen: fail(), ..List::new() }, false),
+    ] {
+        let second = List { selector: "arc2", ..second };
+        let bench = Bench::with(Zone::default(), TRUSTED).await;
+        first.publish(&bench);
+        second.publish(&bench);
+        let mail = second.forward(&bench, &first.send(&bench)).await;
+        let answer = bench.check(&mail).await;
+        let arc = &answer.summary["arc"];
+        assert_eq!((&arc["result"], &arc["sets"]), (&"pass".into(), &2.into()), "{answer:#?}");
+        assert_eq!(arc["sealer"], second.sealer);
+        assert_eq!(arc["standsIn"], is_accepted);
+        assert_eq!(answer.proof == Proof::Authenticated, is_accepted, "{answer:#?}");
+    }
+}
+
+#[tokio::test]
+async fn more_than_fifty_sets_are_not_looked_at() {
+    let bench = Bench::with(Zone::default(), TRUSTED).await;
+    let list = List::new();
+    list.publish(&bench);
+    let mail = String::from_utf8(list.send(&bench)).unwrap();
+    for more in [49, 50] {
+        let seals: String = (0..more)
+            .map(|n| {
+                format!("ARC-Seal: i={n}; a=rsa-sha256; d=d{n}.example; s=s; cv=pass; b=AAAA\r\n")
+            })
+            .collect();
+        let before = bench.dns.queries();
+        let answer =
+            bench.refuses(format!("{seals}{mail}").as_bytes(), Reason::DkimFailed, "").await;
+        let arc = step(&answer, "arc");
+        assert_eq!(arc["result"], "fail");
+        let is_over = arc["detail"].as_str().unwrap().contains("more than 50 sets");
+        assert_eq!(is_over, more == 50, "{arc}");
+        // No key of such a chain is asked for; SPF, DMARC and PTR are known by the second time.
+        assert!(bench.dns.queries() <= before + if is_over { 0 } else { 60 });
+    }
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 mod acceptance;
 mod answers;
+mod arc_suite;
 mod causes;
 mod chains;
 mod corpus;

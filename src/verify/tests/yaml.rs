@@ -1,5 +1,6 @@
 //! Published suites in YAML, where `GATEPOST_CORPUS` names a folder with them.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use yaml_rust2::{Yaml, YamlLoader};
@@ -11,7 +12,25 @@ pub(super) fn suite(path: &str) -> Option<Vec<Yaml>> {
         return None;
     };
     let text = std::fs::read_to_string(PathBuf::from(folder).join(path)).unwrap();
-    Some(YamlLoader::load_from_str(&text).unwrap())
+    Some(YamlLoader::load_from_str(&with_names_apart(&text)).unwrap())
+}
+
+/// In one suite a test has the name of another: the second one gets a stroke.
+fn with_names_apart(text: &str) -> String {
+    let mut names = HashSet::new();
+    let mut apart = String::new();
+    for line in text.lines() {
+        if !line.is_empty() && !line.starts_with(' ') {
+            names.clear();
+        }
+        let is_name = line.starts_with("  ") && !line.starts_with("   ");
+        match line.split_once(':').filter(|(name, _)| is_name && !names.insert(*name)) {
+            Some((name, rest)) => apart.push_str(&format!("{name}':{rest}")),
+            None => apart.push_str(line),
+        }
+        apart.push('\n');
+    }
+    apart
 }
 
 /// The entries of a table, by name, in their order.
