@@ -11,11 +11,18 @@ use mail_auth::{
 };
 use serde_json::{Value, json};
 
+use super::alignment::aligned;
 use super::evidence::{Purpose, Recorder, Step, micros};
 use super::resolver::Resolver;
 use super::spf::Spf;
 use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
+use crate::rules::Alignment;
+
+const BY_TREE: &str = "; by the tree of DMARC records a signature is aligned, by the public suffix \
+    list, which decides here, none is";
+const BY_LIST: &str = "; by the tree of DMARC records no signature is aligned, by the public suffix \
+    list, which decides here, one is";
 
 /// The result and the policy that the From domain publishes.
 pub(super) struct Dmarc {
@@ -36,6 +43,7 @@ pub(super) async fn check(
     sender: &Address,
     signers: &[&DomainName],
     spf: &Spf,
+    alignment: Alignment,
     deadline: tokio::time::Instant,
 ) -> Dmarc {
     let start = Instant::now();
@@ -63,15 +71,25 @@ pub(super) async fn check(
             recorder.evaluate(resolver, deadline, check).await
         }
     };
-    let policy = output
-        .as_ref()
-        .filter(|output| output.record().is_some())
-        .map(|output| output.policy().to_string());
+    let record = output.as_ref().and_then(|output| output.record());
+    let policy =
+        output.as_ref().filter(|_| record.is_some()).map(|output| output.policy().to_string());
     let result = output.as_ref().map_or("temperror", word);
-    let detail = match &policy {
-        Some(policy) => format!("{result}; {} publishes {policy}", sender.domain()),
+    let mut detail = match &policy {
+        Some(policy) => format!("{result}; the policy for {} is {policy}", sender.domain()),
         None => format!("{result}; no policy found for {}", sender.domain()),
     };
+    let listed = signers.iter().any(|signer| aligned(signer, sender.domain(), alignment));
+    // Without a record mail-auth walks no tree.
+    let walked = output
+        .as_ref()
+        .filter(|_| record.is_some())
+        .map(|output| *output.dkim_result() == DmarcResult::Pass);
+    match (walked, listed) {
+        (Some(true), false) => detail.push_str(BY_TREE),
+        (Some(false), true) => detail.push_str(BY_LIST),
+        _ => {}
+    }
     let step = Step {
         name: "dmarc",
         result: result.to_owned(),
@@ -81,6 +99,12 @@ pub(super) async fn check(
             "dkim": signers.iter().map(|domain| domain.as_str()).collect::<Vec<_>>(),
             "spf": spf.output.result().to_string(),
             "spfDomain": spf.domain.as_ref().map(DomainName::as_str),
+            "alignedByList": listed, "alignedByTree": walked,
+            "published": record.map(|record| json!({
+                "p": record.p.to_string(), "sp": record.sp.to_string(),
+                "np": record.np.to_string(), "t": record.t,
+                "adkim": record.adkim.to_string(), "aspf": record.aspf.to_string(),
+            })),
         }),
         dns: recorder.evidence(),
         micros: micros(start),

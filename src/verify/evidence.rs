@@ -151,7 +151,14 @@ impl Recorder {
         let texts = answer.texts();
         match (self.purpose, texts) {
             (Purpose::Spf, Ok(texts)) => SpfRecord::parse_records(&texts).into(),
-            (Purpose::Dmarc, Ok(texts)) => DmarcRecord::parse_records(&texts).into(),
+            (Purpose::Dmarc, Ok(mut texts)) => {
+                // RFC 9989 §4.10: of several records all are discarded, which mail-auth does not.
+                let foreign = Err(mail_auth::Error::Dns(DnsError::InvalidRecordType));
+                texts.retain(|text| is_dmarc(text));
+                let read =
+                    if texts.len() > 1 { foreign } else { DmarcRecord::parse_records(&texts) };
+                read.into()
+            }
             (_, Err(error)) => TxtRecord::Error(error),
         }
     }
@@ -195,6 +202,13 @@ impl Recorder {
         let unknown = || mail_auth::Error::Dns(DnsError::Resolver("not asked yet".into()));
         found.unwrap_or_else(|| TxtRecord::Error(unknown()))
     }
+}
+
+/// Whether a text claims to be a policy, well-formed or not: it has the version that mail-auth
+/// reads.
+fn is_dmarc(text: &[u8]) -> bool {
+    let foreign = |error| matches!(error, mail_auth::Error::Dns(DnsError::InvalidRecordType));
+    !DmarcRecord::parse(text).is_err_and(foreign)
 }
 
 /// The text that a borrowed key of mail-auth's caches is: their interface lets it be hashed and

@@ -191,7 +191,8 @@ impl Authenticator {
             .filter(|signature| signature.counts())
             .filter_map(|signature| signature.claim.domain.as_ref())
             .collect();
-        let dmarc = dmarc::check(&self.resolver, sender, &signers, &spf, deadline).await;
+        let rule = self.rules.authentication.alignment;
+        let dmarc = dmarc::check(&self.resolver, sender, &signers, &spf, rule, deadline).await;
         Findings {
             question: &question,
             rules: &self.rules,

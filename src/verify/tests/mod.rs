@@ -6,6 +6,7 @@ mod arc_suite;
 mod causes;
 mod chains;
 mod corpus;
+mod dmarc;
 mod faults;
 mod forge;
 mod hostile;
