@@ -113,6 +113,9 @@ impl<'a> Reader<'a, '_> {
             if how != "head" {
                 let outermost = self.open.iter().find(|open| open.look.hidden_by().is_some());
                 let start = outermost.map_or(span.start, |open| open.start);
+                if self.passage.as_ref().is_some_and(|passage| passage.span.start < start) {
+                    self.end_passage();
+                }
                 let passage =
                     self.passage.get_or_insert_with(|| Hidden::new(how, Span { start, ..span }));
                 passage.add(&decoded);

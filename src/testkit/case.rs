@@ -55,6 +55,7 @@ pub struct ExpectedRecord {
     pub attachments: Option<Vec<ExpectedAttachment>>,
     pub aligned_domain: Option<String>,
     pub unsigned_headers: Option<Vec<String>>,
+    pub findings: Option<Vec<String>>,
 }
 
 /// One listed attachment.
