@@ -8,6 +8,7 @@
 pub mod account;
 pub mod address;
 pub mod automation;
+pub mod cause;
 pub mod clock;
 pub mod contact;
 pub mod delivery;

@@ -21,7 +21,7 @@ use super::library::{MediaType, disposition, media_type, transfer_encoding};
 
 /// Octets of one MIME field that are read; real ones have some hundred. With `max_parts` this
 /// bounds what the parser of parameters is given.
-const READ_OF_FIELD: usize = 8192;
+const READ_OF_FIELD: usize = 4096;
 
 /// Bounds of [`walk`].
 #[derive(Clone, Copy, Debug)]

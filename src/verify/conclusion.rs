@@ -13,6 +13,7 @@ use super::iprev::Iprev;
 use super::keys::Keys;
 use super::spf::Spf;
 use super::{Authentication, Question, Unexamined};
+use crate::domain::cause::{Cause, Particulars};
 use crate::domain::domain_name::DomainName;
 use crate::domain::policy::Proof;
 use crate::domain::reason::Reason;
@@ -56,6 +57,8 @@ impl Findings<'_> {
         let start = Instant::now();
         let (proof, detail) = self.proof();
         let detail = one_line(&detail);
+        let blame = self.blame(proof);
+        let explanation = blame.told(self.from());
         let signatures = self
             .signatures
             .iter()
@@ -63,11 +66,11 @@ impl Findings<'_> {
             .collect();
         let summary = self.summary();
         let dkim = self.dkim_step();
-        let alignment = self.alignment_step(proof, &detail, start);
+        let alignment = self.alignment_step(proof, &detail, &blame, start);
         let chain = self.chain_step();
         let steps = [dkim, alignment, self.spf.step, chain, self.dmarc.step, self.iprev.step];
         let steps = steps.into_iter().map(Step::into_json).collect();
-        Authentication { proof, signatures, detail, steps, summary }
+        Authentication { proof, signatures, detail, explanation, steps, summary }
     }
 
     fn from(&self) -> &DomainName {
@@ -126,6 +129,40 @@ impl Findings<'_> {
         (Proof::Unproven(reason), detail)
     }
 
+    /// What stood in the way, and of which signature it is said.
+    fn blame(&self, proof: Proof) -> Blame {
+        let undecided = self.signatures.iter().find(|signature| signature.is_undecided());
+        let (spoken, mut causes) = match proof {
+            Proof::Undecidable(Reason::DnsUnavailable) if undecided.is_none() => {
+                (None, vec![Cause::ChainKeyUnavailable])
+            }
+            Proof::Undecidable(Reason::DnsUnavailable) => (undecided, vec![Cause::KeyUnavailable]),
+            Proof::Unproven(Reason::DkimMissing) => (None, vec![Cause::NotSigned]),
+            Proof::Unproven(Reason::DkimUnaligned) => {
+                (self.signatures.iter().find(|one| one.counts()), Vec::new())
+            }
+            Proof::Unproven(Reason::DkimUnacceptable) => {
+                let weak = self.best(Judged::is_unacceptable);
+                (weak, weak.map(Judged::causes).unwrap_or_default())
+            }
+            Proof::Unproven(Reason::DkimFailed) => {
+                let failed = self.best(|_| true);
+                (failed, failed.map(Judged::causes).unwrap_or_default())
+            }
+            _ => (None, Vec::new()),
+        };
+        // Even if it were mended, it would not speak for From.
+        let stranger = spoken.filter(|one| !one.claim.aligned && one.claim.domain.is_some());
+        if let Some(stranger) = stranger {
+            causes.push(Cause::of_unaligned(&stranger.signer()));
+        }
+        Blame {
+            causes,
+            signer: spoken.map(Judged::signer).unwrap_or_default(),
+            selector: spoken.and_then(Judged::selector).unwrap_or_default(),
+        }
+    }
+
     /// The signature to speak of: an aligned one before any other.
     fn best(&self, wanted: impl Fn(&Judged) -> bool) -> Option<&Judged> {
         let of = |aligned: bool| {
@@ -179,7 +216,7 @@ impl Findings<'_> {
         }
     }
 
-    fn alignment_step(&self, proof: Proof, detail: &str, start: Instant) -> Step {
+    fn alignment_step(&self, proof: Proof, detail: &str, blame: &Blame, start: Instant) -> Step {
         let from = self.from();
         let signers: Vec<Value> = self
             .signatures
@@ -204,6 +241,8 @@ impl Findings<'_> {
             inputs: json!({
                 "from": from.as_str(), "organization": organizational(from), "signers": signers,
                 "rule": self.rules.authentication.alignment.as_str(),
+                "causes": blame.causes.iter().map(|cause| cause.as_str()).collect::<Vec<_>>(),
+                "signer": one_line(&blame.signer), "selector": one_line(&blame.selector),
             }),
             dns: Vec::new(),
             micros: micros(start),
@@ -220,6 +259,21 @@ impl Findings<'_> {
             dns: self.keys.evidence(self.chain_names.iter().map(String::as_str)),
             micros: self.chain_micros,
         }
+    }
+}
+
+/// What stood in the way of authentication; nothing, if nothing did.
+struct Blame {
+    causes: Vec<Cause>,
+    signer: String,
+    selector: String,
+}
+
+impl Blame {
+    fn told(&self, from: &DomainName) -> String {
+        let (signer, selector) = (one_line(&self.signer), one_line(&self.selector));
+        let of = Particulars { from: from.as_str(), signer: &signer, selector: &selector };
+        self.causes.iter().map(|cause| cause.told(&of)).collect::<Vec<_>>().join(" ")
     }
 }
 

@@ -12,8 +12,10 @@ use mail_auth::dkim::Signature;
 use serde_json::{Value, json};
 
 use super::alignment::aligned;
+use super::key::Objection;
 use super::keys::Keys;
 use super::tags::TagList;
+use crate::domain::cause::Cause;
 use crate::domain::clock::Timestamp;
 use crate::domain::domain_name::DomainName;
 use crate::rules::IntakeRules;
@@ -35,7 +37,7 @@ pub(super) struct Claim {
     pub(super) body_length: Option<u64>,
     pub(super) aligned: bool,
     /// Why it would not count even if it verified.
-    objections: Vec<String>,
+    objections: Vec<Objection>,
 }
 
 /// What the mathematics said.
@@ -48,14 +50,14 @@ pub(super) enum Check {
     /// The key could not be had for the time being.
     Temporary(String),
     /// Not verified; with the word of RFC 8601 §2.7.1 and why.
-    Failed(&'static str, String),
+    Failed(&'static str, Cause, String),
 }
 
 /// A claim with its verdict.
 pub(super) struct Judged {
     pub(super) claim: Claim,
     pub(super) check: Check,
-    objections: Vec<String>,
+    objections: Vec<Objection>,
     key_bits: Option<usize>,
 }
 
@@ -77,7 +79,7 @@ impl Claim {
             is_for_subdomain: false,
             body_length: tags.number("l").ok().flatten(),
             aligned: false,
-            objections: tags.defect().map(str::to_owned).into_iter().collect(),
+            objections: tags.defect().map(|text| broken(text.to_owned())).into_iter().collect(),
             value: value.clone(),
         };
         let Ok(signature) = claim.signature.clone() else { return claim };
@@ -96,18 +98,23 @@ impl Claim {
         from: &DomainName,
         rules: &IntakeRules,
     ) {
-        let mut object = |what: &str| self.objections.push(what.to_owned());
+        let mut object = |cause, what: &str| {
+            self.objections.push(Objection { cause, text: what.to_owned() });
+        };
         for (tag, read) in [("d", &signature.d), ("s", &signature.s)] {
             if !tags.get(tag).is_some_and(|written| written.eq_ignore_ascii_case(read)) {
-                object(&format!("{tag}= reads differently to different readers"));
+                let text = format!("{tag}= reads differently to different readers");
+                object(Cause::NamesUnfit, &text);
             }
         }
-        let Some(domain) = ascii_name(&signature.d) else { return object("d= is not a host name") };
+        let Some(domain) = ascii_name(&signature.d) else {
+            return object(Cause::NamesUnfit, "d= is not a host name");
+        };
         let selector = signature.s.to_ascii_lowercase();
         if is_selector(&selector) {
             self.key_name = Some(format!("{selector}._domainkey.{domain}"));
         } else {
-            object("s= is not a host name");
+            object(Cause::NamesUnfit, "s= is not a host name");
         }
         let identity = signature.i.to_ascii_lowercase();
         match identity.rsplit_once('@') {
@@ -117,7 +124,7 @@ impl Claim {
                 self.is_for_subdomain = true;
             }
             // RFC 6376 §6.1.1: such a signature is to be ignored.
-            _ => object("i= lies outside d="),
+            _ => object(Cause::IdentityOutside, "i= lies outside d="),
         }
         self.aligned = aligned(&domain, from, rules.authentication.alignment);
         self.domain = Some(domain);
@@ -131,45 +138,48 @@ impl Claim {
         now: Timestamp,
     ) {
         let rules = &rules.authentication;
-        let mut object = |what: String| self.objections.push(what);
+        let mut object = |cause, text: &str| {
+            self.objections.push(Objection { cause, text: text.to_owned() });
+        };
         if tags.get("v") != Some("1") {
-            object("v=1 is missing".into());
+            object(Cause::VersionMissing, "v=1 is missing");
         }
         if signature.a == Algorithm::RsaSha1 {
-            object("rsa-sha1 proves nothing (RFC 8301)".into());
+            object(Cause::Sha1, "rsa-sha1 proves nothing (RFC 8301)");
         }
         let names = tags.words("h").unwrap_or_default();
         let covers_from = |names: &[String]| names.iter().any(|n| n.eq_ignore_ascii_case("from"));
         if !covers_from(&names) || !covers_from(&signature.h) {
-            object("From is not signed".into());
+            object(Cause::FromNotSigned, "From is not signed");
         }
         if names.len().max(signature.h.len()) > rules.max_signed_names {
-            object(format!("more than {} names in h=", rules.max_signed_names));
+            let text = format!("more than {} names in h=", rules.max_signed_names);
+            object(Cause::TooManyNames, &text);
         }
         if tags.words("q").is_some_and(|ways| !ways.iter().any(|way| way == "dns/txt")) {
-            object("q= names no way to the key that is known".into());
+            object(Cause::KeyMethodUnknown, "q= names no way to the key that is known");
         }
         let now = u64::try_from(now.seconds()).unwrap_or(0);
         match (tags.number("t"), tags.number("x")) {
             (Ok(signed), Ok(expires)) => {
                 if signed.is_some_and(|t| t > now.saturating_add(rules.max_future_seconds)) {
-                    object("it was signed in the future (t=)".into());
+                    object(Cause::SignedInFuture, "it was signed in the future (t=)");
                 }
                 if expires.is_some_and(|x| x <= now) {
-                    object("it has expired (x=)".into());
+                    object(Cause::Expired, "it has expired (x=)");
                 }
                 if expires.is_some_and(|x| x <= signed.unwrap_or(0)) {
-                    object("it expires before it was signed (x=)".into());
+                    object(Cause::ExpiresBeforeSigned, "it expires before it was signed (x=)");
                 }
             }
             (signed, expires) => {
                 for problem in [signed.err(), expires.err()].into_iter().flatten() {
-                    object(problem);
+                    object(Cause::TagsBroken, &problem);
                 }
             }
         }
         if let Err(problem) = tags.number("l") {
-            object(problem);
+            object(Cause::TagsBroken, &problem);
         }
     }
 
@@ -186,7 +196,8 @@ impl Claim {
         if let (Some(covered), Some(length)) = (self.body_length, body_length)
             && covered != length
         {
-            objections.push(format!("l= covers {covered} of {length} octets of the body"));
+            let text = format!("l= covers {covered} of {length} octets of the body");
+            objections.push(Objection { cause: Cause::BodyPartlySigned, text });
         }
         let key = self.key_name.as_deref().and_then(|name| keys.get(name));
         if let (Some(key), Ok(signature)) = (key, &self.signature) {
@@ -237,13 +248,51 @@ impl Judged {
     /// Why it does not authenticate, if it does not.
     pub(super) fn reason(&self) -> Option<String> {
         match &self.check {
-            Check::Failed(_, why) | Check::Temporary(why) => Some(why.clone()),
+            Check::Failed(_, _, why) | Check::Temporary(why) => Some(why.clone()),
             Check::Verified if self.objections.is_empty() => None,
             Check::KeyTooShort if self.objections.is_empty() => {
                 Some("the RSA key is too short".into())
             }
-            Check::Verified | Check::KeyTooShort => Some(self.objections.join("; ")),
+            Check::Verified | Check::KeyTooShort => {
+                let texts: Vec<_> = self.objections.iter().map(|one| one.text.as_str()).collect();
+                Some(texts.join("; "))
+            }
         }
+    }
+
+    /// The same as causes, each once.
+    pub(super) fn causes(&self) -> Vec<Cause> {
+        let mut causes = match &self.check {
+            Check::Failed(_, cause, _) => return vec![self.root_of(*cause)],
+            Check::Temporary(_) => return vec![Cause::KeyUnavailable],
+            Check::KeyTooShort => vec![Cause::KeyShort],
+            Check::Verified => Vec::new(),
+        };
+        for objection in &self.objections {
+            if !causes.contains(&objection.cause) {
+                causes.push(objection.cause);
+            }
+        }
+        causes
+    }
+
+    /// What lies behind a failure: names that nobody is asked for have no key, and a signature that
+    /// names too many fields is not looked at.
+    fn root_of(&self, cause: Cause) -> Cause {
+        let objects_to = |cause| self.objections.iter().any(|one| one.cause == cause);
+        match cause {
+            Cause::KeyMissing | Cause::KeyUnreadable if self.claim.key_name.is_none() => {
+                Cause::NamesUnfit
+            }
+            Cause::BeyondLimits if objects_to(Cause::TooManyNames) => Cause::TooManyNames,
+            other => other,
+        }
+    }
+
+    /// `s=`, or what stands there.
+    pub(super) fn selector(&self) -> Option<String> {
+        let signature = self.claim.signature.as_ref().ok()?;
+        Some(signature.s.chars().take(253).collect())
     }
 
     /// The word of RFC 8601 §2.7.1; `policy` where it verifies but does not count.
@@ -252,7 +301,7 @@ impl Judged {
             Check::Verified if self.objections.is_empty() => "pass",
             Check::Verified | Check::KeyTooShort => "policy",
             Check::Temporary(_) => "temperror",
-            Check::Failed(word, _) => word,
+            Check::Failed(word, _, _) => word,
         }
     }
 
@@ -274,21 +323,28 @@ impl Judged {
         (unique && self.claim.aligned && self.counts()).then(|| STANDARD.encode(&signature.b))
     }
 
-    /// `{domain, selector, algorithm, keyBits, result, reason, counts, aligned, signedHeaders}`.
+    /// `{domain, selector, algorithm, keyBits, result, reason, causes, counts, aligned,
+    /// signedHeaders}`.
     pub(super) fn summary(&self) -> Value {
         let signature = self.claim.signature.as_ref().ok();
         json!({
             "domain": self.signer(),
-            "selector": signature.map(|s| s.s.chars().take(253).collect::<String>()),
+            "selector": self.selector(),
             "algorithm": signature.map(|s| algorithm(s.a)),
             "keyBits": self.key_bits,
             "result": self.result(),
             "reason": self.reason(),
+            "causes": self.causes().into_iter().map(Cause::as_str).collect::<Vec<_>>(),
             "counts": self.counts(),
             "aligned": self.claim.aligned,
             "signedHeaders": self.signed_headers(),
         })
     }
+}
+
+/// Something is wrong with the tags themselves.
+const fn broken(text: String) -> Objection {
+    Objection { cause: Cause::TagsBroken, text }
 }
 
 /// The name of an algorithm as in `a=`.

@@ -23,6 +23,7 @@ use super::evidence::micros;
 use super::key::Facts;
 use super::keys::Keys;
 use crate::domain::address::Address;
+use crate::domain::cause::Cause;
 use crate::domain::clock::Timestamp;
 use crate::rules::IntakeRules;
 
@@ -110,7 +111,10 @@ impl Task {
         let check = |(nth, claim): (usize, &Claim)| {
             let signature = match &claim.signature {
                 Ok(signature) => signature,
-                Err(why) => return Check::Failed("permerror", format!("unreadable: {why}")),
+                Err(why) => {
+                    let why = format!("unreadable: {why}");
+                    return Check::Failed("permerror", Cause::SignatureUnreadable, why);
+                }
             };
             let is_kept = self.affordable.get(nth) == Some(&true);
             let before = self.affordable.iter().take(nth).filter(|kept| **kept).count();
@@ -129,7 +133,10 @@ impl Task {
                     self.read(output, claim)
                 }
                 (Some(place), Some(_)) => self.verify(message, body, place, claim, signature),
-                _ => Check::Failed("policy", "it is beyond the limits of this server".into()),
+                _ => {
+                    let why = "it is beyond the limits of this server".into();
+                    Check::Failed("policy", Cause::BeyondLimits, why)
+                }
             }
         };
         self.claims.iter().enumerate().map(check).collect()
@@ -153,7 +160,9 @@ impl Task {
             }
             DkimResult::Neutral(error) => failed("neutral", error),
             DkimResult::PermError(error) => failed("permerror", error),
-            DkimResult::None => Check::Failed("none", "not evaluated".into()),
+            DkimResult::None => {
+                Check::Failed("none", Cause::SignatureUnreadable, "not evaluated".into())
+            }
         }
     }
 
@@ -187,7 +196,10 @@ impl Task {
         }
         match signed_header(message, place) {
             // mail-auth gives these only where x= is later than t=.
-            None => Check::Failed("permerror", "it expires before it was signed (x=)".into()),
+            None => {
+                let why = "it expires before it was signed (x=)".into();
+                Check::Failed("permerror", Cause::ExpiresBeforeSigned, why)
+            }
             Some(signed) if holds(&signed, signature, facts) => Check::Verified,
             Some(_) => failed("fail", &Error::Crypto(CryptoError::FailedVerification)),
         }
@@ -248,7 +260,24 @@ fn is_conclusive(output: &DkimOutput<'_>, claim: &Claim) -> bool {
 }
 
 fn failed(word: &'static str, error: &Error) -> Check {
-    Check::Failed(word, error.to_string())
+    Check::Failed(word, cause(error), error.to_string())
+}
+
+/// What mail-auth's error says of a signature whose tags could be read.
+const fn cause(error: &Error) -> Cause {
+    match error {
+        Error::Dkim(DkimError::BodyHashMismatch) => Cause::BodyChanged,
+        Error::Dkim(DkimError::PublicKeyRevoked) => Cause::KeyRevoked,
+        Error::Dkim(DkimError::AuidMismatch) => Cause::IdentityOutside,
+        Error::Dkim(DkimError::SignatureExpired) => Cause::Expired,
+        Error::Dkim(DkimError::BodyLengthTag) => Cause::BodyPartlySigned,
+        Error::Crypto(CryptoError::FailedVerification) => Cause::HeaderChanged,
+        Error::Crypto(CryptoError::IncompatibleAlgorithms) => Cause::KeyOfAnotherKind,
+        Error::Dns(DnsError::RecordNotFound(_)) => Cause::KeyMissing,
+        Error::Dns(DnsError::Resolver(_)) => Cause::KeyUnavailable,
+        // What is left came with the key: its record, its kind, its base64.
+        _ => Cause::KeyUnreadable,
+    }
 }
 
 /// The canonical header fields that the signature at this place signs (RFC 6376 §3.7).

@@ -12,6 +12,7 @@ use mail_auth::dkim::DomainKey;
 use mail_auth::dns::{TxtRecord, TxtRecordParser};
 
 use super::tags::TagList;
+use crate::domain::cause::Cause;
 
 /// A record longer than this is no key record: the largest RSA key takes about 1,500 octets.
 pub(super) const MAX_RECORD: usize = 8192;
@@ -31,6 +32,13 @@ pub(super) struct Key {
     /// For mail-auth's verifier.
     pub(super) record: TxtRecord,
     pub(super) facts: Facts,
+}
+
+/// Why a signature does not count although it may verify.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Objection {
+    pub(super) cause: Cause,
+    pub(super) text: String,
 }
 
 /// What a key record says, as far as the verdict needs it.
@@ -108,33 +116,39 @@ impl Facts {
         is_for_subdomain: bool,
         min_rsa_bits: usize,
         count_testing_keys: bool,
-    ) -> Vec<String> {
-        let mut objections: Vec<String> = self.defect.iter().cloned().collect();
+    ) -> Vec<Objection> {
+        let mut objections = Vec::new();
+        let mut object = |cause, text: String| objections.push(Objection { cause, text });
+        if let Some(defect) = &self.defect {
+            object(Cause::KeyUnreadable, defect.clone());
+        }
         let Some(bits) = self.bits else {
-            objections.push("the published key cannot be read".into());
+            object(Cause::KeyUnreadable, "the published key cannot be read".into());
             return objections;
         };
         if self.is_short(min_rsa_bits) {
-            objections.push(format!("the RSA key has {bits} bits, at least {min_rsa_bits} count"));
+            let text = format!("the RSA key has {bits} bits, at least {min_rsa_bits} count");
+            object(Cause::KeyShort, text);
         }
         if self.ed25519 != (algorithm == Algorithm::Ed25519Sha256) {
-            objections.push("the published key is of another kind".into());
+            object(Cause::KeyOfAnotherKind, "the published key is of another kind".into());
         }
         let hash = if algorithm == Algorithm::RsaSha1 { "sha1" } else { "sha256" };
         let lists = |words: &Option<Vec<String>>, wanted: &[&str]| {
             words.as_ref().is_none_or(|words| words.iter().any(|w| wanted.contains(&w.as_str())))
         };
         if !lists(&self.hashes, &[hash]) {
-            objections.push(format!("the key record forbids {hash} (h=)"));
+            object(Cause::KeyForbidsHash, format!("the key record forbids {hash} (h=)"));
         }
         if !lists(&self.services, &["*", "email"]) {
-            objections.push("the key record forbids use for mail (s=)".into());
+            object(Cause::KeyForbidsMail, "the key record forbids use for mail (s=)".into());
         }
         if self.strict_identity && is_for_subdomain {
-            objections.push("the key record forbids subdomains in i= (t=s)".into());
+            let text = "the key record forbids subdomains in i= (t=s)".into();
+            object(Cause::KeyForbidsSubdomain, text);
         }
         if self.testing && !count_testing_keys {
-            objections.push("the key is for testing only (t=y)".into());
+            object(Cause::KeyTesting, "the key is for testing only (t=y)".into());
         }
         objections
     }
@@ -191,7 +205,8 @@ mod tests {
 
     fn objections(record: &str, algorithm: Algorithm, is_for_subdomain: bool) -> String {
         let facts = Facts::read(record.as_bytes());
-        facts.objections(algorithm, is_for_subdomain, 1024, false).join("; ")
+        let found = facts.objections(algorithm, is_for_subdomain, 1024, false);
+        found.iter().map(|one| one.text.as_str()).collect::<Vec<_>>().join("; ")
     }
 
     #[test]

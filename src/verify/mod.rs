@@ -86,10 +86,13 @@ pub struct Authentication {
     pub signatures: Vec<String>,
     /// One line of ASCII for the SMTP reply, at most 200 octets.
     pub detail: String,
+    /// What stood in the way, in plain words that name domain and selector; empty where nothing did.
+    /// The step `alignment` keeps it as `causes`, `signer` and `selector`.
+    pub explanation: String,
     /// `[{name, result, detail, inputs, dns: [{name, type, ttl, answer}], micros}]` for `dkim`,
     /// `alignment`, `spf`, `arc`, `dmarc`, `iprev`.
     pub steps: Value,
-    /// `{spf, dkim: [{domain, selector, algorithm, keyBits, result, reason, counts, aligned,
+    /// `{spf, dkim: [{domain, selector, algorithm, keyBits, result, reason, causes, counts, aligned,
     /// signedHeaders}], dmarc, arc, iprev, alignedDomain, unsignedHeaders}`.
     pub summary: Value,
 }

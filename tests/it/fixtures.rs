@@ -1,5 +1,6 @@
 //! Every fixture through real SMTP: the reply, the record, and what is stored or is not.
 
+use gatepost::domain::reason::Reason;
 use gatepost::testkit::case::{Case, ExpectedRecord};
 use gatepost::testkit::smtp_client::{Transaction, deliver};
 use serde_json::Value;
@@ -99,6 +100,19 @@ async fn compare(
         return Err("the record explains nothing".into());
     }
     let steps = record["steps"].as_array().ok_or("the record has no steps")?;
+    let advice = record["advice"].as_str().unwrap_or_default();
+    let by_reason = found.parse::<Reason>().map(Reason::advice);
+    // What is wrong with signatures is told by its cause, the rest by the reason.
+    let as_it_should = match by_reason {
+        Err(_) => advice.is_empty(),
+        Ok(general) if found.starts_with("dkim_") || found == "dns_unavailable" => {
+            !advice.is_empty() && advice != general
+        }
+        Ok(general) => advice == general,
+    };
+    if !as_it_should {
+        return Err(format!("the advice is {advice:?}"));
+    }
     let whole = |step: &Value| {
         step["name"].is_string()
             && step["result"].is_string()
@@ -116,6 +130,12 @@ async fn compare(
         .iter()
         .find(|message| message["uuid"] == uuid)
         .ok_or_else(|| format!("message {uuid} is not in messages/recent"))?;
+    // Whatever was read out of it: not one octet of the original is altered.
+    let url = format!("http://{}/api/v2/messages/{uuid}/raw?token={}", gateway.http, gateway.key);
+    let raw = reqwest::get(url).await.unwrap().bytes().await.unwrap();
+    if raw != case.raw() {
+        return Err("the original is not what was sent".into());
+    }
     compare_message(expected, record, message)
 }
 
@@ -148,6 +168,11 @@ fn compare_message(
         let found = authentication["unsignedHeaders"].as_array().cloned().unwrap_or_default();
         let found: Vec<String> = found.iter().map(|name| text(name).to_lowercase()).collect();
         equal("unsignedHeaders", &format!("{found:?}"), &format!("{wanted:?}"))?;
+    }
+    if let Some(wanted) = &expected.findings {
+        let found = metadata["findings"].as_array().cloned().unwrap_or_default();
+        let found: Vec<String> = found.iter().map(|finding| text(&finding["kind"])).collect();
+        equal("findings", &format!("{found:?}"), &format!("{wanted:?}"))?;
     }
     let Some(wanted) = &expected.attachments else { return Ok(()) };
     let found = message["attachments"].as_array().cloned().unwrap_or_default();

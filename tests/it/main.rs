@@ -36,6 +36,7 @@ mod rates;
 mod recipients;
 mod recompute;
 mod repeats;
+mod replies;
 mod restore;
 mod retention;
 mod rules;

@@ -102,6 +102,7 @@ fn decisions_are_as_their_cases_say() {
             markers: Vec::new(),
             mail: None,
             detail: None,
+            explanation: None,
             digest: Digest([0; 32]),
             headers: Vec::new(),
             arrival_keys: Vec::new(),

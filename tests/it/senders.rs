@@ -99,16 +99,15 @@ impl Trial {
 }
 
 /// Threats F1, A3: any octet at any place of a line that would be a second From, in each place
-/// among the fields. Eve's own signature stays good all the while.
+/// among the fields. Eve signs whatever mail-auth reads, and only what is on top comes later.
 #[tokio::test]
 async fn no_line_beside_from_divides_the_readers() {
     let mut trial = Trial::new().await;
     let own = format!("From: Eve <{EVE}>\r\n");
     let mail = format!("X-First: 1\r\n{own}Subject: Hi\r\nTo: agent@gw.example\r\n\r\nHello.\r\n");
-    let names = ["From", "Subject", "To"];
-    let signed = trial.signer("evil.example").headers(names).sign(mail.as_bytes()).unwrap();
-    let signed = String::from_utf8(signed).unwrap();
-    let (above, below) = signed.split_once(&own).unwrap();
+    let signer = trial.signer("evil.example").headers(["From", "Subject", "To"]);
+    let signed = String::from_utf8(signer.sign(mail.as_bytes()).unwrap()).unwrap();
+    let (above, below) = mail.split_once(&own).unwrap();
     for octet in 0..=u8::MAX {
         let places: [(&str, &[u8], &str); 7] = [
             ("", &[octet], "From: "),
@@ -127,7 +126,11 @@ async fn no_line_beside_from_divides_the_readers() {
                 ("above", [above, &format!("{own}{below}")]),
                 ("below", [&format!("{above}{own}"), below]),
             ] {
-                let raw = [first.as_bytes(), &line, second.as_bytes()].concat();
+                let mut raw = [first.as_bytes(), &line, second.as_bytes()].concat();
+                if where_ != "on top" {
+                    // Where mail-auth finds nothing to sign, there is nothing to accept.
+                    raw = signer.sign(&raw).unwrap_or(raw);
+                }
                 let name = format!("{:?} {where_}", String::from_utf8_lossy(&line));
                 let name = format!("octet {octet:#04x}, {name}");
                 let examined = trial.send(name.clone(), raw).await;

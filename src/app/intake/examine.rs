@@ -43,6 +43,8 @@ pub struct Examination {
     pub mail: Option<Arc<Mail>>,
     /// What exactly was found, in words fit for the SMTP reply.
     pub detail: Option<String>,
+    /// What stood in the way of authentication, in plain words for people.
+    pub explanation: Option<String>,
     pub digest: Digest,
     /// The header section, bounded, for the record.
     pub headers: Vec<u8>,
@@ -71,6 +73,7 @@ pub async fn examine(
         markers: Vec::new(),
         mail: None,
         detail: None,
+        explanation: None,
         digest: on_pool(raw, sha256).await,
         headers: scan::section(raw, kept).to_vec(),
         arrival_keys: Vec::new(),
@@ -106,6 +109,7 @@ pub async fn examine(
     let found = authenticator.check(question).await;
     examination.proof = found.proof;
     examination.detail = Some(found.detail);
+    examination.explanation = Some(found.explanation).filter(|text| !text.is_empty());
     examination.authentication = found.summary;
     if let Value::Array(steps) = found.steps {
         examination.steps.extend(steps);
@@ -128,6 +132,7 @@ impl Examination {
         }
         self.proof = Proof::Unproven(fault.reason);
         self.detail = Some(fault.detail.clone());
+        self.explanation = None;
         let inputs = json!({ "from": fault.from.as_ref().map(Address::to_string) });
         self.steps.push(step(name, "fail", &fault.detail, inputs, began));
     }

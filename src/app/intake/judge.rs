@@ -195,14 +195,15 @@ fn explains(reason: Option<Reason>) -> bool {
     )
 }
 
+/// What happened to this message. Of an allowlist it says no more than the reason does.
 fn explain(reason: Option<Reason>, examination: &Examination) -> String {
     let detail = examination.detail.as_deref().unwrap_or_default();
-    match reason {
-        None => format!("Accepted: {detail}."),
-        Some(reason) if explains(Some(reason)) && !detail.is_empty() => {
-            format!("{} ({detail})", reason.explanation())
-        }
-        Some(reason) => reason.explanation().to_owned(),
+    match (reason, &examination.explanation) {
+        (None, _) => format!("Accepted: {detail}."),
+        (Some(reason), _) if !explains(Some(reason)) => reason.explanation().to_owned(),
+        (Some(reason), Some(told)) => format!("{} {told}", reason.explanation()),
+        (Some(reason), None) if detail.is_empty() => reason.explanation().to_owned(),
+        (Some(reason), None) => format!("{} ({detail})", reason.explanation()),
     }
 }
 

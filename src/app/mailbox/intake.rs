@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::domain::address::Address;
+use crate::domain::cause::{Cause, Particulars};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::reason::Reason;
 
@@ -36,6 +37,35 @@ pub fn whole_intake_record(record: &IntakeRecord) -> Map<String, Value> {
     shown.insert("sha256".into(), record.digest.map(|digest| digest.to_string()).into());
     shown.insert("headers".into(), String::from_utf8_lossy(&record.headers).into());
     shown.insert("steps".into(), record.steps.clone());
-    shown.insert("advice".into(), record.verdict.reason().map(Reason::advice).into());
+    shown.insert("advice".into(), record.verdict.reason().map(|why| advice(record, why)).into());
     shown
+}
+
+/// What somebody can do about it: by the causes that the evidence names, where it names some.
+fn advice(record: &IntakeRecord, reason: Reason) -> String {
+    let advice = by_causes(&record.steps).filter(|_| {
+        matches!(
+            reason,
+            Reason::DkimMissing
+                | Reason::DkimFailed
+                | Reason::DkimUnacceptable
+                | Reason::DkimUnaligned
+                | Reason::DnsUnavailable
+        )
+    });
+    advice.unwrap_or_else(|| reason.advice().to_owned())
+}
+
+/// The step `alignment` says what stood in the way, and of whom it is said.
+fn by_causes(steps: &Value) -> Option<String> {
+    let mut steps = steps.as_array()?.iter();
+    let inputs = steps.find(|step| step.get("name").is_some_and(|name| name == "alignment"))?;
+    let inputs = inputs.get("inputs")?;
+    let text = |name| inputs.get(name).and_then(Value::as_str).unwrap_or_default();
+    let of = Particulars { from: text("from"), signer: text("signer"), selector: text("selector") };
+    // A version that knows more causes may have written it.
+    let known = |code: &Value| code.as_str()?.parse::<Cause>().ok();
+    let causes = inputs.get("causes")?.as_array()?.iter().filter_map(known);
+    let advice: Vec<_> = causes.map(|cause| cause.advice(&of)).collect();
+    (!advice.is_empty()).then(|| advice.join(" "))
 }

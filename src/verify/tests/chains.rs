@@ -213,5 +213,8 @@ async fn a_sealers_key_that_cannot_be_had_defers_only_where_it_is_trusted() {
         let answer = bench.check(&List::new().send(&bench)).await;
         assert_eq!(answer.proof, proof);
         assert_eq!(answer.summary["arc"]["result"], "temperror");
+        let causes = &step(&answer, "alignment")["inputs"]["causes"];
+        let expected = if rules.is_empty() { "body_changed" } else { "chain_key_unavailable" };
+        assert_eq!(*causes, serde_json::json!([expected]));
     }
 }

@@ -3,6 +3,7 @@
 mod acceptance;
 mod answers;
 mod arc_suite;
+mod causes;
 mod chains;
 mod corpus;
 mod dmarc;

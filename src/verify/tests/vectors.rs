@@ -1,7 +1,7 @@
 //! Signatures that no library at hand makes any more, made once with OpenSSL 3: short RSA keys
 //! and SHA-1.
 
-use super::Bench;
+use super::{Bench, step};
 use crate::domain::reason::Reason;
 
 const MAIL: &str =
@@ -70,6 +70,8 @@ async fn a_short_key_never_counts_whatever_the_rules_allow() {
 #[tokio::test]
 async fn sha1_does_not_count() {
     let bench = bench(P1024, "").await;
-    bench.refuses(&signed(SHA1_TAGS, B1024_SHA1), Reason::DkimUnacceptable, "rsa-sha1").await;
+    let mail = signed(SHA1_TAGS, B1024_SHA1);
+    let answer = bench.refuses(&mail, Reason::DkimUnacceptable, "rsa-sha1").await;
+    assert_eq!(step(&answer, "alignment")["inputs"]["causes"], serde_json::json!(["sha1"]));
     bench.refuses(&signed(SHA1_TAGS, B1024), Reason::DkimFailed, "good.example").await;
 }

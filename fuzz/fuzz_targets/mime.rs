@@ -1,0 +1,78 @@
+//! Whole messages: an answer, the same one again, within every bound; what is shown is made of what
+//! was sent, and findings point into it.
+
+#![no_main]
+
+use std::sync::LazyLock;
+
+use encoding_rs::Encoding;
+use gatepost_fuzz::domain::message::Mail;
+use gatepost_fuzz::mail::mime::part;
+use gatepost_fuzz::mail::scan::scan;
+use gatepost_fuzz::mail::summarise;
+use gatepost_fuzz::rules::{IntakeLimits, Rules};
+use libfuzzer_sys::fuzz_target;
+
+static LIMITS: LazyLock<IntakeLimits> = LazyLock::new(|| {
+    let mut limits = Rules::defaults().expect("the defaults are valid").intake.limits;
+    (limits.max_parts, limits.max_depth, limits.max_findings) = (8, 4, 5);
+    (limits.max_text_bytes, limits.max_html_bytes) = (300, 600);
+    limits
+});
+
+fuzz_target!(|input: &[u8]| {
+    // A From that passes, and the line ends of the wire: the rest is the fuzzer's.
+    let mut raw = b"From: Boss <boss@good.example>\r\n".to_vec();
+    for octet in input {
+        if *octet == b'\n' && !raw.ends_with(b"\r") {
+            raw.push(b'\r');
+        }
+        raw.push(*octet);
+    }
+    let Ok(headers) = scan(&raw, &LIMITS) else { return };
+    let outcome = summarise(&raw, &headers, &LIMITS);
+    assert_eq!(outcome, summarise(&raw, &headers, &LIMITS));
+    let Ok(mail) = outcome else { return };
+    check_text(&mail);
+    assert!(mail.attachments.len() <= 8 && mail.html().is_none_or(|html| !html.listed));
+    for attachment in &mail.attachments {
+        let served = part(&raw, attachment.part).expect("what is listed is served");
+        assert_eq!(served.bytes.len() as u64, attachment.size);
+        assert_eq!(served.content_type, attachment.content_type);
+        assert_eq!(served.filename, attachment.filename);
+        assert!((1..=255).contains(&served.filename.len()));
+        assert!(served.content_type.is_ascii() && served.bytes.len() <= raw.len());
+    }
+    check_findings(&mail, &raw);
+});
+
+fn check_text(mail: &Mail) {
+    assert!(mail.text.len() <= 300 && !mail.text.contains(['\0', '\r', '\u{1b}']));
+    assert!(mail.text.contains(&mail.stripped_text));
+    assert_eq!(mail.stripped_text.is_empty(), mail.text.trim().is_empty());
+}
+
+fn check_findings(mail: &Mail, raw: &[u8]) {
+    let findings = mail.findings.as_array().expect("they are a list");
+    assert!(findings.len() <= 5);
+    for finding in findings {
+        let text = |key: &str| finding[key].as_str().expect("it is a text");
+        assert!(!text("kind").is_empty() && text("detail").len() <= 4000);
+        let length = match text("field") {
+            "message" => mail.text.chars().count(),
+            "emailSubject" => mail.subject.as_deref().unwrap_or_default().chars().count(),
+            "emailHtml" => {
+                let html = part(raw, mail.html().expect("there is HTML").part).expect("served");
+                let charset = Encoding::for_label(text("charset").as_bytes()).expect("a charset");
+                charset.decode(&html.bytes).0.chars().count()
+            }
+            "emailReplyTo" => 0,
+            other => panic!("an unknown field: {other}"),
+        };
+        match (finding["start"].as_u64(), finding["end"].as_u64()) {
+            (Some(start), Some(end)) => assert!(start < end && end <= length as u64, "{finding}"),
+            (None, None) => {}
+            _ => panic!("half a place: {finding}"),
+        }
+    }
+}
