@@ -102,6 +102,7 @@ async fn objects_without_an_owner_are_left_alone(kind: Kind) {
 async fn gateways_that_start_at_once_agree_on_the_owner(kind: Kind) {
     let (scene, other) = (Scene::new(kind).await, Scene::new(kind).await);
     let blobs = folder(&scene);
+    assert_eq!(scene.store.known_identity().await.unwrap(), None, "nobody asked for it yet");
     let mut stores = Vec::new();
     for scene in [&scene, &other, &scene, &other, &scene, &other] {
         stores.push(open(scene, &blobs).await);
@@ -113,6 +114,9 @@ async fn gateways_that_start_at_once_agree_on_the_owner(kind: Kind) {
     let mut started = Vec::new();
     for one in starting {
         started.push(one.await.unwrap());
+    }
+    for store in [&scene.store, &other.store] {
+        assert_eq!(store.known_identity().await.unwrap(), Some(store.identity().await.unwrap()));
     }
     let first = started[0];
     assert_eq!(started, [first, !first, first, !first, first, !first]);
