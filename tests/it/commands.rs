@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use gatepost::domain::address::Address;
+use gatepost::rules::Rules;
 use gatepost::run;
 use gatepost::shutdown::Shutdown;
 use gatepost::store::{Location, Store};
@@ -13,7 +14,8 @@ use tokio::time::timeout;
 
 use crate::support::postgres;
 use crate::support::process::{GATEPOST, Server, gatepost};
-use crate::support::{PATIENCE, all_messages, count, fixture, letter, local_dns, store_rules};
+use crate::support::site::Site;
+use crate::support::{PATIENCE, all_messages, fixture, letter, local_dns, store_rules};
 
 /// Standard output as JSON, of a command that must succeed.
 async fn json(folder: &Path, arguments: &[&str]) -> Value {
@@ -39,15 +41,6 @@ async fn from_nothing_to_a_delivered_message() {
     std::fs::write(&message, letter("from the command line").replace("\r\n", "\n")).unwrap();
     let signing_key = fixture("keys/s1._domainkey.good.example.pem");
     let data = here.join("gatepost-data");
-    // To look writes nothing, not even which store this is; and it has marked nothing yet.
-    let returning = here.join("returning.eml");
-    let marker = format!("X-Gatepost-Delivered: {}", "a".repeat(32));
-    std::fs::write(&returning, format!("{marker}\r\n{}", letter("marked"))).unwrap();
-    let (file, resolver) = (returning.to_str().unwrap(), dns.addr().to_string());
-    let look = ["check", file, "--agent", "desk@agents.example", "--dns", &resolver, "--json"];
-    let said: Value = serde_json::from_slice(&gatepost(here, &look).await.stdout).unwrap();
-    assert_eq!(said["reason"], "dkim_missing", "{said}");
-    assert_eq!(count(&data, "SELECT COUNT(*) FROM identity").await, 0);
     let server = Server::start(&data, dns.addr()).await;
     let to = server.smtp.to_string();
     let send = |signed: bool| {
@@ -193,6 +186,30 @@ async fn the_store_may_be_a_postgres_database() {
     let errors = String::from_utf8_lossy(&both.stderr).into_owned();
     assert_eq!(both.status.code(), Some(1));
     assert!(errors.contains("name the store once"), "{errors}");
+}
+
+/// Not even which store it is, which it needs only where there may be a marker of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn to_check_a_message_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = postgres::new_database().await;
+    let location = Location::parse(None, Some(&url)).unwrap();
+    let site = Site::build(&location, &Rules::defaults().unwrap()).await;
+    let file = folder.path().join("marked.eml");
+    let marker = format!("X-Gatepost-Delivered: {}", "a".repeat(32));
+    std::fs::write(&file, format!("{marker}\r\n{}", letter("marked"))).unwrap();
+    let (file, dns) = (file.to_str().unwrap(), site.dns.addr().to_string());
+    let fixed = ["check", file, "--agent", "support@agents.example", "--json"];
+    let more = ["--dns", &dns, "--database-url", &url];
+    let checked = gatepost(folder.path(), &[&fixed[..], &more].concat()).await;
+    let said: Value = serde_json::from_slice(&checked.stdout).unwrap();
+    assert_eq!(said["reason"], "dkim_missing", "{said}");
+    let rows = "SELECT (SELECT COUNT(*) FROM identity) + (SELECT COUNT(*) FROM intake_records)";
+    let mut database = postgres::connect(&url).await;
+    let written: i64 = sqlx::query_scalar(rows).fetch_one(&mut database).await.unwrap();
+    assert_eq!(written, 0);
+    site.leave_store().await;
+    site.finish().await;
 }
 
 #[tokio::test]
