@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use self::kept::Kept;
 use super::send::HERE;
 use super::{Failure, StoreArgs, print_json, say};
-use crate::app::intake::{Case, Examination, examine, judge};
+use crate::app::intake::{Case, Examination, Visit, examine, judge};
 use crate::app::mailbox::intake::whole_intake_record;
 use crate::domain::account::AccountType;
 use crate::domain::address::Address;
@@ -85,9 +85,10 @@ impl Check {
         };
         let mint = run::system_mint();
         let now = mint.clock().now();
-        let mut examination = examine(&authenticator, &rules, &envelope, &raw, now).await;
-        let (agent, recipient, standing) = self.standing(&mut examination).await?;
-        let case = Case { envelope: &envelope, recipient: &recipient, raw: &raw, now };
+        let examination = examine(&authenticator, &rules, &envelope, &raw, now).await;
+        let (agent, recipient, standing, visit) = self.standing(&examination).await?;
+        let visit = visit.as_ref();
+        let case = Case { envelope: &envelope, recipient: &recipient, visit, raw: &raw, now };
         let mut record = judge::record(&case, &examination, &standing, &mint);
         record.agent = agent;
         let mut shown = whole_intake_record(&record);
@@ -115,8 +116,8 @@ impl Check {
         let authenticator = run::authenticator(Some(&[dns.addr()]), &rules, &hostname)?;
         let envelope = &kept.envelope;
         let examination = examine(&authenticator, &rules, envelope, &raw, kept.arrived).await;
-        let case =
-            Case { envelope, recipient: kept.text("recipient"), raw: &raw, now: kept.arrived };
+        let (recipient, now) = (kept.text("recipient"), kept.arrived);
+        let case = Case { envelope, recipient, visit: None, raw: &raw, now };
         let record = judge::record(&case, &examination, &kept.standing, &run::system_mint());
         let mut shown = whole_intake_record(&record);
         for name in ["id", "date", "agentId", "messageUuid"] {
@@ -142,11 +143,12 @@ impl Check {
         Ok(if differences.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// The Agent, its address and its standing; without an Agent that of one that is open to all.
+    /// The Agent, its address, its standing, and whether the message has been there; without an
+    /// Agent that of one that is open to all.
     async fn standing(
         &self,
-        examination: &mut Examination,
-    ) -> Result<(Option<AccountId>, String, Standing), Failure> {
+        examination: &Examination,
+    ) -> Result<(Option<AccountId>, String, Standing, Option<Visit>), Failure> {
         let Some(agent) = &self.agent else {
             let standing = Standing {
                 answers: true,
@@ -155,7 +157,7 @@ impl Check {
                 policy_version: 0,
                 listed: false,
             };
-            return Ok((None, String::new(), standing));
+            return Ok((None, String::new(), standing, None));
         };
         let store = self.store.open().await?;
         let (id, address) = match agent.parse::<AccountId>() {
@@ -173,12 +175,14 @@ impl Check {
                 (found.agent, address)
             }
         };
-        examination.find_loop(store.identity().await?, std::iter::once(&address));
+        // A store that has none yet has never marked anything.
+        let identity = store.known_identity().await?;
+        let visit = identity.and_then(|identity| examination.visit(identity, &address));
         let kind = store.account(id).await?.map(|account| account.kind);
         let sender = examination.sender.as_ref().unwrap_or(&address);
         match store.standing(id, &address, sender).await? {
             Some(standing) if kind == Some(AccountType::Agent) => {
-                Ok((Some(id), address.to_string(), standing))
+                Ok((Some(id), address.to_string(), standing, visit))
             }
             _ => Err(format!("account {id} is not an Agent").into()),
         }

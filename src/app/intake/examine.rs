@@ -31,7 +31,7 @@ const LARGE: usize = 256 * 1024;
 #[derive(Clone, Debug)]
 pub struct Examination {
     pub proof: Proof,
-    /// Too many hops, or it has been here before for one of its recipients.
+    /// Too many hops.
     pub looping: bool,
     /// The mailbox in From, as far as one could be found.
     pub sender: Option<Address>,
@@ -50,6 +50,8 @@ pub struct Examination {
     pub headers: Vec<u8>,
     /// Any of these seen before for the same Agent makes this the same message.
     pub arrival_keys: Vec<[u8; 32]>,
+    /// Digests of the signatures that mark the message (`b=`), whatever else it says.
+    pub signatures: Vec<Digest>,
     /// As shown in the message record.
     pub authentication: Value,
     /// The evidence, step by step.
@@ -77,6 +79,7 @@ pub async fn examine(
         digest: on_pool(raw, sha256).await,
         headers: scan::section(raw, kept).to_vec(),
         arrival_keys: Vec::new(),
+        signatures: Vec::new(),
         authentication: Value::Null,
         steps: vec![session(envelope, raw.len(), now)],
     };
@@ -116,6 +119,7 @@ pub async fn examine(
     }
     if found.proof == Proof::Authenticated {
         examination.arrival_keys = arrival::keys(&found.signatures, &headers, examination.digest);
+        examination.signatures = found.signatures.iter().map(|b| sha256(b.as_bytes())).collect();
         let began = Instant::now();
         match summarise(raw, rules).await {
             Ok(mail) => examination.mail = Some(Arc::new(mail)),
