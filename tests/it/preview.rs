@@ -66,6 +66,28 @@ async fn mail_that_came_is_weighed_on_postgres() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn mail_shares_nothing_with_previews_and_its_line_ends_with_them() {
+    let framing = ("smtp.toml", "[framing]\nbare_line_ends = \"normalize\"\n");
+    let gateway = TestGateway::with_rules(&[framing]).await;
+    let raw = letter_from(FROM, "apart");
+    let key = "s1._domainkey.good.example";
+    let text = String::from_utf8(raw.clone()).unwrap();
+    let answer = preview(&gateway, json!({ "eml": text })).await;
+    assert_eq!(answer["current"]["verdict"], "accepted");
+    let asked = gateway.dns.queries_for(key);
+    assert!(asked > 0);
+    // Again: the preview remembers, and mail asks for itself.
+    preview(&gateway, json!({ "eml": text })).await;
+    assert_eq!(gateway.dns.queries_for(key), asked);
+    assert!(gateway.send(FROM, &TO, &raw).await.accepted());
+    assert!(gateway.dns.queries_for(key) > asked);
+    let mixed = text.replacen("\r\n\r\n", "\r\n\n", 1);
+    let answer = preview(&gateway, json!({ "eml": mixed })).await;
+    assert_eq!(answer["current"]["verdict"], "accepted", "{answer}");
+    gateway.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_from_a_file_is_examined_and_leaves_nothing() {
     let gateway = TestGateway::start().await;
     let stranger = letter_from("stranger@good.example", "from a file");

@@ -35,7 +35,7 @@ use crate::verify::Authenticator;
 use self::flood::Flood;
 
 pub use directory::{Directory, Found};
-pub use examine::{Examination, examine, sha256};
+pub use examine::{Examination, examine, examine_file, sha256};
 pub use judge::{Case, judge};
 
 /// A policy that changes under a decision is decided again; more often than this in one message's
