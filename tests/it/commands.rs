@@ -149,6 +149,14 @@ async fn check(here: &Path, dns: &str, marker: &str) {
             assert_eq!(said["verdict"], verdict, "{case}: {said}");
         }
     }
+    // What a session would not take, whoever signed it.
+    let original = std::fs::read_to_string(fixture("mail/accepted/plain.eml")).unwrap();
+    let framed = here.join("framed.eml");
+    std::fs::write(&framed, original.replacen("\r\n\r\n", "\r\n\r\n\0", 1)).unwrap();
+    let output = gatepost(here, &["check", framed.to_str().unwrap(), "--dns", dns]).await;
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("framing    fail") && said.contains("malformed"), "{said}");
     // What has been here before is known again, by the address that is asked for.
     let returning = here.join("returning.eml");
     let original = std::fs::read(fixture("mail/accepted/plain.eml")).unwrap();

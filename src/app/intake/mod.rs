@@ -36,7 +36,7 @@ use crate::verify::Authenticator;
 use self::flood::Flood;
 
 pub use directory::{Directory, Found};
-pub use examine::{Examination, examine, sha256};
+pub use examine::{Examination, examine, examine_file, sha256};
 pub use judge::{Case, judge};
 pub use loops::{Visit, marker};
 
