@@ -116,8 +116,8 @@ impl Check {
         let authenticator = run::authenticator(Some(&[dns.addr()]), &rules, &hostname)?;
         let envelope = &kept.envelope;
         let examination = examine(&authenticator, &rules, envelope, &raw, kept.arrived).await;
-        let (recipient, now) = (kept.text("recipient"), kept.arrived);
-        let case = Case { envelope, recipient, visit: None, raw: &raw, now };
+        let (recipient, visit, now) = (kept.text("recipient"), kept.visit(), kept.arrived);
+        let case = Case { envelope, recipient, visit: visit.as_ref(), raw: &raw, now };
         let record = judge::record(&case, &examination, &kept.standing, &run::system_mint());
         let mut shown = whole_intake_record(&record);
         for name in ["id", "date", "agentId", "messageUuid"] {

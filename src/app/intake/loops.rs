@@ -27,6 +27,14 @@ pub struct Visit {
     pub(super) step: Value,
 }
 
+impl Visit {
+    /// What the step `loop` of a record says: only its installation knows its markers.
+    pub fn kept(step: &Value) -> Self {
+        let is_return = step.get("result").is_some_and(|result| result == "fail");
+        Self { is_return, step: step.clone() }
+    }
+}
+
 impl Examination {
     /// Compares the markers with that of `address`, as [`marker`] has it; `None` where there are
     /// none.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::super::Failure;
-use crate::app::intake::sha256;
+use crate::app::intake::{Visit, sha256};
 use crate::domain::clock::Timestamp;
 use crate::domain::instant;
 use crate::domain::ports::{Client, Envelope, TlsFacts};
@@ -98,6 +98,12 @@ impl Kept {
     /// The name that this server had, which policies of SPF may use.
     pub(super) fn receiver(&self) -> Option<&str> {
         inputs(&self.fields, "spf")?.get("receiver")?.as_str()
+    }
+
+    /// What its delivery markers said then.
+    pub(super) fn visit(&self) -> Option<Visit> {
+        let mut steps = self.steps();
+        steps.find(|step| step.get("name").is_some_and(|name| name == "loop")).map(Visit::kept)
     }
 
     /// Some answers were too large to keep.
