@@ -23,7 +23,8 @@ pub enum AddressError {
     #[error("an address has exactly one @ between its local part and its domain")]
     NotOneAt,
     #[error(
-        "the part before the @ must be 1 to 64 letters, digits or !#$%&'*+-/=?^_`{{|}}~, with single dots between them"
+        "the part before the @ must be 1 to 64 letters, digits or !#$%&'*+-/=?^_`{{|}}~, with single \
+         dots between them"
     )]
     Local,
     #[error(transparent)]

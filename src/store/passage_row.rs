@@ -1,5 +1,5 @@
-//! The JSON in which `messages.passage` keeps how a copy of a message came. Fields may be added; none
-//! may change its meaning, because old rows stay as they are.
+//! The JSON in which `messages.passage` keeps how a copy of a message came. Fields may be added;
+//! none may change its meaning, because old rows stay as they are.
 
 use serde::{Deserialize, Serialize};
 
@@ -79,7 +79,7 @@ mod tests {
             (Some(format!(r#"{{"marker": "{text}"}}"#)), marker),
             (
                 Some(format!(
-                    r#"{{"marker": "{text}", "origin": "robot", "may_auto_reply": true, "later": 1}}"#
+                    r#"{{"marker": "{text}", "origin": "robot", "signs": [], "later": 1}}"#
                 )),
                 marker,
             ),

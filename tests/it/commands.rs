@@ -109,8 +109,8 @@ async fn set_up(here: &Path) -> String {
     key
 }
 
-/// An entry that may be taken for another is made, and said so; one that an earlier version took can
-/// be removed.
+/// An entry that may be taken for another is made, and said so; one that an earlier version took
+/// can be removed.
 async fn look_alikes(here: &Path, agent: &str) {
     let policy = |action| ["policy", action, "--account", agent, "--address"];
     let odd = "b\u{43e}ss@good.example";

@@ -85,6 +85,28 @@ fn said(output: &Output) -> String {
     [&output.stdout, &output.stderr].map(|octets| String::from_utf8_lossy(octets)).concat()
 }
 
+/// By its delivery markers, which only its installation knows: as the record has it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_came_back_is_a_loop_again() {
+    let scene = Scene::new().await;
+    let to = ["support@agents.example"];
+    assert!(scene.gateway.send(FROM, &to, &signed("first")).await.accepted());
+    let marker = &scene.gateway.messages().await[0]["metadata"]["emailDeliveryMarker"]["value"];
+    let own = marker.as_str().unwrap().to_owned();
+    for (marker, verdict) in [(own, "refused"), ("a".repeat(32), "accepted")] {
+        let field = format!("X-Gatepost-Delivered: {marker}\r\n");
+        let raw = [field.as_bytes(), &signed("again")].concat();
+        scene.gateway.send(FROM, &to, &raw).await;
+        let answer = scene.record().await;
+        assert_eq!(answer["intake"]["verdict"], verdict, "{answer}");
+        let record = scene.file("record.json", answer.to_string());
+        let message = scene.file("message.eml", &raw);
+        let (code, then) = scene.check(&message, &["--record", record.to_str().unwrap()]).await;
+        assert_eq!(code, Some(0), "{then}");
+    }
+    scene.gateway.finish().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_accepted_message_is_accepted_again_by_the_key_of_then() {
     let scene = Scene::new().await;

@@ -54,9 +54,9 @@ impl Examination {
     }
 }
 
-/// The marker of mail for `address`, which is without its tag; at a catch-all the one that was asked
-/// for. All gateways of one installation make the same one: `installation` is the identity of their
-/// database. HMAC-SHA-256, cut to half.
+/// The marker of mail for `address`, which is without its tag; at a catch-all the one that was
+/// asked for. All gateways of one installation make the same one: `installation` is the identity of
+/// their database. HMAC-SHA-256, cut to half.
 pub fn marker(installation: Uuid, address: &Address) -> Marker {
     let key = hmac::Key::new(hmac::HMAC_SHA256, installation.as_bytes());
     let mut context = hmac::Context::with_key(&key);

@@ -168,8 +168,8 @@ mod tests {
 
     const METADATA: &str = "emailSubject, emailFrom, emailTo, emailCc, emailReplyTo, \
         emailMessageId, emailInReplyTo, emailReferences, emailHtml, emailStrippedText, emailTag, \
-        emailAutoSubmitted, emailAutomation, emailDeliveryMarker, emailDispositionNotificationTo, emailSize, emailRawUrl, \
-        authentication, findings";
+        emailAutoSubmitted, emailAutomation, emailDeliveryMarker, \
+        emailDispositionNotificationTo, emailSize, emailRawUrl, authentication, findings";
 
     fn part(part: u32, filename: &str, listed: bool) -> Attachment {
         Attachment {

@@ -49,6 +49,9 @@ fn refused(error: &AddressError) -> Problem {
 
 async fn shape(http: &Http, call: &Call) -> Result<Value, Problem> {
     let addresses = http.use_cases.tenancy.addresses(call.account().id).await?;
-    let shown = |(address, catch_all): &(Address, bool)| json!({ "address": address.to_string(), "catchAll": catch_all });
-    Ok(json!({ "addresses": addresses.iter().map(shown).collect::<Vec<_>>() }))
+    Ok(json!({ "addresses": addresses.iter().map(entry).collect::<Vec<_>>() }))
+}
+
+fn entry((address, catch_all): &(Address, bool)) -> Value {
+    json!({ "address": address.to_string(), "catchAll": catch_all })
 }
