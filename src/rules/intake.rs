@@ -62,7 +62,7 @@ pub struct Dns {
     iprev_budget_seconds: u64,
     pub max_void_lookups: u32,
     pub retries: usize,
-    pub cache_entries: u64,
+    cache_mib: usize,
     max_ttl_seconds: u64,
 }
 
@@ -77,6 +77,10 @@ impl Dns {
 
     pub const fn iprev_budget(&self) -> Duration {
         Duration::from_secs(self.iprev_budget_seconds)
+    }
+
+    pub const fn cache_octets(&self) -> usize {
+        self.cache_mib << 20
     }
 
     pub const fn max_ttl(&self) -> Duration {
@@ -165,7 +169,7 @@ impl IntakeRules {
         check("dns.iprev_budget_seconds", self.dns.iprev_budget_seconds, 1, 60)?;
         check("dns.max_void_lookups", u64::from(self.dns.max_void_lookups), 0, 10)?;
         check("dns.retries", wide(self.dns.retries), 0, 5)?;
-        check("dns.cache_entries", self.dns.cache_entries, 0, 1_000_000)?;
+        check("dns.cache_mib", wide(self.dns.cache_mib), 0, 4096)?;
         check("dns.max_ttl_seconds", self.dns.max_ttl_seconds, 0, 604_800)?;
         check("limits.max_message_bytes", wide(limits.max_message_bytes), 65_536, 1 << 30)?;
         check("limits.max_header_bytes", wide(limits.max_header_bytes), 4096, 1 << 20)?;

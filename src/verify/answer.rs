@@ -57,6 +57,22 @@ impl Answer {
         }
     }
 
+    /// What it takes in memory, generously: octets.
+    pub(super) fn octets(&self) -> usize {
+        const EMPTY: usize = 512;
+        // The longest name, where a record holds one.
+        const RECORD: usize = size_of::<RData>() + 256;
+        let heap = |data: &RData| match data {
+            RData::TXT(txt) => txt.txt_data.iter().map(|text| text.len() + 32).sum(),
+            _ => 0,
+        };
+        let records = match &self.outcome {
+            Outcome::Records(records) => records.iter().map(|data| RECORD + heap(data)).sum(),
+            _ => 0,
+        };
+        EMPTY + 2 * self.name.len() + records
+    }
+
     /// NXDOMAIN, or no record of this type (RFC 7208 §4.6.4: a void look-up).
     pub(super) fn is_void(&self) -> bool {
         matches!(self.outcome, Outcome::Nothing(_))

@@ -13,6 +13,7 @@ mod alignment;
 mod answer;
 mod arc;
 mod bounds;
+mod cache;
 mod canonical;
 mod conclusion;
 mod dkim;

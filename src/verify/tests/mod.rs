@@ -7,6 +7,7 @@ mod causes;
 mod chains;
 mod corpus;
 mod dmarc;
+mod dns;
 mod faults;
 mod forge;
 mod hostile;
