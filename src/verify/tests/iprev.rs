@@ -117,3 +117,15 @@ async fn a_silent_server_of_names_is_not_waited_for_long() {
     // The budget of the message is a minute, and so are the questions with all their retries.
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
+
+/// A label may hold any octets, and the name stands in lines that people read.
+#[tokio::test]
+async fn a_name_cannot_leave_its_place() {
+    let bench = Bench::new().await;
+    let name = "a\r\nx:\u{9b}.example";
+    bench.record(V4, "PTR", "NOERROR", name);
+    bench.record(name, "A", "NOERROR", "192.0.2.1");
+    let answer = bench.check(MAIL.as_bytes()).await;
+    let iprev = &answer.summary["iprev"];
+    assert_eq!((&iprev["result"], &iprev["name"]), (&"pass".into(), &"a??x:?.example".into()));
+}
