@@ -235,9 +235,9 @@ impl Task {
     }
 }
 
-/// Exactly one mailbox in From, and it is the sender's. mail-auth hands it out in the lower case of
-/// Unicode, in which different mailboxes are equal (ẞ and ß) and a domain is another one (Σ before
-/// a hyphen); so the field that it read is read once more, by the same parser, as it is written.
+/// Exactly one mailbox in From, and it is the sender's. mail-auth hands it out in the small letters of
+/// Unicode, in which different mailboxes are equal (ẞ and ß); so the field that it read is read once
+/// more, by the same parser, as it is written.
 fn shows(message: &AuthenticatedMessage<'_>, sender: &Address) -> bool {
     let [only] = message.from_addresses() else { return false };
     let mut written = Vec::new();

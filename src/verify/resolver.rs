@@ -173,7 +173,7 @@ fn question(name: &str) -> Option<Name> {
         none_is_empty.then(|| Name::from_labels(labels()).ok()).flatten()
     });
     // The root is nobody's name: what a template leaves of one label that is too long.
-    question.filter(|question| !question.is_root())
+    question.filter(|question| question.iter().next().is_some())
 }
 
 fn name_server(address: SocketAddr) -> NameServerConfig {

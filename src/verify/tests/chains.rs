@@ -278,7 +278,8 @@ async fn a_chain_expires_by_the_clock_of_the_message() {
         let (first, second) = (List::new(), List { selector: "arc2", ..List::new() });
         first.publish(&bench);
         second.publish(&bench);
-        let mail = String::from_utf8(first.send(&bench)).unwrap();
+        // Blanks at the end of a line are beyond what signs by hand.
+        let mail = String::from_utf8(first.send(&bench)).unwrap().replace("-- \r", "--\r");
         let signed = now.min(expires) - 50 + if expires == THEN { 50 } else { 0 };
         let mail = second.set_by_hand(&mail, signed, expires).replace("Hello.", body);
         let answer = bench.check(mail.as_bytes()).await;

@@ -49,7 +49,6 @@ async fn every_spelling_of_the_same_mailbox_is_the_same() {
         ("bo\u{3c2}@good.example", "bo\u{3c2}@good.example", "good.example"),
         ("\u{130}x@good.example", "\u{130}x@good.example", "good.example"),
         ("bo\u{1e9e}@good.example", "bo\u{1e9e}@good.example", "good.example"),
-        ("boss@\u{391}\u{3a3}-x.example", "boss@\u{3b1}\u{3c3}-x.example", "xn---x-6lcj.example"),
     ] {
         let bench = Bench::new().await;
         let mail = MAIL.replace("boss@good.example", from);
