@@ -154,7 +154,7 @@ pub(super) fn fields(all: &[(&[u8], &[u8])], names: &[String], form: Canonicaliz
     for wanted in names {
         let is_it =
             |(name, _): &&(&[u8], &[u8])| name.trim_ascii().eq_ignore_ascii_case(wanted.as_bytes());
-        if let Some(place) = left.iter().position(|field| is_it(field)) {
+        if let Some(place) = left.iter().position(is_it) {
             let (name, value) = left.remove(place);
             field(name, value, form, &mut into);
         }
