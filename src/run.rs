@@ -187,12 +187,12 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let size = intake.limits.max_message_bytes;
     let way = Way { front_end, address: smtp, hostname: &hostname, proxies: trusted_proxy, size };
     let authenticator = Arc::new(authenticator);
-    let keep = rules.retention.clone();
     let preview = Preview::new(
         store.clone(),
-        Arc::clone(&authenticator),
+        Arc::new(apart(dns.as_deref(), &intake, &hostname, access.limits.max_uploads)?),
         Arc::clone(&intake),
-        keep,
+        rules.smtp.framing.bare_line_ends,
+        rules.retention.clone(),
         mint.clone(),
     );
     let gateway =
@@ -415,6 +415,20 @@ pub fn authenticator(
 ) -> Result<Authenticator, VerifyError> {
     let servers = dns.map_or(Servers::System, |dns| Servers::Given(dns.to_vec()));
     Authenticator::new(servers, rules, hostname.as_str())
+}
+
+/// The authenticator of previews. Whoever has a key may ask it about anything, so it shares nothing
+/// with mail's: neither its threads, of which it has as many as there may be such messages (none
+/// waits for another's), nor its questions under way, nor its memory of answers.
+fn apart(
+    dns: Option<&[SocketAddr]>,
+    rules: &IntakeRules,
+    hostname: &DomainName,
+    places: usize,
+) -> Result<Authenticator, VerifyError> {
+    let mut rules = rules.clone();
+    rules.authentication.max_offloaded = places;
+    authenticator(dns, &rules, hostname)
 }
 
 /// Webhook hosts are looked up where mail's names are, if resolvers are named.

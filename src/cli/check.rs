@@ -1,7 +1,9 @@
 //! `gatepost check`: the whole verdict of a file, step by step, without delivering it; or the
 //! verdict of a record once more, from the DNS answers that it keeps.
 
+mod again;
 mod kept;
+mod told;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -15,19 +17,26 @@ use serde_json::{Map, Value};
 use self::kept::Kept;
 use super::send::HERE;
 use super::{Failure, StoreArgs, print_json, say};
-use crate::app::intake::{Case, Examination, examine, judge};
+use crate::app::intake::{Case, Examination, Visit, examine, examine_file, judge};
 use crate::app::mailbox::intake::whole_intake_record;
 use crate::domain::account::AccountType;
 use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::AccountId;
+use crate::domain::intake_record::IntakeRecord;
 use crate::domain::policy::Mode;
 use crate::domain::ports::{Client, Envelope};
-use crate::mail::line_ends::with_crlf;
+use crate::domain::reason::Reason;
+use crate::domain::verdict::Verdict;
+use crate::mail::line_ends::as_received;
 use crate::run;
 use crate::shutdown::Shutdown;
 use crate::store::Standing;
 use crate::testkit::dns::DnsServer;
+
+/// Steps that a record alone does not allow to be made again, and that are taken from it: whose
+/// delivery marker it is depends on the installation, and a rate on the mail before.
+const GIVEN: [&str; 2] = ["loop", "rates"];
 
 /// Say what would become of a message, step by step, without delivering it
 #[derive(Args, Debug)]
@@ -65,15 +74,17 @@ impl Check {
         let raw = std::fs::read(&self.file)
             .map_err(|error| format!("cannot read {}: {error}", self.file.display()))?;
         match &self.record {
-            None => self.check(Bytes::from(with_crlf(raw))).await,
+            None => self.check(raw).await,
             Some(record) => self.check_again(Kept::read(record)?, raw).await,
         }
     }
 
-    async fn check(&self, raw: Bytes) -> Result<ExitCode, Failure> {
+    async fn check(&self, raw: Vec<u8>) -> Result<ExitCode, Failure> {
         let options = self.store.options()?;
         let dns = self.dns.clone().or_else(|| options.dns.clone());
-        let rules = Arc::new(self.store.rules()?.intake);
+        let rules = self.store.rules()?;
+        let raw = Bytes::from(as_received(raw, rules.smtp.framing.bare_line_ends));
+        let rules = Arc::new(rules.intake);
         let authenticator = run::authenticator(dns.as_deref(), &rules, &options.hostname()?)?;
         let client =
             Client { address: self.remote, helo: self.helo.clone(), esmtp: true, tls: None };
@@ -85,9 +96,10 @@ impl Check {
         };
         let mint = run::system_mint();
         let now = mint.clock().now();
-        let mut examination = examine(&authenticator, &rules, &envelope, &raw, now).await;
-        let (agent, recipient, standing) = self.standing(&mut examination).await?;
-        let case = Case { envelope: &envelope, recipient: &recipient, raw: &raw, now };
+        let examination = examine_file(&authenticator, &rules, &envelope, &raw, now).await;
+        let (agent, recipient, standing, visit) = self.standing(&examination).await?;
+        let visit = visit.as_ref();
+        let case = Case { envelope: &envelope, recipient: &recipient, visit, raw: &raw, now };
         let mut record = judge::record(&case, &examination, &standing, &mint);
         record.agent = agent;
         let mut shown = whole_intake_record(&record);
@@ -107,7 +119,8 @@ impl Check {
         let raw = kept.same_message(raw, &self.file)?;
         let rules = Arc::new(self.store.rules()?.intake);
         let helpers = Shutdown::default();
-        let dns = DnsServer::start(kept.zone()?, helpers).await?;
+        let mut told = kept.told()?;
+        let dns = DnsServer::start(std::mem::take(&mut told.zone), helpers).await?;
         let hostname = match kept.receiver() {
             Some(name) => DomainName::parse(name)?,
             None => self.store.options()?.hostname()?,
@@ -115,38 +128,32 @@ impl Check {
         let authenticator = run::authenticator(Some(&[dns.addr()]), &rules, &hostname)?;
         let envelope = &kept.envelope;
         let examination = examine(&authenticator, &rules, envelope, &raw, kept.arrived).await;
-        let case =
-            Case { envelope, recipient: kept.text("recipient"), raw: &raw, now: kept.arrived };
-        let record = judge::record(&case, &examination, &kept.standing, &run::system_mint());
+        let visit = kept.step("loop").map(Visit::of_record);
+        let (recipient, visit, now) = (kept.text("recipient"), visit.as_ref(), kept.arrived);
+        let case = Case { envelope, recipient, visit, raw: &raw, now };
+        let mut record = judge::record(&case, &examination, &kept.standing, &run::system_mint());
+        put_off(&mut record, &kept);
         let mut shown = whole_intake_record(&record);
         for name in ["id", "date", "agentId", "messageUuid"] {
             shown.insert(name.into(), kept.field(name).clone());
         }
-        let differences = kept.differences(&shown);
+        let again = kept.compare(&shown, &told);
         if self.json {
-            shown.insert("same".into(), differences.is_empty().into());
-            shown.insert("differences".into(), differences.clone().into());
+            again.add_to(&mut shown);
             print_json(&Value::Object(shown))?;
         } else {
             show(&shown)?;
-            if kept.is_truncated() {
-                say!(
-                    "\nThe record keeps not all DNS answers whole: what is missing is not there."
-                )?;
-            }
-            match differences.as_slice() {
-                [] => say!("\nthe same verdict")?,
-                some => say!("\nnot as in the record: {}", some.join("; "))?,
-            }
+            again.tell()?;
         }
-        Ok(if differences.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if again.differences.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// The Agent, its address and its standing; without an Agent that of one that is open to all.
+    /// The Agent, its address, its standing, and whether the message has been there; without an
+    /// Agent that of one that is open to all.
     async fn standing(
         &self,
-        examination: &mut Examination,
-    ) -> Result<(Option<AccountId>, String, Standing), Failure> {
+        examination: &Examination,
+    ) -> Result<(Option<AccountId>, String, Standing, Option<Visit>), Failure> {
         let Some(agent) = &self.agent else {
             let standing = Standing {
                 answers: true,
@@ -155,7 +162,7 @@ impl Check {
                 policy_version: 0,
                 listed: false,
             };
-            return Ok((None, String::new(), standing));
+            return Ok((None, String::new(), standing, None));
         };
         let store = self.store.open().await?;
         let (id, address) = match agent.parse::<AccountId>() {
@@ -173,15 +180,32 @@ impl Check {
                 (found.agent, address)
             }
         };
-        examination.find_loop(store.identity().await?, std::iter::once(&address));
+        // A store that has none yet has never marked anything.
+        let identity = store.known_identity().await?;
+        let visit = identity.and_then(|identity| examination.visit(identity, &address));
         let kind = store.account(id).await?.map(|account| account.kind);
         let sender = examination.sender.as_ref().unwrap_or(&address);
         match store.standing(id, &address, sender).await? {
             Some(standing) if kind == Some(AccountType::Agent) => {
-                Ok((Some(id), address.to_string(), standing))
+                Ok((Some(id), address.to_string(), standing, visit))
             }
             _ => Err(format!("account {id} is not an Agent").into()),
         }
+    }
+}
+
+/// What is accepted again was over its rate, if the record says so.
+fn put_off(record: &mut IntakeRecord, kept: &Kept) {
+    let reason = Reason::RateLimited;
+    let Some(step) = kept.step("rates").filter(|_| kept.came_to("rates", reason.as_str())) else {
+        return;
+    };
+    if record.verdict == Verdict::Accepted
+        && let Value::Array(steps) = &mut record.steps
+    {
+        steps.push(step.clone());
+        record.verdict = Verdict::of(Some(reason));
+        record.explanation = kept.text("explanation").to_owned();
     }
 }
 

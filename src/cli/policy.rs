@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use super::{Failure, StoreArgs, print_json, say};
 use crate::app::tenancy::Tenancy;
 use crate::domain::account::AccountType;
-use crate::domain::address::Address;
+use crate::domain::address::{Address, AddressError};
 use crate::domain::id::AccountId;
+use crate::domain::lookalike;
 use crate::domain::policy::Mode;
 
 #[derive(Args, Debug)]
@@ -39,8 +40,8 @@ enum Action {
     },
     /// Remove senders from the allowlist
     Remove {
-        #[arg(long = "address", value_name = "A", required = true, value_parser = Address::parse)]
-        addresses: Vec<Address>,
+        #[arg(long = "address", value_name = "A", required = true)]
+        addresses: Vec<String>,
         #[command(flatten)]
         common: Common,
     },
@@ -75,6 +76,7 @@ impl PolicyArgs {
             )
             .into());
         }
+        let mut warned = Vec::new();
         match &self.action {
             Action::Show(_) => {}
             Action::Set { mode, .. } => {
@@ -82,20 +84,41 @@ impl PolicyArgs {
             }
             Action::Allow { addresses, .. } => {
                 tenancy.allow(agent, addresses, None).await?;
+                warned = addresses.iter().flat_map(warnings).collect();
             }
             Action::Remove { addresses, .. } => {
-                tenancy.disallow(agent, addresses).await?;
+                let texts: Vec<&str> = addresses.iter().map(String::as_str).collect();
+                let named = tenancy.named_senders(agent, &texts).await?;
+                let refused = |(text, one): (&str, Result<_, _>)| {
+                    one.map_err(|error: AddressError| format!("{text:?}: {error}"))
+                };
+                let senders: Result<Vec<_>, String> =
+                    texts.into_iter().zip(named).map(refused).collect();
+                tenancy.disallow(agent, &senders?).await?;
             }
         }
-        show(&tenancy, agent, common.json).await?;
+        show(&tenancy, agent, common.json, &warned).await?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-async fn show(tenancy: &Tenancy, agent: AccountId, json: bool) -> Result<(), Failure> {
+/// What is remarkable about an entry (threats A13), with the entry.
+fn warnings(address: &Address) -> Vec<(String, String)> {
+    let found = lookalike::warnings(address).into_iter();
+    found.map(|warning| (address.to_string(), warning)).collect()
+}
+
+async fn show(
+    tenancy: &Tenancy,
+    agent: AccountId,
+    json: bool,
+    warned: &[(String, String)],
+) -> Result<(), Failure> {
     let policy = tenancy.policy(agent).await?;
     let senders = tenancy.allowed_senders(agent, u32::MAX, None).await?.senders;
     if json {
+        let shown =
+            |(email, warning): &(String, String)| json!({ "email": email, "warning": warning });
         let allowlist: Vec<String> =
             senders.iter().map(|sender| sender.address.to_string()).collect();
         print_json(&json!({
@@ -103,6 +126,7 @@ async fn show(tenancy: &Tenancy, agent: AccountId, json: bool) -> Result<(), Fai
             "mode": policy.mode.as_str(),
             "allowlistCount": policy.allowlist_count,
             "allowlist": Value::from(allowlist),
+            "warnings": warned.iter().map(shown).collect::<Vec<_>>(),
         }))?;
         return Ok(());
     }
@@ -110,6 +134,9 @@ async fn show(tenancy: &Tenancy, agent: AccountId, json: bool) -> Result<(), Fai
     say!("allowlist  {} addresses", policy.allowlist_count)?;
     for sender in &senders {
         say!("           {}", sender.address)?;
+    }
+    for (email, warning) in warned {
+        say!("warning    {email}: {warning}")?;
     }
     Ok(())
 }

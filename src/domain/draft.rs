@@ -45,7 +45,9 @@ impl Draft {
     /// `listed` whether its sender is on the list now, `mode` the mode now.
     ///
     /// Only what the policy decided can change: the sender was authenticated, and admitted or not.
-    /// Without a sender there was no such decision.
+    /// Without a sender there was no such decision. What was decided behind the policy (a rate;
+    /// later the word of a relay, contract §6) stays as it was, unless the draft refuses the sender
+    /// before it comes to that; what would be admitted anew is not asked for its rate.
     pub fn verdict(
         &self,
         was: Verdict,
@@ -55,15 +57,26 @@ impl Draft {
     ) -> Verdict {
         let by_policy =
             matches!(was, Verdict::Accepted | Verdict::Refused(Reason::SenderNotAllowed));
-        let Some(sender) = sender.filter(|_| by_policy) else { return was };
-        Verdict::of(decide(Facts {
+        let behind = is_behind_policy(was);
+        let Some(sender) = sender.filter(|_| by_policy || behind) else { return was };
+        let refused = decide(Facts {
             recipient_active: true,
             looping: false,
             proof: Proof::Authenticated,
             mode: self.mode(mode),
             listed: self.lists(sender, listed),
-        }))
+        });
+        if behind && refused.is_none() { was } else { Verdict::of(refused) }
     }
+}
+
+/// Whether the policy had admitted the sender before this was decided.
+const fn is_behind_policy(was: Verdict) -> bool {
+    matches!(
+        was,
+        Verdict::Deferred(Reason::RateLimited | Reason::RelayUnavailable)
+            | Verdict::Refused(Reason::RelayRefused)
+    )
 }
 
 #[cfg(test)]
@@ -124,6 +137,29 @@ mod tests {
             }
         }
         assert_eq!(open.verdict(NOT_ALLOWED, None, Mode::Allowlist, false), NOT_ALLOWED);
+    }
+
+    #[test]
+    fn what_was_decided_behind_the_policy_stays_unless_the_draft_refuses() {
+        use Mode::{Allowlist, Open};
+        let sender = address("boss@good.example");
+        let open = draft(Some(Open), &[], &[]);
+        let closed = draft(Some(Allowlist), &[], &[]);
+        let remove = draft(None, &[], &["boss@good.example"]);
+        for reason in [Reason::RateLimited, Reason::RelayRefused, Reason::RelayUnavailable] {
+            let was = Verdict::of(Some(reason));
+            for (draft, mode, listed, would) in [
+                (&open, Allowlist, true, was),
+                (&closed, Open, true, was),
+                (&closed, Open, false, NOT_ALLOWED),
+                (&remove, Allowlist, true, NOT_ALLOWED),
+                (&remove, Open, true, was),
+            ] {
+                assert_eq!(draft.verdict(was, Some(&sender), mode, listed), would, "{reason:?}");
+                // At RCPT nobody knew a sender.
+                assert_eq!(draft.verdict(was, None, mode, listed), was);
+            }
+        }
     }
 
     #[test]

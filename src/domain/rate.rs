@@ -23,6 +23,13 @@ impl Rate {
     }
 }
 
+/// What one that was counted takes of its count: from when until when it is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    from: Duration,
+    to: Duration,
+}
+
 /// The counts of all who have brought something lately, of a bounded number.
 #[derive(Debug)]
 pub struct Tallies<K> {
@@ -32,50 +39,58 @@ pub struct Tallies<K> {
 }
 
 impl<K: Clone + Eq + Hash> Tallies<K> {
-    /// Counts so many at the same time.
+    /// Counts so many at the same time; two at least.
     pub fn new(most: usize) -> Self {
-        Self { until: HashMap::new(), most: most.max(1) }
+        Self { until: HashMap::new(), most: most.max(2) }
     }
 
     /// Whether one more of `key` is within the rate.
     pub fn may(&self, key: &K, rate: Rate, now: Duration) -> bool {
-        let until = self.until.get(key).copied().unwrap_or_default();
-        until.saturating_sub(now) + rate.0 <= MINUTE
+        self.ahead(key, now) + rate.0 <= MINUTE
+    }
+
+    /// Whether one more of `key` is within the rate, or within a minute's worth beyond it.
+    pub fn may_owe(&self, key: &K, rate: Rate, now: Duration) -> bool {
+        self.ahead(key, now) + rate.0 <= 2 * MINUTE
+    }
+
+    fn ahead(&self, key: &K, now: Duration) -> Duration {
+        self.until.get(key).copied().unwrap_or_default().saturating_sub(now)
     }
 
     /// Counts one more, within the rate or not.
-    pub fn add(&mut self, key: &K, rate: Rate, now: Duration) {
+    pub fn add(&mut self, key: &K, rate: Rate, now: Duration) -> Share {
         if let Some(until) = self.until.get_mut(key) {
-            *until = (*until).max(now) + rate.0;
-            return;
+            let from = (*until).max(now);
+            *until = from + rate.0;
+            return Share { from, to: *until };
         }
         if self.until.len() >= self.most {
             self.make_room();
         }
-        self.until.insert(key.clone(), now + rate.0);
+        let share = Share { from: now, to: now + rate.0 };
+        self.until.insert(key.clone(), share.to);
+        share
     }
 
-    /// One that was counted did not count.
-    pub fn give_back(&mut self, key: &K, rate: Rate) {
+    /// One that was counted did not count. What was served of it meanwhile is past: only what still
+    /// lies ahead is given back, so that nothing is taken off what others have brought since.
+    pub fn give_back(&mut self, key: &K, share: Share, now: Duration) {
         if let Some(until) = self.until.get_mut(key) {
-            *until = until.saturating_sub(rate.0);
+            *until = until.saturating_sub(share.to.saturating_sub(share.from.max(now)));
         }
     }
 
-    /// Forgets everything: after the clock was set back nothing here means anything.
-    pub fn clear(&mut self) {
-        self.until.clear();
-    }
-
     /// Forgets the half that is least ahead: first those that were quiet for a minute, and never
-    /// those that bring the most. Half of them at once, so that a crowd of new ones costs each a
+    /// the one that brings the most. Half of them at once, so that a crowd of new ones costs each a
     /// constant; and whoever is new is let in, because only a crowd can fill the map, and to turn
     /// away everybody who is new would do to honest senders what the crowd cannot do itself.
     fn make_room(&mut self) {
         let mut all: Vec<(K, Duration)> = self.until.drain().collect();
-        let half = all.len() / 2;
-        let (_, _, ahead) = all.select_nth_unstable_by_key(half, |(_, until)| *until);
-        self.until.extend(ahead.iter().cloned());
+        let Some(last) = all.len().checked_sub(1) else { return };
+        let middle = last / 2;
+        all.select_nth_unstable_by_key(middle, |(_, until)| *until);
+        self.until.extend(all.drain(middle + 1..));
     }
 }
 
@@ -112,22 +127,45 @@ mod tests {
     fn what_was_let_in_is_owed_and_what_did_not_count_is_not() {
         let (mut tallies, now) = (Tallies::new(9), Duration::from_secs(1000));
         let rate = Rate::per_minute(2).unwrap();
-        for _ in 0..3 {
-            tallies.add(&1, rate, now);
-        }
+        let shares: Vec<_> = (0..3).map(|_| tallies.add(&1, rate, now)).collect();
         assert!(!tallies.may(&1, rate, now + Duration::from_secs(59)));
         assert!(tallies.may(&1, rate, now + Duration::from_secs(60)));
-        tallies.give_back(&1, rate);
+        assert!(tallies.may_owe(&1, rate, now), "a minute's worth at most");
+        tallies.give_back(&1, shares[0], now);
         assert!(!tallies.may(&1, rate, now));
-        tallies.give_back(&1, rate);
+        tallies.give_back(&1, shares[1], now);
         assert!(tallies.may(&1, rate, now));
-        // Nobody can save up by what is given back.
-        (0..99).for_each(|_| tallies.give_back(&1, rate));
-        assert_eq!(taken(&mut tallies, 1, 2, now), 2);
-        tallies.give_back(&7, rate);
-        assert_eq!(taken(&mut tallies, 7, 2, now), 2);
-        tallies.clear();
-        assert_eq!(taken(&mut tallies, 1, 2, now), 2);
+        tallies.give_back(&7, shares[2], now);
+        assert_eq!(taken(&mut tallies, 7, 2, now), 2, "nobody saves up");
+        for _ in 0..2 {
+            tallies.add(&7, rate, now);
+        }
+        assert!(!tallies.may_owe(&7, rate, now));
+        assert!(tallies.may_owe(&7, rate, now + Duration::from_secs(30)));
+    }
+
+    #[test]
+    fn what_was_served_meanwhile_is_not_given_back() {
+        let (mut tallies, now) = (Tallies::new(9), Duration::from_secs(1000));
+        let rate = Rate::per_minute(2).unwrap();
+        let past = tallies.add(&1, rate, now);
+        let later = now + Duration::from_secs(30);
+        assert_eq!(taken(&mut tallies, 1, 2, later), 2, "others");
+        tallies.give_back(&1, past, later);
+        assert!(!tallies.may(&1, rate, later));
+        // Of one that is being served, the rest: here ten seconds.
+        let mut tallies = Tallies::new(9);
+        let half_past = tallies.add(&1, rate, now);
+        tallies.add(&1, rate, now + Duration::from_secs(20));
+        tallies.give_back(&1, half_past, now + Duration::from_secs(20));
+        assert!(tallies.may(&1, rate, now + Duration::from_secs(20)));
+        assert_eq!(taken(&mut tallies, 1, 2, now + Duration::from_secs(20)), 1);
+        // One that waits behind others, all of it.
+        let mut tallies = Tallies::new(9);
+        tallies.add(&1, rate, now);
+        let waiting = tallies.add(&1, rate, now);
+        tallies.give_back(&1, waiting, now + Duration::from_secs(10));
+        assert!(tallies.may(&1, rate, now + Duration::from_secs(10)));
     }
 
     #[test]
@@ -136,14 +174,19 @@ mod tests {
         assert_eq!(taken(&mut tallies, 0, 10, now), 10);
         for newcomer in 1..1000 {
             let at = now + Duration::from_millis(u64::from(newcomer));
-            assert_eq!(taken(&mut tallies, newcomer, 10, at), 10, "it is counted");
+            tallies.add(&newcomer, Rate::per_minute(10).unwrap(), at);
+            assert!(tallies.until.contains_key(&newcomer), "it is counted");
             assert_eq!(taken(&mut tallies, 0, 10, at), 0, "after {newcomer}");
             assert!(tallies.until.len() <= 8);
-            // The flood goes on whenever it may; the newcomers are not heard of again.
-            tallies.give_back(&newcomer, Rate::per_minute(1).unwrap());
         }
-        let mut one = Tallies::new(0);
-        assert_eq!(taken(&mut one, 1, 10, now) + taken(&mut one, 2, 10, now), 20);
-        assert_eq!(one.until.len(), 1);
+        for most in 0..9 {
+            let mut few = Tallies::new(most);
+            for flood in 0..9 {
+                few.add(&9, Rate::per_minute(1).unwrap(), now);
+                assert_eq!(taken(&mut few, flood, 10, now), 10);
+                assert!(few.until.len() <= most.max(2));
+            }
+            assert_eq!(taken(&mut few, 9, 10, now), 0, "of {most}");
+        }
     }
 }

@@ -3,19 +3,19 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
 
 use axum::body::{Body, HttpBody};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use super::Http;
 use super::error::{Code, Problem};
 use super::query::quoted;
+use super::uploads::Place;
+use crate::domain::id::KeyId;
 
 /// Larger bodies are read as JSON where that delays no other request.
 const LARGE: usize = 256 * 1024;
@@ -37,8 +37,8 @@ pub enum BodyRule {
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
     fields: Map<String, Value>,
-    /// Given back with the fields, if they are large.
-    _place: Option<OwnedSemaphorePermit>,
+    /// Given back with the fields, if they are large and nobody takes it out.
+    pub(super) place: Option<Place>,
 }
 
 impl Fields {
@@ -87,17 +87,17 @@ fn wrong(name: &str, shape: &str) -> Problem {
     Problem::invalid(format!("field {name} must be {shape}"))
 }
 
-/// Reads the body that `rule` allows; `target` is the one field that every operation with a body
-/// knows.
+/// Reads the body that `rule` allows, sent with this key; `target` is the one field that every
+/// operation with a body knows.
 pub(super) async fn read(
     headers: &HeaderMap,
     body: Body,
-    rule: BodyRule,
-    target: &str,
+    (rule, target): (BodyRule, &str),
+    key: KeyId,
     http: &Http,
 ) -> Result<Fields, Problem> {
     let expects = headers.contains_key(EXPECT);
-    let reading = timeout(http.rules.limits.body(), collect(body, expects, rule, http));
+    let reading = timeout(http.rules.limits.body(), collect(body, expects, (rule, key), http));
     let (octets, place) = reading.await.map_err(|_| {
         Problem::new(Code::RequestTimeout, "the body did not come in time: send it at once")
     })??;
@@ -131,7 +131,7 @@ pub(super) async fn read(
             quoted(name),
             known.join(", ")
         ))),
-        None => Ok(Fields { fields, _place: place }),
+        None => Ok(Fields { fields, place }),
     }
 }
 
@@ -152,13 +152,13 @@ fn is_plain_json(headers: &HeaderMap) -> Result<(), Problem> {
 
 /// All octets of the body. One that is too large is read on and thrown away, within bounds: a
 /// client that hears only after it has sent would otherwise meet a closed connection. One that is
-/// larger than others may be needs a place.
+/// larger than others may be needs a place, and without one it is thrown away in the same way.
 async fn collect(
     mut body: Body,
     expects: bool,
-    rule: BodyRule,
+    (rule, key): (BodyRule, KeyId),
     http: &Http,
-) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), Problem> {
+) -> Result<(Vec<u8>, Option<Place>), Problem> {
     let limits = &http.rules.limits;
     let limit = match rule {
         BodyRule::WithMessage(_) => http.max_upload_bytes(),
@@ -172,7 +172,8 @@ async fn collect(
     if expects && body.size_hint().lower() > most {
         return Err(too_large()); // The client waits for the word to send (RFC 9110 §10.1.1).
     }
-    let (mut octets, mut read, mut place) = (Vec::new(), 0_usize, None);
+    let (mut octets, mut read) = (Vec::new(), 0_usize);
+    let mut place: Option<Result<Place, Problem>> = None;
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
         let frame = frame.map_err(|_| Problem::invalid("the body ended before it was complete"))?;
         let Ok(data) = frame.into_data() else { continue };
@@ -181,22 +182,19 @@ async fn collect(
             return Err(too_large());
         }
         if read > limits.max_body_bytes && read <= limit && place.is_none() {
-            place = Some(upload(http).await?);
+            place = Some(http.uploads.place(key).await);
         }
-        if read <= limit {
+        if let Some(Err(problem)) = &place {
+            octets = Vec::new();
+            if read > limits.max_body_bytes.saturating_add(limits.max_drained_bytes) {
+                return Err(problem.clone());
+            }
+        } else if read <= limit {
             octets.extend_from_slice(&data);
         }
     }
+    let place = place.transpose()?;
     if read > limit { Err(too_large()) } else { Ok((octets, place)) }
-}
-
-/// A place for a large body; the client has time left to send it when it gets one.
-async fn upload(http: &Http) -> Result<OwnedSemaphorePermit, Problem> {
-    let waiting = Arc::clone(&http.uploads).acquire_owned();
-    match timeout(http.rules.limits.body() / 2, waiting).await {
-        Ok(Ok(place)) => Ok(place),
-        _ => Err(Problem::unavailable("every place for a large body is taken")),
-    }
 }
 
 fn parse(octets: &[u8]) -> Result<Map<String, Value>, Problem> {

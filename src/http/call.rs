@@ -1,7 +1,8 @@
 //! From a request to a [`Call`]: the same steps, in the same order, for every operation.
 //!
-//! Who is calling comes first, so that a stranger learns nothing about what an operation takes;
-//! what the target is comes last, when everything that names it has been read.
+//! Who is calling comes first, so that a stranger learns nothing about what an operation takes.
+//! The target that path and query name comes before the body, so that nobody sends a long one in
+//! vain; one that only the body names comes last.
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use super::error::{Code, Problem};
 use super::observe::Trace;
 use super::query::Query;
 use super::router::Operation;
+use super::uploads::Place;
 use super::{auth, target};
 use crate::app::access::{Caller, Need, Target};
 use crate::domain::account::{Account, AccountType};
@@ -48,6 +50,15 @@ impl Call {
 
     pub(super) const fn body(&self) -> &Fields {
         &self.body
+    }
+
+    /// The place of this request among those that hold a message: that of its body, if that is
+    /// large, or one that is waited for.
+    pub(super) async fn place(&mut self, http: &Http) -> Result<Place, Problem> {
+        match self.body.place.take() {
+            Some(place) => Ok(place),
+            None => http.uploads.place(self.caller.key).await,
+        }
     }
 
     /// A UUID in the path, in its one spelling of 36 characters.
@@ -105,11 +116,12 @@ pub(super) async fn perform(
         .iter()
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
-    let rule = operation.body;
-    let body = body::read(&parts.headers, body, rule, target::TARGET, &http).await?;
     let in_path = path.iter().find(|(name, _)| name == target::TARGET);
     let in_path = in_path.map(|(_, value)| value.as_str());
     let need = operation.need;
-    let target = target::target(&http, &caller, need, in_path, &query, &body).await?;
+    let settled = target::before_body(&http, &caller, need, in_path, &query).await?;
+    let known = (operation.body, target::TARGET);
+    let body = body::read(&parts.headers, body, known, caller.key, &http).await?;
+    let target = target::target(&http, &caller, need, settled, &body).await?;
     (operation.handler)(http, Call { caller, target, path, query, body }).await
 }

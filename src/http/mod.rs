@@ -26,6 +26,7 @@ pub mod router;
 mod routes;
 mod serve;
 mod target;
+mod uploads;
 
 #[cfg(test)]
 mod tests;
@@ -40,6 +41,7 @@ use tokio::sync::Semaphore;
 pub use router::router;
 pub use serve::serve;
 
+use self::uploads::Uploads;
 use crate::app::access::Access;
 use crate::app::delivery::Destinations;
 use crate::app::intake::preview::Preview;
@@ -69,8 +71,8 @@ pub struct Http {
     pub(crate) readiness: Readiness,
     /// Places for answers that are held in memory whole.
     pub(crate) downloads: Arc<Semaphore>,
-    /// Places for bodies that are larger than others may be.
-    pub(crate) uploads: Arc<Semaphore>,
+    /// Places for messages, and for bodies that are larger than others may be.
+    pub(crate) uploads: Uploads,
 }
 
 impl Http {
@@ -83,7 +85,7 @@ impl Http {
         readiness: Readiness,
     ) -> Self {
         let downloads = Arc::new(Semaphore::new(rules.limits.max_downloads));
-        let uploads = Arc::new(Semaphore::new(rules.limits.max_uploads));
+        let uploads = Uploads::new(&rules.limits);
         Self { use_cases, guard, mint, rules, readiness, downloads, uploads }
     }
 

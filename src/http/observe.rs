@@ -78,7 +78,7 @@ fn show(problem: &Problem, id: Uuid, rules: &AccessRules, response: &mut Respons
     let headers = response.headers_mut();
     headers.remove(CONTENT_LENGTH);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-    if problem.code == Code::Unavailable {
+    if matches!(problem.code, Code::Unavailable | Code::RateLimited) {
         headers.insert(RETRY_AFTER, HeaderValue::from(rules.limits.retry_after_seconds));
     }
     *response.body_mut() = Body::from(problem.body(id).to_string());

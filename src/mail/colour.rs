@@ -27,14 +27,17 @@ impl Colour {
         if let Some((name, rest)) = text.split_once('(') {
             return function(name.trim(), rest.trim_end().strip_suffix(')')?);
         }
-        let mut words = NAMED.split_ascii_whitespace();
-        while let (Some(name), Some(digits)) = (words.next(), words.next()) {
-            if name == text {
-                return hex(digits);
-            }
+        // Attributes of HTML may leave the number sign out; no name is written in six hex digits.
+        if text.len() == 6
+            && let Some(colour) = hex(&text)
+        {
+            return Some(colour);
         }
-        // Attributes of HTML may leave the number sign out.
-        (text.len() == 6).then(|| hex(&text))?
+        if !text.bytes().all(|letter| letter.is_ascii_lowercase()) {
+            return None;
+        }
+        let (_, digits) = NAMED.split_once(&format!(" {text} "))?;
+        hex(digits.get(..6)?)
     }
 
     /// Nobody sees a text of this colour, whatever is behind it.
@@ -111,8 +114,8 @@ fn octet(part: f32) -> u8 {
     (part.clamp(0.0, 1.0) * 255.0).round() as u8
 }
 
-/// The names of CSS Color 4 §6.1.
-const NAMED: &str = "\
+/// The names of CSS Color 4 §6.1, each between spaces and followed by its digits.
+const NAMED: &str = " \
     aliceblue f0f8ff antiquewhite faebd7 aqua 00ffff aquamarine 7fffd4 azure f0ffff beige f5f5dc \
     bisque ffe4c4 black 000000 blanchedalmond ffebcd blue 0000ff blueviolet 8a2be2 brown a52a2a \
     burlywood deb887 cadetblue 5f9ea0 chartreuse 7fff00 chocolate d2691e coral ff7f50 \

@@ -1,6 +1,8 @@
 //! What a style declares (CSS 2.1, and what newer modules add), reduced to what decides whether a
 //! text can be seen.
 
+use std::borrow::Cow;
+
 use super::colour::Colour;
 
 /// What decides about being seen. Each has a place in [`Declared`].
@@ -77,16 +79,16 @@ impl Declared {
 /// The declarations of a style attribute or the block of a rule; the important ones apart.
 pub(super) fn declarations(style: &str) -> (Declared, Declared) {
     let (mut normal, mut important) = (Declared::default(), Declared::default());
-    for declaration in without_comments(style).split(';') {
+    for declaration in without_comments(style).to_ascii_lowercase().split(';') {
         let Some((property, value)) = declaration.split_once(':') else { continue };
-        let value = value.trim().to_ascii_lowercase();
+        let value = value.trim();
         let (value, target) = match value.strip_suffix("important") {
             Some(rest) if rest.trim_end().ends_with('!') => {
                 (rest.trim_end().trim_end_matches('!').trim_end(), &mut important)
             }
-            _ => (value.as_str(), &mut normal),
+            _ => (value, &mut normal),
         };
-        declare(property.trim().to_ascii_lowercase().as_str(), value, target);
+        declare(property.trim(), value, target);
     }
     (normal, important)
 }
@@ -208,15 +210,17 @@ fn number(value: &str) -> Option<(f32, &str)> {
     Some((digits.parse().ok()?, unit.trim_end_matches(')').trim()))
 }
 
-pub(super) fn without_comments(style: &str) -> String {
-    let mut out = String::new();
-    let mut rest = style;
-    while let Some((before, after)) = rest.split_once("/*") {
+pub(super) fn without_comments(style: &str) -> Cow<'_, str> {
+    let Some((before, after)) = style.split_once("/*") else { return Cow::Borrowed(style) };
+    let (mut out, mut rest) = (before.to_owned(), after);
+    loop {
+        rest = rest.split_once("*/").map_or("", |(_, tail)| tail);
+        let Some((before, after)) = rest.split_once("/*") else { break };
         out.push_str(before);
-        rest = after.split_once("*/").map_or("", |(_, tail)| tail);
+        rest = after;
     }
     out.push_str(rest);
-    out
+    Cow::Owned(out)
 }
 
 #[cfg(test)]

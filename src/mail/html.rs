@@ -108,12 +108,14 @@ impl<'a> Reader<'a, '_> {
             self.end_passage();
             return;
         }
-        let mut decoded = String::new();
-        decode_entities(text, &mut decoded);
+        let decoded = decode_entities(text);
         if let Some(how) = hidden_by {
             if how != "head" {
                 let outermost = self.open.iter().find(|open| open.look.hidden_by().is_some());
                 let start = outermost.map_or(span.start, |open| open.start);
+                if self.passage.as_ref().is_some_and(|passage| passage.span.start < start) {
+                    self.end_passage();
+                }
                 let passage =
                     self.passage.get_or_insert_with(|| Hidden::new(how, Span { start, ..span }));
                 passage.add(&decoded);
@@ -135,8 +137,8 @@ impl<'a> Reader<'a, '_> {
         self.open.close_implied(tag.name);
         let element = Element { name: tag.name, id: tag.id, class: tag.class };
         let around = self.open.iter().map(|open| open.element);
-        let (normal, important) = self.sheet.declared(&element, around);
-        let look = self.open.look().inside(tag, &normal, &important);
+        let sheet = self.sheet.declared(&element, around);
+        let look = self.open.look().inside(tag, sheet.as_ref());
         let is_hidden = look.hidden_by().is_some();
         if !is_hidden {
             self.layout(name, true);
@@ -147,9 +149,8 @@ impl<'a> Reader<'a, '_> {
         if name == "a" {
             self.end_link(span.start);
             if let Some(href) = tag.href.filter(|_| !is_hidden) {
-                let mut target = String::new();
-                decode_entities(visible::cut(href, 2048), &mut target);
-                self.link = Some(Link { href: target, text: String::new(), span });
+                let href = decode_entities(visible::cut(href, 2048)).into_owned();
+                self.link = Some(Link { href, text: String::new(), span });
             }
         }
         if !is_void(name) {
@@ -180,9 +181,7 @@ impl<'a> Reader<'a, '_> {
         let mut hidden = Hidden::new(how, span);
         for piece in Pieces::new(markup) {
             if let Piece::Text(text) = piece {
-                let mut decoded = String::new();
-                decode_entities(text, &mut decoded);
-                hidden.add(&decoded);
+                hidden.add(&decode_entities(text));
                 hidden.add(" ");
             }
         }

@@ -4,9 +4,11 @@
 //! people to read, except the From that [`super::mime`] compares with the scanned one. It is given
 //! single fields, the header section once, and transfer encodings; never the structure of a body.
 
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use mail_parser::{Encoding, HeaderForm, HeaderName, HeaderValue, MessageParser};
+use memchr::memmem;
 
 use super::words;
 use crate::domain::address::Address;
@@ -65,7 +67,8 @@ pub(super) struct MediaType {
 
 /// Reads the value of a Content-Type field; `None` where there is no type in it.
 pub(super) fn media_type(value: &[u8]) -> Option<MediaType> {
-    guarded(|| match HeaderForm::ContentType.parse(value).value() {
+    let value = without_utf7(value);
+    guarded(|| match HeaderForm::ContentType.parse(&value).value() {
         HeaderValue::ContentType(found) => {
             let attribute = |name| found.attribute(name).map(ToOwned::to_owned);
             let boundary = found.attribute("boundary").unwrap_or_default().trim_ascii_end();
@@ -83,7 +86,8 @@ pub(super) fn media_type(value: &[u8]) -> Option<MediaType> {
 
 /// The kind, lower case, and the file name of a Content-Disposition field (RFC 2183).
 pub(super) fn disposition(value: &[u8]) -> (Option<String>, Option<String>) {
-    let read = || match HeaderForm::ContentType.parse(value).value() {
+    let value = without_utf7(value);
+    let read = || match HeaderForm::ContentType.parse(&value).value() {
         HeaderValue::ContentType(found) => (
             Some(found.ctype().to_ascii_lowercase()),
             found.attribute("filename").map(ToOwned::to_owned),
@@ -91,6 +95,27 @@ pub(super) fn disposition(value: &[u8]) -> (Option<String>, Option<String>) {
         _ => (None, None),
     };
     guarded(read).unwrap_or_default()
+}
+
+/// `value` with every charset of RFC 2231 that is UTF-7 called UTF-8: of all that the library knows
+/// and the WHATWG Encoding Standard does not, the one that writes what it does not say.
+fn without_utf7(value: &[u8]) -> Cow<'_, [u8]> {
+    let is_label = |before: &[u8]| {
+        let before = before.strip_suffix(b"-").or(before.strip_suffix(b"_")).unwrap_or(before);
+        before.last_chunk::<3>().is_some_and(|name| name.eq_ignore_ascii_case(b"utf"))
+    };
+    let mut value = Cow::Borrowed(value);
+    let mut from = 0;
+    while let Some(found) = value.get(from..).and_then(|rest| memmem::find(rest, b"7'")) {
+        let at = from + found;
+        if is_label(value.get(..at).unwrap_or_default())
+            && let Some(seven) = value.to_mut().get_mut(at)
+        {
+            *seven = b'8';
+        }
+        from = at + 1;
+    }
+    value
 }
 
 /// The value of a Content-Transfer-Encoding field; one that nobody knows leaves octets as they

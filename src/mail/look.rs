@@ -51,21 +51,19 @@ impl Look {
             .or(blends.then_some("color"))
     }
 
-    /// The look of `tag` inside an element of this look; `normal` and `important` are what style
-    /// sheets declare for it.
-    pub(super) fn inside(self, tag: &Tag<'_>, normal: &Declared, important: &Declared) -> Self {
-        let mut declared = hints(tag);
-        declared.add(normal);
-        let mut last = *important;
-        if let Some(style) = tag.style {
-            let mut decoded = String::new();
-            decode_entities(style, &mut decoded);
-            let (normal, important) = declarations(&decoded);
-            declared.add(&normal);
-            last.add(&important);
+    /// The look of `tag` inside an element of this look; `sheet` is what style sheets declare for
+    /// it, and what of it is important.
+    pub(super) fn inside(self, tag: &Tag<'_>, sheet: Option<&(Declared, Declared)>) -> Self {
+        let own = tag.style.map(|style| declarations(&decode_entities(style)));
+        let mut look = self;
+        // Most elements say nothing about their look.
+        if own.is_some() || sheet.is_some() || has_hints(tag) {
+            let mut declared = hints(tag);
+            let layers = || sheet.into_iter().chain(&own);
+            layers().for_each(|(normal, _)| declared.add(normal));
+            layers().rev().for_each(|(_, important)| declared.add(important));
+            look = self.styled(&declared);
         }
-        declared.add(&last);
-        let mut look = self.styled(&declared);
         let name = tag.name.as_str();
         if tag.is_hidden {
             look.gone = look.gone.or(Some("hidden"));
@@ -112,6 +110,10 @@ impl Look {
         }
         self
     }
+}
+
+fn has_hints(tag: &Tag<'_>) -> bool {
+    tag.href.is_some() || tag.has_image || tag.bgcolor.is_some() || tag.colour.is_some()
 }
 
 /// What attributes of HTML and the reader's program declare, weaker than any style.

@@ -1,5 +1,5 @@
 //! Which part of a message is the text, which the HTML, and which are attachments; after RFC 2046
-//! and the body lists of RFC 8621 §4.1.4 ([`super::structure`], [`super::bodies`]).
+//! and the body lists of RFC 8621 §4.1.4 (`structure`, `bodies`).
 //!
 //! A forwarded message is one attachment and is not looked into. Parts are decoded one at a time,
 //! and decoding makes none larger, so that memory is bounded by the message; what is read as text

@@ -155,21 +155,34 @@ pub(super) fn is_rule(line: &str) -> bool {
     line.len() >= 10 && line.bytes().all(|byte| byte == b'_')
 }
 
-/// Outlook's `From: / Sent: / To: / Subject:` above the quoted message.
-pub(super) fn is_header_block(lines: &[&str]) -> bool {
-    let Some((first, rest)) = lines.split_first() else { return false };
-    let block = || rest.iter().take(BLOCK_LINES);
-    has_key(first, &WHO)
-        && block().any(|line| has_key(line, &WHEN))
-        && block().any(|line| has_key(line, &WHOM))
+/// Which of the fields of an Outlook header block a line is; it may be several, as words are shared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct BlockField {
+    is_who: bool,
+    is_when: bool,
+    is_whom: bool,
 }
 
-/// Whether `line` is `key: value` with one of these keys, possibly in bold.
-fn has_key(line: &str, keys: &[&str]) -> bool {
-    let line = line.trim().trim_start_matches('*');
-    let Some((key, value)) = line.split_once([':', '\u{ff1a}']) else { return false };
-    let key = key.trim().trim_matches('*').trim();
-    key.len() <= 40 && !value.trim().is_empty() && keys.contains(&key.to_lowercase().as_str())
+impl BlockField {
+    /// Of `key: value`, the key possibly in bold.
+    pub(super) fn of(line: &str) -> Self {
+        let line = line.trim().trim_start_matches('*');
+        let Some((key, value)) = line.split_once([':', '\u{ff1a}']) else { return Self::default() };
+        let key = key.trim().trim_matches('*').trim();
+        if key.len() > 40 || value.trim().is_empty() {
+            return Self::default();
+        }
+        let key = key.to_lowercase();
+        let is = |keys: &[&str]| keys.contains(&key.as_str());
+        Self { is_who: is(&WHO), is_when: is(&WHEN), is_whom: is(&WHOM) }
+    }
+}
+
+/// Whether lines begin with Outlook's `From: / Sent: / To: / Subject:` above the quoted message.
+pub(super) fn is_header_block(fields: &[BlockField]) -> bool {
+    let Some((first, rest)) = fields.split_first() else { return false };
+    let mut block = rest.iter().take(BLOCK_LINES);
+    first.is_who && block.clone().any(|field| field.is_when) && block.any(|field| field.is_whom)
 }
 
 /// How many lines the attribution at the start of `lines` takes, and whether it names a time or

@@ -3,7 +3,9 @@
 //! Conservative: only what stands at the end goes, an answer below or between quotations stays
 //! whole, and a message that has text never becomes empty. One pass with a bounded look-ahead.
 
-use super::quotes::{attribution, is_header_block, is_rule, is_sent_from, is_separator};
+use super::quotes::{
+    BlockField, attribution, is_header_block, is_rule, is_sent_from, is_separator,
+};
 
 /// A longer "signature" is text below a rule.
 const SIGNATURE_LINES: usize = 30;
@@ -42,12 +44,14 @@ fn history_start(lines: &[&str]) -> usize {
     let quotes_from = lines.len() - lines.iter().rev().take_while(|line| is_quiet(line)).count();
     let last_quote = lines.iter().rposition(|line| is_quoted(line));
     let has_quotes = last_quote.is_some_and(|last| last >= quotes_from);
+    let fields: Vec<_> = lines.iter().map(|line| BlockField::of(line)).collect();
     lines
         .iter()
         .enumerate()
         .find_map(|(at, line)| {
             let rest = lines.get(at..).unwrap_or_default();
-            if is_separator(line) || is_header_block(rest) {
+            let is_block = is_header_block(fields.get(at..).unwrap_or_default());
+            if is_separator(line) || is_block {
                 // The rule of underscores that Outlook draws belongs to the block below it.
                 let above = at.checked_sub(1).and_then(|above| lines.get(above));
                 let has_rule = above.is_some_and(|line| is_rule(line));

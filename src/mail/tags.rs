@@ -3,6 +3,8 @@
 //! Linear: every step moves forward, and whatever is never closed runs to the end of the input, as
 //! it does in a browser. It judges nothing; [`super::html`] does.
 
+use std::borrow::Cow;
+
 use mail_parser::decoders::html::add_html_token;
 
 /// A piece of an HTML document.
@@ -239,26 +241,36 @@ impl<'a> Iterator for Pieces<'a> {
                     }
                     return Some(Piece::Open(tag));
                 }
-                (first, _) => {
+                _ => {
                     // A `<` that begins no tag is text.
-                    let from = usize::from(*first == b'<');
-                    let length = rest
-                        .get(from..)
-                        .and_then(|tail| tail.find('<'))
-                        .map_or(rest.len(), |found| found + from);
-                    self.at += length;
-                    return Some(Piece::Text(rest.get(..length).unwrap_or_default()));
+                    let begins = |next: Option<&u8>| {
+                        next.is_none_or(|b| b.is_ascii_alphabetic() || b"/!?".contains(b))
+                    };
+                    let mut length = usize::from(bytes.first() == Some(&b'<'));
+                    while let Some(found) = rest.get(length..).and_then(|tail| tail.find('<')) {
+                        length += found;
+                        if begins(bytes.get(length + 1)) {
+                            self.at += length;
+                            return Some(Piece::Text(rest.get(..length).unwrap_or_default()));
+                        }
+                        length += 1;
+                    }
+                    self.at += rest.len();
+                    return Some(Piece::Text(rest));
                 }
             }
         }
     }
 }
 
-/// Appends `text` to `out` with its entities decoded; what is no entity stays as written.
-pub(super) fn decode_entities(text: &str, out: &mut String) {
+/// `text` with its entities decoded; what is no entity stays as written.
+pub(super) fn decode_entities(text: &str) -> Cow<'_, str> {
     // The longest name of the HTML Standard §13.5 has 31 characters.
     const LONGEST: usize = 34;
-    let mut rest = text;
+    if !text.contains('&') {
+        return Cow::Borrowed(text);
+    }
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, after)) = rest.find('&').and_then(|at| rest.split_at_checked(at)) {
         out.push_str(before);
         let head = after.as_bytes().get(..LONGEST).unwrap_or(after.as_bytes());
@@ -269,10 +281,11 @@ pub(super) fn decode_entities(text: &str, out: &mut String) {
             .map_or(head.len(), |found| found + 1);
         let length = if head.get(end) == Some(&b';') { end + 1 } else { 1 };
         let (entity, tail) = after.split_at_checked(length).unwrap_or((after, ""));
-        add_html_token(out, entity.as_bytes(), false);
+        add_html_token(&mut out, entity.as_bytes(), false);
         rest = tail;
     }
     out.push_str(rest);
+    Cow::Owned(out)
 }
 
 fn until(bytes: &[u8], from: usize, found: impl FnMut(&u8) -> bool) -> usize {
@@ -302,7 +315,7 @@ mod tests {
     fn a_document_falls_into_its_pieces() {
         for (html, expected) in [
             ("a<B>b</b >c", "[a]<b>[b]</b>[c]"),
-            ("1 < 2 <3 << <p>", "[1 ][< 2 ][<3 ][<][< ]<p>"),
+            ("1 < 2 <3 << <p>", "[1 < 2 <3 << ]<p>"),
             ("<!-- <b> -->x<!-->y<!--->z<!-- a --!>w", "! <b> ![x]!![y]!![z]! a ![w]"),
             ("<!doctype html><?xml?></ >x</>y", "[x][y]"),
             ("<script>a</b>'</SCRIPT >x", "<script>{a</b>'}</script>[x]"),
@@ -314,7 +327,7 @@ mod tests {
             ("x<!-- y", "[x]! y!"),
             ("x</", "[x]"),
             ("<", "[<]"),
-            ("ä<é>", "[ä][<é>]"),
+            ("ä<é>", "[ä<é>]"),
         ] {
             assert_eq!(pieces(html), expected, "{html}");
         }
@@ -336,8 +349,7 @@ mod tests {
 
     #[test]
     fn entities_are_decoded_and_nothing_else() {
-        let mut out = String::new();
-        decode_entities("a&amp;b&#233;&#xE9;&nope;&amp &;&&lt;ä&eacute;", &mut out);
+        let out = decode_entities("a&amp;b&#233;&#xE9;&nope;&amp &;&&lt;ä&eacute;");
         assert_eq!(out, "a&béé&nope;&amp &;&<äé");
     }
 }

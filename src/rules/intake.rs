@@ -126,10 +126,11 @@ impl Dedup {
     }
 }
 
-/// How much of one sender's mail is taken in a minute; 0 for any number.
+/// How much of one sender's mail, and of one signature, is taken in a minute; 0 for any number.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rates {
+    pub signature_messages_per_minute: u32,
     pub sender_messages_per_minute: u32,
     pub room_messages_per_minute: u32,
     pub max_tracked: usize,
@@ -197,9 +198,11 @@ impl IntakeRules {
         check("dedup.window_days", self.dedup.window_days, 1, 365)?;
         let (directory, rates) = (&self.directory, &self.rates);
         let (sender, room) = (rates.sender_messages_per_minute, rates.room_messages_per_minute);
+        let signature = rates.signature_messages_per_minute;
+        check("rates.signature_messages_per_minute", signature.into(), 0, 1_000_000)?;
         check("rates.sender_messages_per_minute", sender.into(), 0, 1_000_000)?;
         check("rates.room_messages_per_minute", room.into(), 0, 1_000_000)?;
-        check("rates.max_tracked", wide(rates.max_tracked), 1, 1_000_000)?;
+        check("rates.max_tracked", wide(rates.max_tracked), 1024, 1_000_000)?;
         check("directory.named_entries", wide(directory.named_entries), 0, 1_000_000)?;
         check("directory.guessed_entries", wide(directory.guessed_entries), 0, 1_000_000)?;
         check("raw.object_above_bytes", wide(self.raw.object_above_bytes), 4096, 1 << 30)?;

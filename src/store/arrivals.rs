@@ -1,8 +1,9 @@
 //! The same message arriving again for the same Agent (contract §2.6).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::db::Transaction;
+use super::commit::Commit;
+use super::db::{Store, Transaction};
 use super::entry::Arrived;
 use super::error::StoreError;
 use super::many::many;
@@ -11,6 +12,35 @@ use crate::domain::clock::Timestamp;
 use crate::domain::id::{AccountId, MessageId};
 
 type Key = (AccountId, [u8; 32]);
+
+impl Store {
+    /// Whether every message of `commit` is the same as one that is there already, as of its time.
+    /// Read beside the commit, which decides.
+    pub async fn arrived_before(&self, commit: &Commit) -> Result<bool, StoreError> {
+        let accepted = || commit.intakes.iter().filter_map(|intake| intake.accepted.as_ref());
+        let keys = accepted().flat_map(|one| {
+            one.arrival_keys.iter().map(|key| vec![one.message.agent.into(), key.as_slice().into()])
+        });
+        let found = many(
+            "WITH given (agent, key) AS ({rows})
+             SELECT agent_id, arrivals.key AS key FROM given CROSS JOIN arrivals
+             WHERE arrivals.agent_id = given.agent AND arrivals.key = given.key
+               AND arrivals.expires_at > $1",
+            keys.collect(),
+        )
+        .bind(commit.now)
+        .fetch_all(self.reader())
+        .await?;
+        let mut held = BTreeSet::new();
+        for row in &found {
+            let columns = Columns { table: "arrivals", row };
+            held.insert((columns.account("agent_id")?, columns.digest("key")?.0));
+        }
+        let is_held =
+            |agent, keys: &[[u8; 32]]| keys.iter().any(|key| held.contains(&(agent, *key)));
+        Ok(accepted().all(|one| is_held(one.message.agent, &one.arrival_keys)))
+    }
+}
 
 /// Remembers the arrivals; answers the earlier message for each that came before, be it in this
 /// very group. Whoever stores the same message at this moment is waited for.

@@ -28,8 +28,9 @@ pub(super) struct Ready {
 
 /// One recipient's record, and its message if it was accepted.
 pub(super) struct Entry {
-    /// The record's columns, but for the two that a repeat changes.
+    /// The record's columns, but for its count and the two that a repeat changes.
     pub(super) record: Vec<Value>,
+    pub(super) count: u64,
     pub(super) explanation: String,
     pub(super) message: Option<MessageId>,
     pub(super) arrived: Option<Arrived>,
@@ -85,6 +86,7 @@ impl Ready {
             };
             entries.push(Entry {
                 record: intake_records::columns(&intake.record),
+                count: intake.record.count,
                 explanation: intake.record.explanation.clone(),
                 message: intake.record.message,
                 arrived,
@@ -102,12 +104,7 @@ impl Ready {
     /// once, evidence for each recipient.
     pub(super) fn octets(&self) -> usize {
         let contents = self.arrived().map(|arrived| arrived.raw.len() + arrived.mail.len());
-        let evidence =
-            self.entries.iter().flat_map(|entry| &entry.record).map(|value| match value {
-                Value::Text(text) => text.as_ref().map_or(0, String::len),
-                Value::Octets(octets) => octets.as_ref().map_or(0, Vec::len),
-                Value::Integer(_) | Value::Uuid(_) => 0,
-            });
+        let evidence = self.entries.iter().flat_map(|entry| &entry.record).map(Value::octets);
         contents.max().unwrap_or(0) + evidence.sum::<usize>()
     }
 }

@@ -98,12 +98,12 @@ pub(super) async fn insert(
     let rows = entries.iter().map(|entry| {
         let same_as = entry.arrived.as_ref().and_then(|arrived| earlier.get(&arrived.id)).copied();
         let explanation = if same_as.is_some() { REPEATED } else { &entry.explanation };
-        row(&entry.record, explanation, same_as.or(entry.message), None)
+        row(&entry.record, entry.count, explanation, same_as.or(entry.message), None)
     });
     write(tx, rows.collect()).await.map(drop)
 }
 
-/// The columns of a record, but for those that a repeat changes.
+/// The columns of a record, but for its count and those that a repeat changes.
 pub(super) fn columns(record: &IntakeRecord) -> Vec<Value> {
     vec![
         record.id.0.into(),
@@ -123,18 +123,19 @@ pub(super) fn columns(record: &IntakeRecord) -> Vec<Value> {
         record.digest.as_ref().map(|digest| digest.0.as_slice()).into(),
         record.headers.as_slice().into(),
         record.steps.to_string().into(),
-        stored(record.count).into(),
     ]
 }
 
 /// The whole row; its columns are in the order of [`write`].
 pub(super) fn row(
     columns: &[Value],
+    count: u64,
     explanation: &str,
     message: Option<MessageId>,
     counted_as: Option<String>,
 ) -> Vec<Value> {
-    let last = [explanation.into(), message.map(|id| id.0).into(), counted_as.into()];
+    let message = message.map(|id| id.0);
+    let last = [stored(count).into(), explanation.into(), message.into(), counted_as.into()];
     columns.iter().cloned().chain(last).collect()
 }
 

@@ -9,7 +9,7 @@ use super::error::StoreError;
 use super::mail_row::MailRow;
 use super::many::many;
 use super::page::{Page, within};
-use super::passage_row::PassageRow;
+use super::passage_row;
 use super::row::Columns;
 use super::sql::{Connection, Row, Statement, Value, sql};
 use crate::domain::contact::ContactChange;
@@ -58,13 +58,12 @@ impl Store {
 
     /// The delivery marker of a message in `scope`.
     pub async fn marker(&self, scope: &Scope, id: MessageId) -> Result<Option<Marker>, StoreError> {
-        let mut query = sql("SELECT authentication FROM messages WHERE id = $1 AND ").bind(id.0);
+        let mut query = sql("SELECT passage FROM messages WHERE id = $1 AND ").bind(id.0);
         within(&mut query, scope);
         let row = query.fetch_optional(self.reader()).await?;
         let Some(row) = row else { return Ok(None) };
         let columns = Columns { table: "messages", row: &row };
-        let (_, passage) = PassageRow::part(columns.json("authentication")?);
-        Ok(passage.marker)
+        Ok(passage_row::read(columns.optional_text("passage")?.as_deref()).marker)
     }
 }
 
@@ -72,7 +71,7 @@ impl Store {
 fn select(rest: &'static str) -> Statement {
     let mut query = sql("SELECT id, partner_id, reseller_id, organization_id, agent_id,
                 agent_username, contact_id, at, tag, size, messages.digest AS digest,
-                authentication, mail
+                authentication, passage, mail
          FROM messages JOIN mails ON mails.digest = messages.digest ");
     query.push(rest);
     query
@@ -86,7 +85,7 @@ pub(super) async fn by_ids(
     many(
         "WITH given (message) AS ({rows})
          SELECT id, partner_id, reseller_id, organization_id, agent_id, agent_username, contact_id,
-                at, tag, size, messages.digest AS digest, authentication, mail
+                at, tag, size, messages.digest AS digest, authentication, passage, mail
          FROM given CROSS JOIN messages CROSS JOIN mails
          WHERE messages.id = given.message AND mails.digest = messages.digest",
         ids.map(|id| vec![id.0.into()]).collect(),
@@ -110,7 +109,8 @@ pub(super) fn columns(message: &NewMessage, size: i64) -> Vec<Value> {
         message.tag.clone().into(),
         size.into(),
         message.digest.0.as_slice().into(),
-        PassageRow::join(&message.authentication, &message.passage).to_string().into(),
+        message.authentication.to_string().into(),
+        passage_row::written(&message.passage).into(),
     ]
 }
 
@@ -125,7 +125,8 @@ pub(super) async fn insert(
     });
     many(
         "INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id,
-             agent_username, at, sender, tag, size, digest, authentication, contact_id) {rows}",
+             agent_username, at, sender, tag, size, digest, authentication, passage,
+             contact_id) {rows}",
         rows.collect(),
     )
     .execute(tx.on())
@@ -163,7 +164,6 @@ pub(super) fn message(row: &Row) -> Result<Message, StoreError> {
     let columns = Columns { table: "messages", row };
     let mail =
         Mail::try_from(columns.json::<MailRow>("mail")?).map_err(|error| columns.corrupt(error))?;
-    let (authentication, passage) = PassageRow::part(columns.json("authentication")?);
     Ok(Message {
         id: MessageId(columns.uuid("id")?),
         lineage: columns.lineage()?,
@@ -175,7 +175,7 @@ pub(super) fn message(row: &Row) -> Result<Message, StoreError> {
         tag: columns.optional_text("tag")?,
         size: columns.count("size")?,
         raw: columns.digest("digest")?,
-        authentication,
-        passage,
+        authentication: columns.json("authentication")?,
+        passage: passage_row::read(columns.optional_text("passage")?.as_deref()),
     })
 }

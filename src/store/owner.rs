@@ -19,6 +19,7 @@ use super::sql::sql;
 pub(super) const OWNER: &str = "owner";
 /// An id, with what an editor may put around it.
 const LONGEST: u64 = 64;
+const IDENTITY: &str = "SELECT id FROM identity WHERE single = 1";
 
 impl Base {
     /// Which database this is; decided when it is first asked.
@@ -27,24 +28,32 @@ impl Base {
     }
 
     async fn decide_identity(&self) -> Result<Uuid, StoreError> {
-        let find = || sql("SELECT id FROM identity WHERE single = 1");
-        let mut row = find().fetch_optional(self.reader()).await?;
-        if row.is_none() {
-            let mut tx = self.begin().await?;
-            // Another gateway may do the same at this moment: one of them is first.
-            sql("INSERT INTO identity (single, id) VALUES (1, $1) ON CONFLICT (single) DO NOTHING")
-                .bind(self.mint().uuid())
-                .execute(tx.on())
-                .await?;
-            row = Some(find().fetch_one(tx.on()).await?);
-            tx.commit().await?;
+        if let Some(known) = self.known_identity().await? {
+            return Ok(known);
         }
-        let Some(row) = row else { return Err(sqlx::Error::RowNotFound.into()) };
+        let mut tx = self.begin().await?;
+        // Another gateway may do the same at this moment: one of them is first.
+        sql("INSERT INTO identity (single, id) VALUES (1, $1) ON CONFLICT (single) DO NOTHING")
+            .bind(self.mint().uuid())
+            .execute(tx.on())
+            .await?;
+        let row = sql(IDENTITY).fetch_one(tx.on()).await?;
+        tx.commit().await?;
         Columns { table: "identity", row: &row }.uuid("id")
+    }
+
+    async fn known_identity(&self) -> Result<Option<Uuid>, StoreError> {
+        let row = sql(IDENTITY).fetch_optional(self.reader()).await?;
+        row.map(|row| Columns { table: "identity", row: &row }.uuid("id")).transpose()
     }
 }
 
 impl Store {
+    /// Which database this is, if that was ever decided; writes nothing.
+    pub async fn known_identity(&self) -> Result<Option<Uuid>, StoreError> {
+        self.base.known_identity().await
+    }
+
     /// Takes the blob store, if there is one, for this database; an error if it is another's.
     pub(super) async fn claim_blobs(&self) -> Result<(), StoreError> {
         let Some(blobs) = self.blobs() else { return Ok(()) };

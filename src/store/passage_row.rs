@@ -1,44 +1,31 @@
-//! The JSON in which `messages.authentication` keeps how a copy of a message came: what
-//! authentication found, and beside it, under a name of its own, the rest. Fields may be added;
-//! none may change its meaning, because old rows stay as they are.
+//! The JSON in which `messages.passage` keeps how a copy of a message came. Fields may be added; none
+//! may change its meaning, because old rows stay as they are.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::domain::automation::Automation;
 use crate::domain::marker::Marker;
 use crate::domain::message::Passage;
 
-/// No field of the authentication has this name.
-const NAME: &str = "passage";
-
-#[derive(Serialize, Deserialize)]
-pub(super) struct PassageRow {
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct PassageRow {
     marker: Option<String>,
     origin: Option<String>,
     may_auto_reply: bool,
     signs: Vec<String>,
 }
 
-impl PassageRow {
-    /// One document of both; `authentication` is an object.
-    pub(super) fn join(authentication: &Value, passage: &Passage) -> Value {
-        let mut joined = authentication.clone();
-        if let (Value::Object(fields), Ok(row)) =
-            (&mut joined, serde_json::to_value(Self::from(passage)))
-        {
-            fields.insert(NAME.to_owned(), row);
-        }
-        joined
-    }
+/// As it is kept; `None` where JSON has no words for it, which is never.
+pub(super) fn written(passage: &Passage) -> Option<String> {
+    serde_json::to_string(&PassageRow::from(passage)).ok()
+}
 
-    /// Takes them apart again. What a row from before does not say, or one of a later version says
-    /// in words that are not known here, is not known.
-    pub(super) fn part(mut joined: Value) -> (Value, Passage) {
-        let row = joined.as_object_mut().and_then(|fields| fields.remove(NAME));
-        let row = row.and_then(|row| serde_json::from_value::<Self>(row).ok());
-        (joined, row.map(Passage::from).unwrap_or_default())
-    }
+/// Reads it back. What a row from before does not say, or one of a later version says in words that
+/// are not known here, is not known.
+pub(super) fn read(kept: Option<&str>) -> Passage {
+    let row = kept.and_then(|text| serde_json::from_str::<PassageRow>(text).ok());
+    row.map(Passage::from).unwrap_or_default()
 }
 
 impl From<&Passage> for PassageRow {
@@ -66,38 +53,38 @@ impl From<PassageRow> for Passage {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::domain::automation::Origin;
 
     #[test]
-    fn both_come_back_as_they_went_in() {
-        let authentication = json!({ "spf": null, "alignedDomain": "good.example" });
+    fn it_comes_back_as_it_went_in() {
         for origin in Origin::ALL {
             let signs = vec!["List-Id".to_owned()];
             let passage = Passage {
                 marker: Marker::read(&[b'a'; 32]),
                 automation: Some(Automation { origin, may_auto_reply: false, signs }),
             };
-            let joined = PassageRow::join(&authentication, &passage);
-            assert_eq!(PassageRow::part(joined), (authentication.clone(), passage));
+            assert_eq!(read(written(&passage).as_deref()), passage);
         }
     }
 
     #[test]
     fn other_versions_rows_are_read_as_far_as_they_are_known() {
-        for (row, marker) in [
-            (json!({ "spf": null }), None),
-            (json!({ "spf": null, "passage": 1 }), None),
+        let marker = Marker::read(&[b'a'; 32]);
+        let text = "a".repeat(32);
+        for (kept, marker) in [
+            (None, None),
+            (Some("1".to_owned()), None),
+            (Some("{}".to_owned()), None),
+            (Some(format!(r#"{{"marker": "{text}"}}"#)), marker),
             (
-                json!({ "spf": null, "passage": { "marker": "a".repeat(32), "origin": "robot",
-                    "may_auto_reply": true, "signs": [], "later": 1 } }),
-                Marker::read(&[b'a'; 32]),
+                Some(format!(
+                    r#"{{"marker": "{text}", "origin": "robot", "may_auto_reply": true, "later": 1}}"#
+                )),
+                marker,
             ),
         ] {
-            let expected = Passage { marker, automation: None };
-            assert_eq!(PassageRow::part(row), (json!({ "spf": null }), expected));
+            assert_eq!(read(kept.as_deref()), Passage { marker, automation: None }, "{kept:?}");
         }
     }
 }

@@ -8,6 +8,7 @@ use super::error::StoreError;
 use super::group::Together;
 use super::intake_records::{columns, row, write};
 use super::row::Columns;
+use super::sql::Value;
 use crate::domain::id::{AccountId, IntakeId};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::reason::Reason;
@@ -17,9 +18,12 @@ pub(super) struct Refusals {
     base: Base,
 }
 
-/// One refusal.
+/// One refusal, made ready by whoever asks.
 pub(super) struct Refused {
-    record: IntakeRecord,
+    /// The record's columns, but for its count.
+    columns: Vec<Value>,
+    explanation: String,
+    count: u64,
     /// Those of which this is the same have one record.
     counted_as: String,
 }
@@ -38,7 +42,14 @@ impl Store {
         let reason = record.verdict.reason().map_or("", Reason::as_str);
         let minute = record.at.seconds().div_euclid(60);
         let counted_as = format!("{source} {reason} {minute} {owner}");
-        self.refusals.ask(Refused { record: record.clone(), counted_as }).await
+        self.refusals.ask(Refused::new(record, counted_as)).await
+    }
+}
+
+impl Refused {
+    fn new(record: &IntakeRecord, counted_as: String) -> Self {
+        let (columns, explanation) = (columns(record), record.explanation.clone());
+        Self { columns, explanation, count: record.count, counted_as }
     }
 }
 
@@ -47,9 +58,8 @@ impl Together for Refusals {
     type Answer = IntakeId;
 
     fn size(job: &Refused) -> (usize, usize) {
-        let IntakeRecord { recipient, envelope_from, helo, headers, .. } = &job.record;
-        // The path is in the steps too.
-        (1, 2 * recipient.len() + envelope_from.len() + helo.len() + headers.len())
+        let columns = job.columns.iter().map(Value::octets).sum::<usize>();
+        (1, columns + job.explanation.len() + job.counted_as.len())
     }
 
     async fn write(&self, group: &[Refused]) -> Result<Vec<IntakeId>, StoreError> {
@@ -65,16 +75,14 @@ impl Refusals {
     /// In the order of what they are counted as: gateways wait for each other's rows, but not in a
     /// circle.
     async fn try_count(&self, group: &[Refused]) -> Result<Vec<IntakeId>, StoreError> {
-        let mut distinct: BTreeMap<&str, IntakeRecord> = BTreeMap::new();
-        for Refused { record, counted_as } in group {
-            distinct
-                .entry(counted_as)
-                .and_modify(|first| first.count = first.count.saturating_add(record.count))
-                .or_insert_with(|| record.clone());
+        let mut distinct: BTreeMap<&str, (&Refused, u64)> = BTreeMap::new();
+        for one in group {
+            let (_, count) = distinct.entry(&one.counted_as).or_insert((one, 0));
+            *count = count.saturating_add(one.count);
         }
-        let rows = distinct.iter().map(|(counted_as, record)| {
-            let counted_as = Some((*counted_as).to_owned());
-            row(&columns(record), &record.explanation, record.message, counted_as)
+        let rows = distinct.into_values().map(|(one, count)| {
+            let counted_as = Some(one.counted_as.clone());
+            row(&one.columns, count, &one.explanation, None, counted_as)
         });
         let rows = rows.collect();
         let mut tx = self.base.begin().await?;
@@ -86,5 +94,56 @@ impl Refusals {
         tx.commit().await?;
         let of = |one: &Refused| counted.get(&one.counted_as).copied();
         group.iter().map(|one| of(one).ok_or_else(|| sqlx::Error::RowNotFound.into())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::domain::account::Lineage;
+    use crate::domain::clock::Timestamp;
+    use crate::domain::verdict::Verdict;
+
+    #[test]
+    fn all_that_a_refusal_writes_is_of_its_size() {
+        let record = |fill: &dyn Fn(&mut IntakeRecord)| {
+            let mut record = IntakeRecord {
+                id: IntakeId(uuid::Uuid::nil()),
+                at: Timestamp::from_millis(0),
+                lineage: Lineage::default(),
+                agent: None,
+                recipient: String::new(),
+                sender: None,
+                envelope_from: String::new(),
+                remote_address: [192, 0, 2, 1].into(),
+                helo: String::new(),
+                verdict: Verdict::of(Some(Reason::RateLimited)),
+                explanation: String::new(),
+                message: None,
+                size: 0,
+                digest: None,
+                headers: Vec::new(),
+                steps: json!([]),
+                count: 1,
+            };
+            fill(&mut record);
+            Refusals::size(&Refused::new(&record, String::new()))
+        };
+        let (rows, least) = record(&|_| {});
+        assert_eq!(rows, 1);
+        let long = "x".repeat(10_000);
+        let fills: [&dyn Fn(&mut IntakeRecord); 6] = [
+            &|record| record.steps = json!([long]),
+            &|record| record.explanation.clone_from(&long),
+            &|record| record.headers = long.clone().into(),
+            &|record| record.recipient.clone_from(&long),
+            &|record| record.envelope_from.clone_from(&long),
+            &|record| record.helo.clone_from(&long),
+        ];
+        for fill in fills {
+            assert!(record(fill).1 >= least + long.len());
+        }
     }
 }

@@ -34,6 +34,17 @@ pub(super) enum Value {
     Uuid(Option<Uuid>),
 }
 
+impl Value {
+    /// About how many octets it hands to the database.
+    pub(super) fn octets(&self) -> usize {
+        match self {
+            Self::Text(text) => text.as_ref().map_or(0, String::len),
+            Self::Octets(octets) => octets.as_ref().map_or(0, Vec::len),
+            Self::Integer(_) | Self::Uuid(_) => 8,
+        }
+    }
+}
+
 /// Where a statement runs: any connection of a pool, or the one of a transaction.
 pub(super) enum Connection<'c> {
     SqlitePool(&'c SqlitePool),

@@ -56,6 +56,7 @@ pub struct ExpectedRecord {
     pub aligned_domain: Option<String>,
     pub unsigned_headers: Option<Vec<String>>,
     pub origin: Option<String>,
+    pub findings: Option<Vec<String>>,
 }
 
 /// One listed attachment.

@@ -39,6 +39,9 @@ struct Reverse {
 /// Asks for the names of the client, by `deadline`.
 pub(super) async fn check(resolver: &Resolver, client: IpAddr, deadline: Instant) -> Iprev {
     let start = std::time::Instant::now();
+    if client.to_canonical().is_unspecified() || client.to_canonical().is_loopback() {
+        return nowhere(client);
+    }
     let reverse = reverse(resolver, client.to_canonical(), deadline).await;
     let result = reverse.result();
     // A label may hold any octets: line ends, too.
@@ -59,6 +62,19 @@ pub(super) async fn check(resolver: &Resolver, client: IpAddr, deadline: Instant
         micros: micros(start),
     };
     Iprev { result, name, step }
+}
+
+/// Addresses that every host has, and that a message from a file has, too: nobody is asked.
+fn nowhere(client: IpAddr) -> Iprev {
+    let step = Step {
+        name: "iprev",
+        result: "none".to_owned(),
+        detail: format!("{client} is no address of a host on the Internet: nobody was asked"),
+        inputs: json!({"client": client.to_string()}),
+        dns: Vec::new(),
+        micros: 0,
+    };
+    Iprev { result: "none", name: None, step }
 }
 
 /// PTR, and the addresses of the first names; all at once.

@@ -3,14 +3,19 @@
 use std::path::Path;
 use std::process::Stdio;
 
+use gatepost::domain::address::Address;
+use gatepost::rules::Rules;
+use gatepost::run;
 use gatepost::shutdown::Shutdown;
+use gatepost::store::{Location, Store};
 use serde_json::Value;
 use tokio::process::Command;
 use tokio::time::timeout;
 
 use crate::support::postgres;
 use crate::support::process::{GATEPOST, Server, gatepost};
-use crate::support::{PATIENCE, all_messages, fixture, letter, local_dns};
+use crate::support::site::Site;
+use crate::support::{PATIENCE, all_messages, fixture, letter, local_dns, store_rules};
 
 /// Standard output as JSON, of a command that must succeed.
 async fn json(folder: &Path, arguments: &[&str]) -> Value {
@@ -35,7 +40,8 @@ async fn from_nothing_to_a_delivered_message() {
     let message = here.join("message.eml");
     std::fs::write(&message, letter("from the command line").replace("\r\n", "\n")).unwrap();
     let signing_key = fixture("keys/s1._domainkey.good.example.pem");
-    let server = Server::start(&here.join("gatepost-data"), dns.addr()).await;
+    let data = here.join("gatepost-data");
+    let server = Server::start(&data, dns.addr()).await;
     let to = server.smtp.to_string();
     let send = |signed: bool| {
         let mut arguments = vec![
@@ -98,7 +104,32 @@ async fn set_up(here: &Path) -> String {
     let policy = json(here, &allow).await;
     assert_eq!(policy["mode"], "allowlist");
     assert_eq!(policy["allowlist"][0], "alice@good.example");
+    assert_eq!(policy["warnings"], Value::Array(Vec::new()));
+    look_alikes(here, &agent).await;
     key
+}
+
+/// An entry that may be taken for another is made, and said so; one that an earlier version took can
+/// be removed.
+async fn look_alikes(here: &Path, agent: &str) {
+    let policy = |action| ["policy", action, "--account", agent, "--address"];
+    let odd = "b\u{43e}ss@good.example";
+    let allowed = json(here, &[&policy("allow")[..], &[odd, "--json"]].concat()).await;
+    assert_eq!(allowed["warnings"][0]["email"], odd, "{allowed}");
+    let allowed = gatepost(here, &[&policy("allow")[..], &[odd]].concat()).await;
+    let said = String::from_utf8(allowed.stdout).unwrap();
+    assert!(said.contains(&format!("warning    {odd}: ")), "{said}");
+    let old = "boss\u{3164}@good.example";
+    let refused = gatepost(here, &[&policy("remove")[..], &[old]].concat()).await;
+    assert_eq!(refused.status.code(), Some(1), "it is not on the list");
+    let location = Location::Folder(here.join("gatepost-data"));
+    let store = Store::open(location, &store_rules(), run::system_mint()).await.unwrap();
+    let (of, now) = (agent.parse().unwrap(), run::system_mint().clock().now());
+    let kept = [Address::kept(old).unwrap()];
+    store.allow_senders(of, &kept, None, 9, now).await.unwrap().unwrap();
+    store.close().await;
+    let both = [&policy("remove")[..], &[old, "--address", odd, "--json"]].concat();
+    assert_eq!(json(here, &both).await["allowlistCount"], 1);
 }
 
 /// `gatepost check` says what the server would.
@@ -118,6 +149,14 @@ async fn check(here: &Path, dns: &str, marker: &str) {
             assert_eq!(said["verdict"], verdict, "{case}: {said}");
         }
     }
+    // What a session would not take, whoever signed it.
+    let original = std::fs::read_to_string(fixture("mail/accepted/plain.eml")).unwrap();
+    let framed = here.join("framed.eml");
+    std::fs::write(&framed, original.replacen("\r\n\r\n", "\r\n\r\n\0", 1)).unwrap();
+    let output = gatepost(here, &["check", framed.to_str().unwrap(), "--dns", dns]).await;
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("framing    fail") && said.contains("malformed"), "{said}");
     // What has been here before is known again, by the address that is asked for.
     let returning = here.join("returning.eml");
     let original = std::fs::read(fixture("mail/accepted/plain.eml")).unwrap();
@@ -155,6 +194,30 @@ async fn the_store_may_be_a_postgres_database() {
     let errors = String::from_utf8_lossy(&both.stderr).into_owned();
     assert_eq!(both.status.code(), Some(1));
     assert!(errors.contains("name the store once"), "{errors}");
+}
+
+/// Not even which store it is, which it needs only where there may be a marker of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn to_check_a_message_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = postgres::new_database().await;
+    let location = Location::parse(None, Some(&url)).unwrap();
+    let site = Site::build(&location, &Rules::defaults().unwrap()).await;
+    let file = folder.path().join("marked.eml");
+    let marker = format!("X-Gatepost-Delivered: {}", "a".repeat(32));
+    std::fs::write(&file, format!("{marker}\r\n{}", letter("marked"))).unwrap();
+    let (file, dns) = (file.to_str().unwrap(), site.dns.addr().to_string());
+    let fixed = ["check", file, "--agent", "support@agents.example", "--json"];
+    let more = ["--dns", &dns, "--database-url", &url];
+    let checked = gatepost(folder.path(), &[&fixed[..], &more].concat()).await;
+    let said: Value = serde_json::from_slice(&checked.stdout).unwrap();
+    assert_eq!(said["reason"], "dkim_missing", "{said}");
+    let rows = "SELECT (SELECT COUNT(*) FROM identity) + (SELECT COUNT(*) FROM intake_records)";
+    let mut database = postgres::connect(&url).await;
+    let written: i64 = sqlx::query_scalar(rows).fetch_one(&mut database).await.unwrap();
+    assert_eq!(written, 0);
+    site.leave_store().await;
+    site.finish().await;
 }
 
 #[tokio::test]

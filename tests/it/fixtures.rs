@@ -130,6 +130,12 @@ async fn compare(
         .iter()
         .find(|message| message["uuid"] == uuid)
         .ok_or_else(|| format!("message {uuid} is not in messages/recent"))?;
+    // Whatever was read out of it: not one octet of the original is altered.
+    let url = format!("http://{}/api/v2/messages/{uuid}/raw?token={}", gateway.http, gateway.key);
+    let raw = reqwest::get(url).await.unwrap().bytes().await.unwrap();
+    if raw != case.raw() {
+        return Err("the original is not what was sent".into());
+    }
     compare_message(expected, record, message)
 }
 
@@ -162,6 +168,11 @@ fn compare_message(
         let found = authentication["unsignedHeaders"].as_array().cloned().unwrap_or_default();
         let found: Vec<String> = found.iter().map(|name| text(name).to_lowercase()).collect();
         equal("unsignedHeaders", &format!("{found:?}"), &format!("{wanted:?}"))?;
+    }
+    if let Some(wanted) = &expected.findings {
+        let found = metadata["findings"].as_array().cloned().unwrap_or_default();
+        let found: Vec<String> = found.iter().map(|finding| text(&finding["kind"])).collect();
+        equal("findings", &format!("{found:?}"), &format!("{wanted:?}"))?;
     }
     let Some(wanted) = &expected.attachments else { return Ok(()) };
     let found = message["attachments"].as_array().cloned().unwrap_or_default();

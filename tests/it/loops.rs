@@ -3,7 +3,7 @@
 
 use gatepost::app::tenancy::Claiming;
 use gatepost::domain::address::Address;
-use gatepost::testkit::smtp_client::Replies;
+use gatepost::testkit::smtp_client::{Replies, Transaction, deliver};
 use serde_json::{Value, json};
 
 use crate::support::{PATIENCE, TestGateway, signed};
@@ -61,7 +61,7 @@ async fn what_comes_back_to_the_same_address_is_refused_and_another_agent_gets_i
         assert!(replies.settling().starts_with("554 5.4.6"), "{}", replies.settling());
         let record = record(&gateway, &replies).await;
         assert_eq!(record["reason"], "loop_detected");
-        assert_eq!(step(&record, "loop")["inputs"]["known"], json!([TO]));
+        assert_eq!(step(&record, "loop")["inputs"], json!({ "field": FIELD, "address": TO }));
         assert_eq!(step(&record, "automation")["inputs"]["deliveryMarkers"], 1);
     }
     // Whoever else wrote it, whatever else it says, and among other markers.
@@ -92,18 +92,54 @@ async fn what_comes_back_to_the_same_address_is_refused_and_another_agent_gets_i
     gateway.finish().await;
 }
 
-/// The reply is one for all of them: an acceptance would drop the copy that comes back.
+/// Recipients of one transaction are judged each for itself, and no record names another one.
 #[tokio::test(flavor = "multi_thread")]
-async fn recipients_that_share_a_transaction_share_its_loop() {
+async fn a_loop_of_one_recipient_keeps_nothing_from_the_others() {
     let gateway = TestGateway::start().await;
-    let both = ["open@agents.example", "open2@agents.example"];
-    assert!(send(&gateway, &both, &signed("for both")).await.accepted());
+    let [open, open2] = ["open@agents.example", "open2@agents.example"];
+    assert!(send(&gateway, &[open, open2], &signed("for both")).await.accepted());
     let stored = gateway.messages().await;
-    assert_ne!(marker(&stored[0]), marker(&stored[1]));
-    let replies = send(&gateway, &both, &marked(&marker(&stored[1]), &signed("back"))).await;
+    let second = gateway.house.agents["open2"].id.get();
+    let mut both = stored.iter().map(marker).collect::<Vec<_>>();
+    if stored[0]["to"] == second {
+        both.swap(0, 1);
+    }
+    assert_ne!(both[0], both[1]);
+
+    // To one of them it comes back, in whatever place: the other one gets it, once.
+    for (to, messages) in [([open, open2], 3), ([open2, open], 4)] {
+        let raw = marked(&both[1], &signed("back to one"));
+        for _ in 0..2 {
+            let replies = send(&gateway, &to, &raw).await;
+            assert!(replies.accepted(), "{}", replies.settling());
+            let accepted = record(&gateway, &replies).await;
+            assert_eq!(
+                (&accepted["verdict"], &accepted["recipient"]),
+                (&"accepted".into(), &open.into())
+            );
+            assert_eq!(step(&accepted, "loop")["result"], "pass");
+            assert!(!accepted.to_string().contains(open2), "{accepted}");
+        }
+        assert_eq!(gateway.messages().await.len(), messages);
+    }
+    let list = gateway.get("/email/intake?reason=loop_detected").await["intake"].clone();
+    let returns = list.as_array().unwrap();
+    assert_eq!(returns.len(), 4);
+    for one in returns {
+        assert_eq!((&one["recipient"], &one["messageUuid"]), (&open2.into(), &Value::Null));
+        let whole = gateway.get(&format!("/email/intake/{}", one["id"].as_str().unwrap())).await;
+        assert_eq!(step(&whole["intake"], "loop")["inputs"]["address"], open2);
+        assert!(!whole.to_string().contains(open), "{whole}");
+    }
+    // What is refused for the others is refused so; to whom it comes back hears no more of it.
+    let forged = format!("From: {FROM}\r\nSubject: x\r\n\r\nx\r\n");
+    let replies = send(&gateway, &[open2, open], &marked(&both[1], forged.as_bytes())).await;
+    assert!(replies.settling().starts_with("550 5.7.20"), "{}", replies.settling());
+    // Only to all of them is the transaction a loop.
+    let to_all = marked(&both[0], &marked(&both[1], &signed("back to both")));
+    let replies = send(&gateway, &[open, open2], &to_all).await;
     assert!(replies.settling().starts_with("554 5.4.6"), "{}", replies.settling());
-    let records = gateway.get("/email/intake?reason=loop_detected").await;
-    assert_eq!(records["intake"].as_array().unwrap().len(), 2);
+    assert_eq!(gateway.messages().await.len(), 4);
     gateway.finish().await;
 }
 
@@ -125,10 +161,17 @@ async fn at_a_catch_all_the_address_that_was_asked_for_counts() {
 
 /// The marker is the installation's: every gateway of it knows it, now and after a restart.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_marker_outlives_the_process() {
-    let mut gateway = TestGateway::start().await;
+async fn the_marker_is_known_to_every_gateway_and_outlives_the_process() {
+    let mut gateway = TestGateway::on_postgres().await;
     assert!(send(&gateway, &[TO], &signed("before")).await.accepted());
     let token = marker(&gateway.messages().await[0]);
+    let second = gateway.second().await;
+    let raw = marked(&token, &signed("by another way"));
+    let to = [TO.to_owned()];
+    let transaction = Transaction { helo: "client.example", from: FROM, to: &to, raw: &raw };
+    let replies = deliver(second.smtp, &transaction).await.unwrap();
+    assert!(replies.settling().starts_with("554 5.4.6"), "{}", replies.settling());
+    assert!(second.stop(PATIENCE).await);
     gateway.restart().await;
     let replies = send(&gateway, &[TO], &marked(&token, &signed("after"))).await;
     assert!(replies.settling().starts_with("554 5.4.6"), "{}", replies.settling());

@@ -1,10 +1,7 @@
 //! More of one sender than an Agent should be given at once is deferred, and nothing is lost
 //! (contract §2, Replies: `rate_limited`).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-
-use gatepost::domain::clock::{Clock, Timestamp};
+use gatepost::domain::clock::Clock;
 use gatepost::testkit::smtp_client::Replies;
 use serde_json::Value;
 
@@ -14,17 +11,14 @@ const ALICE: &str = "alice@good.example";
 const SUPPORT: &str = "support@agents.example";
 const OPEN: &str = "open@agents.example";
 
-/// A gateway with these rates, and its clock, which stands still.
-async fn gateway(rates: &str) -> (TestGateway, Arc<AtomicI64>) {
+/// A gateway with these rates, whose records are all of one minute.
+async fn gateway(rates: &str) -> TestGateway {
     let mut gateway = TestGateway::start().await;
-    // Within the time in which the signatures of the tests count, at the beginning of a minute.
-    let now = gatepost::run::system_mint().clock().now().millis() / 60_000 * 60_000;
-    let time = Arc::new(AtomicI64::new(now));
-    let shown = Arc::clone(&time);
-    let clock = Clock::new(move || Timestamp::from_millis(shown.load(Ordering::SeqCst)));
+    let now = gatepost::run::system_mint().clock().now();
+    let clock = Clock::new(move || now);
     let rates = format!("[rates]\n{rates}\n");
     gateway.restart_by(&[("intake.toml", &rates)], clock).await;
-    (gateway, time)
+    gateway
 }
 
 async fn send(gateway: &TestGateway, to: &str, raw: &[u8]) -> Replies {
@@ -68,7 +62,7 @@ async fn put_off(gateway: &TestGateway) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_room_that_is_flooded_holds_up_no_other() {
-    let (gateway, time) = gateway("room_messages_per_minute = 2").await;
+    let gateway = gateway("room_messages_per_minute = 2").await;
     let first = signed("first");
     assert!(!is_put_off(&send(&gateway, SUPPORT, &first).await));
     // The same again is stored once and counted once, and a forger or a stranger counts nothing.
@@ -94,18 +88,20 @@ async fn one_room_that_is_flooded_holds_up_no_other() {
     let counted = "SELECT count FROM intake_records WHERE reason = 'rate_limited'";
     assert_eq!(gateway.count(counted).await, 3);
 
-    // In its time it is taken.
-    time.fetch_add(29_000, Ordering::SeqCst);
+    // What was taken before is answered so, by whichever way it comes again, and makes nothing new.
+    let another_way = [b"Received: from elsewhere.example\r\n".as_slice(), &first].concat();
+    for again in [&first, &another_way] {
+        assert!(!is_put_off(&send(&gateway, SUPPORT, again).await));
+    }
     assert!(is_put_off(&send(&gateway, SUPPORT, &third).await));
-    time.fetch_add(1_000, Ordering::SeqCst);
-    assert!(!is_put_off(&send(&gateway, SUPPORT, &third).await));
-    assert_eq!(gateway.messages().await.len(), 5);
+    assert_eq!(gateway.count(counted).await, 4);
+    assert_eq!(gateway.messages().await.len(), 4);
     gateway.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sender_to_all_is_held_up_for_all() {
-    let (gateway, _) = gateway("sender_messages_per_minute = 2").await;
+    let gateway = gateway("sender_messages_per_minute = 2").await;
     let both = [OPEN, "open2@agents.example"];
     let one = gateway.send(ALICE, &both, &signed("to two is one")).await;
     assert!(!is_put_off(&one));
@@ -117,5 +113,57 @@ async fn a_sender_to_all_is_held_up_for_all() {
     wanted.sort();
     assert_eq!(put_off(&gateway).await, wanted);
     assert_eq!(gateway.messages().await.len(), 3);
+    gateway.finish().await;
+}
+
+/// Whoever holds one signed message sends it again with another Subject, which its signature leaves
+/// open: each is a new message, and a few of them use up their own rate alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_of_one_signature_leave_the_room_to_its_sender() {
+    let gateway = gateway("signature_messages_per_minute = 2\nroom_messages_per_minute = 4").await;
+    let signer = signer().headers(["From", "Date", "Message-ID"]);
+    let original = signer.sign(letter_between(ALICE, SUPPORT, "SUBJECT").as_bytes()).unwrap();
+    let original = String::from_utf8(original).unwrap();
+    let copy = |subject: &str| {
+        original.replacen("Subject: SUBJECT", &format!("Subject: {subject}"), 1).into_bytes()
+    };
+    let mut taken = 0;
+    for number in 0..20 {
+        let replies = send(&gateway, SUPPORT, &copy(&number.to_string())).await;
+        taken += usize::from(!is_put_off(&replies));
+    }
+    assert_eq!(taken, 2);
+    assert_eq!(put_off(&gateway).await, [format!("{ALICE} {SUPPORT} \"signature\"")]);
+    // Another Agent of the same list has its own, and the sender's own mail has the rest.
+    assert!(!is_put_off(&send(&gateway, OPEN, &copy("for all")).await));
+    assert!(!is_put_off(&send(&gateway, SUPPORT, &copy("0")).await), "it is there");
+    for subject in ["third", "fourth"] {
+        assert!(!is_put_off(&send(&gateway, SUPPORT, &signed(subject)).await));
+    }
+    assert!(is_put_off(&send(&gateway, SUPPORT, &signed("fifth")).await));
+    assert_eq!(gateway.messages().await.len(), 5);
+    gateway.finish().await;
+}
+
+/// One full room holds up nobody else in the transaction, and one to whom it comes back is told
+/// when the others are.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_is_put_off_where_nobody_has_room() {
+    let gateway = gateway("room_messages_per_minute = 1").await;
+    let [first, second] = [OPEN, "open2@agents.example"];
+    assert!(!is_put_off(&send(&gateway, first, &signed("one")).await));
+    assert!(!is_put_off(&gateway.send(ALICE, &[first, second], &signed("two")).await));
+    assert!(is_put_off(&gateway.send(ALICE, &[first, second], &signed("three")).await));
+    let messages = gateway.messages().await;
+    let of_second = gateway.house.agents["open2"].id.get();
+    let of_second = messages.iter().find(|message| message["to"] == of_second).unwrap();
+    let marker = of_second["metadata"]["emailDeliveryMarker"]["value"].as_str().unwrap();
+    let back = [format!("X-Gatepost-Delivered: {marker}\r\n").as_bytes(), &signed("back")].concat();
+    assert!(is_put_off(&gateway.send(ALICE, &[second, first], &back).await));
+    let returned = "SELECT COUNT(*) FROM intake_records WHERE reason = 'loop_detected'";
+    assert_eq!(gateway.count(returned).await, 0);
+    let counted = "SELECT SUM(count) FROM intake_records WHERE reason = 'rate_limited'";
+    assert_eq!(gateway.count(counted).await, 3);
+    assert_eq!(messages.len(), 3);
     gateway.finish().await;
 }

@@ -25,7 +25,13 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Self {
-        let gateway = TestGateway::with_rules(&[("intake.toml", TRUSTED)]).await;
+        Self::with("").await
+    }
+
+    /// With these rules for mail beside [`TRUSTED`].
+    async fn with(rules: &str) -> Self {
+        let rules = format!("{TRUSTED}{rules}");
+        let gateway = TestGateway::with_rules(&[("intake.toml", &rules)]).await;
         // The rules that the gateway has.
         std::fs::write(gateway.folder.path().join("gatepost.toml"), "policies = \"policies\"\n")
             .unwrap();
@@ -57,6 +63,14 @@ impl Scene {
             zone.remove(KEY, "TXT").unwrap();
             zone.insert(KEY, "TXT", "NOERROR", &other).unwrap();
         });
+    }
+
+    /// The file against this record, as JSON: exit code, and what was said.
+    async fn again(&self, message: &Path, record: &Value) -> (Option<i32>, Value) {
+        let record = self.file("again.json", record.to_string());
+        let arguments = ["--record", record.to_str().unwrap(), "--json"];
+        let (code, said) = self.check(message, &arguments).await;
+        (code, serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}")))
     }
 
     async fn check(&self, message: &Path, arguments: &[&str]) -> (Option<i32>, String) {
@@ -221,5 +235,131 @@ async fn what_differs_is_named_and_what_is_no_verdict_is_refused() {
         let said = failing(scene.here(), &arguments).await;
         assert!(said.contains(why), "{text}: {said}");
     }
+    scene.gateway.finish().await;
+}
+
+/// The step of this name.
+fn step<'r>(record: &'r mut Value, name: &str) -> &'r mut Value {
+    let mut steps = record["steps"].as_array_mut().unwrap().iter_mut();
+    steps.find(|step| step["name"] == name).unwrap()
+}
+
+/// What `list` of an answer says, in one text.
+fn words(answer: &Value, list: &str) -> String {
+    let lines = answer[list].as_array().unwrap().iter();
+    lines.map(|line| line.as_str().unwrap()).collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn facts_are_compared_and_rules_are_named() {
+    let scene = Scene::new().await;
+    let raw = signed("facts");
+    assert!(scene.gateway.send(FROM, &["support@agents.example"], &raw).await.accepted());
+    let record = scene.record().await["intake"].clone();
+    let message = scene.file("message.eml", &raw);
+    let (code, same) = scene.again(&message, &record).await;
+    assert_eq!((code, &same["truncated"]), (Some(0), &json!(false)), "{same:#}");
+    for list in ["differences", "excused", "rules", "given"] {
+        assert_eq!(same[list], json!([]), "{list}");
+    }
+    // Another signature than the one that wins now; another cause, another sealer.
+    for (name, input, value, expected) in [
+        ("dkim", "signatures", json!([]), "the signature that authenticates was null"),
+        ("alignment", "causes", json!(["x"]), "causes of step alignment was [\"x\"], is []"),
+        ("alignment", "signer", json!("x"), "signer of step alignment was"),
+        ("alignment", "selector", json!("x"), "selector of step alignment was"),
+        ("arc", "sealer", json!("x"), "sealer of step arc was"),
+    ] {
+        let mut other = record.clone();
+        step(&mut other, name)["inputs"][input] = value;
+        let (code, said) = scene.again(&message, &other).await;
+        assert_eq!(code, Some(1), "{input}: {said:#}");
+        assert!(words(&said, "differences").contains(expected), "{input}: {said:#}");
+    }
+    // A rule that is another one now is no other verdict; nor is what was cut.
+    let mut other = record.clone();
+    step(&mut other, "dkim")["inputs"]["minRsaBits"] = json!(512);
+    step(&mut other, "alignment")["inputs"]["rule"] = json!("strict");
+    step(&mut other, "spf")["truncated"] = json!(true);
+    let (code, said) = scene.again(&message, &other).await;
+    assert_eq!((code, &said["truncated"]), (Some(0), &json!(true)), "{said:#}");
+    let rules = words(&said, "rules");
+    assert!(rules.contains("minRsaBits of step dkim was 512, is 1024"), "{rules}");
+    assert!(rules.contains("rule of step alignment was \"strict\""), "{rules}");
+    scene.gateway.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_contradicts_a_key_excuses_what_decides_nothing() {
+    let scene = Scene::new().await;
+    let raw = std::fs::read(fixture("mail/refused/dkim_failed/arc_of_untrusted_list.eml")).unwrap();
+    assert!(scene.gateway.send(FROM, &["open@agents.example"], &raw).await.accepted());
+    let mut record = scene.record().await["intake"].clone();
+    let message = scene.file("message.eml", &raw);
+    let failure = "temporary failure: timeout";
+    for (name, key) in [("spf", "s1._domainkey.list.example"), ("iprev", KEY)] {
+        let before = record.clone();
+        step(&mut record, name)["result"] = json!("temperror");
+        let (code, said) = scene.again(&message, &record).await;
+        assert_eq!(code, Some(1), "{said:#}");
+        assert!(words(&said, "differences").contains(&format!("step {name} was")), "{said:#}");
+        // In front of all the others.
+        let answer = json!({ "name": key, "type": "TXT", "ttl": null, "answer": failure });
+        step(&mut record, name)["dns"].as_array_mut().unwrap().insert(0, answer);
+        let (code, said) = scene.again(&message, &record).await;
+        assert_eq!((code, &said["same"]), (Some(0), &json!(true)), "{said:#}");
+        let excused = words(&said, "excused");
+        let expected = format!("{name} had another answer to TXT {key} than ");
+        assert!(excused.contains(&expected), "{excused}");
+        record = before;
+    }
+    scene.gateway.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loop_is_taken_from_the_record() {
+    let scene = Scene::new().await;
+    let to = ["support@agents.example"];
+    let raw = signed("round");
+    assert!(scene.gateway.send(FROM, &to, &raw).await.accepted());
+    let marker = &scene.gateway.messages().await[0]["metadata"]["emailDeliveryMarker"];
+    let field = ["name", "value"].map(|part| marker[part].as_str().unwrap()).join(": ");
+    let back = [format!("{field}\r\n").as_bytes(), &raw].concat();
+    let replies = scene.gateway.send(FROM, &to, &back).await;
+    assert!(replies.settling().starts_with("554 5.4.6"), "{}", replies.settling());
+    let mut record = scene.record().await["intake"].clone();
+    let message = scene.file("back.eml", &back);
+    let (code, said) = scene.again(&message, &record).await;
+    assert_eq!((code, &said["reason"]), (Some(0), &json!("loop_detected")), "{said:#}");
+    assert_eq!(said["given"], json!(["loop"]));
+    // Nothing of the step but its result is read.
+    step(&mut record, "loop")["inputs"] = json!({});
+    assert_eq!(scene.again(&message, &record).await.0, Some(0));
+    step(&mut record, "loop")["result"] = json!("pass");
+    let (code, said) = scene.again(&message, &record).await;
+    assert_eq!((code, &said["verdict"]), (Some(1), &json!("accepted")), "{said:#}");
+    scene.gateway.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rate_is_not_recomputed_and_all_the_rest_is() {
+    let scene = Scene::with("[rates]\nroom_messages_per_minute = 1\n").await;
+    let to = ["support@agents.example"];
+    assert!(scene.gateway.send(FROM, &to, &signed("first")).await.accepted());
+    let raw = signed("second");
+    let replies = scene.gateway.send(FROM, &to, &raw).await;
+    assert!(replies.settling().starts_with("450 4.2.1"), "{}", replies.settling());
+    let mut record = scene.record().await["intake"].clone();
+    let message = scene.file("second.eml", &raw);
+    let (code, said) = scene.again(&message, &record).await;
+    assert_eq!((code, &said["reason"]), (Some(0), &json!("rate_limited")), "{said:#}");
+    assert_eq!(said["given"], json!(["rates"]));
+    let kept = scene.file("kept.json", record.to_string());
+    let (_, said) = scene.check(&message, &["--record", kept.to_str().unwrap()]).await;
+    assert!(said.contains("\nThe rate is not recomputed"), "{said}");
+    step(&mut record, "policy")["inputs"]["listed"] = json!(false);
+    let (code, said) = scene.again(&message, &record).await;
+    assert_eq!((code, &said["reason"]), (Some(1), &json!("sender_not_allowed")), "{said:#}");
+    assert!(words(&said, "differences").contains("step rates was"), "{said:#}");
     scene.gateway.finish().await;
 }

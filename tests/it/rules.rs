@@ -106,6 +106,7 @@ fn decisions_are_as_their_cases_say() {
             digest: Digest([0; 32]),
             headers: Vec::new(),
             arrival_keys: Vec::new(),
+            signatures: Vec::new(),
             authentication: Value::Null,
             steps: Vec::new(),
         };
@@ -116,7 +117,7 @@ fn decisions_are_as_their_cases_say() {
             policy_version: 1,
             listed: case.listed,
         };
-        let verdict = judge(&examination, &standing).map_or("accepted", Reason::as_str);
+        let verdict = judge(&examination, &standing, None).map_or("accepted", Reason::as_str);
         assert_eq!(verdict, case.verdict, "{}", case.about);
     }
 }

@@ -18,6 +18,7 @@ use crate::domain::message::{Digest, Mail};
 use crate::domain::policy::Proof;
 use crate::domain::ports::Envelope;
 use crate::domain::reason::Reason;
+use crate::mail::line_ends::refused_on_the_wire;
 use crate::mail::machine::{self, Signs};
 use crate::mail::scan::{self, Fault};
 use crate::rules::IntakeRules;
@@ -31,7 +32,7 @@ const LARGE: usize = 256 * 1024;
 #[derive(Clone, Debug)]
 pub struct Examination {
     pub proof: Proof,
-    /// Too many hops, or it has been here before for one of its recipients.
+    /// Too many hops.
     pub looping: bool,
     /// The mailbox in From, as far as one could be found.
     pub sender: Option<Address>,
@@ -50,6 +51,8 @@ pub struct Examination {
     pub headers: Vec<u8>,
     /// Any of these seen before for the same Agent makes this the same message.
     pub arrival_keys: Vec<[u8; 32]>,
+    /// Digests of the signatures that mark the message (`b=`), whatever else it says.
+    pub signatures: Vec<Digest>,
     /// As shown in the message record.
     pub authentication: Value,
     /// The evidence, step by step.
@@ -64,22 +67,7 @@ pub async fn examine(
     raw: &Bytes,
     now: Timestamp,
 ) -> Examination {
-    let kept = rules.record.max_kept_header_bytes;
-    let mut examination = Examination {
-        proof: Proof::Unproven(Reason::SenderInvalid),
-        looping: false,
-        sender: None,
-        automation: None,
-        markers: Vec::new(),
-        mail: None,
-        detail: None,
-        explanation: None,
-        digest: on_pool(raw, sha256).await,
-        headers: scan::section(raw, kept).to_vec(),
-        arrival_keys: Vec::new(),
-        authentication: Value::Null,
-        steps: vec![session(envelope, raw.len(), now)],
-    };
+    let mut examination = Examination::begin(rules, envelope, raw, now).await;
     let began = Instant::now();
     let scanned = scan::scan(raw, &rules.limits);
     let headers = match scanned.and_then(|found| found.permit(envelope.smtputf8).map(|()| found)) {
@@ -116,6 +104,7 @@ pub async fn examine(
     }
     if found.proof == Proof::Authenticated {
         examination.arrival_keys = arrival::keys(&found.signatures, &headers, examination.digest);
+        examination.signatures = found.signatures.iter().map(|b| sha256(b.as_bytes())).collect();
         let began = Instant::now();
         match summarise(raw, rules).await {
             Ok(mail) => examination.mail = Some(Arc::new(mail)),
@@ -125,7 +114,47 @@ pub async fn examine(
     examination
 }
 
+/// The same of a message from a file, which no SMTP session has looked at: what one would have
+/// refused at the end of DATA is refused here, and nothing else is asked about it.
+pub async fn examine_file(
+    authenticator: &Authenticator,
+    rules: &IntakeRules,
+    envelope: &Envelope,
+    raw: &Bytes,
+    now: Timestamp,
+) -> Examination {
+    let began = Instant::now();
+    let Some(detail) = on_pool(raw, refused_on_the_wire).await else {
+        return examine(authenticator, rules, envelope, raw, now).await;
+    };
+    let mut examination = Examination::begin(rules, envelope, raw, now).await;
+    let fault = Fault { reason: Reason::Malformed, detail, from: None };
+    examination.fail("framing", &fault, began);
+    examination
+}
+
 impl Examination {
+    /// Of a message of which nothing is known yet.
+    async fn begin(rules: &IntakeRules, envelope: &Envelope, raw: &Bytes, now: Timestamp) -> Self {
+        let kept = rules.record.max_kept_header_bytes;
+        Self {
+            proof: Proof::Unproven(Reason::SenderInvalid),
+            looping: false,
+            sender: None,
+            automation: None,
+            markers: Vec::new(),
+            mail: None,
+            detail: None,
+            explanation: None,
+            digest: on_pool(raw, sha256).await,
+            headers: scan::section(raw, kept).to_vec(),
+            arrival_keys: Vec::new(),
+            signatures: Vec::new(),
+            authentication: Value::Null,
+            steps: vec![session(envelope, raw.len(), now)],
+        }
+    }
+
     fn fail(&mut self, name: &str, fault: &Fault, began: Instant) {
         if fault.reason == Reason::LoopDetected {
             self.looping = true;

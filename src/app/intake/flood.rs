@@ -1,115 +1,155 @@
-//! How much of one sender's mail is taken in a minute: of each sender, and of each sender to one
-//! Agent (a room). What is more is deferred, so that a loop which nothing else ends goes no faster,
-//! and an Agent is not buried by what it admits (contract §2, Replies: `rate_limited`).
+//! How much of one sender's mail is taken in a minute: by each organization, and by each Agent (a
+//! room); and how many copies of one signature by each Agent. What is more is deferred, so that a
+//! loop which nothing else ends goes no faster, and an Agent is not buried by what it admits
+//! (contract §2, Replies: `rate_limited`).
 //!
-//! Asked for mail that is authenticated and admitted, and counted when it is committed: a forger
-//! uses up nobody's rate. Counted in memory, by each gateway for itself.
+//! Asked for mail that is authenticated and admitted, and counted when it is committed. Forged mail
+//! uses up nobody's rate. But whoever holds one signed message can send it again and again with
+//! other fields that the signature leaves open, each a new message of its sender: so copies have a
+//! small rate of their own, per Agent (a mailing list signs once for all its readers), and what it
+//! defers counts towards nothing else.
+//!
+//! Recipients of one transaction have one reply: it is deferred where none of them is within the
+//! rate; otherwise those that are not owe what they are given. Counted in memory, by each gateway
+//! for itself.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tracing::info;
 
-use super::Gateway;
 use super::step::step;
+use super::{Examination, Gateway};
 use crate::domain::address::Address;
-use crate::domain::clock::Timestamp;
-use crate::domain::id::{AccountId, MessageId};
+use crate::domain::id::{AccountId, IntakeId, MessageId};
+use crate::domain::intake_record::IntakeRecord;
+use crate::domain::message::Digest;
 use crate::domain::ports::Answer;
-use crate::domain::rate::{Rate, Tallies};
+use crate::domain::rate::{Rate, Share, Tallies};
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
 use crate::rules::IntakeRates;
 use crate::store::{Commit, Intake, StoreError};
 
-/// The clock was set back if it shows this much less than before.
-const SET_BACK: Duration = Duration::from_secs(60);
-
 /// The counts of one gateway.
 #[derive(Debug)]
 pub(super) struct Flood {
     rules: IntakeRates,
+    /// What all moments are counted from.
+    began: Instant,
     counted: Mutex<Counted>,
 }
 
+/// Each count is of an account, and of what it is brought.
 #[derive(Debug)]
 struct Counted {
-    senders: Tallies<Address>,
-    rooms: Tallies<(Address, AccountId)>,
-    last: Timestamp,
+    /// Of Agents.
+    signatures: Counts<Digest>,
+    /// Of organizations: a sender of many of them is not held up in one by what another gets.
+    senders: Counts<Address>,
+    /// Of Agents.
+    rooms: Counts<Address>,
 }
+
+/// The counts of one kind.
+#[derive(Debug)]
+struct Counts<K> {
+    /// `None` where nothing is counted.
+    rate: Option<Rate>,
+    tallies: Tallies<(AccountId, K)>,
+}
+
+type Shares<K> = Vec<((AccountId, K), Share)>;
 
 /// What is over its rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Over {
+    Signature,
     Sender,
     Room,
 }
 
-/// A message that has been counted. Unless it is settled it does not count after all: its commit
-/// failed, or it is decided anew.
+/// An accepted message.
+#[derive(Debug)]
+pub(super) struct Brought<'m> {
+    sender: &'m Address,
+    signatures: &'m [Digest],
+    /// Its Agents with their organizations.
+    agents: BTreeMap<AccountId, AccountId>,
+}
+
+/// A message that has been counted. It stays so where nobody knows what became of it.
 #[derive(Debug)]
 pub(super) struct Taken<'f> {
     flood: &'f Flood,
-    sender: Address,
-    sender_is_free: bool,
-    /// Of these the room is, each once.
-    agents: BTreeSet<AccountId>,
+    signatures: Shares<Digest>,
+    senders: Shares<Address>,
+    rooms: Shares<Address>,
 }
 
 impl Flood {
     pub(super) fn new(rules: IntakeRates) -> Self {
+        let most = rules.max_tracked;
         let counted = Counted {
-            senders: Tallies::new(rules.max_tracked),
-            rooms: Tallies::new(rules.max_tracked),
-            last: Timestamp::from_millis(0),
+            signatures: Counts::new(rules.signature_messages_per_minute, most),
+            senders: Counts::new(rules.sender_messages_per_minute, most),
+            rooms: Counts::new(rules.room_messages_per_minute, most),
         };
-        Self { rules, counted: Mutex::new(counted) }
+        Self { rules, began: Instant::now(), counted: Mutex::new(counted) }
     }
 
-    /// Counts one message of `sender` to these Agents, if it is within all rates.
-    pub(super) fn take(
-        &self,
-        sender: &Address,
-        agents: BTreeSet<AccountId>,
-        now: Timestamp,
-    ) -> Result<Taken<'_>, Over> {
+    /// Counts a message, if it is within all rates.
+    pub(super) fn take(&self, brought: &Brought<'_>, now: Instant) -> Result<Taken<'_>, Over> {
+        let at = self.moment(now);
         let mut counted = self.counted();
-        let at = counted.moment(now);
-        let rooms: Vec<_> = agents.iter().map(|agent| (sender.clone(), *agent)).collect();
-        if self.sender_rate().is_some_and(|rate| !counted.senders.may(sender, rate, at)) {
+        let Counted { signatures, senders, rooms } = &mut *counted;
+        let organizations: BTreeSet<AccountId> = brought.agents.values().copied().collect();
+        let of = |account: &AccountId| (*account, brought.sender.clone());
+        let copies = |agent: &AccountId| {
+            let agent = *agent;
+            brought.signatures.iter().map(move |signature| (agent, *signature))
+        };
+        let (agents, sender) = (|| brought.agents.keys(), |one| senders.may(&of(one), at));
+        if !agents().any(|agent| copies(agent).all(|one| signatures.may(&one, at))) {
+            return Err(Over::Signature);
+        }
+        if !organizations.iter().any(sender) {
             return Err(Over::Sender);
         }
-        if let Some(rate) = self.room_rate() {
-            if !rooms.iter().all(|room| counted.rooms.may(room, rate, at)) {
-                return Err(Over::Room);
-            }
-            rooms.iter().for_each(|room| counted.rooms.add(room, rate, at));
+        if !agents().any(|agent| rooms.may(&of(agent), at)) {
+            return Err(Over::Room);
         }
-        if let Some(rate) = self.sender_rate() {
-            counted.senders.add(sender, rate, at);
-        }
-        drop(counted);
-        Ok(Taken { flood: self, sender: sender.clone(), sender_is_free: true, agents })
+        Ok(Taken {
+            flood: self,
+            signatures: signatures.add(agents().flat_map(copies), at),
+            senders: senders.add(organizations.iter().map(of), at),
+            rooms: rooms.add(agents().map(of), at),
+        })
     }
 
-    fn sender_rate(&self) -> Option<Rate> {
-        Rate::per_minute(self.rules.sender_messages_per_minute)
-    }
-
-    fn room_rate(&self) -> Option<Rate> {
-        Rate::per_minute(self.rules.room_messages_per_minute)
+    fn moment(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.began)
     }
 
     /// In words fit for the reply.
     fn words(&self, over: Over) -> String {
-        let IntakeRates { sender_messages_per_minute, room_messages_per_minute, .. } = self.rules;
         match over {
-            Over::Sender => format!("over {sender_messages_per_minute} a minute from this sender"),
+            Over::Signature => {
+                let rate = self.rules.signature_messages_per_minute;
+                format!("over {rate} a minute with the same signature to one Agent")
+            }
+            Over::Sender => {
+                let rate = self.rules.sender_messages_per_minute;
+                format!("over {rate} a minute from this sender")
+            }
             Over::Room => {
-                format!("over {room_messages_per_minute} a minute from this sender to one Agent")
+                let rate = self.rules.room_messages_per_minute;
+                format!("over {rate} a minute from this sender to one Agent")
             }
         }
     }
@@ -120,171 +160,126 @@ impl Flood {
     }
 }
 
-impl Counted {
-    /// Since the epoch. Whoever was ahead would stay so until a clock that was set back is there
-    /// again: so everybody begins anew.
-    fn moment(&mut self, now: Timestamp) -> Duration {
-        if now < self.last.minus(SET_BACK) {
-            self.senders.clear();
-            self.rooms.clear();
+impl<K: Clone + Eq + Hash> Counts<K> {
+    fn new(per_minute: u32, most: usize) -> Self {
+        Self { rate: Rate::per_minute(per_minute), tallies: Tallies::new(most) }
+    }
+
+    fn may(&self, key: &(AccountId, K), at: Duration) -> bool {
+        self.rate.is_none_or(|rate| self.tallies.may(key, rate, at))
+    }
+
+    /// Counts one more of each. Of what is over the rate, and let in with others that are not, a
+    /// minute's worth is owed at most: whoever writes to many must not shut one of them off.
+    fn add(&mut self, keys: impl Iterator<Item = (AccountId, K)>, at: Duration) -> Shares<K> {
+        let Some(rate) = self.rate else { return Vec::new() };
+        let mut count = |key: (AccountId, K)| {
+            let is_counted = self.tallies.may_owe(&key, rate, at);
+            is_counted.then(|| self.tallies.add(&key, rate, at)).map(|share| (key, share))
+        };
+        keys.filter_map(&mut count).collect()
+    }
+
+    /// Gives back what is of other accounts than these.
+    fn give_back(&mut self, shares: &Shares<K>, but: &BTreeSet<AccountId>, at: Duration) {
+        for (key, share) in shares.iter().filter(|(key, _)| !but.contains(&key.0)) {
+            self.tallies.give_back(key, *share, at);
         }
-        self.last = now;
-        Duration::from_millis(u64::try_from(now.millis()).unwrap_or(0))
     }
 }
 
 impl Taken<'_> {
     /// The commit is done: for each recipient, in their order, the earlier message that this one is
     /// the same as. What is stored counts, and what was there before does not.
-    pub(super) fn settle(mut self, intakes: &[Intake], earlier: &[Option<MessageId>]) {
+    pub(super) fn settle(self, intakes: &[Intake], earlier: &[Option<MessageId>], now: Instant) {
         let stored = intakes.iter().zip(earlier).filter(|(_, earlier)| earlier.is_none());
-        for accepted in stored.filter_map(|(intake, _)| intake.accepted.as_ref()) {
-            self.agents.remove(&accepted.message.agent);
-            self.sender_is_free = false;
-        }
+        let accepted = stored.filter_map(|(intake, _)| intake.accepted.as_ref());
+        let accounts = accepted.flat_map(|one| [one.message.agent, one.message.organization]);
+        self.keep_for(&accounts.collect(), now);
+    }
+
+    /// Nothing was written.
+    pub(super) fn give_back(self, now: Instant) {
+        self.keep_for(&BTreeSet::new(), now);
+    }
+
+    fn keep_for(self, accounts: &BTreeSet<AccountId>, now: Instant) {
+        let at = self.flood.moment(now);
+        let mut counted = self.flood.counted();
+        counted.signatures.give_back(&self.signatures, accounts, at);
+        counted.senders.give_back(&self.senders, accounts, at);
+        counted.rooms.give_back(&self.rooms, accounts, at);
     }
 }
 
-impl Drop for Taken<'_> {
-    fn drop(&mut self) {
-        let mut counted = self.flood.counted();
-        if let Some(rate) = self.flood.room_rate() {
-            for agent in &self.agents {
-                counted.rooms.give_back(&(self.sender.clone(), *agent), rate);
-            }
-        }
-        if let Some(rate) = self.flood.sender_rate().filter(|_| self.sender_is_free) {
-            counted.senders.give_back(&self.sender, rate);
-        }
+impl<'m> Brought<'m> {
+    /// `None` where nobody accepts it.
+    fn of(commit: &'m Commit, examination: &'m Examination) -> Option<Self> {
+        let accepted = || commit.intakes.iter().filter_map(|intake| intake.accepted.as_ref());
+        let sender = &accepted().next()?.message.mail.from.address;
+        let agents = accepted().map(|one| (one.message.agent, one.message.organization)).collect();
+        Some(Self { sender, signatures: &examination.signatures, agents })
     }
 }
 
 impl Gateway {
     /// Counts an accepted message, if it is within its rates; `None` for what is not accepted.
-    pub(super) fn within_rates(&self, commit: &Commit) -> Result<Option<Taken<'_>>, Over> {
-        let accepted = || commit.intakes.iter().filter_map(|intake| intake.accepted.as_ref());
-        let Some(first) = accepted().next() else { return Ok(None) };
-        let agents = accepted().map(|one| one.message.agent).collect();
-        self.flood.take(&first.message.mail.from.address, agents, commit.now).map(Some)
+    pub(super) fn within_rates(
+        &self,
+        commit: &Commit,
+        examination: &Examination,
+    ) -> Result<Option<Taken<'_>>, Over> {
+        let Some(brought) = Brought::of(commit, examination) else { return Ok(None) };
+        self.flood.take(&brought, Instant::now()).map(Some)
     }
 
     /// Defers what was to be accepted. All that is deferred in one room and minute leaves one
-    /// record, and one line in the log.
+    /// record, and one line in the log. Recipients that it comes back to are told when the others
+    /// are.
     pub(super) async fn put_off(&self, commit: Commit, over: Over) -> Result<Answer, StoreError> {
-        let began = Instant::now();
-        let reason = Reason::RateLimited;
         let words = self.flood.words(over);
+        let accepted = commit.intakes.into_iter().filter(|intake| intake.accepted.is_some());
+        // All at once, so that they are written together.
+        let counting = accepted.map(|intake| self.count_put_off(intake.record, over, &words));
+        let records = try_join_all(counting).await?;
+        let (reason, record) = (Some(Reason::RateLimited), records.first().copied());
+        Ok(Answer { reason, detail: Some(words), record })
+    }
+
+    async fn count_put_off(
+        &self,
+        mut record: IntakeRecord,
+        over: Over,
+        words: &str,
+    ) -> Result<IntakeId, StoreError> {
+        let reason = Reason::RateLimited;
         let rate = match over {
+            Over::Signature => "signature",
             Over::Sender => "sender",
             Over::Room => "room",
         };
-        let mut answer = Answer { reason: Some(reason), detail: Some(words.clone()), record: None };
-        for Intake { mut record, .. } in commit.intakes {
-            let inputs = json!({
-                "over": rate,
-                "senderMessagesPerMinute": self.flood.rules.sender_messages_per_minute,
-                "roomMessagesPerMinute": self.flood.rules.room_messages_per_minute,
-            });
-            if let Value::Array(steps) = &mut record.steps {
-                steps.push(step("rates", reason.as_str(), &words, inputs, began));
-            }
-            record.verdict = Verdict::of(Some(reason));
-            record.explanation = format!("{} ({words})", reason.explanation());
-            record.message = None;
-            let sender = record.sender.as_ref().map(Address::to_string).unwrap_or_default();
-            let counted = self.store.count_refusal(&record, &sender).await?;
-            if counted == record.id {
-                let agent = record.agent.map(AccountId::get);
-                info!(agent.id = agent, record.id = %counted, over = rate, "mail is deferred");
-            }
-            answer.record.get_or_insert(counted);
+        let inputs = json!({
+            "over": rate,
+            "signatureMessagesPerMinute": self.flood.rules.signature_messages_per_minute,
+            "senderMessagesPerMinute": self.flood.rules.sender_messages_per_minute,
+            "roomMessagesPerMinute": self.flood.rules.room_messages_per_minute,
+        });
+        if let Value::Array(steps) = &mut record.steps {
+            let began = std::time::Instant::now();
+            steps.push(step("rates", reason.as_str(), words, inputs, began));
         }
-        Ok(answer)
+        record.verdict = Verdict::of(Some(reason));
+        record.explanation = format!("{} ({words})", reason.explanation());
+        record.message = None;
+        let sender = record.sender.as_ref().map(Address::to_string).unwrap_or_default();
+        let counted = self.store.count_refusal(&record, &sender).await?;
+        if counted == record.id {
+            let agent = record.agent.map(AccountId::get);
+            info!(agent.id = agent, record.id = %counted, over = rate, "mail is deferred");
+        }
+        Ok(counted)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn address(text: &str) -> Address {
-        Address::parse(text).unwrap()
-    }
-
-    fn at(millis: i64) -> Timestamp {
-        Timestamp::from_millis(1_750_000_000_000 + millis)
-    }
-
-    fn flood(sender: u32, room: u32) -> Flood {
-        Flood::new(IntakeRates {
-            sender_messages_per_minute: sender,
-            room_messages_per_minute: room,
-            max_tracked: 9,
-        })
-    }
-
-    /// Takes one that is stored for all of these Agents.
-    fn take(flood: &Flood, sender: &str, agents: &[i64], millis: i64) -> Result<(), Over> {
-        let agents: BTreeSet<_> = agents.iter().map(|id| AccountId::new(*id).unwrap()).collect();
-        let mut taken = flood.take(&address(sender), agents, at(millis))?;
-        (taken.agents, taken.sender_is_free) = (BTreeSet::new(), false);
-        Ok(())
-    }
-
-    const ALICE: &str = "alice@good.example";
-
-    #[test]
-    fn a_room_that_is_full_leaves_other_rooms_alone() {
-        let flood = flood(9, 2);
-        assert_eq!(take(&flood, ALICE, &[1], 0), Ok(()));
-        assert_eq!(take(&flood, "ALICE@good.example", &[1], 0), Ok(()));
-        assert_eq!(take(&flood, ALICE, &[1], 1), Err(Over::Room));
-        assert_eq!(take(&flood, "bob@good.example", &[1], 1), Ok(()));
-        assert_eq!(take(&flood, ALICE, &[2], 1), Ok(()));
-        // One that is full holds up the transaction, and what is held up does not count.
-        assert_eq!(take(&flood, ALICE, &[1, 2], 1), Err(Over::Room));
-        assert_eq!(take(&flood, ALICE, &[2], 1), Ok(()));
-        assert_eq!(take(&flood, ALICE, &[1], 29_999), Err(Over::Room));
-        assert_eq!(take(&flood, ALICE, &[1], 30_000), Ok(()));
-    }
-
-    #[test]
-    fn a_sender_has_one_rate_for_all() {
-        let flood = flood(3, 2);
-        assert_eq!(take(&flood, ALICE, &[1, 2, 3], 0), Ok(()));
-        assert_eq!(take(&flood, ALICE, &[4], 0), Ok(()));
-        assert_eq!(take(&flood, ALICE, &[5], 0), Ok(()));
-        assert_eq!(take(&flood, ALICE, &[6], 0), Err(Over::Sender));
-        assert_eq!(take(&flood, ALICE, &[6], 20_000), Ok(()));
-        let any = self::flood(0, 0);
-        assert!((0..999).all(|_| take(&any, ALICE, &[1], 0).is_ok()));
-        let rooms = self::flood(0, 1);
-        assert_eq!(take(&rooms, ALICE, &[1], 0), Ok(()));
-        assert_eq!(take(&rooms, ALICE, &[1], 0), Err(Over::Room));
-    }
-
-    #[test]
-    fn what_is_not_stored_does_not_count() {
-        let flood = flood(1, 1);
-        let one = || [AccountId::new(1).unwrap()].into();
-        for _ in 0..9 {
-            drop(flood.take(&address(ALICE), one(), at(0)).unwrap());
-        }
-        // The same again, which was there before.
-        flood.take(&address(ALICE), one(), at(0)).unwrap().settle(&[], &[]);
-        let held = flood.take(&address(ALICE), one(), at(0)).unwrap();
-        assert_eq!(flood.take(&address(ALICE), one(), at(0)).unwrap_err(), Over::Sender);
-        drop(held);
-        assert_eq!(take(&flood, ALICE, &[1], 0), Ok(()));
-    }
-
-    #[test]
-    fn a_clock_that_is_set_back_holds_up_nobody() {
-        let flood = flood(9, 1);
-        assert_eq!(take(&flood, ALICE, &[1], 0), Ok(()));
-        assert_eq!(take(&flood, ALICE, &[1], -500), Err(Over::Room), "a step of NTP is no excuse");
-        assert_eq!(take(&flood, ALICE, &[1], -3_600_000), Ok(()));
-        assert_eq!(take(&flood, ALICE, &[1], -3_600_000), Err(Over::Room));
-        assert_eq!(take(&flood, ALICE, &[1], 3_600_000), Ok(()));
-    }
-}
+mod tests;

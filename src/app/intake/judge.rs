@@ -6,6 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use super::loops::{BEEN_HERE, Visit, marker};
 use super::step::step;
 use super::{Examination, Gateway};
 use crate::domain::account::{Account, Lineage};
@@ -13,7 +14,6 @@ use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::{IntakeId, MessageId, Mint};
 use crate::domain::intake_record::IntakeRecord;
-use crate::domain::marker::Marker;
 use crate::domain::message::{Mail, Passage};
 use crate::domain::policy::{Facts, decide};
 use crate::domain::ports::{Answer, Envelope, Recipient};
@@ -27,14 +27,19 @@ pub(super) struct Judgement {
     pub answer: Answer,
 }
 
-/// Decides one recipient by what was found and by what its decision rests on.
-pub fn judge(examination: &Examination, standing: &Standing) -> Option<Reason> {
+/// Decides one recipient by what was found, by what its decision rests on, and by whether the
+/// message has been here for it.
+pub fn judge(
+    examination: &Examination,
+    standing: &Standing,
+    visit: Option<&Visit>,
+) -> Option<Reason> {
     if !standing.answers {
         return Some(Reason::UnknownRecipient);
     }
     decide(Facts {
         recipient_active: standing.active,
-        looping: examination.looping,
+        looping: examination.looping || visit.is_some_and(|visit| visit.is_return),
         proof: examination.proof,
         mode: standing.mode,
         listed: standing.listed,
@@ -47,6 +52,8 @@ pub struct Case<'c> {
     pub envelope: &'c Envelope,
     /// As sent in RCPT.
     pub recipient: &'c str,
+    /// What the delivery markers of the message say about the recipient's address.
+    pub visit: Option<&'c Visit>,
     pub raw: &'c Bytes,
     /// When it is decided.
     pub now: Timestamp,
@@ -60,7 +67,7 @@ pub fn record(
     mint: &Mint,
 ) -> IntakeRecord {
     let began = Instant::now();
-    let reason = judge(examination, standing);
+    let reason = judge(examination, standing, case.visit);
     let client = &case.envelope.client;
     IntakeRecord {
         id: IntakeId(mint.uuid()),
@@ -78,13 +85,16 @@ pub fn record(
         size: u64::try_from(case.raw.len()).unwrap_or(u64::MAX),
         digest: Some(examination.digest),
         headers: examination.headers.clone(),
-        steps: steps(examination, standing, reason, began),
+        steps: steps(case, examination, standing, reason, began),
         count: 1,
     }
 }
 
 impl Gateway {
-    /// Judges every recipient; `None` when they do not agree, since one reply must fit all.
+    /// Judges every recipient; `None` when they do not agree, since one reply must fit all. Those
+    /// that the message comes back to need no agreement: they have had it, so that none of their
+    /// mail is lost by a reply which is that of the others, and their records say what they were
+    /// spared. Only if it comes back to all of them is that the reply.
     pub(super) async fn judge_all(
         &self,
         envelope: &Envelope,
@@ -93,22 +103,20 @@ impl Gateway {
         now: Timestamp,
     ) -> Result<Option<Judgement>, StoreError> {
         let mut intakes = Vec::with_capacity(envelope.recipients.len());
-        let mut verdict: Option<Option<Reason>> = None;
+        let (mut verdict, mut of_returns) = (None, None);
         for recipient in &envelope.recipients {
-            let (reason, intake) =
-                self.judge_one(envelope, recipient, raw, examination, now).await?;
-            if verdict.is_some_and(|earlier| earlier != reason) {
+            let intake = self.judge_one(envelope, recipient, raw, examination, now).await?;
+            let one = (intake.record.verdict.reason(), intake.record.id);
+            intakes.push(intake);
+            if one.0 == Some(Reason::LoopDetected) {
+                of_returns.get_or_insert(one);
+            } else if verdict.get_or_insert(one).0 != one.0 {
                 return Ok(None);
             }
-            verdict = Some(reason);
-            intakes.push(intake);
         }
-        let Some(reason) = verdict else { return Ok(None) };
-        let answer = Answer {
-            reason,
-            detail: examination.detail.clone().filter(|_| explains(reason)),
-            record: intakes.first().map(|intake| intake.record.id),
-        };
+        let Some((reason, record)) = verdict.or(of_returns) else { return Ok(None) };
+        let detail = found(reason, examination).filter(|_| explains(reason));
+        let answer = Answer { reason, detail: detail.map(str::to_owned), record: Some(record) };
         Ok(Some(Judgement { commit: Commit { intakes, now }, answer }))
     }
 
@@ -119,7 +127,7 @@ impl Gateway {
         raw: &Bytes,
         examination: &Examination,
         now: Timestamp,
-    ) -> Result<(Option<Reason>, Intake), StoreError> {
+    ) -> Result<Intake, StoreError> {
         let corrupt = |detail: &str| StoreError::Corrupt {
             table: "accounts",
             detail: format!("Agent {}: {detail}", recipient.agent),
@@ -131,7 +139,9 @@ impl Gateway {
         let sender = examination.sender.as_ref().unwrap_or(&recipient.address);
         let standing = self.store.standing(agent.id, &recipient.address, sender).await?;
         let standing = standing.ok_or_else(|| corrupt("has no policy"))?;
-        let case = Case { envelope, recipient: &recipient.as_sent, raw, now };
+        let visit = examination.visit(self.store.identity().await?, &recipient.address);
+        let case =
+            Case { envelope, recipient: &recipient.as_sent, visit: visit.as_ref(), raw, now };
         let mut record = record(&case, examination, &standing, &self.mint);
         (record.lineage, record.agent) = (agent.lineage, Some(agent.id));
         let reason = record.verdict.reason();
@@ -152,7 +162,7 @@ impl Gateway {
             (None, None) => return Err(corrupt("was sent a message that nobody has read")),
             (_, Some(_)) => None,
         };
-        Ok((reason, Intake { record, accepted }))
+        Ok(Intake { record, accepted })
     }
 
     async fn new_message(
@@ -167,7 +177,7 @@ impl Gateway {
             table: "accounts",
             detail: format!("Agent {} has no organization", agent.id),
         })?;
-        let marker = Marker::of(self.store.identity().await?, &recipient.address);
+        let marker = marker(self.store.identity().await?, &recipient.address);
         let automation = examination.automation.clone();
         Ok(NewMessage {
             id: MessageId(self.mint.uuid()),
@@ -195,10 +205,20 @@ fn explains(reason: Option<Reason>) -> bool {
     )
 }
 
+/// What exactly was found. Too many hops are found by the examination; what is no loop by them has
+/// been here before.
+fn found(reason: Option<Reason>, examination: &Examination) -> Option<&str> {
+    match reason {
+        Some(Reason::LoopDetected) if !examination.looping => Some(BEEN_HERE),
+        _ => examination.detail.as_deref(),
+    }
+}
+
 /// What happened to this message. Of an allowlist it says no more than the reason does.
 fn explain(reason: Option<Reason>, examination: &Examination) -> String {
-    let detail = examination.detail.as_deref().unwrap_or_default();
-    match (reason, &examination.explanation) {
+    let detail = found(reason, examination).unwrap_or_default();
+    let told = examination.explanation.as_ref().filter(|_| reason != Some(Reason::LoopDetected));
+    match (reason, told) {
         (None, _) => format!("Accepted: {detail}."),
         (Some(reason), _) if !explains(Some(reason)) => reason.explanation().to_owned(),
         (Some(reason), Some(told)) => format!("{} {told}", reason.explanation()),
@@ -208,12 +228,14 @@ fn explain(reason: Option<Reason>, examination: &Examination) -> String {
 }
 
 fn steps(
+    case: &Case<'_>,
     examination: &Examination,
     standing: &Standing,
     reason: Option<Reason>,
     began: Instant,
 ) -> Value {
     let mut steps = examination.steps.clone();
+    steps.extend(case.visit.map(|visit| visit.step.clone()));
     let result = reason.map_or("accepted", Reason::as_str);
     let detail = reason.map_or("the sender is authenticated and admitted", Reason::explanation);
     let inputs = json!({

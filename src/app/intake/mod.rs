@@ -21,6 +21,7 @@ mod step;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 use tracing::{error, info};
 
 use crate::domain::address::Address;
@@ -35,8 +36,9 @@ use crate::verify::Authenticator;
 use self::flood::Flood;
 
 pub use directory::{Directory, Found};
-pub use examine::{Examination, examine, sha256};
+pub use examine::{Examination, examine, examine_file, sha256};
 pub use judge::{Case, judge};
+pub use loops::{Visit, marker};
 
 /// A policy that changes under a decision is decided again; more often than this in one message's
 /// time is no accident, and the sender is asked to come back.
@@ -71,29 +73,30 @@ impl Gateway {
     /// The one path: examine, judge, commit, answer.
     async fn take_in(&self, envelope: &Envelope, raw: &Bytes) -> Result<Answer, StoreError> {
         let arrived = self.mint.clock().now();
-        let mut examination =
-            examine(&self.authenticator, &self.rules, envelope, raw, arrived).await;
+        let examination = examine(&self.authenticator, &self.rules, envelope, raw, arrived).await;
         if examination.proof == Proof::Undecidable(Reason::TooBusy) {
             // Ours, and not a verdict on the message: no record (contract §2.3).
             return Ok(Answer { reason: Some(Reason::TooBusy), ..unavailable() });
         }
-        let addresses = envelope.recipients.iter().map(|recipient| &recipient.address);
-        examination.find_loop(self.store.identity().await?, addresses);
         for _ in 0..DECISIONS {
             // Messages are listed by the time of their acceptance; look-ups may have taken long.
             let now = self.mint.clock().now();
             let Some(judgement) = self.judge_all(envelope, raw, &examination, now).await? else {
                 break;
             };
-            let taken = match self.within_rates(&judgement.commit) {
+            let taken = match self.within_rates(&judgement.commit, &examination) {
                 Ok(taken) => taken,
+                // What is there already counts nothing, and its sender is to hear so (contract
+                // §2.6).
+                Err(_) if self.store.arrived_before(&judgement.commit).await? => None,
                 Err(over) => return self.put_off(judgement.commit, over).await,
             };
+            // An error gives nothing back: it may have been written.
             match self.store.commit(&judgement.commit).await? {
-                Committed::Stale => continue,
+                Committed::Stale => taken.into_iter().for_each(|one| one.give_back(Instant::now())),
                 Committed::Done(earlier) => {
                     if let Some(taken) = taken {
-                        taken.settle(&judgement.commit.intakes, &earlier);
+                        taken.settle(&judgement.commit.intakes, &earlier, Instant::now());
                     }
                     self.wake.wake();
                     log(envelope, &judgement.answer, earlier.iter().flatten().count());

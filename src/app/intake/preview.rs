@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::judge::{self, Case};
-use super::{Examination, examine};
+use super::{Examination, examine_file};
 use crate::domain::account::{Account, Lineage};
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
@@ -19,7 +19,7 @@ use crate::domain::policy::Mode;
 use crate::domain::ports::{Client, Envelope, Recipient};
 use crate::domain::scope::Scope;
 use crate::domain::verdict::Verdict;
-use crate::rules::{IntakeRules, Kept, RetentionRules};
+use crate::rules::{BareLineEnds, IntakeRules, Kept, RetentionRules};
 use crate::store::{Cursor, Direction, Page, PastVerdict, Standing, Store, StoreError};
 use crate::verify::Authenticator;
 
@@ -34,6 +34,7 @@ pub struct Preview {
     store: Store,
     authenticator: Arc<Authenticator>,
     rules: Arc<IntakeRules>,
+    bare_line_ends: BareLineEnds,
     retention: RetentionRules,
     mint: Mint,
 }
@@ -90,20 +91,27 @@ pub struct Looked {
 }
 
 impl Preview {
-    /// Previews by the records of this store, and examines as the gateway does.
+    /// Previews by the records of this store, and examines as the gateway does that takes mail in
+    /// by `rules` and with these line ends; but by an `authenticator` that mail does not use.
     pub const fn new(
         store: Store,
         authenticator: Arc<Authenticator>,
         rules: Arc<IntakeRules>,
+        bare_line_ends: BareLineEnds,
         retention: RetentionRules,
         mint: Mint,
     ) -> Self {
-        Self { store, authenticator, rules, retention, mint }
+        Self { store, authenticator, rules, bare_line_ends, retention, mint }
     }
 
     /// The largest message, octets.
     pub fn max_message_bytes(&self) -> usize {
         self.rules.limits.max_message_bytes
+    }
+
+    /// What becomes of a CR or an LF that stands alone in a message.
+    pub const fn bare_line_ends(&self) -> BareLineEnds {
+        self.bare_line_ends
     }
 
     /// For how many days records of an account of this lineage are kept.
@@ -186,7 +194,7 @@ impl Preview {
             shares: false,
         });
         let envelope = envelope(recipient.clone());
-        let examination = examine(&self.authenticator, &self.rules, &envelope, raw, now).await;
+        let examination = examine_file(&self.authenticator, &self.rules, &envelope, raw, now).await;
         let current = self.standing(agent, recipient.as_ref(), &examination).await?;
         let listed = match &examination.sender {
             Some(sender) => draft.lists(sender, current.listed),
@@ -194,7 +202,7 @@ impl Preview {
         };
         let under = Standing { mode: draft.mode(current.mode), listed, ..current };
         let recipient = recipient.map(|recipient| recipient.as_sent).unwrap_or_default();
-        let case = Case { envelope: &envelope, recipient: &recipient, raw, now };
+        let case = Case { envelope: &envelope, recipient: &recipient, visit: None, raw, now };
         let record = |standing: &Standing| {
             let mut record = judge::record(&case, &examination, standing, &self.mint);
             (record.lineage, record.agent) = (agent.lineage, Some(agent.id));

@@ -2,7 +2,7 @@
 
 use super::{Tenancy, TenancyError};
 use crate::domain::account::{Account, AccountType};
-use crate::domain::address::Address;
+use crate::domain::address::{Address, AddressError};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::AccountId;
 use crate::store::Claimed;
@@ -92,6 +92,22 @@ impl Tenancy {
             Claimed::Yes => Ok(()),
             why => Err(self.refused_address(address, why, &format!("Agent {}", agent.id))),
         }
+    }
+
+    /// The address of an Agent that a caller names to have it taken away: as
+    /// [`Self::named_senders`] has it.
+    pub async fn named_address(
+        &self,
+        agent: AccountId,
+        text: &str,
+    ) -> Result<Result<Address, AddressError>, TenancyError> {
+        let error = match Address::parse(text) {
+            Ok(address) => return Ok(Ok(address)),
+            Err(error) => error,
+        };
+        let own = self.addresses(agent).await?.into_iter().map(|(address, _)| address);
+        let kept = Address::kept(text).ok();
+        Ok(own.into_iter().find(|address| kept.as_ref() == Some(address)).ok_or(error))
     }
 
     /// Takes an address from an Agent; mail to it is refused from now on.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Tenancy, TenancyError};
-use crate::domain::address::Address;
+use crate::domain::address::{Address, AddressError};
 use crate::domain::id::AccountId;
 use crate::domain::policy::{AllowedSender, Mode, Policy};
 
@@ -54,6 +54,25 @@ impl Tenancy {
         senders.truncate(limit);
         let next = senders.last().filter(|_| more).map(|sender| sender.address.clone());
         Ok(AllowedPage { senders, total, next })
+    }
+
+    /// The senders that a caller names to have them taken off an Agent's allowlist. A text that is
+    /// no address by the rules of this version may be one that an earlier version took: it is if it
+    /// stands on the list like that, and an error otherwise, so that no mistake passes for an entry
+    /// that is not there.
+    pub async fn named_senders(
+        &self,
+        agent: AccountId,
+        texts: &[&str],
+    ) -> Result<Vec<Result<Address, AddressError>>, TenancyError> {
+        let odd = texts.iter().filter(|text| Address::parse(text).is_err());
+        let odd: BTreeSet<Address> = odd.filter_map(|text| Address::kept(text).ok()).collect();
+        let listed = self.store.listed_among(agent, &odd).await?;
+        let read = |text: &&str| {
+            let kept = || Address::kept(text).ok().filter(|kept| listed.contains(kept));
+            Address::parse(text).or_else(|error| kept().ok_or(error))
+        };
+        Ok(texts.iter().map(read).collect())
     }
 
     /// Adds senders to an Agent's allowlist: all of them or, when there is no room, none.

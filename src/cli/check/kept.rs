@@ -1,6 +1,5 @@
 //! What a record keeps of a verdict, made ready for the same verdict to be reached again.
 
-use std::collections::HashSet;
 use std::io::Read;
 use std::path::Path;
 
@@ -8,13 +7,14 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::super::Failure;
+use super::again::Again;
+use super::told::Told;
 use crate::app::intake::sha256;
 use crate::domain::clock::Timestamp;
 use crate::domain::instant;
 use crate::domain::ports::{Client, Envelope, TlsFacts};
 use crate::mail::line_ends::with_crlf;
 use crate::store::Standing;
-use crate::testkit::dns::{Zone, unescaped};
 
 /// A record of a message that was read whole.
 pub(super) struct Kept {
@@ -100,9 +100,14 @@ impl Kept {
         inputs(&self.fields, "spf")?.get("receiver")?.as_str()
     }
 
-    /// Some answers were too large to keep.
-    pub(super) fn is_truncated(&self) -> bool {
-        self.steps().any(|step| step.get("truncated").is_some())
+    /// A step of the record, whole.
+    pub(super) fn step(&self, name: &str) -> Option<&Value> {
+        step(&self.fields, name)
+    }
+
+    /// Whether a step came to this.
+    pub(super) fn came_to(&self, name: &str, result: &str) -> bool {
+        self.step(name).and_then(|step| step.get("result")).is_some_and(|found| found == result)
     }
 
     /// The octets of the record's message: those of the file, or what they are with the line ends
@@ -120,91 +125,25 @@ impl Kept {
         Ok(raw.into())
     }
 
-    /// The DNS as the verdict saw it. What it did not ask for does not exist.
-    pub(super) fn zone(&self) -> Result<Zone, Failure> {
-        let mut zone = Zone::default();
-        let mut seen = HashSet::new();
-        let answers = self.steps().filter_map(|step| step.get("dns")?.as_array()).flatten();
-        for answer in answers {
-            let text = |name: &str| answer.get(name).and_then(Value::as_str);
-            let (Some(name), Some(kind)) = (text("name"), text("type")) else {
-                return Err(format!("an answer has no name or no type: {answer}").into());
-            };
-            // Steps share answers: each is told once.
-            if seen.insert((name.to_ascii_lowercase(), kind)) {
-                let told = answer.get("answer").unwrap_or(&Value::Null);
-                add(&mut zone, name, kind, told)
-                    .map_err(|error| format!("the answer {answer} cannot be read: {error}"))?;
-            }
-        }
-        Ok(zone)
+    /// What the verdict was told by the DNS.
+    pub(super) fn told(&self) -> Result<Told, Failure> {
+        Told::of(steps(&self.fields))
     }
 
-    /// What the record says otherwise than `again`, in words.
-    pub(super) fn differences(&self, again: &Map<String, Value>) -> Vec<String> {
-        let mut differences = Vec::new();
-        let mut compare = |what: &str, was: &Value, is: &Value| {
-            if was != is {
-                differences.push(format!("{what} was {was}, is {is}"));
-            }
-        };
-        let found = |name: &str| again.get(name).unwrap_or(&Value::Null);
-        for name in ["verdict", "reason", "sender"] {
-            compare(name, self.field(name), found(name));
-        }
-        let result = |fields: &Map<String, Value>, name: &str| {
-            let found = steps(fields).find(|step| step.get("name") == Some(&Value::from(name)));
-            found.and_then(|step| step.get("result")).cloned().unwrap_or_default()
-        };
-        let names = steps(again).chain(self.steps()).filter_map(|step| step.get("name")?.as_str());
-        let mut told = HashSet::new();
-        for name in names.filter(|name| told.insert(*name)) {
-            compare(&format!("step {name}"), &result(&self.fields, name), &result(again, name));
-        }
-        differences
-    }
-
-    fn steps(&self) -> impl Iterator<Item = &Value> {
-        steps(&self.fields)
+    /// What is otherwise where the verdict was reached again.
+    pub(super) fn compare(&self, again: &Map<String, Value>, told: &Told) -> Again {
+        Again::compare(&self.fields, again, told)
     }
 }
 
-fn steps(record: &Map<String, Value>) -> impl Iterator<Item = &Value> {
+pub(super) fn steps(record: &Map<String, Value>) -> impl Iterator<Item = &Value> {
     record.get("steps").and_then(Value::as_array).into_iter().flatten()
 }
 
-fn inputs<'r>(record: &'r Map<String, Value>, step: &str) -> Option<&'r Value> {
-    steps(record).find(|one| one.get("name").is_some_and(|name| name == step))?.get("inputs")
+pub(super) fn step<'r>(record: &'r Map<String, Value>, name: &str) -> Option<&'r Value> {
+    steps(record).find(|step| step.get("name").is_some_and(|found| found == name))
 }
 
-/// One answer, as `verify` writes it down.
-fn add(zone: &mut Zone, name: &str, kind: &str, answer: &Value) -> Result<(), Failure> {
-    match answer {
-        Value::String(word) if word == "NXDOMAIN" => zone.insert(name, kind, "NXDOMAIN", "")?,
-        Value::String(word) if word == "no such record" && kind == "TXT" => {
-            zone.insert_texts(name, &[])?;
-        }
-        Value::String(word) if word == "no such record" => {
-            zone.insert(name, kind, "NOERROR", "")?
-        }
-        // Nobody could be asked about it, so nobody will be.
-        Value::String(word) if word == "not a domain name" => {}
-        Value::String(word) if word.starts_with("temporary failure") => {
-            zone.insert(name, kind, "SERVFAIL", "")?;
-        }
-        Value::Array(records) => {
-            let texts = records.iter().map(|one| one.as_str().ok_or("a record is a string"));
-            let texts = texts.collect::<Result<Vec<_>, _>>()?;
-            if kind == "TXT" {
-                let octets = texts.iter().map(|text| unescaped(text).ok_or("broken escape"));
-                zone.insert_texts(name, &octets.collect::<Result<Vec<_>, _>>()?)?;
-            } else {
-                for text in texts {
-                    zone.insert(name, kind, "NOERROR", text)?;
-                }
-            }
-        }
-        _ => return Err("expected records, or why there are none".into()),
-    }
-    Ok(())
+pub(super) fn inputs<'r>(record: &'r Map<String, Value>, name: &str) -> Option<&'r Value> {
+    step(record, name)?.get("inputs")
 }

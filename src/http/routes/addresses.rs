@@ -11,7 +11,7 @@ use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
 use crate::app::tenancy::Claiming;
-use crate::domain::address::Address;
+use crate::domain::address::{Address, AddressError};
 
 /// All of them.
 pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
@@ -21,7 +21,8 @@ pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Respon
 
 /// Gives the Agent an address, in a domain of an account above it.
 pub(in super::super) async fn add(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let address = parsed(call.body().required_text("address")?)?;
+    let address = Address::parse(call.body().required_text("address")?);
+    let address = address.map_err(|error| refused(&error))?;
     let catch_all = call.body().flag("catchAll")?.unwrap_or(false);
     let tenancy = &http.use_cases.tenancy;
     tenancy.claim_address(call.account(), &address, catch_all, Claiming::Never).await?;
@@ -31,17 +32,19 @@ pub(in super::super) async fn add(http: Arc<Http>, call: Call) -> Result<Respons
 
 /// Takes an address from the Agent.
 pub(in super::super) async fn remove(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let address = match (call.query().get("address"), call.body().text("address")?) {
-        (Some(text), None) | (None, Some(text)) => parsed(text)?,
+    let text = match (call.query().get("address"), call.body().text("address")?) {
+        (Some(text), None) | (None, Some(text)) => text,
         _ => return Err(Problem::invalid("name the address once: in the body or in the query")),
     };
-    http.use_cases.tenancy.release_address(call.account().id, &address).await?;
+    let (tenancy, agent) = (&http.use_cases.tenancy, call.account().id);
+    let address = tenancy.named_address(agent, text).await?.map_err(|error| refused(&error))?;
+    tenancy.release_address(agent, &address).await?;
     let fields = shape(&http, &call).await?;
     Ok(success(StatusCode::OK, "the Agent no longer has the address", fields))
 }
 
-fn parsed(text: &str) -> Result<Address, Problem> {
-    Address::parse(text).map_err(|error| Problem::invalid(format!("address: {error}")))
+fn refused(error: &AddressError) -> Problem {
+    Problem::invalid(format!("address: {error}"))
 }
 
 async fn shape(http: &Http, call: &Call) -> Result<Value, Problem> {

@@ -12,7 +12,7 @@ use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::page;
-use crate::domain::address::Address;
+use crate::domain::address::{Address, AddressError};
 use crate::domain::lookalike;
 use crate::domain::policy::AllowedSender;
 use crate::rules::AccessRules;
@@ -20,7 +20,7 @@ use crate::rules::AccessRules;
 /// A page of the list, in the order of the addresses.
 pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
     let limit = page::limit(&call, &http.rules)?;
-    let after = call.query().get("after").map(Address::parse).transpose();
+    let after = call.query().get("after").map(Address::kept).transpose();
     let after = after.map_err(|_| Problem::invalid("after is not an address of this list"))?;
     let agent = call.account().id;
     let page = http.use_cases.tenancy.allowed_senders(agent, limit, after.as_ref()).await?;
@@ -35,23 +35,26 @@ pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Respon
 
 /// Adds senders: all, or none if one of them is no address. Says which may be taken for others.
 pub(in super::super) async fn add(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let senders = senders(&call, &http.rules)?;
+    let (name, named) = named(&call, &http.rules)?;
+    let senders = read(name, named.iter().map(|text| Address::parse(text)))?;
     let note = note(&call, &http.rules)?;
     let change = http.use_cases.tenancy.allow(call.account().id, &senders, note).await?;
-    let named: BTreeSet<&Address> = senders.iter().collect();
+    let distinct: BTreeSet<&Address> = senders.iter().collect();
     let fields = json!({
         "added": texts(&change.changed),
         "existing": texts(&change.unchanged),
         "total": change.total,
-        "warnings": named.into_iter().flat_map(warnings).collect::<Vec<_>>(),
+        "warnings": distinct.into_iter().flat_map(warnings).collect::<Vec<_>>(),
     });
     Ok(success(StatusCode::OK, "senders are on the inbound whitelist", fields))
 }
 
 /// Removes senders.
 pub(in super::super) async fn remove(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let senders = senders(&call, &http.rules)?;
-    let change = http.use_cases.tenancy.disallow(call.account().id, &senders).await?;
+    let (tenancy, agent) = (&http.use_cases.tenancy, call.account().id);
+    let (name, named) = named(&call, &http.rules)?;
+    let senders = read(name, tenancy.named_senders(agent, &named).await?.into_iter())?;
+    let change = tenancy.disallow(agent, &senders).await?;
     let fields = json!({
         "removed": texts(&change.changed),
         "missing": texts(&change.unchanged),
@@ -60,17 +63,16 @@ pub(in super::super) async fn remove(http: Arc<Http>, call: Call) -> Result<Resp
     Ok(success(StatusCode::OK, "senders are not on the inbound whitelist", fields))
 }
 
-/// The addresses of a request, from the one place where it names them.
-fn senders(call: &Call, rules: &AccessRules) -> Result<Vec<Address>, Problem> {
+/// What a request names, from the one place where it does, and the name of that.
+fn named<'c>(call: &'c Call, rules: &AccessRules) -> Result<(&'static str, Vec<&'c str>), Problem> {
     let (query, body) = (call.query().get("email"), call.body());
     let (one, many) = (body.text("email")?, body.texts("emails")?);
     match (query, one, many) {
-        (Some(email), None, None) | (None, Some(email), None) => {
-            let address = Address::parse(email);
-            let address = address.map_err(|error| Problem::invalid(format!("email: {error}")))?;
-            Ok(vec![address])
+        (Some(email), None, None) | (None, Some(email), None) => Ok(("email", vec![email])),
+        (None, None, Some(emails)) => {
+            within_limits("emails", emails.len(), rules)?;
+            Ok(("emails", emails))
         }
-        (None, None, Some(emails)) => addresses("emails", &emails, rules),
         _ => Err(Problem::invalid("name the senders once: as email or as emails")),
     }
 }
@@ -81,15 +83,30 @@ pub(super) fn addresses(
     texts: &[&str],
     rules: &AccessRules,
 ) -> Result<Vec<Address>, Problem> {
+    within_limits(name, texts.len(), rules)?;
+    read(name, texts.iter().map(|text| Address::parse(text)))
+}
+
+fn within_limits(name: &str, count: usize, rules: &AccessRules) -> Result<(), Problem> {
     let most = rules.limits.max_addresses_per_call;
-    if !(1..=most).contains(&texts.len()) {
-        return Err(Problem::invalid(format!("{name} must hold 1 to {most} addresses")));
+    if (1..=most).contains(&count) {
+        return Ok(());
     }
-    let parsed = texts.iter().enumerate().map(|(index, text)| {
-        let detail = |error| format!("{name}[{index}]: {error}; nothing was changed");
-        Address::parse(text).map_err(|error| Problem::invalid(detail(error)))
-    });
-    parsed.collect()
+    Err(Problem::invalid(format!("{name} must hold 1 to {most} addresses")))
+}
+
+/// All of them, or none: a mistake in a list is named by its index.
+fn read(
+    name: &str,
+    parsed: impl Iterator<Item = Result<Address, AddressError>>,
+) -> Result<Vec<Address>, Problem> {
+    let problem = |index, error| {
+        Problem::invalid(match name {
+            "email" => format!("email: {error}"),
+            _ => format!("{name}[{index}]: {error}; nothing was changed"),
+        })
+    };
+    parsed.enumerate().map(|(index, one)| one.map_err(|error| problem(index, error))).collect()
 }
 
 fn note<'a>(call: &'a Call, rules: &AccessRules) -> Result<Option<&'a str>, Problem> {

@@ -14,6 +14,7 @@ use super::super::Http;
 use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::{Code, Problem};
+use super::super::uploads::Place;
 use super::inbound_whitelist::addresses;
 use crate::app::intake::preview::{Changed, Days, Looked, Tally};
 use crate::app::mailbox::intake::whole_intake_record;
@@ -23,8 +24,8 @@ use crate::domain::intake_record::IntakeRecord;
 use crate::domain::policy::Mode;
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
-use crate::mail::line_ends::with_crlf;
-use crate::rules::AccessRules;
+use crate::mail::line_ends::as_received;
+use crate::rules::{AccessRules, BareLineEnds};
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
@@ -81,13 +82,31 @@ async fn past(http: &Http, call: &Call, draft: &Draft, days: u64) -> Result<Resp
     Ok(success(StatusCode::OK, "inbound policy previewed; nothing was changed", fields))
 }
 
-async fn message(http: &Http, call: Call, draft: &Draft) -> Result<Response, Problem> {
+/// The octets of a message, with its place: given back when the last who looks at them is done,
+/// even where the request has ended before that.
+struct Held {
+    octets: Vec<u8>,
+    _place: Place,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.octets
+    }
+}
+
+async fn message(http: &Http, mut call: Call, draft: &Draft) -> Result<Response, Problem> {
     let preview = &http.use_cases.preview;
-    let most = preview.max_message_bytes();
+    let (most, bare) = (preview.max_message_bytes(), preview.bare_line_ends());
     let agent = call.account().clone();
-    let read = tokio::task::spawn_blocking(move || octets(&call, most));
+    let place = call.place(http).await?;
+    let read = tokio::task::spawn_blocking(move || {
+        let octets = octets(&call, most, bare)?;
+        Ok::<_, Problem>(Bytes::from_owner(Held { octets, _place: place }))
+    });
     let raw = read.await.map_err(|error| Problem::internal(error.to_string()))??;
     let Looked { current, draft } = preview.message(&agent, draft, &raw).await?;
+    drop(raw);
     let (was, would) = (current.verdict, draft.verdict);
     let (mut before, mut after) = (Tally::default(), Tally::default());
     before.count(was);
@@ -110,7 +129,7 @@ async fn message(http: &Http, call: Call, draft: &Draft) -> Result<Response, Pro
 
 /// The message in `eml`: its text, or its base64, which has no colon in its first line, where a
 /// header section has one.
-fn octets(call: &Call, most: usize) -> Result<Bytes, Problem> {
+fn octets(call: &Call, most: usize, bare: BareLineEnds) -> Result<Vec<u8>, Problem> {
     let eml = call.body().required_text("eml")?;
     let is_text = eml.lines().next().is_some_and(|line| line.contains(':'));
     let raw = if is_text {
@@ -122,12 +141,12 @@ fn octets(call: &Call, most: usize) -> Result<Bytes, Problem> {
             Problem::invalid("eml must be the text of a message, or the base64 of its octets")
         })?
     };
-    let raw = with_crlf(raw);
+    let raw = as_received(raw, bare);
     if raw.len() > most {
         let detail = format!("a message has at most {most} octets: send less");
         return Err(Problem::new(Code::PayloadTooLarge, detail));
     }
-    Ok(raw.into())
+    Ok(raw)
 }
 
 /// A record that is not in the store, so that it has no id.

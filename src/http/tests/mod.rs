@@ -87,13 +87,12 @@ fn mint() -> Mint {
     Mint::new(clock, Arc::new(|bytes: &mut [u8]| aws_lc_rs::rand::fill(bytes).unwrap()))
 }
 
-/// Nobody listens where it would ask.
-fn preview(store: &Store, rules: &Rules, mint: &Mint) -> Preview {
+fn preview(store: &Store, rules: &Rules, mint: &Mint, dns: SocketAddr) -> Preview {
     let intake = Arc::new(rules.intake.clone());
-    let servers = Servers::Given(vec!["127.0.0.1:9".parse().unwrap()]);
+    let servers = Servers::Given(vec![dns]);
     let authenticator = Authenticator::new(servers, &intake, "gw.example").unwrap();
-    let keep = rules.retention.clone();
-    Preview::new(store.clone(), Arc::new(authenticator), intake, keep, mint.clone())
+    let (bare, keep) = (rules.smtp.framing.bare_line_ends, rules.retention.clone());
+    Preview::new(store.clone(), Arc::new(authenticator), intake, bare, keep, mint.clone())
 }
 
 impl House {
@@ -103,10 +102,18 @@ impl House {
 
     /// A house whose `access.toml` is overridden by `rules`.
     pub(super) async fn with(rules: &str) -> Self {
+        // Nobody listens there.
+        Self::asking("127.0.0.1:9".parse().unwrap(), rules).await
+    }
+
+    /// The same with this DNS server, which is asked again after two seconds.
+    pub(super) async fn asking(dns: SocketAddr, rules: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let policies = folder.path().join("policies");
         std::fs::create_dir(&policies).unwrap();
         std::fs::write(policies.join("access.toml"), rules).unwrap();
+        let patience = "[dns]\nquery_timeout_seconds = 2\n";
+        std::fs::write(policies.join("intake.toml"), patience).unwrap();
         let rules = Rules::load(&policies).unwrap();
         let access_rules = Arc::new(rules.access.clone());
         let mint = mint();
@@ -118,7 +125,7 @@ impl House {
             tenancy: tenancy.clone(),
             mailbox: Mailbox::new(store.clone()),
             destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
-            preview: preview(&store, &rules, &mint),
+            preview: preview(&store, &rules, &mint, dns),
         };
         let pinged = store.clone();
         let readiness = Readiness::new(move || {

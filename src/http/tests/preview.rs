@@ -2,10 +2,16 @@
 //! wrongly. Real messages are in `tests/it/preview.rs`.
 
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
-use super::House;
+use super::{House, PATIENCE};
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
+use crate::shutdown::Shutdown;
+use crate::testkit::dns::{DnsServer, Zone};
+use crate::testkit::signer::{Key, Signer};
 
 const PATH: &str = "/email/inboundPolicy/preview";
 const BOSS: &str = "boss@good.example";
@@ -13,6 +19,10 @@ const BOSS: &str = "boss@good.example";
 impl House {
     async fn preview(&self, body: Value) -> Value {
         self.call("agent1", "POST", PATH, Some(&body)).await.success(200)
+    }
+
+    fn free_places(&self) -> usize {
+        self.http.uploads.places.available_permits()
     }
 }
 
@@ -135,5 +145,93 @@ async fn a_message_may_be_as_large_as_mail_may_be_and_no_larger() {
     let long = json!({ "mode": "x".repeat(2000) });
     let reply = house.call("agent1", "PUT", "/email/inboundPolicy", Some(&long)).await;
     reply.problem(413, "payload_too_large", "at most 1024 octets");
-    assert_eq!(house.http.uploads.available_permits(), 1);
+    assert_eq!(house.free_places(), 1);
+}
+
+async fn until(holds: impl Fn() -> bool) {
+    let waiting = async {
+        while !holds() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, waiting).await.expect("it comes to that in time");
+}
+
+#[tokio::test]
+async fn a_message_has_its_place_until_it_has_been_looked_at() {
+    let helpers = Shutdown::default();
+    let dns = DnsServer::start(Zone::default(), helpers.clone()).await.unwrap();
+    let house = House::asking(dns.addr(), "[limits]\nmax_uploads = 2\n").await;
+    // In one go, on a thread of its own, and in a body that needs a place to be read.
+    for (selector, size) in [("small", 10), ("large", 300_000), ("larger", 1 << 20)] {
+        let key = format!("{selector}._domainkey.good.example");
+        dns.change(|zone| zone.insert(&key, "TXT", "TIMEOUT", "")).unwrap();
+        let signer = Signer::new(Key::generate_ed25519().unwrap(), "good.example", selector);
+        let text = format!("From: {BOSS}\r\n\r\n{}", "all work\r\n".repeat(size / 10));
+        let eml = String::from_utf8(signer.sign(text.as_bytes()).unwrap()).unwrap();
+        let body = json!({ "mode": "open", "eml": eml });
+        let beside = async {
+            until(|| dns.queries_for(&key) > 0).await;
+            assert_eq!(house.free_places(), 1, "{selector}");
+            // The key has its place; another one's gets the other.
+            let again = house.call("agent1", "POST", PATH, Some(&body)).await;
+            again.problem(429, "rate_limited", "one after the other");
+            assert_eq!(again.headers["retry-after"], "5");
+            let other = json!({ "eml": "From: a@b.example\r\n\r\nx\r\n" });
+            let other = house.call("agent2", "POST", PATH, Some(&other)).await.success(200);
+            assert_eq!(other["current"]["reason"], "dkim_missing");
+            assert_eq!(house.free_places(), 1, "{selector}");
+            dns.change(|zone| zone.remove(&key, "TXT")).unwrap();
+        };
+        let (answer, ()) = tokio::join!(house.preview(body.clone()), beside);
+        assert_eq!(answer["current"]["reason"], "dkim_failed", "{selector}: {answer}");
+        assert_eq!(house.free_places(), 2, "{selector}");
+    }
+    drop(house);
+    assert!(helpers.finish(PATIENCE).await);
+}
+
+#[tokio::test]
+async fn a_key_sends_one_large_body_at_a_time_and_none_out_of_its_reach() {
+    let house = House::with("[limits]\nmax_body_bytes = 1024\nmax_uploads = 2\n").await;
+    let head = |caller: &str, target: &str| {
+        let (token, target) = (house.token(caller), house.id(target));
+        format!(
+            "POST /api/v2{PATH}?token={token}&targetAccountId={target} HTTP/1.1\r\nHost: h\r\n\
+             Connection: close\r\nContent-Type: application/json\r\nContent-Length: 9000\r\n\r\n{{"
+        )
+    };
+    // The body is not waited for.
+    let reply = house.exchange(head("agent1", "agent4").as_bytes()).await;
+    reply.problem(403, "forbidden", "");
+    let mut stream = TcpStream::connect(house.address).await.unwrap();
+    let begun = head("agent1", "agent1") + &" ".repeat(2000);
+    stream.write_all(begun.as_bytes()).await.unwrap();
+    until(|| house.free_places() == 1).await;
+    let long = json!({ "eml": format!("X: {}\r\n", "x".repeat(3000)) });
+    let reply = house.call("agent1", "POST", PATH, Some(&long)).await;
+    reply.problem(429, "rate_limited", "one after the other");
+    house.call("agent2", "POST", PATH, Some(&long)).await.success(200);
+    // What is small and no message goes on.
+    house.preview(json!({ "mode": "open", "days": 1 })).await;
+    drop(stream);
+    until(|| house.free_places() == 2).await;
+    house.preview(long).await;
+}
+
+#[tokio::test]
+async fn what_no_session_takes_is_malformed() {
+    let house = House::new().await;
+    for (eml, words) in [
+        ("From: a@b.example\r\n\r\nx\ny\r\n", "a bare LF at octet 22"),
+        ("From: a@b.example\r\n\r\nx\ry\r\n", "a bare CR at octet 22"),
+        ("From: a@b.example\n\nx\0\n", "a bare NUL at octet 22"),
+    ] {
+        let answer = house.preview(json!({ "mode": "open", "eml": eml })).await;
+        for record in ["current", "draft"] {
+            assert_eq!(answer[record]["reason"], "malformed", "{answer}");
+            let told = answer[record]["explanation"].as_str().unwrap();
+            assert!(told.contains(words) && told.contains("550 5.5.2"), "{told}");
+        }
+    }
 }

@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 
 use super::House;
+use crate::app::tenancy::Claiming;
+use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
 
 #[tokio::test]
@@ -84,6 +86,52 @@ async fn senders_are_added_listed_and_removed() {
     let query = format!("{path}?email=anna%40m%C3%BCnchen.example");
     let removed = house.call("agent1", "DELETE", &query, None).await.success(200);
     assert_eq!(removed["total"], 0);
+}
+
+/// What an earlier version took can be seen, walked over and removed; a mistake is one as before.
+#[tokio::test]
+async fn addresses_that_are_refused_by_now_can_be_removed() {
+    let house = House::new().await;
+    let (path, agent) = ("/email/inboundWhitelist", house.id("agent1"));
+    let odd = "boss\u{3164}@good.example";
+    let old = Address::kept(odd).unwrap();
+    assert!(Address::parse(odd).is_err());
+    let plain = Address::parse("zoe@good.example").unwrap();
+    house.tenancy.allow(agent, &[old, plain], None).await.unwrap();
+    let page = house.get("agent1", &format!("{path}?limit=1")).await.success(200);
+    assert_eq!((&page["whitelist"][0]["email"], &page["next"]), (&json!(odd), &json!(odd)));
+    let escaped = "boss%E3%85%A4%40good.example";
+    let rest = house.get("agent1", &format!("{path}?limit=1&after={escaped}")).await.success(200);
+    assert_eq!(rest["whitelist"][0]["email"], "zoe@good.example");
+    let records = house.get("agent1", &format!("/email/intake?sender={escaped}")).await;
+    assert_eq!(records.success(200)["intake"], json!([]));
+
+    let delete =
+        async |path: &str, body: Value| house.call("agent1", "DELETE", path, Some(&body)).await;
+    for (emails, words) in [
+        (json!([odd, "zoe\u{3164}@good.example"]), "emails[1]"),
+        (json!(["zoe @good.example", odd]), "emails[0]"),
+    ] {
+        delete(path, json!({ "emails": emails })).await.problem(400, "invalid_request", words);
+    }
+    let removed = delete(path, json!({ "emails": [odd, "x@y.example"] })).await.success(200);
+    assert_eq!((&removed["removed"], &removed["total"]), (&json!([odd]), &json!(1)));
+    delete(path, json!({ "email": odd })).await.problem(400, "invalid_request", "email:");
+    house.call("agent1", "POST", path, Some(&json!({ "email": odd }))).await.problem(
+        400,
+        "invalid_request",
+        "email:",
+    );
+
+    let path = "/email/addresses";
+    let old = Address::kept("desk\u{3164}@partner.example").unwrap();
+    let account = house.tenancy.account(agent).await.unwrap();
+    house.tenancy.claim_address(&account, &old, false, Claiming::Never).await.unwrap();
+    let body = |address: &str| json!({ "address": address });
+    let other = delete(path, body("agent1\u{3164}@partner.example")).await;
+    other.problem(400, "invalid_request", "address:");
+    let left = delete(path, body(&old.to_string())).await.success(200);
+    assert_eq!(left["addresses"].as_array().unwrap().len(), 1);
 }
 
 #[tokio::test]

@@ -207,6 +207,12 @@ fn encoded_names_are_decoded_and_cleaned() {
         ("filename*=utf-8''x%E2%80%AEtxt.exe", "xtxt.exe"),
         ("filename*=utf-8''a%0D%0AX:%20y%00", "aX_ y"),
         ("filename=CON", "_CON"),
+        ("filename*=shift_jis''%82%B1.txt", "\u{3053}.txt"),
+        ("filename*=KOI8-R'ru'%F0.txt", "\u{41f}.txt"),
+        ("filename*=iso-2022-jp''%1B%24B%243%1B%28B.txt", "\u{3053}.txt"),
+        ("filename*=utf-8''%FF.txt", "\u{fffd}.txt"),
+        ("filename*=UTF-7''%2BAGE-.txt", "+AGE-.txt"),
+        ("filename=\"=?gb2312?b?xOM=?=.txt\"", "\u{4f60}.txt"),
     ] {
         let mail = mail(&format!(
             "Content-Type: application/x\nContent-Disposition: attachment; {parameter}\n\nx"

@@ -129,3 +129,17 @@ async fn a_name_cannot_leave_its_place() {
     let iprev = &answer.summary["iprev"];
     assert_eq!((&iprev["result"], &iprev["name"]), (&"pass".into(), &"a??x:?.example".into()));
 }
+
+#[tokio::test]
+async fn nobody_is_asked_about_an_address_that_every_host_has() {
+    for client in ["0.0.0.0", "::", "127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
+        let mut bench = Bench::new().await;
+        bench.client.address = client.parse().unwrap();
+        let signed = bench.rsa("good.example").sign(MAIL.as_bytes()).unwrap();
+        let answer = bench.accepts(&signed).await;
+        let iprev = step(&answer, "iprev");
+        assert_eq!((&iprev["result"], &iprev["dns"]), (&"none".into(), &serde_json::json!([])));
+        assert!(iprev["detail"].as_str().unwrap().starts_with(client), "{iprev}");
+        assert_eq!(answer.summary["iprev"]["result"], "none");
+    }
+}

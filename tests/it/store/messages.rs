@@ -22,6 +22,8 @@ on_both! {
     two_addresses_of_one_agent_in_one_transaction_make_one_message,
     the_same_bytes_for_several_agents_are_kept_once,
     a_contact_is_made_once_and_follows_its_name,
+    some_entries_are_accepted_and_others_refused,
+    what_arrived_before_is_known_without_a_commit,
     refusals_are_counted_per_network_reason_minute_and_owner,
 }
 
@@ -203,6 +205,64 @@ async fn a_contact_is_made_once_and_follows_its_name(kind: Kind) {
     let stranger = scene.stranger().await;
     scene.deliver(&stranger, 0).await;
     assert_eq!(scene.count("SELECT COUNT(*) FROM contacts").await, 2);
+}
+
+/// As when a message comes back to some of its recipients.
+async fn some_entries_are_accepted_and_others_refused(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let refused = |millis| Intake {
+        record: record(&scene.other, millis, Verdict::Refused(Reason::LoopDetected)),
+        accepted: None,
+    };
+    let accepted = scene.intake(&scene.agent, 0).await;
+    let id = accepted.record.message;
+    let (first, last) = (refused(0), refused(0));
+    let commit = vec![first.clone(), accepted.clone(), last.clone()];
+    assert_eq!(scene.commit(commit, 0).await, Committed::Done(vec![None; 3]));
+    for written in [&first, &accepted, &last] {
+        let scope = subtree(&scene.organization);
+        let kept = scene.store.intake_record(&scope, written.record.id).await.unwrap();
+        assert_eq!(kept.as_ref(), Some(&written.record));
+    }
+    assert_eq!(scene.count("SELECT COUNT(*) FROM messages").await, 1);
+    // Again: what is a repeat is one, and what is refused is refused.
+    let mut again = scene.intake(&scene.agent, 1).await;
+    let keys = accepted.accepted.unwrap().arrival_keys;
+    again.accepted.as_mut().unwrap().arrival_keys = keys;
+    let commit = vec![refused(1), again];
+    assert_eq!(scene.commit(commit, 1).await, Committed::Done(vec![None, id]));
+    // A decision by what is no longer true takes the refusals with it.
+    let stale = scene.intake(&scene.agent, 2).await;
+    scene.store.set_mode(scene.agent.id, Mode::Allowlist, at(2)).await.unwrap();
+    assert_eq!(scene.commit(vec![refused(2), stale], 2).await, Committed::Stale);
+    assert_eq!(scene.count("SELECT COUNT(*) FROM intake_records").await, 5);
+}
+
+async fn what_arrived_before_is_known_without_a_commit(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let (first, other) = (scene.intake(&scene.agent, 0).await, scene.intake(&scene.other, 0).await);
+    let keys = first.accepted.as_ref().unwrap().arrival_keys.clone();
+    let before = async |intakes: &[&Intake], millis| {
+        let intakes = intakes.iter().map(|intake| (*intake).clone()).collect();
+        scene.store.arrived_before(&Commit { intakes, now: at(millis) }).await.unwrap()
+    };
+    assert!(!before(&[&first], 0).await);
+    scene.commit(vec![first.clone()], 0).await;
+    // By any one of its keys, of all Agents whose copy is accepted, while they are remembered.
+    let mut again = first.clone();
+    again.accepted.as_mut().unwrap().arrival_keys = vec![[9; 32], keys[0]];
+    let mut elsewhere = other.clone();
+    elsewhere.accepted.as_mut().unwrap().arrival_keys = keys;
+    let refused = Intake { accepted: None, ..other.clone() };
+    for intake in [&first, &again] {
+        assert!(before(&[intake], 7 * DAY - 1).await);
+        assert!(before(&[intake, &refused], 1).await);
+        assert!(!before(&[intake], 7 * DAY).await);
+        assert!(!before(&[intake, &elsewhere], 1).await);
+    }
+    assert!(!before(&[&elsewhere], 1).await);
+    scene.commit(vec![elsewhere.clone()], 1).await;
+    assert!(before(&[&again, &elsewhere], 1).await);
 }
 
 async fn refusals_are_counted_per_network_reason_minute_and_owner(kind: Kind) {

@@ -102,6 +102,9 @@ async fn objects_without_an_owner_are_left_alone(kind: Kind) {
 async fn gateways_that_start_at_once_agree_on_the_owner(kind: Kind) {
     let (scene, other) = (Scene::new(kind).await, Scene::new(kind).await);
     let blobs = folder(&scene);
+    // Where there is a place for blobs, it is asked for when the store is made.
+    let known = scene.store.known_identity().await.unwrap();
+    assert_eq!(known.is_some(), kind == Kind::Sqlite);
     let mut stores = Vec::new();
     for scene in [&scene, &other, &scene, &other, &scene, &other] {
         stores.push(open(scene, &blobs).await);
@@ -113,6 +116,9 @@ async fn gateways_that_start_at_once_agree_on_the_owner(kind: Kind) {
     let mut started = Vec::new();
     for one in starting {
         started.push(one.await.unwrap());
+    }
+    for store in [&scene.store, &other.store] {
+        assert_eq!(store.known_identity().await.unwrap(), Some(store.identity().await.unwrap()));
     }
     let first = started[0];
     assert_eq!(started, [first, !first, first, !first, first, !first]);

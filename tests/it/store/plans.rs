@@ -14,7 +14,7 @@ use gatepost::domain::reason::Reason;
 use gatepost::domain::verdict::Verdict;
 use gatepost::rules::Kept;
 use gatepost::run;
-use gatepost::store::{Cursor, Direction, Due, IntakeFilter, List, Page};
+use gatepost::store::{Commit, Cursor, Direction, Due, IntakeFilter, List, Page};
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Executor as _, Row as _};
 use tracing::field::{Field, Visit};
@@ -186,6 +186,9 @@ async fn exercise(scene: &Scene) {
     for millis in [0, 1] {
         scene.deliver(agent, millis).await;
     }
+    let again = vec![scene.intake(agent, 2).await];
+    store.arrived_before(&Commit { intakes: again, now: at(2) }).await.unwrap();
+    store.known_identity().await.unwrap();
     let refused = record(agent, 0, Verdict::Refused(Reason::UnknownRecipient));
     for _ in 0..2 {
         store.count_refusal(&refused, "192.0.2.0/24").await.unwrap();

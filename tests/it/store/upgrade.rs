@@ -4,6 +4,7 @@ use std::path::Path;
 
 use gatepost::domain::account::AccountType;
 use gatepost::domain::id::AccountId;
+use gatepost::domain::message::Passage;
 use gatepost::domain::scope::Scope;
 use gatepost::run;
 use gatepost::store::{Location, Store};
@@ -105,6 +106,9 @@ async fn mail_of_the_first_version_is_read_as_before(kind: Kind) {
         let message = store.recent_messages(&scope, &everything()).await.unwrap().remove(0);
         assert_eq!(message.mail.subject.as_deref(), Some("Old"));
         assert_eq!(message.mail.html().map(|part| part.part), Some(2));
+        // How it came was not kept.
+        assert_eq!(message.passage, Passage::default());
+        assert_eq!(store.marker(&scope, message.id).await.unwrap(), None);
         let raw = store.raw_message(&scope, message.id).await.unwrap().unwrap();
         assert_eq!(raw.len(), 32);
     }

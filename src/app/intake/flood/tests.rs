@@ -1,0 +1,229 @@
+use super::*;
+use crate::domain::account::Lineage;
+use crate::domain::clock::Timestamp;
+use crate::domain::message::{Mail, Passage};
+use crate::domain::policy::Mode;
+use crate::domain::sender::Sender;
+use crate::store::{Accepted, NewMessage, Standing};
+
+const ALICE: &str = "alice@good.example";
+
+fn account(id: i64) -> AccountId {
+    AccountId::new(id).unwrap()
+}
+
+fn flood(signature: u32, sender: u32, room: u32) -> Flood {
+    Flood::new(IntakeRates {
+        signature_messages_per_minute: signature,
+        sender_messages_per_minute: sender,
+        room_messages_per_minute: room,
+        max_tracked: 1024,
+    })
+}
+
+/// Asks for one message of `sender` to these Agents, so many seconds after the start. Agents below
+/// 10 are of one organization, the others of another one.
+fn ask<'f>(
+    flood: &'f Flood,
+    (sender, signatures): (&str, &[u8]),
+    agents: &[i64],
+    seconds: u64,
+) -> Result<Taken<'f>, Over> {
+    let organization = |id: i64| account(if id < 10 { 100 } else { 200 });
+    let sender = Address::parse(sender).unwrap();
+    let signatures: Vec<_> = signatures.iter().map(|octet| Digest([*octet; 32])).collect();
+    let agents = agents.iter().map(|id| (account(*id), organization(*id))).collect();
+    let brought = Brought { sender: &sender, signatures: &signatures, agents };
+    flood.take(&brought, at(flood, seconds))
+}
+
+fn at(flood: &Flood, seconds: u64) -> Instant {
+    flood.began + Duration::from_secs(seconds)
+}
+
+/// Takes one that is stored for all of these Agents.
+fn take(flood: &Flood, sender: &str, agents: &[i64], seconds: u64) -> Result<(), Over> {
+    ask(flood, (sender, &[]), agents, seconds).map(drop)
+}
+
+/// The same with these signatures.
+fn sign(flood: &Flood, signatures: &[u8], agents: &[i64], seconds: u64) -> Result<(), Over> {
+    ask(flood, (ALICE, signatures), agents, seconds).map(drop)
+}
+
+#[test]
+fn a_room_that_is_full_leaves_other_rooms_alone() {
+    let flood = flood(0, 9, 2);
+    assert_eq!(take(&flood, ALICE, &[1], 0), Ok(()));
+    assert_eq!(take(&flood, "ALICE@good.example", &[1], 0), Ok(()));
+    assert_eq!(take(&flood, ALICE, &[1], 0), Err(Over::Room));
+    assert_eq!(take(&flood, "bob@good.example", &[1], 0), Ok(()));
+    assert_eq!(take(&flood, ALICE, &[2], 0), Ok(()));
+    assert_eq!(take(&flood, ALICE, &[1], 29), Err(Over::Room));
+    assert_eq!(take(&flood, ALICE, &[1], 30), Ok(()));
+}
+
+/// One room that is full holds up nobody else in the transaction; it owes what it is given, up to a
+/// minute's worth.
+#[test]
+fn a_transaction_is_deferred_where_all_its_rooms_are_full() {
+    let flood = flood(0, 0, 2);
+    for agent in [1, 1, 2] {
+        assert_eq!(take(&flood, ALICE, &[agent], 0), Ok(()));
+    }
+    assert_eq!(take(&flood, ALICE, &[1, 2], 0), Ok(()));
+    assert_eq!(take(&flood, ALICE, &[1, 2], 0), Err(Over::Room));
+    assert_eq!(take(&flood, ALICE, &[2], 30), Ok(()));
+    assert_eq!(take(&flood, ALICE, &[1], 30), Err(Over::Room), "it owes one");
+    assert_eq!(take(&flood, ALICE, &[1], 60), Ok(()));
+    for other in 3..=9 {
+        assert_eq!(take(&flood, ALICE, &[1, other], 60), Ok(()));
+    }
+    assert_eq!(take(&flood, ALICE, &[1], 149), Err(Over::Room));
+    assert_eq!(take(&flood, ALICE, &[1], 150), Ok(()), "nobody is shut off for longer");
+}
+
+#[test]
+fn a_sender_has_one_rate_for_all_agents_of_an_organization() {
+    let flood = flood(0, 3, 2);
+    assert_eq!(take(&flood, ALICE, &[1, 2, 3], 0), Ok(()));
+    assert_eq!(take(&flood, ALICE, &[4], 0), Ok(()));
+    assert_eq!(take(&flood, ALICE, &[5], 0), Ok(()));
+    assert_eq!(take(&flood, ALICE, &[6], 0), Err(Over::Sender));
+    // What one tenant gets holds up no other, be it in the same transaction.
+    assert_eq!(take(&flood, ALICE, &[11], 0), Ok(()));
+    assert_eq!(take(&flood, ALICE, &[7, 12], 0), Ok(()));
+    assert_eq!(take(&flood, ALICE, &[6], 20), Err(Over::Sender), "it owes one");
+    assert_eq!(take(&flood, ALICE, &[6], 40), Ok(()));
+    let any = self::flood(0, 0, 0);
+    assert!((0..999).all(|_| sign(&any, &[1], &[1], 0).is_ok()));
+    let rooms = self::flood(0, 0, 1);
+    assert_eq!(take(&rooms, ALICE, &[1], 0), Ok(()));
+    assert_eq!(take(&rooms, ALICE, &[1], 0), Err(Over::Room));
+}
+
+/// Whoever has one signed message fills no room with it.
+#[test]
+fn copies_of_one_signature_use_up_their_own_rate_alone() {
+    let flood = flood(2, 9, 4);
+    assert_eq!(sign(&flood, &[7], &[1], 0), Ok(()));
+    assert_eq!(sign(&flood, &[7, 8], &[1], 0), Ok(()));
+    for _ in 0..99 {
+        assert_eq!(sign(&flood, &[7], &[1], 0), Err(Over::Signature));
+        // Another good one beside it does not help.
+        assert_eq!(sign(&flood, &[9, 7], &[1], 0), Err(Over::Signature));
+    }
+    // A list signs once for all its readers, whoever floods one of them.
+    for reader in [2, 3, 11] {
+        assert_eq!(sign(&flood, &[7], &[reader], 0), Ok(()));
+    }
+    assert_eq!(sign(&flood, &[7], &[1, 4], 0), Ok(()));
+    // The sender's own mail has the rest of the room.
+    assert_eq!(sign(&flood, &[5], &[1], 0), Ok(()));
+    assert_eq!(sign(&flood, &[6], &[1], 0), Err(Over::Room));
+    assert_eq!(sign(&flood, &[7], &[1], 59), Err(Over::Signature), "it owes one");
+    assert_eq!(sign(&flood, &[7], &[1], 60), Ok(()));
+}
+
+/// A recipient's part of a commit: accepted for this Agent of this organization, or refused.
+fn intake(message: Option<(i64, i64)>) -> Intake {
+    let (id, digest) = (uuid::Uuid::nil(), Digest([0; 32]));
+    let record = IntakeRecord {
+        id: IntakeId(id),
+        at: Timestamp::from_millis(0),
+        lineage: Lineage::default(),
+        agent: None,
+        recipient: String::new(),
+        sender: None,
+        envelope_from: String::new(),
+        remote_address: [192, 0, 2, 1].into(),
+        helo: String::new(),
+        verdict: Verdict::of(None),
+        explanation: String::new(),
+        message: None,
+        size: 0,
+        digest: None,
+        headers: Vec::new(),
+        steps: json!([]),
+        count: 1,
+    };
+    let address = Address::parse(ALICE).unwrap();
+    let mail = Mail {
+        from: Sender { address: address.clone(), name: None },
+        text: String::new(),
+        subject: None,
+        to: Vec::new(),
+        cc: Vec::new(),
+        reply_to: Vec::new(),
+        message_id: None,
+        in_reply_to: Vec::new(),
+        references: Vec::new(),
+        stripped_text: String::new(),
+        auto_submitted: None,
+        disposition_notification_to: None,
+        attachments: Vec::new(),
+        findings: json!([]),
+    };
+    let accepted = message.map(|(agent, organization)| Accepted {
+        standing: Standing {
+            answers: true,
+            active: true,
+            mode: Mode::Open,
+            policy_version: 1,
+            listed: false,
+        },
+        address: address.clone(),
+        message: NewMessage {
+            id: MessageId(id),
+            lineage: Lineage::default(),
+            agent: account(agent),
+            agent_username: String::new(),
+            organization: account(organization),
+            at: Timestamp::from_millis(0),
+            mail: mail.into(),
+            tag: None,
+            digest,
+            authentication: Value::Null,
+            passage: Passage::default(),
+        },
+        raw: bytes::Bytes::new(),
+        arrival_keys: Vec::new(),
+        remembered_until: Timestamp::from_millis(0),
+    });
+    Intake { record, accepted }
+}
+
+#[test]
+fn what_is_not_stored_does_not_count() {
+    let flood = flood(1, 1, 1);
+    let one = |agents: &[i64]| ask(&flood, (ALICE, &[7]), agents, 0);
+    let now = at(&flood, 0);
+    for _ in 0..9 {
+        one(&[1]).unwrap().give_back(now);
+    }
+    let earlier = Some(MessageId(uuid::Uuid::nil()));
+    // The same again, which was there before.
+    let of_one = [intake(Some((1, 100)))];
+    one(&[1]).unwrap().settle(&of_one, &[earlier], now);
+    // New to one of two, and here before or come back to the other.
+    let of_both = [intake(Some((1, 100))), intake(Some((11, 200)))];
+    one(&[1, 11]).unwrap().settle(&of_both, &[earlier, None], now);
+    assert_eq!(one(&[11]).unwrap_err(), Over::Signature);
+    assert_eq!(take(&flood, ALICE, &[11], 0), Err(Over::Sender));
+    let returned = [intake(None), intake(Some((1, 100)))];
+    one(&[1]).unwrap().settle(&returned, &[None, None], now);
+    assert_eq!(one(&[1]).unwrap_err(), Over::Signature);
+}
+
+/// A commit that ended without an answer may have been written: it counts.
+#[test]
+fn what_became_of_nobody_knows_what_counts() {
+    let flood = flood(0, 1, 1);
+    drop(ask(&flood, (ALICE, &[]), &[1], 0).unwrap());
+    assert_eq!(take(&flood, ALICE, &[1], 59), Err(Over::Sender));
+    // What is given back late takes nothing off what has come since.
+    let late = ask(&flood, (ALICE, &[]), &[1], 60).unwrap();
+    assert_eq!(take(&flood, ALICE, &[1], 120), Ok(()));
+    late.give_back(at(&flood, 120));
+    assert_eq!(take(&flood, ALICE, &[1], 120), Err(Over::Sender));
+}
