@@ -59,6 +59,8 @@ pub struct Authentication {
 pub struct Dns {
     message_budget_seconds: u64,
     query_timeout_seconds: u64,
+    spf_budget_seconds: u64,
+    dmarc_budget_seconds: u64,
     iprev_budget_seconds: u64,
     pub max_void_lookups: u32,
     pub retries: usize,
@@ -73,6 +75,14 @@ impl Dns {
 
     pub const fn query_timeout(&self) -> Duration {
         Duration::from_secs(self.query_timeout_seconds)
+    }
+
+    pub const fn spf_budget(&self) -> Duration {
+        Duration::from_secs(self.spf_budget_seconds)
+    }
+
+    pub const fn dmarc_budget(&self) -> Duration {
+        Duration::from_secs(self.dmarc_budget_seconds)
     }
 
     pub const fn iprev_budget(&self) -> Duration {
@@ -167,6 +177,8 @@ impl IntakeRules {
         check("authentication.max_offloaded", wide(auth.max_offloaded), 1, 256)?;
         check("dns.message_budget_seconds", self.dns.message_budget_seconds, 1, 60)?;
         check("dns.query_timeout_seconds", self.dns.query_timeout_seconds, 1, 10)?;
+        check("dns.spf_budget_seconds", self.dns.spf_budget_seconds, 1, 60)?;
+        check("dns.dmarc_budget_seconds", self.dns.dmarc_budget_seconds, 1, 60)?;
         check("dns.iprev_budget_seconds", self.dns.iprev_budget_seconds, 1, 60)?;
         check("dns.max_void_lookups", u64::from(self.dns.max_void_lookups), 0, 10)?;
         check("dns.retries", wide(self.dns.retries), 0, 5)?;

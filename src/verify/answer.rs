@@ -10,14 +10,14 @@ use mail_auth::hickory_resolver::proto::rr::{Name, RData, RecordType};
 use mail_auth::{DnsError, Error};
 use serde_json::{Value, json};
 
-use super::key::MAX_RECORD;
-
 /// Octets of answers kept with one step: ten keys of the largest size that is looked at (`dkim`),
 /// or ten look-ups of SPF with ten mail exchangers each (RFC 7208 §4.6.4), many times over. What a
 /// stranger publishes beyond that bounds the size of a record, not its use.
 const MAX_KEPT: usize = 128 * 1024;
-/// Octets kept of one text. A longer key record is not looked at, and one more octet keeps it so.
-const MAX_TEXT: usize = MAX_RECORD + 1;
+/// A longer text is no record of DKIM, SPF or DMARC: the largest RSA key takes about 1,500 octets.
+pub(super) const MAX_RECORD: usize = 8192;
+/// Octets kept of one text: one more than may be looked at keeps it too long.
+pub(super) const MAX_TEXT: usize = MAX_RECORD + 1;
 
 /// The answer to one question.
 #[derive(Clone, Debug)]
@@ -28,6 +28,8 @@ pub(super) struct Answer {
     /// Seconds; `None` where nobody said.
     pub(super) ttl: Option<u32>,
     pub(super) outcome: Outcome,
+    /// There were more records, or longer ones.
+    pub(super) is_cut: bool,
 }
 
 /// What came back.
@@ -122,29 +124,57 @@ impl Answer {
 #[derive(Debug)]
 pub(super) struct Kept {
     left: usize,
+    /// Of one answer.
+    share: usize,
     answers: Vec<Value>,
 }
 
 impl Default for Kept {
     fn default() -> Self {
-        Self { left: MAX_KEPT, answers: Vec::new() }
+        Self::of(1)
     }
 }
 
 impl Kept {
-    /// `{name, type, ttl, answer}`; `truncated: true` where not all of it was kept.
+    /// For this many answers, each of which has an equal share of the room.
+    pub(super) fn of(answers: usize) -> Self {
+        Self { left: MAX_KEPT, share: MAX_KEPT / answers.max(1), answers: Vec::new() }
+    }
+
+    /// `{name, type, ttl, answer}`; `truncated: true` where not all of it was kept, or nothing of
+    /// what came after it.
     pub(super) fn keep(&mut self, answer: &Answer) {
-        let mut truncated = false;
+        self.keep_first(answer, 0, usize::MAX);
+    }
+
+    /// The same of at most so many records, with the one in `place` before the others.
+    pub(super) fn keep_first(&mut self, answer: &Answer, place: usize, most: usize) {
+        let mut left = self.share.min(self.left);
+        let Some(after_name) = left.checked_sub(written(&answer.name)) else {
+            if let Some(fields) = self.answers.last_mut().and_then(Value::as_object_mut) {
+                fields.insert("truncated".into(), true.into());
+            }
+            return;
+        };
+        self.left -= left - after_name;
+        left = after_name;
+        let mut truncated = answer.is_cut;
         let shown = match &answer.outcome {
             Outcome::Records(records) => {
-                let texts = records.iter().filter_map(shown);
+                truncated |= records.len() > most;
+                let mut records: Vec<_> = records.iter().take(most).collect();
+                if let Some(before) = records.get_mut(..=place) {
+                    before.rotate_right(1);
+                }
                 let mut kept = Vec::new();
-                for (text, whole) in texts {
-                    let Some(left) = self.left.checked_sub(text.len()) else {
+                for (text, whole) in records.into_iter().filter_map(shown) {
+                    let octets = text.len();
+                    if octets > left {
                         truncated = true;
                         break;
-                    };
-                    self.left = left;
+                    }
+                    left -= octets;
+                    self.left -= octets;
                     truncated |= !whole;
                     kept.push(text);
                 }
@@ -177,6 +207,13 @@ impl Kept {
         }
         kept.into_answers()
     }
+}
+
+/// Octets of a name in JSON, where a control character takes six.
+fn written(name: &str) -> usize {
+    name.chars()
+        .map(|c| if c.is_control() || matches!(c, '"' | '\\') { 6 } else { c.len_utf8() })
+        .sum()
 }
 
 /// A record as text, and whether that is all of it.
@@ -222,7 +259,13 @@ mod tests {
             RData::TXT(TXT::from_bytes(chunks))
         });
         let outcome = Outcome::Records(records.collect());
-        Answer { name: "a.example".into(), kind: RecordType::TXT, ttl: Some(5), outcome }
+        Answer {
+            name: "a.example".into(),
+            kind: RecordType::TXT,
+            ttl: Some(5),
+            outcome,
+            is_cut: false,
+        }
     }
 
     #[test]
@@ -251,5 +294,34 @@ mod tests {
         assert_eq!(answers[21]["truncated"], true);
         assert_eq!(answers[21]["answer"], json!([]));
         assert!(json!(answers).to_string().len() < MAX_KEPT + 22 * 100);
+    }
+
+    #[test]
+    fn names_count_and_the_first_that_has_no_room_ends_it() {
+        let mut kept = Kept::default();
+        for _ in 0..1000 {
+            kept.keep(&Answer { name: "\r".repeat(253), ..answer(&[b"x"]) });
+        }
+        let answers = kept.into_answers();
+        assert!(json!(answers).to_string().len() < MAX_KEPT + 100 * 100, "{}", answers.len());
+        let marked: Vec<_> = answers.iter().map(|one| one.get("truncated").is_some()).collect();
+        let last = marked.len() - 1;
+        assert!(marked[last] && !marked[..last].contains(&true));
+    }
+
+    #[test]
+    fn each_answer_has_its_share_and_what_was_used_comes_first() {
+        let mut kept = Kept::of(16);
+        let filler = vec![b'x'; 4000];
+        for place in 0..16 {
+            let mut texts = vec![&filler[..]; 16];
+            texts[place.min(9)] = b"the key";
+            kept.keep_first(&answer(&texts), place.min(9), 10);
+        }
+        for answer in kept.into_answers() {
+            assert_eq!(answer["answer"][0], "the key");
+            assert_eq!(answer["answer"].as_array().unwrap().len(), 3);
+            assert_eq!(answer["truncated"], true);
+        }
     }
 }

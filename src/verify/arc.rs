@@ -1,12 +1,14 @@
 //! ARC (RFC 8617): evaluated and recorded; it stands in for an aligned signature only where the
 //! operator trusts the sealer by name, which by default is nobody.
 
-use mail_auth::arc::{Seal, Signature};
-use mail_auth::crypto::Algorithm;
-use mail_auth::{ArcOutput, ArcResult};
+use mail_auth::arc::{ArcError, Seal, Signature};
+use mail_auth::crypto::{Algorithm, CryptoError};
+use mail_auth::dkim::Canonicalization;
+use mail_auth::{ArcOutput, ArcResult, AuthenticatedMessage, DnsError, Error};
 use serde_json::{Value, json};
 
 use super::alignment::aligned;
+use super::canonical::{self, Body};
 use super::dkim::{host_name, is_selector};
 use super::keys::Keys;
 use super::tags::TagList;
@@ -105,20 +107,27 @@ impl Arc {
         Self { result, detail, sets, sealer: None, stands_in: false, undecided: false }
     }
 
-    /// Judges a chain that mail-auth has looked at; `covers_body` says whether a signature with
-    /// this `l=` covers all of the body.
+    /// Judges a chain that mail-auth has looked at, and which comes to `found`; `covers_body` says
+    /// whether a signature with this `l=` covers all of the body.
     pub(super) fn judge(
         output: &ArcOutput<'_>,
+        found: &ArcResult,
         covers_body: impl Fn(&Signature, u64) -> bool,
         around: &Circumstances<'_>,
     ) -> Self {
-        let (mut result, mut detail) = word(output.result());
+        let (mut result, mut detail) = word(found);
         let newest = output.chain().last();
         let defect = defect(output);
         if let Some(defect) = &defect
             && result == "pass"
         {
             (result, detail) = ("fail", format!("{defect}; mail-auth would say pass"));
+        }
+        let seconds = u64::try_from(around.now.seconds()).unwrap_or(0);
+        let is_over = |one: &Signature| one.x > 0 && (one.x <= seconds || one.x <= one.t);
+        let is_over = newest.is_some_and(|set| is_over(set.signature.header));
+        if is_over && result == "pass" {
+            (result, detail) = ("fail", "the newest signature has expired (x=)".into());
         }
         let sealer = newest.map(|set| set.seal.header.d.chars().take(253).collect());
         let mut arc = Self {
@@ -143,7 +152,6 @@ impl Arc {
         else {
             return arc;
         };
-        let seconds = u64::try_from(around.now.seconds()).unwrap_or(0);
         let latest = seconds.saturating_add(around.rules.authentication.max_future_seconds);
         let sound = tags.defect().is_none()
             && seal_tags.defect().is_none()
@@ -151,7 +159,7 @@ impl Arc {
             && signature.h.iter().any(|name| name.eq_ignore_ascii_case("from"))
             && signature.a != Algorithm::RsaSha1
             && seal.a != Algorithm::RsaSha1
-            && (signature.x == 0 || signature.x > seconds)
+            && !is_over
             && signature.t <= latest
             && seal.t <= latest
             && tags.number("l").is_ok_and(|l| l.is_none_or(|l| covers_body(signature, l)))
@@ -164,7 +172,7 @@ impl Arc {
                     .is_empty()
             })
         };
-        match output.result() {
+        match found {
             ArcResult::Pass => {
                 arc.stands_in = sound
                     && defect.is_none()
@@ -183,6 +191,48 @@ impl Arc {
             "standsIn": self.stands_in,
         })
     }
+}
+
+/// What a chain comes to (RFC 8617 §5.2) that mail-auth leaves unverified, because by the system's
+/// clock the newest signature is over: ours decides, and a record is verified again as of its day.
+pub(super) fn verify_again(
+    output: &ArcOutput<'_>,
+    message: &AuthenticatedMessage<'_>,
+    body: &Body<'_>,
+    keys: &Keys,
+) -> ArcResult {
+    let chain = output.chain();
+    let Some(newest) = chain.last() else { return ArcResult::None };
+    let (field, signature) = (&newest.signature, newest.signature.header);
+    let length = TagList::read(field.value).number("l").ok().flatten();
+    if !body.matches(signature.cb, length, signature.a, &signature.bh) {
+        return ArcResult::Neutral(Error::Arc(ArcError::BodyHashMismatch));
+    }
+    let holds = |(domain, selector): (&str, &str), algorithm, signed: &[u8], signature: &[u8]| {
+        let name = key_name(domain, selector).unwrap_or_default();
+        match keys.find(&name) {
+            Ok(key) if key.facts.verify(algorithm, signed, signature) => Ok(()),
+            Ok(_) => Err(ArcResult::Fail(Error::Crypto(CryptoError::FailedVerification))),
+            Err(error @ Error::Dns(DnsError::Resolver(_))) => Err(ArcResult::TempError(error)),
+            Err(error) => Err(ArcResult::PermError(error)),
+        }
+    };
+    let mut signed = canonical::fields(message.headers(), &signature.h, signature.ch);
+    canonical::unsigned(field.name, field.value, signature.ch, &mut signed);
+    let names = (signature.d.as_str(), signature.s.as_str());
+    let mut result = holds(names, signature.a, &signed, &signature.b);
+    let mut before = Vec::new();
+    for set in chain {
+        let relaxed = Canonicalization::Relaxed;
+        canonical::field(set.results.name, set.results.value, relaxed, &mut before);
+        canonical::field(set.signature.name, set.signature.value, relaxed, &mut before);
+        let (field, seal) = (&set.seal, set.seal.header);
+        let mut signed = before.clone();
+        canonical::unsigned(field.name, field.value, relaxed, &mut signed);
+        result = result.and_then(|()| holds((&seal.d, &seal.s), seal.a, &signed, &seal.b));
+        canonical::field(field.name, field.value, relaxed, &mut before);
+    }
+    result.err().unwrap_or(ArcResult::Pass)
 }
 
 fn word(result: &ArcResult) -> (&'static str, String) {

@@ -1,6 +1,7 @@
-//! The body as RFC 6376 §3.4 makes it canonical, for what mail-auth tells nobody or otherwise: how
-//! long it is, its hash where a signature has expired or line ends stand alone, and its hash up to
-//! `l=`, which §3.7 counts in canonical octets and mail-auth in raw ones.
+//! Body and fields as RFC 6376 §3.4 makes them canonical, for what mail-auth tells nobody or otherwise:
+//! how long the body is, its hash where a signature has expired or line ends stand alone, its hash up
+//! to `l=`, which §3.7 counts in canonical octets and mail-auth in raw ones; and of a chain of ARC
+//! that has expired what it signs.
 
 use std::cell::RefCell;
 
@@ -144,6 +145,57 @@ fn find_crlf(octets: &[u8]) -> Option<usize> {
 
 const fn is_wsp(octet: u8) -> bool {
     octet == b' ' || octet == b'\t'
+}
+
+/// The last fields of these names (§5.4.2: each name takes the next one up), each canonical.
+pub(super) fn fields(all: &[(&[u8], &[u8])], names: &[String], form: Canonicalization) -> Vec<u8> {
+    let mut left: Vec<_> = all.iter().rev().collect();
+    let mut into = Vec::new();
+    for wanted in names {
+        let is_it =
+            |(name, _): &&(&[u8], &[u8])| name.trim_ascii().eq_ignore_ascii_case(wanted.as_bytes());
+        if let Some(place) = left.iter().position(is_it) {
+            let (name, value) = left.remove(place);
+            field(name, value, form, &mut into);
+        }
+    }
+    into
+}
+
+/// One header field as §3.4.1 and §3.4.2 make it canonical, with the CRLF at its end.
+pub(super) fn field(name: &[u8], value: &[u8], form: Canonicalization, into: &mut Vec<u8>) {
+    match form {
+        Canonicalization::Simple => {
+            into.extend_from_slice(name);
+            into.push(b':');
+            into.extend_from_slice(value.strip_suffix(b"\r\n").unwrap_or(value));
+        }
+        Canonicalization::Relaxed => {
+            into.extend_from_slice(&name.trim_ascii().to_ascii_lowercase());
+            into.push(b':');
+            let words = value.split(|octet| b" \t\r\n".contains(octet));
+            for (nth, word) in words.filter(|word| !word.is_empty()).enumerate() {
+                into.extend_from_slice(if nth > 0 { b" " } else { b"" });
+                into.extend_from_slice(word);
+            }
+        }
+    }
+    into.extend_from_slice(b"\r\n");
+}
+
+/// The field of a signature as it signs itself (§3.7): `b=` without value, no CRLF at its end.
+pub(super) fn unsigned(name: &[u8], value: &[u8], form: Canonicalization, into: &mut Vec<u8>) {
+    let emptied = value.split(|octet| *octet == b';').map(|entry| {
+        match entry.iter().position(|octet| *octet == b'=') {
+            Some(at) if entry.get(..at).is_some_and(|tag| tag.trim_ascii() == b"b") => {
+                entry.get(..=at).unwrap_or_default()
+            }
+            _ => entry,
+        }
+    });
+    let value = emptied.collect::<Vec<_>>().join(&b';');
+    field(name, &value, form, into);
+    into.truncate(into.len().saturating_sub(2));
 }
 
 trait TrimEnd {

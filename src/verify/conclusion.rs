@@ -39,14 +39,20 @@ const SHOWN: &[&str] = &[
 pub(super) struct Findings<'f> {
     pub(super) question: &'f Question<'f>,
     pub(super) rules: &'f IntakeRules,
-    pub(super) keys: &'f Keys,
-    pub(super) chain_names: &'f [String],
-    pub(super) signatures: Vec<Judged>,
-    pub(super) chain: Option<Arc>,
-    pub(super) failure: Option<Unexamined>,
+    pub(super) verified: Verified,
     pub(super) spf: Spf,
     pub(super) dmarc: Dmarc,
     pub(super) iprev: Iprev,
+}
+
+/// What the keys say of the message.
+pub(super) struct Verified {
+    pub(super) keys: std::sync::Arc<Keys>,
+    /// Of those the ones of the chain.
+    pub(super) chain_names: Vec<String>,
+    pub(super) signatures: Vec<Judged>,
+    pub(super) chain: Option<Arc>,
+    pub(super) failure: Option<Unexamined>,
     pub(super) dkim_micros: u64,
     pub(super) chain_micros: u64,
 }
@@ -60,6 +66,7 @@ impl Findings<'_> {
         let blame = self.blame(proof);
         let explanation = blame.told(self.from());
         let signatures = self
+            .verified
             .signatures
             .iter()
             .filter_map(|signature| signature.identity(|name| self.has(name)))
@@ -83,11 +90,14 @@ impl Findings<'_> {
 
     /// The signature that authenticates, if one does.
     fn winner(&self) -> Option<&Judged> {
-        self.signatures.iter().find(|signature| signature.claim.aligned && signature.counts())
+        self.verified
+            .signatures
+            .iter()
+            .find(|signature| signature.claim.aligned && signature.counts())
     }
 
     fn proof(&self) -> (Proof, String) {
-        match self.failure {
+        match self.verified.failure {
             Some(Unexamined::OtherSender) => {
                 let why = "the From field reads differently to different readers";
                 return (Proof::Unproven(Reason::SenderInvalid), why.into());
@@ -102,23 +112,23 @@ impl Findings<'_> {
         if let Some(winner) = self.winner() {
             return (Proof::Authenticated, format!("signed by {}", winner.signer()));
         }
-        if let Some(chain) = self.chain.as_ref().filter(|chain| chain.stands_in) {
+        if let Some(chain) = self.verified.chain.as_ref().filter(|chain| chain.stands_in) {
             let sealer = chain.sealer.as_deref().unwrap_or_default();
             return (Proof::Authenticated, format!("vouched for by {sealer} (ARC)"));
         }
-        let undecided = self.signatures.iter().find(|signature| signature.is_undecided());
+        let undecided = self.verified.signatures.iter().find(|signature| signature.is_undecided());
         if let Some(signature) = undecided {
             let name = signature.claim.key_name.as_deref().unwrap_or_default();
             let detail = format!("the key at {name} could not be looked up");
             return (Proof::Undecidable(Reason::DnsUnavailable), detail);
         }
-        if self.chain.as_ref().is_some_and(|chain| chain.undecided) {
+        if self.verified.chain.as_ref().is_some_and(|chain| chain.undecided) {
             let detail = "a key of the ARC chain could not be looked up";
             return (Proof::Undecidable(Reason::DnsUnavailable), detail.into());
         }
-        let (reason, detail) = if self.signatures.is_empty() {
+        let (reason, detail) = if self.verified.signatures.is_empty() {
             (Reason::DkimMissing, format!("no DKIM-Signature, From is {from}"))
-        } else if let Some(other) = self.signatures.iter().find(|s| s.counts()) {
+        } else if let Some(other) = self.verified.signatures.iter().find(|s| s.counts()) {
             (Reason::DkimUnaligned, format!("signed by {}, From is {from}", other.signer()))
         } else if let Some(weak) = self.best(Judged::is_unacceptable) {
             (Reason::DkimUnacceptable, told(weak))
@@ -131,7 +141,7 @@ impl Findings<'_> {
 
     /// What stood in the way, and of which signature it is said.
     fn blame(&self, proof: Proof) -> Blame {
-        let undecided = self.signatures.iter().find(|signature| signature.is_undecided());
+        let undecided = self.verified.signatures.iter().find(|signature| signature.is_undecided());
         let (spoken, mut causes) = match proof {
             Proof::Undecidable(Reason::DnsUnavailable) if undecided.is_none() => {
                 (None, vec![Cause::ChainKeyUnavailable])
@@ -139,7 +149,7 @@ impl Findings<'_> {
             Proof::Undecidable(Reason::DnsUnavailable) => (undecided, vec![Cause::KeyUnavailable]),
             Proof::Unproven(Reason::DkimMissing) => (None, vec![Cause::NotSigned]),
             Proof::Unproven(Reason::DkimUnaligned) => {
-                (self.signatures.iter().find(|one| one.counts()), Vec::new())
+                (self.verified.signatures.iter().find(|one| one.counts()), Vec::new())
             }
             Proof::Unproven(Reason::DkimUnacceptable) => {
                 let weak = self.best(Judged::is_unacceptable);
@@ -166,7 +176,7 @@ impl Findings<'_> {
     /// The signature to speak of: an aligned one before any other.
     fn best(&self, wanted: impl Fn(&Judged) -> bool) -> Option<&Judged> {
         let of = |aligned: bool| {
-            self.signatures.iter().find(|s| s.claim.aligned == aligned && wanted(s))
+            self.verified.signatures.iter().find(|s| s.claim.aligned == aligned && wanted(s))
         };
         of(true).or_else(|| of(false))
     }
@@ -175,9 +185,9 @@ impl Findings<'_> {
         let winner = self.winner();
         json!({
             "spf": self.spf.summary(),
-            "dkim": self.signatures.iter().map(Judged::summary).collect::<Vec<_>>(),
+            "dkim": self.verified.signatures.iter().map(Judged::summary).collect::<Vec<_>>(),
             "dmarc": self.dmarc.summary(),
-            "arc": self.chain.as_ref().map(Arc::summary),
+            "arc": self.verified.chain.as_ref().map(Arc::summary),
             "iprev": self.iprev.summary(),
             "alignedDomain": winner.map(Judged::signer),
             "unsignedHeaders": winner.map(|winner| self.unsigned(winner)).unwrap_or_default(),
@@ -195,30 +205,35 @@ impl Findings<'_> {
         let fields = self.question.headers.all("dkim-signature").count();
         let rules = &self.rules.authentication;
         let best = self.winner().or_else(|| self.best(|_| true));
-        let names = self.signatures.iter().filter_map(|s| s.claim.key_name.as_deref());
+        // Where there is no room for all of the keys, those that may decide come first.
+        let mut by_weight: Vec<_> = self.verified.signatures.iter().collect();
+        by_weight.sort_by_key(|s| (!s.claim.aligned, !s.counts()));
+        let names = by_weight.into_iter().filter_map(|s| s.claim.key_name.as_deref());
         Step {
             name: "dkim",
             result: best.map_or("none", Judged::result).to_owned(),
             detail: self
+                .verified
                 .signatures
                 .iter()
                 .map(|s| format!("{} {}", s.result(), one_line(&told(s))))
                 .collect::<Vec<_>>()
                 .join("\n"),
             inputs: json!({
-                "fields": fields, "considered": self.signatures.len(),
-                "signatures": self.signatures.iter().map(Judged::summary).collect::<Vec<_>>(),
+                "fields": fields, "considered": self.verified.signatures.len(),
+                "signatures": self.verified.signatures.iter().map(Judged::summary).collect::<Vec<_>>(),
                 "minRsaBits": rules.min_rsa_bits, "countTestingKeys": rules.count_testing_keys,
                 "maxFutureSeconds": rules.max_future_seconds,
             }),
-            dns: self.keys.evidence(names),
-            micros: self.dkim_micros,
+            dns: self.verified.keys.evidence(names),
+            micros: self.verified.dkim_micros,
         }
     }
 
     fn alignment_step(&self, proof: Proof, detail: &str, blame: &Blame, start: Instant) -> Step {
         let from = self.from();
         let signers: Vec<Value> = self
+            .verified
             .signatures
             .iter()
             .filter_map(|s| Some((s, s.claim.domain.as_ref()?)))
@@ -250,14 +265,14 @@ impl Findings<'_> {
     }
 
     fn chain_step(&self) -> Step {
-        let chain = self.chain.as_ref();
+        let chain = self.verified.chain.as_ref();
         Step {
             name: "arc",
             result: chain.map_or("none", |chain| chain.result).to_owned(),
             detail: chain.map(|chain| chain.detail.clone()).unwrap_or_default(),
             inputs: chain.map_or_else(|| json!({}), Arc::summary),
-            dns: self.keys.evidence(self.chain_names.iter().map(String::as_str)),
-            micros: self.chain_micros,
+            dns: self.verified.keys.evidence(self.verified.chain_names.iter().map(String::as_str)),
+            micros: self.verified.chain_micros,
         }
     }
 }

@@ -16,13 +16,17 @@ use mail_auth::spf::SpfRecord;
 use mail_auth::{DnsCache, DnsError, Mx, Negative, RecordSet, ResolverCache};
 use serde_json::{Value, json};
 
-use super::answer::{Answer, Kept, Outcome};
+use super::answer::{Answer, Kept, MAX_RECORD};
 use super::examine::at_once;
-use super::resolver::Resolver;
+use super::resolver::{MAX_NAME, Resolver};
+use super::spf::is_spf;
 
-/// Questions of one evaluation. SPF asks at most 130 (ten mechanisms, each with ten mail exchangers
-/// or names, RFC 7208 §4.6.4), DMARC 105 (walks of eight steps for From, SPF and ten signatures).
-const MAX_QUESTIONS: usize = 160;
+/// Questions of one evaluation of DMARC: it asks 105 at most (walks of eight steps for From, SPF and
+/// ten signatures, and whether From's domain exists).
+const MAX_QUESTIONS: usize = 110;
+
+/// Octets in which the version of a policy stands, with white space.
+const MAX_VERSION: usize = 64;
 
 /// One step of the verdict.
 pub(super) struct Step {
@@ -56,7 +60,12 @@ pub(super) fn micros(start: Instant) -> u64 {
 /// One line of ASCII fit for an SMTP reply, at most 200 octets: what a stranger wrote (a domain,
 /// an error text) must not end the line or reach a terminal.
 pub(super) fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c == ' ' || c.is_ascii_graphic() { c } else { '?' }).take(200).collect()
+    printable(text).take(200).collect()
+}
+
+/// The same, however long.
+pub(super) fn printable(text: &str) -> impl Iterator<Item = char> + '_ {
+    text.chars().map(|c| if c == ' ' || c.is_ascii_graphic() { c } else { '?' })
 }
 
 /// What the TXT records that an evaluation asks for are read as.
@@ -69,9 +78,10 @@ pub(super) enum Purpose {
 /// Stands where mail-auth expects a cache, and holds the answers of one step of one message: no
 /// answer ever serves another purpose (an SPF check of `_dmarc.good.example` would poison it).
 ///
-/// mail-auth never asks anybody. It evaluates with the answers that are here; where one is missing,
-/// what it comes to is thrown away, the question is asked, and it evaluates again. So the answers
-/// that are kept are those that were used, even where the next one would be another.
+/// mail-auth never asks anybody. It evaluates with the answers that are here, and where one is
+/// missing, what it comes to is worth nothing: of SPF it has no opinion then, and for DMARC the
+/// question is asked, and it evaluates again. So the answers that are kept are those that were used,
+/// even where the next one would be another.
 pub(super) struct Recorder {
     purpose: Purpose,
     /// The one address whose names may be asked for.
@@ -86,7 +96,7 @@ struct State {
 }
 
 struct Known {
-    answer: Answer,
+    answer: Arc<Answer>,
     /// As `purpose` reads it: parsed once, however often the evaluation is repeated.
     txt: Option<TxtRecord>,
 }
@@ -94,6 +104,28 @@ struct Known {
 impl Recorder {
     pub(super) fn new(purpose: Purpose, client: IpAddr) -> Self {
         Self { purpose, client, state: Mutex::default() }
+    }
+
+    /// With the answers that there are, and no others. mail-auth has no word for the failure of
+    /// one that is no text: it counts as missing.
+    pub(super) fn over(purpose: Purpose, client: IpAddr, answers: &[Arc<Answer>]) -> Self {
+        let recorder = Self::new(purpose, client);
+        for answer in answers {
+            if answer.kind == RecordType::TXT || !answer.is_temporary() {
+                recorder.add(Arc::clone(answer));
+            }
+        }
+        recorder
+    }
+
+    fn add(&self, answer: Arc<Answer>) {
+        let txt = (answer.kind == RecordType::TXT).then(|| self.read(&answer));
+        self.state().known.push(Known { answer, txt });
+    }
+
+    /// What was asked for first of all that is not here.
+    pub(super) fn missing(&self) -> Option<RecordType> {
+        self.state().missing.as_ref().map(|(_, kind)| *kind)
     }
 
     /// What `evaluation` comes to when every answer that it asks for is here; `None` if it asked
@@ -107,59 +139,41 @@ impl Recorder {
         for _ in 0..=MAX_QUESTIONS {
             let output = at_once(evaluation());
             let Some((name, kind)) = self.state().missing.take() else { return output };
-            let answer = resolver.ask(name, kind, deadline).await;
-            let txt = (kind == RecordType::TXT).then(|| self.read(&answer));
-            self.state().known.push(Known { answer, txt });
+            self.add(Arc::new(resolver.ask(name, kind, deadline).await));
         }
         None
     }
 
-    /// Whether a look-up failed with which RFC 7208 §5 ends a check (temperror): mail-auth's caches
-    /// of addresses and mail exchangers have no word for that. The names of a `ptr` mechanism are
-    /// passed over instead (§5.5).
-    pub(super) fn failed(&self) -> bool {
-        let state = self.state();
-        let is_pointed_to = |name: &str| {
-            let pointers = state.known.iter().filter(|known| known.answer.kind == RecordType::PTR);
-            pointers
-                .flat_map(|known| known.answer.records(pointer).unwrap_or_default())
-                .any(|pointer| pointer.trim_end_matches('.').eq_ignore_ascii_case(name))
-        };
-        state.known.iter().map(|known| &known.answer).any(|answer| {
-            matches!(answer.kind, RecordType::A | RecordType::AAAA | RecordType::MX)
-                && matches!(answer.outcome, Outcome::Temporary(_))
-                && !is_pointed_to(&answer.name)
-        })
-    }
-
-    /// The answers themselves, in the order in which they were asked for.
-    pub(super) fn into_answers(self) -> Vec<Answer> {
-        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        state.known.into_iter().map(|known| known.answer).collect()
-    }
-
     /// The answers, in the order in which they were asked for.
     pub(super) fn evidence(&self) -> Vec<Value> {
-        let mut kept = Kept::default();
-        for known in &self.state().known {
-            kept.keep(&known.answer);
-        }
-        kept.into_answers()
+        Kept::all(self.state().known.iter().map(|known| known.answer.as_ref()))
     }
 
     fn read(&self, answer: &Answer) -> TxtRecord {
-        let texts = answer.texts();
-        match (self.purpose, texts) {
-            (Purpose::Spf, Ok(texts)) => SpfRecord::parse_records(&texts).into(),
-            (Purpose::Dmarc, Ok(mut texts)) => {
+        let mut texts = match answer.texts() {
+            Ok(texts) => texts,
+            Err(error) => return TxtRecord::Error(error),
+        };
+        let claims = match self.purpose {
+            Purpose::Spf => is_spf,
+            Purpose::Dmarc => is_dmarc,
+        };
+        if texts.iter().any(|text| text.len() > MAX_RECORD && claims(text)) {
+            return TxtRecord::Error(mail_auth::Error::Parse);
+        }
+        match self.purpose {
+            Purpose::Spf => {
+                texts.retain(|text| text.len() <= MAX_RECORD);
+                SpfRecord::parse_records(&texts).into()
+            }
+            Purpose::Dmarc => {
+                texts.retain(|text| is_dmarc(text));
                 // RFC 9989 §4.10: of several records all are discarded, which mail-auth does not.
                 let foreign = Err(mail_auth::Error::Dns(DnsError::InvalidRecordType));
-                texts.retain(|text| is_dmarc(text));
                 let read =
                     if texts.len() > 1 { foreign } else { DmarcRecord::parse_records(&texts) };
                 read.into()
             }
-            (_, Err(error)) => TxtRecord::Error(error),
         }
     }
 
@@ -172,9 +186,13 @@ impl Recorder {
     /// is asked next: what follows upon it may never be asked.
     fn find<T>(&self, name: &str, kind: RecordType, wanted: impl FnOnce(&Known) -> T) -> Option<T> {
         let name = name.strip_suffix('.').unwrap_or(name);
+        if name.len() > MAX_NAME {
+            return None;
+        }
         let mut state = self.state();
-        let known =
-            state.known.iter().find(|known| known.answer.kind == kind && known.answer.name == name);
+        let known = state.known.iter().find(|known| {
+            known.answer.kind == kind && known.answer.name.eq_ignore_ascii_case(name)
+        });
         if let Some(known) = known {
             return Some(wanted(known));
         }
@@ -182,7 +200,7 @@ impl Recorder {
         None
     }
 
-    /// Records for mail-auth. What failed for the time being it cannot be told: see `failed`.
+    /// Records for mail-auth. What failed for the time being it cannot be told.
     fn set<T>(
         &self,
         name: &str,
@@ -199,16 +217,22 @@ impl Recorder {
 
     fn record(&self, name: &str) -> TxtRecord {
         let found = self.find(name, RecordType::TXT, |known| known.txt.clone()).flatten();
-        let unknown = || mail_auth::Error::Dns(DnsError::Resolver("not asked yet".into()));
-        found.unwrap_or_else(|| TxtRecord::Error(unknown()))
+        found.unwrap_or_else(|| {
+            TxtRecord::Error(if name.len() > MAX_NAME + 1 {
+                mail_auth::Error::Parse
+            } else {
+                mail_auth::Error::Dns(DnsError::Resolver("not asked yet".into()))
+            })
+        })
     }
 }
 
 /// Whether a text claims to be a policy, well-formed or not: it has the version that mail-auth
-/// reads.
+/// reads, whatever comes after it.
 fn is_dmarc(text: &[u8]) -> bool {
+    let start = text.get(..MAX_VERSION).unwrap_or(text);
     let foreign = |error| matches!(error, mail_auth::Error::Dns(DnsError::InvalidRecordType));
-    !DmarcRecord::parse(text).is_err_and(foreign)
+    !DmarcRecord::parse(start).is_err_and(foreign)
 }
 
 /// The text that a borrowed key of mail-auth's caches is: their interface lets it be hashed and
@@ -348,6 +372,16 @@ impl DnsCache for Recorder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_is_too_long_is_neither_asked_for_nor_kept() {
+        for (octets, asked) in [(253, Some(RecordType::TXT)), (254, None)] {
+            let recorder = Recorder::new(Purpose::Spf, Ipv4Addr::LOCALHOST.into());
+            recorder.record(&format!("{}.", "x".repeat(octets)));
+            assert_eq!(recorder.missing(), asked, "{octets}");
+            assert!(recorder.evidence().is_empty());
+        }
+    }
 
     #[test]
     fn a_key_is_spelled_whatever_it_holds() {

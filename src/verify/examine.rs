@@ -7,20 +7,20 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use aws_lc_rs::{digest, signature as algorithms};
 use bytes::Bytes;
-use mail_auth::crypto::{Algorithm, CryptoError};
+use mail_auth::arc::{ArcError, ArcResult};
+use mail_auth::crypto::CryptoError;
 use mail_auth::dkim::{DkimError, Signature};
 use mail_auth::{
     AuthenticatedMessage, DkimOutput, DkimResult, DnsError, Error, MessageAuthenticator,
     Parameters, arc,
 };
+use mail_parser::HeaderForm;
 
-use super::arc::{Arc as Chain, Circumstances, Plan};
+use super::arc::{Arc as Chain, Circumstances, Plan, verify_again};
 use super::canonical::{self, Body};
 use super::dkim::{Check, Claim, Judged};
 use super::evidence::micros;
-use super::key::Facts;
 use super::keys::Keys;
 use crate::domain::address::Address;
 use crate::domain::cause::Cause;
@@ -200,7 +200,7 @@ impl Task {
                 let why = "it expires before it was signed (x=)".into();
                 Check::Failed("permerror", Cause::ExpiresBeforeSigned, why)
             }
-            Some(signed) if holds(&signed, signature, facts) => Check::Verified,
+            Some(signed) if facts.verify(signature.a, &signed, &signature.b) => Check::Verified,
             Some(_) => failed("fail", &Error::Crypto(CryptoError::FailedVerification)),
         }
     }
@@ -225,15 +225,34 @@ impl Task {
             length == body.length(signature.cb)
                 && body.matches(signature.cb, None, signature.a, &signature.bh)
         };
-        Chain::judge(&output, covers_body, &around)
+        let found = match output.result() {
+            ArcResult::Neutral(Error::Arc(ArcError::SignatureExpired)) => {
+                verify_again(&output, message, body, &self.keys)
+            }
+            found => found.clone(),
+        };
+        Chain::judge(&output, &found, covers_body, &around)
     }
 }
 
-/// Exactly one mailbox in From, and it is the sender's. mail-auth writes it in lower case.
+/// Exactly one mailbox in From, and it is the sender's. mail-auth hands it out in the small letters of
+/// Unicode, in which different mailboxes are equal (ẞ and ß); so the field that it read is read once
+/// more, by the same parser, as it is written.
 fn shows(message: &AuthenticatedMessage<'_>, sender: &Address) -> bool {
-    let wanted = Address::parse(&sender.to_string().to_lowercase());
-    match (message.from_addresses(), wanted) {
-        ([only], Ok(wanted)) => Address::parse(only).is_ok_and(|found| found == wanted),
+    let [only] = message.from_addresses() else { return false };
+    let mut written = Vec::new();
+    for (name, value) in message.headers() {
+        if name.trim_ascii().eq_ignore_ascii_case(b"from") {
+            let read = HeaderForm::Addresses.parse(value);
+            let list = read.value().as_address();
+            let mailboxes = list.iter().flat_map(|list| list.mailboxes());
+            written.extend(mailboxes.filter_map(|one| one.address().map(str::to_owned)));
+        }
+    }
+    match written.as_slice() {
+        [written] if written.to_lowercase() == *only => {
+            Address::parse(written).is_ok_and(|found| found == *sender)
+        }
         _ => false,
     }
 }
@@ -290,20 +309,4 @@ fn signed_header(message: &AuthenticatedMessage<'_>, place: usize) -> Option<Vec
         if keep { Ok(()) } else { Err(DkimError::SignatureExpired) }
     });
     alone.canonicalized_dkim_headers()
-}
-
-fn holds(signed: &[u8], signature: &Signature, key: &Facts) -> bool {
-    let algorithm: &dyn algorithms::VerificationAlgorithm = match signature.a {
-        Algorithm::RsaSha256 => &algorithms::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY,
-        Algorithm::RsaSha1 => &algorithms::RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY,
-        Algorithm::Ed25519Sha256 => {
-            // RFC 8463 §3: Ed25519 signs the hash.
-            let hash = digest::digest(&digest::SHA256, signed);
-            let key = algorithms::UnparsedPublicKey::new(&algorithms::ED25519, &key.public);
-            return key.verify(hash.as_ref(), &signature.b).is_ok();
-        }
-        _ => return false,
-    };
-    let key = algorithms::UnparsedPublicKey::new(algorithm, &key.public);
-    key.verify(signed, &signature.b).is_ok()
 }

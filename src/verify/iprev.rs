@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::answer::{Answer, Kept, Outcome};
-use super::evidence::{Step, micros};
+use super::evidence::{Step, micros, one_line, printable};
 use super::resolver::Resolver;
 
 /// Names looked at: more than a proper host has, and RFC 7208 §5.5 leaves the others out, too.
@@ -44,7 +44,8 @@ pub(super) async fn check(resolver: &Resolver, client: IpAddr, deadline: Instant
     }
     let reverse = reverse(resolver, client.to_canonical(), deadline).await;
     let result = reverse.result();
-    let name = reverse.confirmed.first().cloned();
+    // A label may hold any octets: line ends, too.
+    let name: Option<String> = reverse.confirmed.first().map(|name| printable(name).collect());
     let names = reverse.answers.len().saturating_sub(1);
     let detail = match (result, &name) {
         (_, Some(name)) => format!("{client} is {name}, and {name} is {client}"),
@@ -55,7 +56,7 @@ pub(super) async fn check(resolver: &Resolver, client: IpAddr, deadline: Instant
     let step = Step {
         name: "iprev",
         result: result.to_owned(),
-        detail: super::evidence::one_line(&detail),
+        detail: one_line(&detail),
         inputs: json!({"client": client.to_string()}),
         dns: Kept::all(&reverse.answers),
         micros: micros(start),

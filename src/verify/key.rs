@@ -4,6 +4,7 @@
 //! (RFC 6376 §3.6.1: `h=`, `s=`, `t=`) and whether the key is long enough is checked here, on the
 //! same octets.
 
+use aws_lc_rs::{digest, signature as algorithms};
 use base64::Engine;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -11,13 +12,12 @@ use mail_auth::crypto::Algorithm;
 use mail_auth::dkim::DomainKey;
 use mail_auth::dns::{TxtRecord, TxtRecordParser};
 
+use super::answer::MAX_RECORD;
 use super::tags::TagList;
 use crate::domain::cause::Cause;
 
-/// A record longer than this is no key record: the largest RSA key takes about 1,500 octets.
-pub(super) const MAX_RECORD: usize = 8192;
 /// Records looked at under one name.
-const MAX_RECORDS: usize = 10;
+pub(super) const MAX_RECORDS: usize = 10;
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
@@ -32,6 +32,8 @@ pub(super) struct Key {
     /// For mail-auth's verifier.
     pub(super) record: TxtRecord,
     pub(super) facts: Facts,
+    /// Which of the records under the name it is, from 0.
+    pub(super) place: usize,
 }
 
 /// Why a signature does not count although it may verify.
@@ -61,9 +63,12 @@ impl Key {
     /// why none is.
     pub(super) fn choose(records: &[Vec<u8>]) -> Result<Self, mail_auth::Error> {
         let mut refusal = mail_auth::Error::Dns(mail_auth::DnsError::InvalidRecordType);
-        for octets in records.iter().take(MAX_RECORDS).filter(|r| r.len() <= MAX_RECORD) {
+        let looked_at = records.iter().take(MAX_RECORDS).enumerate();
+        for (place, octets) in looked_at.filter(|(_, octets)| octets.len() <= MAX_RECORD) {
             match DomainKey::parse(octets) {
-                Ok(key) => return Ok(Self { record: key.into(), facts: Facts::read(octets) }),
+                Ok(key) => {
+                    return Ok(Self { record: key.into(), facts: Facts::read(octets), place });
+                }
                 Err(error) => refusal = error,
             }
         }
@@ -106,6 +111,22 @@ impl Facts {
     /// Whether the RSA key is shorter than `bits` (RFC 8301 §3.2).
     pub(super) fn is_short(&self, bits: usize) -> bool {
         !self.ed25519 && self.bits.is_some_and(|size| size < bits)
+    }
+
+    /// Whether this is a signature over `signed` made with this key.
+    pub(super) fn verify(&self, algorithm: Algorithm, signed: &[u8], signature: &[u8]) -> bool {
+        let rsa: &dyn algorithms::VerificationAlgorithm = match algorithm {
+            Algorithm::RsaSha256 => &algorithms::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY,
+            Algorithm::RsaSha1 => &algorithms::RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY,
+            Algorithm::Ed25519Sha256 => {
+                // RFC 8463 §3: Ed25519 signs the hash.
+                let hash = digest::digest(&digest::SHA256, signed);
+                let key = algorithms::UnparsedPublicKey::new(&algorithms::ED25519, &self.public);
+                return key.verify(hash.as_ref(), signature).is_ok();
+            }
+            _ => return false,
+        };
+        algorithms::UnparsedPublicKey::new(rsa, &self.public).verify(signed, signature).is_ok()
     }
 
     /// Why a signature made with this algorithm does not count under this key. With

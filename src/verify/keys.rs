@@ -6,14 +6,14 @@ use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::time::Instant;
 
+use futures_util::stream::{self, StreamExt};
 use mail_auth::dns::TxtRecord;
 use mail_auth::hickory_resolver::proto::rr::RecordType;
 use mail_auth::{DnsCache, DnsError, Error, NoCache, ResolverCache};
 use serde_json::Value;
-use tokio::task::JoinSet;
 
 use super::answer::{Answer, Kept};
-use super::key::Key;
+use super::key::{self, Key};
 use super::resolver::Resolver;
 
 /// Look-ups under way at the same time for one message.
@@ -37,30 +37,17 @@ impl Keys {
         names: impl IntoIterator<Item = String>,
         deadline: tokio::time::Instant,
     ) -> Self {
-        let mut keys = Self::default();
         let mut names: Vec<String> = names.into_iter().collect();
         names.sort_unstable();
         names.dedup();
-        let mut asking = JoinSet::new();
-        for name in names {
-            if asking.len() >= AT_ONCE {
-                keys.keep(asking.join_next().await);
-            }
-            let resolver = resolver.clone();
-            asking.spawn(async move { resolver.ask(name, RecordType::TXT, deadline).await });
-        }
-        while !asking.is_empty() {
-            keys.keep(asking.join_next().await);
-        }
-        keys
-    }
-
-    fn keep(&mut self, answer: Option<Result<Answer, tokio::task::JoinError>>) {
-        // A look-up that panicked leaves no answer: its signature finds no key.
-        let Some(Ok(answer)) = answer else { return };
-        let key = answer.texts().and_then(|records| Key::choose(&records));
-        // mail-auth asks with a final dot.
-        self.found.insert(format!("{}.", answer.name).into(), Found { answer, key });
+        let ask = |name| resolver.ask(name, RecordType::TXT, deadline);
+        let answers = stream::iter(names).map(ask).buffer_unordered(AT_ONCE);
+        let found = |answer: Answer| {
+            let key = answer.texts().and_then(|records| Key::choose(&records));
+            // mail-auth asks with a final dot.
+            (format!("{}.", answer.name).into(), Found { answer, key })
+        };
+        Self { found: answers.map(found).collect().await }
     }
 
     /// The key published under a name, or why there is none: `DnsError::Resolver` where nobody
@@ -77,14 +64,16 @@ impl Keys {
         self.find(name).ok()
     }
 
-    /// The answers about these names, each once, for the record.
+    /// The answers about these names, each once and each in its share of the room, for the record;
+    /// of each first the record that is the key, then the others that were looked at.
     pub(super) fn evidence<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<Value> {
-        let mut kept = Kept::default();
         let mut told = HashSet::new();
-        for name in names.filter(|name| told.insert(*name)) {
-            if let Some(found) = self.found.get(format!("{name}.").as_str()) {
-                kept.keep(&found.answer);
-            }
+        let names = names.filter(|name| told.insert(*name));
+        let found: Vec<_> =
+            names.filter_map(|name| self.found.get(format!("{name}.").as_str())).collect();
+        let mut kept = Kept::of(found.len());
+        for Found { answer, key } in found {
+            kept.keep_first(answer, key.as_ref().map_or(0, |key| key.place), key::MAX_RECORDS);
         }
         kept.into_answers()
     }

@@ -37,7 +37,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use self::conclusion::Findings;
+use self::conclusion::{Findings, Verified};
 use self::dkim::Claim;
 use self::evidence::micros;
 use self::examine::{Examined, OtherSender, Task};
@@ -141,29 +141,46 @@ impl Authenticator {
     /// be decided for the time being says so in its proof.
     pub async fn check(&self, question: Question<'_>) -> Authentication {
         let now = tokio::time::Instant::now();
-        let deadline = now + self.rules.dns.message_budget();
-        let start = Instant::now();
-        let headers = question.headers;
-        let sender = &headers.from.address;
-        let claims = self.claims(&question);
-        let chain = arc::Plan::read(headers, &self.rules);
-        let names: Vec<String> = claims
-            .iter()
-            .filter_map(|claim| claim.key_name.clone())
-            .chain(chain.key_names.iter().cloned())
-            .collect();
-        let chain_names = chain.key_names.clone();
-        let fetch = async { (Keys::fetch(&self.resolver, names, deadline).await, micros(start)) };
-        let ((keys, fetch_micros), spf, iprev) = tokio::join!(
-            fetch,
-            spf::check(self.asking(deadline), question.client, question.reverse_path),
+        let dns = &self.rules.dns;
+        let deadline = now + dns.message_budget();
+        let sender = &question.headers.from.address;
+        // What is only recorded is looked up beside what decides, and keeps nobody waiting for more
+        // than its own budget.
+        let (verified, spf, iprev) = tokio::join!(
+            self.verify(&question, deadline),
+            spf::check(
+                self.asking(deadline.min(now + dns.spf_budget())),
+                question.client,
+                question.reverse_path,
+            ),
             iprev::check(
                 &self.resolver,
                 question.client.address,
-                deadline.min(now + self.rules.dns.iprev_budget()),
+                deadline.min(now + dns.iprev_budget()),
             ),
         );
-        let keys = Arc::new(keys);
+        let signers: Vec<_> = verified
+            .signatures
+            .iter()
+            .filter(|signature| signature.counts())
+            .filter_map(|signature| signature.claim.domain.as_ref())
+            .collect();
+        let rule = self.rules.authentication.alignment;
+        let deadline = deadline.min(tokio::time::Instant::now() + dns.dmarc_budget());
+        let dmarc = dmarc::check(&self.resolver, sender, &signers, &spf, rule, deadline).await;
+        Findings { question: &question, rules: &self.rules, verified, spf, dmarc, iprev }.conclude()
+    }
+
+    /// Looks up the keys, and verifies the signatures and the chain.
+    async fn verify(&self, question: &Question<'_>, deadline: tokio::time::Instant) -> Verified {
+        let start = Instant::now();
+        let headers = question.headers;
+        let claims = self.claims(question);
+        let chain = arc::Plan::read(headers, &self.rules);
+        let chain_names = chain.key_names.clone();
+        let names = claims.iter().filter_map(|claim| claim.key_name.clone());
+        let names = names.chain(chain_names.iter().cloned());
+        let keys = Arc::new(Keys::fetch(&self.resolver, names, deadline).await);
         let hashes = self.rules.authentication.max_body_hashes;
         let affordable = bounds::affordable(&claims, hashes);
         let task = Task {
@@ -171,7 +188,7 @@ impl Authenticator {
             bounded: bounds::bounded(headers, &affordable, chain.refusal.is_none()),
             affordable,
             body_at: headers.body_at,
-            sender: sender.clone(),
+            sender: headers.from.address.clone(),
             claims,
             chain,
             keys: Arc::clone(&keys),
@@ -179,36 +196,13 @@ impl Authenticator {
             now: question.now,
             verifier: self.resolver.mail_auth().clone(),
         };
-        let start = Instant::now();
-        let examined = self.examine(task, deadline).await;
-        // What SPF took meanwhile is not DKIM's; nor is what the chain took.
-        let verify_micros = micros(start);
-        let (signatures, chain, chain_micros, failure) = match examined {
+        let (signatures, chain, chain_micros, failure) = match self.examine(task, deadline).await {
             Ok(done) => (done.signatures, Some(done.chain), done.chain_micros, None),
             Err(failure) => (Vec::new(), None, 0, Some(failure)),
         };
-        let signers: Vec<_> = signatures
-            .iter()
-            .filter(|signature| signature.counts())
-            .filter_map(|signature| signature.claim.domain.as_ref())
-            .collect();
-        let rule = self.rules.authentication.alignment;
-        let dmarc = dmarc::check(&self.resolver, sender, &signers, &spf, rule, deadline).await;
-        Findings {
-            question: &question,
-            rules: &self.rules,
-            keys: &keys,
-            chain_names: &chain_names,
-            signatures,
-            chain,
-            failure,
-            spf,
-            dmarc,
-            iprev,
-            dkim_micros: fetch_micros.saturating_add(verify_micros).saturating_sub(chain_micros),
-            chain_micros,
-        }
-        .conclude()
+        // What the chain took is not DKIM's.
+        let dkim_micros = micros(start).saturating_sub(chain_micros);
+        Verified { keys, chain_names, signatures, chain, failure, dkim_micros, chain_micros }
     }
 
     fn asking(&self, deadline: tokio::time::Instant) -> spf::Asking<'_> {

@@ -21,13 +21,16 @@ use mail_auth::hickory_resolver::system_conf::read_system_conf;
 use tokio::time::Instant;
 
 use super::VerifyError;
-use super::answer::{Answer, Outcome};
+use super::answer::{Answer, MAX_TEXT, Outcome};
 use super::cache::Cache;
+use super::evidence::one_line;
 use crate::rules::IntakeRules;
 
-/// Records of one answer that are looked at: 64 KiB may hold 4,000 addresses, and no honest name
-/// has that many of anything.
-const MAX_RECORDS: usize = 256;
+/// The longest name, as text without its final dot: RFC 1035 §2.3.4 counts 255 octets on the wire.
+pub(super) const MAX_NAME: usize = 253;
+/// Octets of text records of one answer that are looked at. No honest name has so many: 64 KiB may
+/// hold 4,000 addresses, or 20,000 texts.
+const MAX_TEXTS: usize = 32 * 1024;
 
 /// Who is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,13 +90,14 @@ impl Resolver {
     /// The records of one type under a name without its final dot, by `deadline` or not at all.
     pub(super) async fn ask(&self, name: String, kind: RecordType, deadline: Instant) -> Answer {
         let Some(mut question) = question(&name) else {
-            return Answer { name, kind, ttl: None, outcome: Outcome::Unaskable };
+            return Answer { name, kind, ttl: None, outcome: Outcome::Unaskable, is_cut: false };
         };
         question.set_fqdn(true);
         if let Some(answer) = self.cache.get(&name, kind, Instant::now()) {
             return answer;
         }
         let lookup = self.inner.resolver().lookup(question, kind);
+        let mut is_cut = false;
         let (ttl, outcome) = match tokio::time::timeout_at(deadline, lookup).await {
             Err(_) => (None, Outcome::Temporary("no answer within the time allowed".into())),
             Ok(Err(error)) => failure(&error),
@@ -101,8 +105,7 @@ impl Resolver {
                 // That of an alias on the way holds, too.
                 let ttl = lookup.answers().iter().map(|record| record.ttl).min();
                 let found = lookup.answers().iter().filter(|record| record.record_type() == kind);
-                let records: Vec<RData> =
-                    found.take(MAX_RECORDS).map(|record| whole(&record.data)).collect();
+                let records = bounded(found.map(|record| &record.data), kind, &mut is_cut);
                 if records.is_empty() {
                     (ttl, Outcome::Nothing(ResponseCode::NoError))
                 } else {
@@ -110,34 +113,67 @@ impl Resolver {
                 }
             }
         };
-        let answer = Answer { name, kind, ttl, outcome };
+        let answer = Answer { name, kind, ttl, outcome, is_cut };
         self.cache.keep(&answer, Instant::now());
         answer
     }
 }
 
-/// A record without the waste that a stranger can put into it: 64 KiB of TXT can be 32,768 strings
-/// of one octet, which take twenty times as much in memory.
-fn whole(data: &RData) -> RData {
-    match data {
-        RData::TXT(txt) => {
-            let text = txt.txt_data.concat();
-            let strings =
-                if text.is_empty() { vec![&text[..]] } else { text.chunks(255).collect() };
-            RData::TXT(TXT::from_bytes(strings))
-        }
-        other => other.clone(),
+/// Records of one answer that are looked at: of exchangers and pointers one more than RFC 7208
+/// §4.6.4 and §5.5 go by.
+const fn most(kind: RecordType) -> usize {
+    match kind {
+        RecordType::MX | RecordType::PTR => 11,
+        RecordType::TXT => 256,
+        _ => 100,
     }
+}
+
+/// The first records, as far as they are looked at, and without the waste that a stranger can put
+/// into them: 64 KiB of TXT can be 32,768 strings of one octet, which take twenty times as much in
+/// memory.
+fn bounded<'r>(
+    found: impl Iterator<Item = &'r RData>,
+    kind: RecordType,
+    is_cut: &mut bool,
+) -> Vec<RData> {
+    let (mut records, mut left) = (Vec::new(), MAX_TEXTS);
+    for data in found {
+        if records.len() >= most(kind) {
+            *is_cut = true;
+            break;
+        }
+        let RData::TXT(txt) = data else {
+            records.push(data.clone());
+            continue;
+        };
+        let text = txt.txt_data.concat();
+        let kept = text.get(..MAX_TEXT).unwrap_or(&text);
+        *is_cut |= kept.len() < text.len();
+        let Some(rest) = left.checked_sub(kept.len()) else {
+            *is_cut = true;
+            break;
+        };
+        left = rest;
+        let strings = if kept.is_empty() { vec![kept] } else { kept.chunks(255).collect() };
+        records.push(RData::TXT(TXT::from_bytes(strings)));
+    }
+    records
 }
 
 /// A name as DNS carries it. Macros of SPF records make names of characters that no zone file has
 /// (RFC 7208 §7.1), so what cannot be read as text is taken as the octets that it is.
 fn question(name: &str) -> Option<Name> {
+    if name.len() > MAX_NAME {
+        return None;
+    }
     let labels = || name.split('.').map(str::as_bytes);
-    Name::from_str_relaxed(name).ok().or_else(|| {
+    let question = Name::from_str_relaxed(name).ok().or_else(|| {
         let none_is_empty = labels().all(|label| !label.is_empty());
         none_is_empty.then(|| Name::from_labels(labels()).ok()).flatten()
-    })
+    });
+    // The root is nobody's name: what a template leaves of one label that is too long.
+    question.filter(|question| question.iter().next().is_some())
 }
 
 fn name_server(address: SocketAddr) -> NameServerConfig {
@@ -155,6 +191,6 @@ fn failure(error: &NetError) -> (Option<u32>, Outcome) {
         {
             (found.negative_ttl, Outcome::Nothing(found.response_code))
         }
-        other => (None, Outcome::Temporary(other.to_string())),
+        other => (None, Outcome::Temporary(one_line(&other.to_string()))),
     }
 }

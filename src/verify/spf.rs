@@ -2,24 +2,29 @@
 //!
 //! mail-auth evaluates, and does so leniently and in places wrongly: of two records it takes the
 //! first, void look-ups cost nothing, `/33` is a network, the qualifier of an inner `include:`
-//! counts for the outer one, `%{p}` is whatever the client's PTR says. So its result is corrected:
-//! over the same answers the records are read strictly and evaluated by the letter, that result
-//! stands, and where mail-auth's was another, the step says so.
+//! counts for the outer one, `%{p}` is whatever the client's PTR says. So the records are read
+//! strictly and evaluated by the letter here, and that result stands. mail-auth is heard once, over
+//! the same answers: where its result is another, the step says so, and where it wants an answer
+//! that was not needed, it has none.
 
 mod evaluation;
 mod record;
 mod template;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use mail_auth::hickory_resolver::proto::rr::RecordType;
 use mail_auth::spf::verify::SpfParameters;
 use mail_auth::{Parameters, SpfOutput, SpfResult};
 use serde_json::{Value, json};
 
 use self::evaluation::{Evaluation, Verdict};
-use super::answer::Kept;
+pub(super) use self::record::is_spf;
+use super::answer::{Answer, Kept};
 use super::evidence::{Purpose, Recorder, Step, micros, one_line};
+use super::examine::at_once;
 use super::resolver::Resolver;
 use crate::domain::domain_name::DomainName;
 use crate::domain::ports::Client;
@@ -122,14 +127,6 @@ impl Checked {
         } else {
             SpfParameters::mail_from(address, helo, asking.hostname, &sender)
         };
-        let recorder = Recorder::new(Purpose::Spf, address);
-        let library = asking.resolver.mail_auth();
-        let opinion = || library.verify_spf(Parameters::new(parameters).with_cache(&recorder));
-        let output = recorder.evaluate(asking.resolver, asking.deadline, opinion).await;
-        let library = match output {
-            Some(_) if recorder.failed() => Some(SpfResult::TempError),
-            output => output.map(|output| output.result()),
-        };
         let mut evaluation = Evaluation {
             resolver: asking.resolver,
             deadline: asking.deadline,
@@ -138,12 +135,13 @@ impl Checked {
             sender_domain: domain.as_str(),
             helo,
             max_voids: asking.max_voids,
-            answers: recorder.into_answers().into_iter().map(Arc::new).collect(),
+            answers: Vec::new(),
             lookups: 0,
             voids: 0,
             names: None,
         };
         let verdict = evaluation.check(domain.to_string()).await;
+        let library = opinion(asking.resolver, parameters, address, &evaluation.answers);
         let dns = Kept::all(evaluation.answers.iter().map(AsRef::as_ref));
         Self { verdict, library, lookups: evaluation.lookups, voids: evaluation.voids, dns }
     }
@@ -170,4 +168,23 @@ impl Checked {
         }
         detail
     }
+}
+
+/// What mail-auth makes of these answers; `None` where it wants another one.
+fn opinion(
+    resolver: &Resolver,
+    parameters: SpfParameters<'_>,
+    client: IpAddr,
+    answers: &[Arc<Answer>],
+) -> Option<SpfResult> {
+    let recorder = Recorder::over(Purpose::Spf, client, answers);
+    let parameters = Parameters::new(parameters).with_cache(&recorder);
+    let output = at_once(resolver.mail_auth().verify_spf(parameters))?;
+    let is_whole = match recorder.missing() {
+        None => true,
+        // The text of `exp=`, which comes last, and which nobody is shown.
+        Some(RecordType::TXT) => output.result() == SpfResult::Fail,
+        Some(_) => false,
+    };
+    is_whole.then(|| output.result())
 }

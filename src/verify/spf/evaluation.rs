@@ -10,9 +10,9 @@ use tokio::time::Instant;
 
 use super::record::{Mechanism, Prefixes, Record, is_spf};
 use super::template::{Template, Values};
-use crate::verify::answer::{Answer, Outcome};
+use crate::verify::answer::{Answer, MAX_RECORD, Outcome};
 use crate::verify::iprev;
-use crate::verify::resolver::Resolver;
+use crate::verify::resolver::{MAX_NAME, Resolver};
 
 /// Terms that ask (§4.6.4), and hosts of one `mx`.
 const MAX_LOOKUPS: u32 = 10;
@@ -88,6 +88,10 @@ impl Evaluation<'_> {
             [] => {
                 let why = format!("{domain} publishes no SPF record");
                 Err(Verdict { result: SpfResult::None, why })
+            }
+            [record] if record.len() > MAX_RECORD => {
+                let why = format!("the record of {domain} is longer than {MAX_RECORD} octets");
+                Err(permanent(why))
             }
             [record] => Record::read(record)
                 .map_err(|why| permanent(format!("the record of {domain} is wrong: {why}"))),
@@ -262,7 +266,10 @@ impl Evaluation<'_> {
             return Arc::clone(known);
         }
         let answer = Arc::new(self.resolver.ask(name.to_owned(), kind, self.deadline).await);
-        self.answers.push(Arc::clone(&answer));
+        // Nobody was asked, and nobody could be: its name is no part of the evidence.
+        if name.len() <= MAX_NAME {
+            self.answers.push(Arc::clone(&answer));
+        }
         answer
     }
 

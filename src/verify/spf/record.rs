@@ -44,7 +44,7 @@ pub(super) struct Prefixes {
 }
 
 /// Whether a TXT record is an SPF record at all (§4.5).
-pub(super) fn is_spf(octets: &[u8]) -> bool {
+pub(in crate::verify) fn is_spf(octets: &[u8]) -> bool {
     let is_version = |start: &[u8]| start.eq_ignore_ascii_case(b"v=spf1");
     octets.get(..6).is_some_and(is_version) && matches!(octets.get(6), None | Some(b' '))
 }

@@ -2,8 +2,7 @@
 
 use std::net::IpAddr;
 
-/// A longer name loses labels on the left (§7.3).
-const MAX_NAME: usize = 253;
+use crate::verify::resolver::MAX_NAME;
 
 /// A domain-spec, or the value of a modifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,15 +96,25 @@ impl Template {
         self.0.iter().any(|piece| matches!(piece, Piece::Macro(read) if read.letter == 'p'))
     }
 
-    /// The name, without final dot and at most 253 octets.
+    /// The name, without final dot and at most 253 octets: a longer one loses labels on the left
+    /// (§7.3). So it is made from its end, and no further than can count.
     pub(super) fn expand(&self, values: &Values<'_>) -> String {
-        let mut name = String::new();
-        for piece in &self.0 {
+        let (mut pieces, mut octets) = (Vec::new(), 0);
+        for piece in self.0.iter().rev() {
+            let mut text = String::new();
             match piece {
-                Piece::Literal(literal) => name.push_str(literal),
-                Piece::Macro(read) => read.expand(values, &mut name),
+                Piece::Literal(literal) => text.push_str(literal),
+                Piece::Macro(read) => read.expand(values, &mut text),
+            }
+            octets += text.len();
+            pieces.push(text);
+            // The final dot, and one octet that makes it too long.
+            if octets > MAX_NAME + 1 {
+                break;
             }
         }
+        pieces.reverse();
+        let name = pieces.concat();
         let mut kept = name.strip_suffix('.').unwrap_or(&name);
         while kept.len() > MAX_NAME {
             kept = kept.split_once('.').map_or("", |(_, after)| after);
@@ -252,6 +261,24 @@ mod tests {
         let long = format!("{}%{{d}}", "a.".repeat(200));
         let name = Template::domain(&long).unwrap().expand(&values);
         assert!(name.len() <= 253 && name.ends_with("a.email.example.com"), "{name}");
+        // However it is cut into pieces, it is the end of the whole that counts.
+        let (sender, domain) = ("strong-bad@email.example.com", "email.example.com");
+        for (text, whole) in [
+            (format!("{}.%{{d1}}.", "%{s}".repeat(2000)), format!("{}.com", sender.repeat(2000))),
+            (format!("{}%{{d}}", "x".repeat(300)), format!("{}{domain}", "x".repeat(300))),
+            (format!("%{{d}}.{}", "x".repeat(253)), format!("{domain}.{}", "x".repeat(253))),
+            (format!("%{{d}}.{}", "x".repeat(254)), String::new()),
+            (
+                format!("%{{d}}{}.com.", ".x".repeat(124)),
+                format!("{domain}{}.com", ".x".repeat(124)),
+            ),
+        ] {
+            let mut expected = whole.as_str();
+            while expected.len() > 253 {
+                expected = expected.split_once('.').unwrap().1;
+            }
+            assert_eq!(Template::macro_string(&text).unwrap().expand(&values), expected, "{text}");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! ARC: recorded always, standing in for a signature only where the operator trusts the sealer.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use mail_auth::arc::ArcSealer;
 use mail_auth::crypto::Ed25519Key;
 use mail_auth::dkim::Signature;
@@ -8,7 +10,8 @@ use mail_auth::{
     ArcOutput, AuthenticatedMessage, AuthenticationResults, DkimOutput, DkimResult, Error,
 };
 
-use super::{Bench, MAIL, step};
+use super::forge::{Forge, relaxed_field, sign};
+use super::{Bench, MAIL, NOW, step};
 use crate::domain::policy::Proof;
 use crate::domain::reason::Reason;
 use crate::testkit::dns::Zone;
@@ -57,6 +60,42 @@ impl List {
         let chain = bench.authenticator.resolver.mail_auth().verify_arc(&message).await;
         assert_eq!(chain.result(), &DkimResult::Pass);
         self.seal(std::str::from_utf8(mail).unwrap(), &chain)
+    }
+
+    /// The second set, with times that no sealer of mail-auth's writes.
+    fn set_by_hand(&self, mail: &str, signed: i64, expires: i64) -> String {
+        let names = format!("d={}; s={};", self.sealer, self.selector);
+        let tags = format!(
+            "i=2; a=ed25519-sha256; c=relaxed/relaxed; {names} h=from:subject; t={signed}; x={expires};"
+        );
+        let forge = Forge {
+            field: "ARC-Message-Signature",
+            ..Forge::tagged(&self.key, &tags, &["from", "subject"])
+        };
+        let with_signature = String::from_utf8(forge.sign(mail)).unwrap();
+        let report = "i=2; mx.lists.example; dkim=pass header.d=good.example";
+        let seal = format!("i=2; a=ed25519-sha256; {names} t={signed}; cv=pass; b=");
+        let header = with_signature.split("\r\n\r\n").next().unwrap().to_owned();
+        let header = header.replace("\r\n ", " ").replace("\r\n\t", " ");
+        let of = |set: &str, name: &str| {
+            let fields = header.split("\r\n").filter_map(|field| field.split_once(':'));
+            let (_, value) = fields
+                .filter(|(known, _)| known.eq_ignore_ascii_case(name))
+                .find(|(_, value)| value.contains(set))
+                .unwrap();
+            relaxed_field(name, value)
+        };
+        let data = [
+            of("i=1;", "arc-authentication-results"),
+            of("i=1;", "arc-message-signature"),
+            of("i=1;", "arc-seal"),
+            relaxed_field("arc-authentication-results", report),
+            of("i=2;", "arc-message-signature"),
+            relaxed_field("arc-seal", &seal),
+        ];
+        let signature = STANDARD.encode(sign(&self.key, data.join("\r\n").as_bytes()));
+        let report = format!("ARC-Authentication-Results: {report}\r\n");
+        format!("ARC-Seal: {seal}{signature}\r\n{report}{with_signature}")
     }
 
     fn seal(&self, changed: &str, chain: &ArcOutput<'_>) -> Vec<u8> {
@@ -216,5 +255,39 @@ async fn a_sealers_key_that_cannot_be_had_defers_only_where_it_is_trusted() {
         let causes = &step(&answer, "alignment")["inputs"]["causes"];
         let expected = if rules.is_empty() { "body_changed" } else { "chain_key_unavailable" };
         assert_eq!(*causes, serde_json::json!([expected]));
+    }
+}
+
+/// `x=` goes by the clock of the message, however late it is by now: a record is verified again as
+/// of its day.
+#[tokio::test]
+async fn a_chain_expires_by_the_clock_of_the_message() {
+    const THEN: i64 = 1_500_000_000;
+    for (now, expires, body, result) in [
+        (THEN, THEN + 100, "Hello.", "pass"),
+        (THEN + 99, THEN + 100, "Hello.", "pass"),
+        (THEN + 100, THEN + 100, "Hello.", "fail"),
+        (THEN, THEN, "Hello.", "fail"),
+        (THEN, THEN + 100, "Hallo.", "fail"),
+        // Not over yet by any clock, but by that of the message.
+        (NOW, NOW - 1, "Hello.", "fail"),
+        (NOW, NOW + 1, "Hello.", "pass"),
+    ] {
+        let mut bench = Bench::with(Zone::default(), TRUSTED).await;
+        bench.now = now;
+        let (first, second) = (List::new(), List { selector: "arc2", ..List::new() });
+        first.publish(&bench);
+        second.publish(&bench);
+        // Blanks at the end of a line are beyond what signs by hand.
+        let mail = String::from_utf8(first.send(&bench)).unwrap().replace("-- \r", "--\r");
+        let signed = now.min(expires) - 50 + if expires == THEN { 50 } else { 0 };
+        let mail = second.set_by_hand(&mail, signed, expires).replace("Hello.", body);
+        let answer = bench.check(mail.as_bytes()).await;
+        let arc = step(&answer, "arc");
+        assert_eq!(arc["result"], result, "{now} {expires} {body}: {arc:#}");
+        assert_eq!(answer.proof == Proof::Authenticated, result == "pass", "{answer:#?}");
+        // One octet of the older set, which the seals sign and the signature does not.
+        let forged = mail.replace("i=1; mx.lists", "i=1; my.lists");
+        assert_ne!(bench.check(forged.as_bytes()).await.proof, Proof::Authenticated);
     }
 }

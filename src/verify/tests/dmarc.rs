@@ -121,3 +121,21 @@ async fn where_the_tree_and_the_list_differ_the_record_says_so() {
         assert_eq!(said, tree.is_some_and(|tree| tree != list), "{step:#}");
     }
 }
+
+/// A record that is longer is not even parsed; what else is published there counts for nothing.
+#[tokio::test]
+async fn what_is_longer_than_8_kib_is_no_policy() {
+    for (start, octets, result) in [
+        ("v=DMARC1; p=reject; x=", 8192, "pass"),
+        ("v=DMARC1; p=reject; x=", 8193, "permerror"),
+        ("v=DMARC1; p=reject; x=", 40_000, "permerror"),
+        ("something else ", 40_000, "none"),
+    ] {
+        let record = format!("{start}{}", "y".repeat(octets - start.len()));
+        let (proof, summary, step) =
+            checked(&[(OWN, &record)], "good.example", "good.example").await;
+        assert_eq!(summary["result"], result, "{octets}");
+        assert_eq!(proof, Proof::Authenticated);
+        assert!(step.to_string().len() < 10_000, "{}", step.to_string().len());
+    }
+}

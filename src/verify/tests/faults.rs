@@ -168,3 +168,48 @@ async fn aliases_and_large_and_mixed_answers() {
     bench.record(name, "CNAME", "NOERROR", name);
     assert_ne!(bench.check(&mail).await.proof, Proof::Authenticated);
 }
+
+/// Nobody who publishes nothing keeps a message waiting for more than the budgets, nor takes the
+/// time that verifying needs.
+#[tokio::test]
+async fn what_is_only_recorded_is_waited_for_within_its_budget() {
+    let rules = "[dns]\nquery_timeout_seconds = 10\nretries = 5\nmessage_budget_seconds = 60\n\
+                 spf_budget_seconds = 1\ndmarc_budget_seconds = 1\niprev_budget_seconds = 1\n";
+    let bench = Bench::with(Zone::default(), rules).await;
+    for (name, kind) in
+        [("good.example", "TXT"), ("_dmarc.good.example", "TXT"), ("1.2.0.192.in-addr.arpa", "PTR")]
+    {
+        bench.record(name, kind, "TIMEOUT", "");
+    }
+    let signed = bench.rsa("good.example").sign(MAIL.as_bytes()).unwrap();
+    let start = Instant::now();
+    let answer = bench.accepts(&signed).await;
+    for name in ["spf", "dmarc", "iprev"] {
+        assert_eq!(answer.summary[name]["result"], "temperror", "{name}");
+    }
+    // The budget of the message is a minute, and so are the questions with all their retries.
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn a_silent_server_of_spf_takes_no_time_from_a_message_that_waits_for_a_thread() {
+    let rules = format!("{SHORT}[authentication]\noffload_above_bytes = 0\nmax_offloaded = 1\n");
+    let mut bench = Bench::with(Zone::default(), &rules).await;
+    let signed = bench.rsa("good.example").sign(MAIL.as_bytes()).unwrap();
+    // Now the key is known, and only SPF is not.
+    bench.accepts(&signed).await;
+    bench.record("silent.example", "TXT", "TIMEOUT", "");
+    bench.reverse_path = "x@silent.example".into();
+    let places = std::sync::Arc::clone(&bench.authenticator.places);
+    let mut place = Some(places.try_acquire().unwrap());
+    // The only thread is taken until the message has come to wait for it: whoever comes only when
+    // SPF is through finds the budget of all spent.
+    let others = async {
+        while place.take().is_some() {
+            place = places.try_acquire().ok();
+            tokio::task::yield_now().await;
+        }
+    };
+    let (answer, ()) = tokio::join!(bench.accepts(&signed), others);
+    assert_eq!(answer.summary["spf"]["result"], "temperror");
+}

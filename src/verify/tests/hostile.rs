@@ -6,7 +6,8 @@ use std::time::Duration;
 use mail_auth::dkim::Canonicalization::{Relaxed, Simple};
 
 use super::forge::Forge;
-use super::{Bench, MAIL};
+use super::{Bench, MAIL, step};
+use crate::domain::address::Address;
 use crate::domain::policy::Proof;
 use crate::domain::reason::Reason;
 use crate::testkit::dns::Zone;
@@ -43,12 +44,41 @@ async fn every_spelling_of_the_same_mailbox_is_the_same() {
         ("b\u{d6}ss@good.example", "b\u{d6}ss@good.example", "good.example"),
         ("boss@m\u{fc}nchen.example", "boss@xn--mnchen-3ya.example", "xn--mnchen-3ya.example"),
         ("boss@xn--mnchen-3ya.example", "boss@m\u{fc}nchen.example", "xn--mnchen-3ya.example"),
+        // Whose small letters are others, or depend on what comes after them.
+        ("BO\u{3a3}@good.example", "bo\u{3a3}@good.example", "good.example"),
+        ("bo\u{3c2}@good.example", "bo\u{3c2}@good.example", "good.example"),
+        ("\u{130}x@good.example", "\u{130}x@good.example", "good.example"),
+        ("bo\u{1e9e}@good.example", "bo\u{1e9e}@good.example", "good.example"),
     ] {
         let bench = Bench::new().await;
         let mail = MAIL.replace("boss@good.example", from);
         let signed = bench.rsa(d).sign(mail.as_bytes()).unwrap();
         let answer = bench.check_from(&signed, sender).await;
         assert_eq!(answer.proof, Proof::Authenticated, "{from}: {answer:#?}");
+    }
+}
+
+/// Mailboxes that become the same in small letters, and others that look alike.
+#[tokio::test]
+async fn different_mailboxes_are_different() {
+    let bench = Bench::new().await;
+    let signer = bench.rsa("good.example");
+    for (from, sender) in [
+        ("\u{1e9e}", "\u{df}"),
+        ("bo\u{3a3}", "bo\u{3c2}"),
+        ("bo\u{3a3}", "bo\u{3c3}"),
+        ("\u{130}", "i\u{307}"),
+        ("\u{212a}", "k"),
+        ("\u{d6}", "\u{f6}"),
+    ] {
+        for (from, sender) in [(from, sender), (sender, from)] {
+            let mail = MAIL.replace("boss@", &format!("{from}@"));
+            let signed = signer.sign(mail.as_bytes()).unwrap();
+            // What cannot be a mailbox is never asked about.
+            let Ok(sender) = Address::parse(&format!("{sender}@good.example")) else { continue };
+            let proof = bench.check_from(&signed, &sender.to_string()).await.proof;
+            assert_eq!(proof, Proof::Unproven(Reason::SenderInvalid), "{from} {sender}");
+        }
     }
 }
 
@@ -118,6 +148,29 @@ async fn the_eleventh_signature_is_not_looked_at() {
     assert_eq!(answer.summary["dkim"].as_array().unwrap().len(), 10);
     // Nothing but SPF and DMARC, and those from the cache.
     assert!(bench.dns.queries() <= before + 4);
+}
+
+/// Strangers' keys are as large as they like, and stand before the one that decided.
+#[tokio::test]
+async fn the_key_that_decided_is_kept_whatever_others_publish() {
+    let bench = Bench::new().await;
+    let good = bench.rsa("good.example");
+    let key = Key::generate_ed25519().unwrap();
+    let mut mail = String::from_utf8(good.sign(MAIL.as_bytes()).unwrap()).unwrap();
+    for n in 0..9 {
+        let tags =
+            format!("v=1; a=ed25519-sha256; c=relaxed/relaxed; d=e{n}.example; s=s; h=from;");
+        mail = String::from_utf8(Forge::tagged(&key, &tags, &["from"]).sign(&mail)).unwrap();
+        for letter in ["a", "b", "c", "d"] {
+            bench.txt(&format!("s._domainkey.e{n}.example"), &letter.repeat(8000));
+        }
+    }
+    let answer = bench.accepts(mail.as_bytes()).await;
+    let dkim = step(&answer, "dkim");
+    assert_eq!(dkim["dns"].as_array().unwrap().len(), 10);
+    assert_eq!(dkim["dns"][0]["name"], "s1._domainkey.good.example");
+    assert_eq!(dkim["dns"][0]["answer"][0], good.key().txt_record().unwrap());
+    assert!(dkim.to_string().len() < 128 * 1024 + 10_000);
 }
 
 #[tokio::test]

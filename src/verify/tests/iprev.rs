@@ -118,6 +118,18 @@ async fn a_silent_server_of_names_is_not_waited_for_long() {
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
 
+/// A label may hold any octets, and the name stands in lines that people read.
+#[tokio::test]
+async fn a_name_cannot_leave_its_place() {
+    let bench = Bench::new().await;
+    let name = "a\r\nx:\u{9b}.example";
+    bench.record(V4, "PTR", "NOERROR", name);
+    bench.record(name, "A", "NOERROR", "192.0.2.1");
+    let answer = bench.check(MAIL.as_bytes()).await;
+    let iprev = &answer.summary["iprev"];
+    assert_eq!((&iprev["result"], &iprev["name"]), (&"pass".into(), &"a??x:?.example".into()));
+}
+
 #[tokio::test]
 async fn nobody_is_asked_about_an_address_that_every_host_has() {
     for client in ["0.0.0.0", "::", "127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {

@@ -17,28 +17,12 @@ const SHORT: &str = "[dns]\nquery_timeout_seconds = 1\nretries = 0\n";
 /// Name of the test, our result, and why it is not the expected one: there is none.
 const OURS: &[(&str, &str, &str)] = &[];
 
-/// Name of the test, the result of mail-auth 0.15, and why it is not the expected one.
+/// Name of the test, the result of mail-auth 0.15 where our answers are enough for one, and why it is
+/// not the expected one.
 const LIBRARY: &[(&str, &str, &str)] = &[
-    ("a-bad-cidr4", "fail", CIDR),
-    ("a-bad-cidr6", "fail", CIDR),
-    ("mx-bad-cidr4", "fail", CIDR),
-    ("mx-bad-cidr6", "fail", CIDR),
     ("cidr4-33", "pass", CIDR),
     ("cidr4-032", "pass", CIDR),
     ("cidr6-129", "neutral", CIDR),
-    ("a-dual-cidr-ip4-err", "pass", DUAL),
-    ("a-bad-domain", "neutral", END),
-    ("a-bad-toplabel", "neutral", END),
-    ("a-null", "neutral", END),
-    ("a-numeric", "neutral", END),
-    ("a-numeric-toplabel", "neutral", END),
-    ("a-only-toplabel", "neutral", END),
-    ("a-only-toplabel-trailing-dot", "neutral", END),
-    ("invalid-domain", "fail", END),
-    ("mx-bad-domain", "neutral", END),
-    ("mx-bad-toplab", "neutral", END),
-    ("mx-null", "neutral", END),
-    ("mx-numeric-top-label", "neutral", END),
     ("exp-syntax-error", "neutral", END),
     ("redirect-syntax-error", "neutral", END),
     ("a-colon-domain", "permerror", SLASH),
@@ -48,31 +32,25 @@ const LIBRARY: &[(&str, &str, &str)] = &[
     ("modifier-charset-good", "permerror", SLASH),
     ("redirect-after-mechanisms2", "permerror", SLASH),
     ("badip4", "pass", SPACE),
-    ("control-char-policy", "pass", SPACE),
     ("non-ascii-mech", "fail", ASCII),
-    ("non-ascii-policy", "fail", ASCII),
     ("cidr6-0-ip4", "pass", MAPPED),
     ("cidr6-ip4", "pass", MAPPED),
     ("empty-modifier-name", "neutral", MOD),
     ("invalid-modifier", "neutral", MOD),
-    ("exists-ip6only", "pass", EXISTS),
     ("multitxt1", "fail", TWO),
     ("multitxt2", "fail", TWO),
-    ("p-macro-multiple", "neutral", PTR),
     ("ptr-match-implicit", "fail", PTR),
     ("ptr-match-ip6", "fail", PTR),
     ("void-over-limit", "neutral", VOID),
 ];
 
 const CIDR: &str = "a length beyond the address, or with a leading zero, is cut to fit";
-const DUAL: &str = "/24/64 is read as two lengths, though the second takes //";
 const END: &str = "the end of a name is not looked at: it must be able to be a top-level domain";
 const SLASH: &str = "a slash ends a name, or the value of an unknown modifier";
 const SPACE: &str = "any white space separates terms";
 const ASCII: &str = "octets beyond ASCII are taken";
 const MAPPED: &str = "an IPv4 client matches ip6: networks";
 const MOD: &str = "the name of a modifier is not looked at";
-const EXISTS: &str = "exists: asks for AAAA, too";
 const TWO: &str = "of several records the first one counts";
 const PTR: &str = "a name of the client is compared with its final dot on";
 const VOID: &str = "look-ups that find nothing are not counted";
