@@ -1,8 +1,12 @@
 //! Colours of HTML and CSS (CSS Color 4): only as far as it takes to see that a text has the colour
 //! of what is behind it.
 
+use std::sync::LazyLock;
+
 /// Channels that differ by no more than this are one colour to the eye: `#f5f5f5` on white is.
 const NEAR: u8 = 12;
+/// Octets of a colour as it is written; none that is meant to be read is longer.
+const LONGEST: usize = 128;
 
 /// Red, green, blue and opacity, each 0 to 255.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +21,11 @@ impl Colour {
     /// Reads a colour as CSS or an attribute of HTML writes it; `None` for what is no colour or
     /// depends on the reader's program.
     pub(super) fn parse(text: &str) -> Option<Self> {
-        let text = text.trim().to_ascii_lowercase();
+        let text = text.trim();
+        if text.len() > LONGEST {
+            return None;
+        }
+        let text = text.to_ascii_lowercase();
         if text == "transparent" {
             return Some(Self([0; 4]));
         }
@@ -33,11 +41,8 @@ impl Colour {
         {
             return Some(colour);
         }
-        if !text.bytes().all(|letter| letter.is_ascii_lowercase()) {
-            return None;
-        }
-        let (_, digits) = NAMED.split_once(&format!(" {text} "))?;
-        hex(digits.get(..6)?)
+        let at = NAMED.binary_search_by_key(&text.as_str(), |(name, _)| name).ok()?;
+        NAMED.get(at).and_then(|(_, digits)| hex(digits))
     }
 
     /// Nobody sees a text of this colour, whatever is behind it.
@@ -114,8 +119,13 @@ fn octet(part: f32) -> u8 {
     (part.clamp(0.0, 1.0) * 255.0).round() as u8
 }
 
-/// The names of CSS Color 4 §6.1, each between spaces and followed by its digits.
-const NAMED: &str = " \
+/// The names of CSS Color 4 §6.1 and their digits, sorted.
+static NAMED: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
+    let mut words = NAMES.split_ascii_whitespace();
+    std::iter::from_fn(|| Some((words.next()?, words.next()?))).collect()
+});
+
+const NAMES: &str = "\
     aliceblue f0f8ff antiquewhite faebd7 aqua 00ffff aquamarine 7fffd4 azure f0ffff beige f5f5dc \
     bisque ffe4c4 black 000000 blanchedalmond ffebcd blue 0000ff blueviolet 8a2be2 brown a52a2a \
     burlywood deb887 cadetblue 5f9ea0 chartreuse 7fff00 chocolate d2691e coral ff7f50 \
@@ -176,6 +186,15 @@ mod tests {
         {
             assert_eq!(Colour::parse(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn names_are_sorted_and_found() {
+        assert!(NAMED.is_sorted() && NAMED.len() == 148);
+        for (name, digits) in NAMED.iter() {
+            assert_eq!(Colour::parse(name), hex(digits), "{name}");
+        }
+        assert_eq!(Colour::parse(&"f".repeat(LONGEST + 1)), None);
     }
 
     #[test]

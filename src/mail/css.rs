@@ -1,33 +1,41 @@
 //! What a style declares (CSS 2.1, and what newer modules add), reduced to what decides whether a
 //! text can be seen.
 
-use std::borrow::Cow;
-
 use super::colour::Colour;
+use super::css_source;
+use super::measures::{self, Size};
 
 /// What decides about being seen. Each has a place in [`Declared`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Property {
     Display,
     Opacity,
+    Filter,
+    ContentVisibility,
     Visibility,
     FontSize,
     Colour,
+    TextFill,
     Background,
+    Image,
     Indent,
     Position,
     Left,
     Top,
     Right,
     Bottom,
-    Margin,
+    MarginLeft,
+    MarginTop,
     Clip,
+    ClipPath,
     Overflow,
     Height,
     MaxHeight,
     Width,
     MaxWidth,
     WhiteSpace,
+    Scale,
+    Translate,
     Transform,
 }
 
@@ -79,7 +87,7 @@ impl Declared {
 /// The declarations of a style attribute or the block of a rule; the important ones apart.
 pub(super) fn declarations(style: &str) -> (Declared, Declared) {
     let (mut normal, mut important) = (Declared::default(), Declared::default());
-    for declaration in without_comments(style).to_ascii_lowercase().split(';') {
+    for declaration in css_source::plain(style).to_ascii_lowercase().split(';') {
         let Some((property, value)) = declaration.split_once(':') else { continue };
         let value = value.trim();
         let (value, target) = match value.strip_suffix("important") {
@@ -93,134 +101,211 @@ pub(super) fn declarations(style: &str) -> (Declared, Declared) {
     (normal, important)
 }
 
+/// A value that is not known sets nothing, as browsers drop a declaration that is not valid.
 fn declare(property: &str, value: &str, declared: &mut Declared) {
-    use Property::{
-        Background, Bottom, Clip, Display, FontSize, Height, Indent, Left, Margin, MaxHeight,
-        MaxWidth, Opacity, Overflow, Position, Right, Top, Transform, Visibility, WhiteSpace,
-        Width,
+    use Property::{Background, Colour, FontSize, Image, MarginLeft, MarginTop, TextFill};
+    let letters = |size| match size {
+        Size::Relative => Value::Inherited,
+        size => Value::Flag(size == Size::Tiny),
     };
-    let is_far = |value: &str| length(value).is_some_and(|pixels| pixels <= -200.0);
-    let is_none = |value: &str| length(value).is_some_and(|pixels| pixels <= 0.5);
-    let mut flag = |property, is_set| declared.set(property, Value::Flag(is_set));
+    let mut set = |property, value: Option<Value>| {
+        if let Some(value) = value {
+            declared.set(property, value);
+        }
+    };
     match property {
-        "display" => flag(Display, value == "none"),
-        "opacity" => flag(Opacity, number(value).is_some_and(|(n, _)| n <= 0.05)),
-        "visibility" => flag(Visibility, matches!(value, "hidden" | "collapse")),
-        "text-indent" => flag(Indent, is_far(value)),
-        "position" => flag(Position, matches!(value, "absolute" | "fixed")),
-        "left" => flag(Left, is_far(value)),
-        "top" => flag(Top, is_far(value)),
-        "right" => flag(Right, is_far(value)),
-        "bottom" => flag(Bottom, is_far(value)),
-        "margin-left" | "margin-top" => flag(Margin, is_far(value)),
-        "margin" => flag(Margin, value.split_ascii_whitespace().any(is_far)),
-        "clip" | "clip-path" => flag(Clip, is_clipped(value)),
-        "overflow" | "overflow-x" | "overflow-y" => {
-            flag(Overflow, value.starts_with("hidden") || value.starts_with("clip"));
+        "font-size" => set(FontSize, measures::size(value).map(letters)),
+        "font" => set(FontSize, measures::size_of_font(value).map(letters)),
+        "margin" => {
+            let mut far = [None; 4];
+            let words = value.split_ascii_whitespace().map(|word| offset(word));
+            far.iter_mut().zip(words).for_each(|(slot, word)| *slot = word);
+            let [top, right, _, left] = far;
+            set(MarginTop, top.map(Value::Flag));
+            set(MarginLeft, left.or(right).or(top).map(Value::Flag));
         }
-        "height" => flag(Height, is_none(value)),
-        "max-height" => flag(MaxHeight, is_none(value)),
-        "width" => flag(Width, is_none(value)),
-        "max-width" => flag(MaxWidth, is_none(value)),
-        "white-space" => flag(WhiteSpace, value.starts_with("pre")),
-        "transform" => flag(
-            Transform,
-            matches!(value.replace(' ', "").as_str(), "scale(0)" | "scale(0,0)" | "scaley(0)")
-                || value.split(['(', ',']).any(|part| is_far(part.trim_end_matches(')'))),
-        ),
-        "font-size" => declared.set(FontSize, size(value)),
-        // The size stands before the line height and the family.
-        "font" => {
-            let sizes = value.split_ascii_whitespace().filter_map(|word| word.split('/').next());
-            if let Some(word) = sizes.into_iter().find(|word| number(word).is_some()) {
-                declared.set(FontSize, size(word));
+        "color" => set(Colour, colour(value)),
+        "-webkit-text-fill-color" => set(TextFill, colour(value)),
+        "background-color" => set(Background, background(value)),
+        "background-image" => set(Image, image(value)),
+        "background" => {
+            let (colour, image) = (background(value), image(value));
+            // The shorthand resets what it does not name.
+            let is_valid = colour.is_some() || image.is_some();
+            set(Background, colour.or(is_valid.then_some(Value::Inherited)));
+            set(Image, image.or(is_valid.then_some(Value::Flag(false))));
+        }
+        _ => {
+            if let Some((property, value)) = flag(property, value) {
+                set(property, Some(value));
             }
         }
-        "color" => match value {
-            "inherit" | "unset" | "revert" => declared.set(Property::Colour, Value::Inherited),
-            _ => declared.set(Property::Colour, Value::Colour(Colour::parse(value))),
-        },
-        "background" | "background-color" | "background-image" => {
-            if let Some(value) = background(value) {
-                declared.set(Background, value);
-            }
-        }
-        _ => {}
     }
 }
 
-/// `None` for a background that leaves what is behind it to be seen.
+fn is_global(value: &str) -> bool {
+    matches!(value, "inherit" | "initial" | "unset" | "revert" | "revert-layer")
+}
+
+/// What is no colour, a size or a margin.
+fn flag(name: &str, value: &str) -> Option<(Property, Value)> {
+    use Property::{
+        Bottom, Clip, ClipPath, ContentVisibility, Display, Filter, Height, Indent, Left,
+        MarginLeft, MarginTop, MaxHeight, MaxWidth, Opacity, Overflow, Position, Right, Scale, Top,
+        Transform, Translate, Visibility, WhiteSpace, Width,
+    };
+    // Either a word that hides nothing, or what a measure says.
+    let or = |words: &[&str], judge: fn(&str) -> Option<bool>| {
+        if is_global(value) || words.contains(&value) { Some(false) } else { judge(value) }
+    };
+    let among = |words: &[&str]| (is_global(value) || words.contains(&value)).then_some(false);
+    let first = |value: &str| measures::is_far(value.split_ascii_whitespace().next()?);
+    let is_inherited = matches!(name, "visibility" | "text-indent" | "white-space");
+    if is_inherited && is_global(value) && value != "initial" {
+        let property = match name {
+            "visibility" => Visibility,
+            "text-indent" => Indent,
+            _ => WhiteSpace,
+        };
+        return Some((property, Value::Inherited));
+    }
+    let (property, hides) = match name {
+        "display" if value == "none" => (Display, Some(true)),
+        "display" => {
+            let mut words = value.split_ascii_whitespace();
+            (Display, words.all(|word| DISPLAYS.contains(&word)).then_some(false))
+        }
+        "visibility" if matches!(value, "hidden" | "collapse") => (Visibility, Some(true)),
+        "visibility" => (Visibility, among(&["visible"])),
+        "content-visibility" if value == "hidden" => (ContentVisibility, Some(true)),
+        "content-visibility" => (ContentVisibility, among(&["visible", "auto"])),
+        "opacity" => (Opacity, or(&[], measures::is_faint)),
+        "filter" => {
+            let of = |inside: &str| measures::is_faint(inside.split(')').next()?);
+            let fades = value.split("opacity(").skip(1).any(|inside| of(inside) == Some(true));
+            (Filter, if fades { Some(true) } else { among(&["none"]) })
+        }
+        "text-indent" => (Indent, or(&[], first)),
+        "position" if matches!(value, "absolute" | "fixed") => (Position, Some(true)),
+        "position" => (Position, among(&["static", "relative", "sticky"])),
+        "left" => (Left, offset(value)),
+        "top" => (Top, offset(value)),
+        "right" => (Right, offset(value)),
+        "bottom" => (Bottom, offset(value)),
+        "margin-left" => (MarginLeft, offset(value)),
+        "margin-top" => (MarginTop, offset(value)),
+        "clip" => (Clip, or(&["auto"], measures::is_clipped)),
+        "clip-path" | "-webkit-clip-path" => (ClipPath, or(&["none"], measures::is_clipped)),
+        "overflow" if value.starts_with("hidden") || value.starts_with("clip") => {
+            (Overflow, Some(true))
+        }
+        "overflow" => (Overflow, among(&["visible", "auto", "scroll"])),
+        // The other axis may hide still.
+        "overflow-x" | "overflow-y" => {
+            (Overflow, matches!(value, "hidden" | "clip").then_some(true))
+        }
+        "height" => (Height, or(&["auto"], measures::is_nothing)),
+        "max-height" => (MaxHeight, or(&["none"], measures::is_nothing)),
+        "width" => (Width, or(&["auto"], measures::is_nothing)),
+        "max-width" => (MaxWidth, or(&["none"], measures::is_nothing)),
+        "white-space" if value.starts_with("pre") => (WhiteSpace, Some(true)),
+        "white-space" => (WhiteSpace, among(&["normal", "nowrap"])),
+        "transform" | "-webkit-transform" => {
+            (Transform, or(&["none"], measures::is_transformed_away))
+        }
+        "scale" => {
+            let mut factors = value.split_ascii_whitespace().take(2).map(measures::is_faint);
+            let hides = factors.any(|factor| factor == Some(true));
+            (Scale, if hides { Some(true) } else { or(&["none"], measures::is_faint) })
+        }
+        "translate" => {
+            let mut steps = value.split_ascii_whitespace().take(3).map(measures::is_far);
+            let hides = steps.any(|step| step == Some(true));
+            (Translate, if hides { Some(true) } else { or(&["none"], first) })
+        }
+        _ => return None,
+    };
+    Some((property, Value::Flag(hides?)))
+}
+
+/// Words of a `display` that shows.
+const DISPLAYS: &[&str] = &[
+    "block",
+    "inline",
+    "inline-block",
+    "flex",
+    "inline-flex",
+    "grid",
+    "inline-grid",
+    "flow",
+    "flow-root",
+    "contents",
+    "list-item",
+    "table",
+    "inline-table",
+    "table-row",
+    "table-cell",
+    "table-row-group",
+    "table-header-group",
+    "table-footer-group",
+    "table-column",
+    "table-column-group",
+    "table-caption",
+    "ruby",
+    "-webkit-box",
+    "-webkit-flex",
+    "inherit",
+    "initial",
+    "unset",
+    "revert",
+    "revert-layer",
+];
+
+fn offset(value: &str) -> Option<bool> {
+    if is_global(value) || value == "auto" { Some(false) } else { measures::is_far(value) }
+}
+
+/// A colour of letters.
+fn colour(value: &str) -> Option<Value> {
+    let function = value.split_once('(').map_or("", |(name, _)| name);
+    match value {
+        "inherit" | "unset" | "revert" | "revert-layer" | "currentcolor" => Some(Value::Inherited),
+        "initial" | "canvastext" | "windowtext" | "linktext" | "canvas" | "window" => {
+            Some(Value::Colour(None))
+        }
+        // Valid, and what they are is not known here.
+        _ => Colour::parse(value).map(|colour| Value::Colour(Some(colour))).or_else(|| {
+            let is_valid = value.ends_with(')') && UNKNOWN_COLOURS.contains(&function);
+            is_valid.then_some(Value::Colour(None))
+        }),
+    }
+}
+
+const UNKNOWN_COLOURS: &[&str] =
+    &["var", "hwb", "lab", "lch", "oklab", "oklch", "color", "color-mix", "light-dark", "env"];
+
+fn image(value: &str) -> Option<Value> {
+    let is_image = value.contains("url(") || value.contains("gradient(");
+    let is_none = is_global(value) || value.split_ascii_whitespace().take(8).any(|w| w == "none");
+    (is_image || is_none).then_some(Value::Flag(is_image))
+}
+
+/// `Inherited` for a background that leaves what is behind it to be seen.
 fn background(value: &str) -> Option<Value> {
-    if value.contains("url(") || value.contains("gradient") || value.contains("var(") {
+    if value.contains("var(") || value.contains("-mix(") {
         return Some(Value::Colour(None));
     }
+    if is_global(value) {
+        return Some(Value::Inherited);
+    }
     let found = Colour::parse(value).or_else(|| {
-        // The colour of the shorthand stands anywhere among its words.
-        value.split_ascii_whitespace().find_map(Colour::parse)
+        // The colour of the shorthand stands anywhere among its few words.
+        value.split_ascii_whitespace().take(8).find_map(Colour::parse)
     })?;
-    (!found.is_clear()).then(|| Value::Colour(Some(found).filter(|colour| colour.is_solid())))
-}
-
-fn size(value: &str) -> Value {
-    match number(value) {
-        Some((n, "" | "px" | "pt")) => Value::Flag(n <= 1.0),
-        // A share of no size is none; of any other it is seen or not as that is.
-        Some((n, "em" | "%" | "ex")) if n > 0.05 => Value::Inherited,
-        Some((n, _)) => Value::Flag(n <= 0.05),
-        None if matches!(value, "inherit" | "smaller" | "larger") => Value::Inherited,
-        None => Value::Flag(false),
+    if found.is_clear() {
+        return Some(Value::Inherited);
     }
-}
-
-fn is_clipped(value: &str) -> bool {
-    let numbers = |inside: &str| {
-        let mut all = inside
-            .split([' ', ',', ')'])
-            .filter_map(|word| number(word).map(|(number, unit)| (number, unit.to_owned())));
-        let first = all.next();
-        first.map(|first| (first.clone(), all.all(|other| other.0 <= first.0.max(1.0))))
-    };
-    if let Some(inside) = value.strip_prefix("rect(") {
-        return numbers(inside).is_some_and(|((first, _), small)| first <= 1.0 && small);
-    }
-    if let Some(inside) = value.strip_prefix("inset(") {
-        return numbers(inside).is_some_and(|((first, unit), _)| unit == "%" && first >= 50.0);
-    }
-    value.strip_prefix("circle(").and_then(number).is_some_and(|(radius, _)| radius <= 0.5)
-}
-
-/// A length in pixels, roughly.
-fn length(value: &str) -> Option<f32> {
-    let (number, unit) = number(value)?;
-    match unit {
-        "" | "px" | "pt" => Some(number),
-        "em" | "rem" => Some(number * 16.0),
-        // A share of the screen.
-        "%" | "vw" | "vh" => Some(number * 8.0),
-        _ => None,
-    }
-}
-
-/// The number at the start of a CSS value and the unit behind it.
-fn number(value: &str) -> Option<(f32, &str)> {
-    let end = value
-        .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+')))
-        .unwrap_or(value.len());
-    let (digits, unit) = value.split_at_checked(end)?;
-    Some((digits.parse().ok()?, unit.trim_end_matches(')').trim()))
-}
-
-pub(super) fn without_comments(style: &str) -> Cow<'_, str> {
-    let Some((before, after)) = style.split_once("/*") else { return Cow::Borrowed(style) };
-    let (mut out, mut rest) = (before.to_owned(), after);
-    loop {
-        rest = rest.split_once("*/").map_or("", |(_, tail)| tail);
-        let Some((before, after)) = rest.split_once("/*") else { break };
-        out.push_str(before);
-        rest = after;
-    }
-    out.push_str(rest);
-    Cow::Owned(out)
+    Some(Value::Colour(Some(found).filter(|colour| colour.is_solid())))
 }
 
 #[cfg(test)]
@@ -246,25 +331,47 @@ mod tests {
             ("text-indent:-9999px", Property::Indent, true),
             ("text-indent:-1em", Property::Indent, false),
             ("left:-100%", Property::Left, true),
-            ("margin:0 0 0 -5000px", Property::Margin, true),
-            ("margin-left:-10px", Property::Margin, false),
+            ("margin:0 0 0 -5000px", Property::MarginLeft, true),
+            ("margin-left:-10px", Property::MarginLeft, false),
             ("clip:rect(0 0 0 0)", Property::Clip, true),
             ("clip:rect(1px, 1px, 1px, 1px)", Property::Clip, true),
             ("clip:rect(0px,90px,50px,0px)", Property::Clip, false),
-            ("clip-path:inset(50%)", Property::Clip, true),
-            ("clip-path:circle(40%)", Property::Clip, false),
+            ("clip-path:inset(50%)", Property::ClipPath, true),
+            ("clip-path:circle(40%)", Property::ClipPath, false),
             ("max-height:0px", Property::MaxHeight, true),
             ("height:10px", Property::Height, false),
             ("overflow:hidden", Property::Overflow, true),
             ("transform:scale(0)", Property::Transform, true),
             ("transform:translateX(-9999px)", Property::Transform, true),
             ("transform:scale(2)", Property::Transform, false),
+            ("scale:0", Property::Scale, true),
+            ("translate:-9999px", Property::Translate, true),
+            ("filter:blur(2px) opacity(0)", Property::Filter, true),
+            ("content-visibility:hidden", Property::ContentVisibility, true),
+            ("max-height:calc(0px)", Property::MaxHeight, true),
+            ("d\\isplay:no\\6e e", Property::Display, true),
+            // What is not valid resets nothing; nor does the other side.
+            ("display:none;display:x", Property::Display, true),
+            ("opacity:0;opacity:x", Property::Opacity, true),
+            ("visibility:hidden;visibility:0", Property::Visibility, true),
+            ("font-size:0;font-size:x", Property::FontSize, true),
+            ("font-size:0;font:14px", Property::FontSize, true),
+            ("left:-100in;left:none", Property::Left, true),
+            ("height:0;height:none", Property::Height, true),
+            ("clip:rect(0,0,0,0);clip:none", Property::Clip, true),
+            ("clip-path:inset(100%);clip:auto", Property::ClipPath, true),
+            ("transform:scale(0);transform:x", Property::Transform, true),
+            ("margin-left:-9999px;margin-top:0", Property::MarginLeft, true),
+            ("overflow:hidden;overflow-x:visible", Property::Overflow, true),
+            ("position:absolute;position:x", Property::Position, true),
         ] {
             let (mut declared, important) = declarations(style);
             declared.add(&important);
             assert_eq!(declared.get(property), Some(Value::Flag(hides)), "{style}");
         }
-        for nothing in ["", ";;:", "color", "x:y", "background:transparent", "background:none"] {
+        for nothing in
+            ["", ";;:", "color", "x:y", "color:zz", "background:zz", "display:\\6eone\\9"]
+        {
             assert!(declarations(nothing).0.is_empty(), "{nothing}");
         }
     }
@@ -276,12 +383,22 @@ mod tests {
             ("background:#fff", white),
             ("background-color: White", white),
             ("background:no-repeat top #ffffff", white),
-            ("background:#fff url(x.png)", Value::Colour(None)),
-            ("background-image:linear-gradient(red,blue)", Value::Colour(None)),
+            ("background:#fff url(x.png)", white),
+            ("background:#fff;background-image:none", white),
+            ("background:#000;background:transparent", Value::Inherited),
+            ("background:#000;background:none", Value::Inherited),
+            ("background:var(--x)", Value::Colour(None)),
             ("background:rgba(0,0,0,.5)", Value::Colour(None)),
         ] {
             let (declared, _) = declarations(style);
             assert_eq!(declared.get(Property::Background), Some(expected), "{style}");
+        }
+        for (style, is_image) in [
+            ("background:#fff url(x.png)", true),
+            ("background-image:linear-gradient(red,blue);background-color:#fff", true),
+            ("background:url(x.png);background:#fff", false),
+        ] {
+            assert_eq!(declarations(style).0.is(Property::Image), is_image, "{style}");
         }
     }
 }

@@ -1,16 +1,59 @@
 //! The elements that are open at a place of an HTML document: how they look, and which start tags
 //! end them.
 
-use super::look::Look;
+use super::look::{Look, Style};
 use super::sheet::Element;
 use super::tags::TagName;
 
 /// Open elements remembered at a time; some start tags look through them. Real mail nests a few
-/// dozen; deeper elements keep their text and lose their style.
+/// dozen; deeper elements keep their text and lose their style, and that is said.
 const MOST_OPEN: usize = 128;
 /// Elements that a start tag looks through for one that it ends: text nests a few deep in its
 /// paragraph.
 const IMPLIED_REACH: usize = 32;
+/// Looks that misnested elements of one document may cost: about 0.05 s.
+const MOST_RESTYLED: usize = 100_000;
+/// Equal formatting elements that an end tag of another leaves open (HTML Standard §13.2.4.3).
+const MOST_EQUAL: usize = 3;
+
+/// What an end tag of another element does to one (HTML Standard §13.2.4.2 and §13.2.4.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Ends with what is around it.
+    Plain,
+    /// Goes on behind the end of what is around it.
+    Formatting,
+    /// No inline end tag reaches through it.
+    Block,
+    /// No end tag but those of tables reaches through it.
+    Barrier,
+    /// A barrier inside which formatting ends.
+    Marker,
+}
+
+impl Kind {
+    fn of(name: &str) -> Self {
+        match name {
+            "a" | "b" | "big" | "code" | "em" | "font" | "i" | "nobr" | "s" | "small"
+            | "strike" | "strong" | "tt" | "u" => Self::Formatting,
+            "html" | "table" => Self::Barrier,
+            "td" | "th" | "caption" | "template" | "object" | "marquee" | "applet" => Self::Marker,
+            "body" | "head" | "button" | "center" | "dd" | "details" | "dir" | "figcaption"
+            | "hgroup" | "iframe" | "listing" | "menu" | "noscript" | "search" | "select"
+            | "tbody" | "textarea" | "tfoot" | "thead" | "xmp" => Self::Block,
+            _ if breaks(name) > 0 && name != "option" => Self::Block,
+            _ => Self::Plain,
+        }
+    }
+
+    const fn is_barrier(self) -> bool {
+        matches!(self, Self::Barrier | Self::Marker)
+    }
+
+    const fn is_block(self) -> bool {
+        matches!(self, Self::Block | Self::Barrier | Self::Marker)
+    }
+}
 
 /// An open element.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +62,16 @@ pub(super) struct Open<'a> {
     pub(super) look: Look,
     /// Where its start tag begins, in octets.
     pub(super) start: usize,
+    style: Style,
+    kind: Kind,
+}
+
+impl<'a> Open<'a> {
+    /// An element of this style inside what has the look `around`.
+    pub(super) fn new(element: Element<'a>, style: Style, around: Look, start: usize) -> Self {
+        let kind = Kind::of(element.name.as_str());
+        Self { element, look: around.inside(&style), start, style, kind }
+    }
 }
 
 /// The open elements, outermost first; at most [`MOST_OPEN`] are remembered.
@@ -28,12 +81,25 @@ pub(super) struct OpenElements<'a> {
     names: Census,
     /// Open elements beyond [`MOST_OPEN`].
     beyond: usize,
+    /// How many of them there were with the outermost hidden one, and it.
+    hidden_beyond: Option<(usize, Open<'a>)>,
+    restyled: usize,
+    /// Some elements are not looked at as they should be.
+    pub(super) is_cut: bool,
 }
 
 impl<'a> OpenElements<'a> {
     /// The look of what comes next.
     pub(super) fn look(&self) -> Look {
-        self.open.last().map(|open| open.look).unwrap_or_default()
+        let inner = self.open.last().map(|open| open.look);
+        self.hidden_beyond.map(|(_, open)| open.look).or(inner).unwrap_or_default()
+    }
+
+    /// Where the outermost hidden element begins, in octets.
+    pub(super) fn hidden_from(&self) -> Option<usize> {
+        let beyond = self.hidden_beyond.iter().map(|(_, open)| open);
+        let mut hidden = self.open.iter().chain(beyond).filter(|o| o.look.hidden_by().is_some());
+        hidden.next().map(|open| open.start)
     }
 
     pub(super) fn iter(&self) -> std::slice::Iter<'_, Open<'a>> {
@@ -44,67 +110,205 @@ impl<'a> OpenElements<'a> {
         if self.open.len() < MOST_OPEN {
             self.names.add(open.element.name);
             self.open.push(open);
-        } else {
-            self.beyond += 1;
+            return;
+        }
+        self.is_cut = true;
+        self.beyond += 1;
+        if self.hidden_beyond.is_none() && open.look.hidden_by().is_some() {
+            self.hidden_beyond = Some((self.beyond, open));
         }
     }
 
-    /// Ends the innermost element of this name, and all inside it; its look, if it is known.
+    /// Whether nothing but the root and the body is open.
+    pub(super) const fn has_roots_only(&self) -> bool {
+        self.open.len() == 2
+    }
+
+    /// The root (0) or the body (1), which every document has, turns out to have a tag.
+    pub(super) fn replace_root(&mut self, slot: usize, root: Open<'a>) {
+        if let Some(open) = self.open.get_mut(slot) {
+            *open = root;
+        }
+        self.restyle(slot);
+    }
+
+    /// An element that a start tag opens without a tag of its own (§13.1.2.4): the body of a table
+    /// and its row.
+    pub(super) fn implied(&self, tag: TagName) -> Option<TagName> {
+        let inner = self.open.last().filter(|_| self.open.len() < MOST_OPEN)?;
+        match (tag.as_str(), inner.element.name.as_str()) {
+            ("tr" | "td" | "th", "table") => Some(TagName::new("tbody")),
+            ("td" | "th", "tbody" | "thead" | "tfoot") => Some(TagName::new("tr")),
+            _ => None,
+        }
+    }
+
+    /// Ends the innermost element of this name, and all inside it, as far as its end tag reaches;
+    /// its look, if it is known.
     pub(super) fn close(&mut self, name: TagName) -> Option<Look> {
         if self.beyond > 0 {
             self.beyond -= 1;
-            return Some(Look::default());
+            let look = self.look();
+            if self.hidden_beyond.is_some_and(|(depth, _)| self.beyond < depth) {
+                self.hidden_beyond = None;
+            }
+            return Some(look);
         }
-        self.pop(&[name], &[])
+        let text = name.as_str();
+        let kind = Kind::of(text);
+        let is = |open: &Open<'_>| open.element.name == name;
+        let at = match text {
+            // What follows still stands in the body.
+            "html" | "body" => return self.open.get(1).map(|body| body.look),
+            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
+                self.find(is_heading, |open| open.kind.is_barrier(), MOST_OPEN)
+            }
+            _ if !self.names.may_have(name) => None,
+            "table" => self.find(is, |open| is_named(open, &["template"]), MOST_OPEN),
+            "td" | "th" | "tr" | "tbody" | "thead" | "tfoot" | "caption" => {
+                self.find(is, |open| is_named(open, &["table"]), MOST_OPEN)
+            }
+            "li" => self.find(is, ends_items, MOST_OPEN),
+            _ if kind == Kind::Plain => self.find(is, |open| open.kind.is_block(), MOST_OPEN),
+            _ => self.find(is, |open| open.kind.is_barrier(), MOST_OPEN),
+        }?;
+        let holds_block = self.open.iter().skip(at + 1).any(|open| open.kind.is_block());
+        if kind == Kind::Formatting && holds_block { self.take_out(at) } else { self.end(at) }
     }
 
     /// Elements that a start tag ends without an end tag (HTML Standard §13.1.2.4), so that a
     /// hidden paragraph does not hide what follows it.
     pub(super) fn close_implied(&mut self, tag: TagName) {
-        const fn n(name: &str) -> TagName {
-            TagName::new(name)
-        }
-        const CELLS: &[TagName] = &[n("td"), n("th")];
-        const TERMS: &[TagName] = &[n("dt"), n("dd")];
         if self.beyond > 0 {
             return;
         }
-        match tag.as_str() {
-            "li" => self.pop(&[n("li")], &[n("ul"), n("ol")]),
-            "td" | "th" => self.pop(CELLS, &[n("table")]),
-            "tr" => self.pop(&[n("tr")], &[n("table")]),
-            "dt" | "dd" => self.pop(TERMS, &[n("dl")]),
-            "option" => self.pop(&[n("option")], &[n("select")]),
-            _ => None,
+        let name = tag.as_str();
+        let targets: &[&str] = match name {
+            "li" => &["li"],
+            "td" | "th" => &["td", "th"],
+            "tr" => &["tr"],
+            "tbody" | "thead" | "tfoot" => &["tbody", "thead", "tfoot"],
+            "dt" | "dd" => &["dt", "dd"],
+            "option" => &["option"],
+            "body" => &["head"],
+            _ => &[],
         };
-        if breaks(tag.as_str()) > 0 {
-            self.pop(&[n("p")], &[n("table"), n("td"), n("th"), n("button")]);
+        let stops = |open: &Open<'_>| match name {
+            "td" | "th" | "tr" | "tbody" | "thead" | "tfoot" => is_named(open, &["table"]),
+            "option" => is_named(open, &["select"]),
+            _ => ends_items(open),
+        };
+        self.end_implied(targets, stops);
+        if breaks(name) > 0 {
+            self.end_implied(&["p"], |open| open.kind.is_barrier() || is_named(open, &["button"]));
+        }
+        if matches!(name, "h1" | "h2" | "h3" | "h4" | "h5" | "h6")
+            && self.open.last().is_some_and(is_heading)
+        {
+            self.end(self.open.len() - 1);
         }
     }
 
-    /// Ends the innermost open element that is called one of `names`, and all inside it, unless
-    /// one of `barriers` is open further in. Returns its look.
-    fn pop(&mut self, names: &[TagName], barriers: &[TagName]) -> Option<Look> {
-        if !names.iter().any(|name| self.names.may_have(*name)) {
-            return None;
+    fn end_implied(&mut self, targets: &[&str], stops: impl Fn(&Open<'a>) -> bool) {
+        if targets.iter().any(|name| self.names.may_have(TagName::new(name))) {
+            // A search that a barrier ends pays for nothing that it finds, so it is kept short.
+            if let Some(at) = self.find(|open| is_named(open, targets), stops, IMPLIED_REACH) {
+                self.end(at);
+            }
         }
-        // A search that a barrier ends pays for nothing that it finds, so it is kept short.
-        let reach = if barriers.is_empty() { MOST_OPEN } else { IMPLIED_REACH };
-        let above = self
-            .open
-            .iter()
-            .rev()
-            .take(reach)
-            .map(|open| &open.element.name)
-            .position(|open| names.contains(open) || barriers.contains(open))?;
-        let at = self.open.len() - 1 - above;
-        let found = self.open.get(at).filter(|open| names.contains(&open.element.name))?;
-        let look = found.look;
-        for open in self.open.drain(at..) {
+    }
+
+    /// The innermost of the last `reach` elements that is a target, unless one stops the search.
+    fn find(
+        &self,
+        is_target: impl Fn(&Open<'a>) -> bool,
+        stops: impl Fn(&Open<'a>) -> bool,
+        reach: usize,
+    ) -> Option<usize> {
+        for (at, open) in self.open.iter().enumerate().rev().take(reach) {
+            if is_target(open) {
+                return Some(at);
+            }
+            if stops(open) {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Ends the element at `at` and all inside it; formatting inside it goes on behind it, so that
+    /// white letters stay white.
+    fn end(&mut self, at: usize) -> Option<Look> {
+        if at + 1 == self.open.len() {
+            let open = self.open.pop()?;
+            self.names.remove(open.element.name);
+            return Some(open.look);
+        }
+        let ended: Vec<_> = self.open.drain(at..).collect();
+        for open in &ended {
             self.names.remove(open.element.name);
         }
-        Some(look)
+        let (first, inside) = ended.split_first()?;
+        if first.kind != Kind::Marker {
+            let inside = inside.iter().take_while(|open| open.kind != Kind::Marker);
+            for open in inside.filter(|open| open.kind == Kind::Formatting) {
+                self.reopen(*open);
+            }
+        }
+        Some(first.look)
     }
+
+    fn reopen(&mut self, open: Open<'a>) {
+        let is_equal = |other: &&Open<'_>| {
+            other.element.name == open.element.name && other.style == open.style
+        };
+        if self.may_restyle() && self.open.iter().filter(is_equal).count() < MOST_EQUAL {
+            let look = self.look().inside(&open.style);
+            self.push(Open { look, ..open });
+        }
+    }
+
+    /// Ends a formatting element that blocks stand in; they go on without it.
+    fn take_out(&mut self, at: usize) -> Option<Look> {
+        let taken = self.open.get(at).copied()?;
+        self.open.remove(at);
+        self.names.remove(taken.element.name);
+        self.restyle(at);
+        Some(taken.look)
+    }
+
+    /// Works out again how the elements from `at` on look.
+    fn restyle(&mut self, at: usize) {
+        let around = at.checked_sub(1).and_then(|at| self.open.get(at));
+        let mut look = around.map(|open| open.look).unwrap_or_default();
+        for slot in at..self.open.len() {
+            if !self.may_restyle() {
+                return;
+            }
+            if let Some(open) = self.open.get_mut(slot) {
+                look = look.inside(&open.style);
+                open.look = look;
+            }
+        }
+    }
+
+    const fn may_restyle(&mut self) -> bool {
+        self.restyled += 1;
+        self.is_cut |= self.restyled > MOST_RESTYLED;
+        self.restyled <= MOST_RESTYLED
+    }
+}
+
+fn is_named(open: &Open<'_>, names: &[&str]) -> bool {
+    names.contains(&open.element.name.as_str())
+}
+
+fn is_heading(open: &Open<'_>) -> bool {
+    is_named(open, &["h1", "h2", "h3", "h4", "h5", "h6"])
+}
+
+fn ends_items(open: &Open<'_>) -> bool {
+    open.kind.is_barrier() || is_named(open, &["ul", "ol", "dl"])
 }
 
 /// How many open elements there are by a digest of their name, so that an end tag without a start
@@ -143,7 +347,7 @@ impl Census {
 pub(super) fn breaks(name: &str) -> usize {
     match name {
         "p" | "h1" | "h2" | "h3" | "h4" | "h5" | "h6" | "ul" | "ol" | "dl" | "pre" | "hr" => 2,
-        "div" | "table" | "tr" | "li" | "dt" | "dd" | "blockquo" | "address" | "article"
+        "div" | "table" | "tr" | "li" | "dt" | "dd" | "blockquote" | "address" | "article"
         | "section" | "header" | "footer" | "main" | "nav" | "aside" | "center" | "form"
         | "fieldset" | "figure" | "caption" | "body" | "option" | "details" | "summary" => 1,
         _ => 0,

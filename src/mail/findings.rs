@@ -35,8 +35,8 @@ pub(super) struct Evidence<'e> {
 
 /// The remarks, at most `max`, as a JSON array. Kinds: `reply_to_differs`, `bidi_characters`,
 /// `zero_width_characters`, `tag_characters`, `variation_selectors`, `text_differs_from_html`,
-/// `link_text_differs`, `deceptive_link`, `hidden_text`, `hidden_comment`, `content_cut`. Where there are more, no
-/// kind pushes another out.
+/// `link_text_differs`, `deceptive_link`, `hidden_text`, `hidden_comment`, `content_cut`. Where
+/// there are more, no kind pushes another out.
 pub(super) fn findings(evidence: &Evidence<'_>, max: usize) -> Value {
     let mut found = Vec::new();
     for mailbox in evidence.reply_to {
@@ -53,7 +53,13 @@ pub(super) fn findings(evidence: &Evidence<'_>, max: usize) -> Value {
         found.extend(unseen::runs(text).iter().map(|run| unseen_remark(run, field)));
     }
     of_html(evidence, &mut found);
-    if evidence.readable.is_cut {
+    let is_long = |text: Option<&str>| text.is_some_and(|text| text.len() > COMPARED);
+    let readable = evidence.readable;
+    let html = readable.html.as_ref().map(|html| html.text.as_str());
+    // Both are there where they are compared.
+    let is_compared_in_part =
+        readable.plain.is_some() && (is_long(readable.plain.as_deref()) || is_long(html));
+    if readable.is_cut || is_compared_in_part {
         let detail = "there is more than was looked at";
         found.push(remark("content_cut", detail, "message", None));
     }

@@ -5,6 +5,7 @@
 //! Linear, without recursion.
 
 use super::elements::{Open, OpenElements, breaks, is_void};
+use super::look::{Look, Style};
 use super::passages::{Hidden, Passage, Span, in_points, plainly};
 use super::sheet::{Element, Sheet};
 use super::tags::{Piece, Pieces, Tag, TagName, decode_entities};
@@ -26,7 +27,7 @@ pub(super) struct Reading {
     pub(super) hidden: Vec<Passage>,
     /// Links that deserve a remark, bounded in count and length.
     pub(super) links: Vec<Link>,
-    /// There were more styles than were compared.
+    /// There was more than was kept or compared.
     pub(super) is_cut: bool,
 }
 
@@ -56,14 +57,13 @@ pub(super) fn read(
         max_notes,
         is_notable,
         links: Vec::new(),
+        kept: [0; 3],
+        is_cut: false,
     };
-    // Style sheets hold for what stands before them, too.
-    for piece in Pieces::new(html) {
-        if let Piece::Raw(name, css) = piece
-            && name == TagName::new("style")
-        {
-            reader.sheet.read(css);
-        }
+    reader.read_sheets(html);
+    // Every document has them, with a tag or without (HTML Standard §13.1.2.4).
+    for name in ["html", "body"] {
+        reader.enter(&Tag { name: TagName::new(name), ..Tag::default() }, 0);
     }
     let mut pieces = Pieces::new(html);
     let mut start = 0;
@@ -98,21 +98,44 @@ struct Reader<'a, 'r> {
     links: Vec<Link>,
     max_notes: usize,
     is_notable: &'r dyn Fn(&str, &str) -> bool,
+    /// Passages of each kind.
+    kept: [usize; 3],
+    is_cut: bool,
 }
 
 impl<'a> Reader<'a, '_> {
+    /// Style sheets hold for what stands before them, too.
+    fn read_sheets(&mut self, html: &str) {
+        let mut media = None;
+        for piece in Pieces::new(html) {
+            match piece {
+                Piece::Open(tag) => {
+                    let kind = tag.kind.unwrap_or_default().trim();
+                    let is_css = kind.is_empty() || kind.eq_ignore_ascii_case("text/css");
+                    media = is_css.then_some(tag.media.unwrap_or_default());
+                }
+                Piece::Raw(name, css) if name == TagName::new("style") => {
+                    if let Some(media) = media {
+                        self.sheet.read(css, &decode_entities(visible::cut(media, 2048)));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
     fn text(&mut self, text: &str, span: Span) {
         let look = self.open.look();
         let hidden_by = look.hidden_by();
         if self.sink.is_full() && self.link.is_none() && hidden_by.is_none() {
+            self.sink.push(text, false);
             self.end_passage();
             return;
         }
         let decoded = decode_entities(text);
         if let Some(how) = hidden_by {
             if how != "head" {
-                let outermost = self.open.iter().find(|open| open.look.hidden_by().is_some());
-                let start = outermost.map_or(span.start, |open| open.start);
+                let start = self.open.hidden_from().unwrap_or(span.start);
                 if self.passage.as_ref().is_some_and(|passage| passage.span.start < start) {
                     self.end_passage();
                 }
@@ -135,11 +158,10 @@ impl<'a> Reader<'a, '_> {
     fn open(&mut self, tag: &Tag<'a>, span: Span) {
         let name = tag.name.as_str();
         self.open.close_implied(tag.name);
-        let element = Element { name: tag.name, id: tag.id, class: tag.class };
-        let around = self.open.iter().map(|open| open.element);
-        let sheet = self.sheet.declared(&element, around);
-        let look = self.open.look().inside(tag, sheet.as_ref());
-        let is_hidden = look.hidden_by().is_some();
+        while let Some(name) = self.open.implied(tag.name) {
+            self.enter(&Tag { name, ..Tag::default() }, span.start);
+        }
+        let is_hidden = self.enter(tag, span.start).hidden_by().is_some();
         if !is_hidden {
             self.layout(name, true);
         }
@@ -153,9 +175,28 @@ impl<'a> Reader<'a, '_> {
                 self.link = Some(Link { href, text: String::new(), span });
             }
         }
-        if !is_void(name) {
-            self.open.push(Open { element, look, start: span.start });
+    }
+
+    /// Opens the element of `tag`, unless it has no content; how it looks.
+    fn enter(&mut self, tag: &Tag<'a>, start: usize) -> Look {
+        let name = tag.name.as_str();
+        // The root and the body are there already.
+        let root = ["html", "body"].iter().position(|root| *root == name);
+        let root = root.filter(|_| self.open.has_roots_only());
+        let element = Element::new(tag.name, tag.id, tag.class);
+        let around = self.open.iter().take(root.unwrap_or(usize::MAX)).map(|open| &open.element);
+        let sheet = self.sheet.declared(&element, around);
+        let style = Style::of(tag, sheet.as_ref());
+        let open = Open::new(element, style, self.open.look(), start);
+        match root {
+            Some(slot) => {
+                self.open.replace_root(slot, open);
+                return self.open.look();
+            }
+            None if !is_void(name) => self.open.push(open),
+            None => {}
         }
+        open.look
     }
 
     fn close(&mut self, tag: TagName, span: Span) {
@@ -193,8 +234,7 @@ impl<'a> Reader<'a, '_> {
     fn layout(&mut self, name: &str, is_open: bool) {
         match name {
             "br" => self.sink.line_break(),
-            // Names are cut to eight letters.
-            "blockquo" => {
+            "blockquote" => {
                 self.sink.at_least(1);
                 self.sink.quote(is_open);
             }
@@ -223,21 +263,39 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn keep(&mut self, hidden: Hidden) {
+        if !hidden.has_letters() {
+            return;
+        }
+        let Some(count) = self.kept.get_mut(hidden.kind() as usize) else { return };
         // Some will turn out to say what the text says.
-        if hidden.has_letters() && self.hidden.len() < self.max_notes.saturating_mul(4) {
+        if *count < self.max_notes.saturating_mul(4) {
+            *count += 1;
             self.hidden.push(hidden);
+        } else {
+            self.is_cut = true;
         }
     }
 
     fn finish(self, html: &str) -> Reading {
+        let is_cut = self.is_cut || self.sink.is_cut || self.open.is_cut || self.sheet.is_cut;
         let text = self.sink.into_text();
         let shown = plainly(&text);
-        let hidden = self.hidden.into_iter().filter_map(|hidden| hidden.against(&shown));
-        let (mut hidden, mut links): (Vec<_>, _) =
-            (hidden.take(self.max_notes).collect(), self.links);
+        let (mut hidden, mut counts, mut links) = (Vec::new(), [0_usize; 3], self.links);
+        let mut kept = self.hidden;
+        // What a style hides comes first: nothing else pushes it out.
+        kept.sort_by_key(Hidden::kind);
+        for passage in kept {
+            let Some(count) = counts.get_mut(passage.kind() as usize) else { continue };
+            if *count < self.max_notes
+                && let Some(passage) = passage.against(&shown)
+            {
+                *count += 1;
+                hidden.push(passage);
+            }
+        }
         let spans = links.iter_mut().map(|link| &mut link.span);
         in_points(html, spans.chain(hidden.iter_mut().map(|passage| &mut passage.span)));
-        Reading { text, hidden, links, is_cut: self.sheet.is_cut }
+        Reading { text, hidden, links, is_cut }
     }
 }
 

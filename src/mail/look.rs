@@ -17,6 +17,8 @@ pub(super) struct Look {
     is_indented: bool,
     /// `None` where it is not known.
     colour: Option<Colour>,
+    /// What fills the letters instead of the colour, where that is declared.
+    fill: Option<Option<Colour>>,
     /// The colour behind it; `None` where it is an image or not known.
     behind: Option<Colour>,
     pub(super) is_preformatted: bool,
@@ -30,6 +32,7 @@ impl Default for Look {
             is_invisible: false,
             is_indented: false,
             colour: Some(Colour::BLACK),
+            fill: None,
             behind: Some(Colour::WHITE),
             is_preformatted: false,
         }
@@ -39,9 +42,11 @@ impl Default for Look {
 impl Look {
     /// What hides text of this look.
     pub(super) fn hidden_by(self) -> Option<&'static str> {
-        let blends = match (self.colour, self.behind) {
-            (Some(colour), _) if colour.is_clear() => true,
-            (Some(colour), Some(behind)) => colour.is_solid() && colour.is_near(behind),
+        let blends = match (self.fill.unwrap_or(self.colour), self.behind) {
+            (Some(colour), Some(behind)) => {
+                colour.is_clear() || (colour.is_solid() && colour.is_near(behind))
+            }
+            // Letters may be cut out of a picture.
             _ => false,
         };
         self.gone
@@ -51,27 +56,12 @@ impl Look {
             .or(blends.then_some("color"))
     }
 
-    /// The look of `tag` inside an element of this look; `sheet` is what style sheets declare for
-    /// it, and what of it is important.
-    pub(super) fn inside(self, tag: &Tag<'_>, sheet: Option<&(Declared, Declared)>) -> Self {
-        let own = tag.style.map(|style| declarations(&decode_entities(style)));
-        let mut look = self;
+    /// The look of an element of this style inside an element of this look.
+    pub(super) fn inside(self, style: &Style) -> Self {
         // Most elements say nothing about their look.
-        if own.is_some() || sheet.is_some() || has_hints(tag) {
-            let mut declared = hints(tag);
-            let layers = || sheet.into_iter().chain(&own);
-            layers().for_each(|(normal, _)| declared.add(normal));
-            layers().rev().for_each(|(_, important)| declared.add(important));
-            look = self.styled(&declared);
-        }
-        let name = tag.name.as_str();
-        if tag.is_hidden {
-            look.gone = look.gone.or(Some("hidden"));
-        }
-        if matches!(name, "template" | "script" | "style" | "title") {
-            look.gone = look.gone.or(Some(if name == "template" { "template" } else { "head" }));
-        }
-        look.is_preformatted |= matches!(name, "pre" | "textarea" | "listing");
+        let mut look = style.declared.as_ref().map_or(self, |declared| self.styled(declared));
+        look.gone = look.gone.or(style.gone);
+        look.is_preformatted |= style.is_preformatted;
         look
     }
 
@@ -84,9 +74,11 @@ impl Look {
         for (hides, how) in [
             (is(Property::Display), "display"),
             (is(Property::Opacity), "opacity"),
-            (is(Property::Clip), "clip"),
-            (is(Property::Transform), "transform"),
-            (is(Property::Margin), "margin"),
+            (is(Property::Filter), "filter"),
+            (is(Property::ContentVisibility), "content-visibility"),
+            (any(&[Property::Clip, Property::ClipPath]), "clip"),
+            (any(&[Property::Transform, Property::Scale, Property::Translate]), "transform"),
+            (any(&[Property::MarginLeft, Property::MarginTop]), "margin"),
             (!flows && any(&sides), "position"),
             (is(Property::Overflow) && any(&sizes), "overflow"),
         ] {
@@ -105,10 +97,54 @@ impl Look {
         if let Some(Value::Colour(colour)) = declared.get(Property::Colour) {
             self.colour = colour;
         }
+        match declared.get(Property::TextFill) {
+            Some(Value::Colour(fill)) => self.fill = Some(fill),
+            Some(Value::Inherited) => self.fill = None,
+            _ => {}
+        }
         if let Some(Value::Colour(behind)) = declared.get(Property::Background) {
             self.behind = behind;
         }
+        if is(Property::Image) {
+            self.behind = None;
+        }
         self
+    }
+}
+
+/// What an element declares, wherever it stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Style {
+    declared: Option<Declared>,
+    gone: Option<&'static str>,
+    is_preformatted: bool,
+}
+
+impl Style {
+    /// The style of `tag`; `sheet` is what style sheets declare for it, and what of it is
+    /// important.
+    pub(super) fn of(tag: &Tag<'_>, sheet: Option<&(Declared, Declared)>) -> Self {
+        let own = tag.style.map(|style| declarations(&decode_entities(style)));
+        let mut declared = None;
+        if own.is_some() || sheet.is_some() || has_hints(tag) {
+            let declared = declared.insert(hints(tag));
+            // The own style is the stronger one, among what is important as well.
+            let layers = || sheet.into_iter().chain(&own);
+            layers().for_each(|(normal, _)| declared.add(normal));
+            layers().for_each(|(_, important)| declared.add(important));
+        }
+        let name = tag.name.as_str();
+        let gone = match name {
+            _ if tag.is_hidden => Some("hidden"),
+            "template" => Some("template"),
+            "script" | "style" | "title" => Some("head"),
+            "dialog" if !tag.is_open => Some("dialog"),
+            // Shown by programs only that cannot show the element itself.
+            "canvas" | "video" | "audio" | "datalist" | "meter" | "progress" => Some("fallback"),
+            _ => None,
+        };
+        let is_preformatted = matches!(name, "pre" | "textarea" | "listing");
+        Self { declared, gone, is_preformatted }
     }
 }
 
@@ -133,7 +169,7 @@ fn hints(tag: &Tag<'_>) -> Declared {
         declared.set(Property::Colour, Value::Colour(Some(Colour::LINK)));
     }
     if tag.has_image {
-        declared.set(Property::Background, Value::Colour(None));
+        declared.set(Property::Image, Value::Flag(true));
     }
     declared
 }

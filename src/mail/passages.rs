@@ -24,6 +24,15 @@ pub(super) struct Passage {
     pub(super) span: Span,
 }
 
+/// What hides passages; none of them takes the place of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Style,
+    /// An attribute, or what old programs show.
+    Aside,
+    Comment,
+}
+
 /// A hidden passage in the making.
 pub(super) struct Hidden {
     text: String,
@@ -37,6 +46,14 @@ pub(super) struct Hidden {
 impl Hidden {
     pub(super) const fn new(how: &'static str, span: Span) -> Self {
         Self { text: String::new(), is_cut: false, has_letters: false, how, span }
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        match self.how {
+            "comment" | "conditional comment" => Kind::Comment,
+            "attribute" | "fallback" => Kind::Aside,
+            _ => Kind::Style,
+        }
     }
 
     /// Unseen characters and runs of blanks say nothing and would use the room up.

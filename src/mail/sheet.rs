@@ -1,32 +1,57 @@
 //! The rules of `<style>`, as far as mail uses them: names, classes and ids, one inside the other.
 //!
-//! Rules under a condition (`@media (max-width: …)`) hold on some screens only and are left out, as
-//! are selectors by attribute or state. Bounded: [`MOST_RULES`] rules and [`MOST_STEPS`] steps of
+//! Rules under a condition that holds on some screens only (`@media (max-width: …)`) are left out,
+//! as are selectors by attribute or state, and rules inside rules. Bounded: [`MOST_RULES`] rules and [`MOST_STEPS`] steps of
 //! comparing them with elements.
 
 use std::collections::BTreeMap;
 
-use super::css::{Declared, declarations, without_comments};
+use super::css::{Declared, declarations};
+use super::css_source;
+use super::measures;
 use super::tags::TagName;
+use super::visible;
 
 /// Rules that are kept, one for each selector: large newsletters have some hundred.
 const MOST_RULES: usize = 2000;
 /// Comparisons of a part of a selector with an element, for one document: about 0.1 s.
 const MOST_STEPS: usize = 2_000_000;
-/// Classes of an element that are looked up.
+/// Classes of an element that are looked up, and classes in a selector.
 const MOST_CLASSES: usize = 8;
+/// Octets of a `class` or an `id` that are looked at.
+const MOST_OCTETS: usize = 1024;
+/// Elements that a selector speaks of.
+const MOST_COMPOUNDS: usize = 16;
+/// Pixels that every screen is wide and high, and that none is.
+const EVERY_SCREEN: f32 = 320.0;
+const NO_SCREEN: f32 = 5000.0;
 
 /// An element as selectors see it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Element<'a> {
     pub(super) name: TagName,
-    pub(super) id: Option<&'a str>,
-    pub(super) class: Option<&'a str>,
+    id: Option<&'a str>,
+    /// Empty behind the last one.
+    classes: [&'a str; MOST_CLASSES],
+    /// It has more classes than that.
+    is_cut: bool,
 }
 
 impl<'a> Element<'a> {
+    /// The attributes are taken apart once, and only as far as is looked at.
+    pub(super) fn new(name: TagName, id: Option<&'a str>, class: Option<&'a str>) -> Self {
+        let all = class.unwrap_or_default();
+        let kept = visible::cut(all, MOST_OCTETS);
+        let (mut words, mut classes) = (kept.split_ascii_whitespace(), [""; MOST_CLASSES]);
+        for (slot, word) in classes.iter_mut().zip(words.by_ref()) {
+            *slot = word;
+        }
+        let is_cut = kept.len() < all.len() || words.next().is_some();
+        Self { name, id: id.map(|id| visible::cut(id, MOST_OCTETS)), classes, is_cut }
+    }
+
     fn classes(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        self.class.unwrap_or_default().split_ascii_whitespace().take(MOST_CLASSES)
+        self.classes.into_iter().take_while(|class| !class.is_empty())
     }
 }
 
@@ -44,7 +69,12 @@ impl Compound {
     fn matches(&self, element: &Element<'_>) -> bool {
         self.name.is_none_or(|name| name == element.name)
             && self.id.as_deref().is_none_or(|id| element.id == Some(id))
-            && self.classes.iter().all(|class| element.classes().any(|other| other == class))
+            && self.classes.iter().all(|class| element.classes.contains(&class.as_str()))
+    }
+
+    /// What a comparison costs.
+    const fn steps(&self) -> usize {
+        1 + self.classes.len()
     }
 }
 
@@ -73,9 +103,12 @@ pub(super) struct Sheet {
 }
 
 impl Sheet {
-    /// Adds the content of a `<style>`.
-    pub(super) fn read(&mut self, css: &str) {
-        let css = without_comments(css).replace("<!--", " ").replace("-->", " ");
+    /// Adds the content of a `<style>` with this `media`.
+    pub(super) fn read(&mut self, css: &str, media: &str) {
+        if !is_for_screens(media) {
+            return;
+        }
+        let css = css_source::plain(css).replace("<!--", " ").replace("-->", " ");
         let mut rest = css.as_str();
         while let Some((prelude, tail)) = rest.split_once('{') {
             // What ends with a semicolon before it has no block: `@import …;`.
@@ -122,15 +155,16 @@ impl Sheet {
 
     /// What the sheets declare for `element` inside `around`, the nearest last, and what of it is
     /// important; `None` where that is nothing.
-    pub(super) fn declared<'e>(
+    pub(super) fn declared<'e, 'f: 'e>(
         &mut self,
         element: &Element<'_>,
-        around: impl DoubleEndedIterator<Item = Element<'e>> + Clone,
+        around: impl DoubleEndedIterator<Item = &'e Element<'f>> + Clone,
     ) -> Option<(Declared, Declared)> {
         if self.rules.is_empty() || self.steps >= MOST_STEPS {
             self.is_cut |= self.steps >= MOST_STEPS;
             return None;
         }
+        self.is_cut |= element.is_cut;
         let id = element.id.and_then(|id| self.by_id.get(id));
         let classes = element.classes().filter_map(|class| self.by_class.get(class));
         let named = self.by_name.get(&element.name);
@@ -146,6 +180,7 @@ impl Sheet {
             return None;
         }
         found.sort_unstable();
+        found.dedup();
         let (mut normal, mut important) = (Declared::default(), Declared::default());
         for rule in found.iter().filter_map(|(_, number)| self.rules.get(*number)) {
             normal.add(&rule.normal);
@@ -157,26 +192,26 @@ impl Sheet {
 
 /// Matches outwards, each part at the nearest element that it fits; no way back, which mail does
 /// not need and which would cost more than a bounded number of steps.
-fn matches<'e>(
+fn matches<'e, 'f: 'e>(
     path: &[Compound],
     element: &Element<'_>,
-    mut outwards: impl Iterator<Item = Element<'e>>,
+    mut outwards: impl Iterator<Item = &'e Element<'f>>,
     steps: &mut usize,
 ) -> bool {
     let Some((own, rest)) = path.split_first() else { return false };
-    *steps += 1;
+    *steps += own.steps();
     if !own.matches(element) {
         return false;
     }
     let mut is_child = own.is_child;
     rest.iter().all(|part| {
         let found = if is_child {
-            *steps += 1;
-            outwards.next().is_some_and(|other| part.matches(&other))
+            *steps += part.steps();
+            outwards.next().is_some_and(|other| part.matches(other))
         } else {
             outwards.any(|other| {
-                *steps += 1;
-                part.matches(&other)
+                *steps += part.steps();
+                part.matches(other)
             })
         };
         is_child = part.is_child;
@@ -184,11 +219,49 @@ fn matches<'e>(
     })
 }
 
-/// `media screen`, `media all`: without anything in brackets.
+/// Whether the rules under a condition are read: those that hold on every screen, and those that
+/// only ask what the program can do.
 fn holds(condition: &str) -> bool {
     let condition = condition.to_ascii_lowercase();
-    let Some(media) = condition.strip_prefix("media") else { return false };
-    !media.contains('(') && (media.contains("screen") || media.contains("all"))
+    let end = condition.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(condition.len());
+    match condition.split_at_checked(end) {
+        Some(("media", media)) => is_for_screens(media),
+        Some(("supports", asked)) => !asked.trim_start().starts_with("not"),
+        Some(("layer", _)) => true,
+        _ => false,
+    }
+}
+
+/// Whether a list of media (Media Queries 4 §3) holds on every screen.
+fn is_for_screens(media: &str) -> bool {
+    let media = media.to_ascii_lowercase();
+    let holds = |query: &str| {
+        let query = query.trim();
+        let query = query.strip_prefix("only ").unwrap_or(query);
+        query.split(" and ").all(|part| match part.trim() {
+            "all" | "screen" => true,
+            part => is_no_condition(part),
+        })
+    };
+    media.trim().is_empty() || media.split(',').any(holds)
+}
+
+/// `(min-width: 1px)`.
+fn is_no_condition(part: &str) -> bool {
+    let inside = part.strip_prefix('(').and_then(|inside| inside.strip_suffix(')'));
+    let Some((feature, value)) = inside.and_then(|inside| inside.split_once(':')) else {
+        return false;
+    };
+    let Some(pixels) = measures::length(value.trim()) else { return false };
+    match feature.trim() {
+        "min-width" | "min-height" | "min-device-width" | "min-device-height" => {
+            pixels <= EVERY_SCREEN
+        }
+        "max-width" | "max-height" | "max-device-width" | "max-device-height" => {
+            pixels >= NO_SCREEN
+        }
+        _ => false,
+    }
 }
 
 /// Behind the block that `css` begins in.
@@ -219,6 +292,9 @@ fn selector(text: &str) -> Option<Vec<Compound>> {
             is_child = true;
             continue;
         }
+        if path.len() >= MOST_COMPOUNDS || word.len() > MOST_OCTETS {
+            return None;
+        }
         let mut compound = Compound { is_child, ..Compound::default() };
         is_child = false;
         let first = word.find(['.', '#']).unwrap_or(word.len());
@@ -233,6 +309,8 @@ fn selector(text: &str) -> Option<Vec<Compound>> {
             }
             if kind == '#' {
                 compound.id = Some(value.to_owned());
+            } else if compound.classes.len() >= MOST_CLASSES {
+                return None;
             } else {
                 compound.classes.push(value.to_owned());
             }
@@ -251,15 +329,15 @@ mod tests {
 
     fn element(text: &str) -> Element<'_> {
         let (name, class) = text.split_once('|').unwrap_or((text, ""));
-        Element { name: TagName::new(name), id: None, class: Some(class) }
+        Element::new(TagName::new(name), None, Some(class))
     }
 
     fn hides(css: &str, path: &[&str]) -> bool {
         let mut sheet = Sheet::default();
-        sheet.read(css);
+        sheet.read(css, "");
         let elements: Vec<_> = path.iter().map(|text| element(text)).collect();
         let (own, around) = elements.split_last().unwrap();
-        let found = sheet.declared(own, around.iter().copied());
+        let found = sheet.declared(own, around.iter());
         let (mut declared, important) = found.unwrap_or_default();
         declared.add(&important);
         declared.is(Property::Display)
@@ -278,7 +356,9 @@ mod tests {
             ("h1,.x , p{display:none}", &["p"], true),
             ("table .x{display:none}", &["table", "tr", "td|x"], true),
             ("table > .x{display:none}", &["table", "tr", "td|x"], false),
-            ("table>tr>.x{display:none}", &["table", "tr", "td|x"], true),
+            // Each table has a body.
+            ("table>tr>.x{display:none}", &["table", "tbody", "tr", "td|x"], false),
+            ("table>tbody>tr>.x{display:none}", &["table", "tbody", "tr", "td|x"], true),
             ("div table .x{display:none}", &["table", "tr", "td|x"], false),
             // Weight, then order, then importance.
             (".x{display:none}p{display:block}", &["p|x"], true),
@@ -291,6 +371,19 @@ mod tests {
             ("@media screen{p{display:none}}", &["p"], true),
             ("@media (max-width:9px){p{display:none}}b{}", &["p"], false),
             ("@media (max-width:9px){b{}}p{display:none}", &["p"], true),
+            ("@media not all{p{display:none}}", &["p"], false),
+            ("@media not screen{p{display:none}}", &["p"], false),
+            ("@media print, only screen{p{display:none}}", &["p"], true),
+            ("@media print{p{display:none}}", &["p"], false),
+            ("@media screen and (min-width: 1px){p{display:none}}", &["p"], true),
+            ("@media (min-width:20em) and (max-width:99999px){p{display:none}}", &["p"], true),
+            ("@media (min-width:600px){p{display:none}}", &["p"], false),
+            ("@supports (display:grid){p{display:none}}", &["p"], true),
+            ("@layer a;@layer b{p{display:none}}", &["p"], true),
+            ("@font-face{x:y}p{display:none}", &["p"], true),
+            ("b::after{content:\"/*\"}p{display:none}/**/", &["p"], true),
+            ("b{content:'}b{'}p{d\\isplay:none}", &["p"], true),
+            ("template-card{display:none}", &["template"], false),
             ("p:hover{display:none}", &["p"], false),
             ("p[x]{display:none}", &["p"], false),
             ("p{display:none", &["p"], true),
@@ -303,19 +396,48 @@ mod tests {
     #[test]
     fn rules_and_steps_are_bounded() {
         let mut sheet = Sheet::default();
-        sheet.read(&"p{display:none}".repeat(MOST_RULES));
+        sheet.read(&"p{display:none}".repeat(MOST_RULES), "");
         assert!(!sheet.is_cut);
-        sheet.read("p{display:none}");
+        sheet.read("p{display:none}", "screen");
         assert!(sheet.is_cut && sheet.rules.len() == MOST_RULES);
 
         let mut sheet = Sheet::default();
-        sheet.read(&".y p{display:none}".repeat(MOST_RULES));
+        sheet.read(&".y p{display:none}".repeat(MOST_RULES), "");
         let around = vec![Element::default(); 128];
-        let one = Element { name: TagName::new("p"), ..Element::default() };
+        let one = Element::new(TagName::new("p"), None, None);
         for _ in 0..100 {
-            sheet.declared(&one, around.iter().copied());
+            sheet.declared(&one, around.iter());
         }
         // One element may go beyond by what all rules cost it.
-        assert!(sheet.is_cut && sheet.steps <= MOST_STEPS + MOST_RULES * 129);
+        assert!(sheet.is_cut && sheet.steps <= MOST_STEPS + MOST_RULES * 257);
+    }
+
+    #[test]
+    fn attributes_and_selectors_are_cut() {
+        let name = TagName::new("p");
+        let spaces = " ".repeat(100_000) + "x";
+        let cut = Element::new(name, None, Some(&spaces));
+        assert_eq!((cut.classes().count(), cut.is_cut), (0, true));
+        let many = "x ".repeat(100_000);
+        let cut = Element::new(name, Some(&many), Some(&many));
+        assert_eq!((cut.classes().count(), cut.is_cut), (MOST_CLASSES, true));
+        assert_eq!(cut.id.map(str::len), Some(MOST_OCTETS));
+        assert!(!Element::new(name, None, Some(" a b ")).is_cut);
+        for (text, is_read) in [
+            (".x".repeat(MOST_CLASSES), true),
+            (".x".repeat(MOST_CLASSES + 1), false),
+            (".x".repeat(100_000), false),
+            ("a ".repeat(MOST_COMPOUNDS), true),
+            ("a ".repeat(MOST_COMPOUNDS + 1), false),
+            ("a ".repeat(2_000_000), false),
+            ("a".repeat(MOST_OCTETS + 1), false),
+        ] {
+            assert_eq!(selector(&text).is_some(), is_read, "{}", text.len());
+        }
+        // A comparison costs what it compares.
+        let mut sheet = Sheet::default();
+        sheet.read(&format!("{}{{display:none}}", ".x".repeat(MOST_CLASSES)), "");
+        sheet.declared(&cut, [].iter());
+        assert!(sheet.is_cut && sheet.steps >= MOST_CLASSES);
     }
 }

@@ -34,25 +34,33 @@ pub(super) struct Tag<'a> {
     /// There is a background image.
     pub(super) has_image: bool,
     pub(super) is_hidden: bool,
+    /// There is an `open`, as a dialogue has that is shown.
+    pub(super) is_open: bool,
+    /// The `media` and the `type` of a style sheet.
+    pub(super) media: Option<&'a str>,
+    pub(super) kind: Option<&'a str>,
     /// The longest of `title`, `alt` and their kin.
     pub(super) described: &'a str,
 }
 
-/// The first eight octets of a tag's name, lower case: enough to tell all names that matter here.
+/// The first fifteen octets of a tag's name, lower case, and its length: enough to tell all names
+/// that matter here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct TagName([u8; 8]);
+pub(super) struct TagName([u8; 16]);
 
 impl TagName {
     pub(super) const fn new(name: &str) -> Self {
-        let (mut rest, mut short, mut shift) = (name.as_bytes(), 0_u64, 0);
+        let (mut rest, mut short, mut shift) = (name.as_bytes(), 0_u128, 0);
         while let [first, tail @ ..] = rest
-            && shift < 64
+            && shift < 120
         {
-            short |= (first.to_ascii_lowercase() as u64) << shift;
+            short |= (first.to_ascii_lowercase() as u128) << shift;
             shift += 8;
             rest = tail;
         }
-        Self(short.to_le_bytes())
+        // Longer names differ from short ones; which of them it is does not matter.
+        let length = if name.len() > 15 { 255 } else { name.len() as u128 };
+        Self((short | length << 120).to_le_bytes())
     }
 
     /// Eight bits that tell most names apart.
@@ -60,9 +68,9 @@ impl TagName {
         self.0.iter().fold(0, |digest: u8, byte| digest.wrapping_mul(31).wrapping_add(*byte))
     }
 
-    /// The name, when it is UTF-8 after the cut.
+    /// The name; empty for one of more than fifteen octets.
     pub(super) fn as_str(&self) -> &str {
-        let end = self.0.iter().position(|byte| *byte == 0).unwrap_or(self.0.len());
+        let end = self.0.last().copied().map_or(0, usize::from);
         self.0.get(..end).and_then(|name| str::from_utf8(name).ok()).unwrap_or_default()
     }
 }
@@ -188,8 +196,11 @@ impl<'a> Pieces<'a> {
             b"class" => &mut tag.class,
             b"color" | b"text" => &mut tag.colour,
             b"bgcolor" => &mut tag.bgcolor,
+            b"media" => &mut tag.media,
+            b"type" => &mut tag.kind,
             other => {
                 tag.is_hidden |= other == b"hidden";
+                tag.is_open |= other == b"open";
                 tag.has_image |= other == b"background";
                 let describes = matches!(other, b"title" | b"alt" | b"aria-label" | b"summary");
                 if let Some(value) =
@@ -328,6 +339,8 @@ mod tests {
             ("x</", "[x]"),
             ("<", "[<]"),
             ("ä<é>", "[ä<é>]"),
+            ("<noframes1>a<b>c", "<noframes1>[a]<b>[c]"),
+            ("<template-card>a", "<template-card>[a]"),
         ] {
             assert_eq!(pieces(html), expected, "{html}");
         }

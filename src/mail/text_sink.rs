@@ -13,19 +13,27 @@ pub(super) struct TextSink {
     breaks: usize,
     is_spaced: bool,
     quotes: usize,
+    /// There was more to see than was kept.
+    pub(super) is_cut: bool,
 }
 
 impl TextSink {
     /// A sink that keeps at most `max` octets.
     pub(super) const fn new(max: usize) -> Self {
-        Self { out: String::new(), max, breaks: 0, is_spaced: false, quotes: 0 }
+        Self { out: String::new(), max, breaks: 0, is_spaced: false, quotes: 0, is_cut: false }
     }
 
     /// Appends text: white space collapses unless the element is preformatted.
     pub(super) fn push(&mut self, text: &str, is_preformatted: bool) {
         for c in text.chars() {
+            if self.is_full() {
+                self.is_cut |= !c.is_whitespace() && !c.is_control();
+                if self.is_cut {
+                    return;
+                }
+                continue;
+            }
             match c {
-                _ if self.is_full() => return,
                 '\n' if is_preformatted => self.line_break(),
                 ' ' | '\u{a0}' if is_preformatted => self.visible(' '),
                 '\r' | '\0' => {}

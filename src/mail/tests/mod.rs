@@ -3,6 +3,7 @@
 
 mod content;
 mod corpus;
+mod evasions;
 mod hidden;
 mod identity;
 mod mailboxes;
