@@ -6,6 +6,7 @@ mod corpus;
 mod hidden;
 mod identity;
 mod mailboxes;
+mod parts;
 mod random;
 mod section;
 
