@@ -65,14 +65,6 @@ pub(super) struct MediaType {
     pub(super) name: Option<String>,
 }
 
-impl MediaType {
-    /// What a part of a digest is (RFC 2046 §5.1.5).
-    pub(super) fn message() -> Self {
-        let (kind, subtype) = ("message".to_owned(), Some("rfc822".to_owned()));
-        Self { kind, subtype, ..Self::default() }
-    }
-}
-
 /// Reads the value of a Content-Type field, also of one that lacks its first semicolon or, of text,
 /// its subtype; `None` where there is no type in it.
 pub(super) fn media_type(value: &[u8]) -> Option<MediaType> {

@@ -150,7 +150,7 @@ impl Walk<'_> {
         if self.entries.len() >= self.bounds.parts {
             return Err(StructureError::TooManyParts);
         }
-        let (mut head, body_at, mut delimiter) = self.head(head_at)?;
+        let (head, body_at, mut delimiter) = self.head(head_at)?;
         let number = self.entries.len();
         let parent = self.frames.last().map(|frame| frame.entry);
         let (position, is_digest, is_disputed) = match self.container() {
@@ -164,7 +164,6 @@ impl Walk<'_> {
         let mut kind = if delimiter.is_some() { Kind::Leaf } else { head.kind(is_digest) };
         if kind == Kind::Message && self.is_end(body_at) {
             kind = Kind::Leaf;
-            head.media.get_or_insert_with(MediaType::message);
         }
         let boundary = head.media.as_ref().and_then(|media| media.boundary.clone());
         self.entries.push(Entry {
@@ -332,10 +331,9 @@ impl Walk<'_> {
                 .flatten();
             let is_blank = text.trim_ascii().is_empty();
             let indented = matches!(text.first(), Some(b' ' | b'\t'));
-            let begins = !(indented && field.is_some())
-                && !is_blank
-                && delimiter.is_none()
-                && is_field(text);
+            let is_begun = field.is_some();
+            let begins =
+                !(is_blank || (indented && is_begun)) && delimiter.is_none() && is_field(text);
             let folds = field.as_ref().is_some_and(|field| {
                 let goes_on = || delimiter.is_none() && self.wants_more(field.clone());
                 indented || (!begins && goes_on())
