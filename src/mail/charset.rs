@@ -3,10 +3,14 @@
 //!
 //! UTF-7 is no label there, so that markup in plain letters stays letters; ISO-2022-KR, HZ and
 //! their kin are one U+FFFD. What is invalid becomes U+FFFD, a byte order mark is obeyed and left
-//! out. Without a label that the standard knows, octets with any valid UTF-8 in them are UTF-8,
-//! others windows-1252, the standard's own fallback.
+//! out. Without a label that the standard knows, octets are UTF-8 where more of them fit than do
+//! not, others windows-1252, the standard's own fallback; plain text may be ISO-2022-JP.
 
-use encoding_rs::{CoderResult, Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
+use encoding_rs::{
+    BIG5, CoderResult, EUC_KR, Encoding, GBK, ISO_2022_JP, REPLACEMENT, SHIFT_JIS, UTF_8, UTF_16BE,
+    UTF_16LE, WINDOWS_1252, X_USER_DEFINED,
+};
+use memchr::memmem;
 
 use super::visible;
 
@@ -25,15 +29,40 @@ pub(super) struct Decoded {
 
 /// Decodes `octets` as the charset called `label`; at most `max` octets of text.
 pub(super) fn decode(octets: &[u8], label: Option<&str>, max: usize) -> Decoded {
-    let encoding = label.and_then(|label| Encoding::for_label(label.as_bytes()));
-    decode_as(octets, encoding.unwrap_or_else(|| guess(octets)), max)
+    let encoding = label.and_then(|label| labelled(label, octets));
+    decode_as(octets, encoding.unwrap_or_else(|| guess_text(octets)), max)
 }
 
 /// [`decode`] of an HTML document, which may name its charset itself where its part does not.
 pub(super) fn decode_html(octets: &[u8], label: Option<&str>, max: usize) -> Decoded {
-    let encoding = label.and_then(|label| Encoding::for_label(label.as_bytes()));
+    let encoding = label.and_then(|label| labelled(label, octets));
     let encoding = encoding.or_else(|| named_by_meta(octets));
     decode_as(octets, encoding.unwrap_or_else(|| guess(octets)), max)
+}
+
+/// Whether nothing can be read of what is labelled so.
+pub(super) fn is_unreadable(label: Option<&str>) -> bool {
+    label.and_then(|label| Encoding::for_label(label.as_bytes())) == Some(REPLACEMENT)
+}
+
+/// The charset called `label`; `None` where nobody knows it, or it cannot be the one of `octets`.
+fn labelled(label: &str, octets: &[u8]) -> Option<&'static Encoding> {
+    let label = label.trim_ascii().to_ascii_lowercase();
+    // The code pages of Windows under the names that Python and others write.
+    let encoding = match label.as_str() {
+        "cp932" | "ms932" => SHIFT_JIS,
+        "cp936" | "ms936" => GBK,
+        "cp949" | "ms949" | "uhc" => EUC_KR,
+        "cp950" | "ms950" => BIG5,
+        // To the standard that is windows-1252; whoever writes it does not know what follows.
+        "us-ascii" | "ascii" | "ansi_x3.4-1968" if !is_plain_ascii(octets) => return None,
+        _ => Encoding::for_label(label.as_bytes())?,
+    };
+    Some(if encoding == X_USER_DEFINED { WINDOWS_1252 } else { encoding })
+}
+
+fn is_plain_ascii(octets: &[u8]) -> bool {
+    octets.is_ascii() && memchr::memchr(0x1b, octets).is_none()
 }
 
 fn decode_as(octets: &[u8], encoding: &'static Encoding, max: usize) -> Decoded {
@@ -49,9 +78,24 @@ fn decode_as(octets: &[u8], encoding: &'static Encoding, max: usize) -> Decoded 
     Decoded { text, charset: encoding.name(), is_cut }
 }
 
+/// Octets of another charset look like a character of UTF-8 here and there, so the many decide.
 fn guess(octets: &[u8]) -> &'static Encoding {
-    let is_utf8 = octets.is_ascii() || octets.utf8_chunks().any(|chunk| !chunk.valid().is_ascii());
-    if is_utf8 { UTF_8 } else { WINDOWS_1252 }
+    let (mut fitting, mut unfitting) = (0_usize, 0_usize);
+    for chunk in octets.utf8_chunks() {
+        fitting += chunk.valid().chars().filter(|c| !c.is_ascii()).count();
+        unfitting += usize::from(!chunk.invalid().is_empty());
+    }
+    if octets.is_ascii() || fitting > unfitting { UTF_8 } else { WINDOWS_1252 }
+}
+
+/// [`guess`] of plain text. Japanese mail often does not say that it is ISO-2022-JP (RFC 1468);
+/// in HTML that guess could hide markup that other readers see.
+fn guess_text(octets: &[u8]) -> &'static Encoding {
+    let escapes = [&b"\x1b$B"[..], b"\x1b$@"];
+    let has_escape =
+        octets.is_ascii() && escapes.iter().any(|escape| memmem::find(octets, escape).is_some());
+    let fits = || ISO_2022_JP.decode_without_bom_handling_and_without_replacement(octets).is_some();
+    if has_escape && fits() { ISO_2022_JP } else { guess(octets) }
 }
 
 /// `<meta charset=…>`, or `<meta … content="…; charset=…">`.
@@ -106,6 +150,11 @@ mod tests {
             ("big5-hkscs", "Big5"),
             ("ks_c_5601-1987", "EUC-KR"),
             ("windows-949", "EUC-KR"),
+            ("cp932", "Shift_JIS"),
+            ("CP936", "GBK"),
+            ("cp949", "EUC-KR"),
+            (" cp950 ", "Big5"),
+            ("x-user-defined", "windows-1252"),
             ("koi8-r", "KOI8-R"),
             ("koi", "KOI8-R"),
             ("koi8-ru", "KOI8-U"),
@@ -156,10 +205,44 @@ mod tests {
             ("latin1", b"\xef\xbb\xbf\xc3\xa4", "\u{e4}"),
             ("utf-8", b"\xff\xfea\0", "a"),
             ("utf-8", b"\xfe\xff\0a", "a"),
-            ("x-unknown", b"\xc3\xa4\xff", "\u{e4}\u{fffd}"),
+            ("x-unknown", b"\xc3\xa4\xc3\xb6\xff", "\u{e4}\u{f6}\u{fffd}"),
+            ("x-unknown", b"\xc3\xa4\xff", "\u{c3}\u{a4}\u{ff}"),
             ("x-unknown", b"Gr\xfc\xdfe", "Gr\u{fc}\u{df}e"),
+            ("us-ascii", b"Gr\xc3\xbc\xc3\x9fe", "Gr\u{fc}\u{df}e"),
+            ("us-ascii", b"\x1b$B$3$s\x1b(B", "\u{3053}\u{3093}"),
+            ("", b"\x1b$B$3$s\x1b(B", "\u{3053}\u{3093}"),
+            ("", b"\x1b$B<b>\x1b(B", "\u{1b}$B<b>\u{1b}(B"),
+            ("x-user-defined", b"\xfc", "\u{fc}"),
         ] {
             assert_eq!(decode(octets, Some(label), 99).text, expected, "{label} {octets:?}");
+        }
+    }
+
+    #[test]
+    fn a_chance_hit_makes_no_utf8() {
+        let latin = "windows-1252";
+        for (octets, name) in [
+            // C9 BB and DC 93 are characters of UTF-8, too.
+            (&b"Le \xabCAF\xc9\xbb \x85 \xe9l\xe8ves"[..], latin),
+            (b"\x84\xc4\xd6\xdc\x93", latin),
+            ("Füße – „ÄÖÜ“ und CAFɻ".as_bytes(), "UTF-8"),
+            (&[b"\xe9 ", "äöü".as_bytes()].concat(), "UTF-8"),
+        ] {
+            assert_eq!(decode(octets, None, 99).charset, name, "{octets:?}");
+        }
+        for (encoding, text) in [
+            (GBK, "请于五月五日之前预订从柏林到慕尼黑的火车票，谢谢。"),
+            (SHIFT_JIS, "五月五日までにベルリンからミュンヘンへの切符を予約してください。"),
+            (EUC_KR, "오월 오일까지 베를린에서 뮌헨으로 가는 표를 예약해 주세요."),
+            (encoding_rs::WINDOWS_1251, "Закажите, пожалуйста, билет из Берлина в Мюнхен."),
+        ] {
+            let octets = encoding.encode(text).0;
+            for label in [None, Some("x-unknown"), Some("us-ascii")] {
+                let decoded = decode(&octets, label, 999);
+                assert_eq!(decoded.charset, latin, "{text}");
+                assert!(!decoded.text.contains('\u{fffd}'), "{text}");
+            }
+            assert_eq!(decode(&octets, Some(encoding.name()), 999).text, text);
         }
     }
 

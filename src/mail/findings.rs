@@ -53,6 +53,7 @@ pub(super) fn findings(evidence: &Evidence<'_>, max: usize) -> Value {
         found.extend(unseen::runs(text).iter().map(|run| unseen_remark(run, field)));
     }
     of_html(evidence, &mut found);
+    of_other_htmls(evidence, &mut found);
     let is_long = |text: Option<&str>| text.is_some_and(|text| text.len() > COMPARED);
     let readable = evidence.readable;
     let html = readable.html.as_ref().map(|html| html.text.as_str());
@@ -91,6 +92,24 @@ fn of_html(evidence: &Evidence<'_>, found: &mut Vec<Value>) {
         // Those who make templates write comments, too.
         let kind = if passage.how.ends_with("comment") { "hidden_comment" } else { "hidden_text" };
         add(kind, &detail, passage.span);
+    }
+}
+
+/// What stands in HTML parts beside `emailHtml`; their rendered text is part of `message`.
+fn of_other_htmls(evidence: &Evidence<'_>, found: &mut Vec<Value>) {
+    for html in &evidence.readable.other_htmls {
+        for link in &html.links {
+            let Some(deceit) = links::deceit(&link.text, &link.href) else { continue };
+            let shown = visible::line(&link.text, 200).unwrap_or_default();
+            let detail = format!("another HTML part: the link {shown:?} {}", deceit.does);
+            found.push(remark(deceit.kind, &detail, "message", None));
+        }
+        for passage in &html.hidden {
+            let detail = format!("another HTML part hides {:?} ({})", passage.text, passage.how);
+            let is_comment = passage.how.ends_with("comment");
+            let kind = if is_comment { "hidden_comment" } else { "hidden_text" };
+            found.push(remark(kind, &detail, "message", None));
+        }
     }
 }
 
@@ -184,7 +203,7 @@ mod tests {
             plain.to_owned()
         };
         let plain = (!plain.is_empty()).then(|| plain.to_owned());
-        let readable = Readable { text, plain, html, charset: "UTF-8", is_cut: false };
+        let readable = Readable { text, plain, html, charset: "UTF-8", ..Readable::default() };
         let evidence = Evidence {
             from: &from,
             subject: Some(subject),

@@ -65,16 +65,20 @@ pub(super) struct MediaType {
     pub(super) name: Option<String>,
 }
 
-/// Reads the value of a Content-Type field; `None` where there is no type in it.
+/// Reads the value of a Content-Type field, also of one that lacks its first semicolon or, of text,
+/// its subtype; `None` where there is no type in it.
 pub(super) fn media_type(value: &[u8]) -> Option<MediaType> {
     let value = without_utf7(value);
     guarded(|| match HeaderForm::ContentType.parse(&value).value() {
         HeaderValue::ContentType(found) => {
             let attribute = |name| found.attribute(name).map(ToOwned::to_owned);
             let boundary = found.attribute("boundary").unwrap_or_default().trim_ascii_end();
+            let kind = found.ctype().to_ascii_lowercase();
+            let subtype = found.subtype().and_then(|words| words.split_ascii_whitespace().next());
+            let plain = (kind == "text").then_some("plain");
             Some(MediaType {
-                kind: found.ctype().to_ascii_lowercase(),
-                subtype: found.subtype().map(str::to_ascii_lowercase),
+                subtype: subtype.or(plain).map(str::to_ascii_lowercase),
+                kind,
                 boundary: (!boundary.is_empty()).then(|| boundary.as_bytes().to_vec()),
                 charset: attribute("charset"),
                 name: attribute("name"),

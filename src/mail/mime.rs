@@ -11,6 +11,7 @@ use crate::domain::reason::Reason;
 use crate::rules::IntakeLimits;
 
 use super::bodies::bodies;
+use super::charset;
 use super::filename;
 use super::library::{guarded, other_reading};
 use super::links;
@@ -19,9 +20,13 @@ use super::structure::{self, Entry, Kind, StructureError};
 use super::text::{self, Body, Readable};
 
 /// The most that `policies/intake.toml` may say: what was accepted under any limits is served
-/// again, with the same numbers.
-const WIDEST: structure::Bounds =
-    structure::Bounds { parts: 100_000, depth: 100, header_bytes: 1 << 20, header_fields: 10_000 };
+/// again, with the same numbers. Header sections of parts had no limit once.
+const WIDEST: structure::Bounds = structure::Bounds {
+    parts: 100_000,
+    depth: 100,
+    header_bytes: usize::MAX,
+    header_fields: usize::MAX,
+};
 
 /// One leaf of a stored message, decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +39,14 @@ pub struct Part {
     pub filename: String,
     /// Without the transfer encoding, otherwise unaltered.
     pub bytes: Vec<u8>,
+}
+
+impl Part {
+    /// Whether a record could have called it `name`. The number alone does not do: a part of a
+    /// message that an earlier version stored may have had another.
+    pub fn is_called(&self, name: &str) -> bool {
+        filename::sanitise(Some(name), &self.content_type) == self.filename
+    }
 }
 
 /// A leaf that is kept beside the text.
@@ -120,17 +133,19 @@ fn read(raw: &[u8], entries: &[Entry], limits: &IntakeLimits) -> Content {
         })
     };
     let texts: Vec<_> = bodies.text.iter().filter_map(|number| body(*number)).collect();
-    let html = bodies.html.iter().filter_map(|number| body(*number)).find(|body| body.is_html);
+    let htmls: Vec<_> = bodies.html.iter().filter_map(|number| body(*number)).collect();
+    let htmls: Vec<_> = htmls.into_iter().filter(|body| body.is_html).collect();
     let bounds = text::Bounds {
         text: limits.max_text_bytes,
         html: limits.max_html_bytes,
         notes: limits.max_findings,
     };
     let is_notable = |shown: &str, target: &str| links::deceit(shown, target).is_some();
-    let readable = text::read(&texts, html.as_ref(), bounds, &is_notable);
-    let shown: BTreeSet<_> =
-        texts.iter().filter(|body| !body.is_html).map(|body| body.number).collect();
-    let html = html.map(|body| body.number);
+    let readable = text::read(&texts, &htmls, bounds, &is_notable);
+    // What nobody can read as text is a file.
+    let is_read = |body: &&Body<'_>| !body.is_html && !charset::is_unreadable(body.charset);
+    let shown: BTreeSet<_> = texts.iter().filter(is_read).map(|body| body.number).collect();
+    let html = htmls.first().map(|body| body.number);
     let leaves = leaves(entries)
         .filter(|(number, _)| !shown.contains(number))
         .map(|(number, entry)| leaf(raw, number, entry, html == Some(number)))

@@ -36,7 +36,7 @@ const SEPARATORS: [&str; 24] = [
     "原始邮件",
 ];
 
-/// The fields of an Outlook header block: who, when, to whom or about what.
+/// The fields of an Outlook header block: who, when, to whom and about what.
 const WHO: [&str; 16] = [
     "from",
     "von",
@@ -55,7 +55,7 @@ const WHO: [&str; 16] = [
     "寄件者",
     "보낸 사람",
 ];
-const WHEN: [&str; 24] = [
+const WHEN: [&str; 25] = [
     "sent",
     "date",
     "gesendet",
@@ -79,9 +79,10 @@ const WHEN: [&str; 24] = [
     "gönderildi",
     "送信日時",
     "发送时间",
+    "寄件日期",
     "보낸 날짜",
 ];
-const WHOM: [&str; 24] = [
+const WHOM: [&str; 17] = [
     "to",
     "an",
     "à",
@@ -97,15 +98,28 @@ const WHOM: [&str; 24] = [
     "kime",
     "宛先",
     "收件人",
+    "收件者",
+    "받는 사람",
+];
+const WHAT: [&str; 18] = [
     "subject",
     "betreff",
     "asunto",
+    "assunto",
     "objet",
     "oggetto",
     "onderwerp",
     "ämne",
+    "emne",
+    "aihe",
+    "temat",
+    "předmět",
     "тема",
+    "konu",
     "件名",
+    "主题",
+    "主旨",
+    "제목",
 ];
 
 /// How an attribution begins and ends in one language. `Am … schrieb Bob:` names the writer last.
@@ -161,6 +175,8 @@ pub(super) struct BlockField {
     is_who: bool,
     is_when: bool,
     is_whom: bool,
+    is_what: bool,
+    has_address: bool,
 }
 
 impl BlockField {
@@ -174,18 +190,29 @@ impl BlockField {
         }
         let key = key.to_lowercase();
         let is = |keys: &[&str]| keys.contains(&key.as_str());
-        Self { is_who: is(&WHO), is_when: is(&WHEN), is_whom: is(&WHOM) }
+        Self {
+            is_who: is(&WHO),
+            is_when: is(&WHEN),
+            is_whom: is(&WHOM),
+            is_what: is(&WHAT),
+            has_address: value.contains('@'),
+        }
     }
 }
 
 /// Whether lines begin with Outlook's `From: / Sent: / To: / Subject:` above the quoted message.
-pub(super) fn is_header_block(fields: &[BlockField]) -> bool {
+/// An order for a journey has some of them, too: all must be there, and an address or a rule.
+pub(super) fn is_header_block(fields: &[BlockField], has_rule_above: bool) -> bool {
     let Some((first, rest)) = fields.split_first() else { return false };
-    let mut block = rest.iter().take(BLOCK_LINES);
-    first.is_who && block.clone().any(|field| field.is_when) && block.any(|field| field.is_whom)
+    let has = |is: fn(&BlockField) -> bool| rest.iter().take(BLOCK_LINES).any(is);
+    first.is_who
+        && (has_rule_above || first.has_address)
+        && has(|field| field.is_when)
+        && has(|field| field.is_whom)
+        && has(|field| field.is_what)
 }
 
-/// How many lines the attribution at the start of `lines` takes, and whether it names a time or
+/// How many lines the attribution at the start of `lines` takes, and whether it names a time and
 /// an address.
 pub(super) fn attribution(lines: &[&str]) -> Option<(usize, bool)> {
     let first = lines.first()?.trim_start();
@@ -203,14 +230,15 @@ pub(super) fn attribution(lines: &[&str]) -> Option<(usize, bool)> {
             return None;
         }
         joined.push_str(line.trim());
-        let is_dated = joined.contains('@') || has_time(&joined);
+        let (has_address, has_time) = (joined.contains('@'), has_time(&joined));
+        let is_dated = has_address || has_time;
         let ends = |(start, ends): &(&str, &[&str])| {
-            // Without a word of its own at the start it is one line, with a date and a time.
+            // Without a word of its own at the start it is one line, with a time or an address.
             let begins = first.starts_with(start) && (!start.is_empty() || (at == 0 && is_dated));
             begins && ends.iter().any(|end| ends_with(&joined, end))
         };
         if ATTRIBUTIONS.iter().any(ends) {
-            return Some((at + 1, is_dated));
+            return Some((at + 1, has_address && has_time));
         }
         joined.push(' ');
     }
@@ -233,14 +261,13 @@ fn has_time(text: &str) -> bool {
 
 /// The line that a telephone's program adds: `Sent from my iPhone`.
 pub(super) fn is_sent_from(line: &str) -> bool {
-    const STARTS: [&str; 13] = [
+    const STARTS: [&str; 12] = [
         "sent from my ",
         "sent from mail for ",
         "sent from outlook",
         "sent from yahoo mail",
         "sent from proton mail",
         "get outlook for ",
-        "von meinem ",
         "gesendet von ",
         "envoyé de mon ",
         "enviado desde mi ",
@@ -250,5 +277,6 @@ pub(super) fn is_sent_from(line: &str) -> bool {
     ];
     let line = line.trim();
     let lower = line.to_lowercase();
-    line.len() <= 80 && STARTS.iter().any(|start| lower.starts_with(start))
+    let is_german = || lower.starts_with("von meinem ") && lower.contains("gesendet");
+    line.len() <= 80 && (STARTS.iter().any(|start| lower.starts_with(start)) || is_german())
 }

@@ -10,6 +10,7 @@
 //! included. What cannot be read loses nothing: a multipart without parts stays a leaf, a line that
 //! is no field begins the body, and what no delimiter ends runs to the end of what encloses it.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -60,6 +61,9 @@ pub(super) struct Entry {
     pub(super) encoding: Encoding,
     /// Octets of the message: behind the header section, before the line end of the delimiter.
     pub(super) body: Range<usize>,
+    /// It, or a container of it, has fields of one name that say different things: readers take
+    /// the first or the last of them, so that one sees text where another sees a file.
+    pub(super) is_disputed: bool,
     children: usize,
 }
 
@@ -149,15 +153,18 @@ impl Walk<'_> {
         let (head, body_at, mut delimiter) = self.head(head_at)?;
         let number = self.entries.len();
         let parent = self.frames.last().map(|frame| frame.entry);
-        let (position, is_digest) = match parent.and_then(|parent| self.entries.get_mut(parent)) {
+        let (position, is_digest, is_disputed) = match self.container() {
             Some(parent) => {
                 parent.children += 1;
-                (parent.children - 1, parent.is("multipart", "digest"))
+                (parent.children - 1, parent.is("multipart", "digest"), parent.is_disputed)
             }
-            None => (0, false),
+            None => (0, false, false),
         };
         // A delimiter inside the header section leaves no body to look into.
-        let kind = if delimiter.is_some() { Kind::Leaf } else { head.kind(is_digest) };
+        let mut kind = if delimiter.is_some() { Kind::Leaf } else { head.kind(is_digest) };
+        if kind == Kind::Message && self.is_end(body_at) {
+            kind = Kind::Leaf;
+        }
         let boundary = head.media.as_ref().and_then(|media| media.boundary.clone());
         self.entries.push(Entry {
             kind,
@@ -168,6 +175,7 @@ impl Walk<'_> {
             filename: head.filename,
             encoding: head.encoding,
             body: body_at..self.raw.len(),
+            is_disputed: is_disputed || head.is_disputed,
             children: 0,
         });
         if kind != Kind::Leaf {
@@ -195,6 +203,17 @@ impl Walk<'_> {
             delimiter = self.delimiter_from(found.next);
         }
         Ok(None)
+    }
+
+    /// What the next part stands in.
+    fn container(&mut self) -> Option<&mut Entry> {
+        let frame = self.frames.last()?;
+        self.entries.get_mut(frame.entry)
+    }
+
+    /// Whether there is nothing at `at` that a part could be.
+    fn is_end(&self, at: usize) -> bool {
+        at >= self.raw.len() || (!self.open.is_empty() && self.delimiter_at(at).is_some())
     }
 
     fn push_multipart(&mut self, entry: usize, boundary: Option<Vec<u8>>) {
@@ -274,10 +293,32 @@ impl Walk<'_> {
         Some(Delimiter { frame, is_close, line, next: line + 2 + length })
     }
 
+    /// Where the header section at `at` begins: behind the line that a mailbox file puts in front of
+    /// a message, which forwarded ones keep.
+    fn behind_mark(&self, at: usize) -> usize {
+        let container = self.frames.last().and_then(|frame| self.entries.get(frame.entry));
+        let rest = self.raw.get(at..).unwrap_or_default();
+        let has_mark = rest.starts_with(b"From ") || rest.starts_with(b">From ");
+        if !has_mark || container.is_none_or(|entry| entry.kind != Kind::Message) {
+            return at;
+        }
+        self.lines.set(self.lines.get() + 1);
+        let length = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
+        if is_field(rest.get(..length).unwrap_or_default()) { at } else { at + length }
+    }
+
+    /// Whether `field` is one of MIME's that ends in front of a parameter: some programs forget to
+    /// indent the next line.
+    fn wants_more(&self, field: Range<usize>) -> bool {
+        let field = self.raw.get(field).unwrap_or_default();
+        let is_mime = field.get(..8).is_some_and(|name| name.eq_ignore_ascii_case(b"content-"));
+        is_mime && field.trim_ascii_end().ends_with(b";")
+    }
+
     /// The header section at `at`: its fields, where the body begins, and the delimiter that cut it
     /// short.
     fn head(&self, at: usize) -> Result<(Head, usize, Option<Delimiter>), StructureError> {
-        let (mut head, mut line, mut fields) = (Head::default(), at, 0);
+        let (mut head, mut line, mut fields) = (Head::default(), self.behind_mark(at), 0);
         let mut field: Option<Range<usize>> = None;
         loop {
             let rest = self.raw.get(line..).unwrap_or_default();
@@ -288,9 +329,15 @@ impl Walk<'_> {
                 .starts_with(b"--")
                 .then(|| self.delimiter_at(line).filter(|_| !self.open.is_empty()))
                 .flatten();
-            let folds = matches!(text.first(), Some(b' ' | b'\t')) && field.is_some();
             let is_blank = text.trim_ascii().is_empty();
-            let begins = !folds && !is_blank && delimiter.is_none() && is_field(text);
+            let indented = matches!(text.first(), Some(b' ' | b'\t'));
+            let is_begun = field.is_some();
+            let begins =
+                !(is_blank || (indented && is_begun)) && delimiter.is_none() && is_field(text);
+            let folds = field.as_ref().is_some_and(|field| {
+                let goes_on = || delimiter.is_none() && self.wants_more(field.clone());
+                indented || (!begins && goes_on())
+            });
             if begins || (folds && !is_blank) {
                 if begins {
                     head.take(self.raw, field.replace(line..line));
@@ -313,6 +360,16 @@ impl Walk<'_> {
     }
 }
 
+/// `value` on one line, where a line of it goes on without white space: no parser would read on.
+fn unfolded(value: &[u8]) -> Cow<'_, [u8]> {
+    let is_broken = |pair: &[u8]| matches!(pair, [b'\n', next] if !matches!(next, b' ' | b'\t'));
+    if !value.windows(2).any(is_broken) {
+        return Cow::Borrowed(value);
+    }
+    let flat = |byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte };
+    Cow::Owned(value.iter().map(flat).collect())
+}
+
 /// A name of printable ASCII (RFC 5322 §2.2), and a colon; white space before it is forgiven.
 fn is_field(line: &[u8]) -> bool {
     let colon = memchr::memchr(b':', line);
@@ -328,6 +385,9 @@ struct Head {
     disposition: Option<String>,
     filename: Option<String>,
     encoding: Encoding,
+    /// The values read so far, of each of the three.
+    values: [Option<Vec<u8>>; 3],
+    is_disputed: bool,
 }
 
 impl Head {
@@ -337,14 +397,22 @@ impl Head {
         let Some((name, value)) = field.split_at_checked(colon) else { return };
         let is = |other: &[u8]| name.trim_ascii_end().eq_ignore_ascii_case(other);
         let value = value.get(1..).unwrap_or_default();
-        let value = value.get(..READ_OF_FIELD).unwrap_or(value);
-        if is(b"content-type") {
-            self.media = media_type(value);
+        let value = unfolded(value.get(..READ_OF_FIELD).unwrap_or(value));
+        let slot = if is(b"content-type") {
+            self.media = media_type(&value);
+            0
         } else if is(b"content-disposition") {
-            (self.disposition, self.filename) = disposition(value);
+            (self.disposition, self.filename) = disposition(&value);
+            1
         } else if is(b"content-transfer-encoding") {
-            self.encoding = transfer_encoding(value);
-        }
+            self.encoding = transfer_encoding(&value);
+            2
+        } else {
+            return;
+        };
+        let Some(seen) = self.values.get_mut(slot) else { return };
+        let value = value.trim_ascii().to_ascii_lowercase();
+        self.is_disputed |= seen.replace(value.clone()).is_some_and(|seen| seen != value);
     }
 
     fn kind(&self, is_digest: bool) -> Kind {

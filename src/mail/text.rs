@@ -3,6 +3,8 @@
 //! What comes out is valid UTF-8 with line feeds only, without NULs and other controls, and bounded;
 //! transfer encodings are the library's, charsets those of the WHATWG Encoding Standard.
 
+use std::collections::BTreeMap;
+
 use mail_parser::Encoding;
 
 use super::{charset, html, visible};
@@ -30,6 +32,8 @@ pub(super) struct Readable {
     pub(super) plain: Option<String>,
     /// The HTML part that stands for the message, rendered and examined.
     pub(super) html: Option<html::Reading>,
+    /// The HTML parts beside it, without their text.
+    pub(super) other_htmls: Vec<html::Reading>,
     /// The name of the charset that it was decoded as; empty without one.
     pub(super) charset: &'static str,
 }
@@ -45,30 +49,30 @@ pub(super) struct Bounds {
     pub(super) notes: usize,
 }
 
-/// Reads the body parts `bodies`, in order, and the HTML part that stands for the whole message.
+/// Reads the body parts `bodies`, in order, and the HTML parts `htmls`, whose first stands for the
+/// whole message.
 /// Blank plain text counts as none: many senders put an empty part before their HTML.
 pub(super) fn read(
     bodies: &[Body<'_>],
-    html_part: Option<&Body<'_>>,
+    htmls: &[Body<'_>],
     bounds: Bounds,
     is_notable_link: &dyn Fn(&str, &str) -> bool,
 ) -> Readable {
     let mut readable = Readable::default();
     let mut room = bounds.html;
-    let mut render = |part: &Body<'_>, readable: &mut Readable| {
+    let mut rendered: BTreeMap<usize, html::Reading> = BTreeMap::new();
+    for (at, part) in htmls.iter().enumerate() {
         let octets = part.encoding.decode(part.octets);
         let html = charset::decode_html(&octets, part.charset, room);
         readable.is_cut |= html.is_cut;
         room -= html.text.len();
         let reading = html::read(&html.text, bounds.text, bounds.notes, is_notable_link);
         readable.is_cut |= reading.is_cut;
-        (reading, html.charset)
-    };
-    let reading = html_part.map(|part| {
-        let (reading, charset) = render(part, &mut readable);
-        readable.charset = charset;
-        reading
-    });
+        if at == 0 {
+            readable.charset = html.charset;
+        }
+        rendered.insert(part.number, reading);
+    }
     let mut plain = String::new();
     for part in bodies {
         // Each octet is decoded once for each message: parts beyond the bound are not opened.
@@ -77,12 +81,8 @@ pub(super) fn read(
             break;
         }
         let more = if part.is_html {
-            match (html_part, &reading) {
-                (Some(chosen), Some(reading)) if chosen.number == part.number => {
-                    reading.text.clone()
-                }
-                _ => render(part, &mut readable).0.text,
-            }
+            // Whatever HTML is shown as text stands among the HTML, too.
+            rendered.get(&part.number).map(|reading| reading.text.clone()).unwrap_or_default()
         } else {
             let octets = part.encoding.decode(part.octets);
             let decoded = charset::decode(&octets, part.charset, bounds.text);
@@ -93,6 +93,7 @@ pub(super) fn read(
         };
         readable.is_cut |= !append(&mut readable.text, &more, bounds.text);
     }
+    let reading = htmls.first().and_then(|part| rendered.remove(&part.number));
     if readable.text.is_empty()
         && let Some(reading) = &reading
     {
@@ -100,6 +101,9 @@ pub(super) fn read(
     }
     readable.plain = (!plain.is_empty() && reading.is_some()).then_some(plain);
     readable.html = reading;
+    let others = rendered.into_values();
+    readable.other_htmls =
+        others.map(|reading| html::Reading { text: String::new(), ..reading }).collect();
     readable
 }
 

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn many_beginnings_cost_a_bounded_search() {
+    fn many_beginnings_are_read_to_the_end() {
         let value = "=?a?b?c ".repeat(30_000);
         assert!(decode_words(value.as_bytes()) == value.trim_end());
         let value = "=?utf-8?q?a?= ".repeat(15_000);

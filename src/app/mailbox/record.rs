@@ -126,7 +126,7 @@ fn html_url(message: &Message) -> Option<String> {
 }
 
 /// Relative, so that it works with the reader's own base address and token. The message and the
-/// number find the part; the file name is there for people and for what they save it as.
+/// number find the part; the file name is for people, and proves that it is the part they mean.
 fn media_url(message: &Message, part: &Attachment) -> String {
     format!("/api/v2/media/{}/{}-{}", message.id, part.part, path_segment(&part.filename))
 }

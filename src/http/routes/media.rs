@@ -1,5 +1,5 @@
 //! `GET /media/{uuid}/{filename}`: one part of a message. The message's id and the number before the
-//! first hyphen find it; the rest of the name is for people, and nothing is looked up by it.
+//! first hyphen find it; the rest must be its name, so that no link ever leads to another file.
 
 use std::sync::Arc;
 
@@ -16,22 +16,22 @@ use crate::mail::mime::{self, Part};
 pub(in super::super) async fn show(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
     let missing = || Problem::not_found("attachment");
     let id = MessageId(call.uuid("uuid")?);
-    let index = number(call.path("filename")).ok_or_else(missing)?;
+    let (index, name) = asked(call.path("filename")).ok_or_else(missing)?;
     let place = place(&http).await?;
     let raw = http.use_cases.mailbox.raw(&call.target().scope, id).await?.ok_or_else(missing)?;
     // Decoding tens of megabytes would hold up every other request of this thread.
     let part = tokio::task::spawn_blocking(move || mime::part(&raw, index)).await;
     let part = part.map_err(|error| Problem::internal(format!("a part was not read: {error}")))?;
-    let part = part.ok_or_else(missing)?;
+    let part = part.filter(|part| part.is_called(name)).ok_or_else(missing)?;
     let content_type = safe_type(&part);
     Ok(download(part.bytes, &content_type, &part.filename, place))
 }
 
-/// The part's number, which the record wrote before the name.
-fn number(filename: &str) -> Option<u32> {
-    let (number, _) = filename.split_once('-')?;
+/// The part's number, which the record wrote before the name, and the name.
+fn asked(filename: &str) -> Option<(u32, &str)> {
+    let (number, name) = filename.split_once('-')?;
     let canonical = number.bytes().all(|digit| digit.is_ascii_digit());
-    number.parse().ok().filter(|_| canonical)
+    Some((number.parse().ok().filter(|_| canonical)?, name))
 }
 
 /// Types that a browser shows without running anything in them. Everything else is served as

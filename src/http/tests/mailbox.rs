@@ -98,8 +98,13 @@ async fn originals_and_parts_are_for_saving_only() {
     assert_eq!((raw.status, raw.text().as_str()), (200, WITH_HTML));
     assert_eq!(raw.headers["content-type"], "message/rfc822");
     assert_eq!(raw.headers["x-gatepost-delivered"], "0123456789abcdef0123456789abcdef");
-    // Any name behind the number finds the part, and no name leads elsewhere.
-    for name in ["x.html", "..%2f..%2fetc%2fpasswd", "%2e%2e", "%00", "a%0d%0aX:%20y"] {
+    // Only its own name behind the number finds the part, and no name leads elsewhere.
+    for name in ["x.html", "..%2f..%2fetc%2fpasswd", "%2e%2e", "%00", "a%0d%0aX:%20y", ""] {
+        let path = format!("/media/{}/2-{name}", received.message);
+        house.get("agent1", &path).await.problem(404, "not_found", "no such attachment");
+    }
+    let own = "gr%C3%BC%C3%9FeX_.html";
+    for name in [own, "gr%c3%bc%c3%9feX%3A.html"] {
         let part = house.get("agent1", &format!("/media/{}/2-{name}", received.message)).await;
         assert_eq!((part.status, part.text().as_str()), (200, "<script>"), "{name}");
         assert_eq!(part.headers["content-type"], "application/octet-stream");
@@ -117,7 +122,7 @@ async fn originals_and_parts_are_for_saving_only() {
     // There for its own Agent, not there for another.
     for path in [
         format!("/messages/{}/raw", received.message),
-        format!("/media/{}/2-x.html", received.message),
+        format!("/media/{}/2-{own}", received.message),
     ] {
         house.get("agent2", &path).await.problem(404, "not_found", "no such");
         let narrowed = format!("{path}?targetAccountId={}", house.id("org2"));

@@ -277,7 +277,7 @@ fn too_deep_nesting_is_refused() {
 }
 
 #[test]
-fn bombs_get_an_answer() {
+fn the_text_of_a_bomb_is_bounded() {
     for bomb in [
         "Content-Type: text/plain\nContent-Transfer-Encoding: base64\n\n".to_owned()
             + &"=".repeat(2_000_000),

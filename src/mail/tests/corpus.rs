@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::parts::parts;
 use super::{limits, read};
 use crate::mail::mime::part;
 use crate::mail::scan::section;
@@ -85,45 +86,58 @@ fn every_message_of_the_corpus_gets_an_answer() {
     assert!(!paths.is_empty(), "the corpus folder holds no messages");
 }
 
-/// The parts as mail-parser finds them, `type/subtype size`, forwarded messages not looked into.
-fn parts_of_mail_parser(raw: &[u8]) -> Vec<String> {
+/// The parts as mail-parser finds them, `number type/subtype size`, forwarded messages not looked
+/// into.
+pub(super) fn parts_of_mail_parser(raw: &[u8]) -> Vec<String> {
     let parser = mail_parser::MessageParser::new().max_encoded_nesting(0);
     let message = parser.parse(raw).unwrap();
     let leaf = |part: mail_parser::MessagePart<'_>| {
-        let size = part.decoded_len();
+        let (number, size) = (part.id(), part.decoded_len());
+        let plain = if part.is_message() { "message/rfc822" } else { "text/plain" };
         let found = part.content_type();
-        let name = found.map_or("text/plain".to_owned(), |found| {
+        let name = found.map_or(plain.to_owned(), |found| {
             format!("{}/{}", found.ctype(), found.subtype().unwrap_or_default())
         });
-        (!part.is_multipart()).then(|| format!("{name} {size}").to_lowercase())
+        let is_empty = part.is_multipart() && part.raw_body().is_empty();
+        let is_leaf = !part.is_multipart() || (part.children().len() == 0 && !is_empty);
+        is_leaf.then(|| format!("{number} {name} {size}").to_lowercase())
     };
     message.root().parts().filter_map(leaf).collect()
 }
 
+/// Messages whose parts mail-parser sees otherwise, by the ends of their paths, and why. In none of
+/// them does a part that holds anything have another number.
+const SEEN_OTHERWISE: [(&str, &str); 5] = [
+    ("cpython-3.11.7/test_email/msg_14.txt", "`Content-Type: text` is plain text to us"),
+    ("cpython-3.11.7/test_email/msg_47.txt", "a line that is no field begins our body"),
+    ("emails/error_emails/empty_in_reply_to.eml", "a multipart without a body is no file"),
+    ("emails/error_emails/must_supply_encoding.eml", "a multipart without a body is no file"),
+    ("emails/mime_emails/raw_email4.eml", "a delimiter with one hyphen behind it is none"),
+];
+
 #[test]
 fn our_walk_and_mail_parser_find_the_same_parts() {
-    let Some(folder) = std::env::var_os("GATEPOST_CORPUS") else { return };
+    let Some(folder) = std::env::var_os("GATEPOST_CORPUS") else {
+        return say("mail: the corpus was not given (GATEPOST_CORPUS)");
+    };
     let mut paths = Vec::new();
     files(Path::new(&folder), &mut paths);
-    let (mut compared, mut different) = (0, Vec::new());
+    let (mut compared, mut excepted, mut different) = (0, 0, Vec::new());
     for path in &paths {
         let raw = on_the_wire(&std::fs::read(path).unwrap());
         if read(&raw, &limits()).is_err() {
             continue;
         }
-        let ours: Vec<_> = (0..200)
-            .filter_map(|index| part(&raw, index))
-            .map(|part| format!("{} {}", part.content_type, part.bytes.len()))
-            .collect();
         compared += 1;
-        let theirs = parts_of_mail_parser(&raw);
-        if ours != theirs {
+        let (ours, theirs) = (parts(&raw), parts_of_mail_parser(&raw));
+        let is_excepted = SEEN_OTHERWISE.iter().any(|(end, _)| path.ends_with(end));
+        excepted += usize::from(is_excepted);
+        if (ours == theirs) == is_excepted {
             different.push(format!("{}\n  {ours:?}\n  {theirs:?}", path.display()));
         }
     }
-    say(&format!("mail: {} of {compared} messages fall into other parts", different.len()));
-    println!("{}", different.join("\n"));
-    assert!(different.len() * 20 < compared, "{}", different.join("\n"));
+    say(&format!("mail: {excepted} of {compared} messages fall into other parts, as known"));
+    assert!(compared > 0 && different.is_empty(), "{}", different.join("\n"));
 }
 
 /// Past the harness, which hides what a passing test prints: whoever reads a run must see what it
