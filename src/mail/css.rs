@@ -118,7 +118,7 @@ fn declare(property: &str, value: &str, declared: &mut Declared) {
         "font" => set(FontSize, measures::size_of_font(value).map(letters)),
         "margin" => {
             let mut far = [None; 4];
-            let words = value.split_ascii_whitespace().map(|word| offset(word));
+            let words = value.split_ascii_whitespace().map(offset);
             far.iter_mut().zip(words).for_each(|(slot, word)| *slot = word);
             let [top, right, _, left] = far;
             set(MarginTop, top.map(Value::Flag));
@@ -150,33 +150,21 @@ fn is_global(value: &str) -> bool {
 /// What is no colour, a size or a margin.
 fn flag(name: &str, value: &str) -> Option<(Property, Value)> {
     use Property::{
-        Bottom, Clip, ClipPath, ContentVisibility, Display, Filter, Height, Indent, Left,
-        MarginLeft, MarginTop, MaxHeight, MaxWidth, Opacity, Overflow, Position, Right, Scale, Top,
-        Transform, Translate, Visibility, WhiteSpace, Width,
+        Bottom, Clip, ClipPath, ContentVisibility, Display, Filter, Height, Left, MarginLeft,
+        MarginTop, MaxHeight, MaxWidth, Opacity, Overflow, Position, Right, Scale, Top, Transform,
+        Translate, Width,
     };
     // Either a word that hides nothing, or what a measure says.
     let or = |words: &[&str], judge: fn(&str) -> Option<bool>| {
         if is_global(value) || words.contains(&value) { Some(false) } else { judge(value) }
     };
     let among = |words: &[&str]| (is_global(value) || words.contains(&value)).then_some(false);
-    let first = |value: &str| measures::is_far(value.split_ascii_whitespace().next()?);
-    let is_inherited = matches!(name, "visibility" | "text-indent" | "white-space");
-    if is_inherited && is_global(value) && value != "initial" {
-        let property = match name {
-            "visibility" => Visibility,
-            "text-indent" => Indent,
-            _ => WhiteSpace,
-        };
-        return Some((property, Value::Inherited));
-    }
     let (property, hides) = match name {
         "display" if value == "none" => (Display, Some(true)),
         "display" => {
             let mut words = value.split_ascii_whitespace();
             (Display, words.all(|word| DISPLAYS.contains(&word)).then_some(false))
         }
-        "visibility" if matches!(value, "hidden" | "collapse") => (Visibility, Some(true)),
-        "visibility" => (Visibility, among(&["visible"])),
         "content-visibility" if value == "hidden" => (ContentVisibility, Some(true)),
         "content-visibility" => (ContentVisibility, among(&["visible", "auto"])),
         "opacity" => (Opacity, or(&[], measures::is_faint)),
@@ -185,7 +173,6 @@ fn flag(name: &str, value: &str) -> Option<(Property, Value)> {
             let fades = value.split("opacity(").skip(1).any(|inside| of(inside) == Some(true));
             (Filter, if fades { Some(true) } else { among(&["none"]) })
         }
-        "text-indent" => (Indent, or(&[], first)),
         "position" if matches!(value, "absolute" | "fixed") => (Position, Some(true)),
         "position" => (Position, among(&["static", "relative", "sticky"])),
         "left" => (Left, offset(value)),
@@ -208,8 +195,6 @@ fn flag(name: &str, value: &str) -> Option<(Property, Value)> {
         "max-height" => (MaxHeight, or(&["none"], measures::is_nothing)),
         "width" => (Width, or(&["auto"], measures::is_nothing)),
         "max-width" => (MaxWidth, or(&["none"], measures::is_nothing)),
-        "white-space" if value.starts_with("pre") => (WhiteSpace, Some(true)),
-        "white-space" => (WhiteSpace, among(&["normal", "nowrap"])),
         "transform" | "-webkit-transform" => {
             (Transform, or(&["none"], measures::is_transformed_away))
         }
@@ -221,11 +206,36 @@ fn flag(name: &str, value: &str) -> Option<(Property, Value)> {
         "translate" => {
             let mut steps = value.split_ascii_whitespace().take(3).map(measures::is_far);
             let hides = steps.any(|step| step == Some(true));
-            (Translate, if hides { Some(true) } else { or(&["none"], first) })
+            (Translate, if hides { Some(true) } else { or(&["none"], is_first_far) })
+        }
+        _ => return inherited_flag(name, value),
+    };
+    Some((property, Value::Flag(hides?)))
+}
+
+/// Those that the elements inside take over.
+fn inherited_flag(name: &str, value: &str) -> Option<(Property, Value)> {
+    let (property, hides) = match name {
+        "visibility" => match value {
+            "hidden" | "collapse" => (Property::Visibility, Some(true)),
+            _ => (Property::Visibility, (value == "visible").then_some(false)),
+        },
+        "text-indent" => (Property::Indent, is_first_far(value)),
+        "white-space" if value.starts_with("pre") => (Property::WhiteSpace, Some(true)),
+        "white-space" => {
+            (Property::WhiteSpace, matches!(value, "normal" | "nowrap").then_some(false))
         }
         _ => return None,
     };
-    Some((property, Value::Flag(hides?)))
+    match value {
+        "initial" => Some((property, Value::Flag(false))),
+        _ if is_global(value) => Some((property, Value::Inherited)),
+        _ => Some((property, Value::Flag(hides?))),
+    }
+}
+
+fn is_first_far(value: &str) -> Option<bool> {
+    measures::is_far(value.split_ascii_whitespace().next()?)
 }
 
 /// Words of a `display` that shows.
