@@ -55,9 +55,11 @@ mod words;
 mod tests;
 
 use crate::domain::message::{Attachment, Mail};
+use crate::domain::reason::Reason;
 use crate::rules::IntakeLimits;
 
 use self::findings::Evidence;
+use self::mime::Content;
 use self::scan::{Fault, Headers};
 
 /// Reads the content of a message whose header section has been scanned.
@@ -67,6 +69,15 @@ use self::scan::{Fault, Headers};
 /// mail-parser sees another From or another header section than the scanner did.
 pub fn summarise(raw: &[u8], headers: &Headers<'_>, limits: &IntakeLimits) -> Result<Mail, Fault> {
     let content = mime::content(raw, headers, limits)?;
+    // Nothing here is known to panic; if something does, the sender is told so (threats D10).
+    library::guarded(|| describe(headers, content, limits)).ok_or_else(|| Fault {
+        reason: Reason::Malformed,
+        detail: "the content of the message cannot be read".to_owned(),
+        from: Some(headers.from.address.clone()),
+    })
+}
+
+fn describe(headers: &Headers<'_>, content: Content, limits: &IntakeLimits) -> Mail {
     let shown = headers::shown(headers, limits);
     let evidence = Evidence {
         from: &headers.from.address,
@@ -86,7 +97,7 @@ pub fn summarise(raw: &[u8], headers: &Headers<'_>, limits: &IntakeLimits) -> Re
             listed: !leaf.is_html,
         })
         .collect();
-    Ok(Mail {
+    Mail {
         from: headers.from.clone(),
         stripped_text: reply::stripped(&content.readable.text),
         text: content.readable.text,
@@ -101,5 +112,5 @@ pub fn summarise(raw: &[u8], headers: &Headers<'_>, limits: &IntakeLimits) -> Re
         disposition_notification_to: shown.disposition_notification_to,
         attachments,
         findings,
-    })
+    }
 }

@@ -181,6 +181,12 @@ impl Claim {
         if let Err(problem) = tags.number("l") {
             object(Cause::TagsBroken, &problem);
         }
+        // Names of tags have a case (RFC 6376 §3.2), but not to mail-auth, which has gone by these.
+        for (tag, read) in [("l", signature.l), ("t", signature.t), ("x", signature.x)] {
+            if read != 0 && tags.get(tag).is_none() {
+                object(Cause::TagsBroken, &format!("{tag}= is written in capitals"));
+            }
+        }
     }
 
     /// The verdict, given what the mathematics said, the key, and the length of the canonical

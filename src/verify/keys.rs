@@ -31,15 +31,15 @@ struct Found {
 }
 
 impl Keys {
-    /// Looks up `names` (without final dot), each once, by `deadline`.
+    /// Looks up `names` (without final dot), each once, by `deadline`; the first ones first.
     pub(super) async fn fetch(
         resolver: &Resolver,
         names: impl IntoIterator<Item = String>,
         deadline: tokio::time::Instant,
     ) -> Self {
-        let mut names: Vec<String> = names.into_iter().collect();
-        names.sort_unstable();
-        names.dedup();
+        let mut seen = HashSet::new();
+        let names = names.into_iter().filter(|name| seen.insert(name.clone()));
+        let names: Vec<String> = names.collect();
         let ask = |name| resolver.ask(name, RecordType::TXT, deadline);
         let answers = stream::iter(names).map(ask).buffer_unordered(AT_ONCE);
         let found = |answer: Answer| {

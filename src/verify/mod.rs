@@ -178,7 +178,9 @@ impl Authenticator {
         let claims = self.claims(question);
         let chain = arc::Plan::read(headers, &self.rules);
         let chain_names = chain.key_names.clone();
-        let names = claims.iter().filter_map(|claim| claim.key_name.clone());
+        // What may decide is asked first: whoever adds signatures and seals cannot crowd it out.
+        let (aligned, others): (Vec<_>, Vec<_>) = claims.iter().partition(|claim| claim.aligned);
+        let names = aligned.into_iter().chain(others).filter_map(|claim| claim.key_name.clone());
         let names = names.chain(chain_names.iter().cloned());
         let keys = Arc::new(Keys::fetch(&self.resolver, names, deadline).await);
         let hashes = self.rules.authentication.max_body_hashes;
@@ -235,6 +237,9 @@ impl Authenticator {
         let outcome = if task.raw.len() <= self.rules.authentication.offload_above_bytes {
             catch_unwind(AssertUnwindSafe(|| task.run())).map_err(|_| Unexamined::Busy)?
         } else {
+            // Slow keys may have used up the time, and still are no reason to put the message off.
+            let least = tokio::time::Instant::now() + self.rules.dns.query_timeout();
+            let deadline = deadline.max(least);
             let place = Arc::clone(&self.places).acquire_owned();
             let place = match tokio::time::timeout_at(deadline, place).await {
                 Ok(Ok(place)) => place,

@@ -11,6 +11,9 @@ use crate::domain::account::AccountType;
 use crate::http::body::BodyRule;
 use crate::http::router::{Effect, OPERATIONS, Operation, Verb};
 
+/// Its one part has the name that the paths here ask for.
+const PICTURE: &str = "From: a\r\nContent-Type: image/png; name=a.png\r\n\r\nhello";
+
 /// Where a request names its target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Place {
@@ -117,7 +120,7 @@ fn anonymous(reply: &Reply) -> String {
 #[tokio::test]
 async fn what_is_out_of_reach_is_refused_alike_and_changes_nothing() {
     let house = House::new().await;
-    let received = house.receive("agent1", "From: a\r\n\r\nhello", 0).await;
+    let received = house.receive("agent1", PICTURE, 0).await;
     let before = house.state().await;
     let (mut answers, mut asked) = (BTreeSet::new(), 0);
     for operation in OPERATIONS {
@@ -143,7 +146,7 @@ async fn what_is_out_of_reach_is_refused_alike_and_changes_nothing() {
 #[tokio::test]
 async fn what_is_within_reach_is_answered_by_the_targets_kind_and_scope() {
     let house = House::new().await;
-    let received = house.receive("agent1", "From: a\r\n\r\nhello", 0).await;
+    let received = house.receive("agent1", PICTURE, 0).await;
     for operation in OPERATIONS {
         let path = path(operation, &received);
         for (caller, _, _) in TREE {
@@ -188,7 +191,7 @@ fn check(operation: &Operation, target: &str, reply: &Reply, what: &str) {
 #[tokio::test]
 async fn nothing_is_done_without_a_key_in_force() {
     let house = House::new().await;
-    let received = house.receive("agent1", "From: a\r\n\r\nhello", 0).await;
+    let received = house.receive("agent1", PICTURE, 0).await;
     let revoked = house.tenancy.create_key(house.id("agent1"), "old").await.unwrap();
     house.tenancy.revoke_key(revoked.key.id).await.unwrap();
     let before = house.state().await;

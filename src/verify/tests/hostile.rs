@@ -268,6 +268,22 @@ async fn no_further_names_are_asked_for() {
     bench.accepts(&good.sign(&mail).unwrap()).await;
     let broken = Forge::tagged(signer.key(), tags, &["from", "subject"]).sign(MAIL);
     bench.accepts(&good.sign(&broken).unwrap()).await;
+    // Nor one that has the tag itself.
+    let own = tags.replace("d=evil.example", "d=good.example");
+    bench.accepts(&Forge::tagged(good.key(), &own, &["from"]).sign(MAIL)).await;
+}
+
+/// mail-auth reads `X=` as `x=`, which RFC 6376 §3.2 does not; a clock of ours must not overlook it.
+#[tokio::test]
+async fn a_tag_in_capitals_is_no_way_around_its_rule() {
+    let bench = Bench::new().await;
+    let signer = bench.rsa("good.example");
+    for tag in ["X=1700000000", "T=1700000000", "L=1"] {
+        let tags =
+            format!("v=1; a=rsa-sha256; c=relaxed/relaxed; d=good.example; s=s1; h=from; {tag};");
+        let mail = Forge::tagged(signer.key(), &tags, &["from"]).sign(MAIL);
+        assert_ne!(bench.check(&mail).await.proof, Proof::Authenticated, "{tag}");
+    }
 }
 
 #[tokio::test]
