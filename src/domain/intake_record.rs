@@ -43,3 +43,29 @@ pub struct IntakeRecord {
     /// How many refusals this record stands for: more than 1 only at RCPT.
     pub count: u64,
 }
+
+#[cfg(test)]
+impl IntakeRecord {
+    /// For tests that look at a part of a record: all else is empty.
+    pub(crate) fn blank(verdict: Verdict) -> Self {
+        Self {
+            id: IntakeId(uuid::Uuid::nil()),
+            at: Timestamp::from_millis(0),
+            lineage: Lineage::default(),
+            agent: None,
+            recipient: String::new(),
+            sender: None,
+            envelope_from: String::new(),
+            remote_address: [192, 0, 2, 1].into(),
+            helo: String::new(),
+            verdict,
+            explanation: String::new(),
+            message: None,
+            size: 0,
+            digest: None,
+            headers: Vec::new(),
+            steps: serde_json::json!([]),
+            count: 1,
+        }
+    }
+}

@@ -102,32 +102,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::domain::account::Lineage;
-    use crate::domain::clock::Timestamp;
     use crate::domain::verdict::Verdict;
 
     #[test]
     fn all_that_a_refusal_writes_is_of_its_size() {
         let record = |fill: &dyn Fn(&mut IntakeRecord)| {
-            let mut record = IntakeRecord {
-                id: IntakeId(uuid::Uuid::nil()),
-                at: Timestamp::from_millis(0),
-                lineage: Lineage::default(),
-                agent: None,
-                recipient: String::new(),
-                sender: None,
-                envelope_from: String::new(),
-                remote_address: [192, 0, 2, 1].into(),
-                helo: String::new(),
-                verdict: Verdict::of(Some(Reason::RateLimited)),
-                explanation: String::new(),
-                message: None,
-                size: 0,
-                digest: None,
-                headers: Vec::new(),
-                steps: json!([]),
-                count: 1,
-            };
+            let verdict = Verdict::of(Some(Reason::RateLimited));
+            let mut record = IntakeRecord::blank(verdict);
             fill(&mut record);
             Refusals::size(&Refused::new(&record, String::new()))
         };

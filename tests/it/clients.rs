@@ -2,7 +2,6 @@
 //! published webhook libraries verify what the receiver got, unchanged.
 
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,10 +16,8 @@ use gatepost::shutdown::Shutdown;
 use gatepost::smtp::Listener;
 use lettre::{AsyncSmtpTransport, AsyncTransport as _, Tokio1Executor};
 use serde_json::json;
-use tokio::io::AsyncWriteExt;
-use tokio::process::Command;
-use tokio::time::timeout;
 
+use crate::support::program::offer;
 use crate::support::{PATIENCE, TestGateway, letter, signed};
 
 const FROM: &str = "alice@good.example";
@@ -42,21 +39,7 @@ async fn be_refused(program: &str, arguments: &[&str], input: &[u8]) {
 
 /// Whether it succeeded, and all that it said.
 async fn try_run(program: &str, arguments: &[&str], input: &[u8]) -> (bool, String) {
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap_or_else(|error| panic!("{program}: {error}: run the tests by scripts/test"));
-    // A program that needs no input may be gone before it is offered.
-    let mut stdin = child.stdin.take().unwrap();
-    if !input.is_empty() {
-        stdin.write_all(input).await.unwrap();
-    }
-    drop(stdin);
-    let output = timeout(PATIENCE, child.wait_with_output()).await.unwrap().unwrap();
+    let output = offer(program, arguments, input).await;
     let said = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8_lossy(&said).into_owned())
 }

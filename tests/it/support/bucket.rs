@@ -1,6 +1,5 @@
 //! An S3-compatible server of the tests' own: moto, on the loopback, gone with its test.
 
-use std::path::PathBuf;
 use std::process::Stdio;
 
 use gatepost::domain::secret::Secret;
@@ -9,7 +8,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use super::PATIENCE;
+use super::{PATIENCE, python};
 
 /// A server with one bucket, `mail`.
 pub struct Bucket {
@@ -19,9 +18,7 @@ pub struct Bucket {
 
 impl Bucket {
     pub async fn start() -> Self {
-        // Where `scripts/test` puts it.
-        let python = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/tools/python");
-        let mut server = Command::new(python.join("bin/python"))
+        let mut server = Command::new(python::interpreter())
             .args(["-m", "moto.server", "-H", "127.0.0.1", "-p", "0"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -10,6 +10,7 @@ pub mod mailers;
 pub mod pebble;
 pub mod postgres;
 pub mod process;
+pub mod program;
 pub mod proxy;
 pub mod python;
 pub mod readers;

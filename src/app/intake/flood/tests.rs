@@ -128,25 +128,7 @@ fn copies_of_one_signature_use_up_their_own_rate_alone() {
 /// A recipient's part of a commit: accepted for this Agent of this organization, or refused.
 fn intake(message: Option<(i64, i64)>) -> Intake {
     let (id, digest) = (uuid::Uuid::nil(), Digest([0; 32]));
-    let record = IntakeRecord {
-        id: IntakeId(id),
-        at: Timestamp::from_millis(0),
-        lineage: Lineage::default(),
-        agent: None,
-        recipient: String::new(),
-        sender: None,
-        envelope_from: String::new(),
-        remote_address: [192, 0, 2, 1].into(),
-        helo: String::new(),
-        verdict: Verdict::of(None),
-        explanation: String::new(),
-        message: None,
-        size: 0,
-        digest: None,
-        headers: Vec::new(),
-        steps: json!([]),
-        count: 1,
-    };
+    let record = IntakeRecord::blank(Verdict::of(None));
     let address = Address::parse(ALICE).unwrap();
     let mail = Mail {
         from: Sender { address: address.clone(), name: None },
