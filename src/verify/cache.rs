@@ -46,7 +46,8 @@ impl Cache {
     pub(super) fn get(&self, name: &str, kind: RecordType, now: Instant) -> Option<Answer> {
         let key = (name.to_ascii_lowercase(), kind);
         let mut state = self.state();
-        if let Some(kept) = state.old.remove(&key) {
+        // One that is over would push living ones out.
+        if let Some(kept) = state.old.remove(&key).filter(|kept| kept.until > now) {
             self.put(&mut state, key.clone(), kept);
         }
         let kept = state.young.get(&key).filter(|kept| kept.until > now)?;
@@ -110,6 +111,20 @@ mod tests {
         let text = vec![b'x'; size];
         let record = RData::TXT(TXT::from_bytes(text.chunks(255).collect()));
         answer(name, Some(ttl), Outcome::Records(vec![record]))
+    }
+
+    #[test]
+    fn what_is_over_pushes_out_nothing_that_lives() {
+        let size = text("x.example", 300, 1000).octets();
+        let (cache, now) = (Cache::new(4 * size, HOUR), Instant::now());
+        cache.keep(&text("over.example", 1, 1000), now);
+        cache.keep(&text("kept.example", 300, 1000), now);
+        // Now both are old; and one more is young.
+        cache.keep(&text("a.example", 300, 1000), now);
+        let later = now + Duration::from_secs(2);
+        assert!(cache.get("over.example", TXT_KIND, later).is_none());
+        cache.keep(&text("b.example", 300, 1000), later);
+        assert!(cache.get("kept.example", TXT_KIND, later).is_some());
     }
 
     #[test]

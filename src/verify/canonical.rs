@@ -135,7 +135,7 @@ fn write_reduced(line: &[u8], sink: &mut impl FnMut(&[u8])) {
 fn find_crlf(octets: &[u8]) -> Option<usize> {
     let mut from = 0;
     loop {
-        let cr = from + octets.get(from..)?.iter().position(|b| *b == b'\r')?;
+        let cr = from + memchr::memchr(b'\r', octets.get(from..)?)?;
         if octets.get(cr + 1) == Some(&b'\n') {
             return Some(cr);
         }

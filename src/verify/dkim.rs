@@ -21,7 +21,6 @@ use crate::domain::domain_name::DomainName;
 use crate::rules::IntakeRules;
 
 /// One `DKIM-Signature` field, as far as it can be judged without its key and the body.
-#[derive(Clone)]
 pub(super) struct Claim {
     /// The raw value of the field.
     pub(super) value: Bytes,
@@ -192,13 +191,13 @@ impl Claim {
     /// The verdict, given what the mathematics said, the key, and the length of the canonical
     /// body where the signature has `l=`.
     pub(super) fn judge(
-        self,
+        mut self,
         check: Check,
         keys: &Keys,
         body_length: Option<u64>,
         rules: &IntakeRules,
     ) -> Judged {
-        let mut objections = self.objections.clone();
+        let mut objections = std::mem::take(&mut self.objections);
         if let (Some(covered), Some(length)) = (self.body_length, body_length)
             && covered != length
         {
@@ -217,11 +216,6 @@ impl Claim {
         let key_bits = key.and_then(|key| key.facts.bits);
         Judged { claim: self, check, objections, key_bits }
     }
-
-    /// Whether, as far as is known without the key, this signature could authenticate.
-    fn could_authenticate(&self) -> bool {
-        self.aligned && self.objections.is_empty()
-    }
 }
 
 impl Judged {
@@ -238,7 +232,7 @@ impl Judged {
     /// Its key could not be had, and with it the verdict might have been another.
     pub(super) fn is_undecided(&self) -> bool {
         matches!(self.check, Check::Temporary(_))
-            && self.claim.could_authenticate()
+            && self.claim.aligned
             && self.objections.is_empty()
     }
 

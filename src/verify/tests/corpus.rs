@@ -115,6 +115,10 @@ async fn published_signatures_come_out_by_our_rules() {
 
 /// Runs one message; answers whether there was an outcome to compare with.
 async fn compare(zone: Zone, path: &str, raw: &[u8], expected: &str) -> bool {
+    if path.contains("added_header-") {
+        // Two From fields or the like: the scanner refuses them, as `tests/it/corpus.rs` shows.
+        return false;
+    }
     let answer = verdict(zone, path, raw).await;
     let results: Vec<&str> = answer.summary["dkim"]
         .as_array()
@@ -128,8 +132,7 @@ async fn compare(zone: Zone, path: &str, raw: &[u8], expected: &str) -> bool {
     if expected.starts_with("DKIM pass") {
         assert!(verifies, "{}", context());
     } else if expected.starts_with("DKIM not pass") {
-        let added = path.contains("added_header-");
-        assert!(added || answer.proof != Proof::Authenticated, "{}", context());
+        assert_ne!(answer.proof, Proof::Authenticated, "{}", context());
     } else if expected.starts_with("ARC pass") {
         assert_eq!(answer.summary["arc"]["result"], "pass", "{}", context());
     } else {
