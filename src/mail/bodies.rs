@@ -15,20 +15,7 @@ pub(super) struct Bodies {
 pub(super) fn bodies(entries: &[Entry]) -> Bodies {
     let mut bodies = Bodies::default();
     let mut levels: Vec<Level> = Vec::new();
-    // Everything below a forwarded message has a greater number than it, and the same or a lower
-    // ancestor.
-    let mut closed = vec![false; entries.len()];
-    for (number, entry) in entries.iter().enumerate() {
-        let is_inside = entry.parent.is_some_and(|parent| {
-            let is_message = entries.get(parent).is_some_and(|entry| entry.kind == Kind::Message);
-            is_message || closed.get(parent).copied().unwrap_or(false)
-        });
-        if let Some(closed) = closed.get_mut(number) {
-            *closed = is_inside;
-        }
-        if is_inside {
-            continue;
-        }
+    for (number, entry) in entries.iter().enumerate().filter(|(_, entry)| !entry.is_forwarded) {
         while levels.last().is_some_and(|level| Some(level.entry) != entry.parent) {
             levels.pop().into_iter().for_each(|level| level.end(&mut bodies));
         }

@@ -8,6 +8,7 @@ use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
 
 use super::visible::{self, Unseen};
+use super::words;
 
 /// Letters of Cyrillic, Greek and Armenian that pass for Latin ones in small type.
 const LOOK_ALIKES: &str = "\
@@ -117,8 +118,7 @@ fn decoded(path: &str) -> String {
     let mut octets = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();
     while let Some((first, tail)) = rest.split_first() {
-        let digits = tail.get(..2).filter(|_| *first == b'%').and_then(|d| str::from_utf8(d).ok());
-        let octet = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let octet = tail.get(..2).filter(|_| *first == b'%').and_then(words::hex_octet);
         octets.push(octet.unwrap_or(*first));
         rest = if octet.is_some() { tail.get(2..).unwrap_or_default() } else { tail };
     }
@@ -128,6 +128,13 @@ fn decoded(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_digits_make_an_escape() {
+        for (path, octets) in [("a%40b", "a@b"), ("%+5%-1% 1", "%+5%-1% 1"), ("%4", "%4")] {
+            assert_eq!(decoded(path), octets);
+        }
+    }
 
     #[test]
     fn a_link_is_compared_with_its_text() {

@@ -133,8 +133,8 @@ fn read(raw: &[u8], entries: &[Entry], limits: &IntakeLimits) -> Content {
         })
     };
     let texts: Vec<_> = bodies.text.iter().filter_map(|number| body(*number)).collect();
-    let htmls: Vec<_> = bodies.html.iter().filter_map(|number| body(*number)).collect();
-    let htmls: Vec<_> = htmls.into_iter().filter(|body| body.is_html).collect();
+    let htmls = bodies.html.iter().filter_map(|number| body(*number));
+    let htmls: Vec<_> = htmls.filter(|body| body.is_html).collect();
     let bounds = text::Bounds {
         text: limits.max_text_bytes,
         html: limits.max_html_bytes,
@@ -168,19 +168,10 @@ fn leaf(raw: &[u8], number: usize, entry: &Entry, is_html: bool) -> Leaf {
 /// What can be an attachment of the message itself, by number: a forwarded message is one, and a
 /// multipart without parts that has anything in it.
 fn leaves(entries: &[Entry]) -> impl Iterator<Item = (usize, &Entry)> {
-    // Parts come behind their container, so one pass knows what lies inside a forwarded message.
-    let mut inside = vec![false; entries.len()];
-    entries.iter().enumerate().filter(move |(number, entry)| {
-        let is_inside = entry.parent.is_some_and(|parent| {
-            let is_message = entries.get(parent).is_some_and(|entry| entry.kind == Kind::Message);
-            is_message || inside.get(parent).copied().unwrap_or(false)
-        });
-        if let Some(inside) = inside.get_mut(*number) {
-            *inside = is_inside;
-        }
+    entries.iter().enumerate().filter(|(_, entry)| {
         let is_empty = entry.body.is_empty()
             && entry.media.as_ref().is_some_and(|media| media.kind == "multipart");
-        !is_inside && !is_empty && entry.kind != Kind::Multipart
+        !entry.is_forwarded && !is_empty && entry.kind != Kind::Multipart
     })
 }
 

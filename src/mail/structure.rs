@@ -64,6 +64,8 @@ pub(super) struct Entry {
     /// It, or a container of it, has fields of one name that say different things: readers take
     /// the first or the last of them, so that one sees text where another sees a file.
     pub(super) is_disputed: bool,
+    /// It lies in a forwarded message, at whatever level.
+    pub(super) is_forwarded: bool,
     children: usize,
 }
 
@@ -153,12 +155,14 @@ impl Walk<'_> {
         let (head, body_at, mut delimiter) = self.head(head_at)?;
         let number = self.entries.len();
         let parent = self.frames.last().map(|frame| frame.entry);
-        let (position, is_digest, is_disputed) = match self.container() {
+        let (position, is_digest, is_disputed, is_forwarded) = match self.container() {
             Some(parent) => {
                 parent.children += 1;
-                (parent.children - 1, parent.is("multipart", "digest"), parent.is_disputed)
+                let is_forwarded = parent.is_forwarded || parent.kind == Kind::Message;
+                let is_digest = parent.is("multipart", "digest");
+                (parent.children - 1, is_digest, parent.is_disputed, is_forwarded)
             }
-            None => (0, false, false),
+            None => (0, false, false, false),
         };
         // A delimiter inside the header section leaves no body to look into.
         let mut kind = if delimiter.is_some() { Kind::Leaf } else { head.kind(is_digest) };
@@ -176,6 +180,7 @@ impl Walk<'_> {
             encoding: head.encoding,
             body: body_at..self.raw.len(),
             is_disputed: is_disputed || head.is_disputed,
+            is_forwarded,
             children: 0,
         });
         if kind != Kind::Leaf {

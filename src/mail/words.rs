@@ -108,16 +108,18 @@ impl<'a> Word<'a> {
     }
 }
 
+/// The octet that two hexadecimal digits name; without a sign, which Rust would read, too.
+pub(super) fn hex_octet(digits: &[u8]) -> Option<u8> {
+    let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
+    u8::from_str_radix(str::from_utf8(digits).ok().filter(|_| is_hex)?, 16).ok()
+}
+
 /// RFC 2047 §4.2; what is no escape stays as written.
 fn unquoted(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((first, tail)) = rest.split_first() {
-        let escape = tail.get(..2).filter(|_| *first == b'=').and_then(|digits| {
-            let digits = str::from_utf8(digits).ok()?;
-            let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-            u8::from_str_radix(digits, 16).ok().filter(|_| is_hex)
-        });
+        let escape = tail.get(..2).filter(|_| *first == b'=').and_then(hex_octet);
         rest = match escape {
             Some(octet) => {
                 out.push(octet);
