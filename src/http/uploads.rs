@@ -15,7 +15,7 @@ use crate::rules::AccessLimits;
 /// All places, and the keys that have or wait for one.
 #[derive(Debug)]
 pub(crate) struct Uploads {
-    pub(crate) places: Arc<Semaphore>,
+    pub(super) places: Arc<Semaphore>,
     keys: Keys,
     patience: Duration,
 }

@@ -170,20 +170,14 @@ fn select(rest: &'static str) -> Statement {
 
 fn record(row: &Row) -> Result<IntakeRecord, StoreError> {
     let columns = Columns { table: "intake_records", row };
-    let reason = columns
-        .optional_text("reason")?
-        .map(|code| code.parse::<Reason>().map_err(|error| columns.corrupt(error)))
-        .transpose()?;
+    let reason = columns.optional_word::<Reason>("reason")?;
     Ok(IntakeRecord {
         id: IntakeId(columns.uuid("id")?),
         at: columns.time("at")?,
         lineage: columns.lineage()?,
         agent: columns.optional_account("agent_id")?,
         recipient: columns.text("recipient")?,
-        sender: columns
-            .optional_text("sender")?
-            .map(|text| Address::kept(&text).map_err(|error| columns.corrupt(error)))
-            .transpose()?,
+        sender: columns.optional_address("sender")?,
         envelope_from: columns.text("envelope_from")?,
         remote_address: columns.word::<IpAddr>("remote_address")?,
         helo: columns.text("helo")?,

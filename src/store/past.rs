@@ -65,18 +65,11 @@ impl Store {
 
 fn past(row: &Row) -> Result<PastVerdict, StoreError> {
     let columns = Columns { table: "intake_records", row };
-    let reason = columns
-        .optional_text("reason")?
-        .map(|code| code.parse::<Reason>().map_err(|error| columns.corrupt(error)))
-        .transpose()?;
-    let sender = columns
-        .optional_text("sender")?
-        .map(|text| Address::kept(&text).map_err(|error| columns.corrupt(error)))
-        .transpose()?;
+    let reason = columns.optional_word::<Reason>("reason")?;
     Ok(PastVerdict {
         id: IntakeId(columns.uuid("id")?),
         at: columns.time("at")?,
-        sender,
+        sender: columns.optional_address("sender")?,
         verdict: Verdict::of(reason),
     })
 }

@@ -90,6 +90,19 @@ impl Columns<'_> {
         Address::kept(&self.text(column)?).map_err(|error| self.corrupt(error))
     }
 
+    pub(super) fn optional_word<T: FromStr<Err: Display>>(
+        &self,
+        column: &str,
+    ) -> Result<Option<T>, StoreError> {
+        let word = self.optional_text(column)?.map(|text| text.parse()).transpose();
+        word.map_err(|error| self.corrupt(error))
+    }
+
+    pub(super) fn optional_address(&self, column: &str) -> Result<Option<Address>, StoreError> {
+        let address = self.optional_text(column)?.map(|text| Address::kept(&text)).transpose();
+        address.map_err(|error| self.corrupt(error))
+    }
+
     pub(super) fn json<T: serde::de::DeserializeOwned>(
         &self,
         column: &str,
