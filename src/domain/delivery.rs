@@ -1,5 +1,7 @@
 //! One event for one destination, and the attempts to bring it there.
 
+use serde_json::Value;
+
 use super::clock::Timestamp;
 use super::contact::Contact;
 use super::destination::Destination;
@@ -37,6 +39,8 @@ impl State {
 pub enum Subject {
     Message(Box<Message>),
     Contact(Contact),
+    /// As the event itself tells it.
+    Told(Value),
     /// What the event named has been erased since.
     Erased,
 }

@@ -1,47 +1,12 @@
 //! Something that happened, and who wants to hear of it.
 
-use std::fmt;
-use std::str::FromStr;
+use serde_json::Value;
 
 use super::account::Lineage;
 use super::clock::Timestamp;
 use super::contact::ContactChange;
 use super::id::{ContactId, EventId, MessageId};
-
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($variant:ident = $word:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum $name { $($variant,)* }
-
-        impl $name {
-            /// Every word of the closed list.
-            pub const ALL: &[Self] = &[$(Self::$variant,)*];
-
-            /// The interface's word.
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word,)* }
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.as_str())
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = String;
-
-            fn from_str(text: &str) -> Result<Self, String> {
-                match text {
-                    $($word => Ok(Self::$variant),)*
-                    _ => Err(format!("{text:?} is not one of: {}", [$($word),*].join(", "))),
-                }
-            }
-        }
-    };
-}
+use super::words::words;
 
 words! {
     /// What a destination subscribes to (its `type`).
@@ -62,6 +27,9 @@ words! {
         ConversationUpdated = "conversation.updated",
         ContactCreated = "contact.created",
         ContactUpdated = "contact.updated",
+        AccountCreated = "account.created",
+        AccountDeleted = "account.deleted",
+        MemberInvited = "member.invited",
     }
 }
 
@@ -72,13 +40,16 @@ impl EventName {
             Self::EmailReceived => Category::Incoming,
             Self::ConversationStarted | Self::ConversationUpdated => Category::Conversation,
             Self::ContactCreated | Self::ContactUpdated => Category::Contact,
+            Self::AccountCreated | Self::AccountDeleted | Self::MemberInvited => {
+                Category::Onboarding
+            }
         }
     }
 }
 
-/// Something that happened to an account. What it is about is named, not copied: the row it
+/// Something that happened to an account. A message or a contact is named, not copied: the row it
 /// names was written in the same transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     pub id: EventId,
     pub name: EventName,
@@ -87,6 +58,9 @@ pub struct Event {
     pub lineage: Lineage,
     pub message: Option<MessageId>,
     pub contact: Option<ContactId>,
+    /// Of an event of `onboarding`, its `data`: what an account or a member was at that moment, and
+    /// what an invitation said.
+    pub told: Option<Value>,
 }
 
 /// The events of one accepted message, in the order in which they are told.

@@ -66,6 +66,10 @@ user_id!(
     AccountId
 );
 user_id!(
+    /// A member of an account.
+    MemberId
+);
+user_id!(
     /// A sender known to an organization.
     ContactId
 );
@@ -119,6 +123,10 @@ uuid_id!(
 uuid_id!(
     /// An API key.
     KeyId
+);
+uuid_id!(
+    /// A row of the audit log.
+    AuditId
 );
 
 /// Fills a buffer with bytes that nobody can predict.

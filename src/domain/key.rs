@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::clock::Timestamp;
-use super::id::{AccountId, KeyId};
+use super::id::{AccountId, KeyId, MemberId};
 
 /// SHA-256 of a key: the only form in which it is kept, and how it is looked up.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,9 +19,16 @@ impl fmt::Debug for KeyHash {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     pub id: KeyId,
+    /// The account that it acts for; of a member's key, the one that the member belongs to.
     pub account: AccountId,
+    /// The member that owns it, where no account does.
+    pub member: Option<MemberId>,
     pub purpose: String,
     pub last_four: String,
     pub created_at: Timestamp,
+    /// From when on it opens nothing.
+    pub expires_at: Option<Timestamp>,
+    /// To the hour or so.
+    pub last_used_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
 }

@@ -7,6 +7,7 @@
 
 pub mod account;
 pub mod address;
+pub mod audit;
 pub mod automation;
 pub mod cause;
 pub mod clock;
@@ -22,6 +23,7 @@ pub mod intake_record;
 pub mod key;
 pub mod lookalike;
 pub mod marker;
+pub mod member;
 pub mod message;
 pub mod policy;
 pub mod ports;
@@ -33,3 +35,4 @@ pub mod scope;
 pub mod secret;
 pub mod sender;
 pub mod verdict;
+mod words;

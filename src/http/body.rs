@@ -33,6 +33,16 @@ pub enum BodyRule {
     WithMessage(&'static [&'static str]),
 }
 
+impl BodyRule {
+    /// The fields that it names.
+    pub const fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::None => &[],
+            Self::Optional(names) | Self::Required(names) | Self::WithMessage(names) => names,
+        }
+    }
+}
+
 /// The fields of a body.
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
@@ -87,12 +97,12 @@ fn wrong(name: &str, shape: &str) -> Problem {
     Problem::invalid(format!("field {name} must be {shape}"))
 }
 
-/// Reads the body that `rule` allows, sent with this key; `target` is the one field that every
-/// operation with a body knows.
+/// Reads the body that `rule` allows, sent with this key; `targets` are the fields that
+/// say what it acts on.
 pub(super) async fn read(
     headers: &HeaderMap,
     body: Body,
-    (rule, target): (BodyRule, &str),
+    (rule, targets): (BodyRule, &[&str]),
     key: KeyId,
     http: &Http,
 ) -> Result<Fields, Problem> {
@@ -109,14 +119,10 @@ pub(super) async fn read(
             BodyRule::None | BodyRule::Optional(_) => Ok(Fields::default()),
         };
     }
-    let known = match rule {
-        BodyRule::None => {
-            return Err(Problem::invalid("this operation takes no body: use the query"));
-        }
-        BodyRule::Optional(known) | BodyRule::Required(known) | BodyRule::WithMessage(known) => {
-            known
-        }
-    };
+    if rule == BodyRule::None {
+        return Err(Problem::invalid("this operation takes no body: use the query"));
+    }
+    let known = rule.names();
     is_plain_json(headers)?;
     let fields = if octets.len() > LARGE {
         let parsed = tokio::task::spawn_blocking(move || parse(&octets)).await;
@@ -124,12 +130,15 @@ pub(super) async fn read(
     } else {
         parse(&octets)?
     };
-    let unknown = fields.keys().find(|name| *name != target && !known.contains(&name.as_str()));
+    let unknown = fields
+        .keys()
+        .find(|name| !targets.contains(&name.as_str()) && !known.contains(&name.as_str()));
     match unknown {
         Some(name) => Err(Problem::invalid(format!(
-            "field {} is not known here: expected {}, {target}",
+            "field {} is not known here: expected {}, {}",
             quoted(name),
-            known.join(", ")
+            known.join(", "),
+            targets.join(", ")
         ))),
         None => Ok(Fields { fields, place }),
     }

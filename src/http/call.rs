@@ -18,8 +18,12 @@ use super::query::Query;
 use super::router::Operation;
 use super::uploads::Place;
 use super::{auth, target};
-use crate::app::access::{Caller, Need, Target};
+use crate::app::access::need::{Need, TargetType};
+use crate::app::access::{Caller, Target};
+use crate::app::delivery::Destinations;
+use crate::app::tenancy::Tenancy;
 use crate::domain::account::{Account, AccountType};
+use crate::domain::audit::Actor;
 use crate::domain::id::AccountId;
 use crate::domain::scope::Scope;
 
@@ -27,6 +31,7 @@ use crate::domain::scope::Scope;
 #[derive(Debug)]
 pub struct Call {
     caller: Caller,
+    actor: Actor,
     target: Target,
     path: Vec<(String, String)>,
     query: Query,
@@ -34,6 +39,26 @@ pub struct Call {
 }
 
 impl Call {
+    /// Who is asking.
+    pub(super) const fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// Who is asking, as the audit log is told.
+    pub(super) const fn actor(&self) -> &Actor {
+        &self.actor
+    }
+
+    /// The use cases over accounts, done by the caller.
+    pub(super) fn tenancy(&self, http: &Http) -> Tenancy {
+        http.use_cases.tenancy.by(&self.actor)
+    }
+
+    /// The use cases over destinations, done by the caller.
+    pub(super) fn destinations(&self, http: &Http) -> Destinations {
+        http.use_cases.destinations.by(&self.actor)
+    }
+
     /// What the request acts on, and the scope that goes with it.
     pub(super) const fn target(&self) -> &Target {
         &self.target
@@ -57,7 +82,7 @@ impl Call {
     pub(super) async fn place(&mut self, http: &Http) -> Result<Place, Problem> {
         match self.body.place.take() {
             Some(place) => Ok(place),
-            None => http.uploads.place(self.caller.key).await,
+            None => http.uploads.place(self.caller.key.id).await,
         }
     }
 
@@ -78,7 +103,7 @@ impl Call {
     /// there.
     pub(super) async fn agent_within(&self, http: &Http, id: AccountId) -> Result<Scope, Problem> {
         let access = &http.use_cases.access;
-        let found = access.target(&self.caller, Some(id), Need::AnyAccount).await?;
+        let found = access.target(&self.caller, Some(id), Need::read(TargetType::Any)).await?;
         let level = self.target.account.kind;
         if found.account.lineage.at(level) != Some(self.target.account.id) {
             let detail = "the target of this request does not reach the Agent that it names";
@@ -110,7 +135,8 @@ pub(super) async fn perform(
     let caller = auth::caller(&http, raw_query).await?;
     trace.called_by(caller.account.id);
     let limit = http.rules.limits.max_query_bytes;
-    let query = Query::parse(raw_query, limit, operation.query, target::TARGET)?;
+    let aim = operation.aim;
+    let query = Query::parse(raw_query, limit, operation.query, aim.names())?;
     let path: Vec<(String, String)> = path
         .ok_or_else(|| Problem::invalid("the path is not UTF-8 in percent-encoding"))?
         .iter()
@@ -119,9 +145,10 @@ pub(super) async fn perform(
     let in_path = path.iter().find(|(name, _)| name == target::TARGET);
     let in_path = in_path.map(|(_, value)| value.as_str());
     let need = operation.need;
-    let settled = target::before_body(&http, &caller, need, in_path, &query).await?;
-    let known = (operation.body, target::TARGET);
-    let body = body::read(&parts.headers, body, known, caller.key, &http).await?;
-    let target = target::target(&http, &caller, need, settled, &body).await?;
-    (operation.handler)(http, Call { caller, target, path, query, body }).await
+    let settled = target::before_body(&http, &caller, (need, aim), in_path, &query).await?;
+    let known = (operation.body, aim.names());
+    let body = body::read(&parts.headers, body, known, caller.key.id, &http).await?;
+    let target = target::target(&http, &caller, operation, settled, &body).await?;
+    let actor = Actor { request: Some(trace.request()), ..caller.actor() };
+    (operation.handler)(http, Call { caller, actor, target, path, query, body }).await
 }

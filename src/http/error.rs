@@ -167,6 +167,11 @@ impl From<StoreError> for Problem {
                     blob store or damaged there: quote requestId when you report it";
                 Self { cause: Some(chain(&error)), ..Self::new(Code::OriginalLost, DETAIL) }
             }
+            StoreError::Repeated => {
+                const DETAIL: &str = "a request with this Idempotency-Key is being carried out, or \
+                    was, and its answer is not there: read what there is before you send another";
+                Self::new(Code::Conflict, DETAIL)
+            }
             _ => Self::unavailable(chain(&error)),
         }
     }
@@ -179,8 +184,11 @@ impl From<Denied> for Problem {
                 Code::Unauthorized,
                 format!("{error}: send a valid key once, as the query parameter token"),
             ),
-            Denied::OutOfScope => Self::new(Code::Forbidden, error.to_string()),
-            Denied::NeedsAgent => Self::invalid(error.to_string()),
+            Denied::OutOfScope
+            | Denied::TooNarrow(_)
+            | Denied::NotAdministrator
+            | Denied::Restricted => Self::new(Code::Forbidden, error.to_string()),
+            Denied::WrongTarget(_) => Self::invalid(error.to_string()),
             Denied::Store(error) => error.into(),
         }
     }

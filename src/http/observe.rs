@@ -35,11 +35,21 @@ pub(super) struct Trace(Arc<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
+    request: Uuid,
     operation: OnceLock<&'static Operation>,
     caller: OnceLock<AccountId>,
 }
 
 impl Trace {
+    fn new(request: Uuid) -> Self {
+        Self(Arc::new(Known { request, ..Known::default() }))
+    }
+
+    /// The id of the request, as the answer names it.
+    pub(super) fn request(&self) -> Uuid {
+        self.0.request
+    }
+
     pub(super) fn matched(&self, operation: &'static Operation) {
         self.0.operation.get_or_init(|| operation);
     }
@@ -57,7 +67,7 @@ pub(super) async fn observe(
 ) -> Response {
     let (id, began) = (http.mint.uuid(), Instant::now());
     let method = known_method(request.method());
-    let trace = Trace::default();
+    let trace = Trace::new(id);
     request.extensions_mut().insert(trace.clone());
     let mut response = match timeout(http.rules.limits.request(), caught(next.run(request))).await {
         Ok(Ok(response)) => response,
@@ -103,7 +113,7 @@ fn log(
 ) {
     let operation = trace.0.operation.get();
     let route = operation.map_or("-", |operation| operation.path);
-    let effect = operation.map_or("-", |operation| operation.effect.as_str());
+    let effect = operation.map_or("-", |operation| operation.need.effect.as_str());
     let account = trace.0.caller.get().map(|account| account.get());
     let status = response.status().as_u16();
     let latency_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);

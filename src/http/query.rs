@@ -10,12 +10,12 @@ pub(super) const TOKEN: &str = "token";
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads a query of at most `max_bytes`, in which only `known` and `target` may appear.
+    /// Reads a query of at most `max_bytes`, in which only `known` and `targets` may appear.
     pub(super) fn parse(
         raw: &str,
         max_bytes: usize,
         known: &[&str],
-        target: &str,
+        targets: &[&str],
     ) -> Result<Self, Problem> {
         if raw.len() > max_bytes {
             return Err(Problem::invalid(format!(
@@ -32,11 +32,11 @@ impl Query {
             if name == TOKEN {
                 continue;
             }
-            if name != target && !known.contains(&name.as_str()) {
+            if !targets.contains(&name.as_str()) && !known.contains(&name.as_str()) {
                 return Err(Problem::invalid(format!(
                     "query parameter {} is not known here: expected {}",
                     quoted(&name),
-                    expected(known, target)
+                    expected(known, targets)
                 )));
             }
             if query.get(&name).is_some() {
@@ -72,8 +72,9 @@ pub(super) fn quoted(name: &str) -> String {
     format!("{shown:?}")
 }
 
-fn expected(known: &[&str], target: &str) -> String {
-    known.iter().copied().chain([TOKEN, target]).collect::<Vec<_>>().join(", ")
+fn expected(known: &[&str], targets: &[&str]) -> String {
+    let names = known.iter().chain(&[TOKEN]).chain(targets);
+    names.copied().collect::<Vec<_>>().join(", ")
 }
 
 /// Names and values; `None` for what is not UTF-8 in percent-encoding.
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
 
     fn parse(raw: &str) -> Result<Query, Problem> {
-        Query::parse(raw, 100, &["limit", "sender"], "targetAccountId")
+        Query::parse(raw, 100, &["limit", "sender"], &["targetAccountId"])
     }
 
     #[test]

@@ -22,7 +22,9 @@ use super::routes::{
     account, addresses, health, inbound_policy, inbound_whitelist, intake, media, messages,
     policy_preview, webhooks,
 };
-use crate::app::access::Need::{self, Agent, AnyAccount};
+use super::target::Aim;
+use crate::app::access::need::{Need, TargetType};
+use crate::domain::account::AccountType;
 
 /// Where the operations lie.
 pub const BASE: &str = "/api/v2";
@@ -57,23 +59,6 @@ impl Verb {
     }
 }
 
-/// Whether an operation changes anything; a POST that does not is a question too long for a query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
-    Read,
-    Write,
-}
-
-impl Effect {
-    /// As it stands in the log.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-        }
-    }
-}
-
 /// What a handler comes to.
 pub type Answering = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
 
@@ -86,9 +71,10 @@ pub struct Operation {
     pub verb: Verb,
     /// Below [`BASE`].
     pub path: &'static str,
-    /// What the target must be.
+    /// What it needs of the key and of the target.
     pub need: Need,
-    pub effect: Effect,
+    /// The names under which a request says what it acts on.
+    pub aim: Aim,
     /// The query parameters that it knows, beside `token` and the target.
     pub query: &'static [&'static str],
     /// The fields that it knows, beside the target.
@@ -98,52 +84,64 @@ pub struct Operation {
 
 /// A line of the table.
 macro_rules! operation {
-    ($verb:ident $path:literal, $need:expr, $effect:ident, $query:expr, $body:expr,
-     $handler:path) => {
+    ($verb:ident $path:literal, $need:expr, $query:expr, $body:expr, $($handler:ident)::+) => {
+        operation!($verb $path, Aim::ACCOUNT, $need, $query, $body, $($handler)::+)
+    };
+    ($verb:ident $path:literal, $aim:expr, $need:expr, $query:expr, $body:expr,
+     $($handler:ident)::+) => {
         Operation {
             verb: Verb::$verb,
             path: $path,
             need: $need,
-            effect: Effect::$effect,
+            aim: $aim,
             query: &$query,
             body: $body,
-            handler: |http, call| Box::pin($handler(http, call)),
+            handler: |http, call| Box::pin($($handler)::+(http, call)),
         }
     };
 }
 
+/// Agents' rows, of one Agent or of all below an account.
+const READ: Need = Need::read(TargetType::Any).narrows();
+/// What belongs to an account itself.
+const READ_OWN: Need = Need::read(TargetType::Any);
+const WRITE_OWN: Need = Need::write(TargetType::Any);
+/// What belongs to one Agent.
+const READ_AGENT: Need = Need::read(TargetType::Level(AccountType::Agent));
+const WRITE_AGENT: Need = Need::write(TargetType::Level(AccountType::Agent));
+
 /// The whole API.
 #[rustfmt::skip]
 pub static OPERATIONS: &[Operation] = &[
-    operation!(Get "/account", AnyAccount, Read, [], NoBody, account::show),
-    operation!(Get "/messages/recent", AnyAccount, Read, ["limit", "before", "after"], NoBody,
+    operation!(Get "/account", Need::read(TargetType::Identity).narrows(), [], NoBody, account::show),
+    operation!(Get "/messages/recent", READ, ["limit", "before", "after"], NoBody,
         messages::recent),
-    operation!(Get "/messages/{uuid}/raw", AnyAccount, Read, [], NoBody, messages::raw),
-    operation!(Get "/media/{uuid}/{filename}", AnyAccount, Read, [], NoBody, media::show),
-    operation!(Get "/email/inboundPolicy", Agent, Read, [], NoBody, inbound_policy::show),
-    operation!(Put "/email/inboundPolicy", Agent, Write, [], Required(&["mode"]),
+    operation!(Get "/messages/{uuid}/raw", READ, [], NoBody, messages::raw),
+    operation!(Get "/media/{uuid}/{filename}", READ, [], NoBody, media::show),
+    operation!(Get "/email/inboundPolicy", READ_AGENT, [], NoBody, inbound_policy::show),
+    operation!(Put "/email/inboundPolicy", WRITE_AGENT, [], Required(&["mode"]),
         inbound_policy::set),
-    operation!(Post "/email/inboundPolicy/preview", Agent, Read, [],
+    operation!(Post "/email/inboundPolicy/preview", READ_AGENT, [],
         WithMessage(&["mode", "add", "remove", "days", "eml"]), policy_preview::preview),
-    operation!(Get "/email/inboundWhitelist", Agent, Read, ["limit", "after"], NoBody,
+    operation!(Get "/email/inboundWhitelist", READ_AGENT, ["limit", "after"], NoBody,
         inbound_whitelist::list),
-    operation!(Post "/email/inboundWhitelist", Agent, Write, [],
+    operation!(Post "/email/inboundWhitelist", WRITE_AGENT, [],
         Required(&["email", "emails", "note"]), inbound_whitelist::add),
-    operation!(Delete "/email/inboundWhitelist", Agent, Write, ["email"],
+    operation!(Delete "/email/inboundWhitelist", WRITE_AGENT, ["email"],
         Optional(&["email", "emails"]), inbound_whitelist::remove),
-    operation!(Get "/email/addresses", Agent, Read, [], NoBody, addresses::list),
-    operation!(Post "/email/addresses", Agent, Write, [], Required(&["address", "catchAll"]),
+    operation!(Get "/email/addresses", READ_AGENT, [], NoBody, addresses::list),
+    operation!(Post "/email/addresses", WRITE_AGENT, [], Required(&["address", "catchAll"]),
         addresses::add),
-    operation!(Delete "/email/addresses", Agent, Write, ["address"], Optional(&["address"]),
+    operation!(Delete "/email/addresses", WRITE_AGENT, ["address"], Optional(&["address"]),
         addresses::remove),
-    operation!(Get "/email/intake", AnyAccount, Read,
+    operation!(Get "/email/intake", READ,
         ["agent", "sender", "recipient", "verdict", "reason", "since", "until", "limit", "after"],
         NoBody, intake::list),
-    operation!(Get "/email/intake/{id}", AnyAccount, Read, [], NoBody, intake::show),
-    operation!(Get "/webhooks", AnyAccount, Read, [], NoBody, webhooks::list),
-    operation!(Post "/webhooks", AnyAccount, Write, [], Required(&["url", "label", "type"]),
+    operation!(Get "/email/intake/{id}", READ, [], NoBody, intake::show),
+    operation!(Get "/webhooks", READ_OWN, [], NoBody, webhooks::list),
+    operation!(Post "/webhooks", WRITE_OWN, [], Required(&["url", "label", "type"]),
         webhooks::add),
-    operation!(Delete "/webhooks", AnyAccount, Write, ["url", "type", "id"],
+    operation!(Delete "/webhooks", WRITE_OWN, ["url", "type", "id"],
         Optional(&["url", "type", "id"]), webhooks::remove),
 ];
 

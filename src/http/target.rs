@@ -6,28 +6,57 @@ use super::Http;
 use super::body::Fields;
 use super::error::Problem;
 use super::query::Query;
-use crate::app::access::{Caller, Need, Target};
+use super::router::Operation;
+use crate::app::access::need::Need;
+use crate::app::access::{Caller, Target};
 use crate::domain::id::AccountId;
 
 /// The name of the target in a path, a query or a body.
 pub(super) const TARGET: &str = "targetAccountId";
+
+/// The names under which a request may say what it acts on; they must agree. A field of the body
+/// that an operation declares itself is no target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Aim(&'static [&'static str]);
+
+impl Aim {
+    /// Most operations.
+    pub const ACCOUNT: Self = Self(&[TARGET]);
+    /// Operations on an organization.
+    pub const ORGANIZATION: Self = Self(&["targetOrganizationId", TARGET]);
+    /// Operations on a reseller.
+    pub const RESELLER: Self = Self(&["targetResellerId", TARGET]);
+    /// Operations on a partner.
+    pub const PARTNER: Self = Self(&["targetPartnerId", TARGET]);
+
+    /// Where a query may name it.
+    pub const fn names(self) -> &'static [&'static str] {
+        self.0
+    }
+}
 
 /// The target that path and query name, if they name one: settled before a body is read, so that
 /// nobody sends a long one to an account that is out of reach.
 pub(super) async fn before_body(
     http: &Http,
     caller: &Caller,
-    need: Need,
+    (need, aim): (Need, Aim),
     in_path: Option<&str>,
     query: &Query,
 ) -> Result<Option<Target>, Problem> {
-    let in_path = in_path.map(account_of_text).transpose()?;
-    let in_query = query.get(TARGET).map(account_of_text).transpose()?;
-    if in_path.is_some() && in_query.is_some() && in_path != in_query {
-        return Err(different());
+    let mut requested = None;
+    if let Some(text) = in_path {
+        agree(&mut requested, account_of_text(TARGET, text)?)?;
     }
-    let Some(requested) = in_path.or(in_query) else { return Ok(None) };
-    Ok(Some(http.use_cases.access.target(caller, Some(requested), need).await?))
+    for name in aim.0 {
+        if let Some(text) = query.get(name) {
+            agree(&mut requested, account_of_text(name, text)?)?;
+        }
+    }
+    match requested {
+        None => Ok(None),
+        requested => Ok(Some(http.use_cases.access.target(caller, requested, need).await?)),
+    }
 }
 
 /// The target of a request: what path, query and body name, if they agree, else the caller's own
@@ -35,34 +64,43 @@ pub(super) async fn before_body(
 pub(super) async fn target(
     http: &Http,
     caller: &Caller,
-    need: Need,
+    operation: &Operation,
     settled: Option<Target>,
     body: &Fields,
 ) -> Result<Target, Problem> {
-    let in_body = body.get(TARGET).map(account_of_json).transpose()?;
+    let mut requested = settled.as_ref().map(Target::id);
+    for name in operation.aim.0.iter().filter(|name| !operation.body.names().contains(name)) {
+        if let Some(value) = body.get(name) {
+            agree(&mut requested, account_of_json(name, value)?)?;
+        }
+    }
     match settled {
-        None => Ok(http.use_cases.access.target(caller, in_body, need).await?),
-        Some(target) if in_body.is_none_or(|id| id == target.account.id) => Ok(target),
-        Some(_) => Err(different()),
+        Some(target) => Ok(target),
+        None => Ok(http.use_cases.access.target(caller, requested, operation.need).await?),
     }
 }
 
-fn different() -> Problem {
-    Problem::invalid(format!("{TARGET} names different accounts in path, query and body: name one"))
+fn agree(requested: &mut Option<AccountId>, id: AccountId) -> Result<(), Problem> {
+    if requested.is_some_and(|other| other != id) {
+        let detail = "the target is named differently in path, query and body: name one account";
+        return Err(Problem::invalid(detail));
+    }
+    *requested = Some(id);
+    Ok(())
 }
 
-fn account_of_text(text: &str) -> Result<AccountId, Problem> {
-    text.parse().map_err(|error| Problem::invalid(format!("{TARGET}: {error}")))
+fn account_of_text(name: &str, text: &str) -> Result<AccountId, Problem> {
+    text.parse().map_err(|error| Problem::invalid(format!("{name}: {error}")))
 }
 
 /// A whole number, or its canonical decimal as a string. `1.0` and `1e0` are no whole numbers here:
 /// one account has one spelling.
-fn account_of_json(value: &Value) -> Result<AccountId, Problem> {
+pub(super) fn account_of_json(name: &str, value: &Value) -> Result<AccountId, Problem> {
     match value {
-        Value::String(text) => account_of_text(text),
+        Value::String(text) => account_of_text(name, text),
         Value::Number(number) => number.as_i64().and_then(AccountId::new).ok_or_else(|| {
-            Problem::invalid(format!("{TARGET}: a whole number from 1 to 9007199254740991"))
+            Problem::invalid(format!("{name}: a whole number from 1 to 9007199254740991"))
         }),
-        _ => Err(Problem::invalid(format!("{TARGET} must be a whole number or its decimal text"))),
+        _ => Err(Problem::invalid(format!("{name} must be a whole number or its decimal text"))),
     }
 }

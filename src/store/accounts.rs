@@ -1,6 +1,7 @@
 //! The account tree.
 
 use super::addresses::{self, Claim, Claimed};
+use super::audit::{self, Note};
 use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
 use super::row::Columns;
@@ -8,7 +9,7 @@ use super::sql::{Row, Statement, sql};
 use super::{directory, gates};
 use crate::domain::account::{Account, AccountType, Lineage};
 use crate::domain::address::Address;
-use crate::domain::clock::Timestamp;
+use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::id::AccountId;
 use crate::domain::policy::Mode;
 
@@ -43,17 +44,18 @@ impl Store {
         &self,
         new: &NewAccount,
         most: u64,
-        now: Timestamp,
+        act: Act<'_>,
     ) -> Result<Created, StoreError> {
-        settled!(self.try_create(new, most, now))
+        settled!(self.try_create(new, most, act))
     }
 
     async fn try_create(
         &self,
         new: &NewAccount,
         most: u64,
-        now: Timestamp,
+        act: Act<'_>,
     ) -> Result<Created, StoreError> {
+        let now = act.at;
         let mut tx = self.begin().await?;
         let above = match new.parent {
             None if new.kind.parent().is_none() => Lineage::default(),
@@ -98,6 +100,11 @@ impl Store {
                 why => return Ok(Created::Refused(address.clone(), why)),
             }
         }
+        let changes =
+            [Change::made("accountType", account.kind), Change::made("name", &account.name)];
+        let (deed, object) = (Deed::AccountCreated, account.name.clone());
+        let made = Note { account: id, deed, object, changes: &changes };
+        audit::note(&mut tx, self.mint(), act, made).await?;
         directory::changed(&mut tx).await?;
         tx.commit().await?;
         Ok(Created::Account(Box::new(account)))
@@ -148,7 +155,12 @@ impl Store {
     }
 
     /// Switches an account on or off; answers whether it exists.
-    pub async fn set_active(&self, id: AccountId, active: bool) -> Result<bool, StoreError> {
+    pub async fn set_active(
+        &self,
+        id: AccountId,
+        active: bool,
+        act: Act<'_>,
+    ) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
         gates::close_account(&mut tx, id).await?;
         let changed = sql("UPDATE accounts SET active = $2 WHERE id = $1 AND active <> $2")
@@ -157,6 +169,10 @@ impl Store {
             .execute(tx.on())
             .await?;
         if changed > 0 {
+            let changes = [Change::new("active", Some(!active), Some(active))];
+            let (deed, object) = (Deed::AccountUpdated, id.to_string());
+            let updated = Note { account: id, deed, object, changes: &changes };
+            audit::note(&mut tx, self.mint(), act, updated).await?;
             directory::changed(&mut tx).await?;
         }
         tx.commit().await?;

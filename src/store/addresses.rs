@@ -1,5 +1,6 @@
 //! The addresses of Agents, and what the decision about a recipient rests on.
 
+use super::audit::{self, Note};
 use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
 use super::many::many;
@@ -8,6 +9,7 @@ use super::sql::{Connection, sql};
 use super::{directory, domains, gates};
 use crate::domain::account::{Account, Lineage};
 use crate::domain::address::Address;
+use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
 use crate::domain::policy::Mode;
@@ -84,16 +86,21 @@ impl Store {
         catch_all: bool,
         claim_domain_for: Option<AccountId>,
         most: u64,
-        now: Timestamp,
+        act: Act<'_>,
     ) -> Result<Claimed, StoreError> {
-        let claim = Claim { agent, address, catch_all, domain_for: claim_domain_for, most, now };
-        settled!(self.try_claim(&claim))
+        let (domain_for, now) = (claim_domain_for, act.at);
+        let claim = Claim { agent, address, catch_all, domain_for, most, now };
+        settled!(self.try_claim(&claim, act))
     }
 
-    async fn try_claim(&self, wanted: &Claim<'_>) -> Result<Claimed, StoreError> {
+    async fn try_claim(&self, wanted: &Claim<'_>, act: Act<'_>) -> Result<Claimed, StoreError> {
         let mut tx = self.begin().await?;
         let claimed = claim(&mut tx, wanted).await?;
         if claimed == Claimed::Yes {
+            let changes = [Change::made("catchAll", wanted.catch_all)];
+            let (account, object) = (wanted.agent.id, wanted.address.to_string());
+            let added = Note { account, deed: Deed::AddressAdded, object, changes: &changes };
+            audit::note(&mut tx, self.mint(), act, added).await?;
             directory::changed(&mut tx).await?;
             tx.commit().await?;
         }
@@ -105,6 +112,7 @@ impl Store {
         &self,
         agent: AccountId,
         address: &Address,
+        act: Act<'_>,
     ) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
         gates::close_domain(&mut tx, address.domain()).await?;
@@ -115,6 +123,9 @@ impl Store {
             .execute(tx.on())
             .await?;
         if done > 0 {
+            let (account, object) = (agent, address.to_string());
+            let removed = Note { account, deed: Deed::AddressRemoved, object, changes: &[] };
+            audit::note(&mut tx, self.mint(), act, removed).await?;
             directory::changed(&mut tx).await?;
         }
         tx.commit().await?;

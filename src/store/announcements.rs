@@ -2,13 +2,18 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use serde_json::Value;
+
 use super::db::Transaction;
 use super::error::StoreError;
+use super::gates;
 use super::many::many;
 use super::row::Columns;
-use super::sql::Value;
-use crate::domain::event::{Category, Event};
-use crate::domain::id::{AccountId, ContactId, Mint};
+use super::sql::Value as Column;
+use crate::domain::account::Lineage;
+use crate::domain::clock::Timestamp;
+use crate::domain::event::{Category, Event, EventName};
+use crate::domain::id::{AccountId, ContactId, EventId, Mint};
 
 /// Writes the events, and for each of them one delivery for each destination that wants it: those
 /// of its category that belong to its account or to an ancestor. The transaction has passed the
@@ -20,7 +25,7 @@ pub(super) async fn announce(
     mint: &Mint,
 ) -> Result<(), StoreError> {
     let listeners = listeners(tx, events).await?;
-    let columns = |event: &Event| -> Vec<Value> {
+    let columns = |event: &Event| -> Vec<Column> {
         vec![
             event.id.0.into(),
             event.name.as_str().into(),
@@ -31,21 +36,22 @@ pub(super) async fn announce(
             event.lineage.agent.into(),
             event.message.map(|id| id.0).into(),
             event.contact.map(ContactId::get).into(),
+            event.told.as_ref().map(ToString::to_string).into(),
         ]
     };
     many(
         "INSERT INTO events (id, name, at, partner_id, reseller_id, organization_id, agent_id,
-                             message_id, contact_id) {rows}",
+                             message_id, contact_id, told) {rows}",
         events.iter().map(columns).collect(),
     )
     .execute(tx.on())
     .await?;
-    let mut deliveries: Vec<Vec<Value>> = Vec::new();
+    let mut deliveries: Vec<Vec<Column>> = Vec::new();
     for event in events {
         let wanted =
             event.lineage.ids().filter_map(|id| listeners.get(&(id, event.name.category())));
         deliveries.extend(wanted.flatten().map(|destination| {
-            let (id, at) = (mint.uuid().into(), Value::from(event.at));
+            let (id, at) = (mint.uuid().into(), Column::from(event.at));
             vec![id, event.id.0.into(), (*destination).into(), "pending".into(), at.clone(), at]
         }));
     }
@@ -57,6 +63,20 @@ pub(super) async fn announce(
     .execute(tx.on())
     .await?;
     Ok(())
+}
+
+/// Writes an event of `onboarding` about what happens to an account in this transaction.
+pub(super) async fn announce_told(
+    tx: &mut Transaction,
+    mint: &Mint,
+    name: EventName,
+    (at, lineage): (Timestamp, Lineage),
+    told: Value,
+) -> Result<(), StoreError> {
+    gates::pass_accounts(tx, lineage.ids().collect()).await?;
+    let id = EventId(mint.uuid());
+    let event = Event { id, name, at, lineage, message: None, contact: None, told: Some(told) };
+    announce(tx, &[event], mint).await
 }
 
 type Listeners = HashMap<(AccountId, Category), Vec<uuid::Uuid>>;

@@ -102,6 +102,7 @@ impl Intakes {
                     lineage: message.lineage,
                     message: Some(message.id),
                     contact: Some(contact),
+                    told: None,
                 });
             }
         }

@@ -257,6 +257,9 @@ impl Needed {
     }
 
     fn subject(&self, event: &Event) -> Result<Subject, StoreError> {
+        if let Some(told) = &event.told {
+            return Ok(Subject::Told(told.clone()));
+        }
         let found = match (event.name.category(), event.message, event.contact) {
             (Category::Contact, _, Some(id)) => {
                 self.contacts.get(&id.get()).cloned().transpose()?.map(Subject::Contact)
@@ -285,7 +288,7 @@ async fn events(
     many(
         "WITH given (event) AS ({rows})
          SELECT id, name, at, partner_id, reseller_id, organization_id, agent_id, message_id,
-                contact_id
+                contact_id, told
          FROM given CROSS JOIN events WHERE id = given.event",
         ids.map(|id| vec![id.into()]).collect(),
     )
@@ -302,5 +305,6 @@ fn event(row: &Row) -> Result<Event, StoreError> {
         lineage: columns.lineage()?,
         message: columns.optional_uuid("message_id")?.map(MessageId),
         contact: columns.optional_integer("contact_id")?.and_then(ContactId::new),
+        told: columns.optional_json("told")?,
     })
 }

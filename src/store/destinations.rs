@@ -3,12 +3,14 @@
 use url::Url;
 use uuid::Uuid;
 
+use super::audit::{self, Note};
 use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
 use super::gates;
 use super::many::many;
 use super::row::Columns;
 use super::sql::{Connection, Row, Statement, sql};
+use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::destination::Destination;
 use crate::domain::event::Category;
@@ -31,6 +33,7 @@ impl Store {
         &self,
         new: &Destination,
         most: u64,
+        act: Act<'_>,
     ) -> Result<NewDestination, StoreError> {
         let mut tx = self.begin().await?;
         if tx.has_company() {
@@ -69,6 +72,7 @@ impl Store {
         .bind(new.created_at.millis())
         .execute(tx.on())
         .await?;
+        audit::note(&mut tx, self.mint(), act, told(new, Deed::WebhookAdded, &made(new))).await?;
         tx.commit().await?;
         Ok(NewDestination::Created)
     }
@@ -90,9 +94,9 @@ impl Store {
         id: Option<DestinationId>,
         url: Option<&Url>,
         category: Option<Category>,
-        now: Timestamp,
+        act: Act<'_>,
     ) -> Result<Vec<Destination>, StoreError> {
-        settled!(self.try_remove_destinations(account, id, url, category, now))
+        settled!(self.try_remove_destinations(account, id, url, category, act))
     }
 
     async fn try_remove_destinations(
@@ -101,7 +105,7 @@ impl Store {
         id: Option<DestinationId>,
         url: Option<&Url>,
         category: Option<Category>,
-        now: Timestamp,
+        act: Act<'_>,
     ) -> Result<Vec<Destination>, StoreError> {
         let mut tx = self.begin().await?;
         // Commits below the account that have passed its gate may still add to what is cancelled.
@@ -121,11 +125,27 @@ impl Store {
         let rows = query.locking("FOR NO KEY UPDATE").fetch_all(tx.on()).await?;
         let removed: Vec<Destination> = rows.iter().map(destination).collect::<Result<_, _>>()?;
         for destination in &removed {
-            retire(&mut tx, destination.id, now, self.cancel_at_once()).await?;
+            retire(&mut tx, destination.id, act.at, self.cancel_at_once()).await?;
+            let removed = told(destination, Deed::WebhookRemoved, &[]);
+            audit::note(&mut tx, self.mint(), act, removed).await?;
         }
         tx.commit().await?;
         Ok(removed)
     }
+}
+
+/// What the audit log tells of a destination. Of its URL it tells no more than the origin: there
+/// are secrets in many a path.
+fn made(destination: &Destination) -> [Change; 3] {
+    [
+        Change::made("origin", destination.url.origin().ascii_serialization()),
+        Change::made("type", destination.category),
+        Change::made("label", &destination.label),
+    ]
+}
+
+fn told<'a>(destination: &Destination, deed: Deed, changes: &'a [Change]) -> Note<'a> {
+    Note { account: destination.account, deed, object: destination.id.to_string(), changes }
 }
 
 /// Takes a destination out of use and cancels what waits for it, up to `most`, the rest by and by;

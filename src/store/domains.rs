@@ -1,10 +1,12 @@
 //! Mail domains and the accounts that they belong to.
 
+use super::audit::{self, Note};
 use super::db::{Store, Transaction};
 use super::directory;
 use super::error::StoreError;
 use super::row::Columns;
 use super::sql::sql;
+use crate::domain::audit::{Act, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::AccountId;
@@ -15,12 +17,15 @@ impl Store {
         &self,
         domain: &DomainName,
         account: AccountId,
-        now: Timestamp,
+        act: Act<'_>,
     ) -> Result<AccountId, StoreError> {
         let mut tx = self.begin().await?;
-        let new = insert(&mut tx, domain, account, now).await?;
+        let new = insert(&mut tx, domain, account, act.at).await?;
         let owner = owner(&mut tx, domain, "FOR KEY SHARE").await?.unwrap_or(account);
         if new {
+            let object = domain.to_string();
+            let added = Note { account, deed: Deed::DomainAdded, object, changes: &[] };
+            audit::note(&mut tx, self.mint(), act, added).await?;
             directory::changed(&mut tx).await?;
         }
         tx.commit().await?;
@@ -65,6 +70,7 @@ impl Store {
         &self,
         domain: &DomainName,
         account: AccountId,
+        act: Act<'_>,
     ) -> Result<Option<u64>, StoreError> {
         let mut tx = self.begin().await?;
         // Whoever gives out an address in it waits, and finds it gone.
@@ -81,6 +87,9 @@ impl Store {
                 .bind(domain.as_str())
                 .execute(tx.on())
                 .await?;
+            let object = domain.to_string();
+            let removed = Note { account, deed: Deed::DomainRemoved, object, changes: &[] };
+            audit::note(&mut tx, self.mint(), act, removed).await?;
             directory::changed(&mut tx).await?;
             tx.commit().await?;
         }

@@ -20,6 +20,9 @@ pub enum StoreError {
     /// The database gave this transaction up for another one; nothing of it was written.
     #[error("the transaction lost against others too often")]
     Conflict(#[source] Arc<sqlx::Error>),
+    /// The request has been carried out before; nothing of it was written now.
+    #[error("a request with this Idempotency-Key has been carried out")]
+    Repeated,
     #[error("the database does not answer")]
     Database(#[source] Arc<sqlx::Error>),
     #[error("the store did not write in time")]

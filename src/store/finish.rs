@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::audit::{self, Note};
 use super::db::{Base, Store, Transaction, settled};
 use super::destinations::retire;
 use super::error::StoreError;
@@ -9,7 +10,8 @@ use super::gates;
 use super::group::Together;
 use super::many::many;
 use super::row::Columns;
-use super::sql::{Value, sql};
+use super::sql::Value;
+use crate::domain::audit::{Actor, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::delivery::{Attempt, Claim, Outcome, State};
 use crate::domain::event::Category;
@@ -94,20 +96,14 @@ impl Attempts {
 
     /// 410 takes a destination out for good, so who looks for it later must find why.
     async fn note_gone(&self, tx: &mut Transaction, one: &Ended) -> Result<(), StoreError> {
-        let detail = serde_json::json!({
-            "webhookId": one.destination.to_string(),
-            "type": one.category.as_str(),
-            "reason": "the receiver answered 410",
-        });
-        sql("INSERT INTO audit (id, at, actor, account_id, action, detail)
-             VALUES ($1, $2, 'receiver', $3, 'webhook.removed', $4)")
-        .bind(self.base.mint().uuid())
-        .bind(one.attempt.at.millis())
-        .bind(one.account)
-        .bind(detail.to_string())
-        .execute(tx.on())
-        .await?;
-        Ok(())
+        let changes = [
+            Change::gone("type", one.category),
+            Change::made("reason", "the receiver answered 410"),
+        ];
+        let (account, object) = (one.account, one.destination.to_string());
+        let removed = Note { account, deed: Deed::WebhookRemoved, object, changes: &changes };
+        let act = Actor::GATEWAY.at(one.attempt.at);
+        audit::note(tx, self.base.mint(), act, removed).await
     }
 }
 

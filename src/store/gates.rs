@@ -25,8 +25,27 @@ pub(super) async fn pass(tx: &mut Transaction, arrived: &[&Arrived]) -> Result<(
     if !tx.has_company() {
         return Ok(());
     }
-    let accounts = arrived.iter().flat_map(|one| one.lineage.ids()).collect::<BTreeSet<_>>();
-    let domains = arrived.iter().map(|one| one.address.domain()).collect::<BTreeSet<_>>();
+    let accounts = arrived.iter().flat_map(|one| one.lineage.ids()).collect();
+    let domains = arrived.iter().map(|one| one.address.domain()).collect();
+    pass_all(tx, accounts, domains).await
+}
+
+/// The same for accounts alone: what their destinations get is written.
+pub(super) async fn pass_accounts(
+    tx: &mut Transaction,
+    accounts: BTreeSet<AccountId>,
+) -> Result<(), StoreError> {
+    if !tx.has_company() {
+        return Ok(());
+    }
+    pass_all(tx, accounts, BTreeSet::new()).await
+}
+
+async fn pass_all(
+    tx: &mut Transaction,
+    accounts: BTreeSet<AccountId>,
+    domains: BTreeSet<&DomainName>,
+) -> Result<(), StoreError> {
     let gate = |kind: i64, name: String, seed: i64| vec![kind.into(), name.into(), seed.into()];
     let accounts = accounts.iter().map(|id| gate(0, "account".to_owned(), id.get()));
     let domains = domains.iter().map(|name| gate(1, format!("domain {name}"), 0));

@@ -1,12 +1,14 @@
 //! Inbound policies and allowlists. Every change raises the policy's version in the same
 //! transaction, so that a message that was decided by the old one is decided again.
 
+use super::audit::{self, Note};
 use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
 use super::row::Columns;
 use super::sql::sql;
 use super::{directory, gates};
 use crate::domain::address::Address;
+use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
 use crate::domain::policy::{AllowedSender, Mode, Policy};
@@ -35,7 +37,7 @@ impl Store {
         &self,
         agent: AccountId,
         mode: Mode,
-        now: Timestamp,
+        act: Act<'_>,
     ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         gates::close_account(&mut tx, agent).await?;
@@ -45,9 +47,17 @@ impl Store {
                 .bind(mode.as_str())
                 .execute(tx.on())
                 .await?;
-        touch(&mut tx, agent, now).await?;
+        touch(&mut tx, agent, act.at).await?;
         // The same mode again must not make every gateway forget what it remembers.
         if changed > 0 {
+            let before = match mode {
+                Mode::Open => Mode::Allowlist,
+                Mode::Allowlist => Mode::Open,
+            };
+            let changes = [Change::new("mode", Some(before), Some(mode))];
+            let (deed, object) = (Deed::PolicyChanged, agent.to_string());
+            let set = Note { account: agent, deed, object, changes: &changes };
+            audit::note(&mut tx, self.mint(), act, set).await?;
             directory::changed(&mut tx).await?;
         }
         tx.commit().await
@@ -87,9 +97,9 @@ impl Store {
         senders: &[Address],
         note: Option<&str>,
         most: u64,
-        now: Timestamp,
+        act: Act<'_>,
     ) -> Result<Option<(Vec<Address>, u64)>, StoreError> {
-        settled!(self.try_allow(agent, senders, note, most, now))
+        settled!(self.try_allow(agent, senders, note, most, act))
     }
 
     async fn try_allow(
@@ -98,7 +108,7 @@ impl Store {
         senders: &[Address],
         note: Option<&str>,
         most: u64,
-        now: Timestamp,
+        act: Act<'_>,
     ) -> Result<Option<(Vec<Address>, u64)>, StoreError> {
         let mut tx = self.begin().await?;
         gates::close_account(&mut tx, agent).await?;
@@ -109,7 +119,7 @@ impl Store {
             .bind(agent.get())
             .bind(sender.to_string())
             .bind(note)
-            .bind(now.millis())
+            .bind(act.at)
             .execute(tx.on())
             .await?;
             if done > 0 {
@@ -121,7 +131,14 @@ impl Store {
             return Ok(None);
         }
         if !added.is_empty() {
-            touch(&mut tx, agent, now).await?;
+            touch(&mut tx, agent, act.at).await?;
+        }
+        // A request that is carried out once only is remembered, whatever it changed.
+        if !added.is_empty() || act.by.once.is_some() {
+            let changes: Vec<_> = added.iter().map(|one| Change::made("email", one)).collect();
+            let (deed, object) = (Deed::SendersAllowed, agent.to_string());
+            let allowed = Note { account: agent, deed, object, changes: &changes };
+            audit::note(&mut tx, self.mint(), act, allowed).await?;
         }
         tx.commit().await?;
         Ok(Some((added, total)))
@@ -133,16 +150,16 @@ impl Store {
         &self,
         agent: AccountId,
         senders: &[Address],
-        now: Timestamp,
+        act: Act<'_>,
     ) -> Result<(Vec<Address>, u64), StoreError> {
-        settled!(self.try_remove(agent, senders, now))
+        settled!(self.try_remove(agent, senders, act))
     }
 
     async fn try_remove(
         &self,
         agent: AccountId,
         senders: &[Address],
-        now: Timestamp,
+        act: Act<'_>,
     ) -> Result<(Vec<Address>, u64), StoreError> {
         let mut tx = self.begin().await?;
         gates::close_account(&mut tx, agent).await?;
@@ -159,7 +176,11 @@ impl Store {
         }
         let total = count(&mut tx, agent).await?;
         if !removed.is_empty() {
-            touch(&mut tx, agent, now).await?;
+            touch(&mut tx, agent, act.at).await?;
+            let changes: Vec<_> = removed.iter().map(|one| Change::gone("email", one)).collect();
+            let (deed, object) = (Deed::SendersRemoved, agent.to_string());
+            let gone = Note { account: agent, deed, object, changes: &changes };
+            audit::note(&mut tx, self.mint(), act, gone).await?;
         }
         tx.commit().await?;
         Ok((removed, total))

@@ -128,7 +128,7 @@ impl Store {
                 Deleted { rows, whole: true }
             }
             Kept::Audit => {
-                let rows = run(&mut tx, "DELETE FROM audit WHERE id", ids, "").await?;
+                let rows = run(&mut tx, "DELETE FROM audit_entries WHERE id", ids, "").await?;
                 Deleted { rows, whole: true }
             }
         };
@@ -186,7 +186,7 @@ fn source(kept: Kept, due: &[&Due]) -> Option<(&'static str, &'static str)> {
         Kept::Messages => agent.then_some(("messages", owned)),
         Kept::IntakeRecords => Some(("intake_records", owned)),
         Kept::Events => Some(("events", owned)),
-        Kept::Audit => Some(("audit", "account_id = ")),
+        Kept::Audit => Some(("audit_entries", owned)),
     }
 }
 

@@ -110,6 +110,15 @@ impl Columns<'_> {
         serde_json::from_str(&self.text(column)?).map_err(|error| self.corrupt(error))
     }
 
+    pub(super) fn optional_json<T: serde::de::DeserializeOwned>(
+        &self,
+        column: &str,
+    ) -> Result<Option<T>, StoreError> {
+        let text = self.optional_text(column)?;
+        let value = text.map(|text| serde_json::from_str(&text)).transpose();
+        value.map_err(|error| self.corrupt(error))
+    }
+
     pub(super) fn digest(&self, column: &str) -> Result<Digest, StoreError> {
         self.optional_digest(column)?.ok_or_else(|| self.corrupt(format!("{column} is null")))
     }

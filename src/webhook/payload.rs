@@ -29,7 +29,7 @@ pub fn body(event: &Event, subject: &Subject, max_text_bytes: usize) -> Bytes {
 fn email_received(event: &Event, subject: &Subject) -> Map<String, Value> {
     let message = match subject {
         Subject::Message(message) => Some(message.as_ref()),
-        Subject::Contact(_) | Subject::Erased => None,
+        Subject::Contact(_) | Subject::Told(_) | Subject::Erased => None,
     };
     let fields = [
         ("roomId", message.map(|message| json!(message.room().to_string()))),
@@ -50,6 +50,7 @@ fn data(event: &Event, subject: &Subject, max_text_bytes: usize) -> Value {
             let record = cut(message_record(message), message, max_text_bytes);
             json!({ "roomId": message.room().to_string(), "message": record })
         }
+        Subject::Told(data) => data.clone(),
         Subject::Contact(contact) => json!({ "contact": contact_record(contact) }),
         // Deleted between the event and this attempt: the receiver learns that, and no content.
         Subject::Erased => json!({

@@ -85,6 +85,7 @@ pub(super) fn event(name: EventName, id: u128) -> Event {
         lineage: lineage(),
         message: Some(MessageId(Uuid::from_u128(0xaa))),
         contact: Some(contact().id),
+        told: None,
     }
 }
 

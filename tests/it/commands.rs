@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use gatepost::domain::address::Address;
+use gatepost::domain::audit::Actor;
 use gatepost::rules::Rules;
 use gatepost::run;
 use gatepost::shutdown::Shutdown;
@@ -126,7 +127,7 @@ async fn look_alikes(here: &Path, agent: &str) {
     let store = Store::open(location, &store_rules(), run::system_mint()).await.unwrap();
     let (of, now) = (agent.parse().unwrap(), run::system_mint().clock().now());
     let kept = [Address::kept(old).unwrap()];
-    store.allow_senders(of, &kept, None, 9, now).await.unwrap().unwrap();
+    store.allow_senders(of, &kept, None, 9, Actor::OPERATOR.at(now)).await.unwrap().unwrap();
     store.close().await;
     let both = [&policy("remove")[..], &[old, "--address", odd, "--json"]].concat();
     assert_eq!(json(here, &both).await["allowlistCount"], 1);

@@ -1,6 +1,8 @@
 //! The scope table of contract §4 as one pure function.
 
+use crate::domain::account::{Account, AccountType};
 use crate::domain::id::AccountId;
+use crate::domain::member::Member;
 
 /// `accountType` of whoever owns a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +15,19 @@ pub enum IdentityType {
     User,
 }
 
+impl IdentityType {
+    /// The interface's word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Partner => "partner",
+            Self::Reseller => "reseller",
+            Self::Organization => "organization",
+            Self::Agent => "account",
+            Self::User => "user",
+        }
+    }
+}
+
 /// The fields of `GET /account` that decide the scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
@@ -22,13 +37,25 @@ pub struct Identity {
     pub partner: Option<AccountId>,
 }
 
-/// What a key may act for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a key may act for, the narrowest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    PartnerAdmin,
-    ResellerAdmin,
-    OrganizationAdmin,
     Agent,
+    OrganizationAdmin,
+    ResellerAdmin,
+    PartnerAdmin,
+}
+
+impl Level {
+    /// The level of the account whose subtree the key reaches.
+    pub const fn account_type(self) -> AccountType {
+        match self {
+            Self::PartnerAdmin => AccountType::Partner,
+            Self::ResellerAdmin => AccountType::Reseller,
+            Self::OrganizationAdmin => AccountType::Organization,
+            Self::Agent => AccountType::Agent,
+        }
+    }
 }
 
 /// The first matching row decides; ids are equal only when both are present; a user without an
@@ -44,6 +71,33 @@ pub fn level(identity: &Identity) -> Option<Level> {
         IdentityType::Agent => Some(Level::Agent),
         IdentityType::Organization => Some(Level::OrganizationAdmin),
         IdentityType::User => organization.map(|_| Level::OrganizationAdmin),
+    }
+}
+
+/// The fields of an account.
+pub fn of_account(account: &Account) -> Identity {
+    Identity {
+        account_type: match account.kind {
+            AccountType::Partner => IdentityType::Partner,
+            AccountType::Reseller => IdentityType::Reseller,
+            AccountType::Organization => IdentityType::Organization,
+            AccountType::Agent => IdentityType::Agent,
+        },
+        organization: account.lineage.organization,
+        reseller: account.lineage.reseller,
+        partner: account.lineage.partner,
+    }
+}
+
+/// The fields of a member. The account that it belongs to is its organization, of whichever level:
+/// so a member of the partner or of a reseller has an `organizationId` that equals that one's id,
+/// as the scope table expects.
+pub const fn of_member(member: &Member) -> Identity {
+    Identity {
+        account_type: IdentityType::User,
+        organization: Some(member.account),
+        reseller: member.lineage.reseller,
+        partner: member.lineage.partner,
     }
 }
 

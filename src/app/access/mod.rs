@@ -1,54 +1,103 @@
 //! The only place that answers "may I?" (contract §4, Scope of a key).
 //!
-//! A token becomes a [`Caller`]; a caller and a requested target become a [`Target`] with the
-//! [`Scope`] that the store wants. No route reads a target on its own, and nobody else makes a
-//! scope.
+//! A token becomes a [`Caller`]; a caller, a requested target and what the operation needs become a
+//! [`Target`] with the [`Scope`] that the store wants. No route reads a target on its own, and
+//! nobody else makes a scope.
 
 pub mod identity;
+pub mod need;
 pub mod token;
 
-use crate::domain::account::{Account, AccountType};
-use crate::domain::id::{AccountId, KeyId};
+use crate::domain::account::Account;
+use crate::domain::audit::{Actor, Who};
+use crate::domain::clock::Clock;
+use crate::domain::id::{AccountId, MemberId};
+use crate::domain::key::Key;
+use crate::domain::member::{Member, Role};
 use crate::domain::scope::Scope;
 use crate::store::{Store, StoreError};
-use identity::{Identity, IdentityType, Level};
+use identity::{Identity, Level};
+use need::{Effect, Need, TargetType};
 
-/// Whoever holds a key: the account behind it, proven and active.
+/// Whoever holds a key: the account and, if it is a member's, the member behind it, proven and
+/// active.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    pub key: KeyId,
+    pub key: Key,
+    /// Of a member's key, the account that the member belongs to.
     pub account: Account,
+    pub member: Option<Member>,
     pub level: Level,
+}
+
+impl Caller {
+    /// As the audit log names it.
+    pub fn actor(&self) -> Actor {
+        let member = self.member.as_ref().map(|member| member.id);
+        Actor::of(Who::Key { key: self.key.id, account: self.account.id, member })
+    }
+
+    /// The Agents that it is restricted to, if it is.
+    fn permitted(&self) -> Option<&[AccountId]> {
+        let permitted = self.member.as_ref().map(|member| member.permitted.as_slice());
+        permitted.filter(|agents| !agents.is_empty())
+    }
+
+    fn is_administrator(&self) -> bool {
+        self.member.as_ref().is_none_or(|member| member.role == Role::Admin)
+    }
+
+    /// An account reaches itself and what lies below it.
+    fn reaches(&self, account: &Account) -> bool {
+        let level = self.level.account_type();
+        let own = self.account.lineage.at(level);
+        own.is_some() && account.lineage.at(level) == own
+    }
 }
 
 /// What a request may act on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
+    /// Of a member, the account that it belongs to.
     pub account: Account,
+    /// The member, where the target is one.
+    pub member: Option<Member>,
     pub scope: Scope,
 }
 
-/// What an operation needs its target to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
-    /// Any account that the key reaches.
-    AnyAccount,
-    /// An Agent.
-    Agent,
+impl Target {
+    /// Its id: the member's, where it is one. Both are of one sequence.
+    pub fn id(&self) -> AccountId {
+        let member = self.member.as_ref().and_then(|member| AccountId::new(member.id.get()));
+        member.unwrap_or(self.account.id)
+    }
 }
 
 /// Why not.
 #[derive(Debug, thiserror::Error)]
 pub enum Denied {
-    /// No key, or one that is unknown, revoked or of an inactive account: one answer for all.
-    #[error("the key is missing, unknown, revoked, or belongs to an inactive account")]
+    /// No key, or one that is unknown, revoked, expired, or of an inactive or deleted account, or
+    /// of a member that was removed: one answer for all.
+    #[error("the key is missing, unknown, revoked, expired, or belongs to an inactive account")]
     NoKey,
     /// Outside the caller's hierarchy, or not there at all: one answer for both.
     #[error("the key does not reach this account")]
     OutOfScope,
+    /// Whatever the target is.
+    #[error("this operation needs a key of {} or above", .0.account_type())]
+    TooNarrow(Level),
+    /// Whatever the target is.
+    #[error("this operation is for administrators, and the member who owns this key is none")]
+    NotAdministrator,
+    /// The caller may touch some Agents only, and this is about their organization.
+    #[error(
+        "the member who owns this key is restricted to some Agents (permittedAccountIds), and this \
+         operation acts on more: set targetAccountId to one of them"
+    )]
+    Restricted,
     /// The target is reached, but the operation makes no sense for it.
-    #[error("this operation needs an Agent: set targetAccountId to an account of type \"account\"")]
-    NeedsAgent,
+    #[error("this operation needs {}: set targetAccountId to one", .0.words())]
+    WrongTarget(TargetType),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -57,76 +106,109 @@ pub enum Denied {
 #[derive(Clone, Debug)]
 pub struct Access {
     store: Store,
+    clock: Clock,
 }
 
 impl Access {
-    /// Decides over this store.
-    pub const fn new(store: Store) -> Self {
-        Self { store }
+    /// Decides over this store; keys expire by this clock.
+    pub const fn new(store: Store, clock: Clock) -> Self {
+        Self { store, clock }
     }
 
     /// Who holds this token?
     pub async fn caller(&self, token: Option<&str>) -> Result<Caller, Denied> {
         let hash = token::hash(token.unwrap_or_default()).ok_or(Denied::NoKey)?;
         let key = self.store.key_by_hash(hash).await?.ok_or(Denied::NoKey)?;
+        if key.expires_at.is_some_and(|end| end <= self.clock.now()) {
+            return Err(Denied::NoKey);
+        }
         let account = self.store.account(key.account).await?.ok_or(Denied::NoKey)?;
         if !self.store.is_active(&account).await? {
             return Err(Denied::NoKey);
         }
-        let level = identity::level(&identity_of(&account)).ok_or(Denied::OutOfScope)?;
-        Ok(Caller { key: key.id, account, level })
+        let member = match key.member {
+            Some(id) => Some(self.store.member(id).await?.ok_or(Denied::NoKey)?),
+            None => None,
+        };
+        let level = identity::level(&identity_of(&account, member.as_ref()));
+        Ok(Caller { key, account, member, level: level.ok_or(Denied::OutOfScope)? })
     }
 
-    /// What the caller acts on: itself, or `requested` if it lies in its hierarchy.
+    /// What the caller acts on: itself, or `requested` if it lies in its hierarchy. What the key
+    /// cannot do whatever the target is, is said before anything is looked up.
     pub async fn target(
         &self,
         caller: &Caller,
         requested: Option<AccountId>,
         need: Need,
     ) -> Result<Target, Denied> {
-        let account = match requested {
-            None => caller.account.clone(),
-            Some(id) if id == caller.account.id => caller.account.clone(),
-            Some(id) => {
-                let found = self.store.account(id).await?.ok_or(Denied::OutOfScope)?;
-                if !reaches(caller, &found) {
-                    return Err(Denied::OutOfScope);
-                }
-                found
-            }
+        if let Some(own) = itself(caller, requested, need) {
+            return Ok(own);
+        }
+        if caller.level < need.scope {
+            return Err(Denied::TooNarrow(need.scope));
+        }
+        if need.administrators && !caller.is_administrator() {
+            return Err(Denied::NotAdministrator);
+        }
+        let found = match requested {
+            None => (caller.account.clone(), None),
+            Some(id) if id == caller.account.id => (caller.account.clone(), None),
+            Some(id) => self.identity(id).await?.ok_or(Denied::OutOfScope)?,
         };
-        if need == Need::Agent && account.kind != AccountType::Agent {
-            return Err(Denied::NeedsAgent);
+        let (account, member) = found;
+        if !caller.reaches(&account) {
+            return Err(Denied::OutOfScope);
         }
         let scope = Scope::subtree(account.id, account.kind);
-        Ok(Target { account, scope })
+        let scope = match caller.permitted() {
+            None => scope,
+            Some(agents) if agents.contains(&account.id) => scope,
+            // Of what lies between itself and its Agents it learns nothing.
+            Some(_) if account.id != caller.account.id => return Err(Denied::OutOfScope),
+            Some(_) if need.effect == Effect::Write || !need.narrows || member.is_some() => {
+                return Err(Denied::Restricted);
+            }
+            Some(agents) => scope.only(agents.to_vec()),
+        };
+        let fits = match &member {
+            Some(_) => need.target == TargetType::Identity,
+            None => need.target.takes(account.kind),
+        };
+        if !fits {
+            return Err(Denied::WrongTarget(need.target));
+        }
+        Ok(Target { account, member, scope })
+    }
+
+    /// The account with this id, or the member and its account.
+    async fn identity(
+        &self,
+        id: AccountId,
+    ) -> Result<Option<(Account, Option<Member>)>, StoreError> {
+        if let Some(account) = self.store.account(id).await? {
+            return Ok(Some((account, None)));
+        }
+        let Some(id) = MemberId::new(id.get()) else { return Ok(None) };
+        let Some(member) = self.store.member(id).await? else { return Ok(None) };
+        let account = self.store.account(member.account).await?;
+        Ok(account.map(|account| (account, Some(member))))
     }
 }
 
-/// An account reaches itself and what lies below it. Partner, reseller and organization keys act
-/// for their subtree; an Agent's key acts for that Agent only.
-fn reaches(caller: &Caller, target: &Account) -> bool {
-    let own_level = match caller.level {
-        Level::PartnerAdmin => AccountType::Partner,
-        Level::ResellerAdmin => AccountType::Reseller,
-        Level::OrganizationAdmin => AccountType::Organization,
-        Level::Agent => AccountType::Agent,
-    };
-    let own = caller.account.lineage.at(own_level);
-    own.is_some() && target.lineage.at(own_level) == own
+/// A member that acts on itself: nothing that it is restricted by lies there.
+fn itself(caller: &Caller, requested: Option<AccountId>, need: Need) -> Option<Target> {
+    let member = caller.member.as_ref()?;
+    let own = requested.is_none_or(|id| id.get() == member.id.get());
+    (own && need.target == TargetType::Identity).then(|| Target {
+        account: caller.account.clone(),
+        member: Some(member.clone()),
+        // Of the account's rows none are the member's own.
+        scope: Scope::subtree(caller.account.id, caller.account.kind).only(Vec::new()),
+    })
 }
 
-/// The five fields by which the scope of a key is decided, as `GET /account` shows them.
-pub fn identity_of(account: &Account) -> Identity {
-    Identity {
-        account_type: match account.kind {
-            AccountType::Partner => IdentityType::Partner,
-            AccountType::Reseller => IdentityType::Reseller,
-            AccountType::Organization => IdentityType::Organization,
-            AccountType::Agent => IdentityType::Agent,
-        },
-        organization: account.lineage.organization,
-        reseller: account.lineage.reseller,
-        partner: account.lineage.partner,
-    }
+/// The fields by which the scope of a key is decided, as `GET /account` shows them.
+pub fn identity_of(account: &Account, member: Option<&Member>) -> Identity {
+    member.map_or_else(|| identity::of_account(account), identity::of_member)
 }

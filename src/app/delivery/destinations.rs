@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use url::Url;
 
+use crate::domain::audit::{Act, Actor};
 use crate::domain::destination::Destination;
 use crate::domain::event::Category;
 use crate::domain::id::{AccountId, DestinationId, Mint};
@@ -40,12 +41,24 @@ pub struct Destinations {
     store: Store,
     mint: Mint,
     rules: Arc<AccessRules>,
+    /// Who is said to have done what is done here.
+    actor: Actor,
 }
 
 impl Destinations {
-    /// Keeps destinations in this store within these bounds.
+    /// Keeps destinations in this store within these bounds, for the operator.
     pub const fn new(store: Store, mint: Mint, rules: Arc<AccessRules>) -> Self {
-        Self { store, mint, rules }
+        Self { store, mint, rules, actor: Actor::OPERATOR }
+    }
+
+    /// The same for somebody else.
+    #[must_use]
+    pub fn by(&self, actor: &Actor) -> Self {
+        Self { actor: actor.clone(), ..self.clone() }
+    }
+
+    fn act(&self) -> Act<'_> {
+        self.actor.at(self.mint.clock().now())
     }
 
     /// Adds a destination with a secret of its own.
@@ -71,7 +84,7 @@ impl Destinations {
             created_at: self.mint.clock().now(),
         };
         let most = self.rules.limits.max_destinations;
-        match self.store.insert_destination(&new, most).await? {
+        match self.store.insert_destination(&new, most, self.act()).await? {
             NewDestination::Created => Ok(Added::Created(new)),
             NewDestination::Exists(old) => Ok(Added::Existed(*old)),
             NewDestination::TooMany => Err(DestinationError::Conflict(format!(
@@ -94,7 +107,6 @@ impl Destinations {
         url: Option<&Url>,
         category: Option<Category>,
     ) -> Result<Vec<Destination>, DestinationError> {
-        let now = self.mint.clock().now();
-        Ok(self.store.remove_destinations(account, id, url, category, now).await?)
+        Ok(self.store.remove_destinations(account, id, url, category, self.act()).await?)
     }
 }

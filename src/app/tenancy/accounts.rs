@@ -48,7 +48,7 @@ impl Tenancy {
     /// Switches an account off or on: its keys and its mail, and those of all below it, stop or
     /// go on at once.
     pub async fn set_active(&self, id: AccountId, active: bool) -> Result<Account, TenancyError> {
-        if !self.store.set_active(id, active).await? {
+        if !self.store.set_active(id, active, self.act()).await? {
             return Err(TenancyError::NotFound(format!("there is no account {id}")));
         }
         self.account(id).await
@@ -75,7 +75,7 @@ impl Tenancy {
             addresses: addresses.to_vec(),
         };
         let most = self.rules.limits.max_addresses;
-        match self.store.create_account(&new, most, self.mint.clock().now()).await? {
+        match self.store.create_account(&new, most, self.act()).await? {
             Created::Account(made) => Ok(*made),
             Created::Refused(address, why) => {
                 Err(self.refused_address(&address, why, "the new Agent"))

@@ -31,7 +31,7 @@ impl Tenancy {
                     .into(),
             ));
         }
-        let owner = self.store.claim_domain(domain, account.id, self.mint.clock().now()).await?;
+        let owner = self.store.claim_domain(domain, account.id, self.act()).await?;
         if owner == account.id {
             Ok(())
         } else {
@@ -53,7 +53,7 @@ impl Tenancy {
         domain: &DomainName,
         account: AccountId,
     ) -> Result<(), TenancyError> {
-        match self.store.remove_domain(domain, account).await? {
+        match self.store.remove_domain(domain, account, self.act()).await? {
             None => Err(TenancyError::NotFound(format!("{domain} does not belong to {account}"))),
             Some(0) => Ok(()),
             Some(used) => Err(TenancyError::Conflict(format!(
@@ -86,8 +86,8 @@ impl Tenancy {
             Claiming::Never => None,
             Claiming::ForOrganization => agent.lineage.organization,
         };
-        let (most, now) = (self.rules.limits.max_addresses, self.mint.clock().now());
-        let claiming = self.store.claim_address(agent, address, catch_all, domain_for, most, now);
+        let (most, act) = (self.rules.limits.max_addresses, self.act());
+        let claiming = self.store.claim_address(agent, address, catch_all, domain_for, most, act);
         match claiming.await? {
             Claimed::Yes => Ok(()),
             why => Err(self.refused_address(address, why, &format!("Agent {}", agent.id))),
@@ -116,7 +116,7 @@ impl Tenancy {
         agent: AccountId,
         address: &Address,
     ) -> Result<(), TenancyError> {
-        if self.store.release_address(agent, address).await? {
+        if self.store.release_address(agent, address, self.act()).await? {
             Ok(())
         } else {
             Err(TenancyError::NotFound(format!("{address} is not an address of this Agent")))

@@ -36,7 +36,7 @@ impl Tenancy {
 
     /// Sets the mode; from the return on, no message is decided by the old one.
     pub async fn set_mode(&self, agent: AccountId, mode: Mode) -> Result<Policy, TenancyError> {
-        self.store.set_mode(agent, mode, self.mint.clock().now()).await?;
+        self.store.set_mode(agent, mode, self.act()).await?;
         self.policy(agent).await
     }
 
@@ -84,8 +84,7 @@ impl Tenancy {
     ) -> Result<ListChange, TenancyError> {
         let most = self.rules.limits.max_allowlist_entries;
         let senders = distinct(senders);
-        let now = self.mint.clock().now();
-        let done = self.store.allow_senders(agent, &senders, note, most, now).await?;
+        let done = self.store.allow_senders(agent, &senders, note, most, self.act()).await?;
         let (changed, total) = done.ok_or_else(|| {
             TenancyError::Conflict(format!("an allowlist has at most {most} entries"))
         })?;
@@ -99,8 +98,7 @@ impl Tenancy {
         senders: &[Address],
     ) -> Result<ListChange, TenancyError> {
         let senders = distinct(senders);
-        let now = self.mint.clock().now();
-        let (changed, total) = self.store.remove_senders(agent, &senders, now).await?;
+        let (changed, total) = self.store.remove_senders(agent, &senders, self.act()).await?;
         Ok(change(senders, changed, total))
     }
 }

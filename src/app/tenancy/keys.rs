@@ -26,12 +26,15 @@ impl Tenancy {
         let key = Key {
             id: KeyId(self.mint.uuid()),
             account,
+            member: None,
             purpose: purpose.to_owned(),
             last_four: token::last_four(&token),
             created_at: self.mint.clock().now(),
+            expires_at: None,
+            last_used_at: None,
             revoked_at: None,
         };
-        self.store.insert_key(&key, hash).await?;
+        self.store.insert_key(&key, hash, self.act()).await?;
         Ok(NewKey { key, token })
     }
 
@@ -43,7 +46,7 @@ impl Tenancy {
 
     /// Revokes a key: it answers 401 from the next request on.
     pub async fn revoke_key(&self, id: KeyId) -> Result<(), TenancyError> {
-        if self.store.revoke_key(id, self.mint.clock().now()).await? {
+        if self.store.revoke_key(id, self.act()).await? {
             Ok(())
         } else {
             Err(TenancyError::NotFound(format!("there is no key {id} in force")))

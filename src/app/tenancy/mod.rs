@@ -14,6 +14,7 @@ pub use addresses::Claiming;
 pub use inbound_policy::{AllowedPage, ListChange};
 pub use keys::NewKey;
 
+use crate::domain::audit::{Act, Actor};
 use crate::domain::id::Mint;
 use crate::rules::AccessRules;
 use crate::store::{Store, StoreError};
@@ -39,11 +40,23 @@ pub struct Tenancy {
     store: Store,
     mint: Mint,
     rules: Arc<AccessRules>,
+    /// Who is said to have done what is done here.
+    actor: Actor,
 }
 
 impl Tenancy {
-    /// Works on this store within these bounds.
+    /// Works on this store within these bounds, for the operator.
     pub const fn new(store: Store, mint: Mint, rules: Arc<AccessRules>) -> Self {
-        Self { store, mint, rules }
+        Self { store, mint, rules, actor: Actor::OPERATOR }
+    }
+
+    /// The same for somebody else.
+    #[must_use]
+    pub fn by(&self, actor: &Actor) -> Self {
+        Self { actor: actor.clone(), ..self.clone() }
+    }
+
+    fn act(&self) -> Act<'_> {
+        self.actor.at(self.mint.clock().now())
     }
 }

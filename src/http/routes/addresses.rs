@@ -24,7 +24,7 @@ pub(in super::super) async fn add(http: Arc<Http>, call: Call) -> Result<Respons
     let address = Address::parse(call.body().required_text("address")?);
     let address = address.map_err(|error| refused(&error))?;
     let catch_all = call.body().flag("catchAll")?.unwrap_or(false);
-    let tenancy = &http.use_cases.tenancy;
+    let tenancy = call.tenancy(&http);
     tenancy.claim_address(call.account(), &address, catch_all, Claiming::Never).await?;
     let fields = shape(&http, &call).await?;
     Ok(success(StatusCode::CREATED, "the Agent has the address", fields))
@@ -36,7 +36,7 @@ pub(in super::super) async fn remove(http: Arc<Http>, call: Call) -> Result<Resp
         (Some(text), None) | (None, Some(text)) => text,
         _ => return Err(Problem::invalid("name the address once: in the body or in the query")),
     };
-    let (tenancy, agent) = (&http.use_cases.tenancy, call.account().id);
+    let (tenancy, agent) = (call.tenancy(&http), call.account().id);
     let address = tenancy.named_address(agent, text).await?.map_err(|error| refused(&error))?;
     tenancy.release_address(agent, &address).await?;
     let fields = shape(&http, &call).await?;
@@ -48,7 +48,7 @@ fn refused(error: &AddressError) -> Problem {
 }
 
 async fn shape(http: &Http, call: &Call) -> Result<Value, Problem> {
-    let addresses = http.use_cases.tenancy.addresses(call.account().id).await?;
+    let addresses = call.tenancy(http).addresses(call.account().id).await?;
     Ok(json!({ "addresses": addresses.iter().map(entry).collect::<Vec<_>>() }))
 }
 

@@ -16,7 +16,7 @@ use crate::domain::policy::{Mode, Policy};
 /// The policy.
 pub(in super::super) async fn show(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
     let agent = call.account().id;
-    let policy = http.use_cases.tenancy.policy(agent).await?;
+    let policy = call.tenancy(&http).policy(agent).await?;
     Ok(success(StatusCode::OK, "inbound policy found", shape(agent, &policy)))
 }
 
@@ -24,7 +24,7 @@ pub(in super::super) async fn show(http: Arc<Http>, call: Call) -> Result<Respon
 pub(in super::super) async fn set(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
     let mode: Mode = call.body().required_text("mode")?.parse().map_err(Problem::invalid)?;
     let agent = call.account().id;
-    let policy = http.use_cases.tenancy.set_mode(agent, mode).await?;
+    let policy = call.tenancy(&http).set_mode(agent, mode).await?;
     Ok(success(StatusCode::OK, "inbound policy set", shape(agent, &policy)))
 }
 

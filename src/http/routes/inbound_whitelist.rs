@@ -23,7 +23,7 @@ pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Respon
     let after = call.query().get("after").map(Address::kept).transpose();
     let after = after.map_err(|_| Problem::invalid("after is not an address of this list"))?;
     let agent = call.account().id;
-    let page = http.use_cases.tenancy.allowed_senders(agent, limit, after.as_ref()).await?;
+    let page = call.tenancy(&http).allowed_senders(agent, limit, after.as_ref()).await?;
     let fields = json!({
         "whitelist": page.senders.iter().map(entry).collect::<Vec<_>>(),
         "count": page.senders.len(),
@@ -38,7 +38,7 @@ pub(in super::super) async fn add(http: Arc<Http>, call: Call) -> Result<Respons
     let (name, named) = named(&call, &http.rules)?;
     let senders = read(name, named.iter().map(|text| Address::parse(text)))?;
     let note = note(&call, &http.rules)?;
-    let change = http.use_cases.tenancy.allow(call.account().id, &senders, note).await?;
+    let change = call.tenancy(&http).allow(call.account().id, &senders, note).await?;
     let distinct: BTreeSet<&Address> = senders.iter().collect();
     let fields = json!({
         "added": texts(&change.changed),
@@ -51,7 +51,7 @@ pub(in super::super) async fn add(http: Arc<Http>, call: Call) -> Result<Respons
 
 /// Removes senders.
 pub(in super::super) async fn remove(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let (tenancy, agent) = (&http.use_cases.tenancy, call.account().id);
+    let (tenancy, agent) = (call.tenancy(&http), call.account().id);
     let (name, named) = named(&call, &http.rules)?;
     let senders = read(name, tenancy.named_senders(agent, &named).await?.into_iter())?;
     let change = tenancy.disallow(agent, &senders).await?;

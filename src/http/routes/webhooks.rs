@@ -31,7 +31,7 @@ pub(in super::super) async fn add(http: Arc<Http>, call: Call) -> Result<Respons
     let label = body.required_text("label")?;
     let url = http.guard.destination(body.required_text("url")?).map_err(refused)?;
     let account = call.account().id;
-    let new = match http.use_cases.destinations.add(account, url, category, label).await? {
+    let new = match call.destinations(&http).add(account, url, category, label).await? {
         Added::Created(new) => new,
         Added::Existed(_) => {
             let detail = "this account has a webhook of this url and type already: delete that one \
@@ -58,7 +58,7 @@ pub(in super::super) async fn remove(http: Arc<Http>, call: Call) -> Result<Resp
         return Err(Problem::invalid("name the webhook to delete: by url, or by id"));
     }
     let account = call.account().id;
-    let destinations = &http.use_cases.destinations;
+    let destinations = call.destinations(&http);
     let removed = destinations.remove(account, id, url.as_ref(), category).await?;
     if removed.is_empty() {
         return Err(Problem::not_found("webhook"));
@@ -92,7 +92,7 @@ fn refused(error: UrlError) -> Problem {
 }
 
 async fn all(http: &Http, call: &Call) -> Result<Vec<Value>, Problem> {
-    let webhooks = http.use_cases.destinations.list(call.account().id).await?;
+    let webhooks = call.destinations(http).list(call.account().id).await?;
     Ok(webhooks.iter().map(shape).collect())
 }
 

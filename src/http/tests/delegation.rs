@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{House, NOBODY, Received, Reply, TREE};
-use crate::app::access::Need;
+use crate::app::access::need::Effect;
 use crate::domain::account::AccountType;
 use crate::http::body::BodyRule;
-use crate::http::router::{Effect, OPERATIONS, Operation, Verb};
+use crate::http::router::{OPERATIONS, Operation, Verb};
 
 /// Its one part has the name that the paths here ask for.
 const PICTURE: &str = "From: a\r\nContent-Type: image/png; name=a.png\r\n\r\nhello";
@@ -79,7 +79,7 @@ impl House {
     ) -> Reply {
         let mut path = path.to_owned();
         let mut body = (operation.body != BodyRule::None).then(|| sample(operation)).flatten();
-        assert!(body.is_some() || operation.effect == Effect::Read, "{}", operation.path);
+        assert!(body.is_some() || operation.need.effect == Effect::Read, "{}", operation.path);
         match (target, place, &mut body) {
             (None, _, _) => {}
             (Some(id), Place::BodyNumber, Some(body)) => body["targetAccountId"] = json!(id),
@@ -165,12 +165,12 @@ async fn what_is_within_reach_is_answered_by_the_targets_kind_and_scope() {
 
 fn check(operation: &Operation, target: &str, reply: &Reply, what: &str) {
     let what = format!("{:?} {} {what}: {}", operation.verb, operation.path, reply.text());
-    if operation.need == Need::Agent && kind(target) != AccountType::Agent {
+    if !operation.need.target.takes(kind(target)) {
         assert_eq!(reply.status, 400, "{what}");
         assert!(reply.text().contains("needs an Agent"), "{what}");
         return;
     }
-    let expected: &[u16] = match operation.effect {
+    let expected: &[u16] = match operation.need.effect {
         // What is named in the path belongs to agent1.
         Effect::Read if operation.path.contains('{') && !reaches(target, "agent1") => &[404],
         Effect::Read => &[200],
@@ -232,7 +232,7 @@ fn no_get_changes_anything_and_no_line_is_there_twice() {
     let mut lines = BTreeSet::new();
     for operation in OPERATIONS {
         let asks = operation.verb == Verb::Get || operation.path.ends_with("/preview");
-        assert_eq!(asks, operation.effect == Effect::Read, "{}", operation.path);
+        assert_eq!(asks, operation.need.effect == Effect::Read, "{}", operation.path);
         assert!(lines.insert((operation.verb, operation.path)), "{}", operation.path);
     }
 }

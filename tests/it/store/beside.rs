@@ -14,7 +14,7 @@ use gatepost::store::{Claimed, Commit, Committed, IntakeFilter, Location, NewDes
 use tokio::task::JoinSet;
 
 use super::scene::{
-    Kind, SENDER, Scene, address, at, destination, everything, own_address, record, subtree,
+    Kind, SENDER, Scene, address, at, by, destination, everything, own_address, record, subtree,
 };
 use crate::support::{postgres, store_rules};
 
@@ -127,10 +127,10 @@ async fn nothing_is_committed_after_a_removal_was_answered(kind: Kind) {
     let scene = Scene::new(kind).await;
     let stores = gateways(&scene).await;
     let (agent, alice) = (&scene.agent, [address(SENDER)]);
-    scene.store.set_mode(agent.id, Mode::Allowlist, at(0)).await.unwrap();
+    scene.store.set_mode(agent.id, Mode::Allowlist, by(at(0))).await.unwrap();
     let mut stale = 0;
     for _ in 0..10 {
-        scene.store.allow_senders(agent.id, &alice, None, 10, at(0)).await.unwrap();
+        scene.store.allow_senders(agent.id, &alice, None, 10, by(at(0))).await.unwrap();
         let before = scene.count("SELECT COUNT(*) FROM messages").await;
         let mut tasks = JoinSet::new();
         for number in 0..8 {
@@ -152,7 +152,7 @@ async fn nothing_is_committed_after_a_removal_was_answered(kind: Kind) {
         while scene.count("SELECT COUNT(*) FROM messages").await < before + 8 {
             tokio::task::yield_now().await;
         }
-        let (removed, _) = stores[0].remove_senders(agent.id, &alice, at(0)).await.unwrap();
+        let (removed, _) = stores[0].remove_senders(agent.id, &alice, by(at(0))).await.unwrap();
         assert_eq!(removed, alice);
         let when_answered = scene.count("SELECT COUNT(*) FROM messages").await;
         let ended = all(tasks).await;
@@ -218,21 +218,21 @@ async fn limits_hold_when_many_add_at_once(kind: Kind) {
         let (here, there, agent) = (store.clone(), store.clone(), scene.agent.id);
         let url = format!("https://a{number}.example/");
         let new = destination(agent, Category::Incoming, &url);
-        listening.spawn(async move { here.insert_destination(&new, 5).await.unwrap() });
+        listening.spawn(async move { here.insert_destination(&new, 5, by(at(0))).await.unwrap() });
         let sender = [address(&format!("a{number}@good.example"))];
         allowing.spawn(async move {
-            there.allow_senders(agent, &sender, None, 5, at(0)).await.unwrap().is_some()
+            there.allow_senders(agent, &sender, None, 5, by(at(0))).await.unwrap().is_some()
         });
         let (agent, there) = (agents[number % 2].clone(), store.clone());
         claiming.spawn(async move {
             let address = own_address(&agent);
-            store.claim_address(&agent, &address, true, None, 9, at(0)).await.unwrap()
+            store.claim_address(&agent, &address, true, None, 9, by(at(0))).await.unwrap()
         });
         // Each in a domain of its own, which no other claim waits for.
         let (agent, address) = (stranger.clone(), address(&format!("x@d{number}.example")));
         let domain_for = agent.lineage.organization;
         naming.spawn(async move {
-            there.claim_address(&agent, &address, false, domain_for, 5, at(0)).await.unwrap()
+            there.claim_address(&agent, &address, false, domain_for, 5, by(at(0))).await.unwrap()
         });
     }
     let listening = all(listening).await;
@@ -275,7 +275,7 @@ async fn a_destination_that_ends_in_two_ways_at_once_ends(kind: Kind) {
         }
         let (store, account) = (stores[0].clone(), scene.agent.id);
         tasks.spawn(async move {
-            store.remove_destinations(account, Some(gone.id), None, None, at(2)).await.unwrap();
+            store.remove_destinations(account, Some(gone.id), None, None, by(at(2))).await.unwrap();
         });
         all(tasks).await;
         assert_eq!(scene.store.destinations(scene.agent.id).await.unwrap(), []);

@@ -9,7 +9,7 @@ use gatepost::domain::id::{AttemptId, DestinationId};
 use gatepost::run;
 use gatepost::store::NewDestination;
 
-use super::scene::{Kind, SECOND, SENDER, Scene, at, destination};
+use super::scene::{Kind, SECOND, SENDER, Scene, at, by, destination};
 
 on_both! {
     what_cannot_be_read_is_put_off_and_the_others_are_delivered,
@@ -69,6 +69,7 @@ async fn every_level_of_the_lineage_hears_of_its_category_and_no_stranger_does(k
         match &claim.subject {
             Subject::Message(found) => assert_eq!(found.id, message),
             Subject::Contact(found) => assert_eq!(found.address.to_string(), SENDER),
+            Subject::Told(told) => panic!("{told}"),
             Subject::Erased => panic!("{:?} was erased", claim.event),
         }
     }
@@ -169,7 +170,7 @@ async fn gone_retires_the_destination_once_and_cancels_what_waits(kind: Kind) {
     assert_eq!(left.iter().map(|one| one.id).collect::<Vec<_>>(), [kept.id]);
     let cancelled = "SELECT COUNT(*) FROM deliveries WHERE state = 'cancelled'";
     assert_eq!(scene.count(cancelled).await, 3);
-    assert_eq!(scene.count("SELECT COUNT(*) FROM audit WHERE actor = 'receiver'").await, 1);
+    assert_eq!(scene.count("SELECT COUNT(*) FROM audit_entries WHERE actor = 'gateway'").await, 1);
     assert_eq!(claim(&scene, LEASE * 2, &[]).await.len(), 3);
     scene.deliver(&scene.agent, 20).await;
     let of_gone = scene.count("SELECT COUNT(*) FROM deliveries WHERE state <> 'pending'").await;
@@ -184,21 +185,27 @@ async fn destinations_are_unique_bounded_and_removed_by_what_is_given(kind: Kind
     let (store, me) = (&scene.store, scene.agent.id);
     let first = scene.listen(&scene.agent, Category::Incoming, "https://a.example/").await;
     let twin = destination(me, Category::Incoming, "https://a.example/");
-    let made = store.insert_destination(&twin, 1).await.unwrap();
+    let made = store.insert_destination(&twin, 1, by(at(0))).await.unwrap();
     assert_eq!(made, NewDestination::Exists(Box::new(first.clone())));
     let more = destination(me, Category::Contact, "https://a.example/");
-    assert_eq!(store.insert_destination(&more, 1).await.unwrap(), NewDestination::TooMany);
-    assert_eq!(store.insert_destination(&more, 2).await.unwrap(), NewDestination::Created);
+    assert_eq!(
+        store.insert_destination(&more, 1, by(at(0))).await.unwrap(),
+        NewDestination::TooMany
+    );
+    assert_eq!(
+        store.insert_destination(&more, 2, by(at(0))).await.unwrap(),
+        NewDestination::Created
+    );
     scene.listen(&scene.other, Category::Incoming, "https://a.example/").await;
     scene.deliver(&scene.agent, 0).await;
 
-    let none = store.remove_destinations(scene.other.id, Some(first.id), None, None, at(1));
+    let none = store.remove_destinations(scene.other.id, Some(first.id), None, None, by(at(1)));
     assert_eq!(none.await.unwrap(), []);
     let url = first.url.clone();
-    let one = store.remove_destinations(me, None, Some(&url), Some(Category::Incoming), at(1));
+    let one = store.remove_destinations(me, None, Some(&url), Some(Category::Incoming), by(at(1)));
     assert_eq!(one.await.unwrap(), [first]);
     assert_eq!(claim(&scene, 2, &[more.id]).await, []);
-    let rest = store.remove_destinations(me, None, Some(&url), None, at(2)).await.unwrap();
+    let rest = store.remove_destinations(me, None, Some(&url), None, by(at(2))).await.unwrap();
     assert_eq!(rest, [more]);
     assert_eq!(store.destinations(me).await.unwrap(), []);
     assert_eq!(store.destinations(scene.other.id).await.unwrap().len(), 1);
@@ -309,7 +316,7 @@ async fn a_long_backlog_of_a_removed_destination_is_cancelled_by_and_by(kind: Ki
             assert!(done.unwrap());
         } else {
             let me = scene.agent.id;
-            let removed = scene.store.remove_destinations(me, Some(dead.id), None, None, at(2));
+            let removed = scene.store.remove_destinations(me, Some(dead.id), None, None, by(at(2)));
             assert_eq!(removed.await.unwrap(), std::slice::from_ref(&dead));
         }
         assert_eq!(scene.store.destinations(scene.agent.id).await.unwrap(), []);

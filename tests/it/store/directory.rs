@@ -7,7 +7,7 @@ use gatepost::domain::id::AccountId;
 use gatepost::domain::policy::Mode;
 use gatepost::store::{Claimed, Created, NewAccount, Store};
 
-use super::scene::{Kind, Scene, address, at, own_address};
+use super::scene::{Kind, Scene, address, at, by, own_address};
 
 on_both! {
     every_change_that_an_answer_rests_on_raises_the_version,
@@ -33,7 +33,7 @@ pub async fn create(store: &Store, organization: &Account, address: &Address) ->
         parent: Some(organization.id),
         addresses: vec![address.clone()],
     };
-    store.create_account(&new, 9, at(0)).await.unwrap()
+    store.create_account(&new, 9, by(at(0))).await.unwrap()
 }
 
 async fn every_change_that_an_answer_rests_on_raises_the_version(kind: Kind) {
@@ -42,7 +42,7 @@ async fn every_change_that_an_answer_rests_on_raises_the_version(kind: Kind) {
     let (domain, other) = (DomainName::parse("new.example").unwrap(), scene.open().await);
     let (own, second) = (own_address(me), address(&format!("b@{}", own_address(me).domain())));
     let claim = |address: Address| async move {
-        store.claim_address(me, &address, false, None, 9, at(0)).await.unwrap() == Claimed::Yes
+        store.claim_address(me, &address, false, None, 9, by(at(0))).await.unwrap() == Claimed::Yes
     };
     let nobody = AccountId::new(9999).unwrap();
     let fresh = address("x@fresh.example");
@@ -51,19 +51,29 @@ async fn every_change_that_an_answer_rests_on_raises_the_version(kind: Kind) {
     // What changed nothing raises nothing.
     for step in 0.. {
         let (method, changed) = match step {
-            0 => ("claim_domain", store.claim_domain(&domain, me.id, at(0)).await.is_ok()),
-            1 => ("claim_domain", store.claim_domain(&domain, nobody, at(0)).await.is_err()),
-            2 => ("remove_domain", store.remove_domain(&domain, nobody).await.unwrap().is_some()),
-            3 => ("remove_domain", store.remove_domain(&domain, me.id).await.unwrap() == Some(0)),
+            0 => ("claim_domain", store.claim_domain(&domain, me.id, by(at(0))).await.is_ok()),
+            1 => ("claim_domain", store.claim_domain(&domain, nobody, by(at(0))).await.is_err()),
+            2 => (
+                "remove_domain",
+                store.remove_domain(&domain, nobody, by(at(0))).await.unwrap().is_some(),
+            ),
+            3 => (
+                "remove_domain",
+                store.remove_domain(&domain, me.id, by(at(0))).await.unwrap() == Some(0),
+            ),
             4 => ("claim_address", claim(second.clone()).await),
             5 => ("claim_address", claim(own_address(&scene.other)).await),
-            6 => ("release_address", store.release_address(me.id, &second).await.unwrap()),
-            7 => ("release_address", store.release_address(me.id, &second).await.unwrap()),
-            8 => ("set_active", store.set_active(me.id, false).await.unwrap()),
-            9 => ("set_active", store.set_active(nobody, false).await.unwrap()),
-            10 => ("set_active", !store.set_active(me.id, false).await.unwrap()),
-            11 => ("set_mode", store.set_mode(me.id, Mode::Allowlist, at(0)).await.is_ok()),
-            12 => ("set_mode", store.set_mode(me.id, Mode::Allowlist, at(0)).await.is_err()),
+            6 => {
+                ("release_address", store.release_address(me.id, &second, by(at(0))).await.unwrap())
+            }
+            7 => {
+                ("release_address", store.release_address(me.id, &second, by(at(0))).await.unwrap())
+            }
+            8 => ("set_active", store.set_active(me.id, false, by(at(0))).await.unwrap()),
+            9 => ("set_active", store.set_active(nobody, false, by(at(0))).await.unwrap()),
+            10 => ("set_active", !store.set_active(me.id, false, by(at(0))).await.unwrap()),
+            11 => ("set_mode", store.set_mode(me.id, Mode::Allowlist, by(at(0))).await.is_ok()),
+            12 => ("set_mode", store.set_mode(me.id, Mode::Allowlist, by(at(0))).await.is_err()),
             13 => {
                 let made = create(store, organization, &fresh).await;
                 ("create_account", matches!(made, Created::Account(_)))

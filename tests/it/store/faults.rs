@@ -12,7 +12,7 @@ use gatepost::store::{Commit, Committed, Location, Store, StoreError};
 use sqlx::Executor as _;
 use tokio::task::JoinSet;
 
-use super::scene::{Kind, Scene, account, address, at, database, everything, open, subtree};
+use super::scene::{Kind, Scene, account, address, at, by, database, everything, open, subtree};
 use crate::support::process::{GATEPOST, Server};
 use crate::support::{PATIENCE, letter, local_dns, signer, store_rules};
 
@@ -84,9 +84,9 @@ async fn two_handles_on_one_folder_wait_for_each_other(kind: Kind) {
         for number in 0..30 {
             let other = beside.open().await;
             let sender = [address(&format!("a{number}@good.example"))];
-            let added = other.allow_senders(agent, &sender, None, 100, at(0)).await.unwrap();
+            let added = other.allow_senders(agent, &sender, None, 100, by(at(0))).await.unwrap();
             assert_eq!(added, Some((sender.to_vec(), number + 1)));
-            other.set_mode(agent, Mode::Open, at(0)).await.unwrap();
+            other.set_mode(agent, Mode::Open, by(at(0))).await.unwrap();
             other.close().await;
         }
     });

@@ -10,7 +10,7 @@ use gatepost::domain::verdict::Verdict;
 use gatepost::run;
 use gatepost::store::{Commit, Cursor, Direction, Intake, IntakeFilter, List, Page, PastVerdict};
 
-use super::scene::{Kind, Scene, address, at, everything, record, subtree};
+use super::scene::{Kind, Scene, address, at, by, everything, record, subtree};
 
 on_both! {
     a_scope_shows_its_subtree_and_of_it_only_what_is_permitted,
@@ -246,8 +246,8 @@ async fn of_many_senders_those_on_the_list_are_found(kind: Kind) {
     let scene = Scene::new(kind).await;
     let sender = |number: usize| address(&format!("a{number}@good.example"));
     let listed: Vec<_> = (0..300).filter(|number| number % 3 == 0).map(sender).collect();
-    scene.store.allow_senders(scene.agent.id, &listed, None, 1000, at(0)).await.unwrap();
-    scene.store.allow_senders(scene.other.id, &[sender(1)], None, 9, at(0)).await.unwrap();
+    scene.store.allow_senders(scene.agent.id, &listed, None, 1000, by(at(0))).await.unwrap();
+    scene.store.allow_senders(scene.other.id, &[sender(1)], None, 9, by(at(0))).await.unwrap();
     let asked: BTreeSet<_> = (0..200).map(sender).collect();
     let found = scene.store.listed_among(scene.agent.id, &asked).await.unwrap();
     let expected: BTreeSet<_> = listed.into_iter().filter(|one| asked.contains(one)).collect();

@@ -11,7 +11,7 @@ use gatepost::store::{Commit, Committed, Intake, IntakeFilter};
 use serde_json::json;
 
 use super::scene::{
-    DAY, Kind, SECOND, SENDER, Scene, address, at, everything, own_address, record, subtree,
+    DAY, Kind, SECOND, SENDER, Scene, address, at, by, everything, own_address, record, subtree,
 };
 
 on_both! {
@@ -63,7 +63,7 @@ async fn one_bad_entry_takes_all_others_with_it(kind: Kind) {
     assert_eq!(scene.count(TRACES).await, 0);
 
     let stale = scene.intake(&scene.other, 0).await;
-    scene.store.set_mode(scene.other.id, Mode::Allowlist, at(0)).await.unwrap();
+    scene.store.set_mode(scene.other.id, Mode::Allowlist, by(at(0))).await.unwrap();
     assert_eq!(scene.commit(vec![good.clone(), stale], 0).await, Committed::Stale);
     assert_eq!(scene.count(TRACES).await, 0);
     assert_eq!(scene.commit(vec![good], 0).await, Committed::Done(vec![None]));
@@ -76,26 +76,28 @@ async fn a_decision_by_what_is_no_longer_true_is_stale(kind: Kind) {
     let scene = Scene::new(kind).await;
     let (store, agent) = (&scene.store, &scene.agent);
     let alice = [address(SENDER)];
-    store.allow_senders(agent.id, &alice, None, 10, at(0)).await.unwrap();
+    store.allow_senders(agent.id, &alice, None, 10, by(at(0))).await.unwrap();
     let stale = async |change: &str| {
         let intake = scene.intake(agent, 0).await;
         match change {
-            "mode" => store.set_mode(agent.id, Mode::Allowlist, at(0)).await.unwrap(),
-            "sender" => drop(store.remove_senders(agent.id, &alice, at(0)).await.unwrap()),
+            "mode" => store.set_mode(agent.id, Mode::Allowlist, by(at(0))).await.unwrap(),
+            "sender" => drop(store.remove_senders(agent.id, &alice, by(at(0))).await.unwrap()),
             "address" => {
-                assert!(store.release_address(agent.id, &own_address(agent)).await.unwrap())
+                assert!(
+                    store.release_address(agent.id, &own_address(agent), by(at(0))).await.unwrap()
+                )
             }
-            "account" => assert!(store.set_active(agent.id, false).await.unwrap()),
-            _ => assert!(store.set_active(scene.reseller.id, false).await.unwrap()),
+            "account" => assert!(store.set_active(agent.id, false, by(at(0))).await.unwrap()),
+            _ => assert!(store.set_active(scene.reseller.id, false, by(at(0))).await.unwrap()),
         }
         assert_eq!(scene.commit(vec![intake], 0).await, Committed::Stale, "{change}");
     };
     for change in ["mode", "sender", "reseller"] {
         stale(change).await;
     }
-    assert!(store.set_active(scene.reseller.id, true).await.unwrap());
+    assert!(store.set_active(scene.reseller.id, true, by(at(0))).await.unwrap());
     stale("account").await;
-    assert!(store.set_active(agent.id, true).await.unwrap());
+    assert!(store.set_active(agent.id, true, by(at(0))).await.unwrap());
     stale("address").await;
     assert_eq!(scene.count(TRACES).await, 0);
 }
@@ -233,7 +235,7 @@ async fn some_entries_are_accepted_and_others_refused(kind: Kind) {
     assert_eq!(scene.commit(commit, 1).await, Committed::Done(vec![None, id]));
     // A decision by what is no longer true takes the refusals with it.
     let stale = scene.intake(&scene.agent, 2).await;
-    scene.store.set_mode(scene.agent.id, Mode::Allowlist, at(2)).await.unwrap();
+    scene.store.set_mode(scene.agent.id, Mode::Allowlist, by(at(2))).await.unwrap();
     assert_eq!(scene.commit(vec![refused(2), stale], 2).await, Committed::Stale);
     assert_eq!(scene.count("SELECT COUNT(*) FROM intake_records").await, 5);
 }

@@ -22,7 +22,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
 
-use super::scene::{Kind, Scene, address, at, database, own_address, record, subtree};
+use super::scene::{Kind, Scene, address, at, by, database, own_address, record, subtree};
 
 /// What the store says of every statement.
 #[derive(Clone, Default)]
@@ -207,7 +207,7 @@ async fn exercise(scene: &Scene) {
     };
     store.finish_delivery(&claims[0], &attempt, Outcome::Gone).await.unwrap();
     store.destinations(agent.id).await.unwrap();
-    store.remove_destinations(agent.id, None, None, None, at(4)).await.unwrap();
+    store.remove_destinations(agent.id, None, None, None, by(at(4))).await.unwrap();
     for kind in [None, Some(AccountType::Partner)] {
         store.accounts(kind).await.unwrap();
     }
@@ -216,20 +216,20 @@ async fn exercise(scene: &Scene) {
     store.directory_version().await.unwrap();
     store.addresses(agent.id).await.unwrap();
     let alice = [address("alice@good.example")];
-    store.allow_senders(agent.id, &alice, None, 5, at(0)).await.unwrap();
+    store.allow_senders(agent.id, &alice, None, 5, by(at(0))).await.unwrap();
     store.allowed_senders(agent.id, 5, Some(&alice[0])).await.unwrap();
     store.listed_among(agent.id, &alice.iter().cloned().collect()).await.unwrap();
     store.policy(agent.id).await.unwrap();
-    store.remove_senders(agent.id, &alice, at(0)).await.unwrap();
+    store.remove_senders(agent.id, &alice, by(at(0))).await.unwrap();
     store.key_by_hash(KeyHash([0; 32])).await.unwrap();
     store.keys(agent.id).await.unwrap();
-    store.revoke_key(KeyId(uuid::Uuid::nil()), at(0)).await.unwrap();
+    store.revoke_key(KeyId(uuid::Uuid::nil()), by(at(0))).await.unwrap();
     store.domain_owner(&domain).await.unwrap();
     store.domains(Some(organization.id)).await.unwrap();
-    store.remove_domain(&domain, organization.id).await.unwrap();
-    store.release_address(agent.id, &own_address(agent)).await.unwrap();
-    store.claim_address(agent, &own_address(agent), true, None, 9, at(0)).await.unwrap();
-    store.set_active(agent.id, true).await.unwrap();
+    store.remove_domain(&domain, organization.id, by(at(0))).await.unwrap();
+    store.release_address(agent.id, &own_address(agent), by(at(0))).await.unwrap();
+    store.claim_address(agent, &own_address(agent), true, None, 9, by(at(0))).await.unwrap();
+    store.set_active(agent.id, true, by(at(0))).await.unwrap();
     store.ping().await.unwrap();
     objects(scene).await;
     retention(scene).await;

@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::directory::create;
-use super::scene::{Kind, Scene, account, address, agent, at, own_address};
+use super::scene::{Kind, Scene, account, address, agent, at, by, own_address};
 
 on_both! {
     the_next_answer_elsewhere_shows_every_change,
@@ -52,7 +52,8 @@ async fn the_next_answer_elsewhere_shows_every_change(kind: Kind) {
         first
     };
     let claim = async |agent, address: &Address, catch_all| {
-        let done = store.claim_address(agent, address, catch_all, None, 9, at(0)).await.unwrap();
+        let done =
+            store.claim_address(agent, address, catch_all, None, 9, by(at(0))).await.unwrap();
         assert_eq!(done, Claimed::Yes);
     };
     let second = address(&format!("second@{}", mine.domain()));
@@ -60,15 +61,15 @@ async fn the_next_answer_elsewhere_shows_every_change(kind: Kind) {
     assert_eq!(find(&named).await, "unknown");
     claim(me, &second, false).await;
     assert_eq!(find(&named).await, format!("{} open Address", me.id));
-    store.set_mode(me.id, Mode::Allowlist, at(1)).await.unwrap();
+    store.set_mode(me.id, Mode::Allowlist, by(at(1))).await.unwrap();
     assert_eq!(find(&named).await, format!("{} allowlist Address", me.id));
     for above in [me.id, scene.organization.id, scene.reseller.id, scene.partner.id] {
-        store.set_active(above, false).await.unwrap();
+        store.set_active(above, false, by(at(0))).await.unwrap();
         assert_eq!(find(&named).await, "inactive");
-        store.set_active(above, true).await.unwrap();
+        store.set_active(above, true, by(at(0))).await.unwrap();
         assert_eq!(find(&named).await, format!("{} allowlist Address", me.id));
     }
-    assert!(store.release_address(me.id, &second).await.unwrap());
+    assert!(store.release_address(me.id, &second, by(at(0))).await.unwrap());
     assert_eq!(find(&named).await, "unknown");
     claim(other, &second, false).await;
     assert_eq!(find(&named).await, format!("{} open Address", other.id));
@@ -86,9 +87,9 @@ async fn the_next_answer_elsewhere_shows_every_change(kind: Kind) {
     let partner = elsewhere.partner().await.unwrap();
     assert_eq!(partner, scene.partner.lineage);
     assert_eq!(whose().await, partner);
-    store.claim_domain(&domain, scene.organization.id, at(0)).await.unwrap();
+    store.claim_domain(&domain, scene.organization.id, by(at(0))).await.unwrap();
     assert_eq!(whose().await, scene.organization.lineage);
-    store.remove_domain(&domain, scene.organization.id).await.unwrap();
+    store.remove_domain(&domain, scene.organization.id, by(at(0))).await.unwrap();
     assert_eq!(whose().await, partner);
     let fresh = address("x@later.example");
     let Created::Account(made) = create(store, &scene.organization, &fresh).await else {
@@ -147,10 +148,10 @@ async fn no_answer_is_older_than_the_last_change_before_its_question(kind: Kind)
         begun.store(change + 1, Ordering::SeqCst);
         let agent = &agents[change / 2 % 2];
         if change % 2 == 0 {
-            let claim = scene.store.claim_address(agent, &wanted, false, None, 9, at(0));
+            let claim = scene.store.claim_address(agent, &wanted, false, None, 9, by(at(0)));
             assert_eq!(claim.await.unwrap(), Claimed::Yes);
         } else {
-            assert!(scene.store.release_address(agent.id, &wanted).await.unwrap());
+            assert!(scene.store.release_address(agent.id, &wanted, by(at(0))).await.unwrap());
         }
         done.store(change + 1, Ordering::SeqCst);
     }
@@ -164,13 +165,13 @@ async fn without_the_version_nothing_is_answered(kind: Kind) {
     let known = elsewhere.find(&path).await.unwrap();
     scene.execute("ALTER TABLE directory RENAME TO elsewhere").await;
     elsewhere.find(&path).await.unwrap_err();
-    scene.store.set_active(scene.agent.id, false).await.unwrap_err();
+    scene.store.set_active(scene.agent.id, false, by(at(0))).await.unwrap_err();
     scene.execute("ALTER TABLE elsewhere RENAME TO directory").await;
     assert_eq!(elsewhere.find(&path).await.unwrap(), known);
     // A change that cannot be told is none.
     scene.execute("DELETE FROM directory").await;
     elsewhere.find(&path).await.unwrap_err();
-    scene.store.set_active(scene.agent.id, false).await.unwrap_err();
+    scene.store.set_active(scene.agent.id, false, by(at(0))).await.unwrap_err();
     assert!(scene.store.is_active(&scene.agent).await.unwrap());
 }
 
@@ -202,7 +203,7 @@ async fn postmaster_answers_wherever_a_domain_is_ours(kind: Kind) {
     assert_eq!(found("postmaster@foreign.example").await.0, None);
     // Before the catch-all; not before an Agent that has the address itself.
     let claim = async |agent, address: &Address, catch_all| {
-        let done = scene.store.claim_address(agent, address, catch_all, None, 9, at(0)).await;
+        let done = scene.store.claim_address(agent, address, catch_all, None, 9, by(at(0))).await;
         assert_eq!(done.unwrap(), Claimed::Yes);
     };
     claim(&stranger, &own_address(&stranger), true).await;
@@ -211,7 +212,7 @@ async fn postmaster_answers_wherever_a_domain_is_ours(kind: Kind) {
     claim(other, &own, false).await;
     assert_eq!(found(&own.to_string()).await.0, Some((other.id, By::Address)));
     // The one that stands for it may itself be answered by a catch-all, or by nobody.
-    scene.store.release_address(me.id, &own_address(me)).await.unwrap();
+    scene.store.release_address(me.id, &own_address(me), by(at(0))).await.unwrap();
     assert_eq!(found("postmaster").await.0, None);
     claim(other, &own_address(other), true).await;
     assert_eq!(found("postmaster").await.0, Some((other.id, By::CatchAll)));
@@ -226,7 +227,8 @@ async fn every_spelling_of_an_address_is_asked_as_one(kind: Kind) {
     let me = agent(&scene.store, &organization.await, "desk").await;
     let own = address("boss@münchen.example");
     let domain_for = me.lineage.organization;
-    let claimed = scene.store.claim_address(&me, &own, false, domain_for, 9, at(0)).await.unwrap();
+    let claimed =
+        scene.store.claim_address(&me, &own, false, domain_for, 9, by(at(0))).await.unwrap();
     assert_eq!(claimed, Claimed::Yes);
     for (path, tag) in [
         ("boss@xn--mnchen-3ya.example", None),

@@ -166,8 +166,8 @@ async fn an_event_stays_while_it_is_to_be_delivered(kind: Kind) {
     scene.deliver(&scene.agent, -29 * DAY).await;
     attempt(&scene, Outcome::Gone).await;
     assert_eq!(retention.pass().await.events, 0);
-    assert_eq!(scene.count("SELECT COUNT(*) FROM audit").await, 2);
-    let age = format!("UPDATE audit SET at = at - {}", 366 * DAY);
+    assert_eq!(scene.count("SELECT COUNT(*) FROM audit_entries WHERE actor = 'gateway'").await, 2);
+    let age = format!("UPDATE audit_entries SET at = at - {} WHERE actor = 'gateway'", 366 * DAY);
     scene.execute(age.leak()).await;
     assert_eq!(retention.pass().await.audit, 2);
 }

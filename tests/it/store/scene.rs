@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use gatepost::domain::account::{Account, AccountType};
 use gatepost::domain::address::Address;
+use gatepost::domain::audit::{Act, Actor};
 use gatepost::domain::automation::{Automation, Origin};
 use gatepost::domain::clock::Timestamp;
 use gatepost::domain::destination::Destination;
@@ -54,6 +55,11 @@ pub struct Scene {
 
 pub fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(START + millis)
+}
+
+/// Done by the operator at this moment.
+pub fn by(at: Timestamp) -> Act<'static> {
+    Actor::OPERATOR.at(at)
 }
 
 pub fn address(text: &str) -> Address {
@@ -213,7 +219,7 @@ impl Scene {
     /// A destination of `account`.
     pub async fn listen(&self, account: &Account, category: Category, url: &str) -> Destination {
         let new = destination(account.id, category, url);
-        let made = self.store.insert_destination(&new, 100).await.unwrap();
+        let made = self.store.insert_destination(&new, 100, by(at(0))).await.unwrap();
         assert_eq!(made, NewDestination::Created);
         new
     }
@@ -252,7 +258,7 @@ pub async fn account(
         parent,
         addresses: Vec::new(),
     };
-    match store.create_account(&new, 9, at(0)).await.unwrap() {
+    match store.create_account(&new, 9, by(at(0))).await.unwrap() {
         Created::Account(made) => *made,
         refused => panic!("{refused:?}"),
     }
@@ -262,11 +268,11 @@ pub async fn account(
 pub async fn agent(store: &Store, organization: &Account, name: &str) -> Account {
     let agent = account(store, AccountType::Agent, Some(organization.id), name).await;
     let claimed = store
-        .claim_address(&agent, &own_address(&agent), false, Some(organization.id), 9, at(0))
+        .claim_address(&agent, &own_address(&agent), false, Some(organization.id), 9, by(at(0)))
         .await
         .unwrap();
     assert_eq!(claimed, Claimed::Yes);
-    store.set_mode(agent.id, Mode::Open, at(0)).await.unwrap();
+    store.set_mode(agent.id, Mode::Open, by(at(0))).await.unwrap();
     agent
 }
 

@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::scene::{Kind, Scene, address, at};
+use super::scene::{Kind, Scene, address, at, by};
 use crate::support::proxy::Proxy;
 use crate::support::{PATIENCE, postgres};
 
@@ -70,7 +70,7 @@ fn readers_and_writers(store: &Store, scene: &Scene) -> JoinSet<()> {
                 let _read_or_not = if place % 2 == 0 {
                     store.domains(None).await.map(drop)
                 } else {
-                    store.claim_domain(&domain, account, at(0)).await.map(drop)
+                    store.claim_domain(&domain, account, by(at(0))).await.map(drop)
                 };
             }
         });
@@ -120,7 +120,7 @@ async fn a_large_statement_that_is_stuck_half_way_gives_its_place_back() {
             // More than the buffers of two sockets hold.
             let note = "x".repeat(32 << 20);
             let sender = [address(&format!("a{place}@good.example"))];
-            store.allow_senders(agent, &sender, Some(&note), 100, at(0)).await
+            store.allow_senders(agent, &sender, Some(&note), 100, by(at(0))).await
         });
     }
     until_blocked(&scene, PLACES).await;

@@ -8,7 +8,7 @@ use gatepost::domain::policy::Mode;
 use gatepost::run;
 use gatepost::store::{By, Claimed, Created, NewAccount};
 
-use super::scene::{Kind, Scene, address, at, own_address};
+use super::scene::{Kind, Scene, address, at, by, own_address};
 
 on_both! {
     an_account_hangs_below_the_level_directly_above,
@@ -41,7 +41,7 @@ async fn an_account_hangs_below_the_level_directly_above(kind: Kind) {
         for (place, parent) in parents.into_iter().enumerate() {
             let (name, username) = ("x".to_owned(), "x".to_owned());
             let new = NewAccount { kind, name, username, parent, addresses: Vec::new() };
-            let made = scene.store.create_account(&new, 9, at(0)).await;
+            let made = scene.store.create_account(&new, 9, by(at(0))).await;
             // The scene has its partner, and a store has one.
             let as_it_should = match &made {
                 Ok(Created::Account(_)) => place == level && level > 0,
@@ -73,12 +73,12 @@ async fn an_account_works_while_it_and_all_above_are_active(kind: Kind) {
     let store = &scene.store;
     for id in [scene.partner.id, scene.reseller.id, scene.organization.id, scene.agent.id] {
         assert!(store.is_active(&scene.agent).await.unwrap());
-        assert!(store.set_active(id, false).await.unwrap());
+        assert!(store.set_active(id, false, by(at(0))).await.unwrap());
         assert!(!store.is_active(&scene.agent).await.unwrap(), "{id}");
-        assert!(store.set_active(id, true).await.unwrap());
+        assert!(store.set_active(id, true, by(at(0))).await.unwrap());
     }
-    assert!(!store.set_active(AccountId::new(9999).unwrap(), false).await.unwrap());
-    store.set_active(scene.agent.id, false).await.unwrap();
+    assert!(!store.set_active(AccountId::new(9999).unwrap(), false, by(at(0))).await.unwrap());
+    store.set_active(scene.agent.id, false, by(at(0))).await.unwrap();
     assert!(store.is_active(&scene.other).await.unwrap());
 }
 
@@ -86,6 +86,9 @@ async fn a_key_is_found_by_its_hash_until_it_is_revoked(kind: Kind) {
     let scene = Scene::new(kind).await;
     let store = &scene.store;
     let key = Key {
+        member: None,
+        expires_at: None,
+        last_used_at: None,
         id: KeyId(run::system_mint().uuid()),
         account: scene.agent.id,
         purpose: "test".into(),
@@ -93,13 +96,13 @@ async fn a_key_is_found_by_its_hash_until_it_is_revoked(kind: Kind) {
         created_at: at(0),
         revoked_at: None,
     };
-    store.insert_key(&key, KeyHash([1; 32])).await.unwrap();
+    store.insert_key(&key, KeyHash([1; 32]), by(at(0))).await.unwrap();
     let twin = Key { id: KeyId(run::system_mint().uuid()), ..key.clone() };
-    store.insert_key(&twin, KeyHash([1; 32])).await.unwrap_err();
+    store.insert_key(&twin, KeyHash([1; 32]), by(at(0))).await.unwrap_err();
     assert_eq!(store.key_by_hash(KeyHash([1; 32])).await.unwrap(), Some(key.clone()));
     assert_eq!(store.key_by_hash(KeyHash([2; 32])).await.unwrap(), None);
-    assert!(store.revoke_key(key.id, at(5)).await.unwrap());
-    assert!(!store.revoke_key(key.id, at(6)).await.unwrap());
+    assert!(store.revoke_key(key.id, by(at(5))).await.unwrap());
+    assert!(!store.revoke_key(key.id, by(at(6))).await.unwrap());
     assert_eq!(store.key_by_hash(KeyHash([1; 32])).await.unwrap(), None);
     let kept = store.keys(scene.agent.id).await.unwrap();
     assert_eq!(kept, [Key { revoked_at: Some(at(5)), ..key }]);
@@ -112,17 +115,17 @@ async fn a_domain_belongs_to_one_account_until_nothing_uses_it(kind: Kind) {
     let (mine, theirs) = (scene.organization.id, scene.reseller.id);
     let domain = DomainName::parse("new.example").unwrap();
     assert_eq!(store.domain_owner(&domain).await.unwrap(), None);
-    assert_eq!(store.claim_domain(&domain, mine, at(0)).await.unwrap(), mine);
-    assert_eq!(store.claim_domain(&domain, theirs, at(0)).await.unwrap(), mine);
+    assert_eq!(store.claim_domain(&domain, mine, by(at(0))).await.unwrap(), mine);
+    assert_eq!(store.claim_domain(&domain, theirs, by(at(0))).await.unwrap(), mine);
     assert_eq!(store.domain_owner(&domain).await.unwrap(), Some(mine));
     assert!(store.domains(None).await.unwrap().contains(&(domain.clone(), mine)));
     assert_eq!(store.domains(Some(theirs)).await.unwrap(), []);
     let desk = address("desk@new.example");
-    store.claim_address(&scene.agent, &desk, false, None, 9, at(0)).await.unwrap();
-    assert_eq!(store.remove_domain(&domain, theirs).await.unwrap(), None);
-    assert_eq!(store.remove_domain(&domain, mine).await.unwrap(), Some(1));
-    assert!(store.release_address(scene.agent.id, &desk).await.unwrap());
-    assert_eq!(store.remove_domain(&domain, mine).await.unwrap(), Some(0));
+    store.claim_address(&scene.agent, &desk, false, None, 9, by(at(0))).await.unwrap();
+    assert_eq!(store.remove_domain(&domain, theirs, by(at(0))).await.unwrap(), None);
+    assert_eq!(store.remove_domain(&domain, mine, by(at(0))).await.unwrap(), Some(1));
+    assert!(store.release_address(scene.agent.id, &desk, by(at(0))).await.unwrap());
+    assert_eq!(store.remove_domain(&domain, mine, by(at(0))).await.unwrap(), Some(0));
     assert_eq!(store.domain_owner(&domain).await.unwrap(), None);
 }
 
@@ -132,7 +135,7 @@ async fn an_address_has_one_agent_and_a_domain_one_catch_all(kind: Kind) {
     let stranger = scene.stranger().await;
     let (desk, shop) = (own_address(me), own_address(other));
     let claim = async |agent, address, catch_all, domain_for| {
-        store.claim_address(agent, address, catch_all, domain_for, 9, at(0)).await.unwrap()
+        store.claim_address(agent, address, catch_all, domain_for, 9, by(at(0))).await.unwrap()
     };
     assert_eq!(claim(other, &desk, false, None).await, Claimed::InUse);
     assert_eq!(claim(&stranger, &desk, false, None).await, Claimed::DomainNotOurs);
@@ -158,8 +161,8 @@ async fn an_address_has_one_agent_and_a_domain_one_catch_all(kind: Kind) {
     assert_eq!(claim(other, &shop, true, None).await, Claimed::Yes);
     assert_eq!(found("anybody").await, Some((other.id, By::CatchAll)));
     assert_eq!(found("desk").await, Some((me.id, By::Address)));
-    assert!(!store.release_address(other.id, &desk).await.unwrap());
-    assert!(store.release_address(me.id, &desk).await.unwrap());
+    assert!(!store.release_address(other.id, &desk, by(at(0))).await.unwrap());
+    assert!(store.release_address(me.id, &desk, by(at(0))).await.unwrap());
     assert_eq!(store.addresses(me.id).await.unwrap(), []);
 }
 
@@ -174,12 +177,12 @@ async fn an_agent_is_made_with_its_addresses_or_not_at_all(kind: Kind) {
         addresses: vec![free.clone(), mine.clone()],
     };
     let before = scene.store.accounts(None).await.unwrap();
-    let made = scene.store.create_account(&new, 9, at(0)).await.unwrap();
+    let made = scene.store.create_account(&new, 9, by(at(0))).await.unwrap();
     assert_eq!(made, Created::Refused(mine, Claimed::InUse));
     assert_eq!(scene.store.accounts(None).await.unwrap(), before);
     assert_eq!(scene.store.domain_owner(free.domain()).await.unwrap(), None);
     let new = NewAccount { addresses: vec![free.clone()], ..new };
-    let made = scene.store.create_account(&new, 9, at(0)).await.unwrap();
+    let made = scene.store.create_account(&new, 9, by(at(0))).await.unwrap();
     let Created::Account(made) = made else { panic!("{made:?}") };
     assert_eq!(scene.store.addresses(made.id).await.unwrap(), [(free.clone(), false)]);
     let owner = scene.store.domain_owner(free.domain()).await.unwrap();
@@ -192,7 +195,7 @@ async fn an_agent_has_a_bounded_number_of_addresses(kind: Kind) {
     let own = own_address(me);
     let others = ["a", "b"].map(|local| address(&format!("{local}@{}", own.domain())));
     let claim = async |address, catch_all, most| {
-        store.claim_address(me, address, catch_all, None, most, at(0)).await.unwrap()
+        store.claim_address(me, address, catch_all, None, most, by(at(0))).await.unwrap()
     };
     assert_eq!(claim(&others[0], false, 1).await, Claimed::TooMany);
     assert_eq!(claim(&others[0], false, 2).await, Claimed::Yes);
@@ -200,7 +203,7 @@ async fn an_agent_has_a_bounded_number_of_addresses(kind: Kind) {
     // One that it has may change, even when the limit was lowered; what is given back makes room.
     assert_eq!(claim(&own, true, 1).await, Claimed::Yes);
     assert_eq!(store.addresses(me.id).await.unwrap().len(), 2);
-    assert!(store.release_address(me.id, &others[0]).await.unwrap());
+    assert!(store.release_address(me.id, &others[0], by(at(0))).await.unwrap());
     assert_eq!(claim(&others[1], false, 2).await, Claimed::Yes);
 
     let new = NewAccount {
@@ -211,7 +214,7 @@ async fn an_agent_has_a_bounded_number_of_addresses(kind: Kind) {
         addresses: ["x@free.example", "y@free.example"].map(address).to_vec(),
     };
     let refused = Created::Refused(address("y@free.example"), Claimed::TooMany);
-    assert_eq!(store.create_account(&new, 1, at(0)).await.unwrap(), refused);
+    assert_eq!(store.create_account(&new, 1, by(at(0))).await.unwrap(), refused);
     assert_eq!(store.domain_owner(address("x@free.example").domain()).await.unwrap(), None);
 }
 
@@ -224,16 +227,16 @@ async fn an_allowlist_is_bounded_and_every_change_of_it_raises_the_version(kind:
     };
     let before = version().await;
     let (two, three) = (list(&["b", "a"]), list(&["a", "b", "c"]));
-    let added = store.allow_senders(me, &two, Some("note"), 2, at(1)).await.unwrap();
+    let added = store.allow_senders(me, &two, Some("note"), 2, by(at(1))).await.unwrap();
     assert_eq!(added, Some((two.clone(), 2)));
     assert_eq!(version().await, before + 1);
     // What is there already changes nothing; what does not fit adds nothing.
-    let again = store.allow_senders(me, &two, None, 2, at(2)).await.unwrap();
+    let again = store.allow_senders(me, &two, None, 2, by(at(2))).await.unwrap();
     assert_eq!(again, Some((vec![], 2)));
-    assert_eq!(store.allow_senders(me, &three, None, 2, at(2)).await.unwrap(), None);
+    assert_eq!(store.allow_senders(me, &three, None, 2, by(at(2))).await.unwrap(), None);
     assert_eq!(version().await, before + 1);
     let (one, more) = (list(&["c"]), three[0].clone());
-    assert_eq!(store.allow_senders(me, &three, None, 3, at(2)).await.unwrap(), Some((one, 3)));
+    assert_eq!(store.allow_senders(me, &three, None, 3, by(at(2))).await.unwrap(), Some((one, 3)));
     let page = store.allowed_senders(me, 1, Some(&more)).await.unwrap();
     assert_eq!((page.len(), &page[0].address), (1, &three[1]));
     assert_eq!((page[0].note.as_deref(), page[0].added_at), (Some("note"), at(1)));
@@ -244,11 +247,11 @@ async fn an_allowlist_is_bounded_and_every_change_of_it_raises_the_version(kind:
     assert!(standing.listed && standing.active && standing.answers);
     assert_eq!((standing.mode, standing.policy_version), (Mode::Open, version().await));
     let gone = list(&["a", "x"]);
-    let removed = store.remove_senders(me, &gone, at(3)).await.unwrap();
+    let removed = store.remove_senders(me, &gone, by(at(3))).await.unwrap();
     assert_eq!(removed, (list(&["a"]), 2));
-    assert_eq!(store.remove_senders(me, &gone, at(4)).await.unwrap(), (vec![], 2));
+    assert_eq!(store.remove_senders(me, &gone, by(at(4))).await.unwrap(), (vec![], 2));
     assert_eq!(version().await, before + 3);
-    store.set_mode(me, Mode::Allowlist, at(5)).await.unwrap();
+    store.set_mode(me, Mode::Allowlist, by(at(5))).await.unwrap();
     let policy = store.policy(me).await.unwrap().unwrap();
     assert_eq!((policy.mode, policy.version), (Mode::Allowlist, before + 4));
     assert_eq!((policy.allowlist_count, policy.updated_at), (2, at(5)));

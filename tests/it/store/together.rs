@@ -9,7 +9,7 @@ use gatepost::domain::verdict::Verdict;
 use gatepost::store::{Commit, Committed, Intake, StoreError};
 use tokio::task::JoinSet;
 
-use super::scene::{DAY, Kind, Scene, at, record};
+use super::scene::{DAY, Kind, Scene, at, by, record};
 
 on_both! {
     each_of_many_that_wait_gets_its_own_answer,
@@ -38,7 +38,7 @@ async fn each_of_many_that_wait_gets_its_own_answer(kind: Kind) {
         }
         commits.push((number, Commit { intakes, now: at(number) }));
     }
-    scene.store.set_mode(scene.other.id, Mode::Allowlist, at(0)).await.unwrap();
+    scene.store.set_mode(scene.other.id, Mode::Allowlist, by(at(0))).await.unwrap();
     let mut tasks = JoinSet::new();
     for (number, commit) in commits {
         let scene = Arc::clone(&scene);
@@ -176,5 +176,5 @@ async fn attempts_that_end_together_are_recorded_each(kind: Kind) {
         assert_eq!(scene.count(sql).await, count, "{state}");
     }
     assert_eq!(scene.count("SELECT COUNT(*) FROM attempts").await, 30);
-    assert_eq!(scene.count("SELECT COUNT(*) FROM audit").await, 10);
+    assert_eq!(scene.count("SELECT COUNT(*) FROM audit_entries WHERE actor = 'gateway'").await, 10);
 }

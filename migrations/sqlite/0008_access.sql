@@ -1,0 +1,88 @@
+-- What an account is called elsewhere, what else is known of it (a JSON object), and when it was
+-- deleted: its row stays, so that its id is never used again and what it left can be explained.
+ALTER TABLE accounts ADD COLUMN external_id TEXT;
+ALTER TABLE accounts ADD COLUMN details TEXT;
+ALTER TABLE accounts ADD COLUMN deleted_at INTEGER;
+CREATE UNIQUE INDEX accounts_by_external_id ON accounts (parent_id, external_id)
+    WHERE deleted_at IS NULL AND external_id IS NOT NULL;
+CREATE INDEX accounts_of_external_id ON accounts (external_id, id);
+CREATE INDEX accounts_deleted ON accounts (deleted_at, id) WHERE deleted_at IS NOT NULL;
+
+-- People with access to an account. `permitted` is a JSON array of Agents' ids; empty restricts
+-- nothing. Deleting an Agent never shortens it.
+CREATE TABLE members (
+    id         INTEGER PRIMARY KEY,
+    account_id INTEGER NOT NULL REFERENCES accounts (id),
+    email      TEXT NOT NULL,
+    role       TEXT NOT NULL CHECK (role IN ('admin', 'member')),
+    permitted  TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    removed_at INTEGER
+) STRICT;
+CREATE UNIQUE INDEX members_by_email ON members (account_id, email) WHERE removed_at IS NULL;
+CREATE INDEX members_by_account ON members (account_id, id);
+
+ALTER TABLE keys ADD COLUMN member_id INTEGER REFERENCES members (id);
+ALTER TABLE keys ADD COLUMN expires_at INTEGER;
+-- To the hour or so: it is not written with every request.
+ALTER TABLE keys ADD COLUMN last_used_at INTEGER;
+CREATE INDEX keys_by_member ON keys (member_id, created_at);
+
+-- Domains that accounts say are theirs, until a TXT record holds the challenge of one of them.
+CREATE TABLE domain_claims (
+    domain     TEXT NOT NULL,
+    account_id INTEGER NOT NULL REFERENCES accounts (id),
+    challenge  TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (domain, account_id)
+) STRICT;
+CREATE INDEX domain_claims_by_account ON domain_claims (account_id, domain);
+
+-- What was done to an account, by whom: a row is written in the transaction of what it tells.
+-- `changes` is a JSON array of [field, before, after].
+CREATE TABLE audit_entries (
+    id              BLOB PRIMARY KEY,
+    at              INTEGER NOT NULL,
+    partner_id      INTEGER NOT NULL,
+    reseller_id     INTEGER,
+    organization_id INTEGER,
+    agent_id        INTEGER,
+    deed            TEXT NOT NULL,
+    object          TEXT NOT NULL,
+    changes         TEXT NOT NULL,
+    actor           TEXT NOT NULL CHECK (actor IN ('operator', 'gateway', 'key')),
+    actor_account   INTEGER,
+    actor_member    INTEGER,
+    key_id          BLOB,
+    remote_address  TEXT,
+    request_id      BLOB,
+    count           INTEGER NOT NULL
+) STRICT;
+CREATE INDEX audit_entries_by_partner ON audit_entries (partner_id, at, id);
+CREATE INDEX audit_entries_by_reseller ON audit_entries (reseller_id, at, id);
+CREATE INDEX audit_entries_by_organization ON audit_entries (organization_id, at, id);
+CREATE INDEX audit_entries_by_agent ON audit_entries (agent_id, at, id);
+CREATE INDEX audit_entries_without_agent
+    ON audit_entries (CAST(COALESCE(organization_id, reseller_id, partner_id) AS BIGINT), at, id)
+    WHERE agent_id IS NULL;
+INSERT INTO audit_entries (id, at, partner_id, reseller_id, organization_id, agent_id, deed, object,
+                           changes, actor, count)
+    SELECT audit.id, audit.at, partner_id, reseller_id, organization_id, agent_id, action, detail, '[]',
+           'gateway', 1
+    FROM audit JOIN accounts ON accounts.id = audit.account_id;
+DROP TABLE audit;
+
+-- Creations that carried an Idempotency-Key: the row is written in the transaction of what was
+-- created, so that no request is carried out twice; `answer` comes after it, and is encrypted under
+-- the caller's API key, which is nowhere here.
+CREATE TABLE idempotency_keys (
+    digest     BLOB PRIMARY KEY,
+    request    BLOB NOT NULL,
+    created_at INTEGER NOT NULL,
+    answer     BLOB
+) STRICT;
+CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
+
+-- Of an event of `onboarding`, its `data` as a JSON object: no row keeps what an account or a member
+-- was at that moment.
+ALTER TABLE events ADD COLUMN told TEXT;

@@ -1,0 +1,39 @@
+//! Closed lists of words: an enumeration that is spelled in one place.
+
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident {
+        $($(#[$about:meta])* $variant:ident = $word:literal,)*
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum $name { $($(#[$about])* $variant,)* }
+
+        impl $name {
+            /// Every word of the closed list.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The interface's word.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word,)* }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                match text {
+                    $($word => Ok(Self::$variant),)*
+                    _ => Err(format!("{text:?} is not one of: {}", [$($word),*].join(", "))),
+                }
+            }
+        }
+    };
+}
+pub(super) use words;
