@@ -121,7 +121,7 @@ impl House {
         let store = Store::create(&location, &rules.store, mint.clone()).await.unwrap();
         let tenancy = Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access_rules));
         let use_cases = UseCases {
-            access: Access::new(store.clone(), mint.clock().clone()),
+            access: Access::new(store.clone(), mint.clock().clone(), &access_rules),
             tenancy: tenancy.clone(),
             mailbox: Mailbox::new(store.clone()),
             destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
