@@ -19,8 +19,8 @@ use super::call::{self, Call};
 use super::error::{Code, Problem};
 use super::observe;
 use super::routes::{
-    account, addresses, health, inbound_policy, inbound_whitelist, intake, media, messages,
-    policy_preview, webhooks,
+    account, addresses, domains, health, inbound_policy, inbound_whitelist, intake, media,
+    messages, policy_preview, webhooks,
 };
 use super::target::Aim;
 use crate::app::access::need::{Need, TargetType};
@@ -110,6 +110,10 @@ const WRITE_OWN: Need = Need::write(TargetType::Any);
 const READ_AGENT: Need = Need::read(TargetType::Level(AccountType::Agent));
 const WRITE_AGENT: Need = Need::write(TargetType::Level(AccountType::Agent));
 
+/// What belongs to an account that has others below it, for administrators.
+const READ_PARENT: Need = Need::read(TargetType::Parent).administrators();
+const WRITE_PARENT: Need = Need::write(TargetType::Parent).administrators();
+
 /// The whole API.
 #[rustfmt::skip]
 pub static OPERATIONS: &[Operation] = &[
@@ -134,6 +138,9 @@ pub static OPERATIONS: &[Operation] = &[
         addresses::add),
     operation!(Delete "/email/addresses", WRITE_AGENT, ["address"], Optional(&["address"]),
         addresses::remove),
+    operation!(Get "/domains", READ_PARENT, [], NoBody, domains::list),
+    operation!(Post "/domain", WRITE_PARENT, [], Required(&["domain"]), domains::claim),
+    operation!(Delete "/domain", WRITE_PARENT, ["domain"], Optional(&["domain"]), domains::remove),
     operation!(Get "/email/intake", READ,
         ["agent", "sender", "recipient", "verdict", "reason", "since", "until", "limit", "after"],
         NoBody, intake::list),
