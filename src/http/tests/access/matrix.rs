@@ -1,0 +1,352 @@
+//! Every operation × every key × every target × every place that names it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::json;
+
+use super::super::Reply;
+use super::sample::{Sample, sample};
+use super::town::{Town, mark};
+use super::tree::{Expected, Key, Named, Node, Owner, Person, Reach, Rule, Tree, rules};
+use crate::http::router::{OPERATIONS, Operation};
+
+/// The places of some accounts in [`tree`].
+const PARTNER: usize = 0;
+const RESELLER: usize = 1;
+const ORGANIZATION: usize = 3;
+/// What samples are about.
+const AGENT: usize = 6;
+
+/// Kind, parent, whether it is active, whether it was deleted.
+const ACCOUNTS: [(char, usize, bool, bool); 18] = [
+    ('P', 0, true, false),
+    ('R', PARTNER, true, false),
+    ('R', PARTNER, true, false),
+    ('O', RESELLER, true, false),
+    ('O', RESELLER, true, false),
+    ('O', 2, true, false),
+    ('A', ORGANIZATION, true, false),
+    ('A', ORGANIZATION, true, false),
+    ('A', 4, true, false),
+    ('A', 5, true, false),
+    // Inactive, and below what is.
+    ('A', ORGANIZATION, false, false),
+    ('O', RESELLER, false, false),
+    ('A', 11, true, false),
+    // Deleted, and below what is.
+    ('A', ORGANIZATION, true, true),
+    ('O', RESELLER, true, true),
+    ('A', 14, true, false),
+    ('R', PARTNER, true, true),
+    ('A', 5, false, false),
+];
+
+/// Where it hangs, whether it is an administrator, its Agents, whether it was removed.
+const PEOPLE: [(usize, bool, &[usize], bool); 11] = [
+    (PARTNER, true, &[], false),
+    (RESELLER, true, &[], false),
+    (ORGANIZATION, true, &[], false),
+    (ORGANIZATION, false, &[], false),
+    (ORGANIZATION, true, &[AGENT], false),
+    (ORGANIZATION, false, &[AGENT], false),
+    (RESELLER, true, &[AGENT, 8], false),
+    // Of an Agent that was deleted: the list is no shorter for it.
+    (ORGANIZATION, true, &[13], false),
+    (ORGANIZATION, true, &[], true),
+    (11, true, &[], false),
+    (5, true, &[], false),
+];
+
+fn tree() -> Tree {
+    let nodes = ACCOUNTS.iter().enumerate().map(|(at, (kind, up, active, deleted))| Node {
+        kind: *kind,
+        up: (at > 0).then_some(*up),
+        active: *active,
+        deleted: *deleted,
+        id: 0,
+        contact: None,
+    });
+    let people = PEOPLE.iter().map(|(at, admin, permitted, removed)| Person {
+        at: *at,
+        admin: *admin,
+        permitted: permitted.to_vec(),
+        removed: *removed,
+        id: 0,
+    });
+    Tree { nodes: nodes.collect(), people: people.collect() }
+}
+
+/// Where a request names its target.
+#[derive(Clone, Debug)]
+enum Place {
+    Query(String),
+    Number(String),
+    Text(String),
+}
+
+fn places(rule: &Rule) -> Vec<Place> {
+    let query = rule.query.iter().cloned().map(Place::Query);
+    let body =
+        rule.body.iter().flat_map(|name| [Place::Number(name.clone()), Place::Text(name.clone())]);
+    query.chain(body).collect()
+}
+
+fn named(sample: Sample, place: &Place, id: Option<i64>) -> Sample {
+    match (place, id) {
+        (_, None) => sample,
+        (Place::Query(name), Some(id)) => sample.asking(name, id),
+        (Place::Number(name), Some(id)) => sample.holding(name, json!(id)),
+        (Place::Text(name), Some(id)) => sample.holding(name, json!(id.to_string())),
+    }
+}
+
+/// Whatever a request may name.
+fn targets(tree: &Tree) -> Vec<Named> {
+    let nodes = (0..tree.nodes.len()).map(Named::Node);
+    let people = (0..tree.people.len()).map(Named::Person);
+    let contacts = [AGENT, 7, 9].into_iter().map(Named::Contact);
+    [Named::Nothing, Named::Nobody].into_iter().chain(nodes).chain(people).chain(contacts).collect()
+}
+
+pub(super) fn line_of(operation: &Operation) -> String {
+    format!("{} {}", operation.verb.as_str(), operation.path)
+}
+
+/// What may differ between two refusals: the request's own id and the second it was made in.
+fn anonymous(reply: &Reply) -> String {
+    let mut headers = reply.headers.clone();
+    let id = headers.remove("x-request-id").unwrap();
+    headers.remove("date");
+    format!("{} {headers:?} {}", reply.status, reply.text().replace(&id, "ID"))
+}
+
+#[test]
+fn every_operation_is_in_the_oracle_and_the_oracle_has_no_other() {
+    let (rules, waiting) = rules();
+    let built: BTreeSet<String> = OPERATIONS.iter().map(line_of).collect();
+    let known: BTreeSet<String> = rules.into_keys().collect();
+    assert_eq!(built, known);
+    let early: Vec<_> = waiting.iter().filter(|operation| built.contains(*operation)).collect();
+    assert!(early.is_empty(), "built, and said to be waiting: {early:?}");
+}
+
+/// Keys that open nothing are asked about these only.
+fn concerns(tree: &Tree, key: &Key, named: Named) -> bool {
+    let few = [Named::Nothing, Named::Nobody, Named::Node(PARTNER), Named::Node(AGENT)];
+    tree.opens(key) || few.contains(&named)
+}
+
+impl Town {
+    /// Every account's key and every member's, and some that are none.
+    async fn all_keys(&mut self) -> Vec<Key> {
+        let mut keys = self.keys.clone();
+        let owner = Owner::Node(AGENT);
+        let of = |what: &str, token: String| Key { what: what.into(), owner, token, good: false };
+        for what in ["revoked", "expired"] {
+            let made = self.house.tenancy.create_key(self.account(AGENT), what).await.unwrap();
+            keys.push(of(what, made.token));
+            match what {
+                "revoked" => drop(self.house.tenancy.revoke_key(made.key.id).await.unwrap()),
+                _ => self.expire(made.key.id.0).await,
+            }
+        }
+        keys.push(of("made up", format!("gp_{}", "A".repeat(43))));
+        keys.push(of("none", String::new()));
+        keys
+    }
+}
+
+/// What was asked, and how often it came to what.
+#[derive(Default)]
+struct Walk {
+    came_to: BTreeMap<&'static str, usize>,
+    /// The answers to whoever has no key: one, whatever is asked.
+    strangers: BTreeSet<String>,
+}
+
+/// One request and what it must come to.
+struct Asked<'a> {
+    operation: &'a str,
+    rule: &'a Rule,
+    key: &'a Key,
+    named: Named,
+    place: &'a Place,
+    expected: Expected,
+}
+
+impl std::fmt::Display for Asked<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { operation, key, named, place, expected, .. } = self;
+        let what = &key.what;
+        write!(f, "{operation} by {what} ({:?}) on {named:?} in {place:?}: {expected:?}", key.owner)
+    }
+}
+
+impl Asked<'_> {
+    fn check(&self, town: &Town, reply: &Reply) {
+        let text = reply.text();
+        let (status, code): (&[u16], _) = match self.expected {
+            Expected::NoKey => (&[401], "unauthorized"),
+            Expected::Forbidden => (&[403], "forbidden"),
+            Expected::WrongKind => (&[400], "invalid_request"),
+            Expected::Allowed(ref reach) if self.operation.contains('{') => {
+                match town.tree.shows(reach, AGENT) {
+                    true => (&[200], ""),
+                    false => (&[404], "not_found"),
+                }
+            }
+            Expected::Allowed(_) => (&self.rule.done, ""),
+        };
+        assert!(status.contains(&reply.status), "{self}: {} {text}", reply.status);
+        if !code.is_empty() {
+            assert_eq!(reply.json()["code"], code, "{self}: {text}");
+        }
+        let leaks = town.leaks(&text, &self.expected, self.key.owner);
+        assert!(leaks.is_empty(), "{self}: {leaks:?} in {text}");
+        let Expected::Allowed(reach) = &self.expected else { return };
+        for node in 0..town.tree.nodes.len() {
+            if must_show(town, self.operation, reach, node) {
+                assert!(text.contains(&mark(node)), "{self}: nothing of {node} in {text}");
+            }
+        }
+    }
+}
+
+/// What answers must hold, lest nothing leaks because nothing is shown.
+fn must_show(town: &Town, operation: &str, reach: &Reach, node: usize) -> bool {
+    let tree = &town.tree;
+    match operation {
+        "GET /messages/recent" | "GET /email/intake" => {
+            tree.nodes[node].kind == 'A' && !tree.is_gone(node) && tree.shows(reach, node)
+        }
+        "GET /webhooks" | "GET /email/inboundWhitelist" | "GET /email/addresses" => {
+            node == reach.target
+        }
+        _ => false,
+    }
+}
+
+#[tokio::test]
+async fn every_request_is_answered_as_the_oracle_says() {
+    let mut town = Town::of(tree(), "").await;
+    let keys = town.all_keys().await;
+    let (rules, _) = rules();
+    let mut walk = Walk::default();
+    for operation in OPERATIONS.iter().map(line_of) {
+        let rule = &rules[&operation];
+        refusals(&mut town, &mut walk, (&operation, rule), &keys).await;
+        allowances(&mut town, &mut walk, (&operation, rule), &keys).await;
+    }
+    assert_eq!(walk.strangers.len(), 1, "{:#?}", walk.strangers);
+    for word in ["no key", "forbidden", "wrong kind", "allowed"] {
+        assert!(walk.came_to[word] > 100, "{:?}", walk.came_to);
+    }
+}
+
+/// What is refused: alike, whatever it is that is out of reach, and without a trace.
+async fn refusals(
+    town: &mut Town,
+    walk: &mut Walk,
+    (operation, rule): (&str, &Rule),
+    keys: &[Key],
+) {
+    let before = town.rows().await;
+    for key in keys {
+        for place in &places(rule) {
+            let mut answers = BTreeSet::new();
+            for named in targets(&town.tree) {
+                let expected = town.tree.expected(rule, key, named);
+                let allowed = matches!(expected, Expected::Allowed(_));
+                if allowed || !concerns(&town.tree, key, named) {
+                    continue;
+                }
+                let asked = Asked { operation, rule, key, named, place, expected };
+                let reply = town.ask(&asked, 0).await;
+                asked.check(town, &reply);
+                match asked.expected {
+                    Expected::NoKey => drop(walk.strangers.insert(anonymous(&reply))),
+                    // Of its own account a restricted member is told why.
+                    Expected::Forbidden if !town.is_home(key, named) => {
+                        answers.insert(anonymous(&reply));
+                    }
+                    _ => {}
+                }
+                walk.count(&asked.expected);
+            }
+            assert!(answers.len() < 2, "{operation} by {}: {answers:#?}", key.what);
+        }
+    }
+    same(operation, &before, &town.rows().await);
+}
+
+/// What is allowed: nothing of others is shown, and nothing of others changes.
+async fn allowances(
+    town: &mut Town,
+    walk: &mut Walk,
+    (operation, rule): (&str, &Rule),
+    keys: &[Key],
+) {
+    let mut before = town.rows().await;
+    for named in targets(&town.tree) {
+        let (mut elsewhere, mut callers) = (BTreeSet::new(), BTreeSet::new());
+        for key in keys {
+            let expected = town.tree.expected(rule, key, named);
+            let Expected::Allowed(reach) = &expected else { continue };
+            callers.insert(reach.target);
+            for place in &places(rule) {
+                let expected = expected.clone();
+                let asked = Asked { operation, rule, key, named, place, expected };
+                let reply = town.ask(&asked, walk.number()).await;
+                asked.check(town, &reply);
+                if reply.status == 404 {
+                    elsewhere.insert(anonymous(&reply));
+                }
+                walk.count(&asked.expected);
+            }
+        }
+        assert!(elsewhere.len() < 2, "{operation}: {elsewhere:#?}");
+        if rule.changes {
+            let after = town.rows().await;
+            let changed = before.symmetric_difference(&after);
+            for row in changed {
+                let near = callers.iter().any(|target| town.concerns(row, *target));
+                assert!(near, "{operation} on {named:?} changed {row}");
+            }
+            before = after;
+        }
+    }
+    if !rule.changes {
+        same(operation, &before, &town.rows().await);
+    }
+}
+
+fn same(operation: &str, before: &BTreeSet<String>, after: &BTreeSet<String>) {
+    let changed: Vec<_> = before.symmetric_difference(after).collect();
+    assert!(changed.is_empty(), "{operation} changed {changed:#?}");
+}
+
+impl Walk {
+    fn count(&mut self, expected: &Expected) {
+        let word = match expected {
+            Expected::NoKey => "no key",
+            Expected::Forbidden => "forbidden",
+            Expected::WrongKind => "wrong kind",
+            Expected::Allowed(_) => "allowed",
+        };
+        *self.came_to.entry(word).or_default() += 1;
+    }
+
+    /// One that no request had before.
+    fn number(&self) -> usize {
+        self.came_to.values().sum()
+    }
+}
+
+impl Town {
+    async fn ask(&mut self, asked: &Asked<'_>, number: usize) -> Reply {
+        let id = self.tree.id(asked.named);
+        let sample = sample(asked.operation, &self.goods[AGENT], number);
+        let sample = named(sample, asked.place, id);
+        self.send(asked.operation, &sample, &asked.key.token).await
+    }
+}
