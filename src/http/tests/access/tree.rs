@@ -53,7 +53,7 @@ pub(super) struct Key {
 }
 
 /// What a request names as its target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Named {
     Nothing,
     Node(usize),
