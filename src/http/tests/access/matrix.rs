@@ -2,20 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::json;
-
-use super::super::Reply;
-use super::sample::{Sample, sample};
-use super::town::{Town, mark};
-use super::tree::{Expected, Key, Named, Node, Owner, Person, Reach, Rule, Tree, rules};
-use crate::http::router::{OPERATIONS, Operation};
+use super::asked::{Asked, anonymous, line_of, places};
+use super::town::Town;
+use super::tree::{Expected, Key, Named, Node, Owner, Person, Rule, Tree, rules};
+use crate::http::router::OPERATIONS;
 
 /// The places of some accounts in [`tree`].
 const PARTNER: usize = 0;
 const RESELLER: usize = 1;
 const ORGANIZATION: usize = 3;
 /// What samples are about.
-const AGENT: usize = 6;
+pub(super) const AGENT: usize = 6;
 
 /// Kind, parent, whether it is active, whether it was deleted.
 const ACCOUNTS: [(char, usize, bool, bool); 16] = [
@@ -55,7 +52,8 @@ const PEOPLE: [(usize, bool, &[usize], bool); 11] = [
     (5, true, &[], false),
 ];
 
-fn tree() -> Tree {
+/// The tree of the matrix.
+pub(super) fn tree() -> Tree {
     let nodes = ACCOUNTS.iter().enumerate().map(|(at, (kind, up, active, deleted))| Node {
         kind: *kind,
         up: (at > 0).then_some(*up),
@@ -74,31 +72,6 @@ fn tree() -> Tree {
     Tree { nodes: nodes.collect(), people: people.collect() }
 }
 
-/// Where a request names its target.
-#[derive(Clone, Debug)]
-enum Place {
-    Query(String),
-    Number(String),
-    Text(String),
-}
-
-fn places(rule: &Rule, key: &Key) -> Vec<Place> {
-    let query = rule.query.iter().cloned().map(Place::Query);
-    // Every other key in the other spelling: the same few lines read them for every operation.
-    let text = key.token.ends_with(|c: char| c.is_ascii_uppercase());
-    let spelled = |name: String| if text { Place::Text(name) } else { Place::Number(name) };
-    query.chain(rule.body.iter().cloned().map(spelled)).collect()
-}
-
-fn named(sample: Sample, place: &Place, id: Option<i64>) -> Sample {
-    match (place, id) {
-        (_, None) => sample,
-        (Place::Query(name), Some(id)) => sample.asking(name, id),
-        (Place::Number(name), Some(id)) => sample.holding(name, json!(id)),
-        (Place::Text(name), Some(id)) => sample.holding(name, json!(id.to_string())),
-    }
-}
-
 /// Whatever a request may name: of each kind one. For a key that opens nothing a few will do.
 fn targets(tree: &Tree, key: &Key) -> Vec<Named> {
     let mut named = vec![Named::Nothing, Named::Node(AGENT)];
@@ -114,18 +87,6 @@ fn targets(tree: &Tree, key: &Key) -> Vec<Named> {
         }
     }
     named
-}
-
-pub(super) fn line_of(operation: &Operation) -> String {
-    format!("{} {}", operation.verb.as_str(), operation.path)
-}
-
-/// What may differ between two refusals: the request's own id and the second it was made in.
-fn anonymous(reply: &Reply) -> String {
-    let mut headers = reply.headers.clone();
-    let id = headers.remove("x-request-id").unwrap();
-    headers.remove("date");
-    format!("{} {headers:?} {}", reply.status, reply.text().replace(&id, "ID"))
 }
 
 #[test]
@@ -167,68 +128,6 @@ struct Walk {
     came_to: BTreeMap<&'static str, usize>,
     /// The answers to whoever has no key: one, whatever is asked.
     strangers: BTreeSet<String>,
-}
-
-/// One request and what it must come to.
-struct Asked<'a> {
-    operation: &'a str,
-    rule: &'a Rule,
-    key: &'a Key,
-    named: Named,
-    place: &'a Place,
-    expected: Expected,
-}
-
-impl std::fmt::Display for Asked<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { operation, key, named, place, expected, .. } = self;
-        let what = &key.what;
-        write!(f, "{operation} by {what} ({:?}) on {named:?} in {place:?}: {expected:?}", key.owner)
-    }
-}
-
-impl Asked<'_> {
-    fn check(&self, town: &Town, reply: &Reply) {
-        let text = reply.text();
-        let (status, code): (&[u16], _) = match self.expected {
-            Expected::NoKey => (&[401], "unauthorized"),
-            Expected::Forbidden => (&[403], "forbidden"),
-            Expected::WrongKind => (&[400], "invalid_request"),
-            Expected::Allowed(ref reach) if self.operation.contains('{') => {
-                match town.tree.shows(reach, AGENT) {
-                    true => (&[200], ""),
-                    false => (&[404], "not_found"),
-                }
-            }
-            Expected::Allowed(_) => (&self.rule.done, ""),
-        };
-        assert!(status.contains(&reply.status), "{self}: {} {text}", reply.status);
-        if !code.is_empty() {
-            assert_eq!(reply.json()["code"], code, "{self}: {text}");
-        }
-        let leaks = town.leaks(&text, &self.expected, self.key.owner);
-        assert!(leaks.is_empty(), "{self}: {leaks:?} in {text}");
-        let Expected::Allowed(reach) = &self.expected else { return };
-        for node in 0..town.tree.nodes.len() {
-            if must_show(town, self.operation, reach, node) {
-                assert!(text.contains(&mark(node)), "{self}: nothing of {node} in {text}");
-            }
-        }
-    }
-}
-
-/// What answers must hold, lest nothing leaks because nothing is shown.
-fn must_show(town: &Town, operation: &str, reach: &Reach, node: usize) -> bool {
-    let tree = &town.tree;
-    match operation {
-        "GET /messages/recent" | "GET /email/intake" => {
-            tree.nodes[node].kind == 'A' && !tree.is_gone(node) && tree.shows(reach, node)
-        }
-        "GET /webhooks" | "GET /email/inboundWhitelist" | "GET /email/addresses" => {
-            node == reach.target
-        }
-        _ => false,
-    }
 }
 
 #[tokio::test]
@@ -356,14 +255,5 @@ impl Walk {
     /// One that no request had before.
     fn number(&self) -> usize {
         self.came_to.values().sum()
-    }
-}
-
-impl Town {
-    async fn ask(&mut self, asked: &Asked<'_>, number: usize) -> Reply {
-        let id = self.tree.id(asked.named);
-        let sample = sample(asked.operation, &self.goods[AGENT], number);
-        let sample = named(sample, asked.place, id);
-        self.send(asked.operation, &sample, &asked.key.token).await
     }
 }

@@ -2,8 +2,10 @@
 //! place that names it, then random trees and calls, held against one independent oracle
 //! (`tree.rs` and `fixtures/access.toml`); threats E1, E2, E6, E7.
 
+mod asked;
 mod line;
 mod matrix;
+mod random;
 mod sample;
 mod town;
 mod tree;

@@ -1,7 +1,7 @@
 //! A running API over a store in which every account has something of every kind, marked as its
 //! own: whatever shows up where it does not belong says whose it is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, Connection as _, Row as _};
@@ -47,8 +47,12 @@ pub(super) struct Town {
     pub(super) goods: Vec<Goods>,
     /// A key of each account, then one of each member.
     pub(super) keys: Vec<Key>,
-    pub(super) line: Line,
-    pub(super) database: SqliteConnection,
+    /// The Agent that samples are about.
+    pub(super) about: usize,
+    line: Line,
+    database: SqliteConnection,
+    /// Reads every row of every table.
+    all: String,
 }
 
 /// On everything that an account has.
@@ -101,7 +105,9 @@ impl Town {
             });
             accounts.push(account);
         }
-        let mut town = Self { house, tree, goods, keys, line, database };
+        let about = (0..goods.len()).find(|node| tree.nodes[*node].kind == 'A').unwrap();
+        let all = whole(&mut database).await;
+        let mut town = Self { house, tree, goods, keys, about, line, database, all };
         for person in 0..town.tree.people.len() {
             let key = town.invite(person).await;
             town.keys.push(key);
@@ -174,24 +180,9 @@ impl Town {
     /// Every row of every table as one line of text. What a refused request may leave is left out:
     /// that it was refused, and that the key was used.
     pub(super) async fn rows(&mut self) -> BTreeSet<String> {
-        let tables = "SELECT name FROM sqlite_schema
-                      WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND name NOT LIKE '\\_%' ESCAPE '\\'";
-        let tables = sqlx::query(tables).fetch_all(&mut self.database).await.unwrap();
-        let mut lines = BTreeSet::new();
-        for table in tables.iter().map(|row| row.get::<String, _>(0)) {
-            let columns = format!("SELECT name FROM pragma_table_info('{table}')");
-            let columns =
-                sqlx::query(AssertSqlSafe(columns)).fetch_all(&mut self.database).await.unwrap();
-            let shown = columns.iter().map(|row| row.get::<String, _>(0));
-            let shown = shown.filter(|column| column != "last_used_at");
-            let shown: Vec<_> = shown.map(|name| format!("'{name}=' || quote({name})")).collect();
-            let kept = if table == "audit_entries" { "deed <> 'access.denied'" } else { "1" };
-            let rows = format!("SELECT {} FROM {table} WHERE {kept}", shown.join(" || ' ' || "));
-            let rows =
-                sqlx::query(AssertSqlSafe(rows)).fetch_all(&mut self.database).await.unwrap();
-            lines.extend(rows.iter().map(|row| format!("{table}: {}", row.get::<String, _>(0))));
-        }
-        lines
+        let all = AssertSqlSafe(self.all.as_str());
+        let rows = sqlx::query(all).fetch_all(&mut self.database).await.unwrap();
+        rows.iter().map(|row| row.get(0)).collect()
     }
 
     /// What of others stands in a text that may show `reach` to this caller.
@@ -278,6 +269,24 @@ impl Town {
     fn is_at_or_above(&self, node: usize, reach: &Reach) -> bool {
         self.tree.line(reach.target).any(|at| at == node)
     }
+}
+
+/// The statement of [`Town::rows`].
+async fn whole(database: &mut SqliteConnection) -> String {
+    let columns = "SELECT tables.name AS table_name, columns.name AS column_name
+                   FROM sqlite_schema AS tables JOIN pragma_table_info(tables.name) AS columns
+                   WHERE tables.type = 'table' AND tables.name NOT LIKE 'sqlite%'
+                         AND columns.name <> 'last_used_at'";
+    let mut tables: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for row in sqlx::query(columns).fetch_all(database).await.unwrap() {
+        let (table, column): (String, String) = (row.get(0), row.get(1));
+        tables.entry(table).or_default().push(format!("' {column}=' || quote({column})"));
+    }
+    let selects = tables.iter().map(|(table, columns)| {
+        let kept = if table == "audit_entries" { "deed <> 'access.denied'" } else { "1 = 1" };
+        format!("SELECT '{table}:' || {} FROM {table} WHERE {kept}", columns.join(" || "))
+    });
+    selects.collect::<Vec<_>>().join(" UNION ALL ")
 }
 
 async fn move_in(
