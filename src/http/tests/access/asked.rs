@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::super::Reply;
 use super::sample::{Sample, sample};
-use super::town::{Town, mark};
+use super::town::{Town, mark, name};
 use super::tree::{Expected, Key, Named, Reach, Rule};
 use crate::http::router::Operation;
 
@@ -80,6 +80,13 @@ impl Asked<'_> {
                     false => (&[404], "not_found"),
                 }
             }
+            // Below an organization there is nothing but Agents, and these are not deleted so.
+            Expected::Allowed(ref reach)
+                if self.operation == "DELETE /deleteOrganization"
+                    && town.tree.nodes[reach.target].kind == 'O' =>
+            {
+                (&[400], "invalid_request")
+            }
             Expected::Allowed(_) => (&self.rule.done, ""),
         };
         assert!(status.contains(&reply.status), "{self}: {} {text}", reply.status);
@@ -90,24 +97,34 @@ impl Asked<'_> {
         assert!(leaks.is_empty(), "{self}: {leaks:?} in {text}");
         let Expected::Allowed(reach) = &self.expected else { return };
         for node in 0..town.tree.nodes.len() {
-            if must_show(town, self.operation, reach, node) {
-                assert!(text.contains(&mark(node)), "{self}: nothing of {node} in {text}");
+            if let Some(due) = due(town, self.operation, reach, node) {
+                assert!(text.contains(&due), "{self}: no {due} in {text}");
             }
         }
     }
 }
 
-/// What answers must hold, lest nothing leaks because nothing is shown.
-fn must_show(town: &Town, operation: &str, reach: &Reach, node: usize) -> bool {
+/// What an answer must hold of this account, lest nothing leaks because nothing is shown.
+fn due(town: &Town, operation: &str, reach: &Reach, node: usize) -> Option<String> {
     let tree = &town.tree;
+    let kind = tree.nodes[node].kind;
+    let shown = tree.shows(reach, node) && !tree.is_gone(node);
+    let below = |wanted: char| (shown && kind == wanted).then(|| name(node));
+    let own = (shown && node == reach.target && reach.person.is_none()).then(|| mark(node));
     match operation {
-        "GET /messages/recent" | "GET /email/intake" => {
-            tree.nodes[node].kind == 'A' && !tree.is_gone(node) && tree.shows(reach, node)
-        }
-        "GET /webhooks" | "GET /email/inboundWhitelist" | "GET /email/addresses" => {
-            node == reach.target
-        }
-        _ => false,
+        "GET /messages/recent" | "GET /email/intake" => (shown && kind == 'A').then(|| mark(node)),
+        "GET /webhooks"
+        | "GET /email/inboundWhitelist"
+        | "GET /email/addresses"
+        | "GET /tokens"
+        | "GET /domains" => own,
+        // A page holds the last entries only.
+        "GET /audit" => own.filter(|_| kind == 'A'),
+        "GET /account" => own.map(|_| name(node)),
+        "GET /listResellers" => below('R'),
+        "GET /listOrganizations" => below('O'),
+        "GET /listAccounts" | "GET /searchAccounts" => below('A'),
+        _ => None,
     }
 }
 
@@ -115,7 +132,16 @@ impl Town {
     /// Its answer; `number` is one that no request had before.
     pub(super) async fn ask(&mut self, asked: &Asked<'_>, number: usize) -> Reply {
         let id = self.tree.id(asked.named);
-        let sample = sample(asked.operation, &self.goods[self.about], number);
+        let mut sample = sample(asked.operation, &self.goods[self.about], number);
+        let deletes = match asked.operation {
+            "DELETE /deleteOrganization" => Some("targetOrganizationId"),
+            "DELETE /deleteAccount" => Some("targetAccountId"),
+            _ => None,
+        };
+        if let (Some(field), Expected::Allowed(reach)) = (deletes, &asked.expected) {
+            let made = self.make_below(reach.target, asked.operation).await;
+            sample = sample.holding(field, json!(made));
+        }
         let sample = named(sample, asked.place, id);
         self.send(asked.operation, &sample, &asked.key.token).await
     }

@@ -141,7 +141,7 @@ async fn every_change_is_answered_as_the_oracle_says() {
 }
 
 async fn walk(changes: bool) {
-    let mut town = Town::of(tree(), "").await;
+    let mut town = Town::of(tree()).await;
     let keys = town.all_keys().await;
     let (rules, _) = rules();
     let mut walk = Walk::default();

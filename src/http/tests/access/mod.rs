@@ -5,6 +5,7 @@
 mod asked;
 mod line;
 mod matrix;
+mod objects;
 mod random;
 mod sample;
 mod town;

@@ -265,7 +265,7 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let mut choices = Choices(seed);
-            let mut town = Town::of(choices.tree(), "").await;
+            let mut town = Town::of(choices.tree()).await;
             let (rules, _) = rules();
             town.about = town.tree.nodes.len() - 1;
             let mut caller = Caller { town: &mut town, choices, rules: &rules };

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::NOBODY;
 use super::town::{Goods, PICTURE};
 
 /// What stands behind the base and in the body.
@@ -59,6 +60,27 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
         }
         "POST /email/addresses" | "DELETE /email/addresses" => {
             sample.with(json!({ "address": format!("{new}@shared.example") }))
+        }
+        "POST /account" => sample.with(json!({ "description": new })),
+        "POST /createReseller" => sample.with(json!({ "resellerName": new })),
+        "POST /createOrganization" => sample.with(json!({ "orgName": new })),
+        "POST /createAccount" => sample.with(json!({ "accountName": new })),
+        "POST /updateOrganization" | "POST /updateAccount" => {
+            sample.with(json!({ "externalBillingId": new }))
+        }
+        "DELETE /deleteOrganization" => sample.with(json!({ "targetOrganizationId": NOBODY })),
+        "DELETE /deleteAccount" => sample.with(json!({ "targetAccountId": NOBODY })),
+        "GET /searchAccounts" => sample.asking("accountType", "account"),
+        "GET /getAccountByExternalId" => sample.asking("externalAccountId", new),
+        "GET /member" => sample.asking("targetMemberId", NOBODY),
+        "POST /member" => sample.with(json!({ "email": format!("{new}@people.example") })),
+        "PUT /member" => sample.with(json!({ "targetMemberId": NOBODY, "role": "admin" })),
+        "DELETE /member" => sample.with(json!({ "targetMemberId": NOBODY })),
+        "POST /tokens" => sample.with(json!({ "type": "admin", "description": new })),
+        "DELETE /tokens" => sample.with(json!({ "id": uuid::Uuid::nil() })),
+        "GET /audit" => sample.asking("limit", 200),
+        "POST /domain" | "DELETE /domain" => {
+            sample.with(json!({ "domain": format!("{new}.example") }))
         }
         "POST /webhooks" => sample.with(json!({ "url": url, "label": new, "type": "incoming" })),
         "DELETE /webhooks" => sample.with(json!({ "url": url })),

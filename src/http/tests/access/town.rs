@@ -12,16 +12,19 @@ use super::super::{House, Received, Reply, record};
 use super::line::Line;
 use super::sample::Sample;
 use super::tree::{Expected, Key, Named, Owner, Reach, Tree};
-use crate::app::access::token;
-use crate::app::tenancy::Claiming;
+use crate::app::tenancy::{Claiming, Invitation};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
 use crate::domain::event::Category;
-use crate::domain::id::AccountId;
+use crate::domain::id::{AccountId, MemberId};
+use crate::domain::key::KeyOwner;
+use crate::domain::member::Role;
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
-use crate::store::Intake;
+use crate::shutdown::Shutdown;
+use crate::store::{AccountUpdate, Intake};
+use crate::testkit::dns::{DnsServer, Zone};
 
 /// Ids begin here: 13 digits, which no answer holds by chance (a group of a UUID has twelve).
 const FIRST: i64 = 7_200_000_000_000;
@@ -61,7 +64,7 @@ pub(super) fn mark(node: usize) -> String {
 }
 
 /// On the account's name, which those below it may be told.
-fn name(node: usize) -> String {
+pub(super) fn name(node: usize) -> String {
     format!("nm{node:03}mn")
 }
 
@@ -81,8 +84,9 @@ fn level(kind: char) -> AccountType {
 
 impl Town {
     /// Builds and stocks it; what sleeps or is deleted does so from the end of this on.
-    pub(super) async fn of(mut tree: Tree, rules: &str) -> Self {
-        let house = House::empty("127.0.0.1:9".parse().unwrap(), rules).await;
+    pub(super) async fn of(mut tree: Tree) -> Self {
+        let dns = DnsServer::start(Zone::default(), Shutdown::default()).await.unwrap();
+        let house = House::empty(dns.addr(), "").await;
         let file = house._folder.path().join("data/gatepost.db");
         let options = SqliteConnectOptions::new().filename(file);
         let mut database = SqliteConnection::connect_with(&options).await.unwrap();
@@ -117,40 +121,22 @@ impl Town {
     }
 
     async fn invite(&mut self, person: usize) -> Key {
-        let id: i64 = sqlx::query("UPDATE user_ids SET last = last + 1 RETURNING last")
-            .fetch_one(&mut self.database)
-            .await
-            .unwrap()
-            .get(0);
-        let about = &mut self.tree.people[person];
-        about.id = id;
-        let permitted: Vec<i64> =
-            about.permitted.iter().map(|agent| self.tree.nodes[*agent].id).collect();
-        let account = self.tree.nodes[about.at].id;
-        sqlx::query("INSERT INTO members VALUES ($1, $2, $3, $4, $5, 1, NULL)")
-            .bind(id)
-            .bind(account)
-            .bind(format!("{}@people.example", badge(person)))
-            .bind(if about.admin { "admin" } else { "member" })
-            .bind(serde_json::Value::from(permitted).to_string())
-            .execute(&mut self.database)
-            .await
-            .unwrap();
-        let token = token::mint(&self.house.mint);
-        sqlx::query(
-            "INSERT INTO keys (id, account_id, hash, last_four, purpose, created_at, member_id)
-             VALUES ($1, $2, $3, $4, $5, 1, $6)",
-        )
-        .bind(self.house.mint.uuid().as_bytes().as_slice())
-        .bind(account)
-        .bind(token::hash(&token).unwrap().0.as_slice())
-        .bind(token::last_four(&token))
-        .bind(badge(person))
-        .bind(id)
-        .execute(&mut self.database)
-        .await
-        .unwrap();
-        Key { what: badge(person), owner: Owner::Person(person), token, good: true }
+        let about = &self.tree.people[person];
+        let email = format!("{}@people.example", badge(person));
+        let invitation = Invitation {
+            email: Address::parse(&email).unwrap(),
+            role: if about.admin { Role::Admin } else { Role::Member },
+            permitted: Some(about.permitted.iter().map(|agent| self.account(*agent)).collect()),
+            redirect_url: None,
+            send_welcome_email: None,
+        };
+        let tenancy = &self.house.tenancy;
+        let account = tenancy.account(self.account(about.at)).await.unwrap();
+        let member = tenancy.invite(&account, invitation).await.unwrap();
+        let owner = KeyOwner::Member(member.id);
+        let key = tenancy.issue_key(owner, &badge(person), None).await.unwrap();
+        self.tree.people[person].id = member.id.get();
+        Key { what: badge(person), owner: Owner::Person(person), token: key.token, good: true }
     }
 
     /// Contacts get their ids, and what is not in force goes out of it.
@@ -166,15 +152,48 @@ impl Town {
             if !node.active {
                 self.house.tenancy.set_active(id, false).await.unwrap();
             }
-            if node.deleted {
-                let delete = "UPDATE accounts SET deleted_at = 1 WHERE id = $1";
-                sqlx::query(delete).bind(node.id).execute(&mut self.database).await.unwrap();
+        }
+        let tops = |tree: &Tree, node: usize| {
+            tree.nodes[node].deleted && tree.nodes[node].up.is_none_or(|up| !tree.is_gone(up))
+        };
+        for node in (0..self.tree.nodes.len()).filter(|node| tops(&self.tree, *node)) {
+            self.house.tenancy.delete_account(self.account(node), true).await.unwrap();
+        }
+        for at in 0..self.tree.people.len() {
+            let person = &self.tree.people[at];
+            if !person.removed || self.tree.is_gone(person.at) {
+                continue;
             }
+            let account = self.house.tenancy.account(self.account(person.at)).await.unwrap();
+            let id = MemberId::new(person.id).unwrap();
+            // The last administrator stays.
+            let removed = self.house.tenancy.remove_member(&account, id).await.is_ok();
+            self.tree.people[at].removed = removed;
         }
-        for person in self.tree.people.iter().filter(|person| person.removed) {
-            let remove = "UPDATE members SET removed_at = 1 WHERE id = $1";
-            sqlx::query(remove).bind(person.id).execute(&mut self.database).await.unwrap();
-        }
+    }
+
+    /// A new account below `target`, of the kind that the operation deletes if there can be one.
+    pub(super) async fn make_below(&mut self, target: usize, operation: &str) -> i64 {
+        let wanted = if operation == "DELETE /deleteAccount" { 'A' } else { 'O' };
+        let (above, kind) = match (self.tree.nodes[target].kind, wanted) {
+            ('O', _) => (Some(target), 'A'),
+            (_, 'A') => (self.live_below(target, 'O'), 'A'),
+            ('R', _) => (Some(target), 'O'),
+            _ => (Some(target), 'R'),
+        };
+        let Some(above) = above else { return super::NOBODY };
+        let above = self.account(above);
+        let made = self.house.tenancy.create_account(level(kind), above, "new", &[]).await;
+        made.unwrap().id.get()
+    }
+
+    fn live_below(&self, target: usize, kind: char) -> Option<usize> {
+        let fits = |node: &usize| {
+            self.tree.nodes[*node].kind == kind
+                && self.tree.is_within(*node, target)
+                && !self.tree.is_gone(*node)
+        };
+        (0..self.tree.nodes.len()).find(fits)
     }
 
     /// Every row of every table as one line of text. What a refused request may leave is left out:
@@ -310,6 +329,14 @@ async fn stock(house: &House, account: &Account, node: usize, key: Uuid) -> Good
     let url = Url::parse(&format!("https://hooks.example/{mark}")).unwrap();
     let destinations = &house.http.use_cases.destinations;
     destinations.add(account.id, url, Category::Incoming, &mark).await.unwrap();
+    if account.parent.is_some() {
+        let update = AccountUpdate {
+            external_id: Some(Some(mark.clone())),
+            details: serde_json::Map::from_iter([("description".into(), mark.as_str().into())]),
+            ..AccountUpdate::default()
+        };
+        house.tenancy.update_account(account.id, update).await.unwrap();
+    }
     let webhook = house.store.destinations(account.id).await.unwrap()[0].id.0;
     let mut domain = None;
     let mut mail = None;

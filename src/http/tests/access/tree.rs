@@ -78,8 +78,6 @@ pub(super) struct Rule {
     pub(super) query: Vec<String>,
     #[serde(default)]
     pub(super) body: Vec<String>,
-    #[serde(default)]
-    pub(super) object: Option<Object>,
     pub(super) done: Vec<u16>,
 }
 
@@ -89,15 +87,8 @@ pub(super) struct Rule {
 pub(super) enum Restricted {
     Nothing,
     Part,
-}
-
-/// A second account or member that a request names, inside its target.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Object {
-    pub(super) name: String,
-    pub(super) takes: String,
-    pub(super) refused: u16,
+    /// And nothing of its Agents either.
+    Never,
 }
 
 #[derive(Deserialize)]
@@ -227,8 +218,11 @@ impl Tree {
         if let Some(caller) = self.restricted(key.owner) {
             let own_account = target == home && person.is_none();
             if own_account && rule.restricted == Restricted::Part {
-                part = Some(self.agents_of(caller));
-            } else if person.is_some() || !caller.permitted.contains(&target) {
+                part = Some(caller.permitted.clone());
+            } else if rule.restricted == Restricted::Never
+                || person.is_some()
+                || !caller.permitted.contains(&target)
+            {
                 return Expected::Forbidden;
             }
         }
@@ -237,11 +231,6 @@ impl Tree {
             return Expected::WrongKind;
         }
         Expected::Allowed(Reach { target, part, person })
-    }
-
-    fn agents_of(&self, person: &Person) -> Vec<usize> {
-        let there = |agent: &&usize| self.is_within(**agent, person.at) && !self.is_gone(**agent);
-        person.permitted.iter().filter(there).copied().collect()
     }
 
     /// Whether an answer to it may show what belongs to this account.
