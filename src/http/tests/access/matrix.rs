@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::asked::{Asked, anonymous, line_of, places};
 use super::town::Town;
 use super::tree::{Expected, Key, Named, Node, Owner, Person, Rule, Tree, rules};
-use crate::http::router::OPERATIONS;
+use crate::app::access::need::Effect;
+use crate::http::router::{OPERATIONS, Verb};
 
 /// The places of some accounts in [`tree`].
 const PARTNER: usize = 0;
@@ -93,8 +94,15 @@ fn targets(tree: &Tree, key: &Key) -> Vec<Named> {
 fn every_operation_is_in_the_oracle_and_the_oracle_has_no_other() {
     let (rules, waiting) = rules();
     let built: BTreeSet<String> = OPERATIONS.iter().map(line_of).collect();
-    let known: BTreeSet<String> = rules.into_keys().collect();
+    let known: BTreeSet<String> = rules.keys().cloned().collect();
     assert_eq!(built, known);
+    for operation in OPERATIONS {
+        let (name, rule) = (line_of(operation), &rules[&line_of(operation)]);
+        assert_eq!(rule.changes, operation.need.effect == Effect::Write, "{name}");
+        // A link or an image in a mail can make a reader send a GET (threats E13).
+        assert!(!rule.changes || operation.verb != Verb::Get, "{name}");
+        assert_eq!(rule.query, operation.aim.names(), "{name}");
+    }
     let early: Vec<_> = waiting.iter().filter(|operation| built.contains(*operation)).collect();
     assert!(early.is_empty(), "built, and said to be waiting: {early:?}");
 }

@@ -3,6 +3,8 @@
 //! (`tree.rs` and `fixtures/access.toml`); threats E1, E2, E6, E7.
 
 mod asked;
+mod fields;
+mod force;
 mod line;
 mod matrix;
 mod objects;
