@@ -1,6 +1,7 @@
 //! The API over real TCP and a real store: a house of ten accounts, and a client that sends exactly
 //! the octets it is told to.
 
+mod access;
 mod delegation;
 mod domains;
 mod hostile;
@@ -114,6 +115,13 @@ impl House {
 
     /// The same with this DNS server, which is asked again after two seconds.
     pub(super) async fn asking(dns: SocketAddr, rules: &str) -> Self {
+        let mut house = Self::empty(dns, rules).await;
+        house.residents = move_in(&house.tenancy).await;
+        house
+    }
+
+    /// The same before anybody has moved in.
+    async fn empty(dns: SocketAddr, rules: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let policies = folder.path().join("policies");
         std::fs::create_dir(&policies).unwrap();
@@ -150,7 +158,7 @@ impl House {
         let running =
             serve(listener, router(Arc::clone(&http)), access_rules, shutdown.clone(), None);
         shutdown.spawn(running);
-        let residents = move_in(&tenancy).await;
+        let residents = BTreeMap::new();
         Self { residents, address, tenancy, store, http, shutdown, mint, _folder: folder }
     }
 
@@ -240,10 +248,21 @@ impl House {
         let account = self.residents[agent].account.clone();
         let address = Address::parse(&format!("{agent}@partner.example")).unwrap();
         let sender = Address::parse("boss@good.example").unwrap();
+        self.deliver(&account, (sender, address), raw, part).await
+    }
+
+    async fn deliver(
+        &self,
+        account: &Account,
+        (sender, address): (Address, Address),
+        raw: &str,
+        part: u32,
+    ) -> Received {
         let standing = self.store.standing(account.id, &address, &sender).await.unwrap().unwrap();
         let now = self.mint.clock().now();
         let message = MessageId(self.mint.uuid());
-        let record = record(&self.mint, &account, Verdict::Accepted, Some(message));
+        let mut record = record(&self.mint, account, Verdict::Accepted, Some(message));
+        record.sender = Some(sender.clone());
         let accepted = Accepted {
             standing,
             address,
@@ -381,6 +400,11 @@ impl Reply {
         let mut octets = Vec::new();
         let reading = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut octets));
         reading.await.expect("the connection ends in time").unwrap();
+        Self::parse(&octets)
+    }
+
+    /// An answer of which nothing is missing.
+    fn parse(octets: &[u8]) -> Self {
         let end = octets.windows(4).position(|four| four == b"\r\n\r\n").expect("a header section");
         let head = String::from_utf8(octets[..end].to_vec()).unwrap();
         let mut lines = head.split("\r\n");
