@@ -7,7 +7,7 @@ use super::error::StoreError;
 use super::row::Columns;
 use super::sql::{Row, Statement, sql};
 use super::{directory, gates};
-use crate::domain::account::{Account, AccountType, Lineage};
+use crate::domain::account::{Account, AccountType, Details, Lineage};
 use crate::domain::address::Address;
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::id::AccountId;
@@ -79,6 +79,8 @@ impl Store {
             lineage: above.with(new.kind, id),
             active: true,
             created_at: now,
+            external_id: None,
+            details: Details::new(),
         };
         if !insert(&mut tx, &account).await? {
             return Ok(Created::HasPartner);
@@ -209,7 +211,8 @@ pub(super) async fn next_user_ids(
 /// another gateway's migration that adds one to `*`.
 fn select(rest: &'static str) -> Statement {
     let mut query = sql("SELECT id, kind, name, username, parent_id, partner_id, reseller_id,
-                                organization_id, agent_id, active, created_at FROM accounts ");
+                                organization_id, agent_id, active, created_at, external_id, details
+                         FROM accounts ");
     query.push(rest);
     query
 }
@@ -251,5 +254,7 @@ fn account(row: &Row) -> Result<Account, StoreError> {
         lineage: columns.lineage()?,
         active: columns.flag("active")?,
         created_at: columns.time("created_at")?,
+        external_id: columns.optional_text("external_id")?,
+        details: columns.optional_json("details")?.unwrap_or_default(),
     })
 }

@@ -7,6 +7,7 @@ mod accounts;
 mod addresses;
 mod inbound_policy;
 mod keys;
+pub mod record;
 
 use std::sync::Arc;
 
