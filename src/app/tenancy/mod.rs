@@ -5,12 +5,14 @@
 
 mod accounts;
 mod addresses;
+pub mod details;
 mod inbound_policy;
 mod keys;
 pub mod record;
 
 use std::sync::Arc;
 
+pub use accounts::NewNode;
 pub use addresses::Claiming;
 pub use inbound_policy::{AllowedPage, ListChange};
 pub use keys::NewKey;

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use crate::domain::account::{Account, AccountType};
 
 /// The fields of v2 that are known of the account, and the ones by which it has its place here,
-/// which no kept field can stand in for. `timestamp` is in milliseconds, unlike elsewhere: so v2 has
-/// it for accounts. There is no `permittedAccountIds`: an account's own key is not restricted, and
+/// which no kept field can stand in for. `timestamp` is in milliseconds, unlike elsewhere: so v2
+/// has it for accounts. There is no `permittedAccountIds`: an account's own key is not restricted, and
 /// absent says so. `active` is the account's own switch.
 pub fn account_record(account: &Account) -> Map<String, Value> {
     let mut record = account.details.clone();

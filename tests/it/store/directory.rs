@@ -1,11 +1,12 @@
 //! The directory's version: whatever changes an answer to RCPT raises it.
 
+use gatepost::app::tenancy::record::account_record;
 use gatepost::domain::account::{Account, AccountType};
 use gatepost::domain::address::Address;
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::id::AccountId;
 use gatepost::domain::policy::Mode;
-use gatepost::store::{Claimed, Created, NewAccount, Store};
+use gatepost::store::{AccountUpdate, Claimed, Created, Deletion, NewAccount, Store, Updated};
 
 use super::scene::{Kind, Scene, address, at, by, own_address};
 
@@ -14,25 +15,23 @@ on_both! {
 }
 
 /// The methods that change what an answer rests on.
-const CHANGING: [&str; 7] = [
+const CHANGING: [&str; 9] = [
     "claim_address",
     "claim_domain",
     "create_account",
+    "delete_account",
     "release_address",
     "remove_domain",
     "set_active",
     "set_mode",
+    "update_account",
 ];
 
 /// A new Agent, with this address.
 pub async fn create(store: &Store, organization: &Account, address: &Address) -> Created {
-    let new = NewAccount {
-        kind: AccountType::Agent,
-        name: "new".into(),
-        username: "new".into(),
-        parent: Some(organization.id),
-        addresses: vec![address.clone()],
-    };
+    let parent = Some(organization.id);
+    let plain = NewAccount::plain(AccountType::Agent, "new", parent, account_record);
+    let new = NewAccount { addresses: vec![address.clone()], ..plain };
     store.create_account(&new, 9, by(at(0))).await.unwrap()
 }
 
@@ -81,6 +80,19 @@ async fn every_change_that_an_answer_rests_on_raises_the_version(kind: Kind) {
             14 => {
                 let made = create(store, organization, &own).await;
                 ("create_account", matches!(made, Created::Account(_)))
+            }
+            15..=17 => {
+                let name = Some("renamed".to_owned());
+                let active = (step > 15).then_some(true);
+                let update = AccountUpdate { name, active, ..AccountUpdate::default() };
+                let updated = store.update_account(me.id, &update, 9, by(at(0))).await.unwrap();
+                assert!(matches!(updated, Updated::Account(_)), "{updated:?}");
+                ("update_account", step == 16)
+            }
+            18 | 19 => {
+                let deleting =
+                    store.delete_account(me.id, (false, 9), account_record, by(at(0))).await;
+                ("delete_account", deleting.unwrap() == Deletion::Done { below: 0 })
             }
             _ => break,
         };
