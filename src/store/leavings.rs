@@ -26,8 +26,10 @@ impl Store {
         let rows = many(
             "WITH given (account) AS ({rows})
              SELECT account FROM given
-             WHERE EXISTS (SELECT 1 FROM allowed_senders WHERE agent_id = given.account)
-                OR EXISTS (SELECT 1 FROM contacts WHERE organization_id = given.account)",
+             WHERE (SELECT agent_id FROM allowed_senders
+                    WHERE agent_id = given.account LIMIT 1) IS NOT NULL
+                OR (SELECT organization_id FROM contacts
+                    WHERE organization_id = given.account LIMIT 1) IS NOT NULL",
             deleted.iter().map(|account| vec![(*account).into()]).collect(),
         )
         .fetch_all(self.reader())

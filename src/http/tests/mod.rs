@@ -1,6 +1,8 @@
 //! The API over real TCP and a real store: a house of ten accounts, and a client that sends exactly
 //! the octets it is told to.
 
+mod account_lists;
+mod accounts;
 mod delegation;
 mod hostile;
 mod mailbox;
