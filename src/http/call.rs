@@ -93,6 +93,21 @@ impl Call {
         })
     }
 
+    /// An id in the query or in the body, which must agree where both have one; `None` where neither
+    /// has. One reader for all ids of accounts and members (their ids are of one sequence), so that
+    /// each has one spelling everywhere.
+    pub(super) fn id(&self, name: &str) -> Result<Option<AccountId>, Problem> {
+        let text = self.query.get(name).map(|text| target::account_of_text(name, text));
+        let json = self.body.get(name).map(|value| target::account_of_json(name, value));
+        match (text.transpose()?, json.transpose()?) {
+            (Some(one), Some(other)) if one != other => {
+                let detail = format!("{name} differs between query and body: send it once");
+                Err(Problem::invalid(detail))
+            }
+            (one, other) => Ok(one.or(other)),
+        }
+    }
+
     /// A segment of the path, decoded; empty where the operation's path has none of this name.
     pub(super) fn path(&self, name: &str) -> &str {
         let found = self.path.iter().find(|(known, _)| known == name);
