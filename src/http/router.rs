@@ -1,5 +1,5 @@
 //! The one table of operations. The router is made from it and from nothing else: an operation
-//! without a declared need, effect, query and body does not compile, and a handler cannot be
+//! without a tag, a need, a query and a body does not compile, and a handler cannot be
 //! reached but through `call::perform`.
 
 use std::collections::BTreeMap;
@@ -19,9 +19,10 @@ use super::call::{self, Call};
 use super::error::{Code, Problem};
 use super::observe;
 use super::routes::{
-    account, addresses, health, inbound_policy, inbound_whitelist, intake, media, messages,
+    account, addresses, audit, health, inbound_policy, inbound_whitelist, intake, media, messages,
     policy_preview, webhooks,
 };
+use super::tag::Tag;
 use super::target::Aim;
 use crate::app::access::need::{Need, TargetType};
 use crate::domain::account::AccountType;
@@ -71,6 +72,8 @@ pub struct Operation {
     pub verb: Verb,
     /// Below [`BASE`].
     pub path: &'static str,
+    /// The area that it belongs to.
+    pub tag: Tag,
     /// What it needs of the key and of the target.
     pub need: Need,
     /// The names under which a request says what it acts on.
@@ -82,16 +85,25 @@ pub struct Operation {
     pub handler: Handler,
 }
 
+impl Operation {
+    /// What it is called: its verb and its path.
+    pub fn name(&self) -> String {
+        format!("{} {}", self.verb.as_str(), self.path)
+    }
+}
+
 /// A line of the table.
 macro_rules! operation {
-    ($verb:ident $path:literal, $need:expr, $query:expr, $body:expr, $($handler:ident)::+) => {
-        operation!($verb $path, Aim::ACCOUNT, $need, $query, $body, $($handler)::+)
+    ($tag:ident: $verb:ident $path:literal, $need:expr, $query:expr, $body:expr,
+     $($handler:ident)::+) => {
+        operation!($tag: $verb $path, Aim::ACCOUNT, $need, $query, $body, $($handler)::+)
     };
-    ($verb:ident $path:literal, $aim:expr, $need:expr, $query:expr, $body:expr,
+    ($tag:ident: $verb:ident $path:literal, $aim:expr, $need:expr, $query:expr, $body:expr,
      $($handler:ident)::+) => {
         Operation {
             verb: Verb::$verb,
             path: $path,
+            tag: Tag::$tag,
             need: $need,
             aim: $aim,
             query: &$query,
@@ -113,35 +125,38 @@ const WRITE_AGENT: Need = Need::write(TargetType::Level(AccountType::Agent));
 /// The whole API.
 #[rustfmt::skip]
 pub static OPERATIONS: &[Operation] = &[
-    operation!(Get "/account", Need::read(TargetType::Identity).narrows(), [], NoBody, account::show),
-    operation!(Get "/messages/recent", READ, ["limit", "before", "after"], NoBody,
+    operation!(Accounts: Get "/account", Need::read(TargetType::Identity).narrows(), [], NoBody, account::show),
+    operation!(Messaging: Get "/messages/recent", READ, ["limit", "before", "after"], NoBody,
         messages::recent),
-    operation!(Get "/messages/{uuid}/raw", READ, [], NoBody, messages::raw),
-    operation!(Get "/media/{uuid}/{filename}", READ, [], NoBody, media::show),
-    operation!(Get "/email/inboundPolicy", READ_AGENT, [], NoBody, inbound_policy::show),
-    operation!(Put "/email/inboundPolicy", WRITE_AGENT, [], Required(&["mode"]),
+    operation!(Messaging: Get "/messages/{uuid}/raw", READ, [], NoBody, messages::raw),
+    operation!(Messaging: Get "/media/{uuid}/{filename}", READ, [], NoBody, media::show),
+    operation!(InboundEmail: Get "/email/inboundPolicy", READ_AGENT, [], NoBody, inbound_policy::show),
+    operation!(InboundEmail: Put "/email/inboundPolicy", WRITE_AGENT, [], Required(&["mode"]),
         inbound_policy::set),
-    operation!(Post "/email/inboundPolicy/preview", READ_AGENT, [],
+    operation!(InboundEmail: Post "/email/inboundPolicy/preview", READ_AGENT, [],
         WithMessage(&["mode", "add", "remove", "days", "eml"]), policy_preview::preview),
-    operation!(Get "/email/inboundWhitelist", READ_AGENT, ["limit", "after"], NoBody,
+    operation!(InboundEmail: Get "/email/inboundWhitelist", READ_AGENT, ["limit", "after"], NoBody,
         inbound_whitelist::list),
-    operation!(Post "/email/inboundWhitelist", WRITE_AGENT, [],
+    operation!(InboundEmail: Post "/email/inboundWhitelist", WRITE_AGENT.once(), [],
         Required(&["email", "emails", "note"]), inbound_whitelist::add),
-    operation!(Delete "/email/inboundWhitelist", WRITE_AGENT, ["email"],
+    operation!(InboundEmail: Delete "/email/inboundWhitelist", WRITE_AGENT, ["email"],
         Optional(&["email", "emails"]), inbound_whitelist::remove),
-    operation!(Get "/email/addresses", READ_AGENT, [], NoBody, addresses::list),
-    operation!(Post "/email/addresses", WRITE_AGENT, [], Required(&["address", "catchAll"]),
+    operation!(InboundEmail: Get "/email/addresses", READ_AGENT, [], NoBody, addresses::list),
+    operation!(InboundEmail: Post "/email/addresses", WRITE_AGENT.once(), [],
+        Required(&["address", "catchAll"]),
         addresses::add),
-    operation!(Delete "/email/addresses", WRITE_AGENT, ["address"], Optional(&["address"]),
+    operation!(InboundEmail: Delete "/email/addresses", WRITE_AGENT, ["address"], Optional(&["address"]),
         addresses::remove),
-    operation!(Get "/email/intake", READ,
+    operation!(InboundEmail: Get "/email/intake", READ,
         ["agent", "sender", "recipient", "verdict", "reason", "since", "until", "limit", "after"],
         NoBody, intake::list),
-    operation!(Get "/email/intake/{id}", READ, [], NoBody, intake::show),
-    operation!(Get "/webhooks", READ_OWN, [], NoBody, webhooks::list),
-    operation!(Post "/webhooks", WRITE_OWN, [], Required(&["url", "label", "type"]),
+    operation!(InboundEmail: Get "/email/intake/{id}", READ, [], NoBody, intake::show),
+    operation!(Accounts: Get "/audit", READ.administrators(),
+        ["deed", "actor", "since", "until", "limit", "before", "after"], NoBody, audit::list),
+    operation!(Webhooks: Get "/webhooks", READ_OWN, [], NoBody, webhooks::list),
+    operation!(Webhooks: Post "/webhooks", WRITE_OWN.once(), [], Required(&["url", "label", "type"]),
         webhooks::add),
-    operation!(Delete "/webhooks", WRITE_OWN, ["url", "type", "id"],
+    operation!(Webhooks: Delete "/webhooks", WRITE_OWN, ["url", "type", "id"],
         Optional(&["url", "type", "id"]), webhooks::remove),
 ];
 

@@ -11,6 +11,8 @@ use super::{RulesError, within};
 pub struct AccessRules {
     pub limits: Limits,
     pub connections: Connections,
+    pub rates: Rates,
+    pub idempotency: Idempotency,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -71,6 +73,38 @@ impl Connections {
     }
 }
 
+/// What may be asked for in a minute; 0 is any number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rates {
+    pub reads_per_minute: u32,
+    pub writes_per_minute: u32,
+    pub keyless_per_minute: u32,
+    pub max_counted: usize,
+    denied_seconds: u64,
+    pub max_denied: usize,
+}
+
+impl Rates {
+    pub const fn denied(&self) -> Duration {
+        Duration::from_secs(self.denied_seconds)
+    }
+}
+
+/// What is kept of requests that carry an `Idempotency-Key`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Idempotency {
+    keep_hours: u64,
+    pub max_answer_bytes: usize,
+}
+
+impl Idempotency {
+    pub const fn keep(&self) -> Duration {
+        Duration::from_secs(self.keep_hours * 3600)
+    }
+}
+
 impl AccessRules {
     pub(super) fn validate(&self) -> Result<(), RulesError> {
         let check = |key, value, low, high| within("access.toml", key, value, low, high);
@@ -104,6 +138,16 @@ impl AccessRules {
         check("connections.header_seconds", connections.header_seconds, 1, 300)?;
         check("connections.max_header_bytes", max_header, 8192, 1 << 20)?;
         check("connections.connection_seconds", connections.connection_seconds, 1, 86_400)?;
-        check("connections.handshake_seconds", connections.handshake_seconds, 1, 300)
+        check("connections.handshake_seconds", connections.handshake_seconds, 1, 300)?;
+        let rates = &self.rates;
+        check("rates.reads_per_minute", rates.reads_per_minute.into(), 0, 1_000_000)?;
+        check("rates.writes_per_minute", rates.writes_per_minute.into(), 0, 1_000_000)?;
+        check("rates.keyless_per_minute", rates.keyless_per_minute.into(), 0, 1_000_000)?;
+        check("rates.max_counted", wide(rates.max_counted), 2, 1_000_000)?;
+        check("rates.denied_seconds", rates.denied_seconds, 1, 60)?;
+        check("rates.max_denied", wide(rates.max_denied), 1, 100_000)?;
+        let Idempotency { keep_hours, max_answer_bytes } = self.idempotency;
+        check("idempotency.keep_hours", keep_hours, 1, 168)?;
+        check("idempotency.max_answer_bytes", wide(max_answer_bytes), 1024, 1 << 24)
     }
 }

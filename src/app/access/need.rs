@@ -6,7 +6,7 @@ use crate::domain::account::AccountType;
 use super::identity::Level;
 
 /// Whether an operation changes anything; a POST that does not is a question too long for a query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     Read,
     Write,
@@ -71,11 +71,13 @@ pub struct Need {
     /// What it reads of an account above Agents are Agents' rows: a caller that is restricted to
     /// some of them sees those. Of anything else of such an account it sees nothing.
     pub narrows: bool,
+    /// Creates something, so that a request with an `Idempotency-Key` is carried out once.
+    pub once: bool,
 }
 
 impl Need {
     const fn new(target: TargetType, effect: Effect) -> Self {
-        Self { scope: Level::Agent, target, effect, administrators: false, narrows: false }
+        Self { scope: Level::Agent, target, effect, administrators: false, narrows: false, once: false }
     }
 
     /// Reads something of its target.
@@ -98,6 +100,12 @@ impl Need {
     #[must_use]
     pub const fn administrators(self) -> Self {
         Self { administrators: true, ..self }
+    }
+
+    /// A POST that creates something (contract §4, `Idempotency-Key`).
+    #[must_use]
+    pub const fn once(self) -> Self {
+        Self { once: true, ..self }
     }
 
     /// A reading of Agents' rows.

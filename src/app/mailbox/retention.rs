@@ -33,11 +33,13 @@ pub struct Passed {
     pub intake_records: u64,
     pub events: u64,
     pub audit: u64,
+    /// Requests that are carried out once, and were remembered long enough.
+    pub requests: u64,
     /// Transactions.
     pub batches: u64,
 }
 
-/// What is seen to, one after the other: arrivals, and what is kept by account.
+/// What is seen to, one after the other: arrivals and requests, and what is kept by account.
 const STEPS: [Option<Kept>; 5] =
     [None, Some(Kept::Messages), Some(Kept::IntakeRecords), Some(Kept::Events), Some(Kept::Audit)];
 
@@ -106,6 +108,7 @@ impl Retention {
             retention.intake_records = passed.intake_records,
             retention.events = passed.events,
             retention.audit = passed.audit,
+            retention.requests = passed.requests,
             retention.batches = passed.batches,
             "retention pass: {ended}"
         );
@@ -130,7 +133,10 @@ impl Retention {
         let now = self.clock.now();
         while let Some(step) = STEPS.get(self.place.steps) {
             match step {
-                None => self.forget_arrivals(now, passed).await?,
+                None => {
+                    self.forget_arrivals(now, passed).await?;
+                    self.forget_requests(now, passed).await?;
+                }
                 Some(kept) => self.go_through_accounts(*kept, now, passed).await?,
             }
             self.place = Place { steps: self.place.steps + 1, ..Place::default() };
@@ -148,6 +154,18 @@ impl Retention {
             if gone < self.rules.pass.batch_rows.into() {
                 return Ok(());
             }
+        }
+    }
+
+    async fn forget_requests(&self, now: Timestamp, passed: &mut Passed) -> Result<(), Halt> {
+        loop {
+            let gone = self.store.forget_requests(now, self.rows()).await?.ok_or(Halt::Taken)?;
+            passed.requests += gone;
+            passed.batches += u64::from(gone > 0);
+            if gone < self.rules.pass.batch_rows.into() {
+                return Ok(());
+            }
+            self.may_go_on(passed).await?;
         }
     }
 

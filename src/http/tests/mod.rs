@@ -78,6 +78,10 @@ pub(super) const TREE: [(&str, &str, AccountType); 10] = [
     ("agent4", "org3", AccountType::Agent),
 ];
 
+/// Tests of other things ask for as much as they like.
+const UNLIMITED: &str = "[rates]\nreads_per_minute = 0\nwrites_per_minute = 0\n\
+                         keyless_per_minute = 0\ndenied_seconds = 1\n";
+
 /// An id that no account has.
 pub(super) const NOBODY: i64 = 9_007_199_254_740_991;
 
@@ -111,7 +115,8 @@ impl House {
         let folder = tempfile::tempdir().unwrap();
         let policies = folder.path().join("policies");
         std::fs::create_dir(&policies).unwrap();
-        std::fs::write(policies.join("access.toml"), rules).unwrap();
+        let ours = if rules.contains("[rates]") { "" } else { UNLIMITED };
+        std::fs::write(policies.join("access.toml"), format!("{rules}\n{ours}")).unwrap();
         let patience = "[dns]\nquery_timeout_seconds = 2\n";
         std::fs::write(policies.join("intake.toml"), patience).unwrap();
         let rules = Rules::load(&policies).unwrap();
@@ -126,6 +131,8 @@ impl House {
             mailbox: Mailbox::new(store.clone()),
             destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
             preview: preview(&store, &rules, &mint, dns),
+            audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&access_rules)),
+            answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
         };
         let pinged = store.clone();
         let readiness = Readiness::new(move || {
@@ -134,13 +141,16 @@ impl House {
         });
         let guard = Guard::new(vec!["127.0.0.0/8".parse().unwrap()], &rules.webhooks);
         let http = Http::new(use_cases, guard, mint.clone(), Arc::clone(&access_rules), readiness);
-        let http = Arc::new(http);
+        // Whoever asks from here may say for whom.
+        let http = Arc::new(http.behind(vec!["127.0.0.0/8".parse().unwrap()]));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let shutdown = Shutdown::default();
         let running =
             serve(listener, router(Arc::clone(&http)), access_rules, shutdown.clone(), None);
         shutdown.spawn(running);
+        let (audit, stop) = (http.audit_log(), shutdown.clone());
+        shutdown.spawn(async move { audit.run(stop.soft()).await });
         let residents = move_in(&tenancy).await;
         Self { residents, address, tenancy, store, http, shutdown, mint, _folder: folder }
     }
