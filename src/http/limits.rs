@@ -184,7 +184,11 @@ impl Limits {
 
     /// Whether the key is valid could not be found out, and is nobody's fault.
     pub(super) fn give_back(&self, admitted: Admitted) {
-        let now = self.moment(Instant::now());
+        self.give_back_at(admitted, Instant::now());
+    }
+
+    fn give_back_at(&self, admitted: Admitted, now: Instant) {
+        let now = self.moment(now);
         if let Some(share) = admitted.owed {
             self.lock().keyless.give_back(&admitted.from, share, now);
         }
@@ -345,7 +349,7 @@ mod tests {
         };
         let (one, two) = (admit(1).unwrap(), admit(2).unwrap());
         assert!(admit(3).is_err());
-        limits.give_back(one);
+        limits.give_back_at(one, now);
         let three = admit(3).unwrap();
         assert!(admit(4).is_err());
         limits.refuse_at(two, now);

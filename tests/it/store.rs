@@ -20,6 +20,7 @@ macro_rules! on_both {
     )*};
 }
 
+mod audit;
 mod beside;
 mod deliveries;
 mod directory;
@@ -27,6 +28,7 @@ mod faults;
 mod lists;
 mod messages;
 pub mod objects;
+mod once;
 mod owners;
 mod plans;
 mod recipients;

@@ -1,11 +1,17 @@
 //! The API over real TCP and a real store: a house of ten accounts, and a client that sends exactly
 //! the octets it is told to.
 
+mod audit;
 mod delegation;
 mod hostile;
+mod injection;
 mod mailbox;
+mod once;
 mod preview;
+mod rates;
 mod secrecy;
+mod table;
+mod targets;
 mod tenancy;
 mod waiting;
 mod webhooks;
@@ -23,9 +29,11 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::{Http, Readiness, UseCases, router, serve};
 use crate::app::access::Access;
+use crate::app::audit::AuditLog;
 use crate::app::delivery::Destinations;
 use crate::app::intake::preview::Preview;
 use crate::app::mailbox::Mailbox;
+use crate::app::once::Answers;
 use crate::app::tenancy::{Claiming, Tenancy};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
@@ -198,6 +206,28 @@ impl House {
         } else {
             request.push_str("\r\n");
         }
+        self.exchange(request.as_bytes()).await
+    }
+
+    /// A request with the key of `caller`, with these lines in its header section (each ends with
+    /// CRLF), and with a JSON body if there is one.
+    pub(super) async fn exact(
+        &self,
+        caller: &str,
+        (method, path): (&str, &str),
+        lines: &str,
+        body: Option<&str>,
+    ) -> Reply {
+        let mark = if path.contains('?') { '&' } else { '?' };
+        let token = self.token(caller);
+        let body = body.map_or("\r\n".to_owned(), |body| {
+            let length = body.len();
+            format!("Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}")
+        });
+        let request = format!(
+            "{method} /api/v2{path}{mark}token={token} HTTP/1.1\r\nHost: h\r\n\
+             Connection: close\r\n{lines}{body}"
+        );
         self.exchange(request.as_bytes()).await
     }
 
