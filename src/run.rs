@@ -396,7 +396,7 @@ fn self_signed(place: &Place, hostname: &DomainName) -> Result<Pair, SelfSignedE
 
 fn api(store: &Store, preview: Preview, guard: Guard, mint: Mint, rules: Arc<AccessRules>) -> Http {
     let use_cases = UseCases {
-        access: Access::new(store.clone(), mint.clock().clone()),
+        access: Access::new(store.clone(), mint.clock().clone(), &rules),
         tenancy: Tenancy::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         mailbox: Mailbox::new(store.clone()),
         destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&rules)),

@@ -51,11 +51,6 @@ impl Call {
         &self.caller
     }
 
-    /// Who is asking, as the audit log is told.
-    pub(super) const fn actor(&self) -> &Actor {
-        &self.actor
-    }
-
     /// The use cases over accounts, done by the caller.
     pub(super) fn tenancy(&self, http: &Http) -> Tenancy {
         http.use_cases.tenancy.by(&self.actor)

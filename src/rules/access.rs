@@ -13,6 +13,8 @@ pub struct AccessRules {
     pub connections: Connections,
     pub rates: Rates,
     pub idempotency: Idempotency,
+    pub keys: KeyRules,
+    pub members: MemberRules,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -105,6 +107,26 @@ impl Idempotency {
     }
 }
 
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyRules {
+    pub max_per_owner: u64,
+    last_used_minutes: u64,
+}
+
+impl KeyRules {
+    pub const fn last_used(&self) -> Duration {
+        Duration::from_secs(self.last_used_minutes.saturating_mul(60))
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemberRules {
+    pub max_per_account: usize,
+    pub max_permitted: usize,
+}
+
 impl AccessRules {
     pub(super) fn validate(&self) -> Result<(), RulesError> {
         let check = |key, value, low, high| within("access.toml", key, value, low, high);
@@ -148,6 +170,10 @@ impl AccessRules {
         check("rates.max_denied", wide(rates.max_denied), 1, 100_000)?;
         let Idempotency { keep_hours, max_answer_bytes } = self.idempotency;
         check("idempotency.keep_hours", keep_hours, 1, 168)?;
-        check("idempotency.max_answer_bytes", wide(max_answer_bytes), 1024, 1 << 24)
+        check("idempotency.max_answer_bytes", wide(max_answer_bytes), 1024, 1 << 24)?;
+        check("keys.max_per_owner", self.keys.max_per_owner, 1, 1000)?;
+        check("keys.last_used_minutes", self.keys.last_used_minutes, 1, 1440)?;
+        check("members.max_per_account", wide(self.members.max_per_account), 1, 1000)?;
+        check("members.max_permitted", wide(self.members.max_permitted), 1, 1000)
     }
 }

@@ -73,11 +73,16 @@ pub struct Need {
     pub narrows: bool,
     /// Creates something, so that a request with an `Idempotency-Key` is carried out once.
     pub once: bool,
+    /// It is about what hangs on an account above Agents, whichever the target is: a caller that is
+    /// restricted to some Agents may not.
+    pub unrestricted: bool,
 }
 
 impl Need {
     const fn new(target: TargetType, effect: Effect) -> Self {
-        Self { scope: Level::Agent, target, effect, administrators: false, narrows: false, once: false }
+        let (administrators, narrows, unrestricted, once) = (false, false, false, false);
+        let scope = Level::Agent;
+        Self { scope, target, effect, administrators, narrows, unrestricted, once }
     }
 
     /// Reads something of its target.
@@ -112,5 +117,11 @@ impl Need {
     #[must_use]
     pub const fn narrows(self) -> Self {
         Self { narrows: true, ..self }
+    }
+
+    /// Not for members that are restricted to some Agents, whatever the target is.
+    #[must_use]
+    pub const fn unrestricted(self) -> Self {
+        Self { unrestricted: true, ..self }
     }
 }

@@ -6,13 +6,16 @@ mod delegation;
 mod hostile;
 mod injection;
 mod mailbox;
+mod members;
 mod once;
 mod preview;
 mod rates;
+mod restricted;
 mod secrecy;
 mod table;
 mod targets;
 mod tenancy;
+mod tokens;
 mod waiting;
 mod webhooks;
 
@@ -34,14 +37,16 @@ use crate::app::delivery::Destinations;
 use crate::app::intake::preview::Preview;
 use crate::app::mailbox::Mailbox;
 use crate::app::once::Answers;
-use crate::app::tenancy::{Claiming, Tenancy};
+use crate::app::tenancy::{Claiming, Invitation, Tenancy};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
 use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::{AccountId, IntakeId, MessageId, Mint};
 use crate::domain::intake_record::IntakeRecord;
+use crate::domain::key::KeyOwner;
 use crate::domain::marker::Marker;
+use crate::domain::member::{Member, Role};
 use crate::domain::message::{Attachment, Digest, Mail, Passage};
 use crate::domain::sender::Sender;
 use crate::domain::verdict::Verdict;
@@ -134,7 +139,7 @@ impl House {
         let store = Store::create(&location, &rules.store, mint.clone()).await.unwrap();
         let tenancy = Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access_rules));
         let use_cases = UseCases {
-            access: Access::new(store.clone(), mint.clock().clone()),
+            access: Access::new(store.clone(), mint.clock().clone(), &access_rules),
             tenancy: tenancy.clone(),
             mailbox: Mailbox::new(store.clone()),
             destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
@@ -161,6 +166,34 @@ impl House {
         shutdown.spawn(async move { audit.run(stop.soft()).await });
         let residents = move_in(&tenancy).await;
         Self { residents, address, tenancy, store, http, shutdown, mint, _folder: folder }
+    }
+
+    /// Makes a member of `account` that is restricted to these Agents, with a key of its own.
+    pub(super) async fn join(
+        &mut self,
+        name: &'static str,
+        account: &str,
+        role: Role,
+        only: &[&str],
+    ) -> Member {
+        let account = self.residents[account].account.clone();
+        let invitation = Invitation {
+            email: Address::parse(&format!("{name}@good.example")).unwrap(),
+            role,
+            permitted: Some(only.iter().map(|name| self.id(name)).collect()),
+            redirect_url: None,
+            send_welcome_email: None,
+        };
+        let member = self.tenancy.invite(&account, invitation).await.unwrap();
+        let owner = KeyOwner::Member(member.id);
+        let token = self.tenancy.issue_key(owner, "test", None).await.unwrap().token;
+        self.residents.insert(name, Resident { account, token });
+        member
+    }
+
+    /// The time, as the house has it.
+    pub(super) fn now(&self) -> Timestamp {
+        self.mint.clock().now()
     }
 
     pub(super) fn id(&self, name: &str) -> AccountId {

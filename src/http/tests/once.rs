@@ -124,8 +124,7 @@ async fn what_failed_is_not_remembered() {
     }
     // Whoever has lost the right is told so, not what was answered.
     let key = house.store.keys(house.id("org1")).await.unwrap()[0].id;
-    let now = house.mint.clock().now();
-    house.store.revoke_key(key, Actor::OPERATOR.at(now)).await.unwrap();
+    house.tenancy.revoke_key(key).await.unwrap();
     post(&house, "org1", "k", &hook("a")).await.problem(401, "unauthorized", "key");
 }
 

@@ -1,8 +1,6 @@
 //! Who asks for too much is told so, and holds up nobody else.
 
 use super::{House, Reply};
-use crate::domain::audit::Actor;
-use crate::domain::clock::Timestamp;
 
 /// A minute's worth is so few that a test does not see it come again.
 const TWO_READS: &str = "[rates]\nreads_per_minute = 2\nwrites_per_minute = 1\n\
@@ -100,8 +98,7 @@ async fn guessing_slows_down_and_locks_no_key_out() {
     }
     // A key that was valid is refused at once when it is revoked, and is a guess from then on.
     let key = house.store.keys(house.id("agent1")).await.unwrap()[0].id;
-    let act = Actor::OPERATOR.at(Timestamp::from_millis(0));
-    house.store.revoke_key(key, act).await.unwrap();
+    house.tenancy.revoke_key(key).await.unwrap();
     assert_eq!(from(&house, office, used).await, 401);
     assert_eq!(from(&house, office, used).await, 429);
     // A health check needs no key, and is never held up.

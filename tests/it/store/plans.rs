@@ -11,11 +11,15 @@ use gatepost::domain::delivery::{Attempt, Outcome};
 use gatepost::domain::event::Category;
 use gatepost::domain::id::{AccountId, AttemptId, AuditId, IntakeId, KeyId, MessageId};
 use gatepost::domain::key::KeyHash;
+use gatepost::domain::member::Role;
 use gatepost::domain::reason::Reason;
 use gatepost::domain::verdict::Verdict;
 use gatepost::rules::Kept;
 use gatepost::run;
-use gatepost::store::{AuditFilter, Commit, Cursor, Direction, Due, IntakeFilter, List, Page};
+use gatepost::store::{
+    AuditFilter, Commit, Cursor, Direction, Due, InsertedKey, IntakeFilter, List, MemberChange,
+    NamedKey, Page, Whose,
+};
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Executor as _, Row as _};
 use tracing::field::{Field, Visit};
@@ -24,6 +28,8 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
 use uuid::Uuid;
 
+use super::keys::{keep, key};
+use super::members::member;
 use super::scene::{Kind, Scene, address, at, by, database, own_address, record, subtree};
 
 /// What the store says of every statement.
@@ -233,9 +239,7 @@ async fn exercise(scene: &Scene) {
     store.listed_among(agent.id, &alice.iter().cloned().collect()).await.unwrap();
     store.policy(agent.id).await.unwrap();
     store.remove_senders(agent.id, &alice, by(at(0))).await.unwrap();
-    store.key_by_hash(KeyHash([0; 32])).await.unwrap();
-    store.keys(agent.id).await.unwrap();
-    store.revoke_key(KeyId(Uuid::nil()), by(at(0))).await.unwrap();
+    people(scene).await;
     store.domain_owner(&domain).await.unwrap();
     store.domains(Some(organization.id)).await.unwrap();
     store.remove_domain(&domain, organization.id, by(at(0))).await.unwrap();
@@ -259,6 +263,39 @@ async fn requests(scene: &Scene) {
     store.keep_answer(&once, Uuid::nil(), at(2), None).await.unwrap();
     store.forget_requests(at(2), 9).await.unwrap();
     store.count_denials(AuditId(Uuid::nil()), actor.at(at(0)), "GET /", 1).await.unwrap();
+}
+
+/// Keys and members, of everybody and named in every way.
+async fn people(scene: &Scene) {
+    let Scene { store, agent, organization, .. } = scene;
+    let one = member(scene, organization, "a@good.example", &[agent]).await;
+    let (id, hash) = (KeyId(Uuid::nil()), KeyHash([0; 32]));
+    for (owner, member) in [(agent, None), (organization, Some(one.id))] {
+        let mut new = key(owner, member);
+        let maker = Who::Key { key: id, account: agent.id, member: None };
+        let made = store.insert_key(&new, hash, 9, Actor::of(maker).at(at(0))).await.unwrap();
+        assert_eq!(made, InsertedKey::NoMaker);
+        new.id = KeyId(run::system_mint().uuid());
+        keep(store, &new, u8::from(member.is_some())).await;
+        store.keys_in_force(new.owner(), at(0)).await.unwrap();
+    }
+    store.key_holder(hash).await.unwrap();
+    store.keys(agent.id).await.unwrap();
+    store.note_use(id, at(1), at(0)).await.unwrap();
+    for account in [&scene.partner, &scene.reseller, organization, agent] {
+        for scope in [subtree(account), subtree(account).only(vec![agent.id])] {
+            for whose in [Whose::Anybody, Whose::Member(one.id), Whose::Within(&scope)] {
+                for named in [NamedKey::Id(id), NamedKey::Hash(KeyHash([9; 32]))] {
+                    store.revoke_key(named, whose, by(at(0))).await.unwrap();
+                }
+            }
+        }
+    }
+    store.member(one.id).await.unwrap();
+    store.members(organization.id).await.unwrap();
+    let change = MemberChange { role: Some(Role::Member), ..MemberChange::default() };
+    store.update_member(one.id, &change, by(at(1))).await.unwrap();
+    store.remove_member(one.id, by(at(2))).await.unwrap();
 }
 
 /// A large message, with the questions before its put and of the sweeper.
