@@ -189,11 +189,12 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let wake: Arc<dyn Wake> = Arc::new(bell);
     let size = intake.limits.max_message_bytes;
     let proxies = trusted_proxy.clone();
-    let way = Way { front_end, address: smtp, hostname: &hostname, proxies: trusted_proxy, size };
+    let way = Way { front_end, address: smtp, hostname: &hostname, proxies, size };
     let authenticator = Arc::new(authenticator);
+    let apart = apart(dns.as_deref(), &intake, &hostname, access.limits.max_uploads)?;
     let preview = Preview::new(
         store.clone(),
-        Arc::new(apart(dns.as_deref(), &intake, &hostname, access.limits.max_uploads)?),
+        Arc::clone(&apart),
         Arc::clone(&intake),
         rules.smtp.framing.bare_line_ends,
         rules.retention.clone(),
@@ -207,7 +208,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     // The API beside them.
     let listen_error = |source| RunError::Listen { address: http, source };
     let socket = TcpListener::bind(http).await.map_err(listen_error)?;
-    let api = api(&store, preview, guard, mint.clone(), Arc::clone(&access)).behind(proxies);
+    let api = api(&store, (preview, apart), guard, mint.clone(), Arc::clone(&access));
+    let api = api.behind(trusted_proxy);
     let audit = api.audit_log();
 
     let running = Running {
@@ -394,7 +396,13 @@ fn self_signed(place: &Place, hostname: &DomainName) -> Result<Pair, SelfSignedE
     }
 }
 
-fn api(store: &Store, preview: Preview, guard: Guard, mint: Mint, rules: Arc<AccessRules>) -> Http {
+fn api(
+    store: &Store,
+    (preview, dns): (Preview, Arc<Authenticator>),
+    guard: Guard,
+    mint: Mint,
+    rules: Arc<AccessRules>,
+) -> Http {
     let use_cases = UseCases {
         access: Access::new(store.clone(), mint.clock().clone(), &rules),
         tenancy: Tenancy::new(store.clone(), mint.clone(), Arc::clone(&rules)),
@@ -403,6 +411,7 @@ fn api(store: &Store, preview: Preview, guard: Guard, mint: Mint, rules: Arc<Acc
         preview,
         audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&rules)),
         answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&rules)),
+        dns,
     };
     let store = store.clone();
     let readiness = Readiness::new(move || {
@@ -427,18 +436,19 @@ pub fn authenticator(
     Authenticator::new(servers, rules, hostname.as_str())
 }
 
-/// The authenticator of previews. Whoever has a key may ask it about anything, so it shares nothing
-/// with mail's: neither its threads, of which it has as many as there may be such messages (none
-/// waits for another's), nor its questions under way, nor its memory of answers.
+/// The authenticator of previews, and of proofs of domains. Whoever has a key may ask it about
+/// anything, so it shares nothing with mail's: neither its threads, of which it has as many as there
+/// may be such messages (none waits for another's), nor its questions under way, nor its memory of
+/// answers.
 fn apart(
     dns: Option<&[SocketAddr]>,
     rules: &IntakeRules,
     hostname: &DomainName,
     places: usize,
-) -> Result<Authenticator, VerifyError> {
+) -> Result<Arc<Authenticator>, VerifyError> {
     let mut rules = rules.clone();
     rules.authentication.max_offloaded = places;
-    authenticator(dns, &rules, hostname)
+    authenticator(dns, &rules, hostname).map(Arc::new)
 }
 
 /// Webhook hosts are looked up where mail's names are, if resolvers are named.

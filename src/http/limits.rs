@@ -242,7 +242,10 @@ impl Counted {
 
 fn too_many(what: &str, wait: Duration) -> Problem {
     let detail = format!("{what}: send the next one after the time in Retry-After");
-    Problem { retry_after: Some(whole_seconds(wait).max(1)), ..Problem::new(Code::RateLimited, detail) }
+    Problem {
+        retry_after: Some(whole_seconds(wait).max(1)),
+        ..Problem::new(Code::RateLimited, detail)
+    }
 }
 
 /// Never less than it takes.
@@ -344,9 +347,7 @@ mod tests {
     #[test]
     fn whoever_is_under_way_is_counted_and_a_store_that_is_down_is_nobodys_fault() {
         let (limits, now) = (limits(9, 9, 2, 9), Instant::now());
-        let admit = |key: u8| {
-            limits.admit_at(Some([key; 32]), ip("192.0.2.1"), Effect::Read, now)
-        };
+        let admit = |key: u8| limits.admit_at(Some([key; 32]), ip("192.0.2.1"), Effect::Read, now);
         let (one, two) = (admit(1).unwrap(), admit(2).unwrap());
         assert!(admit(3).is_err());
         limits.give_back_at(one, now);

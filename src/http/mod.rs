@@ -62,6 +62,7 @@ use crate::app::tenancy::Tenancy;
 use crate::domain::id::Mint;
 use crate::egress::guard::Guard;
 use crate::rules::AccessRules;
+use crate::verify::Authenticator;
 
 /// The use cases that the API offers.
 #[derive(Clone, Debug)]
@@ -73,6 +74,8 @@ pub struct UseCases {
     pub preview: Preview,
     pub audit: AuditLog,
     pub answers: Answers,
+    /// Answers questions about DNS that tenants cause: it shares nothing with mail's.
+    pub dns: Arc<Authenticator>,
 }
 
 /// Everything that a request may need.

@@ -58,8 +58,8 @@ pub(super) fn name<'h>(
         (None, _) => Ok(None),
         (Some(value), None) => {
             let octets = value.as_bytes();
-            let plain = (1..=LONGEST).contains(&octets.len())
-                && octets.iter().all(u8::is_ascii_graphic);
+            let plain =
+                (1..=LONGEST).contains(&octets.len()) && octets.iter().all(u8::is_ascii_graphic);
             plain.then(|| value.to_str().ok()).flatten().map(Some).ok_or_else(wrong)
         }
         (Some(_), Some(_)) => Err(wrong()),

@@ -19,8 +19,8 @@ use super::call::{self, Call};
 use super::error::{Code, Problem};
 use super::observe;
 use super::routes::{
-    account, addresses, audit, health, inbound_policy, inbound_whitelist, intake, media, members,
-    messages, policy_preview, tokens, webhooks,
+    account, addresses, audit, domains, health, inbound_policy, inbound_whitelist, intake, media,
+    members, messages, policy_preview, tokens, webhooks,
 };
 use super::tag::Tag;
 use super::target::Aim;
@@ -133,6 +133,10 @@ const fn members(need: Need) -> Need {
     need.administrators().at_least(Level::OrganizationAdmin).unrestricted()
 }
 
+/// What belongs to an account that has others below it, for administrators.
+const READ_PARENT: Need = Need::read(TargetType::Parent).administrators();
+const WRITE_PARENT: Need = Need::write(TargetType::Parent).administrators();
+
 /// The whole API.
 #[rustfmt::skip]
 pub static OPERATIONS: &[Operation] = &[
@@ -170,6 +174,9 @@ pub static OPERATIONS: &[Operation] = &[
         addresses::add),
     operation!(InboundEmail: Delete "/email/addresses", WRITE_AGENT, ["address"], Optional(&["address"]),
         addresses::remove),
+    operation!(InboundEmail: Get "/domains", READ_PARENT, [], NoBody, domains::list),
+    operation!(InboundEmail: Post "/domain", WRITE_PARENT.once(), [], Required(&["domain"]), domains::claim),
+    operation!(InboundEmail: Delete "/domain", WRITE_PARENT, ["domain"], Optional(&["domain"]), domains::remove),
     operation!(InboundEmail: Get "/email/intake", READ,
         ["agent", "sender", "recipient", "verdict", "reason", "since", "until", "limit", "after"],
         NoBody, intake::list),

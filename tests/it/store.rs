@@ -24,6 +24,7 @@ mod audit;
 mod beside;
 mod deliveries;
 mod directory;
+mod domains;
 mod faults;
 mod keys;
 mod lists;

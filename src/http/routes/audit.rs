@@ -26,9 +26,8 @@ pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Respon
     page.until = log.end_of_entries(scope, filter, &page, http.rules.limits.max_walk).await?;
     let part = |part: Page| async move { log.entries(scope, filter, &part).await };
     let caller = &call.caller().account;
-    let show = |entry: &Entry| {
-        (Cursor { at: entry.at, id: entry.id.0 }, shape(entry, caller).to_string())
-    };
+    let show =
+        |entry: &Entry| (Cursor { at: entry.at, id: entry.id.0 }, shape(entry, caller).to_string());
     let rows = page::read(&http.rules, page, part, show).await?;
     // Written by hand, because the entries are text already.
     let text =

@@ -51,12 +51,7 @@ fn changes() -> Vec<Change> {
         ("POST /webhooks", "", hook("contact"), &["webhook.added"]),
         ("POST /webhooks", "", hook("contact"), &[]),
         // Two objects, two entries.
-        (
-            "DELETE /webhooks",
-            "",
-            json!({ "url": HOOK }),
-            &["webhook.removed", "webhook.removed"],
-        ),
+        ("DELETE /webhooks", "", json!({ "url": HOOK }), &["webhook.removed", "webhook.removed"]),
         ("DELETE /webhooks", "", json!({ "url": HOOK }), &[]),
     ]
 }
@@ -224,7 +219,8 @@ async fn refused(house: &House, caller: &str, count: i64) -> Vec<Value> {
 /// What an answer shows, but for what names the request.
 fn shown(reply: &Reply) -> (u16, Vec<(String, String)>, String) {
     let id = &reply.headers["x-request-id"];
-    let headers = reply.headers.iter().filter(|(name, _)| *name != "x-request-id" && *name != "date");
+    let headers =
+        reply.headers.iter().filter(|(name, _)| *name != "x-request-id" && *name != "date");
     let headers = headers.map(|(name, value)| (name.clone(), value.clone())).collect();
     (reply.status, headers, reply.text().replace(id, ""))
 }
@@ -234,7 +230,8 @@ async fn refused_attempts_are_counted_and_foreign_ones_look_like_unknown_ones() 
     let house = House::new().await;
     let mut attempts = 0;
     let caller = "agent1";
-    for target in [house.id("agent3").get(), NOBODY, house.id("org1").get(), house.id("partner").get()]
+    for target in
+        [house.id("agent3").get(), NOBODY, house.id("org1").get(), house.id("partner").get()]
     {
         let foreign = house.id("agent4").get();
         for operation in OPERATIONS.iter().filter(|one| !one.path.contains("targetAccountId")) {

@@ -109,7 +109,8 @@ async fn every_change_leaves_its_entry(kind: Kind) {
         }
         made.insert(name);
     }
-    let filter = AuditFilter { doer: Some(Doer::User(scene.organization.id)), ..Default::default() };
+    let filter =
+        AuditFilter { doer: Some(Doer::User(scene.organization.id)), ..Default::default() };
     let told = scene.store.audit(&subtree(&scene.partner), &filter, &everything()).await.unwrap();
     assert_eq!(i64::try_from(told.len()).unwrap(), expected);
     for entry in &told {
@@ -146,9 +147,8 @@ async fn a_page_is_of_its_scope_its_filter_and_its_time(kind: Kind) {
         entries.into_iter().map(of).collect::<Vec<_>>()
     };
     let changed = AuditFilter { deed: Some(Deed::AccountUpdated), ..AuditFilter::default() };
-    let mine = |times: &[i64]| {
-        times.iter().map(|time| (at(*time), Some(agent.id))).collect::<Vec<_>>()
-    };
+    let mine =
+        |times: &[i64]| times.iter().map(|time| (at(*time), Some(agent.id))).collect::<Vec<_>>();
     assert_eq!(page(&subtree(agent), changed.clone()).await, mine(&[3, 2, 1]));
     assert_eq!(page(&subtree(partner), changed.clone()).await.len(), 4);
     let only = subtree(partner).only(vec![agent.id]);

@@ -265,7 +265,8 @@ fn settings(location: &Location, rules: Rules, dns: SocketAddr) -> Settings {
 pub fn rules(folder: &Path, files: &[(&str, &str)]) -> Rules {
     let policies = folder.join("policies");
     std::fs::create_dir_all(&policies).unwrap();
-    let unlimited = "[rates]\nreads_per_minute = 0\nwrites_per_minute = 0\nkeyless_per_minute = 0\n";
+    let unlimited =
+        "[rates]\nreads_per_minute = 0\nwrites_per_minute = 0\nkeyless_per_minute = 0\n";
     std::fs::write(policies.join("access.toml"), unlimited).unwrap();
     for (name, text) in files {
         std::fs::write(policies.join(name), text).unwrap();
