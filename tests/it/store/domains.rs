@@ -39,7 +39,11 @@ async fn prove(store: &Store, name: &str, account: AccountId, challenge: &str) -
 
 /// What was done to an account's domains, the newest first.
 async fn deeds(scene: &Scene, account: &Account) -> Vec<String> {
-    let entries = scene.store.audit(&subtree(account), &everything()).await.unwrap();
+    let entries = scene
+        .store
+        .audit(&subtree(account), &gatepost::store::AuditFilter::default(), &everything())
+        .await
+        .unwrap();
     let of_domains = entries.into_iter().filter(|entry| {
         entry.deed.as_str().starts_with("domain.") && entry.object == "new.example"
     });
