@@ -189,7 +189,8 @@ impl From<Denied> for Problem {
             Denied::OutOfScope
             | Denied::TooNarrow(_)
             | Denied::NotAdministrator
-            | Denied::Restricted => Self::new(Code::Forbidden, error.to_string()),
+            | Denied::Restricted
+            | Denied::Outlives(_) => Self::new(Code::Forbidden, error.to_string()),
             Denied::WrongTarget(_) => Self::invalid(error.to_string()),
             Denied::Store(error) => error.into(),
         }
@@ -203,6 +204,9 @@ impl From<TenancyError> for Problem {
             TenancyError::Forbidden(detail) => Self::new(Code::Forbidden, detail),
             TenancyError::NotFound(detail) => Self::new(Code::NotFound, detail),
             TenancyError::Conflict(detail) => Self::new(Code::Conflict, detail),
+            TenancyError::Unavailable { detail, cause } => {
+                Self { cause: Some(cause), ..Self::new(Code::Unavailable, detail) }
+            }
             TenancyError::Store(error) => error.into(),
         }
     }

@@ -19,8 +19,8 @@ use super::call::{self, Call};
 use super::error::{Code, Problem};
 use super::observe;
 use super::routes::{
-    account, account_lists, accounts, addresses, health, inbound_policy, inbound_whitelist, intake,
-    media, messages, policy_preview, webhooks,
+    account, account_lists, accounts, addresses, domains, health, inbound_policy,
+    inbound_whitelist, intake, media, members, messages, policy_preview, tokens, webhooks,
 };
 use super::target::Aim;
 use crate::app::access::identity::Level;
@@ -110,6 +110,20 @@ const WRITE_OWN: Need = Need::write(TargetType::Any);
 /// What belongs to one Agent.
 const READ_AGENT: Need = Need::read(TargetType::Level(AccountType::Agent));
 const WRITE_AGENT: Need = Need::write(TargetType::Level(AccountType::Agent));
+/// Keys of accounts and members; a member's own, whatever its role.
+const READ_KEYS: Need = Need::read(TargetType::Identity).administrators();
+const WRITE_KEYS: Need = Need::write(TargetType::Identity).administrators();
+/// Members hang on accounts above Agents, those that are invited to an Agent, too.
+const READ_MEMBERS: Need = members(Need::read(TargetType::Any));
+const WRITE_MEMBERS: Need = members(Need::write(TargetType::Any));
+
+const fn members(need: Need) -> Need {
+    need.administrators().at_least(Level::OrganizationAdmin).unrestricted()
+}
+
+/// What belongs to an account that has others below it, for administrators.
+const READ_PARENT: Need = Need::read(TargetType::Parent).administrators();
+const WRITE_PARENT: Need = Need::write(TargetType::Parent).administrators();
 
 /// What an account of this level is managed by: its own key, keys above, their administrators.
 const fn manage(level: Level) -> Need {
@@ -128,6 +142,18 @@ const fn remove(level: Level) -> Need {
 #[rustfmt::skip]
 pub static OPERATIONS: &[Operation] = &[
     operation!(Get "/account", Need::read(TargetType::Identity).narrows(), [], NoBody, account::show),
+    operation!(Get "/tokens", READ_KEYS, [], NoBody, tokens::list),
+    operation!(Post "/tokens", WRITE_KEYS, [], Required(&["type", "description", "expiresAt"]),
+        tokens::create),
+    operation!(Delete "/tokens", WRITE_KEYS, ["id"], Optional(&["id", "token"]), tokens::revoke),
+    operation!(Get "/members", READ_MEMBERS, [], NoBody, members::list),
+    operation!(Get "/member", READ_MEMBERS, ["targetMemberId"], NoBody, members::show),
+    operation!(Post "/member", WRITE_MEMBERS, [], Required(&["email", "redirectUrl", "role",
+        "permittedAccountIds", "sendWelcomeEmail"]), members::invite),
+    operation!(Put "/member", WRITE_MEMBERS, [],
+        Required(&["targetMemberId", "email", "role", "permittedAccountIds"]), members::update),
+    operation!(Delete "/member", WRITE_MEMBERS, ["targetMemberId"], Optional(&["targetMemberId"]),
+        members::remove),
     operation!(Post "/account", WRITE_OWN.administrators(), [], Required(accounts::ITSELF),
         accounts::update_itself),
     operation!(Post "/createReseller", Aim::PARTNER, manage(Level::PartnerAdmin), [],
@@ -175,6 +201,9 @@ pub static OPERATIONS: &[Operation] = &[
         addresses::add),
     operation!(Delete "/email/addresses", WRITE_AGENT, ["address"], Optional(&["address"]),
         addresses::remove),
+    operation!(Get "/domains", READ_PARENT, [], NoBody, domains::list),
+    operation!(Post "/domain", WRITE_PARENT, [], Required(&["domain"]), domains::claim),
+    operation!(Delete "/domain", WRITE_PARENT, ["domain"], Optional(&["domain"]), domains::remove),
     operation!(Get "/email/intake", READ,
         ["agent", "sender", "recipient", "verdict", "reason", "since", "until", "limit", "after"],
         NoBody, intake::list),

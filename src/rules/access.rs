@@ -10,7 +10,10 @@ use super::{RulesError, within};
 #[serde(deny_unknown_fields)]
 pub struct AccessRules {
     pub limits: Limits,
+    pub domains: Domains,
     pub connections: Connections,
+    pub keys: KeyRules,
+    pub members: MemberRules,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -51,6 +54,20 @@ impl Limits {
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
+pub struct Domains {
+    pub max_domains: u64,
+    pub max_claims: u64,
+    lookup_seconds: u64,
+}
+
+impl Domains {
+    pub const fn lookup(&self) -> Duration {
+        Duration::from_secs(self.lookup_seconds)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Connections {
     pub max_connections: usize,
     header_seconds: u64,
@@ -71,6 +88,26 @@ impl Connections {
     pub const fn lifetime(&self) -> Duration {
         Duration::from_secs(self.connection_seconds)
     }
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyRules {
+    pub max_per_owner: u64,
+    last_used_minutes: u64,
+}
+
+impl KeyRules {
+    pub const fn last_used(&self) -> Duration {
+        Duration::from_secs(self.last_used_minutes.saturating_mul(60))
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemberRules {
+    pub max_per_account: usize,
+    pub max_permitted: usize,
 }
 
 impl AccessRules {
@@ -102,12 +139,20 @@ impl AccessRules {
         check("limits.max_downloads", wide(limits.max_downloads), 1, 1000)?;
         check("limits.max_uploads", wide(limits.max_uploads), 1, 100)?;
         check("limits.max_preview", limits.max_preview.into(), 1, 100_000)?;
+        let domains = &self.domains;
+        check("domains.max_domains", domains.max_domains, 1, 100_000)?;
+        check("domains.max_claims", domains.max_claims, 1, 10_000)?;
+        check("domains.lookup_seconds", domains.lookup_seconds, 1, 60)?;
         let connections = &self.connections;
         let max_header = wide(connections.max_header_bytes);
         check("connections.max_connections", wide(connections.max_connections), 1, 100_000)?;
         check("connections.header_seconds", connections.header_seconds, 1, 300)?;
         check("connections.max_header_bytes", max_header, 8192, 1 << 20)?;
         check("connections.connection_seconds", connections.connection_seconds, 1, 86_400)?;
-        check("connections.handshake_seconds", connections.handshake_seconds, 1, 300)
+        check("connections.handshake_seconds", connections.handshake_seconds, 1, 300)?;
+        check("keys.max_per_owner", self.keys.max_per_owner, 1, 1000)?;
+        check("keys.last_used_minutes", self.keys.last_used_minutes, 1, 1440)?;
+        check("members.max_per_account", wide(self.members.max_per_account), 1, 1000)?;
+        check("members.max_permitted", wide(self.members.max_permitted), 1, 1000)
     }
 }

@@ -159,8 +159,8 @@ impl Store {
     /// The Agent that answered at RCPT, also when it was deleted since: what becomes of the message
     /// is decided by its standing, and the record is still its own.
     pub async fn addressee(&self, id: AccountId) -> Result<Option<Account>, StoreError> {
-        let mut query = sql(SELECT);
-        query.push("WHERE id = ").push_value(id);
+        let mut query = sql("SELECT ");
+        query.push(COLUMNS).push(" FROM accounts WHERE id = ").push_value(id);
         let row = query.fetch_optional(self.reader()).await?;
         row.as_ref().map(account).transpose()
     }
@@ -277,17 +277,17 @@ pub(super) async fn next_user_ids(
     }
 }
 
-/// Columns are named, because a statement that PostgreSQL has prepared does not survive another
-/// gateway's migration that adds one to `*`.
-const SELECT: &str = "SELECT id, kind, name, username, parent_id, partner_id, reseller_id,
-    organization_id, agent_id, active, created_at, external_id, details FROM accounts ";
-
-/// Accounts that were not deleted.
+/// Accounts that were not deleted. Columns are named, because a statement that PostgreSQL has prepared
+/// does not survive another gateway's migration that adds one to `*`.
 pub(super) fn select(rest: &'static str) -> Statement {
-    let mut query = sql(SELECT);
-    query.push("WHERE deleted_at IS NULL ").push(rest);
+    let mut query = sql("SELECT ");
+    query.push(COLUMNS).push(" FROM accounts WHERE deleted_at IS NULL ").push(rest);
     query
 }
+
+/// What `account` reads of a row, whatever else was joined to it.
+pub(super) const COLUMNS: &str = "accounts.id, kind, name, username, parent_id, partner_id,
+     reseller_id, organization_id, agent_id, active, accounts.created_at, external_id, details";
 
 pub(super) async fn find(
     tx: &mut Transaction,

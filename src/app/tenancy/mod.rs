@@ -1,4 +1,4 @@
-//! Accounts and what belongs to them: keys, domains, addresses, inbound policies.
+//! Accounts and what belongs to them: keys, members, domains, addresses, inbound policies.
 //!
 //! `http` and `cli` call in; whether the caller may has been decided by `access` (the command
 //! line acts as the operator, who may do everything).
@@ -6,16 +6,20 @@
 mod accounts;
 mod addresses;
 pub mod details;
+mod domains;
 mod inbound_policy;
 mod keys;
+mod members;
 pub mod record;
 
 use std::sync::Arc;
 
 pub use accounts::NewNode;
 pub use addresses::Claiming;
+pub use domains::{Proof, proof_name};
 pub use inbound_policy::{AllowedPage, ListChange};
 pub use keys::NewKey;
+pub use members::{Invitation, member_record};
 
 use crate::domain::audit::{Act, Actor};
 use crate::domain::id::Mint;
@@ -33,6 +37,9 @@ pub enum TenancyError {
     NotFound(String),
     #[error("{0}")]
     Conflict(String),
+    /// Somebody whom we had to ask does not answer; `cause` is for the log.
+    #[error("{detail}")]
+    Unavailable { detail: String, cause: String },
     #[error(transparent)]
     Store(#[from] StoreError),
 }

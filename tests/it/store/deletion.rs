@@ -10,7 +10,9 @@ use gatepost::domain::event::{Category, EventName};
 use gatepost::domain::id::{KeyId, MemberId};
 use gatepost::domain::key::{Key, KeyHash};
 use gatepost::run;
-use gatepost::store::{Claimed, Committed, Created, Deletion, NewAccount, Store, StoreError};
+use gatepost::store::{
+    Claimed, Committed, Created, Deletion, InsertedKey, NewAccount, Store, StoreError,
+};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -76,7 +78,7 @@ async fn what_is_deleted_does_nothing_any_more(kind: Kind) {
     let stranger = scene.stranger().await;
     for (octet, account) in [(1, &scene.organization), (2, &scene.agent), (3, &stranger)] {
         let (key, hash) = key(account, octet);
-        store.insert_key(&key, hash, by(at(0))).await.unwrap();
+        store.insert_key(&key, hash, 9, by(at(0))).await.unwrap();
     }
     for account in [&scene.organization, &scene.agent, &stranger] {
         scene.listen(account, Category::Incoming, "https://a.example/").await;
@@ -104,7 +106,7 @@ async fn what_is_deleted_does_nothing_any_more(kind: Kind) {
     assert_eq!(elsewhere.addressee(scene.agent.id).await.unwrap(), Some(scene.agent.clone()));
     assert_eq!(elsewhere.member(member).await.unwrap(), None);
     for octet in [1, 2] {
-        assert_eq!(elsewhere.key_by_hash(KeyHash([octet; 32])).await.unwrap(), None);
+        assert_eq!(elsewhere.key_holder(KeyHash([octet; 32])).await.unwrap(), None);
     }
     assert_eq!(elsewhere.look_up(Some(&own), None).await.unwrap().answering, None);
     assert_eq!(elsewhere.domain_owner(own.domain()).await.unwrap(), None);
@@ -125,7 +127,7 @@ async fn what_is_deleted_does_nothing_any_more(kind: Kind) {
     assert_eq!(told, gone.map(|account| account.id).into_iter().collect());
 
     assert!(elsewhere.is_active(&stranger).await.unwrap());
-    assert!(elsewhere.key_by_hash(KeyHash([3; 32])).await.unwrap().is_some());
+    assert!(elsewhere.key_holder(KeyHash([3; 32])).await.unwrap().is_some());
     let answering = elsewhere.look_up(Some(&theirs), None).await.unwrap().answering;
     assert_eq!(answering.map(|found| found.agent), Some(stranger.id));
     scene.deliver(&stranger, 10).await;
@@ -189,7 +191,7 @@ async fn nothing_is_done_to_what_is_being_deleted(kind: Kind) {
         let (one, org, doomed) = (gateway.clone(), organization.clone(), agent.clone());
         tasks.spawn(async move {
             let (key, hash) = key(&doomed, 100 + round);
-            drop(one.insert_key(&key, hash, by(at(1))).await);
+            drop(one.insert_key(&key, hash, 9, by(at(1))).await);
             let hook = destination(doomed.id, Category::Agent, "https://a.example/");
             drop(one.insert_destination(&hook, 9, by(at(1))).await);
             let desk = address(&format!("desk@r{round}.example"));
@@ -221,8 +223,8 @@ async fn nothing_is_done_to_what_is_being_deleted(kind: Kind) {
             assert_eq!(count(sql).await, 0, "{left}");
         }
         let late = key(&agent, 200);
-        let refused = store.insert_key(&late.0, late.1, by(at(2))).await;
-        assert!(matches!(refused, Err(StoreError::NoAccount)), "{refused:?}");
+        let refused = store.insert_key(&late.0, late.1, 9, by(at(2))).await;
+        assert!(matches!(refused, Ok(InsertedKey::NoOwner)), "{refused:?}");
     }
 }
 

@@ -6,7 +6,10 @@ use gatepost::domain::address::Address;
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::id::AccountId;
 use gatepost::domain::policy::Mode;
-use gatepost::store::{AccountUpdate, Claimed, Created, Deletion, NewAccount, Store, Updated};
+use gatepost::store::{
+    AccountUpdate, Claimed, Created, Deletion, DomainClaim, DomainLimits, NewAccount, Proven,
+    Store, Updated,
+};
 
 use super::scene::{Kind, Scene, address, at, by, own_address};
 
@@ -15,11 +18,12 @@ on_both! {
 }
 
 /// The methods that change what an answer rests on.
-const CHANGING: [&str; 9] = [
+const CHANGING: [&str; 10] = [
     "claim_address",
     "claim_domain",
     "create_account",
     "delete_account",
+    "prove_domain",
     "release_address",
     "remove_domain",
     "set_active",
@@ -33,6 +37,16 @@ pub async fn create(store: &Store, organization: &Account, address: &Address) ->
     let plain = NewAccount::plain(AccountType::Agent, "new", parent, account_record);
     let new = NewAccount { addresses: vec![address.clone()], ..plain };
     store.create_account(&new, 9, by(at(0))).await.unwrap()
+}
+
+async fn claimed(store: &Store, domain: &DomainName, account: AccountId) -> &'static str {
+    let limits = DomainLimits { claims: 9, domains: 9 };
+    let claim = store.pending_claim(domain, account, "a", limits, by(at(0))).await.unwrap();
+    if claim == DomainClaim::Made { "new" } else { "old" }
+}
+
+async fn proven(store: &Store, domain: &DomainName, account: AccountId, challenge: &str) -> bool {
+    store.prove_domain(domain, account, challenge, by(at(0))).await.unwrap() == Proven::Yes
 }
 
 async fn every_change_that_an_answer_rests_on_raises_the_version(kind: Kind) {
@@ -81,15 +95,19 @@ async fn every_change_that_an_answer_rests_on_raises_the_version(kind: Kind) {
                 let made = create(store, organization, &own).await;
                 ("create_account", matches!(made, Created::Account(_)))
             }
-            15..=17 => {
+            // A claim is no domain yet.
+            15 => ("pending_claim", claimed(store, &domain, organization.id).await != "new"),
+            16 => ("prove_domain", proven(store, &domain, organization.id, "b").await),
+            17 => ("prove_domain", proven(store, &domain, organization.id, "a").await),
+            18..=20 => {
                 let name = Some("renamed".to_owned());
-                let active = (step > 15).then_some(true);
+                let active = (step > 18).then_some(true);
                 let update = AccountUpdate { name, active, ..AccountUpdate::default() };
                 let updated = store.update_account(me.id, &update, 9, by(at(0))).await.unwrap();
                 assert!(matches!(updated, Updated::Account(_)), "{updated:?}");
-                ("update_account", step == 16)
+                ("update_account", step == 19)
             }
-            18 | 19 => {
+            21 | 22 => {
                 let deleting =
                     store.delete_account(me.id, (false, 9), account_record, by(at(0))).await;
                 ("delete_account", deleting.unwrap() == Deletion::Done { below: 0 })
