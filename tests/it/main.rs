@@ -9,6 +9,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod accounts;
 mod acme;
 mod backup;
 mod clients;
