@@ -122,9 +122,11 @@ impl Access {
         let scope = match caller.permitted() {
             None => scope,
             Some(agents) if agents.contains(&account.id) => scope,
-            // Of what lies between itself and its Agents it learns nothing.
-            Some(_) if account.id != caller.account.id => return Err(Denied::OutOfScope),
-            Some(_) if need.effect == Effect::Write || !need.narrows || member.is_some() => {
+            // Of what lies between itself and its Agents, and of other members, it learns nothing.
+            Some(_) if account.id != caller.account.id || member.is_some() => {
+                return Err(Denied::OutOfScope);
+            }
+            Some(_) if need.effect == Effect::Write || !need.narrows => {
                 return Err(Denied::Restricted);
             }
             Some(agents) => scope.only(agents.to_vec()),
