@@ -118,15 +118,16 @@ impl Access {
         if !caller.reaches(&account) {
             return Err(Denied::OutOfScope);
         }
+        let stranger = member.as_ref().is_some_and(|one| Some(one) != caller.member.as_ref());
         let scope = Scope::subtree(account.id, account.kind);
         let scope = match caller.permitted() {
             None => scope,
             Some(agents) if agents.contains(&account.id) => scope,
             // Of what lies between itself and its Agents, and of other members, it learns nothing.
-            Some(_) if account.id != caller.account.id || member.is_some() => {
+            Some(_) if account.id != caller.account.id || stranger => {
                 return Err(Denied::OutOfScope);
             }
-            Some(_) if need.effect == Effect::Write || !need.narrows => {
+            Some(_) if need.effect == Effect::Write || !need.narrows || member.is_some() => {
                 return Err(Denied::Restricted);
             }
             Some(agents) => scope.only(agents.to_vec()),

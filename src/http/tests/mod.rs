@@ -1,7 +1,9 @@
 //! The API over real TCP and a real store: a house of ten accounts, and a client that sends exactly
 //! the octets it is told to.
 
+mod access;
 mod delegation;
+mod domains;
 mod hostile;
 mod mailbox;
 mod members;
@@ -46,6 +48,7 @@ use crate::egress::guard::Guard;
 use crate::rules::Rules;
 use crate::shutdown::Shutdown;
 use crate::store::{Accepted, Commit, Committed, Intake, Location, NewMessage, Store};
+use crate::testkit::dns::{DnsServer, Zone};
 use crate::verify::{Authenticator, Servers};
 
 /// No wait of a test is longer: it is a bound, not a pause.
@@ -92,12 +95,10 @@ fn mint() -> Mint {
     Mint::new(clock, Arc::new(|bytes: &mut [u8]| aws_lc_rs::rand::fill(bytes).unwrap()))
 }
 
-fn preview(store: &Store, rules: &Rules, mint: &Mint, dns: SocketAddr) -> Preview {
+fn preview(store: &Store, rules: &Rules, mint: &Mint, dns: &Arc<Authenticator>) -> Preview {
     let intake = Arc::new(rules.intake.clone());
-    let servers = Servers::Given(vec![dns]);
-    let authenticator = Authenticator::new(servers, &intake, "gw.example").unwrap();
     let (bare, keep) = (rules.smtp.framing.bare_line_ends, rules.retention.clone());
-    Preview::new(store.clone(), Arc::new(authenticator), intake, bare, keep, mint.clone())
+    Preview::new(store.clone(), Arc::clone(dns), intake, bare, keep, mint.clone())
 }
 
 impl House {
@@ -107,12 +108,20 @@ impl House {
 
     /// A house whose `access.toml` is overridden by `rules`.
     pub(super) async fn with(rules: &str) -> Self {
-        // Nobody listens there.
-        Self::asking("127.0.0.1:9".parse().unwrap(), rules).await
+        // It knows no name.
+        let dns = DnsServer::start(Zone::default(), Shutdown::default()).await.unwrap();
+        Self::asking(dns.addr(), rules).await
     }
 
     /// The same with this DNS server, which is asked again after two seconds.
     pub(super) async fn asking(dns: SocketAddr, rules: &str) -> Self {
+        let mut house = Self::empty(dns, rules).await;
+        house.residents = move_in(&house.tenancy).await;
+        house
+    }
+
+    /// The same before anybody has moved in.
+    async fn empty(dns: SocketAddr, rules: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let policies = folder.path().join("policies");
         std::fs::create_dir(&policies).unwrap();
@@ -125,12 +134,15 @@ impl House {
         let location = Location::Folder(folder.path().join("data"));
         let store = Store::create(&location, &rules.store, mint.clone()).await.unwrap();
         let tenancy = Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access_rules));
+        let servers = Servers::Given(vec![dns]);
+        let dns = Arc::new(Authenticator::new(servers, &rules.intake, "gw.example").unwrap());
         let use_cases = UseCases {
             access: Access::new(store.clone(), mint.clock().clone(), &access_rules),
             tenancy: tenancy.clone(),
             mailbox: Mailbox::new(store.clone()),
             destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
-            preview: preview(&store, &rules, &mint, dns),
+            preview: preview(&store, &rules, &mint, &dns),
+            dns,
         };
         let pinged = store.clone();
         let readiness = Readiness::new(move || {
@@ -146,7 +158,7 @@ impl House {
         let running =
             serve(listener, router(Arc::clone(&http)), access_rules, shutdown.clone(), None);
         shutdown.spawn(running);
-        let residents = move_in(&tenancy).await;
+        let residents = BTreeMap::new();
         Self { residents, address, tenancy, store, http, shutdown, mint, _folder: folder }
     }
 
@@ -236,10 +248,21 @@ impl House {
         let account = self.residents[agent].account.clone();
         let address = Address::parse(&format!("{agent}@partner.example")).unwrap();
         let sender = Address::parse("boss@good.example").unwrap();
+        self.deliver(&account, (sender, address), raw, part).await
+    }
+
+    async fn deliver(
+        &self,
+        account: &Account,
+        (sender, address): (Address, Address),
+        raw: &str,
+        part: u32,
+    ) -> Received {
         let standing = self.store.standing(account.id, &address, &sender).await.unwrap().unwrap();
         let now = self.mint.clock().now();
         let message = MessageId(self.mint.uuid());
-        let record = record(&self.mint, &account, Verdict::Accepted, Some(message));
+        let mut record = record(&self.mint, account, Verdict::Accepted, Some(message));
+        record.sender = Some(sender.clone());
         let accepted = Accepted {
             standing,
             address,
@@ -377,6 +400,11 @@ impl Reply {
         let mut octets = Vec::new();
         let reading = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut octets));
         reading.await.expect("the connection ends in time").unwrap();
+        Self::parse(&octets)
+    }
+
+    /// An answer of which nothing is missing.
+    fn parse(octets: &[u8]) -> Self {
         let end = octets.windows(4).position(|four| four == b"\r\n\r\n").expect("a header section");
         let head = String::from_utf8(octets[..end].to_vec()).unwrap();
         let mut lines = head.split("\r\n");
