@@ -1,6 +1,8 @@
 //! The API over real TCP and a real store: a house of ten accounts, and a client that sends exactly
 //! the octets it is told to.
 
+#[path = "../../../tests/it/support/canary.rs"]
+mod canary;
 mod delegation;
 mod domains;
 mod hostile;
@@ -109,6 +111,7 @@ impl House {
 
     /// The same with this DNS server, which is asked again after two seconds.
     pub(super) async fn asking(dns: SocketAddr, rules: &str) -> Self {
+        canary::listen();
         let folder = tempfile::tempdir().unwrap();
         let policies = folder.path().join("policies");
         std::fs::create_dir(&policies).unwrap();
@@ -199,7 +202,8 @@ impl House {
     pub(super) async fn exchange(&self, request: &[u8]) -> Reply {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(request).await.unwrap();
-        Reply::read(&mut stream).await
+        canary::note(request);
+        Reply::to(request, &mut stream).await
     }
 
     /// Puts an accepted message into an Agent's mailbox; `part` is the number of its attachment.
@@ -267,6 +271,7 @@ async fn move_in(tenancy: &Tenancy) -> BTreeMap<&'static str, Resident> {
             Some(above) => tenancy.create_account(kind, above.account.id, name, &[]).await.unwrap(),
         };
         let token = tenancy.create_key(account.id, "test").await.unwrap().token;
+        canary::note(token.as_bytes());
         residents.insert(name, Resident { account, token });
     }
     let domain = DomainName::parse("partner.example").unwrap();
@@ -345,9 +350,14 @@ pub(super) struct Reply {
 
 impl Reply {
     pub(super) async fn read(stream: &mut TcpStream) -> Self {
+        Self::to(b"", stream).await
+    }
+
+    async fn to(request: &[u8], stream: &mut TcpStream) -> Self {
         let mut octets = Vec::new();
         let reading = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut octets));
         reading.await.expect("the connection ends in time").unwrap();
+        canary::keep("answer", &octets, canary::shows(request));
         let end = octets.windows(4).position(|four| four == b"\r\n\r\n").expect("a header section");
         let head = String::from_utf8(octets[..end].to_vec()).unwrap();
         let mut lines = head.split("\r\n");
