@@ -395,7 +395,7 @@ fn api(
     rules: Arc<AccessRules>,
 ) -> Http {
     let use_cases = UseCases {
-        access: Access::new(store.clone(), mint.clock().clone()),
+        access: Access::new(store.clone(), mint.clock().clone(), &rules),
         tenancy: Tenancy::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         mailbox: Mailbox::new(store.clone()),
         destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&rules)),

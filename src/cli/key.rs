@@ -1,13 +1,17 @@
 //! `gatepost key create|list|revoke`.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::{Failure, StoreArgs, print_json, say};
-use crate::domain::id::{AccountId, KeyId};
-use crate::domain::key::Key;
+use crate::app::tenancy::Tenancy;
+use crate::domain::clock::Timestamp;
+use crate::domain::id::{AccountId, KeyId, MemberId};
+use crate::domain::key::{Key, KeyOwner};
+use crate::run;
 
 #[derive(Args, Debug)]
 pub(super) struct KeyArgs {
@@ -19,21 +23,24 @@ pub(super) struct KeyArgs {
 enum Action {
     /// Make a key; it is shown this once
     Create {
-        #[arg(long, value_name = "ID")]
-        account: AccountId,
+        #[command(flatten)]
+        owner: Owner,
         /// What it is for, to tell keys apart
         #[arg(long, value_name = "TEXT", default_value = "")]
         purpose: String,
+        /// It opens nothing after so many days [default: it does not expire]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=36_500))]
+        expires_in_days: Option<u64>,
         /// Print {"id":…,"key":"gp_…"}
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         store: StoreArgs,
     },
-    /// List the keys of an account: never the keys themselves
+    /// List the keys of an account and its members, or of one member: never the keys themselves
     List {
-        #[arg(long, value_name = "ID")]
-        account: AccountId,
+        #[command(flatten)]
+        owner: Owner,
         #[arg(long)]
         json: bool,
         #[command(flatten)]
@@ -48,25 +55,47 @@ enum Action {
     },
 }
 
+/// Whose keys.
+#[derive(Args, Clone, Copy, Debug)]
+#[group(required = true, multiple = false)]
+struct Owner {
+    #[arg(long, value_name = "ID")]
+    account: Option<AccountId>,
+    /// A member, as `gatepost member list` shows it
+    #[arg(long, value_name = "ID")]
+    member: Option<MemberId>,
+}
+
+impl Owner {
+    fn named(self) -> Result<KeyOwner, Failure> {
+        let member = self.member.map(KeyOwner::Member);
+        let owner = member.or(self.account.map(KeyOwner::Account));
+        owner.ok_or_else(|| "name an account or a member".into())
+    }
+}
+
 impl KeyArgs {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
         match self.action {
-            Action::Create { account, purpose, json, store } => {
-                let made = store.tenancy().await?.create_key(account, &purpose).await?;
+            Action::Create { owner, purpose, expires_in_days, json, store } => {
+                let now = run::system_mint().clock().now();
+                let end = expires_in_days.map(|days| now.plus(Duration::from_secs(days * 86_400)));
+                let tenancy = store.tenancy().await?;
+                let made = tenancy.issue_key(owner.named()?, &purpose, end).await?;
                 if json {
                     print_json(&json!({ "id": made.key.id.to_string(), "key": made.token }))?;
                 } else {
                     say!("{}\n{}", made.key.id, made.token)?;
                 }
             }
-            Action::List { account, json, store } => {
-                let keys = store.tenancy().await?.keys(account).await?;
+            Action::List { owner, json, store } => {
+                let keys = keys(&store.tenancy().await?, owner.named()?).await?;
                 if json {
                     print_json(&Value::from(keys.iter().map(as_json).collect::<Vec<_>>()))?;
                 } else {
+                    let now = run::system_mint().clock().now();
                     for key in &keys {
-                        let state = if key.revoked_at.is_some() { "  revoked" } else { "" };
-                        say!("{}  …{}  {}{state}", key.id, key.last_four, key.purpose)?;
+                        say!("{}", line(key, now))?;
                     }
                 }
             }
@@ -79,13 +108,51 @@ impl KeyArgs {
     }
 }
 
+async fn keys(tenancy: &Tenancy, owner: KeyOwner) -> Result<Vec<Key>, Failure> {
+    match owner {
+        KeyOwner::Account(account) => Ok(tenancy.keys(account).await?),
+        KeyOwner::Member(id) => {
+            let member = tenancy.member(id).await?;
+            let mut keys = tenancy.keys(member.account).await?;
+            keys.retain(|key| key.member == Some(id));
+            Ok(keys)
+        }
+    }
+}
+
+fn line(key: &Key, now: Timestamp) -> String {
+    let mut line = format!("{}  …{}  {}", key.id, key.last_four, key.purpose);
+    let mut say = |words: String| {
+        line.push_str("  ");
+        line.push_str(&words);
+    };
+    if let Some(member) = key.member {
+        say(format!("member {member}"));
+    }
+    match (key.revoked_at, key.expires_at) {
+        (Some(_), _) => say("revoked".into()),
+        (None, Some(end)) if end <= now => say(format!("expired {end}")),
+        (None, Some(end)) => say(format!("expires {end}")),
+        (None, None) => {}
+    }
+    match key.last_used_at {
+        Some(used) => say(format!("used {used}")),
+        None => say("never used".into()),
+    }
+    line
+}
+
 fn as_json(key: &Key) -> Value {
+    let time = |at: Option<Timestamp>| at.map(|at| at.to_string());
     json!({
         "id": key.id.to_string(),
         "account": key.account.get(),
+        "member": key.member.map(MemberId::get),
         "purpose": key.purpose,
         "lastFour": key.last_four,
         "created": key.created_at.to_string(),
-        "revoked": key.revoked_at.map(|at| at.to_string()),
+        "lastUsed": time(key.last_used_at),
+        "expires": time(key.expires_at),
+        "revoked": time(key.revoked_at),
     })
 }

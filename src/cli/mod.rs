@@ -13,6 +13,7 @@ mod demo;
 mod domain;
 mod init;
 mod key;
+mod member;
 mod migrate;
 mod policy;
 mod restore;
@@ -62,6 +63,8 @@ enum Command {
     Account(account::AccountArgs),
     /// API keys
     Key(key::KeyArgs),
+    /// People with access to an account, or to some of its Agents
+    Member(member::MemberArgs),
     /// Mail domains and whom they belong to
     Domain(domain::DomainArgs),
     /// An Agent's inbound policy
@@ -109,6 +112,7 @@ async fn run_command(command: Command) -> Result<ExitCode, Failure> {
         Command::Restore(command) => command.run().await,
         Command::Account(command) => command.run().await,
         Command::Key(command) => command.run().await,
+        Command::Member(command) => command.run().await,
         Command::Domain(command) => command.run().await,
         Command::Policy(command) => command.run().await,
         Command::Send(command) => command.run().await,

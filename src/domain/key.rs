@@ -15,6 +15,23 @@ impl fmt::Debug for KeyHash {
     }
 }
 
+/// Who owns a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyOwner {
+    Account(AccountId),
+    Member(MemberId),
+}
+
+impl KeyOwner {
+    /// Its id: accounts' and members' are of one sequence.
+    pub const fn id(self) -> i64 {
+        match self {
+            Self::Account(id) => id.get(),
+            Self::Member(id) => id.get(),
+        }
+    }
+}
+
 /// What may be shown of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
@@ -31,4 +48,16 @@ pub struct Key {
     /// To the hour or so.
     pub last_used_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
+}
+
+impl Key {
+    /// The member, where it is one's; the account otherwise.
+    pub fn owner(&self) -> KeyOwner {
+        self.member.map_or(KeyOwner::Account(self.account), KeyOwner::Member)
+    }
+
+    /// Whether it has reached its end by then.
+    pub fn is_expired(&self, at: Timestamp) -> bool {
+        self.expires_at.is_some_and(|end| end <= at)
+    }
 }

@@ -187,7 +187,8 @@ impl From<Denied> for Problem {
             Denied::OutOfScope
             | Denied::TooNarrow(_)
             | Denied::NotAdministrator
-            | Denied::Restricted => Self::new(Code::Forbidden, error.to_string()),
+            | Denied::Restricted
+            | Denied::Outlives(_) => Self::new(Code::Forbidden, error.to_string()),
             Denied::WrongTarget(_) => Self::invalid(error.to_string()),
             Denied::Store(error) => error.into(),
         }

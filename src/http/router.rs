@@ -19,10 +19,11 @@ use super::call::{self, Call};
 use super::error::{Code, Problem};
 use super::observe;
 use super::routes::{
-    account, addresses, domains, health, inbound_policy, inbound_whitelist, intake, media,
-    messages, policy_preview, webhooks,
+    account, addresses, domains, health, inbound_policy, inbound_whitelist, intake, media, members,
+    messages, policy_preview, tokens, webhooks,
 };
 use super::target::Aim;
+use crate::app::access::identity::Level;
 use crate::app::access::need::{Need, TargetType};
 use crate::domain::account::AccountType;
 
@@ -109,6 +110,16 @@ const WRITE_OWN: Need = Need::write(TargetType::Any);
 /// What belongs to one Agent.
 const READ_AGENT: Need = Need::read(TargetType::Level(AccountType::Agent));
 const WRITE_AGENT: Need = Need::write(TargetType::Level(AccountType::Agent));
+/// Keys of accounts and members; a member's own, whatever its role.
+const READ_KEYS: Need = Need::read(TargetType::Identity).administrators();
+const WRITE_KEYS: Need = Need::write(TargetType::Identity).administrators();
+/// Members hang on accounts above Agents, those that are invited to an Agent, too.
+const READ_MEMBERS: Need = members(Need::read(TargetType::Any));
+const WRITE_MEMBERS: Need = members(Need::write(TargetType::Any));
+
+const fn members(need: Need) -> Need {
+    need.administrators().at_least(Level::OrganizationAdmin).unrestricted()
+}
 
 /// What belongs to an account that has others below it, for administrators.
 const READ_PARENT: Need = Need::read(TargetType::Parent).administrators();
@@ -118,6 +129,18 @@ const WRITE_PARENT: Need = Need::write(TargetType::Parent).administrators();
 #[rustfmt::skip]
 pub static OPERATIONS: &[Operation] = &[
     operation!(Get "/account", Need::read(TargetType::Identity).narrows(), [], NoBody, account::show),
+    operation!(Get "/tokens", READ_KEYS, [], NoBody, tokens::list),
+    operation!(Post "/tokens", WRITE_KEYS, [], Required(&["type", "description", "expiresAt"]),
+        tokens::create),
+    operation!(Delete "/tokens", WRITE_KEYS, ["id"], Optional(&["id", "token"]), tokens::revoke),
+    operation!(Get "/members", READ_MEMBERS, [], NoBody, members::list),
+    operation!(Get "/member", READ_MEMBERS, ["targetMemberId"], NoBody, members::show),
+    operation!(Post "/member", WRITE_MEMBERS, [], Required(&["email", "redirectUrl", "role",
+        "permittedAccountIds", "sendWelcomeEmail"]), members::invite),
+    operation!(Put "/member", WRITE_MEMBERS, [],
+        Required(&["targetMemberId", "email", "role", "permittedAccountIds"]), members::update),
+    operation!(Delete "/member", WRITE_MEMBERS, ["targetMemberId"], Optional(&["targetMemberId"]),
+        members::remove),
     operation!(Get "/messages/recent", READ, ["limit", "before", "after"], NoBody,
         messages::recent),
     operation!(Get "/messages/{uuid}/raw", READ, [], NoBody, messages::raw),

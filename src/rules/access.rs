@@ -12,6 +12,8 @@ pub struct AccessRules {
     pub limits: Limits,
     pub domains: Domains,
     pub connections: Connections,
+    pub keys: KeyRules,
+    pub members: MemberRules,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -86,6 +88,26 @@ impl Connections {
     }
 }
 
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyRules {
+    pub max_per_owner: u64,
+    last_used_minutes: u64,
+}
+
+impl KeyRules {
+    pub const fn last_used(&self) -> Duration {
+        Duration::from_secs(self.last_used_minutes.saturating_mul(60))
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemberRules {
+    pub max_per_account: usize,
+    pub max_permitted: usize,
+}
+
 impl AccessRules {
     pub(super) fn validate(&self) -> Result<(), RulesError> {
         let check = |key, value, low, high| within("access.toml", key, value, low, high);
@@ -123,6 +145,10 @@ impl AccessRules {
         check("connections.header_seconds", connections.header_seconds, 1, 300)?;
         check("connections.max_header_bytes", max_header, 8192, 1 << 20)?;
         check("connections.connection_seconds", connections.connection_seconds, 1, 86_400)?;
-        check("connections.handshake_seconds", connections.handshake_seconds, 1, 300)
+        check("connections.handshake_seconds", connections.handshake_seconds, 1, 300)?;
+        check("keys.max_per_owner", self.keys.max_per_owner, 1, 1000)?;
+        check("keys.last_used_minutes", self.keys.last_used_minutes, 1, 1440)?;
+        check("members.max_per_account", wide(self.members.max_per_account), 1, 1000)?;
+        check("members.max_permitted", wide(self.members.max_permitted), 1, 1000)
     }
 }

@@ -208,13 +208,19 @@ pub(super) async fn next_user_ids(
 /// Accounts. Columns are named, because a statement that PostgreSQL has prepared does not survive
 /// another gateway's migration that adds one to `*`.
 fn select(rest: &'static str) -> Statement {
-    let mut query = sql("SELECT id, kind, name, username, parent_id, partner_id, reseller_id,
-                                organization_id, agent_id, active, created_at FROM accounts ");
-    query.push(rest);
+    let mut query = sql("SELECT ");
+    query.push(COLUMNS).push(" FROM accounts ").push(rest);
     query
 }
 
-async fn find(tx: &mut Transaction, id: AccountId) -> Result<Option<Account>, StoreError> {
+/// What `account` reads of a row, whatever else was joined to it.
+pub(super) const COLUMNS: &str = "accounts.id, kind, name, username, parent_id, partner_id,
+     reseller_id, organization_id, agent_id, active, accounts.created_at";
+
+pub(super) async fn find(
+    tx: &mut Transaction,
+    id: AccountId,
+) -> Result<Option<Account>, StoreError> {
     let row = select("WHERE id = $1").bind(id.get()).fetch_optional(tx.on()).await?;
     row.as_ref().map(account).transpose()
 }
@@ -240,7 +246,7 @@ async fn insert(tx: &mut Transaction, account: &Account) -> Result<bool, StoreEr
     .map(|made| made > 0)
 }
 
-fn account(row: &Row) -> Result<Account, StoreError> {
+pub(super) fn account(row: &Row) -> Result<Account, StoreError> {
     let columns = Columns { table: "accounts", row };
     Ok(Account {
         id: columns.account("id")?,

@@ -36,14 +36,7 @@ impl Store {
         act: Act<'_>,
     ) -> Result<NewDestination, StoreError> {
         let mut tx = self.begin().await?;
-        if tx.has_company() {
-            // One after the other for each account: its destinations are counted. Not by its row,
-            // because every commit below the account holds that.
-            sql("SELECT pg_advisory_xact_lock(hashtextextended('destinations', $1))")
-                .bind(new.account)
-                .execute(tx.on())
-                .await?;
-        }
+        gates::queue(&mut tx, "destinations", new.account.get()).await?;
         let same = select("account_id = $1 AND category = $2 AND url = $3 AND removed_at IS NULL")
             .bind(new.account.get())
             .bind(new.category.as_str())

@@ -106,6 +106,24 @@ pub(super) async fn close_domain(
         .map(drop)
 }
 
+/// One after the other for each account or member, until the transaction ends: what it owns of this
+/// kind is counted or compared. Not by its row, which every commit below the account holds.
+pub(super) async fn queue(
+    tx: &mut Transaction,
+    what: &'static str,
+    owner: i64,
+) -> Result<(), StoreError> {
+    if !tx.has_company() {
+        return Ok(());
+    }
+    sql("SELECT pg_advisory_xact_lock(hashtextextended($1, $2))")
+        .bind(what)
+        .bind(owner)
+        .execute(tx.on())
+        .await
+        .map(drop)
+}
+
 /// Whether this transaction alone does work of this kind until it ends, on any gateway. Whoever
 /// comes second goes on without: the work is done anyway.
 pub(super) async fn alone(tx: &mut Transaction, work: &'static str) -> Result<bool, StoreError> {

@@ -31,6 +31,7 @@ mod machines;
 mod mailin;
 mod originals;
 mod originals_backup;
+mod people;
 mod policy;
 mod preview;
 mod rates;

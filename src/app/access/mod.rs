@@ -4,74 +4,24 @@
 //! [`Target`] with the [`Scope`] that the store wants. No route reads a target on its own, and
 //! nobody else makes a scope.
 
+mod caller;
 pub mod identity;
 pub mod need;
 pub mod token;
+mod usage;
+
+pub use caller::{Caller, Target, identity_of};
 
 use crate::domain::account::Account;
-use crate::domain::audit::{Actor, Who};
-use crate::domain::clock::Clock;
+use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::id::{AccountId, MemberId};
-use crate::domain::key::Key;
-use crate::domain::member::{Member, Role};
+use crate::domain::member::Member;
 use crate::domain::scope::Scope;
-use crate::store::{Store, StoreError};
-use identity::{Identity, Level};
+use crate::rules::AccessRules;
+use crate::store::{KeyHolder, Store, StoreError};
+use identity::Level;
 use need::{Effect, Need, TargetType};
-
-/// Whoever holds a key: the account and, if it is a member's, the member behind it, proven and
-/// active.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Caller {
-    pub key: Key,
-    /// Of a member's key, the account that the member belongs to.
-    pub account: Account,
-    pub member: Option<Member>,
-    pub level: Level,
-}
-
-impl Caller {
-    /// As the audit log names it.
-    pub fn actor(&self) -> Actor {
-        let member = self.member.as_ref().map(|member| member.id);
-        Actor::of(Who::Key { key: self.key.id, account: self.account.id, member })
-    }
-
-    /// The Agents that it is restricted to, if it is.
-    fn permitted(&self) -> Option<&[AccountId]> {
-        let permitted = self.member.as_ref().map(|member| member.permitted.as_slice());
-        permitted.filter(|agents| !agents.is_empty())
-    }
-
-    fn is_administrator(&self) -> bool {
-        self.member.as_ref().is_none_or(|member| member.role == Role::Admin)
-    }
-
-    /// An account reaches itself and what lies below it.
-    fn reaches(&self, account: &Account) -> bool {
-        let level = self.level.account_type();
-        let own = self.account.lineage.at(level);
-        own.is_some() && account.lineage.at(level) == own
-    }
-}
-
-/// What a request may act on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// Of a member, the account that it belongs to.
-    pub account: Account,
-    /// The member, where the target is one.
-    pub member: Option<Member>,
-    pub scope: Scope,
-}
-
-impl Target {
-    /// Its id: the member's, where it is one. Both are of one sequence.
-    pub fn id(&self) -> AccountId {
-        let member = self.member.as_ref().and_then(|member| AccountId::new(member.id.get()));
-        member.unwrap_or(self.account.id)
-    }
-}
+use usage::Usage;
 
 /// Why not.
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +45,12 @@ pub enum Denied {
          operation acts on more: set targetAccountId to one of them"
     )]
     Restricted,
+    /// A key would be good for longer than the one that makes it.
+    #[error(
+        "this key expires at {0} and makes none that outlives it: send an expiresAt no later than \
+         that"
+    )]
+    Outlives(Timestamp),
     /// The target is reached, but the operation makes no sense for it.
     #[error("this operation needs {}: set targetAccountId to one", .0.words())]
     WrongTarget(TargetType),
@@ -107,29 +63,28 @@ pub enum Denied {
 pub struct Access {
     store: Store,
     clock: Clock,
+    usage: Usage,
 }
 
 impl Access {
-    /// Decides over this store; keys expire by this clock.
-    pub const fn new(store: Store, clock: Clock) -> Self {
-        Self { store, clock }
+    /// Decides over this store; keys expire by this clock, and their use is noted as coarsely as
+    /// the rules say.
+    pub fn new(store: Store, clock: Clock, rules: &AccessRules) -> Self {
+        let usage = Usage::new(store.clone(), rules.keys.last_used());
+        Self { store, clock, usage }
     }
 
-    /// Who holds this token?
+    /// Who holds this token? Asked of the store with every request, in one statement: what another
+    /// gateway revoked a moment ago opens nothing here.
     pub async fn caller(&self, token: Option<&str>) -> Result<Caller, Denied> {
         let hash = token::hash(token.unwrap_or_default()).ok_or(Denied::NoKey)?;
-        let key = self.store.key_by_hash(hash).await?.ok_or(Denied::NoKey)?;
-        if key.expires_at.is_some_and(|end| end <= self.clock.now()) {
+        let found = self.store.key_holder(hash).await?.ok_or(Denied::NoKey)?;
+        let now = self.clock.now();
+        if found.key.is_expired(now) {
             return Err(Denied::NoKey);
         }
-        let account = self.store.account(key.account).await?.ok_or(Denied::NoKey)?;
-        if !self.store.is_active(&account).await? {
-            return Err(Denied::NoKey);
-        }
-        let member = match key.member {
-            Some(id) => Some(self.store.member(id).await?.ok_or(Denied::NoKey)?),
-            None => None,
-        };
+        self.usage.seen(&found.key, now);
+        let KeyHolder { key, account, member } = found;
         let level = identity::level(&identity_of(&account, member.as_ref()));
         Ok(Caller { key, account, member, level: level.ok_or(Denied::OutOfScope)? })
     }
@@ -151,6 +106,9 @@ impl Access {
         if need.administrators && !caller.is_administrator() {
             return Err(Denied::NotAdministrator);
         }
+        if need.unrestricted && caller.permitted().is_some() {
+            return Err(Denied::Restricted);
+        }
         let found = match requested {
             None => (caller.account.clone(), None),
             Some(id) if id == caller.account.id => (caller.account.clone(), None),
@@ -160,12 +118,15 @@ impl Access {
         if !caller.reaches(&account) {
             return Err(Denied::OutOfScope);
         }
+        let stranger = member.as_ref().is_some_and(|one| Some(one) != caller.member.as_ref());
         let scope = Scope::subtree(account.id, account.kind);
         let scope = match caller.permitted() {
             None => scope,
             Some(agents) if agents.contains(&account.id) => scope,
-            // Of what lies between itself and its Agents it learns nothing.
-            Some(_) if account.id != caller.account.id => return Err(Denied::OutOfScope),
+            // Of what lies between itself and its Agents, and of other members, it learns nothing.
+            Some(_) if account.id != caller.account.id || stranger => {
+                return Err(Denied::OutOfScope);
+            }
             Some(_) if need.effect == Effect::Write || !need.narrows || member.is_some() => {
                 return Err(Denied::Restricted);
             }
@@ -206,9 +167,4 @@ fn itself(caller: &Caller, requested: Option<AccountId>, need: Need) -> Option<T
         // Of the account's rows none are the member's own.
         scope: Scope::subtree(caller.account.id, caller.account.kind).only(Vec::new()),
     })
-}
-
-/// The fields by which the scope of a key is decided, as `GET /account` shows them.
-pub fn identity_of(account: &Account, member: Option<&Member>) -> Identity {
-    member.map_or_else(|| identity::of_account(account), identity::of_member)
 }

@@ -71,11 +71,15 @@ pub struct Need {
     /// What it reads of an account above Agents are Agents' rows: a caller that is restricted to
     /// some of them sees those. Of anything else of such an account it sees nothing.
     pub narrows: bool,
+    /// It is about what hangs on an account above Agents, whichever the target is: a caller that is
+    /// restricted to some Agents may not.
+    pub unrestricted: bool,
 }
 
 impl Need {
     const fn new(target: TargetType, effect: Effect) -> Self {
-        Self { scope: Level::Agent, target, effect, administrators: false, narrows: false }
+        let (administrators, narrows, unrestricted) = (false, false, false);
+        Self { scope: Level::Agent, target, effect, administrators, narrows, unrestricted }
     }
 
     /// Reads something of its target.
@@ -104,5 +108,11 @@ impl Need {
     #[must_use]
     pub const fn narrows(self) -> Self {
         Self { narrows: true, ..self }
+    }
+
+    /// Not for members that are restricted to some Agents, whatever the target is.
+    #[must_use]
+    pub const fn unrestricted(self) -> Self {
+        Self { unrestricted: true, ..self }
     }
 }

@@ -2,8 +2,13 @@
 
 use super::{Tenancy, TenancyError};
 use crate::app::access::token;
+use crate::domain::clock::Timestamp;
 use crate::domain::id::{AccountId, KeyId};
-use crate::domain::key::Key;
+use crate::domain::key::{Key, KeyOwner};
+use crate::store::{InsertedKey, NamedKey, Whose};
+
+/// Long enough to say what a key is for; bounds what every list shows.
+const LONGEST_PURPOSE: usize = 200;
 
 /// A key at the only moment at which it can be shown.
 pub struct NewKey {
@@ -13,43 +18,92 @@ pub struct NewKey {
 }
 
 impl Tenancy {
-    /// Makes a key for an account.
+    /// Makes a key of an account that does not expire.
     pub async fn create_key(
         &self,
         account: AccountId,
         purpose: &str,
     ) -> Result<NewKey, TenancyError> {
-        self.account(account).await?;
+        self.issue_key(KeyOwner::Account(account), purpose, None).await
+    }
+
+    /// Makes a key of an account or a member, good until `expires_at`, if that is given.
+    pub async fn issue_key(
+        &self,
+        owner: KeyOwner,
+        purpose: &str,
+        expires_at: Option<Timestamp>,
+    ) -> Result<NewKey, TenancyError> {
+        if purpose.len() > LONGEST_PURPOSE || purpose.chars().any(char::is_control) {
+            return Err(TenancyError::Invalid(format!(
+                "what a key is for is said in at most {LONGEST_PURPOSE} octets without control \
+                 characters"
+            )));
+        }
+        let now = self.mint.clock().now();
+        if expires_at.is_some_and(|end| end <= now) {
+            return Err(TenancyError::Invalid(
+                "a key must expire in the future, or never: leave expiresAt out for that".into(),
+            ));
+        }
+        let (account, member) = match owner {
+            KeyOwner::Account(id) => (self.account(id).await?.id, None),
+            KeyOwner::Member(id) => (self.member(id).await?.account, Some(id)),
+        };
         let token = token::mint(&self.mint);
         let hash = token::hash(&token)
             .ok_or_else(|| TenancyError::Invalid("a key of an unknown form was made".into()))?;
         let key = Key {
             id: KeyId(self.mint.uuid()),
             account,
-            member: None,
+            member,
             purpose: purpose.to_owned(),
             last_four: token::last_four(&token),
-            created_at: self.mint.clock().now(),
-            expires_at: None,
+            created_at: now,
+            expires_at,
             last_used_at: None,
             revoked_at: None,
         };
-        self.store.insert_key(&key, hash, self.act()).await?;
-        Ok(NewKey { key, token })
+        let most = self.rules.keys.max_per_owner;
+        match self.store.insert_key(&key, hash, most, self.act()).await? {
+            InsertedKey::Kept => Ok(NewKey { key, token }),
+            InsertedKey::NoOwner => {
+                Err(TenancyError::NotFound(format!("there is no account or member {}", owner.id())))
+            }
+            InsertedKey::NoMaker => Err(TenancyError::Forbidden(
+                "the key that asks for this one has just been revoked".into(),
+            )),
+            InsertedKey::TooMany => Err(TenancyError::Conflict(format!(
+                "an account or a member has at most {most} keys in force: revoke one first"
+            ))),
+        }
     }
 
-    /// The keys of an account, oldest first.
+    /// The keys of an account and of its members, oldest first, revoked and expired ones too.
     pub async fn keys(&self, account: AccountId) -> Result<Vec<Key>, TenancyError> {
         self.account(account).await?;
         Ok(self.store.keys(account).await?)
     }
 
+    /// The keys of this owner alone that are in force, oldest first.
+    pub async fn keys_in_force(&self, owner: KeyOwner) -> Result<Vec<Key>, TenancyError> {
+        Ok(self.store.keys_in_force(owner, self.mint.clock().now()).await?)
+    }
+
     /// Revokes a key: it answers 401 from the next request on.
     pub async fn revoke_key(&self, id: KeyId) -> Result<(), TenancyError> {
-        if self.store.revoke_key(id, self.act()).await? {
-            Ok(())
-        } else {
-            Err(TenancyError::NotFound(format!("there is no key {id} in force")))
+        match self.revoke_key_among(Whose::Anybody, NamedKey::Id(id)).await? {
+            Some(_) => Ok(()),
+            None => Err(TenancyError::NotFound(format!("there is no key {id} in force"))),
         }
+    }
+
+    /// Revokes a key of `whose`, if it is in force, and answers it.
+    pub async fn revoke_key_among(
+        &self,
+        whose: Whose<'_>,
+        named: NamedKey,
+    ) -> Result<Option<Key>, TenancyError> {
+        Ok(self.store.revoke_key(named, whose, self.act()).await?)
     }
 }

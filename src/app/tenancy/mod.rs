@@ -1,4 +1,4 @@
-//! Accounts and what belongs to them: keys, domains, addresses, inbound policies.
+//! Accounts and what belongs to them: keys, members, domains, addresses, inbound policies.
 //!
 //! `http` and `cli` call in; whether the caller may has been decided by `access` (the command
 //! line acts as the operator, who may do everything).
@@ -8,6 +8,7 @@ mod addresses;
 mod domains;
 mod inbound_policy;
 mod keys;
+mod members;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ pub use addresses::Claiming;
 pub use domains::{Proof, proof_name};
 pub use inbound_policy::{AllowedPage, ListChange};
 pub use keys::NewKey;
+pub use members::{Invitation, member_record};
 
 use crate::domain::audit::{Act, Actor};
 use crate::domain::id::Mint;

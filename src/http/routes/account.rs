@@ -11,11 +11,38 @@ use super::super::Http;
 use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
+use crate::app::access::Target;
+use crate::app::tenancy::member_record;
 use crate::domain::account::Account;
+use crate::domain::member::Member;
 
-/// The target account; without a target, the one that owns the key.
+/// The target, an account or a member, never whoever asks; without a target, the one that owns the
+/// key.
 pub(in super::super) async fn show(_http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    Ok(success(StatusCode::OK, "account found", shape(call.account())))
+    Ok(success(StatusCode::OK, "account found", identity(call.target())))
+}
+
+fn identity(target: &Target) -> Value {
+    target.member.as_ref().map_or_else(|| shape(&target.account), of_member)
+}
+
+/// A member, in the fields of an account. An empty `permittedAccountIds` restricts nothing, and is
+/// left out. `active`: a member that is not is removed.
+fn of_member(member: &Member) -> Value {
+    let mut shape = member_record(member);
+    if let Value::Object(fields) = &mut shape {
+        if member.permitted.is_empty() {
+            fields.remove("permittedAccountIds");
+        }
+        let email = member.email.to_string();
+        fields.insert("name".into(), email.as_str().into());
+        fields.insert("parentId".into(), member.account.get().into());
+        fields.insert("superAdmin".into(), false.into());
+        fields.insert("active".into(), true.into());
+        let details = json!({ "name": email, "createdAt": member.created_at.to_string() });
+        fields.insert("details".into(), details);
+    }
+    shape
 }
 
 /// `timestamp` is in milliseconds, unlike elsewhere: so v2 has it for accounts. There is no

@@ -10,6 +10,8 @@ pub(super) mod inbound_policy;
 pub(super) mod inbound_whitelist;
 pub(super) mod intake;
 pub(super) mod media;
+pub(super) mod members;
 pub(super) mod messages;
 pub(super) mod policy_preview;
+pub(super) mod tokens;
 pub(super) mod webhooks;

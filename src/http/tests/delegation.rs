@@ -6,8 +6,10 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{House, NOBODY, Received, Reply, TREE};
+use crate::app::access::identity::Level;
 use crate::app::access::need::Effect;
 use crate::domain::account::AccountType;
+use crate::domain::key::KeyOwner;
 use crate::http::body::BodyRule;
 use crate::http::router::{OPERATIONS, Operation, Verb};
 
@@ -39,6 +41,11 @@ fn kind(name: &str) -> AccountType {
     TREE.iter().find(|(own, _, _)| *own == name).unwrap().2
 }
 
+/// Whatever the target is, no key of an Agent does what needs an organization's.
+fn too_narrow(operation: &Operation, caller: &str) -> bool {
+    kind(caller) == AccountType::Agent && operation.need.scope > Level::Agent
+}
+
 fn places(operation: &Operation) -> &'static [Place] {
     match operation.body {
         BodyRule::None => &[Place::Query],
@@ -57,6 +64,10 @@ fn sample(operation: &Operation) -> Option<Value> {
         (Verb::Post, "/webhooks") => {
             json!({ "url": "https://hooks.example/x", "label": "x", "type": "incoming" })
         }
+        (Verb::Post, "/tokens") => json!({ "type": "admin", "description": "x" }),
+        (Verb::Delete, "/tokens") => json!({ "id": uuid::Uuid::nil().to_string() }),
+        (Verb::Post, "/member") => json!({ "email": "new@good.example" }),
+        (_, "/member") => json!({ "targetMemberId": NOBODY }),
         (Verb::Delete, "/webhooks") => json!({ "url": "https://hooks.example/x" }),
         _ => return None,
     };
@@ -66,7 +77,9 @@ fn sample(operation: &Operation) -> Option<Value> {
 fn path(operation: &Operation, of_agent1: &Received) -> String {
     let uuid = of_agent1.message.to_string();
     let path = operation.path.replace("{uuid}", &uuid).replace("{filename}", "0-a.png");
-    path.replace("{id}", &of_agent1.intake.to_string())
+    let path = path.replace("{id}", &of_agent1.intake.to_string());
+    let named = operation.verb == Verb::Get && operation.path == "/member";
+    if named { format!("{path}?targetMemberId={NOBODY}") } else { path }
 }
 
 impl House {
@@ -87,7 +100,10 @@ impl House {
             (Some(id), Place::BodyText, Some(body)) => {
                 body["targetAccountId"] = json!(id.to_string());
             }
-            (Some(id), _, _) => path.push_str(&format!("?targetAccountId={id}")),
+            (Some(id), _, _) => {
+                let mark = if path.contains('?') { '&' } else { '?' };
+                path.push_str(&format!("{mark}targetAccountId={id}"));
+            }
         }
         self.call(caller, operation.verb.as_str(), &path, body.as_ref()).await
     }
@@ -104,9 +120,12 @@ impl House {
             };
             let addresses = self.tenancy.addresses(id).await.unwrap();
             let webhooks = self.store.destinations(id).await.unwrap();
+            let owner = KeyOwner::Account(id);
+            let keys = self.tenancy.keys_in_force(owner).await.unwrap().len();
+            let members = self.store.members(id).await.unwrap();
             let domains = self.tenancy.domains(Some(id)).await.unwrap();
             state.push(format!(
-                "{name} {policy:?} {senders:?} {addresses:?} {webhooks:?} {domains:?}"
+                "{name} {policy:?} {senders:?} {addresses:?} {webhooks:?} {keys} {members:?} {domains:?}"
             ));
         }
         state
@@ -135,6 +154,10 @@ async fn what_is_out_of_reach_is_refused_alike_and_changes_nothing() {
             for target in foreign.chain([NOBODY]) {
                 for place in places(operation) {
                     let reply = house.ask(operation, &path, caller, Some(target), *place).await;
+                    if too_narrow(operation, caller) {
+                        reply.problem(403, "forbidden", "needs a key of");
+                        continue;
+                    }
                     reply.problem(403, "forbidden", "the key does not reach this account");
                     answers.insert(anonymous(&reply));
                     asked += 1;
@@ -160,6 +183,10 @@ async fn what_is_within_reach_is_answered_by_the_targets_kind_and_scope() {
             for (target, id) in own.chain(named) {
                 for place in places(operation) {
                     let reply = house.ask(operation, &path, caller, id, *place).await;
+                    if too_narrow(operation, caller) {
+                        reply.problem(403, "forbidden", "needs a key of");
+                        continue;
+                    }
                     check(operation, target, &reply, &format!("{caller} {target} {place:?}"));
                 }
             }
@@ -176,6 +203,7 @@ fn check(operation: &Operation, target: &str, reply: &Reply, what: &str) {
     }
     let expected: &[u16] = match operation.need.effect {
         // What is named in the path belongs to agent1.
+        Effect::Read if operation.path == "/member" => &[404],
         Effect::Read if operation.path.contains('{') && !reaches(target, "agent1") => &[404],
         Effect::Read => &[200],
         // Whether it is there already depends on what was asked before.
@@ -203,8 +231,9 @@ async fn nothing_is_done_without_a_key_in_force() {
     for operation in OPERATIONS {
         let path = format!("/api/v2{}", path(operation, &received));
         let body = sample(operation).map(|body| body.to_string());
-        for query in ["", "?token=", &format!("?token={}", revoked.token)] {
-            let target = format!("{path}{query}");
+        let mark = if path.contains('?') { '&' } else { '?' };
+        for query in ["", "token=", &format!("token={}", revoked.token)] {
+            let target = format!("{path}{mark}{query}");
             let body = body.as_deref().map(|body| ("application/json", body));
             let reply = house.send(operation.verb.as_str(), &target, body).await;
             reply.problem(401, "unauthorized", "query parameter token");

@@ -1,15 +1,19 @@
 //! The API over real TCP and a real store: a house of ten accounts, and a client that sends exactly
 //! the octets it is told to.
 
+mod access;
 #[path = "../../../tests/it/support/canary.rs"]
 mod canary;
 mod delegation;
 mod domains;
 mod hostile;
 mod mailbox;
+mod members;
 mod preview;
+mod restricted;
 mod secrecy;
 mod tenancy;
+mod tokens;
 mod waiting;
 mod webhooks;
 
@@ -29,14 +33,16 @@ use crate::app::access::Access;
 use crate::app::delivery::Destinations;
 use crate::app::intake::preview::Preview;
 use crate::app::mailbox::Mailbox;
-use crate::app::tenancy::{Claiming, Tenancy};
+use crate::app::tenancy::{Claiming, Invitation, Tenancy};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
 use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::{AccountId, IntakeId, MessageId, Mint};
 use crate::domain::intake_record::IntakeRecord;
+use crate::domain::key::KeyOwner;
 use crate::domain::marker::Marker;
+use crate::domain::member::{Member, Role};
 use crate::domain::message::{Attachment, Digest, Mail, Passage};
 use crate::domain::sender::Sender;
 use crate::domain::verdict::Verdict;
@@ -111,6 +117,13 @@ impl House {
 
     /// The same with this DNS server, which is asked again after two seconds.
     pub(super) async fn asking(dns: SocketAddr, rules: &str) -> Self {
+        let mut house = Self::empty(dns, rules).await;
+        house.residents = move_in(&house.tenancy).await;
+        house
+    }
+
+    /// The same before anybody has moved in.
+    async fn empty(dns: SocketAddr, rules: &str) -> Self {
         canary::listen();
         let folder = tempfile::tempdir().unwrap();
         let policies = folder.path().join("policies");
@@ -127,7 +140,7 @@ impl House {
         let servers = Servers::Given(vec![dns]);
         let dns = Arc::new(Authenticator::new(servers, &rules.intake, "gw.example").unwrap());
         let use_cases = UseCases {
-            access: Access::new(store.clone(), mint.clock().clone()),
+            access: Access::new(store.clone(), mint.clock().clone(), &access_rules),
             tenancy: tenancy.clone(),
             mailbox: Mailbox::new(store.clone()),
             destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
@@ -148,8 +161,36 @@ impl House {
         let running =
             serve(listener, router(Arc::clone(&http)), access_rules, shutdown.clone(), None);
         shutdown.spawn(running);
-        let residents = move_in(&tenancy).await;
+        let residents = BTreeMap::new();
         Self { residents, address, tenancy, store, http, shutdown, mint, _folder: folder }
+    }
+
+    /// Makes a member of `account` that is restricted to these Agents, with a key of its own.
+    pub(super) async fn join(
+        &mut self,
+        name: &'static str,
+        account: &str,
+        role: Role,
+        only: &[&str],
+    ) -> Member {
+        let account = self.residents[account].account.clone();
+        let invitation = Invitation {
+            email: Address::parse(&format!("{name}@good.example")).unwrap(),
+            role,
+            permitted: Some(only.iter().map(|name| self.id(name)).collect()),
+            redirect_url: None,
+            send_welcome_email: None,
+        };
+        let member = self.tenancy.invite(&account, invitation).await.unwrap();
+        let owner = KeyOwner::Member(member.id);
+        let token = self.tenancy.issue_key(owner, "test", None).await.unwrap().token;
+        self.residents.insert(name, Resident { account, token });
+        member
+    }
+
+    /// The time, as the house has it.
+    pub(super) fn now(&self) -> Timestamp {
+        self.mint.clock().now()
     }
 
     pub(super) fn id(&self, name: &str) -> AccountId {
@@ -202,7 +243,6 @@ impl House {
     pub(super) async fn exchange(&self, request: &[u8]) -> Reply {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(request).await.unwrap();
-        canary::note(request);
         Reply::to(request, &mut stream).await
     }
 
@@ -211,10 +251,21 @@ impl House {
         let account = self.residents[agent].account.clone();
         let address = Address::parse(&format!("{agent}@partner.example")).unwrap();
         let sender = Address::parse("boss@good.example").unwrap();
+        self.deliver(&account, (sender, address), raw, part).await
+    }
+
+    async fn deliver(
+        &self,
+        account: &Account,
+        (sender, address): (Address, Address),
+        raw: &str,
+        part: u32,
+    ) -> Received {
         let standing = self.store.standing(account.id, &address, &sender).await.unwrap().unwrap();
         let now = self.mint.clock().now();
         let message = MessageId(self.mint.uuid());
-        let record = record(&self.mint, &account, Verdict::Accepted, Some(message));
+        let mut record = record(&self.mint, account, Verdict::Accepted, Some(message));
+        record.sender = Some(sender.clone());
         let accepted = Accepted {
             standing,
             address,
@@ -357,7 +408,13 @@ impl Reply {
         let mut octets = Vec::new();
         let reading = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut octets));
         reading.await.expect("the connection ends in time").unwrap();
-        canary::keep("answer", &octets, canary::shows(request));
+        Self::parse(request, &octets)
+    }
+
+    /// An answer of which nothing is missing, to this request.
+    fn parse(request: &[u8], octets: &[u8]) -> Self {
+        canary::note(request);
+        canary::keep("answer", octets, canary::shows(request));
         let end = octets.windows(4).position(|four| four == b"\r\n\r\n").expect("a header section");
         let head = String::from_utf8(octets[..end].to_vec()).unwrap();
         let mut lines = head.split("\r\n");

@@ -6,16 +6,21 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
 use gatepost::domain::account::AccountType;
+use gatepost::domain::audit::{Actor, Who};
 use gatepost::domain::delivery::{Attempt, Outcome};
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::event::Category;
 use gatepost::domain::id::{AttemptId, IntakeId, KeyId, MessageId};
 use gatepost::domain::key::KeyHash;
+use gatepost::domain::member::Role;
 use gatepost::domain::reason::Reason;
 use gatepost::domain::verdict::Verdict;
 use gatepost::rules::Kept;
 use gatepost::run;
-use gatepost::store::{Commit, Cursor, Direction, DomainLimits, Due, IntakeFilter, List, Page};
+use gatepost::store::{
+    Commit, Cursor, Direction, DomainLimits, Due, InsertedKey, IntakeFilter, List, MemberChange,
+    NamedKey, Page, Whose,
+};
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Executor as _, Row as _};
 use tracing::field::{Field, Visit};
@@ -23,6 +28,8 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
 
+use super::keys::{keep, key};
+use super::members::member;
 use super::scene::{Kind, Scene, address, at, by, database, own_address, record, subtree};
 
 /// What the store says of every statement.
@@ -224,9 +231,7 @@ async fn exercise(scene: &Scene) {
     store.listed_among(agent.id, &alice.iter().cloned().collect()).await.unwrap();
     store.policy(agent.id).await.unwrap();
     store.remove_senders(agent.id, &alice, by(at(0))).await.unwrap();
-    store.key_by_hash(KeyHash([0; 32])).await.unwrap();
-    store.keys(agent.id).await.unwrap();
-    store.revoke_key(KeyId(uuid::Uuid::nil()), by(at(0))).await.unwrap();
+    people(scene).await;
     store.domain_owner(&domain).await.unwrap();
     let (new, limits) = (DomainName::parse("new.example").unwrap(), LIMITS);
     store.pending_claim(&new, organization.id, "a", limits, by(at(0))).await.unwrap();
@@ -240,6 +245,39 @@ async fn exercise(scene: &Scene) {
     store.ping().await.unwrap();
     objects(scene).await;
     retention(scene).await;
+}
+
+/// Keys and members, of everybody and named in every way.
+async fn people(scene: &Scene) {
+    let Scene { store, agent, organization, .. } = scene;
+    let one = member(scene, organization, "a@good.example", &[agent]).await;
+    let (id, hash) = (KeyId(uuid::Uuid::nil()), KeyHash([0; 32]));
+    for (owner, member) in [(agent, None), (organization, Some(one.id))] {
+        let mut new = key(owner, member);
+        let maker = Who::Key { key: id, account: agent.id, member: None };
+        let made = store.insert_key(&new, hash, 9, Actor::of(maker).at(at(0))).await.unwrap();
+        assert_eq!(made, InsertedKey::NoMaker);
+        new.id = KeyId(run::system_mint().uuid());
+        keep(store, &new, u8::from(member.is_some())).await;
+        store.keys_in_force(new.owner(), at(0)).await.unwrap();
+    }
+    store.key_holder(hash).await.unwrap();
+    store.keys(agent.id).await.unwrap();
+    store.note_use(id, at(1), at(0)).await.unwrap();
+    for account in [&scene.partner, &scene.reseller, organization, agent] {
+        for scope in [subtree(account), subtree(account).only(vec![agent.id])] {
+            for whose in [Whose::Anybody, Whose::Member(one.id), Whose::Within(&scope)] {
+                for named in [NamedKey::Id(id), NamedKey::Hash(KeyHash([9; 32]))] {
+                    store.revoke_key(named, whose, by(at(0))).await.unwrap();
+                }
+            }
+        }
+    }
+    store.member(one.id).await.unwrap();
+    store.members(organization.id).await.unwrap();
+    let change = MemberChange { role: Some(Role::Member), ..MemberChange::default() };
+    store.update_member(one.id, &change, by(at(1))).await.unwrap();
+    store.remove_member(one.id, by(at(2))).await.unwrap();
 }
 
 /// A large message, with the questions before its put and of the sweeper.

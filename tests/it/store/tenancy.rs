@@ -1,10 +1,8 @@
 //! Accounts, keys, addresses, policies.
 
 use gatepost::domain::account::AccountType;
-use gatepost::domain::id::{AccountId, KeyId};
-use gatepost::domain::key::{Key, KeyHash};
+use gatepost::domain::id::AccountId;
 use gatepost::domain::policy::Mode;
-use gatepost::run;
 use gatepost::store::{By, Claimed, Created, NewAccount};
 
 use super::scene::{Kind, Scene, address, at, by, own_address};
@@ -12,7 +10,6 @@ use super::scene::{Kind, Scene, address, at, by, own_address};
 on_both! {
     an_account_hangs_below_the_level_directly_above,
     an_account_works_while_it_and_all_above_are_active,
-    a_key_is_found_by_its_hash_until_it_is_revoked,
     an_address_has_one_agent_and_a_domain_one_catch_all,
     an_agent_is_made_with_its_addresses_or_not_at_all,
     an_agent_has_a_bounded_number_of_addresses,
@@ -78,33 +75,6 @@ async fn an_account_works_while_it_and_all_above_are_active(kind: Kind) {
     assert!(!store.set_active(AccountId::new(9999).unwrap(), false, by(at(0))).await.unwrap());
     store.set_active(scene.agent.id, false, by(at(0))).await.unwrap();
     assert!(store.is_active(&scene.other).await.unwrap());
-}
-
-async fn a_key_is_found_by_its_hash_until_it_is_revoked(kind: Kind) {
-    let scene = Scene::new(kind).await;
-    let store = &scene.store;
-    let key = Key {
-        member: None,
-        expires_at: None,
-        last_used_at: None,
-        id: KeyId(run::system_mint().uuid()),
-        account: scene.agent.id,
-        purpose: "test".into(),
-        last_four: "abcd".into(),
-        created_at: at(0),
-        revoked_at: None,
-    };
-    store.insert_key(&key, KeyHash([1; 32]), by(at(0))).await.unwrap();
-    let twin = Key { id: KeyId(run::system_mint().uuid()), ..key.clone() };
-    store.insert_key(&twin, KeyHash([1; 32]), by(at(0))).await.unwrap_err();
-    assert_eq!(store.key_by_hash(KeyHash([1; 32])).await.unwrap(), Some(key.clone()));
-    assert_eq!(store.key_by_hash(KeyHash([2; 32])).await.unwrap(), None);
-    assert!(store.revoke_key(key.id, by(at(5))).await.unwrap());
-    assert!(!store.revoke_key(key.id, by(at(6))).await.unwrap());
-    assert_eq!(store.key_by_hash(KeyHash([1; 32])).await.unwrap(), None);
-    let kept = store.keys(scene.agent.id).await.unwrap();
-    assert_eq!(kept, [Key { revoked_at: Some(at(5)), ..key }]);
-    assert_eq!(store.keys(scene.other.id).await.unwrap(), []);
 }
 
 async fn an_address_has_one_agent_and_a_domain_one_catch_all(kind: Kind) {

@@ -71,7 +71,7 @@ pub fn shows(request: &[u8]) -> bool {
 pub fn listen() {
     static LISTENING: LazyLock<()> = LazyLock::new(|| {
         let subscriber = tracing_subscriber::fmt()
-            .with_env_filter("info,gatepost=trace")
+            .with_env_filter("info,gatepost=debug")
             .with_ansi(false)
             .with_writer(|| Log)
             .finish();

@@ -1,0 +1,194 @@
+//! Members: people with access to a partner, a reseller or an organization, all of it or some of
+//! its Agents. An invitation sends nothing: it makes the member and the event `member.invited`,
+//! and whoever hears that may write to them.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use url::Url;
+
+use super::{Tenancy, TenancyError};
+use crate::domain::account::{Account, AccountType};
+use crate::domain::address::Address;
+use crate::domain::audit::Who;
+use crate::domain::id::{AccountId, MemberId};
+use crate::domain::member::{Member, Role};
+use crate::store::{MemberChange, Membership, NewMember};
+
+/// Long enough for any page; bounds what every event carries.
+const LONGEST_URL: usize = 2000;
+
+/// What is said of a member that is to be made.
+#[derive(Clone, Debug)]
+pub struct Invitation {
+    pub email: Address,
+    pub role: Role,
+    /// `None` where nothing was said.
+    pub permitted: Option<BTreeSet<AccountId>>,
+    /// Where it should be led; told in the event and kept nowhere else.
+    pub redirect_url: Option<String>,
+    /// Whether it should be written to; told in the event, too.
+    pub send_welcome_email: Option<bool>,
+}
+
+impl Tenancy {
+    /// Makes a member of an account; one that is invited to an Agent becomes a member of its
+    /// organization that is restricted to it (contract §4).
+    pub async fn invite(
+        &self,
+        target: &Account,
+        invitation: Invitation,
+    ) -> Result<Member, TenancyError> {
+        let Invitation { email, role, permitted, redirect_url, send_welcome_email } = invitation;
+        redirect_url.as_deref().map_or(Ok(()), check_redirect)?;
+        let (account, permitted) = match target.kind {
+            AccountType::Agent => {
+                let own = BTreeSet::from([target.id]);
+                if permitted.is_some_and(|permitted| permitted != own) {
+                    return Err(TenancyError::Invalid(format!(
+                        "a member invited to an Agent is restricted to it: leave \
+                         permittedAccountIds out, send [{}], or invite it to the organization",
+                        target.id
+                    )));
+                }
+                (target.parent.unwrap_or(target.id), own)
+            }
+            _ => (target.id, permitted.unwrap_or_default()),
+        };
+        self.check_permitted(&permitted)?;
+        let invited_by = match &self.actor.who {
+            Who::Key { account, member, .. } => {
+                let member = member.map(MemberId::get);
+                json!({ "accountId": account.get(), "memberId": member })
+            }
+            Who::Operator | Who::Gateway => Value::Null,
+        };
+        let told = |member: &Member| {
+            json!({
+                "member": member_record(member),
+                "redirectUrl": redirect_url,
+                "sendWelcomeEmail": send_welcome_email,
+                "invitedBy": invited_by,
+            })
+        };
+        let new = NewMember { account, email, role, permitted };
+        let most = self.rules.members.max_per_account;
+        self.settled(self.store.insert_member(&new, most, &told, self.act()).await?)
+    }
+
+    /// The member with this id.
+    pub async fn member(&self, id: MemberId) -> Result<Member, TenancyError> {
+        self.store.member(id).await?.ok_or_else(nobody)
+    }
+
+    /// The members of an account, oldest first; of an Agent, those of its organization who may act
+    /// on it.
+    pub async fn members(&self, target: &Account) -> Result<Vec<Member>, TenancyError> {
+        let account = match target.kind {
+            AccountType::Agent => target.parent.unwrap_or(target.id),
+            _ => target.id,
+        };
+        let mut members = self.store.members(account).await?;
+        members.retain(|member| member.is_of(target));
+        Ok(members)
+    }
+
+    /// A member of this account or of one below it; whoever is elsewhere is as good as not there.
+    pub async fn member_of(&self, target: &Account, id: MemberId) -> Result<Member, TenancyError> {
+        let found = self.store.member(id).await?.filter(|member| member.is_of(target));
+        found.ok_or_else(nobody)
+    }
+
+    /// Changes a member of this account or of one below it.
+    pub async fn update_member(
+        &self,
+        target: &Account,
+        id: MemberId,
+        change: &MemberChange,
+    ) -> Result<Member, TenancyError> {
+        self.member_of(target, id).await?;
+        change.permitted.as_ref().map_or(Ok(()), |permitted| self.check_permitted(permitted))?;
+        self.settled(self.store.update_member(id, change, self.act()).await?)
+    }
+
+    /// Removes a member of this account or of one below it; its keys stop with it.
+    pub async fn remove_member(
+        &self,
+        target: &Account,
+        id: MemberId,
+    ) -> Result<Member, TenancyError> {
+        self.member_of(target, id).await?;
+        self.settled(self.store.remove_member(id, self.act()).await?)
+    }
+
+    fn check_permitted(&self, permitted: &BTreeSet<AccountId>) -> Result<(), TenancyError> {
+        let most = self.rules.members.max_permitted;
+        if permitted.len() <= most {
+            return Ok(());
+        }
+        Err(TenancyError::Invalid(format!("permittedAccountIds has at most {most} ids")))
+    }
+
+    fn settled(&self, membership: Membership) -> Result<Member, TenancyError> {
+        match membership {
+            Membership::Done(member) => Ok(*member),
+            Membership::NoMember => Err(nobody()),
+            Membership::NoAccount => {
+                Err(TenancyError::NotFound("there is no such account to be a member of".into()))
+            }
+            Membership::EmailTaken => Err(TenancyError::Conflict(
+                "the account has a member with this email: change that one, or remove it first"
+                    .into(),
+            )),
+            Membership::TooMany => Err(TenancyError::Conflict(format!(
+                "an account has at most {} members: remove one first",
+                self.rules.members.max_per_account
+            ))),
+            Membership::NotAnAgent(id) => Err(TenancyError::Invalid(format!(
+                "permittedAccountIds: {id} is not the id of an Agent below the member's account"
+            ))),
+            Membership::LastAdministrator => Err(TenancyError::Conflict(
+                "this is the last administrator of the account who is not restricted to some \
+                 Agents: make another one first"
+                    .into(),
+            )),
+        }
+    }
+}
+
+/// A member as the API and the event show it. `timestamp` is in milliseconds, as of an account.
+pub fn member_record(member: &Member) -> Value {
+    json!({
+        "id": member.id.get(),
+        "accountType": "user",
+        "username": member.email.to_string(),
+        "email": member.email.to_string(),
+        "role": member.role.as_str(),
+        "permittedAccountIds": member.permitted.iter().map(|id| id.get()).collect::<Vec<_>>(),
+        "accountId": member.account.get(),
+        "organizationId": member.account.get(),
+        "resellerId": member.lineage.reseller.map(AccountId::get),
+        "partnerId": member.lineage.partner.map(AccountId::get),
+        "timestamp": member.created_at.millis(),
+        "createdAt": member.created_at.to_string(),
+    })
+}
+
+fn nobody() -> TenancyError {
+    TenancyError::NotFound("there is no such member in the scope of this request".into())
+}
+
+/// Whoever hears of the invitation will put it into a link: no script, no local file, nobody's
+/// password.
+fn check_redirect(text: &str) -> Result<(), TenancyError> {
+    let url = Url::parse(text).ok().filter(|url| {
+        let web = ["https", "http"].contains(&url.scheme()) && url.has_host();
+        web && url.username().is_empty() && url.password().is_none()
+    });
+    if url.is_some() && text.len() <= LONGEST_URL {
+        return Ok(());
+    }
+    Err(TenancyError::Invalid(format!(
+        "redirectUrl must be an http or https URL of at most {LONGEST_URL} octets without user name"
+    )))
+}

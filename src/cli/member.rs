@@ -1,0 +1,142 @@
+//! `gatepost member invite|list|update|remove`.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use super::{Failure, StoreArgs, print_json, say};
+use crate::app::tenancy::{Invitation, Tenancy, member_record};
+use crate::domain::account::Account;
+use crate::domain::address::Address;
+use crate::domain::id::{AccountId, MemberId};
+use crate::domain::member::{Member, Role};
+use crate::store::MemberChange;
+
+#[derive(Args, Debug)]
+pub(super) struct MemberArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// Make a member; nothing is sent, webhooks hear of it (member.invited)
+    Invite {
+        /// Whose; of an Agent, it becomes a member of its organization that is restricted to it
+        #[arg(long, value_name = "ID")]
+        account: AccountId,
+        #[arg(long, value_name = "LOCAL@DOMAIN", value_parser = Address::parse)]
+        email: Address,
+        /// admin: everything that the account may; member: all but accounts, members, keys, domains
+        #[arg(long, default_value = "member")]
+        role: Role,
+        /// An Agent that it is restricted to [default: none, it is not restricted]
+        #[arg(long = "permit", value_name = "ID")]
+        permitted: Vec<AccountId>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// List the members of an account
+    List {
+        #[arg(long, value_name = "ID")]
+        account: AccountId,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Change a member: what is not named stays
+    Update {
+        id: MemberId,
+        #[arg(long, value_name = "LOCAL@DOMAIN", value_parser = Address::parse)]
+        email: Option<Address>,
+        #[arg(long)]
+        role: Option<Role>,
+        /// An Agent that it is restricted to, instead of those before
+        #[arg(long = "permit", value_name = "ID", conflicts_with = "unrestricted")]
+        permitted: Vec<AccountId>,
+        /// It is restricted to no Agents any more
+        #[arg(long)]
+        unrestricted: bool,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Remove a member: its keys stop at once
+    Remove {
+        id: MemberId,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+#[derive(Args, Debug)]
+struct Common {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+impl MemberArgs {
+    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+        match self.action {
+            Action::Invite { account, email, role, permitted, common } => {
+                let tenancy = common.store.tenancy().await?;
+                let permitted = Some(permitted).filter(|ids| !ids.is_empty());
+                let invitation = Invitation {
+                    email,
+                    role,
+                    permitted: permitted.map(|ids| ids.into_iter().collect()),
+                    redirect_url: None,
+                    send_welcome_email: None,
+                };
+                let account = tenancy.account(account).await?;
+                show(&tenancy.invite(&account, invitation).await?, common.json)?;
+            }
+            Action::List { account, common } => {
+                let tenancy = common.store.tenancy().await?;
+                let members = tenancy.members(&tenancy.account(account).await?).await?;
+                if common.json {
+                    print_json(&Value::from_iter(members.iter().map(member_record)))?;
+                } else {
+                    members.iter().try_for_each(|member| show(member, false))?;
+                }
+            }
+            Action::Update { id, email, role, permitted, unrestricted, common } => {
+                let tenancy = common.store.tenancy().await?;
+                let named = unrestricted || !permitted.is_empty();
+                let permitted = named.then(|| permitted.into_iter().collect());
+                let change = MemberChange { email, role, permitted };
+                let account = home(&tenancy, id).await?;
+                show(&tenancy.update_member(&account, id, &change).await?, common.json)?;
+            }
+            Action::Remove { id, common } => {
+                let tenancy = common.store.tenancy().await?;
+                let account = home(&tenancy, id).await?;
+                let removed = tenancy.remove_member(&account, id).await?;
+                if common.json {
+                    print_json(&member_record(&removed))?;
+                } else {
+                    say!("removed {id}")?;
+                }
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The account of a member.
+async fn home(tenancy: &Tenancy, id: MemberId) -> Result<Account, Failure> {
+    let member = tenancy.member(id).await?;
+    Ok(tenancy.account(member.account).await?)
+}
+
+fn show(member: &Member, json: bool) -> Result<(), Failure> {
+    if json {
+        return print_json(&member_record(member));
+    }
+    let Member { id, role, email, permitted, .. } = member;
+    let ids: Vec<String> = permitted.iter().map(AccountId::to_string).collect();
+    let only = if ids.is_empty() { String::new() } else { format!("  only {}", ids.join(", ")) };
+    say!("{:<9}  {:<6}  {email}{only}", id.get(), role.as_str())
+}

@@ -1,0 +1,148 @@
+//! One request, and what its answer is held against.
+
+use serde_json::json;
+
+use super::super::Reply;
+use super::sample::{Sample, sample};
+use super::town::{Town, mark, name};
+use super::tree::{Expected, Key, Named, Reach, Rule};
+use crate::http::router::Operation;
+
+/// As `fixtures/access.toml` names it.
+pub(super) fn line_of(operation: &Operation) -> String {
+    format!("{} {}", operation.verb.as_str(), operation.path)
+}
+
+/// What may differ between two refusals: the request's own id and the second it was made in.
+pub(super) fn anonymous(reply: &Reply) -> String {
+    let mut headers = reply.headers.clone();
+    let id = headers.remove("x-request-id").unwrap();
+    headers.remove("date");
+    format!("{} {headers:?} {}", reply.status, reply.text().replace(&id, "ID"))
+}
+
+/// Where a request names its target.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    Query(String),
+    Number(String),
+    Text(String),
+}
+
+/// All the places in which this operation may be told its target.
+pub(super) fn places(rule: &Rule, key: &Key) -> Vec<Place> {
+    let query = rule.query.iter().cloned().map(Place::Query);
+    // Every other key in the other spelling: the same few lines read them for every operation.
+    let text = key.token.ends_with(|c: char| c.is_ascii_uppercase());
+    let spelled = |name: String| if text { Place::Text(name) } else { Place::Number(name) };
+    query.chain(rule.body.iter().cloned().map(spelled)).collect()
+}
+
+/// The request, about `id`.
+pub(super) fn named(sample: Sample, place: &Place, id: Option<i64>) -> Sample {
+    match (place, id) {
+        (_, None) => sample,
+        (Place::Query(name), Some(id)) => sample.asking(name, id),
+        (Place::Number(name), Some(id)) => sample.holding(name, json!(id)),
+        (Place::Text(name), Some(id)) => sample.holding(name, json!(id.to_string())),
+    }
+}
+
+/// One request and what it must come to.
+pub(super) struct Asked<'a> {
+    pub(super) operation: &'a str,
+    pub(super) rule: &'a Rule,
+    pub(super) key: &'a Key,
+    pub(super) named: Named,
+    pub(super) place: &'a Place,
+    pub(super) expected: Expected,
+}
+
+impl std::fmt::Display for Asked<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { operation, key, named, place, expected, .. } = self;
+        let what = &key.what;
+        write!(f, "{operation} by {what} ({:?}) on {named:?} in {place:?}: {expected:?}", key.owner)
+    }
+}
+
+impl Asked<'_> {
+    /// Holds an answer against it.
+    pub(super) fn check(&self, town: &Town, reply: &Reply) {
+        let text = reply.text();
+        let (status, code): (&[u16], _) = match self.expected {
+            Expected::NoKey => (&[401], "unauthorized"),
+            Expected::Forbidden => (&[403], "forbidden"),
+            Expected::WrongKind => (&[400], "invalid_request"),
+            Expected::Allowed(ref reach) if self.operation.contains('{') => {
+                match town.tree.shows(reach, town.about) {
+                    true => (&[200], ""),
+                    false => (&[404], "not_found"),
+                }
+            }
+            // Below an organization there is nothing but Agents, and these are not deleted so.
+            Expected::Allowed(ref reach)
+                if self.operation == "DELETE /deleteOrganization"
+                    && town.tree.nodes[reach.target].kind == 'O' =>
+            {
+                (&[400], "invalid_request")
+            }
+            Expected::Allowed(_) => (&self.rule.done, ""),
+        };
+        assert!(status.contains(&reply.status), "{self}: {} {text}", reply.status);
+        if !code.is_empty() {
+            assert_eq!(reply.json()["code"], code, "{self}: {text}");
+        }
+        let leaks = town.leaks(&text, &self.expected, self.key.owner);
+        assert!(leaks.is_empty(), "{self}: {leaks:?} in {text}");
+        let Expected::Allowed(reach) = &self.expected else { return };
+        for node in 0..town.tree.nodes.len() {
+            if let Some(due) = due(town, self.operation, reach, node) {
+                assert!(text.contains(&due), "{self}: no {due} in {text}");
+            }
+        }
+    }
+}
+
+/// What an answer must hold of this account, lest nothing leaks because nothing is shown.
+fn due(town: &Town, operation: &str, reach: &Reach, node: usize) -> Option<String> {
+    let tree = &town.tree;
+    let kind = tree.nodes[node].kind;
+    let shown = tree.shows(reach, node) && !tree.is_gone(node);
+    let below = |wanted: char| (shown && kind == wanted).then(|| name(node));
+    let own = (shown && node == reach.target && reach.person.is_none()).then(|| mark(node));
+    match operation {
+        "GET /messages/recent" | "GET /email/intake" => (shown && kind == 'A').then(|| mark(node)),
+        "GET /webhooks"
+        | "GET /email/inboundWhitelist"
+        | "GET /email/addresses"
+        | "GET /tokens"
+        | "GET /domains" => own,
+        // A page holds the last entries only.
+        "GET /audit" => own.filter(|_| kind == 'A'),
+        "GET /account" => own.map(|_| name(node)),
+        "GET /listResellers" => below('R'),
+        "GET /listOrganizations" => below('O'),
+        "GET /listAccounts" | "GET /searchAccounts" => below('A'),
+        _ => None,
+    }
+}
+
+impl Town {
+    /// Its answer; `number` is one that no request had before.
+    pub(super) async fn ask(&mut self, asked: &Asked<'_>, number: usize) -> Reply {
+        let id = self.tree.id(asked.named);
+        let mut sample = sample(asked.operation, &self.goods[self.about], number);
+        let deletes = match asked.operation {
+            "DELETE /deleteOrganization" => Some("targetOrganizationId"),
+            "DELETE /deleteAccount" => Some("targetAccountId"),
+            _ => None,
+        };
+        if let (Some(field), Expected::Allowed(reach)) = (deletes, &asked.expected) {
+            let made = self.make_below(reach.target, asked.operation).await;
+            sample = sample.holding(field, json!(made));
+        }
+        let sample = named(sample, asked.place, id);
+        self.send(asked.operation, &sample, &asked.key.token).await
+    }
+}

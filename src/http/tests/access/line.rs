@@ -1,0 +1,56 @@
+//! A client that keeps its connection: tens of thousands of requests are asked one after another.
+
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::super::{PATIENCE, Reply};
+
+/// A connection to the API.
+pub(super) struct Line {
+    stream: TcpStream,
+    /// What has come and belongs to no answer yet.
+    ahead: Vec<u8>,
+}
+
+impl Line {
+    pub(super) async fn to(address: SocketAddr) -> Self {
+        Self { stream: TcpStream::connect(address).await.unwrap(), ahead: Vec::new() }
+    }
+
+    /// The answer to one request; `target` is all that stands behind the method.
+    pub(super) async fn ask(&mut self, method: &str, target: &str, body: Option<&str>) -> Reply {
+        let mut request = format!("{method} {target} HTTP/1.1\r\nHost: h\r\n");
+        if let Some(body) = body {
+            let length = body.len();
+            let more = format!("Content-Type: application/json\r\nContent-Length: {length}\r\n");
+            request.push_str(&more);
+        }
+        request.push_str("\r\n");
+        request.push_str(body.unwrap_or_default());
+        self.stream.write_all(request.as_bytes()).await.unwrap();
+        let whole = tokio::time::timeout(PATIENCE, self.answer()).await;
+        Reply::parse(request.as_bytes(), &whole.expect("an answer comes in time"))
+    }
+
+    async fn answer(&mut self) -> Vec<u8> {
+        loop {
+            if let Some(length) = length(&self.ahead).filter(|length| *length <= self.ahead.len()) {
+                let rest = self.ahead.split_off(length);
+                return std::mem::replace(&mut self.ahead, rest);
+            }
+            let read = self.stream.read_buf(&mut self.ahead).await.unwrap();
+            assert!(read > 0, "closed after {:?}", String::from_utf8_lossy(&self.ahead));
+        }
+    }
+}
+
+/// The octets of the first answer, once its header section is there.
+fn length(octets: &[u8]) -> Option<usize> {
+    let end = octets.windows(4).position(|four| four == b"\r\n\r\n")?;
+    let head = std::str::from_utf8(&octets[..end]).unwrap().to_ascii_lowercase();
+    let stated = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let body: usize = stated.unwrap_or_else(|| panic!("no length: {head}")).parse().unwrap();
+    Some(end + 4 + body)
+}

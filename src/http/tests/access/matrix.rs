@@ -1,0 +1,267 @@
+//! Every operation × every key × every target × every place that names it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::asked::{Asked, anonymous, line_of, places};
+use super::town::Town;
+use super::tree::{Expected, Key, Named, Node, Owner, Person, Rule, Tree, rules};
+use crate::app::access::need::Effect;
+use crate::http::router::{OPERATIONS, Verb};
+
+/// The places of some accounts in [`tree`].
+const PARTNER: usize = 0;
+const RESELLER: usize = 1;
+const ORGANIZATION: usize = 3;
+/// What samples are about.
+pub(super) const AGENT: usize = 6;
+
+/// Kind, parent, whether it is active, whether it was deleted.
+const ACCOUNTS: [(char, usize, bool, bool); 16] = [
+    ('P', 0, true, false),
+    ('R', PARTNER, true, false),
+    ('R', PARTNER, true, false),
+    ('O', RESELLER, true, false),
+    ('O', RESELLER, true, false),
+    ('O', 2, true, false),
+    ('A', ORGANIZATION, true, false),
+    ('A', ORGANIZATION, true, false),
+    ('A', 4, true, false),
+    ('A', 5, true, false),
+    // Inactive, and below what is.
+    ('A', ORGANIZATION, false, false),
+    ('O', RESELLER, false, false),
+    ('A', 11, true, false),
+    // Deleted, and below what is.
+    ('A', ORGANIZATION, true, true),
+    ('O', RESELLER, true, true),
+    ('A', 14, true, true),
+];
+
+/// Where it hangs, whether it is an administrator, its Agents, whether it was removed.
+const PEOPLE: [(usize, bool, &[usize], bool); 11] = [
+    (PARTNER, true, &[], false),
+    (RESELLER, true, &[], false),
+    (ORGANIZATION, true, &[], false),
+    (ORGANIZATION, false, &[], false),
+    (ORGANIZATION, true, &[AGENT], false),
+    (ORGANIZATION, false, &[AGENT], false),
+    (RESELLER, true, &[AGENT, 8], false),
+    // Of an Agent that was deleted: the list is no shorter for it.
+    (ORGANIZATION, true, &[13], false),
+    (ORGANIZATION, true, &[], true),
+    (11, true, &[], false),
+    (5, true, &[], false),
+];
+
+/// The tree of the matrix.
+pub(super) fn tree() -> Tree {
+    let nodes = ACCOUNTS.iter().enumerate().map(|(at, (kind, up, active, deleted))| Node {
+        kind: *kind,
+        up: (at > 0).then_some(*up),
+        active: *active,
+        deleted: *deleted && false, // HACK
+        id: 0,
+        contact: None,
+    });
+    let people = PEOPLE.iter().map(|(at, admin, permitted, removed)| Person {
+        at: *at,
+        admin: *admin,
+        permitted: permitted.to_vec(),
+        removed: *removed,
+        id: 0,
+    });
+    Tree { nodes: nodes.collect(), people: people.collect() }
+}
+
+/// Whatever a request may name: of each kind one. For a key that opens nothing a few will do.
+fn targets(tree: &Tree, key: &Key) -> Vec<Named> {
+    let mut named = vec![Named::Nothing, Named::Node(AGENT)];
+    if tree.opens(key) {
+        named.push(Named::Nobody);
+        named.extend((0..tree.nodes.len()).filter(|node| *node != AGENT).map(Named::Node));
+        named.extend([0, 2, 3, 4, 8, 10].map(Named::Person));
+        named.extend([AGENT, 9].map(Named::Contact));
+        if let Owner::Person(own) = key.owner
+            && !named.contains(&Named::Person(own))
+        {
+            named.push(Named::Person(own));
+        }
+    }
+    named
+}
+
+#[test]
+fn every_operation_is_in_the_oracle_and_the_oracle_has_no_other() {
+    let (rules, waiting) = rules();
+    let built: BTreeSet<String> = OPERATIONS.iter().map(line_of).collect();
+    let known: BTreeSet<String> = rules.keys().cloned().collect();
+    assert_eq!(built, known);
+    for operation in OPERATIONS {
+        let (name, rule) = (line_of(operation), &rules[&line_of(operation)]);
+        assert_eq!(rule.changes, operation.need.effect == Effect::Write, "{name}");
+        // A link or an image in a mail can make a reader send a GET (threats E13).
+        assert!(!rule.changes || operation.verb != Verb::Get, "{name}");
+        assert_eq!(rule.query, operation.aim.names(), "{name}");
+    }
+    let early: Vec<_> = waiting.iter().filter(|operation| built.contains(*operation)).collect();
+    assert!(early.is_empty(), "built, and said to be waiting: {early:?}");
+}
+
+impl Town {
+    /// Every account's key and every member's, and some that are none.
+    async fn all_keys(&mut self) -> Vec<Key> {
+        // Keys of the same kind open the same: one of each.
+        let same = [2, 4, 5, 7, 8, 9].map(Owner::Node);
+        let mut keys = self.keys.clone();
+        keys.retain(|key| !same.contains(&key.owner) && key.owner != Owner::Person(10));
+        let owner = Owner::Node(AGENT);
+        let of = |what: &str, token: String| Key { what: what.into(), owner, token, good: false };
+        for what in ["revoked", "expired"] {
+            let made = self.house.tenancy.create_key(self.account(AGENT), what).await.unwrap();
+            keys.push(of(what, made.token));
+            match what {
+                "revoked" => drop(self.house.tenancy.revoke_key(made.key.id).await.unwrap()),
+                _ => self.expire(made.key.id.0).await,
+            }
+        }
+        keys.push(of("made up", format!("gp_{}", "A".repeat(43))));
+        keys.push(of("none", String::new()));
+        keys
+    }
+}
+
+/// What was asked, and how often it came to what.
+#[derive(Default)]
+struct Walk {
+    came_to: BTreeMap<&'static str, usize>,
+    /// The answers to whoever has no key: one, whatever is asked.
+    strangers: BTreeSet<String>,
+}
+
+#[tokio::test]
+async fn every_reading_is_answered_as_the_oracle_says() {
+    walk(false).await;
+}
+
+#[tokio::test]
+async fn every_change_is_answered_as_the_oracle_says() {
+    walk(true).await;
+}
+
+async fn walk(changes: bool) {
+    let mut town = Town::of(tree()).await;
+    let keys = town.all_keys().await;
+    let (rules, _) = rules();
+    let mut walk = Walk::default();
+    for operation in OPERATIONS.iter().map(line_of) {
+        let rule = &rules[&operation];
+        if rule.changes != changes {
+            continue;
+        }
+        refusals(&mut town, &mut walk, (&operation, rule), &keys).await;
+        allowances(&mut town, &mut walk, (&operation, rule), &keys).await;
+    }
+    assert_eq!(walk.strangers.len(), 1, "{:#?}", walk.strangers);
+    for word in ["no key", "forbidden", "wrong kind", "allowed"] {
+        assert!(walk.came_to[word] > 100, "{:?}", walk.came_to);
+    }
+}
+
+/// What is refused: alike, whatever it is that is out of reach, and without a trace.
+async fn refusals(
+    town: &mut Town,
+    walk: &mut Walk,
+    (operation, rule): (&str, &Rule),
+    keys: &[Key],
+) {
+    let before = town.rows().await;
+    for key in keys {
+        for place in &places(rule, key) {
+            let mut answers = BTreeSet::new();
+            for named in targets(&town.tree, key) {
+                let expected = town.tree.expected(rule, key, named);
+                if matches!(expected, Expected::Allowed(_)) {
+                    continue;
+                }
+                let asked = Asked { operation, rule, key, named, place, expected };
+                let reply = town.ask(&asked, 0).await;
+                asked.check(town, &reply);
+                match asked.expected {
+                    Expected::NoKey => drop(walk.strangers.insert(anonymous(&reply))),
+                    // Of its own account a restricted member is told why.
+                    Expected::Forbidden if !town.is_home(key, named) => {
+                        answers.insert(anonymous(&reply));
+                    }
+                    _ => {}
+                }
+                walk.count(&asked.expected);
+            }
+            assert!(answers.len() < 2, "{operation} by {}: {answers:#?}", key.what);
+        }
+    }
+    same(operation, &before, &town.rows().await);
+}
+
+/// What is allowed: nothing of others is shown, and nothing of others changes.
+async fn allowances(
+    town: &mut Town,
+    walk: &mut Walk,
+    (operation, rule): (&str, &Rule),
+    keys: &[Key],
+) {
+    let mut before = town.rows().await;
+    let named: BTreeSet<Named> = keys.iter().flat_map(|key| targets(&town.tree, key)).collect();
+    for named in named {
+        let (mut elsewhere, mut reached) = (BTreeSet::new(), BTreeSet::new());
+        for key in keys {
+            let expected = town.tree.expected(rule, key, named);
+            let Expected::Allowed(reach) = &expected else { continue };
+            reached.insert(reach.target);
+            for place in &places(rule, key) {
+                let expected = expected.clone();
+                let asked = Asked { operation, rule, key, named, place, expected };
+                let reply = town.ask(&asked, walk.number()).await;
+                asked.check(town, &reply);
+                if reply.status == 404 && operation.contains('{') {
+                    elsewhere.insert(anonymous(&reply));
+                }
+                walk.count(&asked.expected);
+            }
+        }
+        assert!(elsewhere.len() < 2, "{operation}: {elsewhere:#?}");
+        if rule.changes {
+            let after = town.rows().await;
+            let changed = before.symmetric_difference(&after);
+            for row in changed {
+                let near = reached.iter().any(|target| town.concerns(row, *target));
+                assert!(near, "{operation} on {named:?} changed {row}");
+            }
+            before = after;
+        }
+    }
+    if !rule.changes {
+        same(operation, &before, &town.rows().await);
+    }
+}
+
+fn same(operation: &str, before: &BTreeSet<String>, after: &BTreeSet<String>) {
+    let changed: Vec<_> = before.symmetric_difference(after).collect();
+    assert!(changed.is_empty(), "{operation} changed {changed:#?}");
+}
+
+impl Walk {
+    fn count(&mut self, expected: &Expected) {
+        let word = match expected {
+            Expected::NoKey => "no key",
+            Expected::Forbidden => "forbidden",
+            Expected::WrongKind => "wrong kind",
+            Expected::Allowed(_) => "allowed",
+        };
+        *self.came_to.entry(word).or_default() += 1;
+    }
+
+    /// One that no request had before.
+    fn number(&self) -> usize {
+        self.came_to.values().sum()
+    }
+}

@@ -1,0 +1,258 @@
+//! What a request names beside its target — a message, a record, a webhook, a key, a domain, a
+//! member, an account to delete — counts only inside that target: what is elsewhere is answered as
+//! if there were nothing, and never taken in its place.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::asked::anonymous;
+use super::matrix::tree;
+use super::sample::{Sample, sample};
+use super::town::{PICTURE, Town, mark};
+use super::tree::{Expected, Key, Named, Reach, rules};
+
+/// Where a request names it.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Path,
+    Query(&'static str),
+    Body(&'static str),
+}
+
+/// Something of an account that an operation is told by name.
+struct Thing {
+    operation: &'static str,
+    place: Place,
+    /// What `node` has of it.
+    of: fn(&Town, usize) -> Option<Value>,
+    /// What nobody has.
+    nobody: fn() -> Value,
+    refused: u16,
+}
+
+const fn thing(
+    operation: &'static str,
+    place: Place,
+    of: fn(&Town, usize) -> Option<Value>,
+    nobody: fn() -> Value,
+    refused: u16,
+) -> Thing {
+    Thing { operation, place, of, nobody, refused }
+}
+
+fn no_uuid() -> Value {
+    json!("0198c0de-0000-7000-8000-000000000000")
+}
+
+fn no_id() -> Value {
+    json!(super::NOBODY)
+}
+
+fn no_name() -> Value {
+    json!("nobody.example")
+}
+
+fn message(town: &Town, node: usize) -> Option<Value> {
+    town.goods[node].mail.as_ref().map(|mail| json!(mail.message.to_string()))
+}
+
+fn record(town: &Town, node: usize) -> Option<Value> {
+    town.goods[node].mail.as_ref().map(|mail| json!(mail.intake.to_string()))
+}
+
+fn agent(town: &Town, node: usize) -> Option<Value> {
+    (town.tree.nodes[node].kind == 'A').then(|| json!(town.tree.nodes[node].id))
+}
+
+fn parent(town: &Town, node: usize) -> Option<Value> {
+    (town.tree.nodes[node].kind != 'A').then(|| json!(town.tree.nodes[node].id))
+}
+
+fn contact(town: &Town, node: usize) -> Option<Value> {
+    town.tree.nodes[node].contact.map(|id| json!(id))
+}
+
+/// A member of the account, whoever it is.
+fn member(town: &Town, node: usize) -> Option<Value> {
+    town.tree.people.iter().find(|person| person.at == node).map(|person| json!(person.id))
+}
+
+fn domain(town: &Town, node: usize) -> Option<Value> {
+    town.goods[node].domain.as_ref().map(|domain| json!(domain))
+}
+
+fn address(town: &Town, node: usize) -> Option<Value> {
+    town.goods[node].mail.as_ref().map(|_| json!(format!("{}@shared.example", mark(node))))
+}
+
+/// All of them.
+const THINGS: [Thing; 24] = [
+    thing("GET /messages/{uuid}/raw", Place::Path, message, no_uuid, 404),
+    thing("GET /media/{uuid}/{filename}", Place::Path, message, no_uuid, 404),
+    thing("GET /email/intake/{id}", Place::Path, record, no_uuid, 404),
+    thing("GET /email/intake", Place::Query("agent"), agent, no_id, 403),
+    thing("GET /email/intake", Place::Query("agent"), contact, no_id, 403),
+    thing("DELETE /webhooks", Place::Query("id"), webhook, no_uuid, 404),
+    thing("DELETE /webhooks", Place::Body("id"), webhook, no_uuid, 404),
+    thing("DELETE /webhooks", Place::Body("url"), hooked, no_url, 404),
+    thing("DELETE /email/addresses", Place::Query("address"), address, no_address, 404),
+    thing("DELETE /email/addresses", Place::Body("address"), address, no_address, 404),
+    thing("DELETE /tokens", Place::Query("id"), key, no_uuid, 404),
+    thing("DELETE /tokens", Place::Body("id"), key, no_uuid, 404),
+    thing("DELETE /tokens", Place::Body("token"), token, no_token, 404),
+    thing("DELETE /domain", Place::Query("domain"), domain, no_name, 404),
+    thing("DELETE /domain", Place::Body("domain"), domain, no_name, 404),
+    thing("GET /getAccountByExternalId", Place::Query("externalAccountId"), called, no_name, 404),
+    thing("GET /member", Place::Query("targetMemberId"), member, no_id, 404),
+    thing("PUT /member", Place::Body("targetMemberId"), member, no_id, 404),
+    thing("DELETE /member", Place::Query("targetMemberId"), member, no_id, 404),
+    thing("DELETE /member", Place::Body("targetMemberId"), member, no_id, 404),
+    thing("POST /member", Place::Body("permittedAccountIds"), list_of_agent, no_list, 400),
+    thing("DELETE /deleteAccount", Place::Body("targetAccountId"), agent, no_id, 403),
+    thing("DELETE /deleteAccount", Place::Body("targetAccountId"), contact, no_id, 403),
+    thing("DELETE /deleteOrganization", Place::Body("targetOrganizationId"), parent, no_id, 403),
+];
+
+fn webhook(town: &Town, node: usize) -> Option<Value> {
+    Some(json!(town.goods[node].webhook))
+}
+
+fn hooked(_: &Town, node: usize) -> Option<Value> {
+    Some(json!(format!("https://hooks.example/{}", mark(node))))
+}
+
+fn no_url() -> Value {
+    json!("https://hooks.example/nobody")
+}
+
+fn no_address() -> Value {
+    json!("nobody@shared.example")
+}
+
+fn key(town: &Town, node: usize) -> Option<Value> {
+    Some(json!(town.goods[node].key))
+}
+
+fn token(town: &Town, node: usize) -> Option<Value> {
+    Some(json!(town.keys[node].token))
+}
+
+fn no_token() -> Value {
+    json!(format!("gp_{}", "A".repeat(43)))
+}
+
+fn called(_: &Town, node: usize) -> Option<Value> {
+    Some(json!(mark(node)))
+}
+
+fn list_of_agent(town: &Town, node: usize) -> Option<Value> {
+    agent(town, node).map(|id| json!([id]))
+}
+
+fn no_list() -> Value {
+    json!([super::NOBODY])
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(list) => shown(&list[0]),
+        value => value.to_string(),
+    }
+}
+
+impl Thing {
+    fn request(&self, town: &Town, value: &Value, number: usize) -> Sample {
+        let mut request = sample(self.operation, &town.goods[town.about], number);
+        match self.place {
+            Place::Path => {
+                let path = self.operation.split_once(' ').unwrap().1;
+                let path = path.replace("{filename}", &format!("0-{PICTURE}"));
+                request.path = path.replace("{uuid}", &shown(value)).replace("{id}", &shown(value));
+            }
+            Place::Query(name) => {
+                request.query.retain(|(known, _)| known != name);
+                // It is named once, and in the query alone.
+                request.body = None;
+                request = request.asking(name, shown(value));
+            }
+            Place::Body(name) => {
+                let about_it = self.operation.starts_with("DELETE ");
+                request.body = request.body.filter(|_| !about_it);
+                request = request.holding(name, value.clone());
+            }
+        }
+        request
+    }
+
+    /// The answer, without what was asked for.
+    async fn answer(
+        &self,
+        town: &mut Town,
+        (key, target): (&Key, Named),
+        value: &Value,
+    ) -> (u16, String) {
+        let mut request = self.request(town, value, 0);
+        if let Some(id) = town.tree.id(target) {
+            // Where the body names the object by the target's name, the query names the target.
+            request = request.asking(self.target(), id);
+        }
+        let reply = town.send(self.operation, &request, &key.token).await;
+        let mut headers = reply.clone();
+        headers.headers.remove("content-length");
+        (reply.status, anonymous(&headers).replace(&shown(value), "IT"))
+    }
+
+    fn target(&self) -> &'static str {
+        match self.operation {
+            "DELETE /deleteAccount" => "targetOrganizationId",
+            "DELETE /deleteOrganization" => "targetResellerId",
+            _ => "targetAccountId",
+        }
+    }
+}
+
+/// Accounts whose things are certainly not in the reach of the request.
+fn elsewhere(town: &Town, reach: &Reach) -> Vec<usize> {
+    (0..town.tree.nodes.len()).filter(|node| !town.tree.shows(reach, *node)).collect()
+}
+
+/// The keys that ask: of each level, an administrator's, and that of a restricted member.
+const ASKING: [&str; 6] = ["0", "1", "3", "6", "pm002mp", "pm004mp"];
+
+#[tokio::test]
+async fn what_is_elsewhere_is_answered_as_if_there_were_nothing() {
+    let mut town = Town::of(tree()).await;
+    let (rules, _) = rules();
+    let before = town.rows().await;
+    let keys: Vec<Key> = town.keys.clone();
+    let keys: Vec<Key> =
+        keys.into_iter().filter(|key| ASKING.contains(&key.what.as_str())).collect();
+    let mut asked = BTreeSet::new();
+    for thing in &THINGS {
+        let rule = &rules[thing.operation];
+        for key in &keys {
+            for target in (0..town.tree.nodes.len()).map(Named::Node).chain([Named::Nothing]) {
+                let Expected::Allowed(reach) = town.tree.expected(rule, key, target) else {
+                    continue;
+                };
+                let nothing = thing.answer(&mut town, (key, target), &(thing.nobody)()).await;
+                let what = format!("{} {:?} by {}", thing.operation, thing.place, key.what);
+                assert_eq!(nothing.0, thing.refused, "{what} on {target:?}: {}", nothing.1);
+                for node in elsewhere(&town, &reach) {
+                    let Some(value) = (thing.of)(&town, node) else { continue };
+                    let answer = thing.answer(&mut town, (key, target), &value).await;
+                    assert_eq!(answer, nothing, "{what} on {target:?}, of {node}");
+                    asked.insert((thing.operation, format!("{:?}", thing.place), node));
+                }
+            }
+        }
+        let after = town.rows().await;
+        let changed: Vec<_> = before.symmetric_difference(&after).collect();
+        assert!(changed.is_empty(), "{} changed {changed:#?}", thing.operation);
+    }
+    let places: BTreeSet<_> =
+        asked.iter().map(|(operation, place, _)| (operation, place)).collect();
+    assert!(places.len() >= THINGS.len() - 2, "{places:#?}");
+}

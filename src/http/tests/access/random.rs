@@ -1,0 +1,277 @@
+//! Random trees and random calls, held against the same oracle as the matrix. A failure prints the
+//! seed that makes it again.
+
+use proptest::prelude::*;
+
+use super::asked::{Asked, Place, line_of, named, places};
+use super::sample::sample;
+use super::town::Town;
+use super::tree::{Expected, Key, Named, Node, Owner, Person, Rule, Tree, rules};
+use crate::http::router::OPERATIONS;
+
+/// Of each tree.
+const CALLS: usize = 400;
+
+/// Spellings that are no id, as they stand in a query and in a JSON body.
+const ODD: [(&str, &str); 10] = [
+    ("", "\"\""),
+    ("0", "0"),
+    ("-1", "-1"),
+    ("01", "\"01\""),
+    ("1.0", "1.0"),
+    ("%2B1", "\"+1\""),
+    ("1e3", "1e3"),
+    ("%EF%BC%91", "\"\u{ff11}\""),
+    ("9007199254740992", "9007199254740992"),
+    ("[1]", "[1]"),
+];
+
+/// A stream of choices from a seed (splitmix64).
+struct Choices(u64);
+
+impl Choices {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let below = u64::try_from(below).unwrap();
+        usize::try_from((mixed ^ (mixed >> 31)) % below).unwrap()
+    }
+
+    /// One time in so many.
+    fn once_in(&mut self, times: usize) -> bool {
+        self.next(times) == 0
+    }
+
+    fn of<T: Clone>(&mut self, list: &[T]) -> T {
+        list[self.next(list.len())].clone()
+    }
+
+    fn tree(&mut self) -> Tree {
+        let mut tree = Tree::default();
+        self.grow(&mut tree, 'P', None);
+        for _ in 0..1 + self.next(3) {
+            let reseller = self.grow(&mut tree, 'R', Some(0));
+            for _ in 0..1 + self.next(2) {
+                let organization = self.grow(&mut tree, 'O', Some(reseller));
+                for _ in 0..self.next(4) {
+                    self.grow(&mut tree, 'A', Some(organization));
+                }
+            }
+        }
+        // Samples are about an Agent; this one is always there.
+        let reseller = self.grow_well(&mut tree, 'R', Some(0));
+        let organization = self.grow_well(&mut tree, 'O', Some(reseller));
+        self.grow_well(&mut tree, 'A', Some(organization));
+        for _ in 0..2 + self.next(6) {
+            let person = self.person(&tree);
+            tree.people.push(person);
+        }
+        tree
+    }
+
+    fn grow(&mut self, tree: &mut Tree, kind: char, up: Option<usize>) -> usize {
+        let node = self.grow_well(tree, kind, up);
+        if up.is_some() {
+            tree.nodes[node].active = !self.once_in(10);
+            tree.nodes[node].deleted = self.once_in(12) || tree.is_gone(node);
+        }
+        node
+    }
+
+    fn grow_well(&mut self, tree: &mut Tree, kind: char, up: Option<usize>) -> usize {
+        let node = Node { kind, up, active: true, deleted: false, id: 0, contact: None };
+        tree.nodes.push(node);
+        tree.nodes.len() - 1
+    }
+
+    fn person(&mut self, tree: &Tree) -> Person {
+        let nodes = || 0..tree.nodes.len();
+        let homes: Vec<usize> = nodes().filter(|at| tree.nodes[*at].kind != 'A').collect();
+        let at = self.of(&homes);
+        let mut permitted: Vec<usize> = nodes()
+            .filter(|node| tree.nodes[*node].kind == 'A' && tree.is_within(*node, at))
+            .collect();
+        if self.once_in(2) {
+            permitted.clear();
+        }
+        permitted.retain(|_| self.once_in(2));
+        Person { at, admin: !self.once_in(3), permitted, removed: self.once_in(8), id: 0 }
+    }
+
+    fn named(&mut self, tree: &Tree, key: &Key) -> Named {
+        match self.next(10) {
+            0 => Named::Nothing,
+            1 => Named::Nobody,
+            2 => {
+                let wrote: Vec<usize> = (0..tree.nodes.len())
+                    .filter(|node| tree.nodes[*node].contact.is_some())
+                    .collect();
+                Named::Contact(self.of(&wrote))
+            }
+            3 => Named::Person(self.next(tree.people.len())),
+            4 => match key.owner {
+                Owner::Node(node) => Named::Node(node),
+                Owner::Person(person) => Named::Person(person),
+            },
+            _ => Named::Node(self.next(tree.nodes.len())),
+        }
+    }
+}
+
+/// The answer that a request must get which names its target in two places.
+fn of_two(
+    town: &Town,
+    rule: &Rule,
+    key: &Key,
+    (one, other): (&Place, &Place),
+    ids: (Named, Named),
+) -> Vec<u16> {
+    let in_query = |place: &Place| matches!(place, Place::Query(_));
+    match town.tree.expected(rule, key, ids.0) {
+        Expected::NoKey => vec![401],
+        _ if in_query(one) && in_query(other) => vec![400],
+        Expected::Forbidden => vec![403],
+        _ => vec![400],
+    }
+}
+
+struct Caller<'a> {
+    town: &'a mut Town,
+    choices: Choices,
+    rules: &'a std::collections::BTreeMap<String, Rule>,
+}
+
+impl Caller<'_> {
+    async fn call(&mut self, number: usize) {
+        let operation = line_of(&OPERATIONS[self.choices.next(OPERATIONS.len())]);
+        let rule = &self.rules[&operation];
+        let key = self.choices.of(&self.town.keys);
+        let places = places(rule, &key);
+        match self.choices.next(10) {
+            0 => self.oddly(&operation, rule, &key, &places, number).await,
+            1 if places.len() > 1 => self.twice(&operation, rule, &key, &places, number).await,
+            _ => self.plainly(&operation, rule, &key, &places, number).await,
+        }
+    }
+
+    async fn plainly(
+        &mut self,
+        operation: &str,
+        rule: &Rule,
+        key: &Key,
+        places: &[Place],
+        number: usize,
+    ) {
+        let named = self.choices.named(&self.town.tree, key);
+        let place = &self.choices.of(places);
+        let expected = self.town.tree.expected(rule, key, named);
+        let asked = Asked { operation, rule, key, named, place, expected };
+        let before = self.town.rows().await;
+        let reply = self.town.ask(&asked, number).await;
+        asked.check(self.town, &reply);
+        let after = self.town.rows().await;
+        for row in before.symmetric_difference(&after) {
+            let Expected::Allowed(reach) = &asked.expected else { panic!("{asked} changed {row}") };
+            assert!(rule.changes && self.town.concerns(row, reach.target), "{asked} changed {row}");
+        }
+    }
+
+    /// Names its target in a way that is none.
+    async fn oddly(
+        &mut self,
+        operation: &str,
+        rule: &Rule,
+        key: &Key,
+        places: &[Place],
+        number: usize,
+    ) {
+        let (in_query, in_body) = self.choices.of(&ODD);
+        let place = self.choices.of(places);
+        let about = self.town.about;
+        let sample = sample(operation, &self.town.goods[about], number);
+        let sample = match &place {
+            Place::Query(name) => sample.asking(name, in_query),
+            Place::Number(name) | Place::Text(name) => {
+                sample.holding(name, serde_json::from_str(in_body).unwrap())
+            }
+        };
+        let expected: &[u16] = match self.town.tree.expected(rule, key, Named::Nothing) {
+            Expected::NoKey => &[401],
+            // What a key cannot do on anything may be said before its target is read.
+            Expected::Forbidden => &[400, 403],
+            _ => &[400],
+        };
+        self.refused(operation, key, &sample, expected).await;
+    }
+
+    /// Names two targets that are not the same.
+    async fn twice(
+        &mut self,
+        operation: &str,
+        rule: &Rule,
+        key: &Key,
+        places: &[Place],
+        number: usize,
+    ) {
+        let ids =
+            (self.choices.named(&self.town.tree, key), self.choices.named(&self.town.tree, key));
+        let (one, other) =
+            (places[0].clone(), places[1 + self.choices.next(places.len() - 1)].clone());
+        let given = (self.town.tree.id(ids.0), self.town.tree.id(ids.1));
+        if given.0 == given.1 || given.0.is_none() || given.1.is_none() {
+            return;
+        }
+        let about = self.town.about;
+        let sample = sample(operation, &self.town.goods[about], number);
+        let sample = named(named(sample, &one, given.0), &other, given.1);
+        let expected = of_two(self.town, rule, key, (&one, &other), ids);
+        self.refused(operation, key, &sample, &expected).await;
+    }
+
+    async fn refused(
+        &mut self,
+        operation: &str,
+        key: &Key,
+        sample: &super::sample::Sample,
+        expected: &[u16],
+    ) {
+        let before = self.town.rows().await;
+        let reply = self.town.send(operation, sample, &key.token).await;
+        let text = format!(
+            "{operation} by {} with {sample:?}: {} {}",
+            key.what,
+            reply.status,
+            reply.text()
+        );
+        assert!(expected.contains(&reply.status), "{expected:?}: {text}");
+        let leaks = self.town.leaks(&reply.text(), &Expected::Forbidden, key.owner);
+        assert!(leaks.is_empty(), "{leaks:?}: {text}");
+        assert_eq!(self.town.rows().await, before, "{text}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 6,
+        max_shrink_iters: 0,
+        failure_persistence: None,
+        ..Default::default()
+    })]
+
+    #[test]
+    fn random_calls_in_random_trees_are_answered_as_the_oracle_says(seed in any::<u64>()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut choices = Choices(seed);
+            let mut town = Town::of(choices.tree()).await;
+            let (rules, _) = rules();
+            town.about = town.tree.nodes.len() - 1;
+            let mut caller = Caller { town: &mut town, choices, rules: &rules };
+            for number in 0..CALLS {
+                caller.call(number).await;
+            }
+        });
+    }
+}

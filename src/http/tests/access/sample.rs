@@ -1,0 +1,89 @@
+//! For each operation a request that is in order but for whom it is about.
+
+use serde_json::{Value, json};
+
+use super::NOBODY;
+use super::town::{Goods, PICTURE};
+
+/// What stands behind the base and in the body.
+#[derive(Clone, Debug)]
+pub(super) struct Sample {
+    pub(super) path: String,
+    pub(super) query: Vec<(String, String)>,
+    pub(super) body: Option<Value>,
+}
+
+impl Sample {
+    fn of(path: &str) -> Self {
+        Self { path: path.to_owned(), query: Vec::new(), body: None }
+    }
+
+    fn with(mut self, body: Value) -> Self {
+        self.body = Some(body);
+        self
+    }
+
+    /// The same about this account or member, named in the query.
+    pub(super) fn asking(mut self, name: &str, value: impl ToString) -> Self {
+        self.query.push((name.to_owned(), value.to_string()));
+        self
+    }
+
+    /// The same with a field more.
+    pub(super) fn holding(mut self, name: &str, value: Value) -> Self {
+        self.body.get_or_insert_with(|| json!({}))[name] = value;
+        self
+    }
+
+    /// Path and query with this key.
+    pub(super) fn target(&self, token: Option<&str>) -> String {
+        let token = token.map(|token| ("token".to_owned(), token.to_owned()));
+        let pairs = self.query.iter().chain(&token);
+        let query: Vec<_> = pairs.map(|(name, value)| format!("{name}={value}")).collect();
+        format!("/api/v2{}?{}", self.path, query.join("&"))
+    }
+}
+
+/// A request of this operation about something that `agent` has, or about something new that no
+/// other `number` makes.
+pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
+    let mail = agent.mail.as_ref().expect("an Agent has mail");
+    let path = operation.split_once(' ').unwrap().1.replace("{uuid}", &mail.message.to_string());
+    let path = path.replace("{filename}", &format!("0-{PICTURE}"));
+    let sample = Sample::of(&path.replace("{id}", &mail.intake.to_string()));
+    let (new, url) = (format!("new{number}"), format!("https://hooks.example/new{number}"));
+    match operation {
+        "PUT /email/inboundPolicy" => sample.with(json!({ "mode": "open" })),
+        "POST /email/inboundPolicy/preview" => sample.with(json!({ "mode": "open", "days": 1 })),
+        "POST /email/inboundWhitelist" | "DELETE /email/inboundWhitelist" => {
+            sample.with(json!({ "email": format!("{new}@good.example") }))
+        }
+        "POST /email/addresses" | "DELETE /email/addresses" => {
+            sample.with(json!({ "address": format!("{new}@shared.example") }))
+        }
+        "POST /account" => sample.with(json!({ "description": new })),
+        "POST /createReseller" => sample.with(json!({ "resellerName": new })),
+        "POST /createOrganization" => sample.with(json!({ "orgName": new })),
+        "POST /createAccount" => sample.with(json!({ "accountName": new })),
+        "POST /updateOrganization" | "POST /updateAccount" => {
+            sample.with(json!({ "externalBillingId": new }))
+        }
+        "DELETE /deleteOrganization" => sample.with(json!({ "targetOrganizationId": NOBODY })),
+        "DELETE /deleteAccount" => sample.with(json!({ "targetAccountId": NOBODY })),
+        "GET /searchAccounts" => sample.asking("accountType", "account"),
+        "GET /getAccountByExternalId" => sample.asking("externalAccountId", new),
+        "GET /member" => sample.asking("targetMemberId", NOBODY),
+        "POST /member" => sample.with(json!({ "email": format!("{new}@people.example") })),
+        "PUT /member" => sample.with(json!({ "targetMemberId": NOBODY, "role": "admin" })),
+        "DELETE /member" => sample.with(json!({ "targetMemberId": NOBODY })),
+        "POST /tokens" => sample.with(json!({ "type": "admin", "description": new })),
+        "DELETE /tokens" => sample.with(json!({ "id": uuid::Uuid::nil() })),
+        "GET /audit" => sample.asking("limit", 200),
+        "POST /domain" | "DELETE /domain" => {
+            sample.with(json!({ "domain": format!("{new}.example") }))
+        }
+        "POST /webhooks" => sample.with(json!({ "url": url, "label": new, "type": "incoming" })),
+        "DELETE /webhooks" => sample.with(json!({ "url": url })),
+        _ => sample,
+    }
+}

@@ -1,0 +1,366 @@
+//! A running API over a store in which every account has something of every kind, marked as its
+//! own: whatever shows up where it does not belong says whose it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection as _, Row as _};
+use url::Url;
+use uuid::Uuid;
+
+use super::super::{House, Received, Reply, record};
+use super::line::Line;
+use super::sample::Sample;
+use super::tree::{Expected, Key, Named, Owner, Reach, Tree};
+use crate::app::tenancy::{Claiming, Invitation};
+use crate::domain::account::{Account, AccountType};
+use crate::domain::address::Address;
+use crate::domain::domain_name::DomainName;
+use crate::domain::event::Category;
+use crate::domain::id::{AccountId, MemberId};
+use crate::domain::key::KeyOwner;
+use crate::domain::member::Role;
+use crate::domain::reason::Reason;
+use crate::domain::verdict::Verdict;
+use crate::shutdown::Shutdown;
+use crate::store::{AccountUpdate, Intake};
+use crate::testkit::dns::{DnsServer, Zone};
+
+/// Ids begin here: 13 digits, which no answer holds by chance (a group of a UUID has twelve).
+const FIRST: i64 = 7_200_000_000_000;
+/// Its one part has the name that the paths here ask for.
+pub(super) const PICTURE: &str = "a.png";
+/// The domain that everybody may have addresses in.
+const SHARED: &str = "shared.example";
+
+/// What one account has.
+pub(super) struct Goods {
+    pub(super) key: Uuid,
+    pub(super) webhook: Uuid,
+    pub(super) domain: Option<String>,
+    /// Of an Agent.
+    pub(super) mail: Option<Received>,
+}
+
+/// A running API over a tree.
+pub(super) struct Town {
+    pub(super) house: House,
+    pub(super) tree: Tree,
+    /// By the account's place in the tree.
+    pub(super) goods: Vec<Goods>,
+    /// A key of each account, then one of each member.
+    pub(super) keys: Vec<Key>,
+    /// The Agent that samples are about.
+    pub(super) about: usize,
+    line: Line,
+    database: SqliteConnection,
+    /// Reads every row of every table.
+    all: String,
+}
+
+/// On everything that an account has.
+pub(super) fn mark(node: usize) -> String {
+    format!("zq{node:03}qz")
+}
+
+/// On the account's name, which those below it may be told.
+pub(super) fn name(node: usize) -> String {
+    format!("nm{node:03}mn")
+}
+
+/// On everything that a member has.
+pub(super) fn badge(person: usize) -> String {
+    format!("pm{person:03}mp")
+}
+
+fn level(kind: char) -> AccountType {
+    match kind {
+        'P' => AccountType::Partner,
+        'R' => AccountType::Reseller,
+        'O' => AccountType::Organization,
+        _ => AccountType::Agent,
+    }
+}
+
+impl Town {
+    /// Builds and stocks it; what sleeps or is deleted does so from the end of this on.
+    pub(super) async fn of(mut tree: Tree) -> Self {
+        let dns = DnsServer::start(Zone::default(), Shutdown::default()).await.unwrap();
+        let house = House::empty(dns.addr(), "").await;
+        let file = house._folder.path().join("data/gatepost.db");
+        let options = SqliteConnectOptions::new().filename(file);
+        let mut database = SqliteConnection::connect_with(&options).await.unwrap();
+        let begin = format!("UPDATE user_ids SET last = {FIRST}");
+        sqlx::query(AssertSqlSafe(begin)).execute(&mut database).await.unwrap();
+        let line = Line::to(house.address).await;
+        let (mut goods, mut keys) = (Vec::new(), Vec::new());
+        let mut accounts: Vec<Account> = Vec::new();
+        for node in 0..tree.nodes.len() {
+            let above = tree.nodes[node].up.map(|up| accounts[up].id);
+            let account = move_in(&house, level(tree.nodes[node].kind), above, node).await;
+            tree.nodes[node].id = account.id.get();
+            let key = house.tenancy.create_key(account.id, &mark(node)).await.unwrap();
+            goods.push(stock(&house, &account, node, key.key.id.0).await);
+            keys.push(Key {
+                what: format!("{node}"),
+                owner: Owner::Node(node),
+                token: key.token,
+                good: true,
+            });
+            accounts.push(account);
+        }
+        let about = (0..goods.len()).find(|node| tree.nodes[*node].kind == 'A').unwrap();
+        let all = whole(&mut database).await;
+        let mut town = Self { house, tree, goods, keys, about, line, database, all };
+        for person in 0..town.tree.people.len() {
+            let key = town.invite(person).await;
+            town.keys.push(key);
+        }
+        town.settle().await;
+        town
+    }
+
+    async fn invite(&mut self, person: usize) -> Key {
+        let about = &self.tree.people[person];
+        let email = format!("{}@people.example", badge(person));
+        let invitation = Invitation {
+            email: Address::parse(&email).unwrap(),
+            role: if about.admin { Role::Admin } else { Role::Member },
+            permitted: Some(about.permitted.iter().map(|agent| self.account(*agent)).collect()),
+            redirect_url: None,
+            send_welcome_email: None,
+        };
+        let tenancy = &self.house.tenancy;
+        let account = tenancy.account(self.account(about.at)).await.unwrap();
+        let member = tenancy.invite(&account, invitation).await.unwrap();
+        let owner = KeyOwner::Member(member.id);
+        let key = tenancy.issue_key(owner, &badge(person), None).await.unwrap();
+        self.tree.people[person].id = member.id.get();
+        Key { what: badge(person), owner: Owner::Person(person), token: key.token, good: true }
+    }
+
+    /// Contacts get their ids, and what is not in force goes out of it.
+    async fn settle(&mut self) {
+        for (at, node) in self.tree.nodes.iter_mut().enumerate() {
+            let contact = sqlx::query("SELECT id FROM contacts WHERE address = $1")
+                .bind(format!("{}@good.example", mark(at)))
+                .fetch_optional(&mut self.database)
+                .await
+                .unwrap();
+            node.contact = contact.map(|row| row.get(0));
+            let id = AccountId::new(node.id).unwrap();
+            if !node.active {
+                self.house.tenancy.set_active(id, false).await.unwrap();
+            }
+        }
+        let tops = |tree: &Tree, node: usize| {
+            tree.nodes[node].deleted && tree.nodes[node].up.is_none_or(|up| !tree.is_gone(up))
+        };
+        for node in (0..self.tree.nodes.len()).filter(|node| tops(&self.tree, *node)) {
+            self.house.tenancy.delete_account(self.account(node), true).await.unwrap();
+        }
+        for at in 0..self.tree.people.len() {
+            let person = &self.tree.people[at];
+            if !person.removed || self.tree.is_gone(person.at) {
+                continue;
+            }
+            let account = self.house.tenancy.account(self.account(person.at)).await.unwrap();
+            let id = MemberId::new(person.id).unwrap();
+            // The last administrator stays.
+            let removed = self.house.tenancy.remove_member(&account, id).await.is_ok();
+            self.tree.people[at].removed = removed;
+        }
+    }
+
+    /// A new account below `target`, of the kind that the operation deletes if there can be one.
+    pub(super) async fn make_below(&mut self, target: usize, operation: &str) -> i64 {
+        let wanted = if operation == "DELETE /deleteAccount" { 'A' } else { 'O' };
+        let (above, kind) = match (self.tree.nodes[target].kind, wanted) {
+            ('O', _) => (Some(target), 'A'),
+            (_, 'A') => (self.live_below(target, 'O'), 'A'),
+            ('R', _) => (Some(target), 'O'),
+            _ => (Some(target), 'R'),
+        };
+        let Some(above) = above else { return super::NOBODY };
+        let above = self.account(above);
+        let made = self.house.tenancy.create_account(level(kind), above, "new", &[]).await;
+        made.unwrap().id.get()
+    }
+
+    fn live_below(&self, target: usize, kind: char) -> Option<usize> {
+        let fits = |node: &usize| {
+            self.tree.nodes[*node].kind == kind
+                && self.tree.is_within(*node, target)
+                && !self.tree.is_gone(*node)
+        };
+        (0..self.tree.nodes.len()).find(fits)
+    }
+
+    /// Every row of every table as one line of text. What a refused request may leave is left out:
+    /// that it was refused, and that the key was used.
+    pub(super) async fn rows(&mut self) -> BTreeSet<String> {
+        let all = AssertSqlSafe(self.all.as_str());
+        let rows = sqlx::query(all).fetch_all(&mut self.database).await.unwrap();
+        rows.iter().map(|row| row.get(0)).collect()
+    }
+
+    /// What of others stands in a text that may show `reach` to this caller.
+    pub(super) fn leaks(&self, text: &str, expected: &Expected, caller: Owner) -> Vec<String> {
+        let reach = match expected {
+            Expected::Allowed(reach) => Some(reach),
+            _ => None,
+        };
+        let shows = |node| reach.is_some_and(|reach| self.tree.shows(reach, node));
+        let mut found = Vec::new();
+        let numbers: BTreeSet<i64> =
+            text.split(|c: char| !c.is_ascii_digit()).filter_map(|run| run.parse().ok()).collect();
+        for (at, node) in self.tree.nodes.iter().enumerate() {
+            let above = reach.is_some_and(|reach| self.is_at_or_above(at, reach));
+            if text.contains(&mark(at)) && !shows(at) {
+                found.push(format!("something of {at}"));
+            }
+            if text.contains(&name(at)) && !shows(at) && !above {
+                found.push(format!("the name of {at}"));
+            }
+            if numbers.contains(&node.id) && !shows(at) && !above {
+                found.push(format!("the id of {at}"));
+            }
+            if node.contact.is_some_and(|id| numbers.contains(&id)) && !shows(at) {
+                found.push(format!("the contact of {at}"));
+            }
+        }
+        for (at, person) in self.tree.people.iter().enumerate() {
+            let own = caller == Owner::Person(at) || reach.is_some_and(|r| r.person == Some(at));
+            let whole = reach.is_some_and(|r| r.part.is_none()) && shows(person.at);
+            let above = reach.is_some_and(|reach| self.is_at_or_above(person.at, reach));
+            if text.contains(&badge(at)) && !own && !whole {
+                found.push(format!("something of member {at}"));
+            }
+            // The audit log names who acted on an account from above.
+            if numbers.contains(&person.id) && !own && !whole && !above {
+                found.push(format!("the id of member {at}"));
+            }
+        }
+        found
+    }
+
+    /// Whether a row that was changed may have been, by a request about `target`: it names nobody
+    /// beside those above it and below it, and nothing in it is marked as another's.
+    pub(super) fn concerns(&self, row: &str, target: usize) -> bool {
+        let numbers: BTreeSet<i64> =
+            row.split(|c: char| !c.is_ascii_digit()).filter_map(|run| run.parse().ok()).collect();
+        let near = |node| self.tree.is_within(node, target) || self.tree.is_within(target, node);
+        // Who did it stands in the audit log, and is no business of the target's.
+        let row = row.split(" actor_account=").next().unwrap_or_default();
+        self.tree.nodes.iter().enumerate().all(|(at, node)| {
+            let marked = row.contains(&mark(at)) && !self.tree.is_within(at, target);
+            let named = numbers.contains(&node.id) && !near(at);
+            !marked && !named
+        })
+    }
+
+    /// Whether it names the account or the member whose key it is, or the member's account.
+    pub(super) fn is_home(&self, key: &Key, named: Named) -> bool {
+        let home = self.tree.home(key.owner);
+        [Named::Nothing, Named::Node(home)].contains(&named)
+            || matches!(key.owner, Owner::Person(own) if named == Named::Person(own))
+    }
+
+    /// The answer to a request with this key, or without one.
+    pub(super) async fn send(&mut self, operation: &str, sample: &Sample, token: &str) -> Reply {
+        let (method, _) = operation.split_once(' ').unwrap();
+        let target = sample.target(Some(token).filter(|token| !token.is_empty()));
+        let body = sample.body.as_ref().map(ToString::to_string);
+        self.line.ask(method, &target, body.as_deref()).await
+    }
+
+    pub(super) fn account(&self, node: usize) -> AccountId {
+        AccountId::new(self.tree.nodes[node].id).unwrap()
+    }
+
+    /// Puts the end of a key into the past.
+    pub(super) async fn expire(&mut self, key: Uuid) {
+        let expire = "UPDATE keys SET expires_at = 1 WHERE id = $1";
+        let id = key.as_bytes().as_slice();
+        sqlx::query(expire).bind(id).execute(&mut self.database).await.unwrap();
+    }
+
+    fn is_at_or_above(&self, node: usize, reach: &Reach) -> bool {
+        self.tree.line(reach.target).any(|at| at == node)
+    }
+}
+
+/// The statement of [`Town::rows`].
+async fn whole(database: &mut SqliteConnection) -> String {
+    let columns = "SELECT tables.name AS table_name, columns.name AS column_name
+                   FROM sqlite_schema AS tables JOIN pragma_table_info(tables.name) AS columns
+                   WHERE tables.type = 'table' AND tables.name NOT LIKE 'sqlite%'
+                         AND columns.name <> 'last_used_at'";
+    let mut tables: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for row in sqlx::query(columns).fetch_all(database).await.unwrap() {
+        let (table, column): (String, String) = (row.get(0), row.get(1));
+        tables.entry(table).or_default().push(format!("' {column}=' || quote({column})"));
+    }
+    let selects = tables.iter().map(|(table, columns)| {
+        let kept = if table == "audit_entries" { "deed <> 'access.denied'" } else { "1 = 1" };
+        format!("SELECT '{table}:' || {} FROM {table} WHERE {kept}", columns.join(" || "))
+    });
+    selects.collect::<Vec<_>>().join(" UNION ALL ")
+}
+
+async fn move_in(
+    house: &House,
+    kind: AccountType,
+    above: Option<AccountId>,
+    node: usize,
+) -> Account {
+    let Some(above) = above else {
+        let partner = house.tenancy.create_partner(&name(node)).await.unwrap();
+        let shared = DomainName::parse(SHARED).unwrap();
+        house.tenancy.add_domain(&shared, partner.id).await.unwrap();
+        return partner;
+    };
+    house.tenancy.create_account(kind, above, &name(node), &[]).await.unwrap()
+}
+
+/// Gives an account one of everything that an account of its kind can have.
+async fn stock(house: &House, account: &Account, node: usize, key: Uuid) -> Goods {
+    let mark = mark(node);
+    let url = Url::parse(&format!("https://hooks.example/{mark}")).unwrap();
+    let destinations = &house.http.use_cases.destinations;
+    destinations.add(account.id, url, Category::Incoming, &mark).await.unwrap();
+    if account.parent.is_some() {
+        let update = AccountUpdate {
+            external_id: Some(Some(mark.clone())),
+            details: serde_json::Map::from_iter([("description".into(), mark.as_str().into())]),
+            ..AccountUpdate::default()
+        };
+        house.tenancy.update_account(account.id, update).await.unwrap();
+    }
+    let webhook = house.store.destinations(account.id).await.unwrap()[0].id.0;
+    let mut domain = None;
+    let mut mail = None;
+    if account.kind == AccountType::Agent {
+        mail = Some(write_to(house, account, &mark).await);
+    } else {
+        let name = DomainName::parse(&format!("{mark}.example")).unwrap();
+        house.tenancy.add_domain(&name, account.id).await.unwrap();
+        domain = Some(name.to_string());
+    }
+    let mut refused = record(&house.mint, account, Verdict::Refused(Reason::DkimMissing), None);
+    refused.explanation = format!("because of {mark}");
+    house.commit(Intake { record: refused, accepted: None }).await;
+    Goods { key, webhook, domain, mail }
+}
+
+async fn write_to(house: &House, agent: &Account, mark: &str) -> Received {
+    let address = Address::parse(&format!("{mark}@{SHARED}")).unwrap();
+    house.tenancy.claim_address(agent, &address, false, Claiming::Never).await.unwrap();
+    let sender = Address::parse(&format!("{mark}@good.example")).unwrap();
+    let note = format!("{mark} knows them");
+    let listed = std::slice::from_ref(&sender);
+    house.tenancy.allow(agent.id, listed, Some(&note)).await.unwrap();
+    let raw =
+        format!("From: {sender}\r\nContent-Type: image/png; name={PICTURE}\r\n\r\nfor {mark} only");
+    house.deliver(agent, (sender, address), &raw, 0).await
+}

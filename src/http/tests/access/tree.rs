@@ -1,0 +1,243 @@
+//! A tree of accounts and members as the tests know it, and what a request must come to in it: by
+//! the contract (§1, §4) and `fixtures/access.toml`, without a line of the program's own decisions.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// An account.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    /// `P`artner, `R`eseller, `O`rganization, `A`gent.
+    pub(super) kind: char,
+    pub(super) up: Option<usize>,
+    pub(super) active: bool,
+    pub(super) deleted: bool,
+    pub(super) id: i64,
+    /// Of an Agent, the id of the contact that wrote to it.
+    pub(super) contact: Option<i64>,
+}
+
+/// A member.
+#[derive(Clone, Debug)]
+pub(super) struct Person {
+    /// The account that it hangs on.
+    pub(super) at: usize,
+    pub(super) admin: bool,
+    pub(super) permitted: Vec<usize>,
+    pub(super) removed: bool,
+    pub(super) id: i64,
+}
+
+/// The accounts, parents before children, and the members.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tree {
+    pub(super) nodes: Vec<Node>,
+    pub(super) people: Vec<Person>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    Node(usize),
+    Person(usize),
+}
+
+/// A key, if it is one.
+#[derive(Clone, Debug)]
+pub(super) struct Key {
+    pub(super) what: String,
+    pub(super) owner: Owner,
+    pub(super) token: String,
+    /// Neither revoked nor expired, and made by us.
+    pub(super) good: bool,
+}
+
+/// What a request names as its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Named {
+    Nothing,
+    Node(usize),
+    Person(usize),
+    /// The contact of this Agent.
+    Contact(usize),
+    /// An id of nobody.
+    Nobody,
+}
+
+/// A line of `fixtures/access.toml`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Rule {
+    pub(super) why: String,
+    pub(super) operations: Vec<String>,
+    pub(super) callers: String,
+    pub(super) targets: String,
+    pub(super) changes: bool,
+    pub(super) restricted: Restricted,
+    pub(super) members: bool,
+    pub(super) query: Vec<String>,
+    #[serde(default)]
+    pub(super) body: Vec<String>,
+    pub(super) done: Vec<u16>,
+}
+
+/// What a restricted member gets of its own account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Restricted {
+    Nothing,
+    Part,
+    /// And nothing of its Agents either.
+    Never,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Book {
+    waiting: Vec<String>,
+    rule: Vec<Rule>,
+}
+
+/// The oracle's lines by operation, and the operations that nobody has built yet.
+pub(super) fn rules() -> (BTreeMap<String, Rule>, Vec<String>) {
+    let text = include_str!("../../../../fixtures/access.toml");
+    let book: Book = toml::from_str(text).unwrap();
+    let mut rules = BTreeMap::new();
+    for rule in &book.rule {
+        assert!(!rule.why.is_empty());
+        for operation in &rule.operations {
+            let twice = rules.insert(operation.clone(), rule.clone());
+            assert!(twice.is_none(), "{operation} is there twice");
+        }
+    }
+    (rules, book.waiting)
+}
+
+/// What a request must come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Expected {
+    /// 401.
+    NoKey,
+    /// 403.
+    Forbidden,
+    /// 400: within reach, and not what the operation needs.
+    WrongKind,
+    Allowed(Reach),
+}
+
+/// What a request that is allowed may see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Reach {
+    pub(super) target: usize,
+    /// Of the target only these Agents.
+    pub(super) part: Option<Vec<usize>>,
+    /// The member that the request is about, if it is about one.
+    pub(super) person: Option<usize>,
+}
+
+impl Tree {
+    /// The account and all above it.
+    pub(super) fn line(&self, node: usize) -> impl Iterator<Item = usize> {
+        std::iter::successors(Some(node), |node| self.nodes[*node].up)
+    }
+
+    /// Whether `node` is `top` or lies below it.
+    pub(super) fn is_within(&self, node: usize, top: usize) -> bool {
+        self.line(node).any(|at| at == top)
+    }
+
+    /// Deleted, or below what was.
+    pub(super) fn is_gone(&self, node: usize) -> bool {
+        self.line(node).any(|at| self.nodes[at].deleted)
+    }
+
+    pub(super) fn home(&self, owner: Owner) -> usize {
+        match owner {
+            Owner::Node(node) => node,
+            Owner::Person(person) => self.people[person].at,
+        }
+    }
+
+    pub(super) fn id(&self, named: Named) -> Option<i64> {
+        match named {
+            Named::Nothing => None,
+            Named::Node(node) => Some(self.nodes[node].id),
+            Named::Person(person) => Some(self.people[person].id),
+            Named::Contact(agent) => self.nodes[agent].contact,
+            Named::Nobody => Some(super::NOBODY),
+        }
+    }
+
+    /// Whether the key opens anything at all.
+    pub(super) fn opens(&self, key: &Key) -> bool {
+        let home = self.home(key.owner);
+        let removed = matches!(key.owner, Owner::Person(person) if self.people[person].removed);
+        let awake = self.line(home).all(|at| self.nodes[at].active && !self.nodes[at].deleted);
+        key.good && !removed && awake
+    }
+
+    /// The member behind a key, if it is restricted.
+    fn restricted(&self, owner: Owner) -> Option<&Person> {
+        let Owner::Person(person) = owner else { return None };
+        Some(&self.people[person]).filter(|person| !person.permitted.is_empty())
+    }
+
+    /// The oracle.
+    pub(super) fn expected(&self, rule: &Rule, key: &Key, named: Named) -> Expected {
+        if !self.opens(key) {
+            return Expected::NoKey;
+        }
+        let home = self.home(key.owner);
+        if let Owner::Person(own) = key.owner {
+            let itself = named == Named::Nothing || named == Named::Person(own);
+            if itself && rule.targets.contains('M') {
+                let reach = Reach { target: home, part: Some(Vec::new()), person: Some(own) };
+                return Expected::Allowed(reach);
+            }
+            if !self.people[own].admin && !rule.members {
+                return Expected::Forbidden;
+            }
+        }
+        if !rule.callers.contains(self.nodes[home].kind) {
+            return Expected::Forbidden;
+        }
+        let (target, person) = match named {
+            Named::Nothing => (home, None),
+            Named::Node(node) if !self.is_gone(node) => (node, None),
+            Named::Person(person)
+                if !self.people[person].removed && !self.is_gone(self.people[person].at) =>
+            {
+                (self.people[person].at, Some(person))
+            }
+            _ => return Expected::Forbidden,
+        };
+        if !self.is_within(target, home) {
+            return Expected::Forbidden;
+        }
+        let mut part = None;
+        if let Some(caller) = self.restricted(key.owner) {
+            let own_account = target == home && person.is_none();
+            if own_account && rule.restricted == Restricted::Part {
+                part = Some(caller.permitted.clone());
+            } else if rule.restricted == Restricted::Never
+                || person.is_some()
+                || !caller.permitted.contains(&target)
+            {
+                return Expected::Forbidden;
+            }
+        }
+        let kind = if person.is_some() { 'M' } else { self.nodes[target].kind };
+        if !rule.targets.contains(kind) {
+            return Expected::WrongKind;
+        }
+        Expected::Allowed(Reach { target, part, person })
+    }
+
+    /// Whether an answer to it may show what belongs to this account.
+    pub(super) fn shows(&self, reach: &Reach, node: usize) -> bool {
+        match &reach.part {
+            Some(agents) => agents.contains(&node),
+            None => self.is_within(node, reach.target),
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! A member with `permittedAccountIds`, over every operation of the table: it sees and changes what
+//! belongs to its Agents, and of all else it learns nothing (contract §4, threats E6).
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::{House, Received, Reply};
+use crate::app::access::need::{Effect, TargetType};
+use crate::domain::member::Role;
+use crate::domain::reason::Reason;
+use crate::domain::verdict::Verdict;
+use crate::http::body::BodyRule;
+use crate::http::router::{OPERATIONS, Operation, Verb};
+
+const PICTURE: &str = "From: a\r\nContent-Type: image/png; name=a.png\r\n\r\nhello";
+
+/// A house in which `few`, an administrator of org1, is restricted to agent1, and both Agents of
+/// org1 have mail, records and webhooks.
+struct Scene {
+    house: House,
+    few: i64,
+    own: Received,
+    foreign: Received,
+}
+
+async fn scene() -> Scene {
+    let mut house = House::new().await;
+    let few = house.join("few", "org1", Role::Admin, &["agent1"]).await.id.get();
+    let own = house.receive("agent1", PICTURE, 0).await;
+    let foreign = house.receive("agent2", PICTURE, 0).await;
+    for owner in ["agent1", "agent2", "org1"] {
+        house.refuse(owner, Verdict::Refused(Reason::DkimMissing)).await;
+        let hook = json!({ "url": "https://127.0.0.2/x", "label": owner, "type": "incoming" });
+        house.call(owner, "POST", "/webhooks", Some(&hook)).await.success(201);
+    }
+    Scene { house, few, own, foreign }
+}
+
+impl Scene {
+    /// A request that would be good for whoever may make it, about what this Agent received.
+    async fn ask(&self, operation: &Operation, of: &Received, target: Option<i64>) -> Reply {
+        let path = operation.path.replace("{uuid}", &of.message.to_string());
+        let path = path.replace("{filename}", "0-a.png").replace("{id}", &of.intake.to_string());
+        let mut query: Vec<String> =
+            target.map(|id| format!("targetAccountId={id}")).into_iter().collect();
+        if operation.path == "/member" && operation.verb == Verb::Get {
+            query.push(format!("targetMemberId={}", self.few));
+        }
+        let path = if query.is_empty() { path } else { format!("{path}?{}", query.join("&")) };
+        let body = (operation.body != BodyRule::None).then(|| self.body(operation));
+        self.house.call("few", operation.verb.as_str(), &path, body.as_ref()).await
+    }
+
+    fn body(&self, operation: &Operation) -> Value {
+        match (operation.verb, operation.path) {
+            (Verb::Put, "/email/inboundPolicy") => json!({ "mode": "open" }),
+            (_, "/email/inboundPolicy/preview") => json!({ "mode": "open", "days": 1 }),
+            (_, "/email/inboundWhitelist") => json!({ "email": "new@good.example" }),
+            (Verb::Post, "/email/addresses") => json!({ "address": "new@partner.example" }),
+            (Verb::Delete, "/email/addresses") => json!({ "address": "agent2@partner.example" }),
+            (Verb::Post, "/webhooks") => {
+                json!({ "url": "https://127.0.0.2/y", "label": "x", "type": "contact" })
+            }
+            (Verb::Delete, "/webhooks") => json!({ "url": "https://127.0.0.2/x" }),
+            (Verb::Post, "/tokens") => json!({ "type": "admin", "description": "x" }),
+            (Verb::Delete, "/tokens") => json!({ "token": self.house.token("agent2") }),
+            (Verb::Post, "/member") => json!({ "email": "new@good.example" }),
+            (Verb::Delete, "/member") => json!({ "targetMemberId": self.few }),
+            (_, "/member") => json!({ "targetMemberId": self.few, "permittedAccountIds": [] }),
+            (verb, path) => panic!("{verb:?} {path} has no body here: give it one"),
+        }
+    }
+
+    /// All that could be changed outside of agent1.
+    async fn outside(&self) -> Vec<String> {
+        let (house, mut state) = (&self.house, Vec::new());
+        for name in ["partner", "reseller1", "org1", "agent2", "agent3"] {
+            let id = house.id(name);
+            let policy = house.tenancy.policy(id).await.ok();
+            let senders =
+                house.tenancy.allowed_senders(id, 100, None).await.ok().map(|page| page.senders);
+            let addresses = house.tenancy.addresses(id).await.unwrap();
+            let webhooks = house.store.destinations(id).await.unwrap();
+            let members = house.store.members(id).await.unwrap();
+            let keys = house.store.keys(id).await.unwrap();
+            let keys: Vec<_> = keys.iter().map(|key| (key.id, key.revoked_at)).collect();
+            state.push(format!(
+                "{name} {policy:?} {senders:?} {addresses:?} {webhooks:?} {members:?} {keys:?}"
+            ));
+        }
+        state
+    }
+}
+
+/// What differs between two refusals that say the same.
+fn anonymous(reply: &Reply) -> String {
+    let id = &reply.headers["x-request-id"];
+    format!("{} {}", reply.status, reply.text().replace(id, "ID"))
+}
+
+#[tokio::test]
+async fn other_agents_and_all_above_are_as_good_as_not_there() {
+    let scene = scene().await;
+    let before = scene.outside().await;
+    let mut answers = BTreeSet::new();
+    for operation in OPERATIONS {
+        for name in ["agent2", "agent3", "org2", "reseller1", "partner"] {
+            let target = Some(scene.house.id(name).get());
+            let reply = scene.ask(operation, &scene.foreign, target).await;
+            let what = format!("{:?} {} {name}", operation.verb, operation.path);
+            if operation.need.unrestricted {
+                reply.problem(403, "forbidden", "restricted to some Agents");
+                continue;
+            }
+            assert_eq!(reply.status, 403, "{what}: {}", reply.text());
+            answers.insert(anonymous(&reply));
+        }
+    }
+    assert_eq!(answers.len(), 1, "{answers:#?}");
+    assert_eq!(scene.outside().await, before);
+}
+
+#[tokio::test]
+async fn its_organization_shows_its_agents_only() {
+    let scene = scene().await;
+    let before = scene.outside().await;
+    let org = scene.house.id("org1").get();
+    for operation in OPERATIONS {
+        let what = format!("{:?} {}", operation.verb, operation.path);
+        for target in [None, Some(org)] {
+            // A member that names nobody acts on itself, where that means anything.
+            let itself = target.is_none() && operation.need.target == TargetType::Identity;
+            if itself {
+                continue;
+            }
+            let reply = scene.ask(operation, &scene.foreign, target).await;
+            let narrowed = operation.need.effect == Effect::Read && operation.need.narrows;
+            if !narrowed {
+                reply.problem(403, "forbidden", "restricted to some Agents");
+            } else if operation.path.contains('{') {
+                reply.problem(404, "not_found", "");
+                assert_eq!(scene.ask(operation, &scene.own, target).await.status, 200, "{what}");
+            } else {
+                let shown = scene.ask(operation, &scene.own, target).await;
+                assert_eq!(shown.status, 200, "{what}");
+                for hidden in [scene.foreign.message.to_string(), scene.foreign.intake.to_string()]
+                {
+                    assert!(!shown.text().contains(&hidden), "{what}");
+                }
+            }
+        }
+    }
+    assert_eq!(scene.outside().await, before);
+    let messages = scene.house.get("few", "/messages/recent").await.json();
+    assert_eq!(messages.as_array().unwrap().len(), 1);
+    assert_eq!(messages[0]["uuid"], scene.own.message.to_string());
+    // Neither the other Agent's records nor those without one.
+    let records = scene.house.get("few", "/email/intake").await.success(200)["intake"].clone();
+    assert_eq!(records.as_array().unwrap().len(), 2);
+    let agent = scene.house.id("agent1").get();
+    assert!(records.as_array().unwrap().iter().all(|record| record["agentId"] == agent));
+}
+
+#[tokio::test]
+async fn its_agent_is_its_own() {
+    let scene = scene().await;
+    let before = scene.outside().await;
+    let agent = Some(scene.house.id("agent1").get());
+    for operation in OPERATIONS {
+        let what = format!("{:?} {}", operation.verb, operation.path);
+        let reply = scene.ask(operation, &scene.own, agent).await;
+        if operation.need.unrestricted {
+            reply.problem(403, "forbidden", "restricted to some Agents");
+            continue;
+        }
+        // What the bodies here name to be removed is agent2's.
+        let foreign = operation.verb == Verb::Delete && operation.path != "/email/inboundWhitelist";
+        let good = [200, 201].contains(&reply.status);
+        assert!(good || foreign && reply.status == 404, "{what}: {}", reply.text());
+        // By the id of what another Agent received there is nothing.
+        if operation.path.contains('{') {
+            let reply = scene.ask(operation, &scene.foreign, agent).await;
+            reply.problem(404, "not_found", "");
+        }
+    }
+    assert_eq!(scene.outside().await, before);
+}
+
+#[tokio::test]
+async fn an_agent_that_a_filter_names_must_be_its_own() {
+    let scene = scene().await;
+    let ask = async |agent: &str| {
+        scene.house.get("few", &format!("/email/intake?agent={}", scene.house.id(agent))).await
+    };
+    assert_eq!(ask("agent1").await.success(200)["intake"].as_array().unwrap().len(), 2);
+    for agent in ["agent2", "agent3"] {
+        ask(agent).await.problem(403, "forbidden", "does not reach this account");
+    }
+    assert_eq!(ask("org1").await.status, 403);
+    // Cursors of others' lists lead nowhere else.
+    let all = scene.house.get("org1", "/email/intake?limit=1").await.success(200);
+    let next = all["next"].as_str().unwrap();
+    let page = scene.house.get("few", &format!("/email/intake?after={next}")).await.success(200);
+    let agent = scene.house.id("agent1").get();
+    let records = page["intake"].as_array().unwrap();
+    assert!(!records.is_empty() && records.iter().all(|record| record["agentId"] == agent));
+}
+
+/// It makes keys for itself and for its Agents; those reach no further than it does.
+#[tokio::test]
+async fn its_keys_are_as_narrow_as_itself() {
+    let scene = scene().await;
+    let house = &scene.house;
+    let create = async |target: Option<i64>| {
+        let mut body = json!({ "description": "x" });
+        if let Some(target) = target {
+            body["targetAccountId"] = json!(target);
+        }
+        house.call("few", "POST", "/tokens", Some(&body)).await
+    };
+    let seen = async |token: &Value| {
+        let token = token["token"]["token"].as_str().unwrap();
+        let target = format!("/api/v2/messages/recent?token={token}");
+        house.send("GET", &target, None).await.json().as_array().unwrap().len()
+    };
+    let (own, agent) = (create(None).await, create(Some(house.id("agent1").get())).await);
+    for made in [own, agent] {
+        assert_eq!(seen(&made.success(200)).await, 1);
+    }
+    for name in ["org1", "agent2"] {
+        assert_eq!(create(Some(house.id(name).get())).await.status, 403, "{name}");
+    }
+    let other = house.get("org1", "/members").await.success(200)["members"][0]["id"].clone();
+    assert_eq!(other, scene.few);
+    // Two Agents: both and nothing else.
+    let body = json!({ "targetMemberId": scene.few, "permittedAccountIds":
+        [house.id("agent1").get(), house.id("agent2").get()] });
+    house.call("org1", "PUT", "/member", Some(&body)).await.success(201);
+    let both = house.get("few", "/messages/recent").await.json();
+    assert_eq!(both.as_array().unwrap().len(), 2);
+    house.get("few", "/webhooks").await.problem(403, "forbidden", "restricted to some Agents");
+}
