@@ -22,6 +22,7 @@ mod differential;
 mod domains;
 mod fixtures;
 mod gateways;
+mod guards;
 mod house;
 mod international;
 mod limits;
