@@ -23,6 +23,7 @@ mod differential;
 mod domains;
 mod fixtures;
 mod gateways;
+mod guards;
 mod house;
 mod international;
 mod limits;

@@ -8,13 +8,18 @@ use gatepost::domain::delivery::{Attempt, Outcome};
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::event::Category;
 use gatepost::domain::id::{AttemptId, AuditId, KeyId};
-use gatepost::domain::key::{Key, KeyHash};
+use gatepost::domain::key::Key;
+use gatepost::domain::member::Role;
 use gatepost::domain::policy::Mode;
 use gatepost::domain::scope::Scope;
 use gatepost::run;
-use gatepost::store::{AuditFilter, Cursor, Direction, List, NamedKey, Page, Whose};
+use gatepost::store::{
+    AuditFilter, Cursor, Direction, InsertedKey, List, MemberChange, NamedKey, Page, Whose,
+};
 use uuid::Uuid;
 
+use super::keys::{keep, key};
+use super::members::member;
 use super::scene::{
     Kind, Scene, account, address, at, by, destination, everything, own_address, subtree,
 };
@@ -27,19 +32,7 @@ on_both! {
     a_receiver_that_is_gone_is_noted,
 }
 
-fn key(scene: &Scene) -> Key {
-    Key {
-        id: KeyId(Uuid::from_u128(5)),
-        account: scene.agent.id,
-        member: None,
-        purpose: "test".into(),
-        last_four: "abcd".into(),
-        created_at: at(0),
-        expires_at: None,
-        last_used_at: None,
-        revoked_at: None,
-    }
-}
+const KEY: KeyId = KeyId(Uuid::from_u128(5));
 
 /// Makes the change of this number; what it is called, and how many entries it should leave. `None`
 /// behind the last one.
@@ -62,9 +55,7 @@ async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static st
         9 => drop(store.remove_destinations(agent.id, None, None, None, act).await.unwrap()),
         10 => drop(store.set_active(agent.id, false, act).await.unwrap()),
         11 => drop(store.set_active(agent.id, true, act).await.unwrap()),
-        12 => {
-            drop(store.revoke_key(NamedKey::Id(key(scene).id), Whose::Anybody, act).await.unwrap())
-        }
+        12 => drop(store.revoke_key(NamedKey::Id(KEY), Whose::Anybody, act).await.unwrap()),
         _ => return None,
     }
     Some(match number {
@@ -87,10 +78,20 @@ async fn every_change_leaves_its_entry(kind: Kind) {
     let entries = async || scene.count("SELECT COUNT(*) FROM audit_entries").await;
     let (mut made, mut before) = (BTreeSet::new(), entries().await);
     account(&scene.store, scene.agent.kind, Some(scene.organization.id), "another").await;
-    scene.store.insert_key(&key(&scene), KeyHash([5; 32]), 9, by(at(0))).await.unwrap();
-    assert_eq!(entries().await, before + 2, "an account, and a key");
-    before += 2;
-    made.extend(["create_account", "insert_key"]);
+    let new = Key { id: KEY, ..key(&scene.agent, None) };
+    assert_eq!(keep(&scene.store, &new, 5).await, InsertedKey::Kept);
+    let someone = member(&scene, &scene.organization, "a@good.example", &[]).await;
+    let second = member(&scene, &scene.organization, "b@good.example", &[]).await;
+    let role = MemberChange { role: Some(Role::Member), ..MemberChange::default() };
+    for _ in 0..2 {
+        scene.store.update_member(someone.id, &role, by(at(0))).await.unwrap();
+        scene.store.remove_member(someone.id, by(at(0))).await.unwrap();
+    }
+    assert_eq!(second.role, Role::Admin, "somebody must stay");
+    assert_eq!(entries().await, before + 6, "an account, a key, two members, two changes");
+    before += 6;
+    made.extend(["create_account", "insert_key", "insert_member"]);
+    made.extend(["update_member", "remove_member"]);
     let who = Who::Key {
         key: KeyId(Uuid::from_u128(9)),
         account: scene.organization.id,
