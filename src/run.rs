@@ -187,9 +187,10 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let size = intake.limits.max_message_bytes;
     let way = Way { front_end, address: smtp, hostname: &hostname, proxies: trusted_proxy, size };
     let authenticator = Arc::new(authenticator);
+    let apart = apart(dns.as_deref(), &intake, &hostname, access.limits.max_uploads)?;
     let preview = Preview::new(
         store.clone(),
-        Arc::new(apart(dns.as_deref(), &intake, &hostname, access.limits.max_uploads)?),
+        Arc::clone(&apart),
         Arc::clone(&intake),
         rules.smtp.framing.bare_line_ends,
         rules.retention.clone(),
@@ -203,7 +204,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     // The API beside them.
     let listen_error = |source| RunError::Listen { address: http, source };
     let socket = TcpListener::bind(http).await.map_err(listen_error)?;
-    let api = Arc::new(api(&store, preview, guard, mint.clone(), Arc::clone(&access)));
+    let api = Arc::new(api(&store, (preview, apart), guard, mint.clone(), Arc::clone(&access)));
 
     let running = Running {
         smtp: incoming.smtp,
@@ -386,13 +387,20 @@ fn self_signed(place: &Place, hostname: &DomainName) -> Result<Pair, SelfSignedE
     }
 }
 
-fn api(store: &Store, preview: Preview, guard: Guard, mint: Mint, rules: Arc<AccessRules>) -> Http {
+fn api(
+    store: &Store,
+    (preview, dns): (Preview, Arc<Authenticator>),
+    guard: Guard,
+    mint: Mint,
+    rules: Arc<AccessRules>,
+) -> Http {
     let use_cases = UseCases {
         access: Access::new(store.clone(), mint.clock().clone(), &rules),
         tenancy: Tenancy::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         mailbox: Mailbox::new(store.clone()),
         destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         preview,
+        dns,
     };
     let store = store.clone();
     let readiness = Readiness::new(move || {
@@ -417,18 +425,19 @@ pub fn authenticator(
     Authenticator::new(servers, rules, hostname.as_str())
 }
 
-/// The authenticator of previews. Whoever has a key may ask it about anything, so it shares nothing
-/// with mail's: neither its threads, of which it has as many as there may be such messages (none
-/// waits for another's), nor its questions under way, nor its memory of answers.
+/// The authenticator of previews, and of proofs of domains. Whoever has a key may ask it about
+/// anything, so it shares nothing with mail's: neither its threads, of which it has as many as there
+/// may be such messages (none waits for another's), nor its questions under way, nor its memory of
+/// answers.
 fn apart(
     dns: Option<&[SocketAddr]>,
     rules: &IntakeRules,
     hostname: &DomainName,
     places: usize,
-) -> Result<Authenticator, VerifyError> {
+) -> Result<Arc<Authenticator>, VerifyError> {
     let mut rules = rules.clone();
     rules.authentication.max_offloaded = places;
-    authenticator(dns, &rules, hostname)
+    authenticator(dns, &rules, hostname).map(Arc::new)
 }
 
 /// Webhook hosts are looked up where mail's names are, if resolvers are named.

@@ -6,8 +6,10 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::{Failure, StoreArgs, print_json, say};
+use crate::app::tenancy::proof_name;
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::AccountId;
+use crate::store::HeldDomain;
 
 #[derive(Args, Debug)]
 pub(super) struct DomainArgs {
@@ -26,7 +28,7 @@ enum Action {
         #[command(flatten)]
         store: StoreArgs,
     },
-    /// List domains and whom they belong to
+    /// List domains and whom they belong to, and those that are claimed and not proven
     List {
         #[arg(long, value_name = "ID")]
         account: Option<AccountId>,
@@ -35,7 +37,7 @@ enum Action {
         #[command(flatten)]
         store: StoreArgs,
     },
-    /// Take a domain from an account, once no address uses it
+    /// Take a domain from an account, once no address uses it, or end its claim
     Remove {
         #[arg(value_parser = DomainName::parse)]
         domain: DomainName,
@@ -56,13 +58,21 @@ impl DomainArgs {
             Action::List { account, json, store } => {
                 let domains = store.tenancy().await?.domains(account).await?;
                 if json {
-                    let rows = domains.iter().map(|(domain, account)| {
-                        json!({ "domain": domain.as_str(), "accountId": account.get() })
+                    let rows = domains.iter().map(|held| {
+                        json!({
+                            "domain": held.domain.as_str(),
+                            "accountId": held.account.get(),
+                            "verified": held.challenge.is_none(),
+                            "challenge": held.challenge,
+                        })
                     });
                     print_json(&Value::from(rows.collect::<Vec<_>>()))?;
                 } else {
-                    for (domain, account) in &domains {
-                        say!("{:<9}  {domain}", account.get())?;
+                    for HeldDomain { domain, account, challenge } in &domains {
+                        let claimed = challenge.as_ref().map(|text| {
+                            format!("  claimed; TXT {} must be {text}", proof_name(domain))
+                        });
+                        say!("{:<9}  {domain}{}", account.get(), claimed.unwrap_or_default())?;
                     }
                 }
             }

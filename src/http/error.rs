@@ -202,6 +202,9 @@ impl From<TenancyError> for Problem {
             TenancyError::Forbidden(detail) => Self::new(Code::Forbidden, detail),
             TenancyError::NotFound(detail) => Self::new(Code::NotFound, detail),
             TenancyError::Conflict(detail) => Self::new(Code::Conflict, detail),
+            TenancyError::Unavailable { detail, cause } => {
+                Self { cause: Some(cause), ..Self::new(Code::Unavailable, detail) }
+            }
             TenancyError::Store(error) => error.into(),
         }
     }

@@ -50,6 +50,7 @@ use crate::app::tenancy::Tenancy;
 use crate::domain::id::Mint;
 use crate::egress::guard::Guard;
 use crate::rules::AccessRules;
+use crate::verify::Authenticator;
 
 /// The use cases that the API offers.
 #[derive(Clone, Debug)]
@@ -59,6 +60,8 @@ pub struct UseCases {
     pub mailbox: Mailbox,
     pub destinations: Destinations,
     pub preview: Preview,
+    /// Answers questions about DNS that tenants cause: it shares nothing with mail's.
+    pub dns: Arc<Authenticator>,
 }
 
 /// Everything that a request may need.

@@ -19,7 +19,7 @@ use super::call::{self, Call};
 use super::error::{Code, Problem};
 use super::observe;
 use super::routes::{
-    account, addresses, health, inbound_policy, inbound_whitelist, intake, media, members,
+    account, addresses, domains, health, inbound_policy, inbound_whitelist, intake, media, members,
     messages, policy_preview, tokens, webhooks,
 };
 use super::target::Aim;
@@ -121,6 +121,10 @@ const fn members(need: Need) -> Need {
     need.administrators().at_least(Level::OrganizationAdmin).unrestricted()
 }
 
+/// What belongs to an account that has others below it, for administrators.
+const READ_PARENT: Need = Need::read(TargetType::Parent).administrators();
+const WRITE_PARENT: Need = Need::write(TargetType::Parent).administrators();
+
 /// The whole API.
 #[rustfmt::skip]
 pub static OPERATIONS: &[Operation] = &[
@@ -157,6 +161,9 @@ pub static OPERATIONS: &[Operation] = &[
         addresses::add),
     operation!(Delete "/email/addresses", WRITE_AGENT, ["address"], Optional(&["address"]),
         addresses::remove),
+    operation!(Get "/domains", READ_PARENT, [], NoBody, domains::list),
+    operation!(Post "/domain", WRITE_PARENT, [], Required(&["domain"]), domains::claim),
+    operation!(Delete "/domain", WRITE_PARENT, ["domain"], Optional(&["domain"]), domains::remove),
     operation!(Get "/email/intake", READ,
         ["agent", "sender", "recipient", "verdict", "reason", "since", "until", "limit", "after"],
         NoBody, intake::list),

@@ -10,6 +10,7 @@ use super::{RulesError, within};
 #[serde(deny_unknown_fields)]
 pub struct AccessRules {
     pub limits: Limits,
+    pub domains: Domains,
     pub connections: Connections,
     pub keys: KeyRules,
     pub members: MemberRules,
@@ -46,6 +47,20 @@ impl Limits {
 
     pub const fn body(&self) -> Duration {
         Duration::from_secs(self.body_seconds)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Domains {
+    pub max_domains: u64,
+    pub max_claims: u64,
+    lookup_seconds: u64,
+}
+
+impl Domains {
+    pub const fn lookup(&self) -> Duration {
+        Duration::from_secs(self.lookup_seconds)
     }
 }
 
@@ -120,6 +135,10 @@ impl AccessRules {
         check("limits.max_downloads", wide(limits.max_downloads), 1, 1000)?;
         check("limits.max_uploads", wide(limits.max_uploads), 1, 100)?;
         check("limits.max_preview", limits.max_preview.into(), 1, 100_000)?;
+        let domains = &self.domains;
+        check("domains.max_domains", domains.max_domains, 1, 100_000)?;
+        check("domains.max_claims", domains.max_claims, 1, 10_000)?;
+        check("domains.lookup_seconds", domains.lookup_seconds, 1, 60)?;
         let connections = &self.connections;
         let max_header = wide(connections.max_header_bytes);
         check("connections.max_connections", wide(connections.max_connections), 1, 100_000)?;

@@ -69,6 +69,7 @@ pub use commit::{Accepted, Commit, Committed, Intake, NewMessage};
 pub use db::Store;
 pub use destinations::NewDestination;
 pub use directory::{Answering, By, Listing};
+pub use domains::{DomainClaim, DomainLimits, HeldDomain, Proven};
 pub use error::StoreError;
 pub use intake_records::IntakeFilter;
 pub use keys::{InsertedKey, KeyHolder, NamedKey, Whose};

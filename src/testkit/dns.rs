@@ -146,6 +146,13 @@ impl Zone {
         Ok(())
     }
 
+    /// One TXT record of these character strings, and no other.
+    pub fn insert_strings(&mut self, name: &str, strings: &[&[u8]]) -> Result<(), ZoneError> {
+        let record = RData::TXT(TXT::from_bytes(strings.to_vec()));
+        self.answers.insert((fqdn(name)?, RecordType::TXT), Answer::Records(vec![record]));
+        Ok(())
+    }
+
     /// Forgets every answer of this name and type.
     pub fn remove(&mut self, name: &str, kind: &str) -> Result<(), ZoneError> {
         let record_type: RecordType = kind.parse().map_err(|_| ZoneError::Type(kind.to_owned()))?;
@@ -165,17 +172,11 @@ impl Zone {
         let mut owner = query.name().clone();
         for _ in 0..MAX_ALIASES {
             match self.find(&owner, query.query_type()) {
-                Found::Records(records) => {
-                    for data in records {
-                        reply.add_answer(Record::from_rdata(owner.clone(), self.ttl, data.clone()));
-                    }
-                    break;
-                }
                 Found::Truncated(_) if !over_tcp => {
                     reply.metadata.truncation = true;
                     break;
                 }
-                Found::Truncated(records) => {
+                Found::Records(records) | Found::Truncated(records) => {
                     for data in records {
                         reply.add_answer(Record::from_rdata(owner.clone(), self.ttl, data.clone()));
                     }

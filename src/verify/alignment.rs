@@ -13,6 +13,11 @@ pub(super) fn organizational(domain: &DomainName) -> Option<&str> {
     psl::domain_str(domain.as_str())
 }
 
+/// Whether strangers have names directly below this one (`co.uk`, `github.io`, any single label).
+pub fn is_public_suffix(domain: &DomainName) -> bool {
+    organizational(domain).is_none()
+}
+
 /// Equal names always align, also where they are public suffixes themselves (nhs.uk, eu.org);
 /// relaxed, so do two names with equal organizational domains.
 pub(super) fn aligned(signer: &DomainName, from: &DomainName, mode: Alignment) -> bool {

@@ -31,12 +31,15 @@ mod tests;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use mail_auth::hickory_resolver::proto::rr::RecordType;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
+pub use self::alignment::is_public_suffix;
+use self::answer::Outcome;
 use self::conclusion::{Findings, Verified};
 use self::dkim::Claim;
 use self::evidence::micros;
@@ -135,6 +138,22 @@ impl Authenticator {
     /// The addresses of a host, by the same servers: for requests that go out.
     pub async fn addresses(&self, host: &str) -> std::io::Result<Vec<std::net::IpAddr>> {
         self.resolver.addresses(host).await
+    }
+
+    /// Our own name.
+    pub fn hostname(&self) -> &str {
+        &self.hostname
+    }
+
+    /// The TXT records of a name as they are now, each with its character strings joined (RFC 1035
+    /// §3.3.14); none where there are none. `Err` says why nobody knows, for the log.
+    pub async fn texts(&self, name: String, within: Duration) -> Result<Vec<Vec<u8>>, String> {
+        let deadline = tokio::time::Instant::now() + within;
+        let answer = self.resolver.ask_anew(name, RecordType::TXT, deadline).await;
+        match answer.outcome {
+            Outcome::Temporary(why) => Err(why),
+            _ => Ok(answer.texts().unwrap_or_default()),
+        }
     }
 
     /// Authenticates one message, within `dns.message_budget_seconds`. Never fails: what cannot

@@ -89,13 +89,25 @@ impl Resolver {
 
     /// The records of one type under a name without its final dot, by `deadline` or not at all.
     pub(super) async fn ask(&self, name: String, kind: RecordType, deadline: Instant) -> Answer {
+        if let Some(answer) = self.cache.get(&name, kind, Instant::now()) {
+            return answer;
+        }
+        let answer = self.ask_anew(name, kind, deadline).await;
+        self.cache.keep(&answer, Instant::now());
+        answer
+    }
+
+    /// The same, whatever was answered before: what was published a moment ago counts.
+    pub(super) async fn ask_anew(
+        &self,
+        name: String,
+        kind: RecordType,
+        deadline: Instant,
+    ) -> Answer {
         let Some(mut question) = question(&name) else {
             return Answer { name, kind, ttl: None, outcome: Outcome::Unaskable, is_cut: false };
         };
         question.set_fqdn(true);
-        if let Some(answer) = self.cache.get(&name, kind, Instant::now()) {
-            return answer;
-        }
         let lookup = self.inner.resolver().lookup(question, kind);
         let mut is_cut = false;
         let (ttl, outcome) = match tokio::time::timeout_at(deadline, lookup).await {
@@ -113,9 +125,7 @@ impl Resolver {
                 }
             }
         };
-        let answer = Answer { name, kind, ttl, outcome, is_cut };
-        self.cache.keep(&answer, Instant::now());
-        answer
+        Answer { name, kind, ttl, outcome, is_cut }
     }
 }
 

@@ -19,6 +19,7 @@ mod crash;
 mod crowds;
 mod demo;
 mod differential;
+mod domains;
 mod fixtures;
 mod gateways;
 mod house;

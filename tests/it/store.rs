@@ -23,6 +23,7 @@ macro_rules! on_both {
 mod beside;
 mod deliveries;
 mod directory;
+mod domains;
 mod faults;
 mod keys;
 mod lists;

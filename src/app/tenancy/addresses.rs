@@ -1,9 +1,8 @@
-//! Domains, and the inbound addresses of Agents in them.
+//! The inbound addresses of Agents.
 
 use super::{Tenancy, TenancyError};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::{Address, AddressError};
-use crate::domain::domain_name::DomainName;
 use crate::domain::id::AccountId;
 use crate::store::Claimed;
 
@@ -17,51 +16,6 @@ pub enum Claiming {
 }
 
 impl Tenancy {
-    /// Gives a domain to an account; it belongs to one account only.
-    pub async fn add_domain(
-        &self,
-        domain: &DomainName,
-        account: AccountId,
-    ) -> Result<(), TenancyError> {
-        let account = self.account(account).await?;
-        if account.kind == AccountType::Agent {
-            return Err(TenancyError::Invalid(
-                "a domain belongs to a partner, a reseller or an organization; give the Agent an \
-                 address in it instead"
-                    .into(),
-            ));
-        }
-        let owner = self.store.claim_domain(domain, account.id, self.act()).await?;
-        if owner == account.id {
-            Ok(())
-        } else {
-            Err(TenancyError::Conflict(format!("{domain} belongs to another account")))
-        }
-    }
-
-    /// The domains of an account, or all.
-    pub async fn domains(
-        &self,
-        account: Option<AccountId>,
-    ) -> Result<Vec<(DomainName, AccountId)>, TenancyError> {
-        Ok(self.store.domains(account).await?)
-    }
-
-    /// Takes a domain from an account, once no address uses it.
-    pub async fn remove_domain(
-        &self,
-        domain: &DomainName,
-        account: AccountId,
-    ) -> Result<(), TenancyError> {
-        match self.store.remove_domain(domain, account, self.act()).await? {
-            None => Err(TenancyError::NotFound(format!("{domain} does not belong to {account}"))),
-            Some(0) => Ok(()),
-            Some(used) => Err(TenancyError::Conflict(format!(
-                "{used} addresses use {domain}: remove them first"
-            ))),
-        }
-    }
-
     /// The addresses of an Agent, with their catch-all flags.
     pub async fn addresses(&self, agent: AccountId) -> Result<Vec<(Address, bool)>, TenancyError> {
         Ok(self.store.addresses(agent).await?)

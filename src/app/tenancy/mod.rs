@@ -5,6 +5,7 @@
 
 mod accounts;
 mod addresses;
+mod domains;
 mod inbound_policy;
 mod keys;
 mod members;
@@ -12,6 +13,7 @@ mod members;
 use std::sync::Arc;
 
 pub use addresses::Claiming;
+pub use domains::{Proof, proof_name};
 pub use inbound_policy::{AllowedPage, ListChange};
 pub use keys::NewKey;
 pub use members::{Invitation, member_record};
@@ -32,6 +34,9 @@ pub enum TenancyError {
     NotFound(String),
     #[error("{0}")]
     Conflict(String),
+    /// Somebody whom we had to ask does not answer; `cause` is for the log.
+    #[error("{detail}")]
+    Unavailable { detail: String, cause: String },
     #[error(transparent)]
     Store(#[from] StoreError),
 }

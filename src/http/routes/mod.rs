@@ -4,6 +4,7 @@
 
 pub(super) mod account;
 pub(super) mod addresses;
+pub(super) mod domains;
 pub(super) mod health;
 pub(super) mod inbound_policy;
 pub(super) mod inbound_whitelist;

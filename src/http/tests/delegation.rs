@@ -60,6 +60,7 @@ fn sample(operation: &Operation) -> Option<Value> {
         (_, "/email/inboundPolicy/preview") => json!({ "mode": "open", "days": 1 }),
         (_, "/email/inboundWhitelist") => json!({ "email": "new@good.example" }),
         (_, "/email/addresses") => json!({ "address": "new@partner.example" }),
+        (_, "/domain") => json!({ "domain": "new.example" }),
         (Verb::Post, "/webhooks") => {
             json!({ "url": "https://hooks.example/x", "label": "x", "type": "incoming" })
         }
@@ -122,8 +123,9 @@ impl House {
             let owner = KeyOwner::Account(id);
             let keys = self.tenancy.keys_in_force(owner).await.unwrap().len();
             let members = self.store.members(id).await.unwrap();
+            let domains = self.tenancy.domains(Some(id)).await.unwrap();
             state.push(format!(
-                "{name} {policy:?} {senders:?} {addresses:?} {webhooks:?} {keys} {members:?}"
+                "{name} {policy:?} {senders:?} {addresses:?} {webhooks:?} {keys} {members:?} {domains:?}"
             ));
         }
         state
@@ -196,7 +198,7 @@ fn check(operation: &Operation, target: &str, reply: &Reply, what: &str) {
     let what = format!("{:?} {} {what}: {}", operation.verb, operation.path, reply.text());
     if !operation.need.target.takes(kind(target)) {
         assert_eq!(reply.status, 400, "{what}");
-        assert!(reply.text().contains("needs an Agent"), "{what}");
+        assert!(reply.text().contains("this operation needs"), "{what}");
         return;
     }
     let expected: &[u16] = match operation.need.effect {

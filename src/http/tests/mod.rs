@@ -3,6 +3,7 @@
 
 mod access;
 mod delegation;
+mod domains;
 mod hostile;
 mod mailbox;
 mod members;
@@ -47,6 +48,7 @@ use crate::egress::guard::Guard;
 use crate::rules::Rules;
 use crate::shutdown::Shutdown;
 use crate::store::{Accepted, Commit, Committed, Intake, Location, NewMessage, Store};
+use crate::testkit::dns::{DnsServer, Zone};
 use crate::verify::{Authenticator, Servers};
 
 /// No wait of a test is longer: it is a bound, not a pause.
@@ -93,12 +95,10 @@ fn mint() -> Mint {
     Mint::new(clock, Arc::new(|bytes: &mut [u8]| aws_lc_rs::rand::fill(bytes).unwrap()))
 }
 
-fn preview(store: &Store, rules: &Rules, mint: &Mint, dns: SocketAddr) -> Preview {
+fn preview(store: &Store, rules: &Rules, mint: &Mint, dns: &Arc<Authenticator>) -> Preview {
     let intake = Arc::new(rules.intake.clone());
-    let servers = Servers::Given(vec![dns]);
-    let authenticator = Authenticator::new(servers, &intake, "gw.example").unwrap();
     let (bare, keep) = (rules.smtp.framing.bare_line_ends, rules.retention.clone());
-    Preview::new(store.clone(), Arc::new(authenticator), intake, bare, keep, mint.clone())
+    Preview::new(store.clone(), Arc::clone(dns), intake, bare, keep, mint.clone())
 }
 
 impl House {
@@ -108,8 +108,9 @@ impl House {
 
     /// A house whose `access.toml` is overridden by `rules`.
     pub(super) async fn with(rules: &str) -> Self {
-        // Nobody listens there.
-        Self::asking("127.0.0.1:9".parse().unwrap(), rules).await
+        // It knows no name.
+        let dns = DnsServer::start(Zone::default(), Shutdown::default()).await.unwrap();
+        Self::asking(dns.addr(), rules).await
     }
 
     /// The same with this DNS server, which is asked again after two seconds.
@@ -133,12 +134,15 @@ impl House {
         let location = Location::Folder(folder.path().join("data"));
         let store = Store::create(&location, &rules.store, mint.clone()).await.unwrap();
         let tenancy = Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access_rules));
+        let servers = Servers::Given(vec![dns]);
+        let dns = Arc::new(Authenticator::new(servers, &rules.intake, "gw.example").unwrap());
         let use_cases = UseCases {
             access: Access::new(store.clone(), mint.clock().clone(), &access_rules),
             tenancy: tenancy.clone(),
             mailbox: Mailbox::new(store.clone()),
             destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
-            preview: preview(&store, &rules, &mint, dns),
+            preview: preview(&store, &rules, &mint, &dns),
+            dns,
         };
         let pinged = store.clone();
         let readiness = Readiness::new(move || {

@@ -5,7 +5,7 @@ use gatepost::domain::address::Address;
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::id::AccountId;
 use gatepost::domain::policy::Mode;
-use gatepost::store::{Claimed, Created, NewAccount, Store};
+use gatepost::store::{Claimed, Created, DomainClaim, DomainLimits, NewAccount, Proven, Store};
 
 use super::scene::{Kind, Scene, address, at, by, own_address};
 
@@ -14,10 +14,11 @@ on_both! {
 }
 
 /// The methods that change what an answer rests on.
-const CHANGING: [&str; 7] = [
+const CHANGING: [&str; 8] = [
     "claim_address",
     "claim_domain",
     "create_account",
+    "prove_domain",
     "release_address",
     "remove_domain",
     "set_active",
@@ -34,6 +35,16 @@ pub async fn create(store: &Store, organization: &Account, address: &Address) ->
         addresses: vec![address.clone()],
     };
     store.create_account(&new, 9, by(at(0))).await.unwrap()
+}
+
+async fn claimed(store: &Store, domain: &DomainName, account: AccountId) -> &'static str {
+    let limits = DomainLimits { claims: 9, domains: 9 };
+    let claim = store.pending_claim(domain, account, "a", limits, by(at(0))).await.unwrap();
+    if claim == DomainClaim::Made { "new" } else { "old" }
+}
+
+async fn proven(store: &Store, domain: &DomainName, account: AccountId, challenge: &str) -> bool {
+    store.prove_domain(domain, account, challenge, by(at(0))).await.unwrap() == Proven::Yes
 }
 
 async fn every_change_that_an_answer_rests_on_raises_the_version(kind: Kind) {
@@ -82,6 +93,10 @@ async fn every_change_that_an_answer_rests_on_raises_the_version(kind: Kind) {
                 let made = create(store, organization, &own).await;
                 ("create_account", matches!(made, Created::Account(_)))
             }
+            // A claim is no domain yet.
+            15 => ("pending_claim", claimed(store, &domain, organization.id).await != "new"),
+            16 => ("prove_domain", proven(store, &domain, organization.id, "b").await),
+            17 => ("prove_domain", proven(store, &domain, organization.id, "a").await),
             _ => break,
         };
         let after = other.directory_version().await.unwrap();

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use gatepost::domain::account::AccountType;
 use gatepost::domain::audit::{Actor, Who};
 use gatepost::domain::delivery::{Attempt, Outcome};
+use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::event::Category;
 use gatepost::domain::id::{AttemptId, IntakeId, KeyId, MessageId};
 use gatepost::domain::key::KeyHash;
@@ -17,8 +18,8 @@ use gatepost::domain::verdict::Verdict;
 use gatepost::rules::Kept;
 use gatepost::run;
 use gatepost::store::{
-    Commit, Cursor, Direction, Due, InsertedKey, IntakeFilter, List, MemberChange, NamedKey, Page,
-    Whose,
+    Commit, Cursor, Direction, DomainLimits, Due, InsertedKey, IntakeFilter, List, MemberChange,
+    NamedKey, Page, Whose,
 };
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Executor as _, Row as _};
@@ -183,6 +184,8 @@ async fn statements_of(kind: Kind) -> (Scene, BTreeSet<String>) {
     (scene, statements)
 }
 
+const LIMITS: DomainLimits = DomainLimits { claims: 9, domains: 9 };
+
 /// Runs every statement of the store at least once.
 async fn exercise(scene: &Scene) {
     let Scene { store, agent, organization, .. } = scene;
@@ -230,6 +233,10 @@ async fn exercise(scene: &Scene) {
     store.remove_senders(agent.id, &alice, by(at(0))).await.unwrap();
     people(scene).await;
     store.domain_owner(&domain).await.unwrap();
+    let (new, limits) = (DomainName::parse("new.example").unwrap(), LIMITS);
+    store.pending_claim(&new, organization.id, "a", limits, by(at(0))).await.unwrap();
+    store.prove_domain(&new, organization.id, "a", by(at(0))).await.unwrap();
+    store.remove_domain(&new, organization.id, by(at(0))).await.unwrap();
     store.domains(Some(organization.id)).await.unwrap();
     store.remove_domain(&domain, organization.id, by(at(0))).await.unwrap();
     store.release_address(agent.id, &own_address(agent), by(at(0))).await.unwrap();

@@ -1,7 +1,6 @@
-//! Accounts, keys, domains, addresses, policies.
+//! Accounts, keys, addresses, policies.
 
 use gatepost::domain::account::AccountType;
-use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::id::AccountId;
 use gatepost::domain::policy::Mode;
 use gatepost::store::{By, Claimed, Created, NewAccount};
@@ -11,7 +10,6 @@ use super::scene::{Kind, Scene, address, at, by, own_address};
 on_both! {
     an_account_hangs_below_the_level_directly_above,
     an_account_works_while_it_and_all_above_are_active,
-    a_domain_belongs_to_one_account_until_nothing_uses_it,
     an_address_has_one_agent_and_a_domain_one_catch_all,
     an_agent_is_made_with_its_addresses_or_not_at_all,
     an_agent_has_a_bounded_number_of_addresses,
@@ -77,26 +75,6 @@ async fn an_account_works_while_it_and_all_above_are_active(kind: Kind) {
     assert!(!store.set_active(AccountId::new(9999).unwrap(), false, by(at(0))).await.unwrap());
     store.set_active(scene.agent.id, false, by(at(0))).await.unwrap();
     assert!(store.is_active(&scene.other).await.unwrap());
-}
-
-async fn a_domain_belongs_to_one_account_until_nothing_uses_it(kind: Kind) {
-    let scene = Scene::new(kind).await;
-    let store = &scene.store;
-    let (mine, theirs) = (scene.organization.id, scene.reseller.id);
-    let domain = DomainName::parse("new.example").unwrap();
-    assert_eq!(store.domain_owner(&domain).await.unwrap(), None);
-    assert_eq!(store.claim_domain(&domain, mine, by(at(0))).await.unwrap(), mine);
-    assert_eq!(store.claim_domain(&domain, theirs, by(at(0))).await.unwrap(), mine);
-    assert_eq!(store.domain_owner(&domain).await.unwrap(), Some(mine));
-    assert!(store.domains(None).await.unwrap().contains(&(domain.clone(), mine)));
-    assert_eq!(store.domains(Some(theirs)).await.unwrap(), []);
-    let desk = address("desk@new.example");
-    store.claim_address(&scene.agent, &desk, false, None, 9, by(at(0))).await.unwrap();
-    assert_eq!(store.remove_domain(&domain, theirs, by(at(0))).await.unwrap(), None);
-    assert_eq!(store.remove_domain(&domain, mine, by(at(0))).await.unwrap(), Some(1));
-    assert!(store.release_address(scene.agent.id, &desk, by(at(0))).await.unwrap());
-    assert_eq!(store.remove_domain(&domain, mine, by(at(0))).await.unwrap(), Some(0));
-    assert_eq!(store.domain_owner(&domain).await.unwrap(), None);
 }
 
 async fn an_address_has_one_agent_and_a_domain_one_catch_all(kind: Kind) {
