@@ -2,7 +2,6 @@
 //! the octets it is told to.
 
 mod access;
-mod delegation;
 mod domains;
 mod hostile;
 mod mailbox;

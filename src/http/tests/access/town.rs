@@ -223,9 +223,9 @@ impl Town {
                 found.push(format!("the name of {at}"));
             }
             // A member is shown with its Agents' ids.
-            let listed = reach.and_then(|reach| reach.person).is_some_and(|person| {
-                self.tree.people[person].permitted.contains(&at)
-            });
+            let listed = reach
+                .and_then(|reach| reach.person)
+                .is_some_and(|person| self.tree.people[person].permitted.contains(&at));
             if numbers.contains(&node.id) && !shows(at) && !above && !listed {
                 found.push(format!("the id of {at}"));
             }
