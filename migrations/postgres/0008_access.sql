@@ -5,8 +5,16 @@ ALTER TABLE accounts ADD COLUMN details TEXT;
 ALTER TABLE accounts ADD COLUMN deleted_at BIGINT;
 CREATE UNIQUE INDEX accounts_by_external_id ON accounts (parent_id, external_id)
     WHERE deleted_at IS NULL AND external_id IS NOT NULL;
-CREATE INDEX accounts_of_external_id ON accounts (external_id, id);
-CREATE INDEX accounts_deleted ON accounts (deleted_at, id) WHERE deleted_at IS NOT NULL;
+-- Found by it below a reseller or below an organization; below the partner by either.
+CREATE INDEX accounts_external_by_reseller ON accounts (external_id, reseller_id, id)
+    WHERE deleted_at IS NULL AND external_id IS NOT NULL;
+CREATE INDEX accounts_external_by_organization ON accounts (external_id, organization_id, id)
+    WHERE deleted_at IS NULL AND external_id IS NOT NULL;
+-- The accounts of one level below another, however many others were deleted.
+CREATE INDEX accounts_of_partner ON accounts (partner_id, kind, id) WHERE deleted_at IS NULL;
+CREATE INDEX accounts_of_reseller ON accounts (reseller_id, kind, id) WHERE deleted_at IS NULL;
+CREATE INDEX accounts_of_organization ON accounts (organization_id, kind, id)
+    WHERE deleted_at IS NULL;
 
 -- People with access to an account. `permitted` is a JSON array of Agents' ids; empty restricts
 -- nothing. Deleting an Agent never shortens it.

@@ -19,7 +19,7 @@ use super::router::Operation;
 use super::uploads::Place;
 use super::{auth, target};
 use crate::app::access::need::{Need, TargetType};
-use crate::app::access::{Caller, Target};
+use crate::app::access::{Caller, Denied, Target};
 use crate::app::delivery::Destinations;
 use crate::app::tenancy::Tenancy;
 use crate::domain::account::{Account, AccountType};
@@ -97,6 +97,18 @@ impl Call {
     pub(super) fn path(&self, name: &str) -> &str {
         let found = self.path.iter().find(|(known, _)| known == name);
         found.map_or("", |(_, text)| text.as_str())
+    }
+
+    /// An account named beside the target, which is to be deleted: one below it.
+    pub(super) async fn below(&self, http: &Http, id: AccountId) -> Result<Account, Problem> {
+        let access = &http.use_cases.access;
+        let need = Need::write(TargetType::Any).administrators();
+        let found = access.target(&self.caller, Some(id), need).await?.account;
+        let target = &self.target.account;
+        if found.id == target.id || found.lineage.at(target.kind) != Some(target.id) {
+            return Err(Denied::OutOfScope.into());
+        }
+        Ok(found)
     }
 
     /// The scope of an Agent named beside the target: one answer, whether it is out of reach or not

@@ -172,6 +172,8 @@ impl From<StoreError> for Problem {
                     was, and its answer is not there: read what there is before you send another";
                 Self::new(Code::Conflict, DETAIL)
             }
+            // As if it had never been there.
+            StoreError::NoAccount => Denied::OutOfScope.into(),
             _ => Self::unavailable(chain(&error)),
         }
     }

@@ -19,8 +19,8 @@ use super::call::{self, Call};
 use super::error::{Code, Problem};
 use super::observe;
 use super::routes::{
-    account, addresses, domains, health, inbound_policy, inbound_whitelist, intake, media, members,
-    messages, policy_preview, tokens, webhooks,
+    account, account_lists, accounts, addresses, domains, health, inbound_policy,
+    inbound_whitelist, intake, media, members, messages, policy_preview, tokens, webhooks,
 };
 use super::target::Aim;
 use crate::app::access::identity::Level;
@@ -125,6 +125,19 @@ const fn members(need: Need) -> Need {
 const READ_PARENT: Need = Need::read(TargetType::Parent).administrators();
 const WRITE_PARENT: Need = Need::write(TargetType::Parent).administrators();
 
+/// What an account of this level is managed by: its own key, keys above, their administrators.
+const fn manage(level: Level) -> Need {
+    Need::write(TargetType::Level(level.account_type())).administrators().at_least(level)
+}
+/// The accounts directly below one of this level.
+const fn below(level: Level) -> Need {
+    Need::read(TargetType::Level(level.account_type())).narrows().at_least(level)
+}
+/// Something below an account, of which only the body says what.
+const fn remove(level: Level) -> Need {
+    Need::write(TargetType::Parent).administrators().at_least(level)
+}
+
 /// The whole API.
 #[rustfmt::skip]
 pub static OPERATIONS: &[Operation] = &[
@@ -141,6 +154,33 @@ pub static OPERATIONS: &[Operation] = &[
         Required(&["targetMemberId", "email", "role", "permittedAccountIds"]), members::update),
     operation!(Delete "/member", WRITE_MEMBERS, ["targetMemberId"], Optional(&["targetMemberId"]),
         members::remove),
+    operation!(Post "/account", WRITE_OWN.administrators(), [], Required(accounts::ITSELF),
+        accounts::update_itself),
+    operation!(Post "/createReseller", Aim::PARTNER, manage(Level::PartnerAdmin), [],
+        Required(accounts::RESELLER), accounts::create_reseller),
+    operation!(Post "/createOrganization", Aim::RESELLER, manage(Level::ResellerAdmin), [],
+        Required(accounts::ORGANIZATION), accounts::create_organization),
+    operation!(Post "/createAccount", Aim::ORGANIZATION, manage(Level::OrganizationAdmin), [],
+        Required(accounts::AGENT), accounts::create_account),
+    operation!(Post "/updateOrganization", Aim::ORGANIZATION, manage(Level::OrganizationAdmin), [],
+        Required(accounts::ORGANIZATION_UPDATE), accounts::update_organization),
+    operation!(Post "/updateAccount", manage(Level::Agent), [],
+        Required(accounts::AGENT_UPDATE), accounts::update_account),
+    operation!(Delete "/deleteOrganization", Aim::RESELLER, remove(Level::ResellerAdmin), [],
+        Required(&["targetOrganizationId", "cascade"]), accounts::delete_organization),
+    operation!(Delete "/deleteAccount", Aim::ORGANIZATION, remove(Level::OrganizationAdmin), [],
+        Required(&["targetAccountId", "cascade"]), accounts::delete_account),
+    operation!(Get "/listResellers", Aim::PARTNER, below(Level::PartnerAdmin),
+        account_lists::LIST, NoBody, account_lists::resellers),
+    operation!(Get "/listOrganizations", Aim::RESELLER, below(Level::ResellerAdmin),
+        account_lists::LIST, NoBody, account_lists::organizations),
+    operation!(Get "/listAccounts", Aim::ORGANIZATION, below(Level::OrganizationAdmin),
+        account_lists::LIST, NoBody, account_lists::accounts),
+    operation!(Get "/searchAccounts",
+        Need::read(TargetType::Parent).narrows().at_least(Level::OrganizationAdmin),
+        account_lists::SEARCH, NoBody, account_lists::search),
+    operation!(Get "/getAccountByExternalId", READ, ["externalAccountId"], NoBody,
+        account_lists::by_external_id),
     operation!(Get "/messages/recent", READ, ["limit", "before", "after"], NoBody,
         messages::recent),
     operation!(Get "/messages/{uuid}/raw", READ, [], NoBody, messages::raw),

@@ -30,6 +30,8 @@ pub struct Limits {
     pub max_note_bytes: usize,
     pub max_addresses: u64,
     pub max_destinations: u64,
+    pub max_account_bytes: usize,
+    pub max_cascade: usize,
     pub max_page: u32,
     pub default_page: u32,
     pub max_page_bytes: usize,
@@ -125,6 +127,8 @@ impl AccessRules {
         check("limits.max_allowlist_entries", limits.max_allowlist_entries, 1, 10_000_000)?;
         check("limits.max_addresses", limits.max_addresses, 1, 100_000)?;
         check("limits.max_destinations", limits.max_destinations, 1, 10_000)?;
+        check("limits.max_account_bytes", wide(limits.max_account_bytes), 1024, 65_536)?;
+        check("limits.max_cascade", wide(limits.max_cascade), 1, 10_000)?;
         check("limits.max_page", limits.max_page.into(), 1, 10_000)?;
         check("limits.default_page", limits.default_page.into(), 1, limits.max_page.into())?;
         check("limits.max_page_bytes", wide(limits.max_page_bytes), 65_536, 1 << 30)?;

@@ -22,7 +22,8 @@ pub(super) struct Note<'a> {
 }
 
 /// Writes down who did what. A request that may be carried out once only is refused here
-/// (`StoreError::Repeated`) if it was: its transaction must be dropped then.
+/// (`StoreError::Repeated`) if it was, and one about an account that was deleted meanwhile
+/// (`StoreError::NoAccount`): its transaction must be dropped then.
 pub(super) async fn note(
     tx: &mut Transaction,
     mint: &Mint,
@@ -54,8 +55,10 @@ pub(super) async fn note(
                             request_id, count)
          SELECT $1, $2, partner_id, reseller_id, organization_id, agent_id, $3, $4, $5, $6, $7, $8,
                 $9, $10, $11, 1
-         FROM accounts WHERE id = $12",
+         FROM accounts WHERE id = $12 AND deleted_at IS NULL",
     )
+    // Whoever deletes the account waits, and sees what was done to it.
+    .locking("FOR SHARE")
     .bind(mint.uuid())
     .bind(act.at)
     .bind(note.deed.as_str())
@@ -72,6 +75,7 @@ pub(super) async fn note(
     .await?;
     match written {
         1 => Ok(()),
+        0 => Err(StoreError::NoAccount),
         rows => Err(StoreError::Corrupt {
             table: "audit_entries",
             detail: format!("{rows} rows for one note"),

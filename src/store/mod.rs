@@ -11,6 +11,9 @@
 //! it can be the same SQL (`sql.rs`). What differs is who else writes at the same moment: nobody in
 //! SQLite; on PostgreSQL anybody, so that whatever a transaction decides by is locked by it first.
 
+mod account_changes;
+mod account_deletion;
+mod account_lists;
 mod accounts;
 mod addresses;
 mod announcements;
@@ -41,6 +44,7 @@ mod group;
 mod intake_records;
 mod keys;
 mod lease;
+mod leavings;
 mod location;
 mod mail_row;
 mod many;
@@ -61,7 +65,10 @@ mod space;
 mod sql;
 mod sweep;
 
-pub use accounts::{Created, NewAccount};
+pub use account_changes::{AccountUpdate, Updated};
+pub use account_deletion::Deletion;
+pub use account_lists::{AccountFilter, AccountList, AccountPage};
+pub use accounts::{Created, NewAccount, Tell};
 pub use addresses::{Claimed, Standing};
 pub use backup::{BackupError, Copied, Objects, back_up};
 pub use blob_place::{BlobPlace, S3Access};
@@ -78,5 +85,5 @@ pub use members::{MemberChange, Membership, NewMember};
 pub use page::{Cursor, Direction, List, Page};
 pub use past::PastVerdict;
 pub use restore::restore;
-pub use retention::{Deleted, Due, Expired};
+pub use retention::{Deleted, Due, Expired, Keeper};
 pub use sweep::Swept;

@@ -20,7 +20,9 @@ macro_rules! on_both {
     )*};
 }
 
+mod accounts;
 mod beside;
+mod deletion;
 mod deliveries;
 mod directory;
 mod domains;

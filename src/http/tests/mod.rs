@@ -2,6 +2,8 @@
 //! the octets it is told to.
 
 mod access;
+mod account_lists;
+mod accounts;
 mod domains;
 mod hostile;
 mod mailbox;
