@@ -24,7 +24,7 @@ use tokio::time::timeout;
 use crate::support::mailers::NO_RATES;
 use crate::support::process::{GATEPOST, Server, failing, gatepost};
 use crate::support::site::Site;
-use crate::support::{PATIENCE, all_messages, count, letter, signed, signer};
+use crate::support::{PATIENCE, all_messages, count, http, letter, signed, signer};
 
 const SENDERS: usize = 6;
 
@@ -148,7 +148,7 @@ async fn a_backup_of_a_server_under_load_is_a_store_with_all_that_was_acknowledg
         assert_eq!(message, &live[&uuid(message)]);
         let path = format!("/api/v2/messages/{}/raw?token={key}", uuid(message));
         let raw = client.get(format!("http://{}{path}", server.http)).send().await.unwrap();
-        assert_eq!(*raw.bytes().await.unwrap(), sent[&subject(message)]);
+        assert_eq!(http::read("GET", raw).await.body, sent[&subject(message)]);
     }
     let uuids: BTreeSet<String> = messages.iter().map(uuid).collect();
     all_announced(receiver, delivered_in_vain.len(), &uuids).await;

@@ -13,10 +13,11 @@ use serde_json::Value;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::support::postgres;
-use crate::support::process::{GATEPOST, Server, gatepost};
+use crate::support::process::{self, GATEPOST, Server, gatepost};
 use crate::support::site::Site;
-use crate::support::{PATIENCE, all_messages, fixture, letter, local_dns, store_rules};
+use crate::support::{
+    PATIENCE, all_messages, fixture, http, letter, local_dns, postgres, store_rules,
+};
 
 /// Standard output as JSON, of a command that must succeed.
 async fn json(folder: &Path, arguments: &[&str]) -> Value {
@@ -317,9 +318,10 @@ async fn a_flag_wins_over_its_variable_and_the_variable_over_the_file() {
         (vec!["account", "list", "--json", "--data", "flag"], Some("variable"), "flag"),
     ] {
         let mut command = Command::new(GATEPOST);
-        command.args(arguments).current_dir(here).env_remove("GATEPOST_DATA");
+        command.args(&arguments).current_dir(here).env_remove("GATEPOST_DATA");
         command.envs(variable.map(|folder| ("GATEPOST_DATA", folder)));
         let output = timeout(PATIENCE, command.output()).await.unwrap().unwrap();
+        process::keep(&arguments, &output);
         let accounts: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(accounts[0]["name"], expected);
     }
@@ -377,11 +379,11 @@ async fn what_the_operator_changes_holds_at_once_for_a_running_server() {
         assert!(reply.contains(expected), "after {command}: {reply}");
     }
     let url = format!("http://{}/api/v2/account?token={key}", server.http);
-    assert_eq!(reqwest::get(&url).await.unwrap().status(), 200);
+    assert_eq!(http::get(&url).await.status, 200);
     let keys = json(here, &["key", "list", "--account", "1", "--json"]).await;
     let revoke = ["key", "revoke", keys[0]["id"].as_str().unwrap()];
     assert!(gatepost(here, &revoke).await.status.success());
-    assert_eq!(reqwest::get(&url).await.unwrap().status(), 401);
+    assert_eq!(http::get(&url).await.status, 401);
     assert_eq!(server.interrupt().await, 0);
     assert!(helpers.finish(PATIENCE).await);
 }

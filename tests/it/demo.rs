@@ -3,8 +3,8 @@
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::support::PATIENCE;
 use crate::support::process::GATEPOST;
+use crate::support::{PATIENCE, canary};
 
 #[tokio::test]
 async fn the_demo_shows_every_fixture_as_expected() {
@@ -13,6 +13,8 @@ async fn the_demo_shows_every_fixture_as_expected() {
     command.args(["demo", "--once"]).current_dir(empty.path()).kill_on_drop(true);
     command.env("GATEPOST_LOG", "gatepost=info");
     let output = timeout(PATIENCE, command.output()).await.unwrap().unwrap();
+    canary::keep("demo", &output.stdout, true);
+    canary::keep("demo", &output.stderr, false);
     let shown = String::from_utf8(output.stdout).unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{shown}\n{errors}");

@@ -6,7 +6,7 @@ use gatepost::testkit::smtp_client::{Transaction, deliver};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use crate::support::{PATIENCE, TestGateway};
+use crate::support::{PATIENCE, TestGateway, http};
 
 /// Sessions at the same time: none of the cases depends on another.
 const CONCURRENCY: usize = 8;
@@ -90,8 +90,7 @@ async fn compare(
     // A partner sees every record; those of foreign domains are nobody else's.
     let key = gateway.tenancy.create_key(gateway.house.partner.id, "records").await.unwrap().token;
     let url = format!("http://{}/api/v2/email/intake/{id}?token={key}", gateway.http);
-    let answer = reqwest::get(url).await.unwrap().text().await.unwrap();
-    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let answer: Value = serde_json::from_slice(&http::get(&url).await.body).unwrap();
     let record = answer.get("intake").ok_or_else(|| format!("no record {id}: {answer}"))?;
     let expect = case.script.expect.as_str();
     let found = record["reason"].as_str().unwrap_or("accepted");
@@ -132,8 +131,7 @@ async fn compare(
         .ok_or_else(|| format!("message {uuid} is not in messages/recent"))?;
     // Whatever was read out of it: not one octet of the original is altered.
     let url = format!("http://{}/api/v2/messages/{uuid}/raw?token={}", gateway.http, gateway.key);
-    let raw = reqwest::get(url).await.unwrap().bytes().await.unwrap();
-    if raw != case.raw() {
+    if http::get(&url).await.body != case.raw() {
         return Err("the original is not what was sent".into());
     }
     compare_message(expected, record, message)

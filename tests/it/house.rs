@@ -213,6 +213,19 @@ fn the_readmes_two_commands_are_the_ones_that_are_run() {
     assert!(read(".ci/run").contains("\nbash scripts/test\n"));
 }
 
+/// So that `scripts/canary` sees all of them.
+#[test]
+fn tests_read_answers_of_the_api_in_one_place() {
+    for (name, text) in files("tests/it", "rs") {
+        let others = ["house.rs", "support/http.rs", "support/bucket.rs", "support/pebble.rs"];
+        if !others.iter().any(|end| name.ends_with(end)) {
+            for reading in [".text().await", ".bytes().await", ".json().await", "reqwest::get("] {
+                assert!(!text.contains(reading), "{name} has {reading}: use support::http");
+            }
+        }
+    }
+}
+
 #[test]
 fn no_machine_of_ours_is_named() {
     let texts = ["src", "tests", "benches"].iter().flat_map(|folder| files(folder, "rs"));

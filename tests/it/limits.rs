@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use crate::support::process::{GATEPOST, Server};
 use crate::support::session::Session;
 use crate::support::site::Site;
-use crate::support::{PATIENCE, TestGateway, all_messages, letter, rules, signed, signer};
+use crate::support::{PATIENCE, TestGateway, all_messages, canary, letter, rules, signed, signer};
 
 const TO: &str = "support@agents.example";
 
@@ -45,7 +45,9 @@ impl Stage {
 
     /// What the server has said so far.
     fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join("log")).unwrap()
+        let said = std::fs::read_to_string(self.folder.path().join("log")).unwrap();
+        canary::keep("log", said.as_bytes(), false);
+        said
     }
 
     async fn server(&self) -> Server {

@@ -6,7 +6,7 @@ use gatepost::domain::address::Address;
 use gatepost::testkit::smtp_client::{Replies, Transaction, deliver};
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, TestGateway, signed};
+use crate::support::{PATIENCE, TestGateway, http, signed};
 
 const FROM: &str = "alice@good.example";
 const TO: &str = "support@agents.example";
@@ -50,9 +50,9 @@ async fn what_comes_back_to_the_same_address_is_refused_and_another_agent_gets_i
     let token = marker(&event["data"]["message"]);
     let uuid = event["messageUuid"].as_str().unwrap();
     let url = format!("http://{}/api/v2/messages/{uuid}/raw?token={}", gateway.http, gateway.key);
-    let raw = reqwest::get(url).await.unwrap();
-    assert_eq!(raw.headers()["x-gatepost-delivered"], token.as_str());
-    let raw = raw.bytes().await.unwrap();
+    let answer = http::get(&url).await;
+    assert_eq!(answer.headers["x-gatepost-delivered"], token.as_str());
+    let raw = answer.body;
     assert_eq!(raw, original, "the original is not altered");
 
     // The tag changes nothing about where it has been.

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::support::process::{GATEPOST, Server, gatepost};
-use crate::support::{PATIENCE, TestGateway, fixture, local_dns, signed};
+use crate::support::{PATIENCE, TestGateway, fixture, http, local_dns, signed};
 
 /// Sessions at the same time, over both together.
 const CONCURRENCY: usize = 8;
@@ -93,8 +93,7 @@ async fn verdict(gateway: &TestGateway, reply: &str) -> String {
     let Some((id, _)) = named else { return reply.to_owned() };
     let key = gateway.tenancy.create_key(gateway.house.partner.id, "records").await.unwrap().token;
     let url = format!("http://{}/api/v2/email/intake/{id}?token={key}", gateway.http);
-    let answer = reqwest::get(url).await.unwrap().text().await.unwrap();
-    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let answer: Value = serde_json::from_slice(&http::get(&url).await.body).unwrap();
     let record = &answer["intake"];
     let reason = record["reason"].as_str().unwrap_or("none");
     let codes = reply.get(..3).unwrap_or_default();

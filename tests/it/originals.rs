@@ -21,8 +21,10 @@ use tokio::time::timeout;
 use crate::store::objects::{committed, files, hours, large, rules};
 use crate::store::scene::{Kind, Scene, database, subtree};
 use crate::support::bucket::Bucket;
-use crate::support::process::{GATEPOST, Server};
-use crate::support::{PATIENCE, TestGateway, all_messages, letter, local_dns, signer, store_rules};
+use crate::support::process::{self, GATEPOST, Server};
+use crate::support::{
+    PATIENCE, TestGateway, all_messages, http, letter, local_dns, signer, store_rules,
+};
 
 const FROM: &str = "alice@good.example";
 const TO: [&str; 1] = ["support@agents.example"];
@@ -51,9 +53,9 @@ fn own((one, other): (&str, &str)) -> (String, String) {
 
 async fn octets(gateway: &TestGateway, path: &str) -> Vec<u8> {
     let url = format!("http://{}{path}?token={}", gateway.http, gateway.key);
-    let answer = reqwest::Client::new().get(url).timeout(PATIENCE).send().await.unwrap();
-    assert_eq!(answer.status(), 200, "{path}");
-    answer.bytes().await.unwrap().to_vec()
+    let answer = http::get(&url).await;
+    assert_eq!(answer.status, 200, "{path}");
+    answer.body
 }
 
 fn text<'v>(value: &'v Value, key: &str) -> &'v str {
@@ -245,6 +247,7 @@ async fn commands_take_the_bucket_and_show_no_key() {
         command.env("GATEPOST_S3_ACCESS_KEY", "HUSHACCESS");
         command.env("GATEPOST_S3_SECRET_KEY", "HUSHSECRET").env("GATEPOST_LOG", "trace");
         let output = timeout(PATIENCE, command.output()).await.unwrap().unwrap();
+        process::keep(arguments, &output);
         let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         assert!(!said.contains("HUSH"), "{said}");
         (output.status.code().unwrap(), said)

@@ -9,7 +9,7 @@ use gatepost::testkit::smtp_client::{Transaction, deliver};
 
 use crate::support::process::{GATEPOST, Server, failing, gatepost};
 use crate::support::site::Site;
-use crate::support::{PATIENCE, all_messages, letter, signer};
+use crate::support::{all_messages, http, letter, signer};
 
 /// A signed message of about half a megabyte.
 fn large() -> Vec<u8> {
@@ -33,11 +33,10 @@ async fn original(data: &Path, site: &Site, more: &[&str]) -> Vec<u8> {
     let message = all_messages(server.http, &site.key).await.remove(0);
     let path = message["metadata"]["emailRawUrl"].as_str().unwrap().to_owned();
     let url = format!("http://{}{path}?token={}", server.http, site.key);
-    let answer = reqwest::Client::new().get(url).timeout(PATIENCE).send().await.unwrap();
-    assert_eq!(answer.status(), 200);
-    let octets = answer.bytes().await.unwrap().to_vec();
+    let answer = http::get(&url).await;
+    assert_eq!(answer.status, 200);
     assert_eq!(server.terminate().await, 0);
-    octets
+    answer.body
 }
 
 #[tokio::test(flavor = "multi_thread")]

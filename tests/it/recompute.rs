@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::support::process::{GATEPOST, failing, gatepost};
+use crate::support::process::{self, GATEPOST, failing, gatepost};
 use crate::support::{PATIENCE, TestGateway, fixture, letter, signed};
 
 const KEY: &str = "s1._domainkey.good.example";
@@ -174,6 +174,7 @@ async fn from_standard_input(scene: &Scene, message: &Path, answer: &Value) {
     input.write_all(answer.to_string().as_bytes()).await.unwrap();
     drop(input);
     let output = timeout(PATIENCE, child.wait_with_output()).await.unwrap().unwrap();
+    process::keep(&["check"], &output);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
 }
 

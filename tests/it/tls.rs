@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::clients::{assert_arrived, run};
 use crate::support::authority::{Authority, HOST, Secured, opportunistic};
 use crate::support::process::{Server, failing, gatepost};
-use crate::support::{PATIENCE, TestGateway, rules, signed};
+use crate::support::{PATIENCE, TestGateway, http, rules, signed};
 
 /// A gateway with a certificate of this authority, on every way in.
 async fn gateway(authority: &Authority) -> TestGateway {
@@ -170,7 +170,7 @@ async fn the_api_is_served_by_https_to_who_trusts_the_certificate() {
     let ask = |scheme: &str| client.get(format!("{scheme}://{http}/api/v2/account?token={key}"));
     let answer = ask("https").send().await.unwrap();
     assert_eq!((answer.status().as_u16(), answer.version()), (200, reqwest::Version::HTTP_11));
-    let body: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
+    let body: Value = serde_json::from_slice(&http::read("GET", answer).await.body).unwrap();
     assert_eq!(body["success"], true, "{body}");
     ask("http").send().await.unwrap_err();
     let stranger = reqwest::Client::builder().timeout(PATIENCE).build().unwrap();

@@ -13,7 +13,7 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use crate::support::process::{GATEPOST, failing, gatepost};
-use crate::support::{PATIENCE, postgres, store_rules};
+use crate::support::{PATIENCE, canary, postgres, store_rules};
 
 const NEWER: &str = "newer gatepost (schema 9999)";
 const SERVE: [&str; 5] = ["serve", "--smtp", "127.0.0.1:0", "--http", "127.0.0.1:0"];
@@ -97,6 +97,7 @@ async fn who_waits_for_the_migration_of_another_says_so() {
     loop {
         let line = timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap();
         let line = line.expect("it ended without waiting");
+        canary::keep("init", line.as_bytes(), false);
         if line.contains("another gateway is migrating the store") {
             break;
         }

@@ -54,7 +54,7 @@ async fn gone_removes_the_destination() {
     gateway.restart().await;
     let hooks = gateway.get("/webhooks").await;
     assert_eq!(hooks["webhooks"], Value::Array(Vec::new()));
-    let noted = "SELECT COUNT(*) FROM audit WHERE action = 'webhook.removed'";
+    let noted = "SELECT COUNT(*) FROM audit_entries WHERE deed = 'webhook.removed'";
     assert_eq!(gateway.count(noted).await, 1);
     assert!(gateway.send(FROM, &TO, &signed("two")).await.accepted());
     assert_eq!(gateway.count("SELECT COUNT(*) FROM deliveries").await, 1);

@@ -2,8 +2,10 @@
 //! the octets it is told to.
 
 mod access;
+#[path = "../../../tests/it/support/canary.rs"]
 mod account_lists;
 mod accounts;
+mod canary;
 mod domains;
 mod hostile;
 mod mailbox;
@@ -123,6 +125,7 @@ impl House {
 
     /// The same before anybody has moved in.
     async fn empty(dns: SocketAddr, rules: &str) -> Self {
+        canary::listen();
         let folder = tempfile::tempdir().unwrap();
         let policies = folder.path().join("policies");
         std::fs::create_dir(&policies).unwrap();
@@ -241,7 +244,7 @@ impl House {
     pub(super) async fn exchange(&self, request: &[u8]) -> Reply {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(request).await.unwrap();
-        Reply::read(&mut stream).await
+        Reply::to(request, &mut stream).await
     }
 
     /// Puts an accepted message into an Agent's mailbox; `part` is the number of its attachment.
@@ -320,6 +323,7 @@ async fn move_in(tenancy: &Tenancy) -> BTreeMap<&'static str, Resident> {
             Some(above) => tenancy.create_account(kind, above.account.id, name, &[]).await.unwrap(),
         };
         let token = tenancy.create_key(account.id, "test").await.unwrap().token;
+        canary::note(token.as_bytes());
         residents.insert(name, Resident { account, token });
     }
     let domain = DomainName::parse("partner.example").unwrap();
@@ -398,14 +402,20 @@ pub(super) struct Reply {
 
 impl Reply {
     pub(super) async fn read(stream: &mut TcpStream) -> Self {
+        Self::to(b"", stream).await
+    }
+
+    async fn to(request: &[u8], stream: &mut TcpStream) -> Self {
         let mut octets = Vec::new();
         let reading = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut octets));
         reading.await.expect("the connection ends in time").unwrap();
-        Self::parse(&octets)
+        Self::parse(request, &octets)
     }
 
-    /// An answer of which nothing is missing.
-    fn parse(octets: &[u8]) -> Self {
+    /// An answer of which nothing is missing, to this request.
+    fn parse(request: &[u8], octets: &[u8]) -> Self {
+        canary::note(request);
+        canary::keep("answer", octets, canary::shows(request));
         let end = octets.windows(4).position(|four| four == b"\r\n\r\n").expect("a header section");
         let head = String::from_utf8(octets[..end].to_vec()).unwrap();
         let mut lines = head.split("\r\n");

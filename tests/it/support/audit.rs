@@ -8,7 +8,7 @@ use gatepost::testkit::receiver::Receiver;
 use serde_json::Value;
 
 use super::mailers::subject;
-use super::{PATIENCE, all_messages};
+use super::{PATIENCE, all_messages, http};
 
 /// Every message is stored once; each that was taken in again has a record that names the first
 /// one, and no more of them than its sender had reason to expect (`in_doubt`, by message); each has
@@ -65,8 +65,9 @@ async fn records(http: SocketAddr, key: &str) -> BTreeMap<String, usize> {
             "http://{http}/api/v2/email/intake?verdict=accepted&limit=200{after}&token={key}"
         );
         let response = client.get(url).timeout(PATIENCE).send().await.unwrap();
-        assert_eq!(response.status(), 200);
-        let page: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+        let answer = http::read("GET", response).await;
+        assert_eq!(answer.status, 200);
+        let page: Value = serde_json::from_slice(&answer.body).unwrap();
         for record in page["intake"].as_array().unwrap() {
             *records.entry(text(record, "messageUuid")).or_default() += 1;
         }

@@ -3,9 +3,11 @@
 pub mod audit;
 pub mod authority;
 pub mod bucket;
+pub mod canary;
 pub mod cluster;
 pub mod corpus;
 pub mod examiner;
+pub mod http;
 pub mod mailers;
 pub mod pebble;
 pub mod postgres;
@@ -213,10 +215,9 @@ impl TestGateway {
         if let Some(body) = body {
             request = request.header("content-type", "application/json").body(body.to_string());
         }
-        let response = request.send().await.unwrap();
-        let status = response.status().as_u16();
-        let text = response.text().await.unwrap();
-        (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+        let answer = http::read(method, request.send().await.unwrap()).await;
+        let text = answer.text();
+        (answer.status.as_u16(), serde_json::from_str(&text).unwrap_or(Value::String(text)))
     }
 
     /// All messages that the organization's key reaches, read page by page, the newest first.
@@ -230,7 +231,6 @@ impl TestGateway {
     }
 }
 
-/// Starts a server on this store.
 /// Starts a server on this store.
 async fn start(
     location: &Location,
@@ -285,9 +285,10 @@ pub async fn all_messages(http: SocketAddr, key: &str) -> Vec<Value> {
     while let Some(path) = next {
         let url = format!("http://{http}{path}&token={key}");
         let response = client.get(url).timeout(PATIENCE).send().await.unwrap();
-        assert_eq!(response.status(), 200);
-        next = response.headers().get("link").and_then(|link| next_page(link.to_str().unwrap()));
-        let page: Vec<Value> = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+        let answer = http::read("GET", response).await;
+        assert_eq!(answer.status, 200);
+        next = answer.headers.get("link").and_then(|link| next_page(link.to_str().unwrap()));
+        let page: Vec<Value> = serde_json::from_slice(&answer.body).unwrap();
         messages.extend(page);
     }
     messages

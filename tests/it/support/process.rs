@@ -1,15 +1,17 @@
 //! The server as a process of its own, to be killed.
 
+use std::fs::File;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gatepost::store::Location;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use super::PATIENCE;
+use super::{PATIENCE, canary};
 
 /// The program under test.
 pub const GATEPOST: &str = env!("CARGO_BIN_EXE_gatepost");
@@ -21,7 +23,37 @@ const GUARD: &str = "cat; kill -9 \"$0\"";
 pub async fn gatepost(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(GATEPOST);
     command.args(arguments).current_dir(folder).stdin(Stdio::null()).kill_on_drop(true);
-    timeout(PATIENCE, command.output()).await.unwrap().unwrap()
+    let output = timeout(PATIENCE, command.output()).await.unwrap().unwrap();
+    keep(arguments, &output);
+    output
+}
+
+/// Keeps what a command with these arguments said.
+pub fn keep(arguments: &[&str], output: &Output) {
+    let makes = ["create", "invite", "rotate"].iter().any(|word| arguments.contains(word));
+    let shows = matches!(arguments, ["init", ..]) || makes && arguments.first() != Some(&"account");
+    canary::keep(&format!("{arguments:?}"), &output.stdout, shows);
+    canary::keep(&format!("{arguments:?}"), &output.stderr, false);
+}
+
+/// A new file among what is kept, if anything is.
+fn kept() -> Option<PathBuf> {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let folder = canary::FOLDER.as_ref()?.join("seen");
+    std::fs::create_dir_all(&folder).unwrap();
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let file = folder.join(format!("server-{}-{number}", std::process::id()));
+    File::create(&file).unwrap();
+    Some(file)
+}
+
+/// The log of a server that no test looks at: of this level, or more of it where it is kept.
+fn log(command: &mut Command, level: &str) {
+    if let Some(file) = kept() {
+        command.env("GATEPOST_LOG", "info,gatepost=debug").stderr(File::create(file).unwrap());
+    } else if std::env::var_os("GATEPOST_LOG").is_none() {
+        command.env("GATEPOST_LOG", level);
+    }
 }
 
 /// The same of one that must fail with exit code 1; answers what it said on standard error.
@@ -53,7 +85,7 @@ impl Server {
     pub async fn start_by(command: &[&str], data: &Path, dns: SocketAddr) -> Self {
         let mut server = Command::new(command[0]);
         server.args(&command[1..]).arg("serve").arg("--data").arg(data).current_dir(data);
-        server.env("GATEPOST_LOG", "error");
+        log(&mut server, "error");
         Self::ready(server, dns).await
     }
 
@@ -77,9 +109,7 @@ impl Server {
             Location::Folder(data) => server.arg("--data").arg(data),
             Location::Postgres(url) => server.arg("--database-url").arg(url.expose()),
         };
-        if std::env::var_os("GATEPOST_LOG").is_none() {
-            server.env("GATEPOST_LOG", "off");
-        }
+        log(&mut server, "off");
         Self::ready(server, dns).await
     }
 
@@ -90,7 +120,12 @@ impl Server {
         arguments: &[&str],
         log: &Path,
     ) -> Self {
-        let log = std::fs::File::options().create(true).append(true).open(log).unwrap();
+        if !log.exists()
+            && let Some(kept) = kept()
+        {
+            std::os::unix::fs::symlink(kept, log).unwrap();
+        }
+        let log = File::options().create(true).append(true).open(log).unwrap();
         let mut server = Command::new(GATEPOST);
         server.arg("serve").arg("--data").arg(data).args(arguments).current_dir(data).stderr(log);
         Self::ready(server, dns).await

@@ -12,9 +12,9 @@ use gatepost::shutdown::Shutdown;
 use gatepost::store::{Location, Store};
 use gatepost::testkit::dns::DnsServer;
 use gatepost::testkit::house::House;
-use gatepost::testkit::receiver::Receiver;
+use gatepost::testkit::receiver::{Received, Receiver};
 
-use super::{PATIENCE, local_dns};
+use super::{PATIENCE, canary, local_dns};
 
 /// The accounts are those of `fixtures/agents.toml`.
 pub struct Site {
@@ -34,6 +34,7 @@ pub struct Site {
 impl Site {
     /// Around a new store.
     pub async fn build(location: &Location, rules: &Rules) -> Self {
+        canary::listen();
         let helpers = Shutdown::default();
         let dns = local_dns(&helpers).await;
         let mint = run::system_mint();
@@ -49,6 +50,7 @@ impl Site {
         let Added::Created(new) = added else { panic!("a new store has no destination") };
         let secret = signature::shown(&new.secret);
         receiver.trust(&secret);
+        canary::note(format!("{key} {secret}").as_bytes());
         Self { dns, receiver, secret, house, key, tenancy, store, helpers }
     }
 
@@ -59,5 +61,13 @@ impl Site {
 
     pub async fn finish(self) {
         assert!(self.helpers.finish(PATIENCE).await);
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        for Received { path, headers, body, .. } in self.receiver.received() {
+            canary::keep(&format!("webhook {path} {headers:?}"), &body, false);
+        }
     }
 }

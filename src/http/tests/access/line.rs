@@ -31,7 +31,7 @@ impl Line {
         request.push_str(body.unwrap_or_default());
         self.stream.write_all(request.as_bytes()).await.unwrap();
         let whole = tokio::time::timeout(PATIENCE, self.answer()).await;
-        Reply::parse(&whole.expect("an answer comes in time"))
+        Reply::parse(request.as_bytes(), &whole.expect("an answer comes in time"))
     }
 
     async fn answer(&mut self) -> Vec<u8> {

@@ -1,0 +1,138 @@
+//! What tests make visible is kept, and every key that they make is noted, for `scripts/canary`,
+//! which looks for each of these keys in all of that (threats E8). `scripts/test` says where
+//! (`GATEPOST_TEST_OUTPUT`); without it nothing is kept.
+//!
+//! Part of both test binaries: src/http/tests includes this file, too.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+/// Where everything is kept, if it is.
+pub static FOLDER: LazyLock<Option<PathBuf>> =
+    LazyLock::new(|| std::env::var_os("GATEPOST_TEST_OUTPUT").map(PathBuf::from));
+
+static KEPT: LazyLock<Option<Mutex<Kept>>> = LazyLock::new(|| {
+    let folder = FOLDER.as_ref()?;
+    let add = |kind: &str| {
+        let folder = folder.join(kind);
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join(format!("tests-{}", std::process::id()));
+        File::options().create(true).append(true).open(file).unwrap()
+    };
+    Some(Mutex::new(Kept { seen: add("seen"), keys: add("keys"), noted: HashSet::new() }))
+});
+
+struct Kept {
+    /// What everybody can see, under the names of the tests.
+    seen: File,
+    /// The random part of each key, one a line.
+    keys: File,
+    noted: HashSet<Vec<u8>>,
+}
+
+fn kept() -> Option<MutexGuard<'static, Kept>> {
+    KEPT.as_ref().map(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Notes the keys that stand in what a test made or sends.
+pub fn note(octets: &[u8]) {
+    let Some(mut kept) = kept() else { return };
+    for secret in secrets(octets) {
+        kept.note(&octets[secret]);
+    }
+}
+
+/// Keeps what can be seen. The first key in an answer that `shows` one is noted and left out: that
+/// is the one place where it may stand.
+pub fn keep(what: &str, octets: &[u8], shows: bool) {
+    let Some(mut kept) = kept() else { return };
+    let thread = std::thread::current();
+    let heading = format!("\n== {} {what}\n", thread.name().unwrap_or("?"));
+    kept.seen.write_all(heading.as_bytes()).unwrap();
+    let shown = secrets(octets).first().cloned().filter(|_| shows).unwrap_or_default();
+    if !shown.is_empty() {
+        kept.note(&octets[shown.clone()]);
+    }
+    kept.seen.write_all(&octets[..shown.start]).unwrap();
+    kept.seen.write_all(&octets[shown.end..]).unwrap();
+}
+
+/// Whether the answer to this request, of which the beginning will do, shows a key that it made.
+pub fn shows(request: &[u8]) -> bool {
+    let path = request.split(|octet| b"? \r".contains(octet)).nth(1).unwrap_or_default();
+    let makes = ["/tokens", "/webhooks", "/rotate"];
+    request.starts_with(b"POST ") && makes.iter().any(|end| path.ends_with(end.as_bytes()))
+}
+
+/// Keeps the log of servers in this process.
+pub fn listen() {
+    static LISTENING: LazyLock<()> = LazyLock::new(|| {
+        let subscriber = tracing_subscriber::fmt()
+            .with_env_filter("info,gatepost=debug")
+            .with_ansi(false)
+            .with_writer(|| Log)
+            .finish();
+        tracing::subscriber::set_global_default(subscriber).unwrap();
+    });
+    if FOLDER.is_some() {
+        LazyLock::force(&LISTENING);
+    }
+}
+
+/// A line of a log.
+struct Log;
+
+impl Write for Log {
+    fn write(&mut self, octets: &[u8]) -> std::io::Result<usize> {
+        kept().map_or(Ok(octets.len()), |mut kept| kept.seen.write(octets))
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Kept {
+    fn note(&mut self, secret: &[u8]) {
+        if self.noted.insert(secret.to_vec()) {
+            self.keys.write_all(&[secret, b"\n"].concat()).unwrap();
+        }
+    }
+}
+
+/// The random parts of API keys (`gp_` and 43 characters of base64url) and of signing secrets
+/// (`whsec_` and 43 characters of base64 before its `=`).
+fn secrets(octets: &[u8]) -> Vec<std::ops::Range<usize>> {
+    const LENGTH: usize = 43;
+    let is = |octet: u8, more: &[u8]| octet.is_ascii_alphanumeric() || more.contains(&octet);
+    let mut found = Vec::new();
+    for (prefix, more) in [(&b"gp_"[..], &b"-_"[..]), (b"whsec_", b"+/")] {
+        for start in 0..octets.len() {
+            if !octets[start..].starts_with(prefix) {
+                continue;
+            }
+            let secret = start + prefix.len()..start + prefix.len() + LENGTH;
+            let whole = octets.get(secret.clone());
+            if whole.is_some_and(|whole| whole.iter().all(|octet| is(*octet, more))) {
+                found.push(secret);
+            }
+        }
+    }
+    found.sort_by_key(|secret| secret.start);
+    found
+}
+
+#[test]
+fn keys_are_found_in_what_is_sent_and_shown() {
+    let (api, signing) = ("aB3_-".repeat(9)[..43].to_owned(), "aB3+/".repeat(9)[..43].to_owned());
+    let text = format!("gp_{api}&x=gp_short \"whsec_{signing}=\" gp_{api}");
+    let found: Vec<_> = secrets(text.as_bytes()).into_iter().map(|one| &text[one]).collect();
+    assert_eq!(found, [&api, &signing, &api]);
+    assert!(shows(b"POST /api/v2/webhooks?token=x HTTP/1.1\r\n") && shows(b"POST /tokens"));
+    assert!(
+        !shows(b"GET /api/v2/webhooks HTTP/1.1\r\n") && !shows(b"POST /tokens/x") && !shows(b"")
+    );
+}
