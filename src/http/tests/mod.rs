@@ -2,9 +2,9 @@
 //! the octets it is told to.
 
 mod access;
-#[path = "../../../tests/it/support/canary.rs"]
 mod account_lists;
 mod accounts;
+#[path = "../../../tests/it/support/canary.rs"]
 mod canary;
 mod domains;
 mod hostile;
