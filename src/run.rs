@@ -29,6 +29,7 @@ use crate::egress::guard::Guard;
 use crate::http::{self, Http, Readiness, UseCases};
 use crate::rules::{
     AccessRules, AcmeRules, IntakeRules, RetentionRules, Rules, RulesError, SmtpRules, TlsRules,
+    WebhookRules,
 };
 use crate::shutdown::Shutdown;
 use crate::smtp::Listener;
@@ -180,10 +181,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let lookup = lookup(dns.is_some(), &authenticator);
     tls.ask(rules.acme, (guard.clone(), lookup.clone()), &mint).await?;
     let client = Client::new(guard.clone(), Limits::from(webhooks.as_ref()), lookup)?;
-    let lease = webhooks.dispatcher.lease();
-    let outbox = Outbox::new(store.clone(), mint.clock().clone(), lease);
-    let sender = Sender { client, mint: mint.clone(), rules: webhooks };
-    let dispatcher = Dispatcher::new(Arc::new(outbox), sender, bell.clone());
+    let dispatcher = outgoing(&store, client, webhooks, bell.clone(), &mint);
 
     // Incoming: the listener asks intake.
     let wake: Arc<dyn Wake> = Arc::new(bell);
@@ -233,6 +231,18 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let router = http::router(Arc::new(api));
     shutdown.spawn(http::serve(socket, router, access, shutdown.clone(), tls.https));
     Ok(running)
+}
+
+/// What takes deliveries from the store when the bell rings.
+fn outgoing(
+    store: &Store,
+    client: Client,
+    rules: Arc<WebhookRules>,
+    bell: Bell,
+    mint: &Mint,
+) -> Dispatcher<Outbox> {
+    let outbox = Outbox::new(store.clone(), mint.clock().clone(), rules.dispatcher.lease());
+    Dispatcher::new(Arc::new(outbox), Sender { client, mint: mint.clone(), rules }, bell)
 }
 
 /// The way in for mail: who speaks SMTP, where, under which name, behind which proxies, and the
