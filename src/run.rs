@@ -185,8 +185,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
 
     // Incoming: the listener asks intake.
     let wake: Arc<dyn Wake> = Arc::new(bell);
-    let size = intake.limits.max_message_bytes;
-    let proxies = trusted_proxy.clone();
+    let (size, proxies) = (intake.limits.max_message_bytes, trusted_proxy.clone());
     let way = Way { front_end, address: smtp, hostname: &hostname, proxies, size };
     let authenticator = Arc::new(authenticator);
     let apart = apart(dns.as_deref(), &intake, &hostname, access.limits.max_uploads)?;
@@ -208,7 +207,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let socket = TcpListener::bind(http).await.map_err(listen_error)?;
     let api = api(&store, (preview, apart), guard, mint.clone(), Arc::clone(&access));
     let api = api.behind(trusted_proxy);
-    let audit = api.audit_log();
+    let (audit, stop) = (api.audit_log(), shutdown.clone());
 
     let running = Running {
         smtp: incoming.smtp,
@@ -226,10 +225,14 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     tls.follow(&rules.smtp.tls, &shutdown);
     shutdown.spawn(dispatcher.run(shutdown.clone()));
     clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
-    let stop = shutdown.clone();
     shutdown.spawn(async move { audit.run(stop.soft()).await });
-    let router = http::router(Arc::new(api));
-    shutdown.spawn(http::serve(socket, router, access, shutdown.clone(), tls.https));
+    shutdown.spawn(http::serve(
+        socket,
+        http::router(Arc::new(api)),
+        access,
+        shutdown.clone(),
+        tls.https,
+    ));
     Ok(running)
 }
 
