@@ -28,7 +28,7 @@ use crate::egress::client::{Client, EgressError, Limits, Lookup, Roots};
 use crate::egress::guard::Guard;
 use crate::http::{self, Http, Readiness, UseCases};
 use crate::rules::{
-    AccessRules, AcmeRules, IntakeRules, RetentionRules, Rules, RulesError, SmtpRules, TlsRules,
+    AccessRules, AcmeRules, BareLineEnds, IntakeRules, RetentionRules, Rules, RulesError, SmtpRules, TlsRules,
     WebhookRules,
 };
 use crate::shutdown::Shutdown;
@@ -189,22 +189,15 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let way = Way { front_end, address: smtp, hostname: &hostname, proxies, size };
     let authenticator = Arc::new(authenticator);
     let apart = apart(dns.as_deref(), &intake, &hostname, access.limits.max_uploads)?;
-    let preview = Preview::new(
-        store.clone(),
-        Arc::clone(&apart),
-        Arc::clone(&intake),
-        rules.smtp.framing.bare_line_ends,
-        rules.retention.clone(),
-        mint.clone(),
-    );
+    let kept = (rules.smtp.framing.bare_line_ends, rules.retention.clone());
+    let preview = preview(&store, &apart, &intake, kept, &mint);
     let gateway =
         Gateway::new(store.clone(), authenticator, intake, mint.clone(), wake, postmaster);
     let incoming =
         Incoming::listen(way, &rules.smtp, &tls, Arc::new(gateway), shutdown.clone()).await?;
 
     // The API beside them.
-    let listen_error = |source| RunError::Listen { address: http, source };
-    let socket = TcpListener::bind(http).await.map_err(listen_error)?;
+    let (socket, http) = bind(http).await?;
     let api = api(&store, (preview, apart), guard, mint.clone(), Arc::clone(&access));
     let api = api.behind(trusted_proxy);
     let (audit, stop) = (api.audit_log(), shutdown.clone());
@@ -212,7 +205,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let running = Running {
         smtp: incoming.smtp,
         smtps: incoming.smtps,
-        http: socket.local_addr().map_err(listen_error)?,
+        http,
         https: tls.https.is_some(),
         acme: tls.acme.as_ref().and_then(Acme::http),
         store: store.clone(),
@@ -226,14 +219,29 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     shutdown.spawn(dispatcher.run(shutdown.clone()));
     clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
     shutdown.spawn(async move { audit.run(stop.soft()).await });
-    shutdown.spawn(http::serve(
-        socket,
-        http::router(Arc::new(api)),
-        access,
-        shutdown.clone(),
-        tls.https,
-    ));
+    let router = http::router(Arc::new(api));
+    shutdown.spawn(http::serve(socket, router, access, shutdown.clone(), tls.https));
     Ok(running)
+}
+
+/// A socket, and the address that it has really got.
+async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), RunError> {
+    let listen_error = |source| RunError::Listen { address, source };
+    let socket = TcpListener::bind(address).await.map_err(listen_error)?;
+    let bound = socket.local_addr().map_err(listen_error)?;
+    Ok((socket, bound))
+}
+
+/// What weighs mail that has come by other policies.
+fn preview(
+    store: &Store,
+    apart: &Arc<Authenticator>,
+    intake: &Arc<IntakeRules>,
+    (line_ends, retention): (BareLineEnds, RetentionRules),
+    mint: &Mint,
+) -> Preview {
+    let (apart, intake) = (Arc::clone(apart), Arc::clone(intake));
+    Preview::new(store.clone(), apart, intake, line_ends, retention, mint.clone())
 }
 
 /// What takes deliveries from the store when the bell rings.
