@@ -5,8 +5,16 @@ ALTER TABLE accounts ADD COLUMN details TEXT;
 ALTER TABLE accounts ADD COLUMN deleted_at BIGINT;
 CREATE UNIQUE INDEX accounts_by_external_id ON accounts (parent_id, external_id)
     WHERE deleted_at IS NULL AND external_id IS NOT NULL;
-CREATE INDEX accounts_of_external_id ON accounts (external_id, id);
-CREATE INDEX accounts_deleted ON accounts (deleted_at, id) WHERE deleted_at IS NOT NULL;
+-- Found by it below a reseller or below an organization; below the partner by either.
+CREATE INDEX accounts_external_by_reseller ON accounts (external_id, reseller_id, id)
+    WHERE deleted_at IS NULL AND external_id IS NOT NULL;
+CREATE INDEX accounts_external_by_organization ON accounts (external_id, organization_id, id)
+    WHERE deleted_at IS NULL AND external_id IS NOT NULL;
+-- The accounts of one level below another, however many others were deleted.
+CREATE INDEX accounts_of_partner ON accounts (partner_id, kind, id) WHERE deleted_at IS NULL;
+CREATE INDEX accounts_of_reseller ON accounts (reseller_id, kind, id) WHERE deleted_at IS NULL;
+CREATE INDEX accounts_of_organization ON accounts (organization_id, kind, id)
+    WHERE deleted_at IS NULL;
 
 -- People with access to an account. `permitted` is a JSON array of Agents' ids; empty restricts
 -- nothing. Deleting an Agent never shortens it.
@@ -73,15 +81,16 @@ INSERT INTO audit_entries (id, at, partner_id, reseller_id, organization_id, age
 DROP TABLE audit;
 
 -- Creations that carried an Idempotency-Key: the row is written in the transaction of what was
--- created, so that no request is carried out twice; `answer` comes after it, and is encrypted under
--- the caller's API key, which is nowhere here.
+-- created, so that no request is carried out twice; `holder` is the request that did it. `answer`
+-- comes after it, and is encrypted under the caller's API key, which is nowhere here.
 CREATE TABLE idempotency_keys (
     digest     BYTEA PRIMARY KEY,
     request    BYTEA NOT NULL,
-    created_at BIGINT NOT NULL,
+    holder     UUID NOT NULL,
+    expires_at BIGINT NOT NULL,
     answer     BYTEA
 );
-CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
+CREATE INDEX idempotency_keys_by_expiry ON idempotency_keys (expires_at);
 
 -- Of an event of `onboarding`, its `data` as a JSON object: no row keeps what an account or a member
 -- was at that moment.

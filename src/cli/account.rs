@@ -1,4 +1,4 @@
-//! `gatepost account create|list|show|deactivate|activate`.
+//! `gatepost account create|update|delete|list|show|deactivate|activate`.
 
 use std::process::ExitCode;
 
@@ -6,10 +6,12 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::{Failure, StoreArgs, print_json, say};
-use crate::app::tenancy::Tenancy;
+use crate::app::tenancy::record::account_record;
+use crate::app::tenancy::{NewNode, Tenancy};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
 use crate::domain::id::AccountId;
+use crate::store::AccountUpdate;
 
 #[derive(Args, Debug)]
 pub(super) struct AccountArgs {
@@ -34,6 +36,30 @@ enum Action {
         /// organization
         #[arg(long = "address", value_name = "LOCAL@DOMAIN", value_parser = Address::parse)]
         addresses: Vec<Address>,
+        /// What it is called elsewhere; nothing else below the same parent has the same
+        #[arg(long, value_name = "ID")]
+        external_id: Option<String>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Change the name of an account, or what it is called elsewhere
+    Update {
+        id: AccountId,
+        #[arg(long, required_unless_present = "external_id")]
+        name: Option<String>,
+        /// What it is called elsewhere; empty takes it away
+        #[arg(long, value_name = "ID")]
+        external_id: Option<String>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Delete an account for good: its keys and its mail stop at once, its messages are erased in
+    /// the background
+    Delete {
+        id: AccountId,
+        /// All accounts below it, too
+        #[arg(long)]
+        cascade: bool,
         #[command(flatten)]
         common: Common,
     },
@@ -74,13 +100,33 @@ struct Common {
 impl AccountArgs {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
         match self.action {
-            Action::Create { kind, parent, name, addresses, common } => {
+            Action::Create { kind, parent, name, addresses, external_id, common } => {
                 if kind != AccountType::Agent && !addresses.is_empty() {
                     return Err("only an Agent (--type account) has addresses".into());
                 }
                 let tenancy = common.store.tenancy().await?;
-                let account = tenancy.create_account(kind, parent, &name, &addresses).await?;
+                let new = NewNode {
+                    addresses: &addresses,
+                    external_id: external_id.as_deref(),
+                    ..NewNode::plain(kind, parent, &name)
+                };
+                let (account, _) = tenancy.create_node(&new).await?;
                 show(&tenancy, &account, common.json).await?;
+            }
+            Action::Update { id, name, external_id, common } => {
+                let tenancy = common.store.tenancy().await?;
+                let external_id = external_id.map(|id| (!id.is_empty()).then_some(id));
+                let update = AccountUpdate { name, external_id, ..AccountUpdate::default() };
+                let account = tenancy.update_account(id, update).await?;
+                show(&tenancy, &account, common.json).await?;
+            }
+            Action::Delete { id, cascade, common } => {
+                let below = common.store.tenancy().await?.delete_account(id, cascade).await?;
+                if common.json {
+                    print_json(&json!({ "deleted": id.get(), "deletedBelow": below }))?;
+                } else {
+                    say!("account {id} is deleted, and {below} below it")?;
+                }
             }
             Action::List { common } => {
                 let tenancy = common.store.tenancy().await?;
@@ -134,17 +180,8 @@ fn line(account: &Account) -> String {
 }
 
 fn as_json(account: &Account, addresses: &[(Address, bool)]) -> Value {
-    let id = |id: Option<AccountId>| id.map(AccountId::get);
-    json!({
-        "id": account.id.get(),
-        "accountType": account.kind.as_str(),
-        "name": account.name,
-        "username": account.username,
-        "parentId": id(account.parent),
-        "partnerId": id(account.lineage.partner),
-        "resellerId": id(account.lineage.reseller),
-        "organizationId": id(account.lineage.organization),
-        "active": account.active,
-        "addresses": addresses.iter().map(|(address, _)| address.to_string()).collect::<Vec<_>>(),
-    })
+    let mut record = account_record(account);
+    let addresses: Vec<_> = addresses.iter().map(|(address, _)| address.to_string()).collect();
+    record.insert("addresses".to_owned(), json!(addresses));
+    record.into()
 }

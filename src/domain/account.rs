@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde_json::{Map, Value};
+
 use super::clock::Timestamp;
 use super::id::AccountId;
 
@@ -97,6 +99,10 @@ impl Lineage {
     }
 }
 
+/// What else is known of an account: fields of the interface, by their names there, that decide
+/// nothing here. Secrets in it are masked before it is made.
+pub type Details = Map<String, Value>;
+
 /// A node of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
@@ -110,4 +116,60 @@ pub struct Account {
     /// The node's own switch. A node works only while it and all its ancestors are active.
     pub active: bool,
     pub created_at: Timestamp,
+    /// What it is called elsewhere; nothing else directly below its parent has the same.
+    pub external_id: Option<String>,
+    pub details: Details,
+}
+
+impl AccountType {
+    /// The field that names an account of this level, beside `name`.
+    pub const fn name_field(self) -> &'static str {
+        match self {
+            Self::Partner => "partnerName",
+            Self::Reseller => "resellerName",
+            Self::Organization => "orgName",
+            Self::Agent => "accountName",
+        }
+    }
+}
+
+/// Lays `changes` on what is known of an account: a null takes a field away, an object changes the
+/// fields that it has (one level down), anything else takes the place of what was there.
+pub fn merge(details: &mut Details, changes: &Details) {
+    for (name, change) in changes {
+        match (details.get_mut(name), change) {
+            (_, Value::Null) => {
+                details.remove(name);
+            }
+            (Some(Value::Object(there)), Value::Object(fields)) => {
+                for (name, value) in fields {
+                    if value.is_null() {
+                        there.remove(name);
+                    } else {
+                        there.insert(name.clone(), value.clone());
+                    }
+                }
+            }
+            (_, change) => {
+                details.insert(name.clone(), change.clone());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn changes_are_laid_on_what_is_there() {
+        let object = |value: Value| value.as_object().unwrap().clone();
+        let mut details = object(json!({ "a": 1, "b": { "x": 1, "y": 2 }, "c": [1], "d": 4 }));
+        let changes = json!({ "a": null, "b": { "x": null, "z": 3 }, "c": [2], "e": { "f": 1 } });
+        merge(&mut details, &object(changes));
+        let expected = json!({ "b": { "y": 2, "z": 3 }, "c": [2], "d": 4, "e": { "f": 1 } });
+        assert_eq!(Value::Object(details), expected);
+    }
 }

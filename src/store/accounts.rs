@@ -1,20 +1,29 @@
-//! The account tree.
+//! The account tree: making accounts and finding them. One that was deleted keeps its row, which
+//! every reading passes over.
+
+use serde_json::json;
 
 use super::addresses::{self, Claim, Claimed};
+use super::announcements::announce_told;
 use super::audit::{self, Note};
 use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
 use super::row::Columns;
 use super::sql::{Row, Statement, sql};
 use super::{directory, gates};
-use crate::domain::account::{Account, AccountType, Lineage};
+use crate::domain::account::{Account, AccountType, Details, Lineage};
 use crate::domain::address::Address;
-use crate::domain::audit::{Act, Change, Deed};
+use crate::domain::audit::{Act, Actor, Change, Deed};
+use crate::domain::clock::Timestamp;
+use crate::domain::event::EventName;
 use crate::domain::id::AccountId;
 use crate::domain::policy::Mode;
 
+/// What an event tells of an account: its record.
+pub type Tell = fn(&Account) -> Details;
+
 /// An account to be made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct NewAccount {
     pub kind: AccountType,
     pub name: String,
@@ -23,18 +32,46 @@ pub struct NewAccount {
     pub parent: Option<AccountId>,
     /// Of an Agent; a domain that nobody owns is claimed for its organization.
     pub addresses: Vec<Address>,
+    pub active: bool,
+    pub external_id: Option<String>,
+    pub details: Details,
+    /// Of an organization, the name of an Agent that is made with it.
+    pub first_agent: Option<String>,
+    pub tell: Tell,
 }
 
 /// What became of a new account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Created {
     Account(Box<Account>),
+    /// An organization, and its first Agent.
+    WithAgent(Box<(Account, Account)>),
     /// The parent does not exist or is not of the level above.
     NoParent,
     /// A store has one partner, and has it already.
     HasPartner,
+    /// Another account below this parent is called so elsewhere.
+    ExternalIdTaken,
     /// This address cannot be the Agent's; nothing was made.
     Refused(Address, Claimed),
+}
+
+impl NewAccount {
+    /// An active account of this name, and of which nothing else is known.
+    pub fn plain(kind: AccountType, name: &str, parent: Option<AccountId>, tell: Tell) -> Self {
+        Self {
+            kind,
+            name: name.to_owned(),
+            username: name.to_owned(),
+            parent,
+            addresses: Vec::new(),
+            active: true,
+            external_id: None,
+            details: Details::new(),
+            first_agent: None,
+            tell,
+        }
+    }
 }
 
 impl Store {
@@ -55,64 +92,76 @@ impl Store {
         most: u64,
         act: Act<'_>,
     ) -> Result<Created, StoreError> {
-        let now = act.at;
         let mut tx = self.begin().await?;
-        let above = match new.parent {
-            None if new.kind.parent().is_none() => Lineage::default(),
-            None => return Ok(Created::NoParent),
-            Some(parent) => match find(&mut tx, parent).await? {
-                Some(parent) if Some(parent.kind) == new.kind.parent() => parent.lineage,
-                _ => return Ok(Created::NoParent),
-            },
-        };
-        let ids = next_user_ids(&mut tx, 1).await?;
-        let id = ids
-            .first()
-            .and_then(|id| AccountId::new(*id))
-            .ok_or_else(|| StoreError::Corrupt { table: "user_ids", detail: format!("{ids:?}") })?;
-        let account = Account {
-            id,
-            kind: new.kind,
-            name: new.name.clone(),
-            username: new.username.clone(),
-            parent: new.parent,
-            lineage: above.with(new.kind, id),
-            active: true,
-            created_at: now,
-        };
-        if !insert(&mut tx, &account).await? {
+        let Some(above) = above(&mut tx, new).await? else { return Ok(Created::NoParent) };
+        if let (Some(parent), Some(external_id)) = (new.parent, &new.external_id)
+            && external_id_taken(&mut tx, parent, external_id).await?
+        {
+            return Ok(Created::ExternalIdTaken);
+        }
+        let made = account_of(&mut tx, new, above, act.at).await?;
+        if !insert(&mut tx, &made).await? {
             return Ok(Created::HasPartner);
         }
-        if account.kind == AccountType::Agent {
-            sql("INSERT INTO inbound_policies (agent_id, mode, version, updated_at)
-                 VALUES ($1, $2, 1, $3)")
-            .bind(id.get())
-            .bind(Mode::Allowlist.as_str())
-            .bind(now.millis())
-            .execute(tx.on())
-            .await?;
-        }
         for address in &new.addresses {
-            let domain_for = account.lineage.organization;
-            let claim = Claim { agent: &account, address, catch_all: false, domain_for, most, now };
+            let domain_for = made.lineage.organization;
+            let claim =
+                Claim { agent: &made, address, catch_all: false, domain_for, most, now: act.at };
             match addresses::claim(&mut tx, &claim).await? {
                 Claimed::Yes => {}
                 why => return Ok(Created::Refused(address.clone(), why)),
             }
         }
-        let changes =
-            [Change::made("accountType", account.kind), Change::made("name", &account.name)];
-        let (deed, object) = (Deed::AccountCreated, account.name.clone());
-        let made = Note { account: id, deed, object, changes: &changes };
-        audit::note(&mut tx, self.mint(), act, made).await?;
+        self.say_created(&mut tx, &made, new.tell, act).await?;
+        let agent = match &new.first_agent {
+            None => None,
+            Some(name) => {
+                let first = NewAccount::plain(AccountType::Agent, name, Some(made.id), new.tell);
+                let agent = account_of(&mut tx, &first, made.lineage, act.at).await?;
+                insert(&mut tx, &agent).await?;
+                // The request has been remembered with the organization.
+                let by = Actor { once: None, ..act.by.clone() };
+                self.say_created(&mut tx, &agent, new.tell, by.at(act.at)).await?;
+                Some(agent)
+            }
+        };
         directory::changed(&mut tx).await?;
         tx.commit().await?;
-        Ok(Created::Account(Box::new(account)))
+        Ok(match agent {
+            None => Created::Account(Box::new(made)),
+            Some(agent) => Created::WithAgent(Box::new((made, agent))),
+        })
     }
 
-    /// One account.
+    async fn say_created(
+        &self,
+        tx: &mut Transaction,
+        made: &Account,
+        tell: Tell,
+        act: Act<'_>,
+    ) -> Result<(), StoreError> {
+        let mut changes =
+            vec![Change::made("accountType", made.kind), Change::made("name", &made.name)];
+        changes.extend(made.external_id.iter().map(|id| Change::made("externalAccountId", id)));
+        let (deed, object) = (Deed::AccountCreated, made.name.clone());
+        let note = Note { account: made.id, deed, object, changes: &changes };
+        audit::note(tx, self.mint(), act, note).await?;
+        let (name, told) = (EventName::AccountCreated, json!({ "account": tell(made) }));
+        announce_told(tx, self.mint(), name, (act.at, made.lineage), told).await
+    }
+
+    /// One account, unless it was deleted.
     pub async fn account(&self, id: AccountId) -> Result<Option<Account>, StoreError> {
-        let row = select("WHERE id = $1").bind(id.get()).fetch_optional(self.reader()).await?;
+        let row = select("AND id = $1").bind(id.get()).fetch_optional(self.reader()).await?;
+        row.as_ref().map(account).transpose()
+    }
+
+    /// The Agent that answered at RCPT, also when it was deleted since: what becomes of the message
+    /// is decided by its standing, and the record is still its own.
+    pub async fn addressee(&self, id: AccountId) -> Result<Option<Account>, StoreError> {
+        let mut query = sql("SELECT ");
+        query.push(COLUMNS).push(" FROM accounts WHERE id = ").push_value(id);
+        let row = query.fetch_optional(self.reader()).await?;
         row.as_ref().map(account).transpose()
     }
 
@@ -121,63 +170,86 @@ impl Store {
         // Asked for the partner with every refusal at RCPT: it must not read all accounts.
         let query = match kind {
             None => select("ORDER BY id"),
-            Some(kind) => select("WHERE kind = $1 ORDER BY id").bind(kind.as_str()),
+            Some(kind) => select("AND kind = $1 ORDER BY id").bind(kind.as_str()),
         };
         let rows = query.fetch_all(self.reader()).await?;
         rows.iter().map(account).collect()
     }
 
-    /// Up to `limit` accounts behind `after`, oldest first.
-    pub async fn accounts_after(
-        &self,
-        after: Option<AccountId>,
-        limit: usize,
-    ) -> Result<Vec<Account>, StoreError> {
-        let rows = select("WHERE id > $1 ORDER BY id LIMIT $2")
-            .bind(after.map_or(0, AccountId::get))
-            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-            .fetch_all(self.reader())
-            .await?;
-        rows.iter().map(account).collect()
-    }
-
-    /// Whether the account and all its ancestors are active.
+    /// Whether the account and all its ancestors are there and active.
     pub async fn is_active(&self, account: &Account) -> Result<bool, StoreError> {
         let lineage = account.lineage;
-        let row = sql("SELECT MIN(active) AS active FROM accounts WHERE id IN ($1, $2, $3, $4)")
-            .bind(lineage.partner)
-            .bind(lineage.reseller)
-            .bind(lineage.organization)
-            .bind(lineage.agent)
-            .fetch_one(self.reader())
-            .await?;
+        let row = sql("SELECT MIN(CASE WHEN deleted_at IS NULL THEN active ELSE 0 END) AS active
+                       FROM accounts WHERE id IN ($1, $2, $3, $4)")
+        .bind(lineage.partner)
+        .bind(lineage.reseller)
+        .bind(lineage.organization)
+        .bind(lineage.agent)
+        .fetch_one(self.reader())
+        .await?;
         Ok(Columns { table: "accounts", row: &row }.optional_integer("active")? == Some(1))
     }
+}
 
-    /// Switches an account on or off; answers whether it exists.
-    pub async fn set_active(
-        &self,
-        id: AccountId,
-        active: bool,
-        act: Act<'_>,
-    ) -> Result<bool, StoreError> {
-        let mut tx = self.begin().await?;
-        gates::close_account(&mut tx, id).await?;
-        let changed = sql("UPDATE accounts SET active = $2 WHERE id = $1 AND active <> $2")
-            .bind(id.get())
-            .bind(i64::from(active))
+/// The lineage of the account that a new one hangs below, kept as it is until the transaction ends:
+/// whoever deletes that account, or one above it, waits, or came first.
+async fn above(tx: &mut Transaction, new: &NewAccount) -> Result<Option<Lineage>, StoreError> {
+    let Some(parent) = new.parent else {
+        return Ok(new.kind.parent().is_none().then(Lineage::default));
+    };
+    let Some(found) = find(tx, parent).await? else { return Ok(None) };
+    gates::pass_accounts(tx, found.lineage.ids().collect()).await?;
+    let found = find(tx, parent).await?;
+    let fits = found.filter(|found| Some(found.kind) == new.kind.parent());
+    Ok(fits.map(|found| found.lineage))
+}
+
+/// The account that is to be made, with an id of its own.
+async fn account_of(
+    tx: &mut Transaction,
+    new: &NewAccount,
+    above: Lineage,
+    now: Timestamp,
+) -> Result<Account, StoreError> {
+    let ids = next_user_ids(tx, 1).await?;
+    let id = ids
+        .first()
+        .and_then(|id| AccountId::new(*id))
+        .ok_or_else(|| StoreError::Corrupt { table: "user_ids", detail: format!("{ids:?}") })?;
+    Ok(Account {
+        id,
+        kind: new.kind,
+        name: new.name.clone(),
+        username: new.username.clone(),
+        parent: new.parent,
+        lineage: above.with(new.kind, id),
+        active: new.active,
+        created_at: now,
+        external_id: new.external_id.clone(),
+        details: new.details.clone(),
+    })
+}
+
+/// Whether another account directly below `parent` is called so elsewhere, and nobody becomes one
+/// until this transaction ends.
+pub(super) async fn external_id_taken(
+    tx: &mut Transaction,
+    parent: AccountId,
+    external_id: &str,
+) -> Result<bool, StoreError> {
+    if tx.has_company() {
+        sql("SELECT pg_advisory_xact_lock(hashtextextended('external ids', $1))")
+            .bind(parent)
             .execute(tx.on())
             .await?;
-        if changed > 0 {
-            let changes = [Change::new("active", Some(!active), Some(active))];
-            let (deed, object) = (Deed::AccountUpdated, id.to_string());
-            let updated = Note { account: id, deed, object, changes: &changes };
-            audit::note(&mut tx, self.mint(), act, updated).await?;
-            directory::changed(&mut tx).await?;
-        }
-        tx.commit().await?;
-        Ok(changed > 0 || self.account(id).await?.is_some())
     }
+    let taken = sql("SELECT id FROM accounts
+                     WHERE parent_id = $1 AND external_id = $2 AND deleted_at IS NULL")
+    .bind(parent)
+    .bind(external_id)
+    .fetch_optional(tx.on())
+    .await?;
+    Ok(taken.is_some())
 }
 
 /// The next ids of the one sequence of accounts, members and contacts. PostgreSQL's own sequence
@@ -205,31 +277,32 @@ pub(super) async fn next_user_ids(
     }
 }
 
-/// Accounts. Columns are named, because a statement that PostgreSQL has prepared does not survive
-/// another gateway's migration that adds one to `*`.
-fn select(rest: &'static str) -> Statement {
+/// Accounts that were not deleted. Columns are named, because a statement that PostgreSQL has prepared
+/// does not survive another gateway's migration that adds one to `*`.
+pub(super) fn select(rest: &'static str) -> Statement {
     let mut query = sql("SELECT ");
-    query.push(COLUMNS).push(" FROM accounts ").push(rest);
+    query.push(COLUMNS).push(" FROM accounts WHERE deleted_at IS NULL ").push(rest);
     query
 }
 
 /// What `account` reads of a row, whatever else was joined to it.
 pub(super) const COLUMNS: &str = "accounts.id, kind, name, username, parent_id, partner_id,
-     reseller_id, organization_id, agent_id, active, accounts.created_at";
+     reseller_id, organization_id, agent_id, active, accounts.created_at, external_id, details";
 
 pub(super) async fn find(
     tx: &mut Transaction,
     id: AccountId,
 ) -> Result<Option<Account>, StoreError> {
-    let row = select("WHERE id = $1").bind(id.get()).fetch_optional(tx.on()).await?;
+    let row = select("AND id = $1").bind(id.get()).fetch_optional(tx.on()).await?;
     row.as_ref().map(account).transpose()
 }
 
-/// Answers whether there was room: a store has one partner.
+/// Answers whether there was room: a store has one partner. An Agent gets its policy with it.
 async fn insert(tx: &mut Transaction, account: &Account) -> Result<bool, StoreError> {
-    sql("INSERT INTO accounts (id, kind, name, username, parent_id, partner_id, reseller_id,
-                               organization_id, agent_id, active, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, $10)
+    let done = sql("INSERT INTO accounts (id, kind, name, username, parent_id, partner_id,
+                               reseller_id, organization_id, agent_id, active, created_at,
+                               external_id, details)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
          ON CONFLICT (kind) WHERE kind = 'partner' DO NOTHING")
     .bind(account.id.get())
     .bind(account.kind.as_str())
@@ -240,10 +313,27 @@ async fn insert(tx: &mut Transaction, account: &Account) -> Result<bool, StoreEr
     .bind(account.lineage.reseller)
     .bind(account.lineage.organization)
     .bind(account.lineage.agent)
+    .bind(i64::from(account.active))
     .bind(account.created_at.millis())
+    .bind(account.external_id.clone())
+    .bind(kept(&account.details))
     .execute(tx.on())
-    .await
-    .map(|made| made > 0)
+    .await?;
+    if done > 0 && account.kind == AccountType::Agent {
+        sql("INSERT INTO inbound_policies (agent_id, mode, version, updated_at)
+             VALUES ($1, $2, 1, $3)")
+        .bind(account.id)
+        .bind(Mode::Allowlist.as_str())
+        .bind(account.created_at)
+        .execute(tx.on())
+        .await?;
+    }
+    Ok(done > 0)
+}
+
+/// As the database keeps it.
+pub(super) fn kept(details: &Details) -> Option<String> {
+    (!details.is_empty()).then(|| serde_json::Value::Object(details.clone()).to_string())
 }
 
 pub(super) fn account(row: &Row) -> Result<Account, StoreError> {
@@ -257,5 +347,7 @@ pub(super) fn account(row: &Row) -> Result<Account, StoreError> {
         lineage: columns.lineage()?,
         active: columns.flag("active")?,
         created_at: columns.time("created_at")?,
+        external_id: columns.optional_text("external_id")?,
+        details: columns.optional_json("details")?.unwrap_or_default(),
     })
 }

@@ -231,7 +231,8 @@ pub(super) async fn standings(
     let found = many(
         "WITH given (place, agent, host, mailbox, sender) AS ({rows})
          SELECT place, mode, version,
-                (SELECT MIN(active) FROM accounts AS above
+                (SELECT MIN(CASE WHEN deleted_at IS NULL THEN active ELSE 0 END)
+                 FROM accounts AS above
                  WHERE above.id IN (me.partner_id, me.reseller_id, me.organization_id, me.id))
                     AS active,
                 CAST(CASE WHEN COALESCE(

@@ -84,7 +84,8 @@ impl Store {
              first AS (SELECT place, agent FROM candidates ORDER BY place LIMIT 1)
              SELECT directory.version, CAST(first.place AS BIGINT) AS place, me.id AS me, mode,
                     whose.partner_id, whose.reseller_id, whose.organization_id, whose.agent_id,
-                    (SELECT MIN(active) FROM accounts AS above
+                    (SELECT MIN(CASE WHEN deleted_at IS NULL THEN active ELSE 0 END)
+                 FROM accounts AS above
                      WHERE above.id IN (me.partner_id, me.reseller_id, me.organization_id, me.id))
                         AS active
              FROM directory

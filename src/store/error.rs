@@ -23,6 +23,9 @@ pub enum StoreError {
     /// The request has been carried out before; nothing of it was written now.
     #[error("a request with this Idempotency-Key has been carried out")]
     Repeated,
+    /// Nothing was written.
+    #[error("the account was deleted meanwhile")]
+    NoAccount,
     #[error("the database does not answer")]
     Database(#[source] Arc<sqlx::Error>),
     #[error("the store did not write in time")]

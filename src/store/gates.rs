@@ -91,6 +91,31 @@ pub(super) async fn close_accounts(
     .map(drop)
 }
 
+/// The same for an account and all below it: whatever is done there passes its gate. Those `above`
+/// are passed with it, in the one order, because their destinations hear of it.
+pub(super) async fn close_below(
+    tx: &mut Transaction,
+    account: AccountId,
+    above: &[AccountId],
+) -> Result<(), StoreError> {
+    if !tx.has_company() {
+        return Ok(());
+    }
+    let above = above.iter().map(|above| vec![(*above).into(), 0.into()]);
+    many(
+        "WITH given (account, closed) AS ({rows}),
+         gates AS MATERIALIZED (
+             SELECT hashtextextended('account', account) AS gate, closed FROM given ORDER BY gate)
+         SELECT COUNT(CASE WHEN closed = 1 THEN CAST(pg_advisory_xact_lock(gate) AS TEXT)
+                           ELSE CAST(pg_advisory_xact_lock_shared(gate) AS TEXT) END) AS settled
+         FROM gates",
+        [vec![account.into(), 1.into()]].into_iter().chain(above).collect(),
+    )
+    .execute(tx.on())
+    .await
+    .map(drop)
+}
+
 /// The same for a domain: for changes of its addresses.
 pub(super) async fn close_domain(
     tx: &mut Transaction,

@@ -11,6 +11,9 @@
 //! it can be the same SQL (`sql.rs`). What differs is who else writes at the same moment: nobody in
 //! SQLite; on PostgreSQL anybody, so that whatever a transaction decides by is locked by it first.
 
+mod account_changes;
+mod account_deletion;
+mod account_lists;
 mod accounts;
 mod addresses;
 mod announcements;
@@ -41,11 +44,13 @@ mod group;
 mod intake_records;
 mod keys;
 mod lease;
+mod leavings;
 mod location;
 mod mail_row;
 mod many;
 mod members;
 mod messages;
+mod once;
 mod owner;
 mod page;
 mod passage_row;
@@ -61,8 +66,12 @@ mod space;
 mod sql;
 mod sweep;
 
-pub use accounts::{Created, NewAccount};
+pub use account_changes::{AccountUpdate, Updated};
+pub use account_deletion::Deletion;
+pub use account_lists::{AccountFilter, AccountList, AccountPage};
+pub use accounts::{Created, NewAccount, Tell};
 pub use addresses::{Claimed, Standing};
+pub use audit::AuditFilter;
 pub use backup::{BackupError, Copied, Objects, back_up};
 pub use blob_place::{BlobPlace, S3Access};
 pub use commit::{Accepted, Commit, Committed, Intake, NewMessage};
@@ -75,8 +84,9 @@ pub use intake_records::IntakeFilter;
 pub use keys::{InsertedKey, KeyHolder, NamedKey, Whose};
 pub use location::{Location, LocationError, Place, PostgresUrl};
 pub use members::{MemberChange, Membership, NewMember};
+pub use once::Done;
 pub use page::{Cursor, Direction, List, Page};
 pub use past::PastVerdict;
 pub use restore::restore;
-pub use retention::{Deleted, Due, Expired};
+pub use retention::{Deleted, Due, Expired, Keeper};
 pub use sweep::Swept;

@@ -13,7 +13,7 @@ use super::gates;
 use super::page::Cursor;
 use super::row::Columns;
 use super::sql::{Statement, Value, sql};
-use crate::domain::account::AccountType;
+use crate::domain::account::{AccountType, Lineage};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
 use crate::rules::Kept;
@@ -24,6 +24,15 @@ pub struct Due {
     pub account: AccountId,
     pub kind: AccountType,
     pub until: Timestamp,
+}
+
+/// An account whose rows are kept for a time, or, since it was deleted, are not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keeper {
+    pub account: AccountId,
+    pub kind: AccountType,
+    pub lineage: Lineage,
+    pub deleted: bool,
 }
 
 /// A row that is older than it is kept.
@@ -43,6 +52,32 @@ pub struct Deleted {
 }
 
 impl Store {
+    /// Up to `limit` accounts behind `after`, the oldest first, deleted ones too.
+    pub async fn accounts_after(
+        &self,
+        after: Option<AccountId>,
+        limit: usize,
+    ) -> Result<Vec<Keeper>, StoreError> {
+        let rows = sql("SELECT id, kind, partner_id, reseller_id, organization_id, agent_id,
+                               CAST(CASE WHEN deleted_at IS NULL THEN 0 ELSE 1 END AS BIGINT)
+                                   AS deleted
+                        FROM accounts WHERE id > $1 ORDER BY id LIMIT $2")
+        .bind(after.map_or(0, AccountId::get))
+        .bind(count(limit))
+        .fetch_all(self.reader())
+        .await?;
+        let keeper = |row| {
+            let columns = Columns { table: "accounts", row };
+            Ok(Keeper {
+                account: columns.account("id")?,
+                kind: columns.word("kind")?,
+                lineage: columns.lineage()?,
+                deleted: columns.flag("deleted")?,
+            })
+        };
+        rows.iter().map(keeper).collect()
+    }
+
     /// Of these, the accounts that have something to delete, in the order given.
     pub async fn with_expired(&self, kept: Kept, due: &[Due]) -> Result<Vec<Due>, StoreError> {
         let mut found = BTreeSet::new();

@@ -149,6 +149,11 @@ impl Statement {
         self
     }
 
+    /// What it says so far, to be said within another.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Not worth keeping prepared: the text differs from call to call.
     pub(super) fn varying(&mut self) {
         self.prepared = false;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::store::scene::database;
 use crate::support::process::{failing, gatepost};
 use crate::support::{PATIENCE, TestGateway, all_messages, http, signed};
 
@@ -119,6 +120,32 @@ async fn a_restricted_member_reads_the_mail_of_its_agents() {
     let raw = format!("/messages/{}/raw", gateway.messages().await[0]["uuid"].as_str().unwrap());
     let (status, _) = ask(gateway.http, &token, "GET", &raw, None).await;
     assert_eq!(status, 404, "the newest is not its own");
+    gateway.finish().await;
+}
+
+/// A note that a key was used waits for the one writer; the request that used it does not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_writer_delays_no_request_by_a_note_of_its_key() {
+    let gateway = TestGateway::start().await;
+    let agent = gateway.house.agents["open"].id.get();
+    let (id, token) = key(&gateway, agent).await;
+    let mut writer = database(&gateway.folder.path().join("store")).await;
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut writer).await.unwrap();
+    for _ in 0..20 {
+        assert_eq!(ask(gateway.http, &token, "GET", "/account", None).await.0, 200);
+    }
+    sqlx::raw_sql("ROLLBACK").execute(&mut writer).await.unwrap();
+    let path = format!("/tokens?targetAccountId={agent}");
+    let noted = async {
+        loop {
+            let tokens = ask(gateway.http, &token, "GET", &path, None).await.1["tokens"].clone();
+            let shown = tokens.as_array().unwrap().iter().find(|one| one["id"] == id.as_str());
+            if shown.unwrap()["lastUsedAt"].is_string() {
+                break;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, noted).await.unwrap();
     gateway.finish().await;
 }
 

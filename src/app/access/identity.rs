@@ -104,6 +104,11 @@ pub const fn of_member(member: &Member) -> Identity {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::account::Lineage;
+    use crate::domain::address::Address;
+    use crate::domain::clock::Timestamp;
+    use crate::domain::id::MemberId;
+    use crate::domain::member::Role;
 
     /// The contract's table, row by row, as an oracle of its own.
     fn expected(
@@ -125,6 +130,30 @@ mod tests {
             return "organization admin";
         }
         "none"
+    }
+
+    #[test]
+    fn a_member_is_as_high_as_the_account_that_it_belongs_to() {
+        let id = |id: i64| AccountId::new(id).unwrap();
+        let mut lineage = Lineage::default();
+        for (number, kind, expected) in [
+            (1, AccountType::Partner, Level::PartnerAdmin),
+            (2, AccountType::Reseller, Level::ResellerAdmin),
+            (3, AccountType::Organization, Level::OrganizationAdmin),
+        ] {
+            lineage = lineage.with(kind, id(number));
+            let member = Member {
+                id: MemberId::new(9).unwrap(),
+                account: id(number),
+                lineage,
+                email: Address::parse("a@good.example").unwrap(),
+                role: Role::Member,
+                permitted: Vec::new(),
+                created_at: Timestamp::from_millis(0),
+            };
+            assert_eq!(level(&of_member(&member)), Some(expected), "{kind}");
+            assert_eq!(expected.account_type(), kind);
+        }
     }
 
     #[test]

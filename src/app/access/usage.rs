@@ -23,12 +23,12 @@ pub(super) struct Usage {
     store: Store,
     /// A note this young is good enough.
     every: Duration,
-    under_way: Arc<Mutex<HashSet<KeyId>>>,
+    under_way: UnderWay,
 }
 
 impl Usage {
     pub(super) fn new(store: Store, every: Duration) -> Self {
-        Self { store, every, under_way: Arc::default() }
+        Self { store, every, under_way: UnderWay::default() }
     }
 
     /// The key is used now. Returns at once.
@@ -37,7 +37,7 @@ impl Usage {
         if key.last_used_at.is_some_and(|noted| noted > since) {
             return;
         }
-        let Some(place) = self.place(key.id) else { return };
+        let Some(place) = self.under_way.place(key.id) else { return };
         let (store, id) = (self.store.clone(), key.id);
         tokio::spawn(async move {
             if let Err(error) = store.note_use(id, now, since).await {
@@ -46,26 +46,53 @@ impl Usage {
             drop(place);
         });
     }
+}
 
+/// The keys whose notes are being written.
+#[derive(Clone, Debug, Default)]
+struct UnderWay(Arc<Mutex<HashSet<KeyId>>>);
+
+impl UnderWay {
+    /// `None` where the same is done already, or too much else is.
     fn place(&self, id: KeyId) -> Option<Place> {
-        let mut ids = locked(&self.under_way);
+        let mut ids = self.ids();
         let new = ids.len() < AT_ONCE && ids.insert(id);
-        new.then(|| Place { id, under_way: Arc::clone(&self.under_way) })
+        new.then(|| Place { id, under_way: self.clone() })
+    }
+
+    fn ids(&self) -> MutexGuard<'_, HashSet<KeyId>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Given back when it is dropped, whatever became of the note.
 struct Place {
     id: KeyId,
-    under_way: Arc<Mutex<HashSet<KeyId>>>,
+    under_way: UnderWay,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        locked(&self.under_way).remove(&self.id);
+        self.under_way.ids().remove(&self.id);
     }
 }
 
-fn locked(ids: &Mutex<HashSet<KeyId>>) -> MutexGuard<'_, HashSet<KeyId>> {
-    ids.lock().unwrap_or_else(PoisonError::into_inner)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_under_way_are_few_and_each_of_another_key() {
+        let under_way = UnderWay::default();
+        let id = |number: usize| KeyId(uuid::Uuid::from_u128(number as u128));
+        let mut places: Vec<Place> =
+            (0..AT_ONCE).map(|number| under_way.place(id(number)).unwrap()).collect();
+        assert!(under_way.place(id(AT_ONCE)).is_none(), "one more than there may be");
+        drop(places.remove(0));
+        assert!(under_way.place(id(1)).is_none(), "its note is being written");
+        let again = under_way.place(id(0));
+        assert!(again.is_some() && under_way.place(id(AT_ONCE)).is_none());
+        drop((places, again));
+        assert!(under_way.ids().is_empty());
+    }
 }

@@ -132,7 +132,7 @@ impl Gateway {
             table: "accounts",
             detail: format!("Agent {}: {detail}", recipient.agent),
         };
-        let agent = self.store.account(recipient.agent).await?;
+        let agent = self.store.addressee(recipient.agent).await?;
         let agent = agent.ok_or_else(|| corrupt("is gone"))?;
         // Without a readable From nobody is listed: the address of the Agent itself stands in for
         // the question, and the verdict does not depend on the answer.

@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::id::AccountId;
 use crate::rules::{Kept, RetentionRules};
-use crate::store::{Cursor, Due, Expired, Store, StoreError};
+use crate::store::{Cursor, Due, Expired, Keeper, Store, StoreError};
 
 /// Deletes what is old, for as long as the server runs.
 #[derive(Debug)]
@@ -33,13 +33,35 @@ pub struct Passed {
     pub intake_records: u64,
     pub events: u64,
     pub audit: u64,
+    /// List entries and contacts of deleted accounts.
+    pub leavings: u64,
+    /// Requests that are carried out once, and were remembered long enough.
+    pub requests: u64,
     /// Transactions.
     pub batches: u64,
 }
 
-/// What is seen to, one after the other: arrivals, and what is kept by account.
-const STEPS: [Option<Kept>; 5] =
-    [None, Some(Kept::Messages), Some(Kept::IntakeRecords), Some(Kept::Events), Some(Kept::Audit)];
+/// What is seen to, one after the other.
+#[derive(Clone, Copy)]
+enum Step {
+    Arrivals,
+    /// Requests that are carried out once.
+    Requests,
+    /// By account.
+    Kept(Kept),
+    /// What deleted accounts left. Contacts go after the messages that name them.
+    Leavings,
+}
+
+const STEPS: [Step; 7] = [
+    Step::Arrivals,
+    Step::Requests,
+    Step::Kept(Kept::Messages),
+    Step::Leavings,
+    Step::Kept(Kept::IntakeRecords),
+    Step::Kept(Kept::Events),
+    Step::Kept(Kept::Audit),
+];
 
 /// Everything up to here has been seen to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -106,6 +128,8 @@ impl Retention {
             retention.intake_records = passed.intake_records,
             retention.events = passed.events,
             retention.audit = passed.audit,
+            retention.leavings = passed.leavings,
+            retention.requests = passed.requests,
             retention.batches = passed.batches,
             "retention pass: {ended}"
         );
@@ -130,8 +154,10 @@ impl Retention {
         let now = self.clock.now();
         while let Some(step) = STEPS.get(self.place.steps) {
             match step {
-                None => self.forget_arrivals(now, passed).await?,
-                Some(kept) => self.go_through_accounts(*kept, now, passed).await?,
+                Step::Arrivals => self.forget_arrivals(now, passed).await?,
+                Step::Requests => self.forget_requests(now, passed).await?,
+                Step::Kept(kept) => self.go_through_accounts(*kept, now, passed).await?,
+                Step::Leavings => self.clear_away(passed).await?,
             }
             self.place = Place { steps: self.place.steps + 1, ..Place::default() };
         }
@@ -151,6 +177,18 @@ impl Retention {
         }
     }
 
+    async fn forget_requests(&self, now: Timestamp, passed: &mut Passed) -> Result<(), Halt> {
+        loop {
+            let gone = self.store.forget_requests(now, self.rows()).await?.ok_or(Halt::Taken)?;
+            passed.requests += gone;
+            passed.batches += u64::from(gone > 0);
+            if gone < self.rules.pass.batch_rows.into() {
+                return Ok(());
+            }
+            self.may_go_on(passed).await?;
+        }
+    }
+
     async fn go_through_accounts(
         &mut self,
         kept: Kept,
@@ -162,14 +200,46 @@ impl Retention {
             let Some(last) = accounts.last() else { return Ok(()) };
             let due: Vec<Due> = accounts
                 .iter()
-                .filter_map(|account| {
-                    let until = now.minus(self.rules.keep(kept, &account.lineage)?);
-                    Some(Due { account: account.id, kind: account.kind, until })
+                .filter_map(|keeper| {
+                    let until = self.until(kept, keeper, now)?;
+                    Some(Due { account: keeper.account, kind: keeper.kind, until })
                 })
                 .collect();
             let due = self.store.with_expired(kept, &due).await?;
             self.delete_of(kept, &due, passed).await?;
-            self.place.account = Some(last.id);
+            self.place.account = Some(last.account);
+        }
+    }
+
+    /// Since when an account keeps something; `None` is ever since. Whoever deletes an account
+    /// means its mail, which goes at once; that it was there, and who deleted it, is known as long
+    /// as of any other.
+    fn until(&self, kept: Kept, keeper: &Keeper, now: Timestamp) -> Option<Timestamp> {
+        if keeper.deleted && kept == Kept::Messages {
+            return Some(Timestamp::from_millis(i64::MAX));
+        }
+        Some(now.minus(self.rules.keep(kept, &keeper.lineage)?))
+    }
+
+    async fn clear_away(&mut self, passed: &mut Passed) -> Result<(), Halt> {
+        loop {
+            let accounts = self.store.accounts_after(self.place.account, self.rows()).await?;
+            let Some(last) = accounts.last() else { return Ok(()) };
+            let deleted = accounts.iter().filter(|keeper| keeper.deleted);
+            let deleted: Vec<AccountId> = deleted.map(|keeper| keeper.account).collect();
+            for account in self.store.with_leavings(&deleted).await? {
+                loop {
+                    self.may_go_on(passed).await?;
+                    let gone = self.store.delete_leavings(account, self.rows()).await?;
+                    let gone = gone.ok_or(Halt::Taken)?;
+                    passed.batches += 1;
+                    passed.leavings += gone;
+                    if gone < self.rules.pass.batch_rows.into() {
+                        break;
+                    }
+                }
+            }
+            self.place.account = Some(last.account);
         }
     }
 

@@ -1,19 +1,56 @@
-//! The tree: making accounts, finding them, switching them on and off.
+//! The tree: making accounts, finding them, changing them, deleting them.
 
 use super::addresses::without_tag;
+use super::record::account_record;
 use super::{Tenancy, TenancyError};
-use crate::domain::account::{Account, AccountType};
+use crate::domain::account::{Account, AccountType, Details};
 use crate::domain::address::Address;
 use crate::domain::id::AccountId;
-use crate::store::{Created, NewAccount};
+use crate::domain::scope::Scope;
+use crate::store::{
+    AccountFilter, AccountList, AccountPage, AccountUpdate, Created, Deletion, NewAccount, Updated,
+};
 
-/// Long enough for any company name; bounds what every list shows.
+/// Long enough for any company name, and for any id elsewhere; bounds what every list shows.
 const LONGEST_NAME: usize = 200;
+
+/// An account to be made below another one.
+#[derive(Clone, Debug)]
+pub struct NewNode<'a> {
+    pub kind: AccountType,
+    pub parent: AccountId,
+    pub name: &'a str,
+    pub active: bool,
+    pub external_id: Option<&'a str>,
+    pub details: Details,
+    /// Of an Agent; a domain that nobody owns is claimed for its organization.
+    pub addresses: &'a [Address],
+    /// Of an organization, the name of an Agent that is made with it.
+    pub first_agent: Option<&'a str>,
+}
+
+impl<'a> NewNode<'a> {
+    /// An active account of this name, and of which nothing else is known.
+    pub fn plain(kind: AccountType, parent: AccountId, name: &'a str) -> Self {
+        Self {
+            kind,
+            parent,
+            name,
+            active: true,
+            external_id: None,
+            details: Details::new(),
+            addresses: &[],
+            first_agent: None,
+        }
+    }
+}
 
 impl Tenancy {
     /// Makes the partner account of a new store. A store has one root.
     pub async fn create_partner(&self, name: &str) -> Result<Account, TenancyError> {
-        self.create(AccountType::Partner, None, name, &[]).await
+        let name = named(name)?;
+        let new = NewAccount::plain(AccountType::Partner, name, None, account_record);
+        self.create(new).await.map(|(account, _)| account)
     }
 
     /// Makes an account below `parent`, which must be of the level directly above, with these
@@ -25,8 +62,31 @@ impl Tenancy {
         name: &str,
         addresses: &[Address],
     ) -> Result<Account, TenancyError> {
-        addresses.iter().try_for_each(without_tag)?;
-        self.create(kind, Some(parent), name, addresses).await
+        let new = NewNode { addresses, ..NewNode::plain(kind, parent, name) };
+        self.create_node(&new).await.map(|(account, _)| account)
+    }
+
+    /// Makes an account below its parent, which must be of the level directly above, and its first
+    /// Agent if there is to be one.
+    pub async fn create_node(
+        &self,
+        new: &NewNode<'_>,
+    ) -> Result<(Account, Option<Account>), TenancyError> {
+        new.addresses.iter().try_for_each(without_tag)?;
+        let size = serde_json::Value::Object(new.details.clone()).to_string().len();
+        if size > self.rules.limits.max_account_bytes {
+            return Err(self.too_large());
+        }
+        let plain = NewAccount::plain(new.kind, named(new.name)?, Some(new.parent), account_record);
+        self.create(NewAccount {
+            addresses: new.addresses.to_vec(),
+            active: new.active,
+            external_id: new.external_id.map(external).transpose()?.map(ToOwned::to_owned),
+            details: new.details.clone(),
+            first_agent: new.first_agent.map(named).transpose()?.map(ToOwned::to_owned),
+            ..plain
+        })
+        .await
     }
 
     /// The account with this id.
@@ -54,41 +114,149 @@ impl Tenancy {
         self.account(id).await
     }
 
-    async fn create(
+    /// Changes these fields of an account, all of them or none. What is switched off stops at once:
+    /// its keys and its mail, and those of all below it.
+    pub async fn update_account(
         &self,
-        kind: AccountType,
-        parent: Option<AccountId>,
-        name: &str,
-        addresses: &[Address],
+        id: AccountId,
+        update: AccountUpdate,
     ) -> Result<Account, TenancyError> {
-        let name = name.trim();
-        if name.is_empty() || name.len() > LONGEST_NAME || name.chars().any(char::is_control) {
-            return Err(TenancyError::Invalid(format!(
-                "a name has 1 to {LONGEST_NAME} octets and no control characters"
-            )));
+        let name = update.name.as_deref().map(named).transpose()?.map(ToOwned::to_owned);
+        if let Some(Some(id)) = &update.external_id {
+            external(id)?;
         }
-        let new = NewAccount {
-            kind,
-            name: name.to_owned(),
-            username: name.to_owned(),
-            parent,
-            addresses: addresses.to_vec(),
-        };
+        let most = self.rules.limits.max_account_bytes;
+        let update = AccountUpdate { name, ..update };
+        match self.store.update_account(id, &update, most, self.act()).await? {
+            Updated::Account(account) => Ok(*account),
+            Updated::Missing => Err(TenancyError::NotFound(format!("there is no account {id}"))),
+            Updated::ExternalIdTaken => Err(external_id_taken()),
+            Updated::TooLarge => Err(self.too_large()),
+        }
+    }
+
+    /// Deletes an account and, with `cascade`, all below it; answers how many these were. Its keys
+    /// and its mail stop at once; its messages are erased in the background.
+    pub async fn delete_account(
+        &self,
+        id: AccountId,
+        cascade: bool,
+    ) -> Result<usize, TenancyError> {
+        let most = self.rules.limits.max_cascade;
+        let deleting = self.store.delete_account(id, (cascade, most), account_record, self.act());
+        match deleting.await? {
+            Deletion::Done { below } => Ok(below),
+            Deletion::Missing => Err(TenancyError::NotFound(format!("there is no account {id}"))),
+            Deletion::IsPartner => Err(TenancyError::Conflict(
+                "the partner is the root of all accounts: it cannot be deleted".into(),
+            )),
+            Deletion::HasOthersBelow(below) if below > most => {
+                Err(TenancyError::Conflict(format!(
+                    "more than {most} accounts are below account {id}: delete it part by part, \
+                     those below it first"
+                )))
+            }
+            Deletion::HasOthersBelow(1) => Err(TenancyError::Conflict(format!(
+                "1 account is below account {id}: delete it first, or ask for cascade"
+            ))),
+            Deletion::HasOthersBelow(below) => Err(TenancyError::Conflict(format!(
+                "{below} accounts are below account {id}: delete them first, or ask for cascade"
+            ))),
+        }
+    }
+
+    /// A page of the accounts of one level in this scope.
+    pub async fn list_accounts(
+        &self,
+        scope: &Scope,
+        kind: AccountType,
+        filter: &AccountFilter,
+        page: AccountPage,
+    ) -> Result<AccountList, TenancyError> {
+        let most = self.rules.limits.max_walk;
+        Ok(self.store.list_accounts(scope, kind, filter, page, most).await?)
+    }
+
+    /// The one account in this scope that is called so elsewhere.
+    pub async fn account_by_external_id(
+        &self,
+        scope: &Scope,
+        external_id: &str,
+    ) -> Result<Account, TenancyError> {
+        let mut found = self.store.accounts_by_external_id(scope, external_id, 2).await?;
+        match (found.pop(), found.pop()) {
+            (Some(account), None) => Ok(account),
+            (None, _) => Err(TenancyError::NotFound(
+                "no account in the scope of this request has this externalAccountId".into(),
+            )),
+            (Some(_), Some(_)) => Err(TenancyError::Conflict(
+                "several accounts have this externalAccountId: narrow the request to one of their \
+                 parents by targetAccountId"
+                    .into(),
+            )),
+        }
+    }
+
+    fn too_large(&self) -> TenancyError {
+        let most = self.rules.limits.max_account_bytes;
+        TenancyError::Invalid(format!(
+            "what is known of an account has at most {most} octets: shorten its settings"
+        ))
+    }
+
+    async fn create(&self, new: NewAccount) -> Result<(Account, Option<Account>), TenancyError> {
         let most = self.rules.limits.max_addresses;
         match self.store.create_account(&new, most, self.act()).await? {
-            Created::Account(made) => Ok(*made),
+            Created::Account(made) => Ok((*made, None)),
+            Created::WithAgent(made) => {
+                let (organization, agent) = *made;
+                Ok((organization, Some(agent)))
+            }
             Created::Refused(address, why) => {
                 Err(self.refused_address(&address, why, "the new Agent"))
             }
             Created::HasPartner => {
                 Err(TenancyError::Conflict("this store has its partner account already".into()))
             }
-            Created::NoParent => Err(TenancyError::Invalid(match (kind.parent(), parent) {
-                (Some(level), Some(parent)) => format!(
-                    "account {parent} is not of type {level}: one of type {kind} hangs below it"
-                ),
-                _ => format!("an account of type {kind} has no parent"),
-            })),
+            Created::ExternalIdTaken => Err(external_id_taken()),
+            Created::NoParent => {
+                let kind = new.kind;
+                Err(TenancyError::Invalid(match (kind.parent(), new.parent) {
+                    (Some(level), Some(parent)) => format!(
+                        "account {parent} is not of type {level}: one of type {kind} hangs below it"
+                    ),
+                    _ => format!("an account of type {kind} has no parent"),
+                }))
+            }
         }
     }
+}
+
+fn external_id_taken() -> TenancyError {
+    TenancyError::Conflict(
+        "another account below the same parent has this externalAccountId: choose another one"
+            .into(),
+    )
+}
+
+fn named(name: &str) -> Result<&str, TenancyError> {
+    let name = name.trim();
+    fits(name).then_some(name).ok_or_else(|| {
+        TenancyError::Invalid(format!(
+            "a name has 1 to {LONGEST_NAME} octets and no control characters"
+        ))
+    })
+}
+
+fn external(id: &str) -> Result<&str, TenancyError> {
+    fits(id).then_some(id).ok_or_else(|| {
+        TenancyError::Invalid(format!(
+            "externalAccountId has 1 to {LONGEST_NAME} octets and no control characters; null \
+             takes it away"
+        ))
+    })
+}
+
+fn fits(text: &str) -> bool {
+    !text.is_empty() && text.len() <= LONGEST_NAME && !text.chars().any(char::is_control)
 }

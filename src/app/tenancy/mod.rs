@@ -5,13 +5,16 @@
 
 mod accounts;
 mod addresses;
+pub mod details;
 mod domains;
 mod inbound_policy;
 mod keys;
 mod members;
+pub mod record;
 
 use std::sync::Arc;
 
+pub use accounts::NewNode;
 pub use addresses::Claiming;
 pub use domains::{Proof, proof_name};
 pub use inbound_policy::{AllowedPage, ListChange};

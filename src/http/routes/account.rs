@@ -13,7 +13,7 @@ use super::super::call::Call;
 use super::super::error::Problem;
 use crate::app::access::Target;
 use crate::app::tenancy::member_record;
-use crate::domain::account::Account;
+use crate::app::tenancy::record::account_record;
 use crate::domain::member::Member;
 
 /// The target, an account or a member, never whoever asks; without a target, the one that owns the
@@ -23,7 +23,7 @@ pub(in super::super) async fn show(_http: Arc<Http>, call: Call) -> Result<Respo
 }
 
 fn identity(target: &Target) -> Value {
-    target.member.as_ref().map_or_else(|| shape(&target.account), of_member)
+    target.member.as_ref().map_or_else(|| account_record(&target.account).into(), of_member)
 }
 
 /// A member, in the fields of an account. An empty `permittedAccountIds` restricts nothing, and is
@@ -43,29 +43,4 @@ fn of_member(member: &Member) -> Value {
         fields.insert("details".into(), details);
     }
     shape
-}
-
-/// `timestamp` is in milliseconds, unlike elsewhere: so v2 has it for accounts. There is no
-/// `permittedAccountIds`: an account's own key is not restricted, and absent says so. `active` is
-/// the account's own switch.
-fn shape(account: &Account) -> Value {
-    let lineage = &account.lineage;
-    json!({
-        "id": account.id.get(),
-        "username": account.username,
-        "accountType": account.kind.as_str(),
-        "name": account.name,
-        "accountName": account.name,
-        "organizationId": lineage.organization.map(|id| id.get()),
-        "resellerId": lineage.reseller.map(|id| id.get()),
-        "partnerId": lineage.partner.map(|id| id.get()),
-        "parentId": account.parent.map(|id| id.get()),
-        "superAdmin": false,
-        "active": account.active,
-        "timestamp": account.created_at.millis(),
-        "details": {
-            "name": account.name,
-            "createdAt": account.created_at.to_string(),
-        },
-    })
 }

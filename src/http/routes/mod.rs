@@ -3,7 +3,10 @@
 //! A handler gets a `Call`, which has been authorised, and nothing else of the request.
 
 pub(super) mod account;
+pub(super) mod account_lists;
+pub(super) mod accounts;
 pub(super) mod addresses;
+pub(super) mod audit;
 pub(super) mod domains;
 pub(super) mod health;
 pub(super) mod inbound_policy;

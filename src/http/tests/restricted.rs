@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{House, Received, Reply};
+use super::{House, NOBODY, Received, Reply};
 use crate::app::access::need::{Effect, TargetType};
 use crate::domain::member::Role;
 use crate::domain::reason::Reason;
@@ -205,6 +205,25 @@ async fn an_agent_that_a_filter_names_must_be_its_own() {
     let agent = scene.house.id("agent1").get();
     let records = page["intake"].as_array().unwrap();
     assert!(!records.is_empty() && records.iter().all(|record| record["agentId"] == agent));
+}
+
+/// Other members of its organization are as good as nobody.
+#[tokio::test]
+async fn other_members_are_not_told_from_nobody() {
+    let mut scene = scene().await;
+    let other = scene.house.join("other", "org1", Role::Member, &[]).await.id.get();
+    let mut answers = BTreeSet::new();
+    for target in [other, NOBODY] {
+        for path in ["/account", "/tokens"] {
+            let path = format!("{path}?targetAccountId={target}");
+            answers.insert(anonymous(&scene.house.get("few", &path).await));
+        }
+        let body = json!({ "description": "x", "targetAccountId": target });
+        let reply = scene.house.call("few", "POST", "/tokens", Some(&body)).await;
+        reply.problem(403, "forbidden", "does not reach");
+        answers.insert(anonymous(&reply));
+    }
+    assert_eq!(answers.len(), 1, "{answers:#?}");
 }
 
 /// It makes keys for itself and for its Agents; those reach no further than it does.

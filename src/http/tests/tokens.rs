@@ -71,7 +71,6 @@ fn body_of(token: &str) -> Option<(&'static str, &'static str)> {
 async fn what_is_not_asked_for_rightly_makes_no_key() {
     let house = House::new().await;
     let id = house.id("agent1").get();
-    let before = listed(&house, "agent1", id).await;
     for (body, words) in [
         (json!({ "description": "x", "type": "user" }), "type must be"),
         (json!({ "description": "x", "type": 1 }), "field type"),
@@ -92,7 +91,7 @@ async fn what_is_not_asked_for_rightly_makes_no_key() {
     create(&house, "agent1", nobody).await.problem(403, "forbidden", "does not reach");
     let above = json!({ "description": "x", "targetAccountId": house.id("org1").get() });
     create(&house, "agent1", above).await.problem(403, "forbidden", "does not reach");
-    assert_eq!(listed(&house, "agent1", id).await, before);
+    assert_eq!(listed(&house, "agent1", id).await.len(), 1, "the one that it had");
 }
 
 #[tokio::test]

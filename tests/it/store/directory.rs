@@ -1,11 +1,15 @@
 //! The directory's version: whatever changes an answer to RCPT raises it.
 
+use gatepost::app::tenancy::record::account_record;
 use gatepost::domain::account::{Account, AccountType};
 use gatepost::domain::address::Address;
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::id::AccountId;
 use gatepost::domain::policy::Mode;
-use gatepost::store::{Claimed, Created, DomainClaim, DomainLimits, NewAccount, Proven, Store};
+use gatepost::store::{
+    AccountUpdate, Claimed, Created, Deletion, DomainClaim, DomainLimits, NewAccount, Proven,
+    Store, Updated,
+};
 
 use super::scene::{Kind, Scene, address, at, by, own_address};
 
@@ -14,26 +18,24 @@ on_both! {
 }
 
 /// The methods that change what an answer rests on.
-const CHANGING: [&str; 8] = [
+const CHANGING: [&str; 10] = [
     "claim_address",
     "claim_domain",
     "create_account",
+    "delete_account",
     "prove_domain",
     "release_address",
     "remove_domain",
     "set_active",
     "set_mode",
+    "update_account",
 ];
 
 /// A new Agent, with this address.
 pub async fn create(store: &Store, organization: &Account, address: &Address) -> Created {
-    let new = NewAccount {
-        kind: AccountType::Agent,
-        name: "new".into(),
-        username: "new".into(),
-        parent: Some(organization.id),
-        addresses: vec![address.clone()],
-    };
+    let parent = Some(organization.id);
+    let plain = NewAccount::plain(AccountType::Agent, "new", parent, account_record);
+    let new = NewAccount { addresses: vec![address.clone()], ..plain };
     store.create_account(&new, 9, by(at(0))).await.unwrap()
 }
 
@@ -97,6 +99,19 @@ async fn every_change_that_an_answer_rests_on_raises_the_version(kind: Kind) {
             15 => ("pending_claim", claimed(store, &domain, organization.id).await != "new"),
             16 => ("prove_domain", proven(store, &domain, organization.id, "b").await),
             17 => ("prove_domain", proven(store, &domain, organization.id, "a").await),
+            18..=20 => {
+                let name = Some("renamed".to_owned());
+                let active = (step > 18).then_some(true);
+                let update = AccountUpdate { name, active, ..AccountUpdate::default() };
+                let updated = store.update_account(me.id, &update, 9, by(at(0))).await.unwrap();
+                assert!(matches!(updated, Updated::Account(_)), "{updated:?}");
+                ("update_account", step == 19)
+            }
+            21 | 22 => {
+                let deleting =
+                    store.delete_account(me.id, (false, 9), account_record, by(at(0))).await;
+                ("delete_account", deleting.unwrap() == Deletion::Done { below: 0 })
+            }
             _ => break,
         };
         let after = other.directory_version().await.unwrap();

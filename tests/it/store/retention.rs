@@ -19,7 +19,7 @@ use gatepost::store::{Commit, Committed, Intake, Store};
 use sqlx::Connection as _;
 use tokio::task::JoinSet;
 
-use super::scene::{DAY, Kind, Scene, at, database, record, subtree};
+use super::scene::{DAY, Kind, Scene, address, at, by, database, record, subtree};
 use crate::support::PATIENCE;
 
 on_both! {
@@ -29,6 +29,7 @@ on_both! {
     what_is_still_to_be_delivered_holds_up_nothing_else,
     an_original_stays_while_a_message_has_it,
     what_is_stored_again_during_a_pass_is_not_lost,
+    what_a_deleted_account_leaves_goes_by_and_by,
 }
 
 /// At the scene's time, by the compiled-in rules with this laid over them.
@@ -124,10 +125,11 @@ async fn what_is_old_goes_at_every_level(kind: Kind) {
     assert_eq!(left("intake_records", other).await, 2 * kept(20));
     assert_eq!(left("messages", agent).await, ages.len());
     assert_eq!(left("messages", other).await, kept(12));
-    // The first message of the first Agent also made the contact; it has the youngest time.
-    assert_eq!(left("events", agent).await, 2 * kept(25));
-    assert_eq!(left("events", other).await, 2 * kept(25) - 1);
-    assert_eq!(left("events", partner).await, 2);
+    // The first message of the first Agent also made the contact; it has the youngest time. That
+    // each account was made is an event, too.
+    assert_eq!(left("events", agent).await, 2 * kept(25) + 1);
+    assert_eq!(left("events", other).await, 2 * kept(25));
+    assert_eq!(left("events", partner).await, 2 + 1);
     assert_eq!(passed.messages, u64::try_from(ages.len() - kept(12)).unwrap());
     // Arrivals are remembered for seven days.
     let remembered = ages.iter().filter(|days| **days < 8).count() * 2;
@@ -147,7 +149,7 @@ async fn an_event_stays_while_it_is_to_be_delivered(kind: Kind) {
     scene.listen(&scene.organization, conversation, "https://b.example/").await;
     scene.deliver(&scene.agent, -31 * DAY).await;
     let mut retention = retention(&scene.store, "");
-    let events = "SELECT COUNT(*) FROM events";
+    let events = "SELECT COUNT(*) FROM events WHERE name <> 'account.created'";
     // email.received and conversation.started wait; nobody wants to know of the contact.
     assert_eq!(retention.pass().await.events, 1);
     assert_eq!(scene.count(events).await, 2);
@@ -237,7 +239,10 @@ async fn what_is_still_to_be_delivered_holds_up_nothing_else(kind: Kind) {
     for _ in 0..20 {
         retention.pass().await;
     }
-    let of = |agent: &Account| format!("SELECT COUNT(*) FROM events WHERE agent_id = {}", agent.id);
+    let of = |agent: &Account| {
+        let made = "name <> 'account.created'";
+        format!("SELECT COUNT(*) FROM events WHERE {made} AND agent_id = {}", agent.id)
+    };
     assert_eq!(count(&scene, of(&scene.agent)).await, 10);
     assert_eq!(count(&scene, of(&scene.other)).await, 0);
     assert_eq!(scene.count("SELECT COUNT(*) FROM deliveries").await, 10);
@@ -371,4 +376,36 @@ async fn one_gateway_deletes_at_a_time() {
     assert_eq!(retention.pass().await, Passed::default());
     sqlx::raw_sql("ROLLBACK").execute(&mut other).await.unwrap();
     assert_eq!(retention.pass().await.intake_records, 1);
+}
+
+async fn what_a_deleted_account_leaves_goes_by_and_by(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let (store, stranger) = (&scene.store, scene.stranger().await);
+    for agent in [&scene.agent, &scene.other, &stranger] {
+        scene.deliver(agent, 0).await;
+        let senders = ["a", "b", "c"].map(|name| address(&format!("{name}@good.example")));
+        store.allow_senders(agent.id, &senders, None, 9, by(at(0))).await.unwrap();
+    }
+    let left = async |sql: &'static str| scene.count(sql).await;
+    let small = "[pass]\nbatch_rows = 2\npause_millis = 1\n";
+    // Of an Agent: its mail and its list; its organization still knows who wrote.
+    super::deletion::delete(store, &scene.agent, false).await;
+    let passed = retention(store, small).pass().await;
+    assert_eq!((passed.messages, passed.leavings), (1, 3));
+    assert_eq!(left("SELECT COUNT(*) FROM messages").await, 2);
+    assert_eq!(left("SELECT COUNT(*) FROM allowed_senders").await, 6);
+    assert_eq!(left("SELECT COUNT(*) FROM contacts").await, 2);
+    // Of an organization: whom it knew, too.
+    super::deletion::delete(store, &scene.organization, true).await;
+    let passed = retention(store, small).pass().await;
+    assert_eq!((passed.messages, passed.leavings), (1, 4));
+    assert_eq!(left("SELECT COUNT(*) FROM messages").await, 1);
+    assert_eq!(left("SELECT COUNT(*) FROM allowed_senders").await, 3);
+    assert_eq!(left("SELECT COUNT(*) FROM contacts").await, 1);
+    // What says that it was there stays its time.
+    assert_eq!(left("SELECT COUNT(*) FROM intake_records").await, 3);
+    let told = "SELECT COUNT(*) FROM audit_entries WHERE deed = 'account.deleted'";
+    assert_eq!(left(told).await, 3);
+    assert_whole(&scene).await;
+    assert_eq!(retention(store, small).pass().await.leavings, 0);
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use gatepost::app::tenancy::record::account_record;
 use gatepost::domain::account::{Account, AccountType};
 use gatepost::domain::address::Address;
 use gatepost::domain::audit::{Act, Actor};
@@ -251,13 +252,7 @@ pub async fn account(
     parent: Option<AccountId>,
     name: &str,
 ) -> Account {
-    let new = NewAccount {
-        kind,
-        name: name.into(),
-        username: name.into(),
-        parent,
-        addresses: Vec::new(),
-    };
+    let new = NewAccount::plain(kind, name, parent, account_record);
     match store.create_account(&new, 9, by(at(0))).await.unwrap() {
         Created::Account(made) => *made,
         refused => panic!("{refused:?}"),

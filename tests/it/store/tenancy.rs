@@ -1,5 +1,6 @@
 //! Accounts, keys, addresses, policies.
 
+use gatepost::app::tenancy::record::account_record;
 use gatepost::domain::account::AccountType;
 use gatepost::domain::id::AccountId;
 use gatepost::domain::policy::Mode;
@@ -34,8 +35,7 @@ async fn an_account_hangs_below_the_level_directly_above(kind: Kind) {
     ];
     for (level, kind) in kinds.into_iter().enumerate() {
         for (place, parent) in parents.into_iter().enumerate() {
-            let (name, username) = ("x".to_owned(), "x".to_owned());
-            let new = NewAccount { kind, name, username, parent, addresses: Vec::new() };
+            let new = NewAccount::plain(kind, "x", parent, account_record);
             let made = scene.store.create_account(&new, 9, by(at(0))).await;
             // The scene has its partner, and a store has one.
             let as_it_should = match &made {
@@ -114,16 +114,15 @@ async fn an_address_has_one_agent_and_a_domain_one_catch_all(kind: Kind) {
     assert_eq!(store.addresses(me.id).await.unwrap(), []);
 }
 
+fn new_agent(scene: &Scene) -> NewAccount {
+    let parent = Some(scene.organization.id);
+    NewAccount::plain(AccountType::Agent, "x", parent, account_record)
+}
+
 async fn an_agent_is_made_with_its_addresses_or_not_at_all(kind: Kind) {
     let scene = Scene::new(kind).await;
     let (mine, free) = (own_address(&scene.agent), address("x@free.example"));
-    let new = NewAccount {
-        kind: AccountType::Agent,
-        name: "x".into(),
-        username: "x".into(),
-        parent: Some(scene.organization.id),
-        addresses: vec![free.clone(), mine.clone()],
-    };
+    let new = NewAccount { addresses: vec![free.clone(), mine.clone()], ..new_agent(&scene) };
     let before = scene.store.accounts(None).await.unwrap();
     let made = scene.store.create_account(&new, 9, by(at(0))).await.unwrap();
     assert_eq!(made, Created::Refused(mine, Claimed::InUse));
@@ -155,11 +154,8 @@ async fn an_agent_has_a_bounded_number_of_addresses(kind: Kind) {
     assert_eq!(claim(&others[1], false, 2).await, Claimed::Yes);
 
     let new = NewAccount {
-        kind: AccountType::Agent,
-        name: "x".into(),
-        username: "x".into(),
-        parent: Some(scene.organization.id),
         addresses: ["x@free.example", "y@free.example"].map(address).to_vec(),
+        ..new_agent(&scene)
     };
     let refused = Created::Refused(address("y@free.example"), Claimed::TooMany);
     assert_eq!(store.create_account(&new, 1, by(at(0))).await.unwrap(), refused);

@@ -222,7 +222,11 @@ impl Town {
             if text.contains(&name(at)) && !shows(at) && !above {
                 found.push(format!("the name of {at}"));
             }
-            if numbers.contains(&node.id) && !shows(at) && !above {
+            // A member is shown with its Agents' ids.
+            let listed = reach
+                .and_then(|reach| reach.person)
+                .is_some_and(|person| self.tree.people[person].permitted.contains(&at));
+            if numbers.contains(&node.id) && !shows(at) && !above && !listed {
                 found.push(format!("the id of {at}"));
             }
             if node.contact.is_some_and(|id| numbers.contains(&id)) && !shows(at) {

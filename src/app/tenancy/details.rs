@@ -1,0 +1,223 @@
+//! What v2 clients tell of an account beside its name: fields that decide nothing here, and are
+//! checked, kept and shown again. One table says of which type each of them is.
+//!
+//! Secrets among them (credentials of providers, keys of apps) are not kept: in their place stands
+//! [`MASK`], which says that there was one.
+
+use serde_json::{Map, Value};
+
+use crate::domain::address::Address;
+
+/// Stands for a secret.
+pub const MASK: &str = "********";
+
+/// The longest text of one field, in octets; all of them together are bounded by
+/// `max_account_bytes` of `policies/access.toml`.
+const LONGEST_TEXT: usize = 2000;
+
+/// Of which type a field is.
+#[derive(Clone, Copy)]
+enum Kind {
+    Text,
+    /// A mailbox.
+    Email,
+    Flag,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// Any object; secrets are known by their names.
+    Object,
+    /// Objects that have these texts, may have these flags, and have this object of credentials.
+    List(&'static [&'static str], &'static [&'static str], &'static str),
+}
+
+/// The fields, by their names in v2.
+const FIELDS: &[(&str, Kind)] = &[
+    ("email", Kind::Email),
+    ("firstName", Kind::Text),
+    ("lastName", Kind::Text),
+    ("description", Kind::Text),
+    ("image", Kind::Text),
+    ("businessName", Kind::Text),
+    ("businessAddress", Kind::Text),
+    ("productPlanId", Kind::Text),
+    ("offeredProductPlanId", Kind::Text),
+    ("externalBillingId", Kind::Text),
+    ("smsBrandId", Kind::Text),
+    ("smsCampaignId", Kind::Text),
+    ("smsEnabled", Kind::Flag),
+    ("servicePremium", Kind::Flag),
+    ("hipaaEnabledDefault", Kind::Flag),
+    ("hipaaSetting", Kind::Word(&["on", "off", "inherit"])),
+    ("orgAccountType", Kind::Word(&["internal", "customer"])),
+    ("settings", Kind::Object),
+    ("numberingProviders", Kind::List(&["providerId"], &["default"], "config")),
+    ("integrations", Kind::List(&["appId", "appVersion"], &[], "appData")),
+];
+
+/// A field as it is kept; null, which takes it away, stays null. The error names the field and says
+/// what it must be.
+pub fn checked(name: &str, value: &Value) -> Result<Value, String> {
+    let Some((_, kind)) = FIELDS.iter().find(|(known, _)| *known == name) else {
+        return Err(format!("field {name} is not known of accounts"));
+    };
+    let wrong = |shape: &str| Err(format!("field {name} must be {shape}"));
+    match (kind, value) {
+        (_, Value::Null) => Ok(Value::Null),
+        (Kind::Text, Value::String(text)) => match unfit(text) {
+            None => Ok(value.clone()),
+            Some(why) => Err(format!("field {name} {why}")),
+        },
+        (Kind::Email, Value::String(text)) => match Address::parse(text) {
+            Ok(address) => Ok(address.to_string().into()),
+            Err(error) => Err(format!("field {name}: {error}")),
+        },
+        (Kind::Flag, Value::Bool(_)) => Ok(value.clone()),
+        (Kind::Word(words), Value::String(word)) if words.contains(&word.as_str()) => {
+            Ok(value.clone())
+        }
+        (Kind::Object, Value::Object(fields)) => Ok(Value::Object(without_secrets(fields))),
+        (Kind::List(texts, flags, secret), Value::Array(items)) => {
+            let items = items.iter().map(|item| listed(item, texts, flags, secret));
+            let items = items.collect::<Option<Vec<_>>>();
+            items.map(Value::from).map_or_else(|| wrong(&list_shape(texts, flags, secret)), Ok)
+        }
+        (Kind::Text | Kind::Email, _) => wrong("a string"),
+        (Kind::Flag, _) => wrong("true or false"),
+        (Kind::Word(words), _) => wrong(&format!("one of {}", words.join(", "))),
+        (Kind::Object, _) => wrong("an object"),
+        (Kind::List(texts, flags, secret), _) => wrong(&list_shape(texts, flags, secret)),
+    }
+}
+
+/// Why a text is none of a field. Line ends are for addresses and descriptions.
+fn unfit(text: &str) -> Option<String> {
+    let control = |c: char| c.is_control() && c != '\n';
+    if text.len() > LONGEST_TEXT {
+        return Some(format!("has at most {LONGEST_TEXT} octets"));
+    }
+    text.chars().any(control).then(|| "has control characters: leave them out".to_owned())
+}
+
+fn list_shape(texts: &[&str], flags: &[&str], secret: &str) -> String {
+    let names: Vec<&str> = texts.iter().chain(flags).chain([&secret]).copied().collect();
+    format!("an array of objects with {}", names.join(", "))
+}
+
+/// An item of a list; of its credentials only the names are kept.
+fn listed(item: &Value, texts: &[&str], flags: &[&str], secret: &str) -> Option<Value> {
+    let fields = item.as_object()?;
+    let text = |name: &str| fields.get(name)?.as_str().filter(|text| unfit(text).is_none());
+    let known = |name: &str| texts.contains(&name) || flags.contains(&name) || name == secret;
+    let whole = texts.iter().all(|name| text(name).is_some())
+        && flags.iter().all(|name| fields.get(*name).is_none_or(Value::is_boolean))
+        && fields.keys().all(|name| known(name));
+    let credentials = fields.get(secret).filter(|value| value.is_object() && whole)?;
+    let mut kept = fields.clone();
+    kept.insert(secret.to_owned(), masked(credentials));
+    Some(Value::Object(kept))
+}
+
+fn without_secrets(fields: &Map<String, Value>) -> Map<String, Value> {
+    let kept = |(name, value): (&String, &Value)| {
+        let value = if names_a_secret(name) { masked(value) } else { searched(value) };
+        (name.clone(), value)
+    };
+    fields.iter().map(kept).collect()
+}
+
+/// Nesting is bounded by the reader of JSON, at 128.
+fn searched(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => Value::Object(without_secrets(fields)),
+        Value::Array(items) => items.iter().map(searched).collect(),
+        value => value.clone(),
+    }
+}
+
+/// Nothing but the names of fields.
+fn masked(value: &Value) -> Value {
+    match value {
+        Value::Null => Value::Null,
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| (name.clone(), masked(value))).collect()
+        }
+        _ => MASK.into(),
+    }
+}
+
+/// `key` alone is a name of things (`reportingFields[].key`); an `apiKey` is a secret.
+fn names_a_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let says = |word: &&str| name.contains(*word);
+    ["token", "secret", "password", "passphrase", "credential"].iter().any(says)
+        || ["config", "appdata"].contains(&name.as_str())
+        || (name.ends_with("key") && name != "key")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_field_is_of_its_type() {
+        for (name, value) in [
+            ("email", json!("Ada@Example.com")),
+            ("description", json!("two\nlines")),
+            ("smsEnabled", json!(true)),
+            ("hipaaSetting", json!("inherit")),
+            ("settings", json!({ "metrics": [{ "name": "a", "scale": 100 }], "key": "x" })),
+            ("settings", json!({ "heartbeatConfig": { "every": 5 } })),
+            ("integrations", json!([])),
+            ("businessName", Value::Null),
+        ] {
+            let kept = checked(name, &value).unwrap();
+            assert!(kept == value || name == "email", "{name}: {kept}");
+        }
+        for (name, value, expected) in [
+            ("email", json!("nobody"), "field email"),
+            ("email", json!(1), "field email must be a string"),
+            ("description", json!("\u{0}"), "control characters"),
+            ("description", json!("x".repeat(2001)), "at most 2000 octets"),
+            ("smsEnabled", json!("true"), "must be true or false"),
+            ("hipaaSetting", json!("On"), "must be one of on, off, inherit"),
+            ("settings", json!([]), "must be an object"),
+            ("integrations", json!({}), "must be an array of objects with appId, appVersion"),
+            ("integrations", json!([{ "appId": "a", "appVersion": "1" }]), "appData"),
+            ("integrations", json!([{ "appId": 1, "appVersion": "1", "appData": {} }]), "appData"),
+            (
+                "numberingProviders",
+                json!([{ "providerId": "x", "config": {}, "__proto__": {} }]),
+                "providerId, default, config",
+            ),
+            ("superAdmin", json!(true), "not known"),
+        ] {
+            let error = checked(name, &value).unwrap_err();
+            assert!(error.contains(expected), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn of_a_secret_only_its_place_is_kept() {
+        let canary = "hunter2";
+        let deep = json!({ "a": { "sid": canary, "n": [1, canary], "none": null } });
+        for (name, value) in [
+            ("integrations", json!([{ "appId": "a", "appVersion": "v1", "appData": deep }])),
+            (
+                "numberingProviders",
+                json!([{ "providerId": "x", "default": true, "config": { "authToken": canary } }]),
+            ),
+            (
+                "settings",
+                json!({ "crm": [{ "apiKey": canary, "Password": canary, "access_token": [canary],
+                                  "clientSecret": { "x": canary } }] }),
+            ),
+        ] {
+            let kept = checked(name, &value).unwrap();
+            assert!(!kept.to_string().contains(canary), "{kept}");
+            assert!(kept.to_string().contains(MASK), "{kept}");
+            assert_eq!(checked(name, &kept), Ok(kept.clone()), "what was read may be written back");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What deleted accounts leave beside their messages: the lists of Agents, the contacts of
+//! organizations. There may be millions, so they go by and by, some in each transaction.
+
+use super::db::{Store, settled};
+use super::error::StoreError;
+use super::gates;
+use super::many::many;
+use super::row::Columns;
+use super::sql::sql;
+use crate::domain::id::AccountId;
+
+/// The list of an Agent.
+const LISTED: &str = "DELETE FROM allowed_senders WHERE (agent_id, address) IN (
+    SELECT agent_id, address FROM allowed_senders WHERE agent_id = $1 ORDER BY address LIMIT $2)";
+
+/// The contacts of an organization that no message names any more.
+const KNOWN: &str = "DELETE FROM contacts WHERE id IN (
+    SELECT id FROM contacts
+    WHERE organization_id = $1
+      AND NOT EXISTS (SELECT 1 FROM messages WHERE contact_id = contacts.id)
+    LIMIT $2)";
+
+impl Store {
+    /// Of these accounts, which were deleted, those that have left something.
+    pub async fn with_leavings(&self, deleted: &[AccountId]) -> Result<Vec<AccountId>, StoreError> {
+        let rows = many(
+            "WITH given (account) AS ({rows})
+             SELECT account FROM given
+             WHERE (SELECT agent_id FROM allowed_senders
+                    WHERE agent_id = given.account LIMIT 1) IS NOT NULL
+                OR (SELECT organization_id FROM contacts
+                    WHERE organization_id = given.account LIMIT 1) IS NOT NULL",
+            deleted.iter().map(|account| vec![(*account).into()]).collect(),
+        )
+        .fetch_all(self.reader())
+        .await?;
+        rows.iter().map(|row| Columns { table: "accounts", row }.account("account")).collect()
+    }
+
+    /// Deletes up to `limit` rows of each kind that a deleted account has left; answers how many
+    /// they were, `None` while another gateway is deleting.
+    pub async fn delete_leavings(
+        &self,
+        deleted: AccountId,
+        limit: usize,
+    ) -> Result<Option<u64>, StoreError> {
+        settled!(self.try_delete_leavings(deleted, limit))
+    }
+
+    async fn try_delete_leavings(
+        &self,
+        deleted: AccountId,
+        limit: usize,
+    ) -> Result<Option<u64>, StoreError> {
+        let mut tx = self.begin().await?;
+        if !gates::alone(&mut tx, "retention").await? {
+            return Ok(None);
+        }
+        let mut gone = 0;
+        for text in [LISTED, KNOWN] {
+            let statement = sql(text).bind(deleted);
+            let statement = statement.bind(i64::try_from(limit).unwrap_or(i64::MAX));
+            gone += statement.execute(tx.on()).await?;
+        }
+        tx.commit().await?;
+        Ok(Some(gone))
+    }
+}

@@ -1,0 +1,253 @@
+//! What a deleted account does no more, whoever is at it at that moment.
+
+use std::collections::BTreeSet;
+
+use gatepost::app::tenancy::record::account_record;
+use gatepost::domain::account::{Account, AccountType};
+use gatepost::domain::audit::{Actor, Deed, Once};
+use gatepost::domain::delivery::Subject;
+use gatepost::domain::event::{Category, EventName};
+use gatepost::domain::id::{KeyId, MemberId};
+use gatepost::domain::key::{Key, KeyHash};
+use gatepost::run;
+use gatepost::store::{
+    Claimed, Committed, Created, Deletion, InsertedKey, NewAccount, Store, StoreError,
+};
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::accounts::{ids, new};
+use super::scene::{
+    Kind, Scene, account, address, at, by, destination, everything, own_address, subtree,
+};
+
+on_both! {
+    deleting_refuses_while_others_are_below,
+    what_is_deleted_does_nothing_any_more,
+    whoever_listens_above_hears_of_it,
+    nothing_is_done_to_what_is_being_deleted,
+    a_request_is_remembered_once_however_many_it_touches,
+}
+
+pub async fn delete(store: &Store, account: &Account, cascade: bool) -> Deletion {
+    let deleting = store.delete_account(account.id, (cascade, 50), account_record, by(at(9)));
+    deleting.await.unwrap()
+}
+
+fn key(account: &Account, octet: u8) -> (Key, KeyHash) {
+    let key = Key {
+        id: KeyId(run::system_mint().uuid()),
+        account: account.id,
+        member: None,
+        purpose: "test".into(),
+        last_four: "abcd".into(),
+        created_at: at(0),
+        expires_at: None,
+        last_used_at: None,
+        revoked_at: None,
+    };
+    (key, KeyHash([octet; 32]))
+}
+
+async fn deleting_refuses_while_others_are_below(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let (store, stranger) = (&scene.store, scene.stranger().await);
+    let before = store.accounts(None).await.unwrap();
+    assert_eq!(delete(store, &scene.organization, false).await, Deletion::HasOthersBelow(2));
+    assert_eq!(delete(store, &scene.reseller, false).await, Deletion::HasOthersBelow(3));
+    for cascade in [false, true] {
+        assert_eq!(delete(store, &scene.partner, cascade).await, Deletion::IsPartner);
+    }
+    let most =
+        |most| store.delete_account(scene.reseller.id, (true, most), account_record, by(at(9)));
+    assert_eq!(most(2).await.unwrap(), Deletion::HasOthersBelow(3));
+    assert_eq!(store.accounts(None).await.unwrap(), before);
+    assert_eq!(most(3).await.unwrap(), Deletion::Done { below: 3 });
+    assert_eq!(most(3).await.unwrap(), Deletion::Missing);
+    let left = ids(&store.accounts(None).await.unwrap());
+    let theirs: Vec<_> = stranger.lineage.ids().collect();
+    assert_eq!(left, theirs, "nothing else went");
+    // No id is given twice.
+    let new = account(store, AccountType::Reseller, Some(scene.partner.id), "new").await;
+    assert!(new.id > stranger.id);
+}
+
+async fn what_is_deleted_does_nothing_any_more(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let (store, elsewhere) = (&scene.store, scene.open().await);
+    let stranger = scene.stranger().await;
+    for (octet, account) in [(1, &scene.organization), (2, &scene.agent), (3, &stranger)] {
+        let (key, hash) = key(account, octet);
+        store.insert_key(&key, hash, 9, by(at(0))).await.unwrap();
+    }
+    for account in [&scene.organization, &scene.agent, &stranger] {
+        scene.listen(account, Category::Incoming, "https://a.example/").await;
+    }
+    let member = MemberId::new(77_777).unwrap();
+    let invited = format!(
+        "INSERT INTO members (id, account_id, email, role, permitted, created_at)
+         VALUES ({member}, {}, 'a@b.example', 'admin', '[]', 0)",
+        scene.organization.id
+    );
+    scene.execute(invited.leak()).await;
+    assert!(elsewhere.member(member).await.unwrap().is_some());
+    let (own, theirs) = (own_address(&scene.agent), own_address(&stranger));
+    let under_way = scene.intake(&scene.agent, 0).await;
+    scene.deliver(&scene.agent, 0).await;
+    assert_eq!(delete(store, &scene.organization, true).await, Deletion::Done { below: 2 });
+
+    // On another gateway as well, from the commit on.
+    for account in [&scene.organization, &scene.agent, &scene.other] {
+        assert_eq!(elsewhere.account(account.id).await.unwrap(), None);
+        assert!(!elsewhere.is_active(account).await.unwrap());
+        assert_eq!(elsewhere.destinations(account.id).await.unwrap(), []);
+        assert_eq!(elsewhere.addresses(account.id).await.unwrap(), []);
+    }
+    assert_eq!(elsewhere.addressee(scene.agent.id).await.unwrap(), Some(scene.agent.clone()));
+    assert_eq!(elsewhere.member(member).await.unwrap(), None);
+    for octet in [1, 2] {
+        assert_eq!(elsewhere.key_holder(KeyHash([octet; 32])).await.unwrap(), None);
+    }
+    assert_eq!(elsewhere.look_up(Some(&own), None).await.unwrap().answering, None);
+    assert_eq!(elsewhere.domain_owner(own.domain()).await.unwrap(), None);
+    let standing = scene.standing(&scene.agent, &own, "alice@good.example").await;
+    assert!(!standing.answers && !standing.active);
+    // What was decided before is decided again.
+    assert_eq!(scene.commit(vec![under_way], 9).await, Committed::Stale);
+    // Nothing of it is claimed, and it is cancelled by and by, one destination at a time.
+    for _ in 0..2 {
+        assert!(elsewhere.claim_deliveries(at(9), at(99), 9, &[]).await.unwrap().is_empty());
+    }
+    let pending = "SELECT COUNT(*) FROM deliveries WHERE state = 'pending'";
+    assert_eq!(scene.count(pending).await, 0);
+    let entries = store
+        .audit(&subtree(&scene.partner), &gatepost::store::AuditFilter::default(), &everything())
+        .await
+        .unwrap();
+    let told: Vec<_> = entries.iter().filter(|entry| entry.deed == Deed::AccountDeleted).collect();
+    let told: BTreeSet<_> = told.iter().flat_map(|entry| entry.lineage.ids().last()).collect();
+    let gone = [&scene.organization, &scene.agent, &scene.other];
+    assert_eq!(told, gone.map(|account| account.id).into_iter().collect());
+
+    assert!(elsewhere.is_active(&stranger).await.unwrap());
+    assert!(elsewhere.key_holder(KeyHash([3; 32])).await.unwrap().is_some());
+    let answering = elsewhere.look_up(Some(&theirs), None).await.unwrap().answering;
+    assert_eq!(answering.map(|found| found.agent), Some(stranger.id));
+    scene.deliver(&stranger, 10).await;
+    // The address and the domain are free for others.
+    let claim = store.claim_address(&stranger, &own, false, stranger.parent, 9, by(at(9)));
+    assert_eq!(claim.await.unwrap(), Claimed::Yes);
+}
+
+async fn whoever_listens_above_hears_of_it(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let store = &scene.store;
+    for account in [&scene.partner, &scene.organization, &scene.agent] {
+        scene.listen(account, Category::Onboarding, "https://a.example/").await;
+    }
+    scene.listen(&scene.partner, Category::Incoming, "https://a.example/").await;
+    scene.deliver(&scene.agent, 0).await;
+    let fresh = account(store, AccountType::Agent, Some(scene.organization.id), "fresh").await;
+    delete(store, &scene.organization, true).await;
+    let claims = store.claim_deliveries(at(99), at(100), 99, &[]).await.unwrap();
+    let told: Vec<_> = claims
+        .iter()
+        .map(|claim| {
+            assert_eq!(claim.destination.account, scene.partner.id);
+            let subject = match &claim.subject {
+                Subject::Told(told) => told["account"]["id"].as_i64(),
+                _ => None,
+            };
+            (claim.event.name, subject)
+        })
+        .collect();
+    let deleted = |account: &Account| (EventName::AccountDeleted, Some(account.id.get()));
+    let mut expected = vec![
+        // What was announced before is still told.
+        (EventName::EmailReceived, None),
+        (EventName::AccountCreated, Some(fresh.id.get())),
+        deleted(&fresh),
+        deleted(&scene.other),
+        deleted(&scene.agent),
+        deleted(&scene.organization),
+    ];
+    let mut told = told;
+    told.sort();
+    expected.sort();
+    assert_eq!(told, expected);
+    let of_fresh = claims.iter().find_map(|claim| match &claim.subject {
+        Subject::Told(told) if claim.event.name == EventName::AccountCreated => Some(told.clone()),
+        _ => None,
+    });
+    assert_eq!(of_fresh, Some(json!({ "account": account_record(&fresh) })));
+}
+
+/// Whoever comes first: it is done and then deleted with the rest, or refused.
+async fn nothing_is_done_to_what_is_being_deleted(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let (store, gateway) = (&scene.store, scene.open().await);
+    for round in 0..6_u8 {
+        let parent = Some(scene.reseller.id);
+        let organization = account(store, AccountType::Organization, parent, "o").await;
+        let agent = account(store, AccountType::Agent, Some(organization.id), "a").await;
+        let mut tasks = JoinSet::new();
+        let (one, org, doomed) = (gateway.clone(), organization.clone(), agent.clone());
+        tasks.spawn(async move {
+            let (key, hash) = key(&doomed, 100 + round);
+            drop(one.insert_key(&key, hash, 9, by(at(1))).await);
+            let hook = destination(doomed.id, Category::Agent, "https://a.example/");
+            drop(one.insert_destination(&hook, 9, by(at(1))).await);
+            let desk = address(&format!("desk@r{round}.example"));
+            let claim = one.claim_address(&doomed, &desk, false, Some(org.id), 9, by(at(1)));
+            drop(claim.await);
+            for number in 0..3 {
+                let new = new(AccountType::Agent, &org, &format!("late{number}"));
+                drop(one.create_account(&new, 9, by(at(1))).await);
+            }
+        });
+        let (two, doomed) = (store.clone(), organization.clone());
+        tasks.spawn(async move {
+            assert!(matches!(delete(&two, &doomed, true).await, Deletion::Done { .. }));
+        });
+        tasks.join_all().await;
+        let (below, all) = (organization.id, scene.partner.id);
+        let count = async |sql: String| scene.count(sql.leak()).await;
+        let alive =
+            format!("deleted_at IS NULL AND partner_id = {all} AND organization_id = {below}");
+        assert_eq!(count(format!("SELECT COUNT(*) FROM accounts WHERE {alive}")).await, 0);
+        let theirs = format!("(SELECT id FROM accounts WHERE organization_id = {below})");
+        for left in [
+            "keys WHERE revoked_at IS NULL AND account_id",
+            "addresses WHERE agent_id",
+            "destinations WHERE removed_at IS NULL AND account_id",
+            "domains WHERE account_id",
+        ] {
+            let sql = format!("SELECT COUNT(*) FROM {left} IN {theirs}");
+            assert_eq!(count(sql).await, 0, "{left}");
+        }
+        let late = key(&agent, 200);
+        let refused = store.insert_key(&late.0, late.1, 9, by(at(2))).await;
+        assert!(matches!(refused, Ok(InsertedKey::NoOwner)), "{refused:?}");
+    }
+}
+
+async fn a_request_is_remembered_once_however_many_it_touches(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let store = &scene.store;
+    let once = |octet: u8| Actor {
+        once: Some(Once { digest: [octet; 32], request: [0; 32], until: at(9) }),
+        ..Actor::OPERATOR
+    };
+    let (create, remove) = (once(1), once(2));
+    let new = NewAccount {
+        first_agent: Some("first".into()),
+        ..new(AccountType::Organization, &scene.reseller, "new")
+    };
+    let made = store.create_account(&new, 9, create.at(at(1))).await.unwrap();
+    let Created::WithAgent(made) = made else { panic!("{made:?}") };
+    let again = store.create_account(&new, 9, create.at(at(2))).await;
+    assert!(matches!(again, Err(StoreError::Repeated)), "{again:?}");
+    let id = made.0.id;
+    let deleting = store.delete_account(id, (true, 9), account_record, remove.at(at(3)));
+    assert_eq!(deleting.await.unwrap(), Deletion::Done { below: 1 });
+}
