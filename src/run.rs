@@ -11,11 +11,13 @@ use ipnet::IpNet;
 use tokio::net::TcpListener;
 
 use crate::app::access::Access;
+use crate::app::audit::AuditLog;
 use crate::app::delivery::{Destinations, Outbox};
 use crate::app::intake::Gateway;
 use crate::app::intake::preview::Preview;
 use crate::app::mailbox::retention::Retention;
 use crate::app::mailbox::{self, Mailbox};
+use crate::app::once::Answers;
 use crate::app::tenancy::Tenancy;
 use crate::domain::address::Address;
 use crate::domain::clock::{Clock, Timestamp};
@@ -55,7 +57,8 @@ pub struct Settings {
     /// Resolvers to ask instead of the system's.
     pub dns: Option<Vec<SocketAddr>>,
     pub egress_allow: Vec<IpNet>,
-    /// Networks whose SMTP connections begin with a PROXY header.
+    /// Networks whose SMTP connections begin with a PROXY header, and whose HTTP requests name
+    /// their client in `X-Forwarded-For`.
     pub trusted_proxy: Vec<IpNet>,
     pub tls: TlsSettings,
 }
@@ -185,7 +188,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     // Incoming: the listener asks intake.
     let wake: Arc<dyn Wake> = Arc::new(bell);
     let size = intake.limits.max_message_bytes;
-    let way = Way { front_end, address: smtp, hostname: &hostname, proxies: trusted_proxy, size };
+    let proxies = trusted_proxy.clone();
+    let way = Way { front_end, address: smtp, hostname: &hostname, proxies, size };
     let authenticator = Arc::new(authenticator);
     let apart = apart(dns.as_deref(), &intake, &hostname, access.limits.max_uploads)?;
     let preview = Preview::new(
@@ -204,7 +208,9 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     // The API beside them.
     let listen_error = |source| RunError::Listen { address: http, source };
     let socket = TcpListener::bind(http).await.map_err(listen_error)?;
-    let api = Arc::new(api(&store, (preview, apart), guard, mint.clone(), Arc::clone(&access)));
+    let api = api(&store, (preview, apart), guard, mint.clone(), Arc::clone(&access));
+    let api = api.behind(trusted_proxy);
+    let audit = api.audit_log();
 
     let running = Running {
         smtp: incoming.smtp,
@@ -222,7 +228,10 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     tls.follow(&rules.smtp.tls, &shutdown);
     shutdown.spawn(dispatcher.run(shutdown.clone()));
     clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
-    shutdown.spawn(http::serve(socket, http::router(api), access, shutdown.clone(), tls.https));
+    let stop = shutdown.clone();
+    shutdown.spawn(async move { audit.run(stop.soft()).await });
+    let router = http::router(Arc::new(api));
+    shutdown.spawn(http::serve(socket, router, access, shutdown.clone(), tls.https));
     Ok(running)
 }
 
@@ -400,6 +409,8 @@ fn api(
         mailbox: Mailbox::new(store.clone()),
         destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         preview,
+        audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&rules)),
+        answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         dns,
     };
     let store = store.clone();

@@ -81,15 +81,16 @@ INSERT INTO audit_entries (id, at, partner_id, reseller_id, organization_id, age
 DROP TABLE audit;
 
 -- Creations that carried an Idempotency-Key: the row is written in the transaction of what was
--- created, so that no request is carried out twice; `answer` comes after it, and is encrypted under
--- the caller's API key, which is nowhere here.
+-- created, so that no request is carried out twice; `holder` is the request that did it. `answer`
+-- comes after it, and is encrypted under the caller's API key, which is nowhere here.
 CREATE TABLE idempotency_keys (
     digest     BLOB PRIMARY KEY,
     request    BLOB NOT NULL,
-    created_at INTEGER NOT NULL,
+    holder     BLOB NOT NULL,
+    expires_at INTEGER NOT NULL,
     answer     BLOB
 ) STRICT;
-CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
+CREATE INDEX idempotency_keys_by_expiry ON idempotency_keys (expires_at);
 
 -- Of an event of `onboarding`, its `data` as a JSON object: no row keeps what an account or a member
 -- was at that moment.

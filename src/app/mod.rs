@@ -3,10 +3,13 @@
 //! `http`, `cli` and the SMTP room (through `domain::ports`) call in here. Each room is one part
 //! of what the product does: `intake` takes a message in, `access` answers "may I?", `tenancy`
 //! keeps accounts and what belongs to them, `mailbox` reads messages, `delivery` keeps the
-//! outgoing work. No SQL, no wire shapes (except the shared Message record), no sockets.
+//! outgoing work; `audit` reads who did what, `once` keeps the answers of requests that are carried
+//! out once. No SQL, no wire shapes (except the shared Message record), no sockets.
 
 pub mod access;
+pub mod audit;
 pub mod delivery;
 pub mod intake;
 pub mod mailbox;
+pub mod once;
 pub mod tenancy;

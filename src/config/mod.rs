@@ -50,7 +50,8 @@ pub struct ServeOptions {
     /// Networks that webhooks may reach although they are not public, with plain http there
     #[arg(long, env = "GATEPOST_EGRESS_ALLOW", value_name = "CIDR", value_delimiter = ',')]
     pub egress_allow: Option<Vec<IpNet>>,
-    /// Networks of proxies whose connections begin with a PROXY header, which says whose they are
+    /// Networks of proxies: over SMTP their connections begin with a PROXY header, over HTTP their
+    /// requests have X-Forwarded-For, which say whose they are
     #[arg(long, env = "GATEPOST_TRUSTED_PROXY", value_name = "CIDR", value_delimiter = ',')]
     pub trusted_proxy: Option<Vec<IpNet>>,
     /// A folder of rule files that override the compiled-in ones
@@ -258,7 +259,7 @@ impl ServeOptions {
         })
     }
 
-    /// Networks whose SMTP connections begin with a PROXY header.
+    /// Networks whose word is taken for whom they pass on.
     pub fn trusted_proxy(&self) -> Result<Vec<IpNet>, ConfigError> {
         let networks = self.trusted_proxy.clone().unwrap_or_default();
         match networks.iter().find(|network| network.prefix_len() == 0) {

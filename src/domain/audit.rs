@@ -63,6 +63,18 @@ pub struct Once {
     pub digest: [u8; 32],
     /// SHA-256 of what was asked for.
     pub request: [u8; 32],
+    /// Until when it is remembered.
+    pub until: Timestamp,
+}
+
+/// Whose doing a list of entries is narrowed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doer {
+    Operator,
+    Gateway,
+    Key(KeyId),
+    /// An account, with the members that belong to it, or one member: their ids are of one sequence.
+    User(AccountId),
 }
 
 words! {

@@ -25,6 +25,7 @@ pub mod lookalike;
 pub mod marker;
 pub mod member;
 pub mod message;
+pub mod network;
 pub mod policy;
 pub mod ports;
 pub mod rate;

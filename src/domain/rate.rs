@@ -54,7 +54,19 @@ impl<K: Clone + Eq + Hash> Tallies<K> {
         self.ahead(key, now) + rate.0 <= 2 * MINUTE
     }
 
-    fn ahead(&self, key: &K, now: Duration) -> Duration {
+    /// How many more of `key` are within the rate now.
+    pub fn left(&self, key: &K, rate: Rate, now: Duration) -> u32 {
+        let room = MINUTE.saturating_sub(self.ahead(key, now));
+        u32::try_from(room.as_nanos() / rate.0.as_nanos().max(1)).unwrap_or(u32::MAX)
+    }
+
+    /// How long until one more of `key` is within the rate; nothing if it is.
+    pub fn wait(&self, key: &K, rate: Rate, now: Duration) -> Duration {
+        (self.ahead(key, now) + rate.0).saturating_sub(MINUTE)
+    }
+
+    /// How long until everything of `key` is served, and a whole minute's worth may come again.
+    pub fn ahead(&self, key: &K, now: Duration) -> Duration {
         self.until.get(key).copied().unwrap_or_default().saturating_sub(now)
     }
 
@@ -121,6 +133,26 @@ mod tests {
         assert_eq!(taken(&mut tallies, 1, 6, later), 6, "no more is saved up");
         assert_eq!(taken(&mut tallies, 3, 1_000_000, now), 999);
         assert_eq!(Rate::per_minute(0), None);
+    }
+
+    #[test]
+    fn what_is_left_and_how_long_to_wait_is_what_may_comes_to() {
+        let now = Duration::from_secs(1000);
+        for per_minute in [1, 2, 3, 7, 60, 999] {
+            let (mut tallies, rate) = (Tallies::new(9), Rate::per_minute(per_minute).unwrap());
+            for taken in 0..per_minute {
+                assert_eq!(tallies.left(&1, rate, now), per_minute - taken);
+                assert_eq!(tallies.wait(&1, rate, now), Duration::ZERO);
+                tallies.add(&1, rate, now);
+            }
+            assert_eq!(tallies.left(&1, rate, now), 0);
+            let wait = tallies.wait(&1, rate, now);
+            assert!(wait > Duration::ZERO && wait <= MINUTE);
+            assert!(tallies.may(&1, rate, now + wait));
+            assert!(!tallies.may(&1, rate, now + wait - Duration::from_nanos(1)));
+            let served = tallies.ahead(&1, now);
+            assert_eq!(tallies.left(&1, rate, now + served), per_minute);
+        }
     }
 
     #[test]

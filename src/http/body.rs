@@ -56,6 +56,11 @@ impl Fields {
         self.fields.get(name)
     }
 
+    /// All fields, by name.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.fields.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
     /// A whole number, not negative.
     pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, Problem> {
         self.get(name)

@@ -4,9 +4,12 @@
 //! The target that path and query name comes before the body, so that nobody sends a long one in
 //! vain; one that only the body names comes last.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::{RawPathParams, Request};
+use axum::http::request::Parts;
 use axum::response::Response;
 use uuid::Uuid;
 
@@ -14,7 +17,9 @@ use super::Http;
 use super::body::{self, Fields};
 use super::error::{Code, Problem};
 use super::observe::Trace;
-use super::query::Query;
+use super::once::{self, Asked};
+use super::query::{self, Query};
+use super::remote::Peer;
 use super::router::Operation;
 use super::uploads::Place;
 use super::{auth, target};
@@ -24,7 +29,9 @@ use crate::app::delivery::Destinations;
 use crate::app::tenancy::Tenancy;
 use crate::domain::account::{Account, AccountType};
 use crate::domain::audit::Actor;
+use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
+use crate::domain::instant;
 use crate::domain::scope::Scope;
 
 /// An authorised request: all that a handler sees. Made here and nowhere else.
@@ -42,11 +49,6 @@ impl Call {
     /// Who is asking.
     pub(super) const fn caller(&self) -> &Caller {
         &self.caller
-    }
-
-    /// Who is asking, as the audit log is told.
-    pub(super) const fn actor(&self) -> &Actor {
-        &self.actor
     }
 
     /// The use cases over accounts, done by the caller.
@@ -93,6 +95,38 @@ impl Call {
         })
     }
 
+    /// An id in the query or in the body, which must agree where both have one; `None` where neither
+    /// has. One reader for all ids of accounts and members (their ids are of one sequence), so that
+    /// each has one spelling everywhere.
+    pub(super) fn id(&self, name: &str) -> Result<Option<AccountId>, Problem> {
+        let text = self.query.get(name).map(|text| target::account_of_text(name, text));
+        let json = self.body.get(name).map(|value| target::account_of_json(name, value));
+        match (text.transpose()?, json.transpose()?) {
+            (Some(one), Some(other)) if one != other => {
+                let detail = format!("{name} differs between query and body: send it once");
+                Err(Problem::invalid(detail))
+            }
+            (one, other) => Ok(one.or(other)),
+        }
+    }
+
+    /// A moment in the query.
+    pub(super) fn time(&self, name: &str) -> Result<Option<Timestamp>, Problem> {
+        let read = |text| {
+            instant::parse(text).ok_or_else(|| {
+                Problem::invalid(format!(
+                    "{name} must be Unix seconds, or a date like 2026-11-20 or 2026-11-20T10:00:00Z"
+                ))
+            })
+        };
+        self.query.get(name).map(read).transpose()
+    }
+
+    /// All segments of the path that have a name.
+    pub(super) fn segments(&self) -> &[(String, String)] {
+        &self.path
+    }
+
     /// A segment of the path, decoded; empty where the operation's path has none of this name.
     pub(super) fn path(&self, name: &str) -> &str {
         let found = self.path.iter().find(|(known, _)| known == name);
@@ -118,8 +152,8 @@ impl Call {
         let found = access.target(&self.caller, Some(id), Need::read(TargetType::Any)).await?;
         let level = self.target.account.kind;
         if found.account.lineage.at(level) != Some(self.target.account.id) {
-            let detail = "the target of this request does not reach the Agent that it names";
-            return Err(Problem::new(Code::Forbidden, detail));
+            // As of one that is out of the key's reach: of what is there nothing is told.
+            return Err(Denied::OutOfScope.into());
         }
         if found.account.kind != AccountType::Agent {
             return Err(Problem::invalid("agent must be the id of an Agent (type \"account\")"));
@@ -144,8 +178,31 @@ pub(super) async fn perform(
     let raw_query = parts.uri.query().unwrap_or_default();
     let trace = parts.extensions.get::<Trace>().cloned().unwrap_or_default();
     trace.matched(operation);
-    let caller = auth::caller(&http, raw_query).await?;
+    // A router that is asked without a connection is asked by nobody from anywhere.
+    let peer = parts.extensions.get::<Peer>().map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0);
+    let from = http.proxies.client(peer, &parts.headers);
+    trace.came_from(from);
+    let caller = auth::caller(&http, raw_query, (from, operation.need.effect), &trace).await?;
     trace.called_by(caller.account.id);
+    let request = Some(trace.request());
+    let actor = Actor { remote: Some(from), request, ..caller.actor() };
+    let audit = http.use_cases.audit.clone();
+    let performed = authorise(http, operation, (caller, &actor), path, (&parts, body)).await;
+    if performed.as_ref().is_err_and(|problem| problem.code == Code::Forbidden) {
+        audit.denied(&actor, &operation.name());
+    }
+    performed
+}
+
+/// The same for a caller who is known.
+async fn authorise(
+    http: Arc<Http>,
+    operation: &'static Operation,
+    (caller, actor): (Caller, &Actor),
+    path: Option<RawPathParams>,
+    (parts, body): (&Parts, Body),
+) -> Result<Response, Problem> {
+    let raw_query = parts.uri.query().unwrap_or_default();
     let limit = http.rules.limits.max_query_bytes;
     let aim = operation.aim;
     let query = Query::parse(raw_query, limit, operation.query, aim.names())?;
@@ -156,11 +213,20 @@ pub(super) async fn perform(
         .collect();
     let in_path = path.iter().find(|(name, _)| name == target::TARGET);
     let in_path = in_path.map(|(_, value)| value.as_str());
+    let once = once::name(operation, &parts.headers)?;
     let need = operation.need;
     let settled = target::before_body(&http, &caller, (need, aim), in_path, &query).await?;
     let known = (operation.body, aim.names());
     let body = body::read(&parts.headers, body, known, caller.key.id, &http).await?;
     let target = target::target(&http, &caller, operation, settled, &body).await?;
-    let actor = Actor { request: Some(trace.request()), ..caller.actor() };
-    (operation.handler)(http, Call { caller, actor, target, path, query, body }).await
+    let (key, actor) = (caller.key.id, actor.clone());
+    let mut call = Call { caller, actor, target, path, query, body };
+    let (Some(name), Some(token)) = (once, query::token(raw_query)) else {
+        return (operation.handler)(http, call).await;
+    };
+    let asked = once::asked(operation, &call);
+    let once = http.use_cases.answers.request(key, &operation.name(), name, &asked);
+    call.actor.once = Some(once);
+    let holder = call.actor.request.unwrap_or_default();
+    once::perform(http, operation, call, Asked { once, token, holder }).await
 }

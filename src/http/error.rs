@@ -76,12 +76,14 @@ pub struct Problem {
     pub code: Code,
     pub detail: String,
     pub cause: Option<String>,
+    /// What `Retry-After` says, seconds; without it what the rules say.
+    pub retry_after: Option<u64>,
 }
 
 impl Problem {
     /// A problem that the client is told in these words.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), cause: None }
+        Self { code, detail: detail.into(), cause: None, retry_after: None }
     }
 
     /// 400.

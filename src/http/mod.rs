@@ -8,6 +8,8 @@
 //!   clients send none but `token` and `targetAccountId` to these operations.
 //! - `error` is the closed list of codes and the shape of every error; `answer` and `page` the
 //!   shapes of the rest; `observe` puts on every answer what every answer must carry, and logs it.
+//! - `limits` bounds how much a key, or an address without one, may ask for; `remote` says where a
+//!   request comes from; `once` carries out a creation once that is sent twice.
 //! - `serve` accepts connections, within the bounds of `policies/access.toml`.
 //! - `routes` has one file per noun: wire shapes and words, no decisions.
 //!
@@ -19,12 +21,16 @@ mod auth;
 mod body;
 pub mod call;
 pub mod error;
+mod limits;
 mod observe;
+mod once;
 mod page;
 mod query;
+mod remote;
 pub mod router;
 mod routes;
 mod serve;
+pub mod tag;
 mod target;
 mod uploads;
 
@@ -41,11 +47,17 @@ use tokio::sync::Semaphore;
 pub use router::router;
 pub use serve::serve;
 
+use ipnet::IpNet;
+
+use self::limits::Limits;
+use self::remote::Proxies;
 use self::uploads::Uploads;
 use crate::app::access::Access;
+use crate::app::audit::AuditLog;
 use crate::app::delivery::Destinations;
 use crate::app::intake::preview::Preview;
 use crate::app::mailbox::Mailbox;
+use crate::app::once::Answers;
 use crate::app::tenancy::Tenancy;
 use crate::domain::id::Mint;
 use crate::egress::guard::Guard;
@@ -60,6 +72,8 @@ pub struct UseCases {
     pub mailbox: Mailbox,
     pub destinations: Destinations,
     pub preview: Preview,
+    pub audit: AuditLog,
+    pub answers: Answers,
     /// Answers questions about DNS that tenants cause: it shares nothing with mail's.
     pub dns: Arc<Authenticator>,
 }
@@ -76,6 +90,9 @@ pub struct Http {
     pub(crate) downloads: Arc<Semaphore>,
     /// Places for messages, and for bodies that are larger than others may be.
     pub(crate) uploads: Uploads,
+    pub(crate) limits: Limits,
+    /// Whose word is taken for where a request comes from.
+    pub(crate) proxies: Proxies,
 }
 
 impl Http {
@@ -89,7 +106,21 @@ impl Http {
     ) -> Self {
         let downloads = Arc::new(Semaphore::new(rules.limits.max_downloads));
         let uploads = Uploads::new(&rules.limits);
-        Self { use_cases, guard, mint, rules, readiness, downloads, uploads }
+        let limits = Limits::new(rules.rates);
+        let proxies = Proxies::default();
+        Self { use_cases, guard, mint, rules, readiness, downloads, uploads, limits, proxies }
+    }
+
+    /// The same behind proxies in these networks, which say whom they pass on
+    /// (`X-Forwarded-For`).
+    #[must_use]
+    pub fn behind(self, proxies: Vec<IpNet>) -> Self {
+        Self { proxies: Proxies::new(proxies), ..self }
+    }
+
+    /// The audit log, whose task writes down what was refused.
+    pub fn audit_log(&self) -> AuditLog {
+        self.use_cases.audit.clone()
     }
 
     /// Octets of a body that holds a message: in base64, which nothing has to be escaped in.

@@ -5,6 +5,7 @@
 
 use std::any::Any;
 use std::future::{Future, poll_fn};
+use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
@@ -23,11 +24,14 @@ use uuid::Uuid;
 
 use super::Http;
 use super::error::{Code, Problem};
+use super::limits::{self, Quota};
 use super::router::Operation;
 use crate::domain::id::AccountId;
 use crate::rules::AccessRules;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
 /// What becomes known of a request on its way, for the log.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +42,8 @@ struct Known {
     request: Uuid,
     operation: OnceLock<&'static Operation>,
     caller: OnceLock<AccountId>,
+    from: OnceLock<IpAddr>,
+    quota: OnceLock<Quota>,
 }
 
 impl Trace {
@@ -52,6 +58,17 @@ impl Trace {
 
     pub(super) fn matched(&self, operation: &'static Operation) {
         self.0.operation.get_or_init(|| operation);
+    }
+
+    pub(super) fn came_from(&self, client: IpAddr) {
+        self.0.from.get_or_init(|| client);
+    }
+
+    /// What is left to the key, for the answer's header.
+    pub(super) fn leaves(&self, quota: Option<Quota>) {
+        if let Some(quota) = quota {
+            self.0.quota.get_or_init(|| quota);
+        }
     }
 
     pub(super) fn called_by(&self, account: AccountId) {
@@ -79,6 +96,9 @@ pub(super) async fn observe(
         show(problem, id, &http.rules, &mut response);
     }
     carry(id, response.headers_mut());
+    if let Some(quota) = trace.0.quota.get() {
+        tell(quota, response.headers_mut());
+    }
     log(id, method, &trace, &response, problem.as_ref(), began);
     response
 }
@@ -89,7 +109,8 @@ fn show(problem: &Problem, id: Uuid, rules: &AccessRules, response: &mut Respons
     headers.remove(CONTENT_LENGTH);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     if matches!(problem.code, Code::Unavailable | Code::RateLimited) {
-        headers.insert(RETRY_AFTER, HeaderValue::from(rules.limits.retry_after_seconds));
+        let seconds = problem.retry_after.unwrap_or(rules.limits.retry_after_seconds);
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     *response.body_mut() = Body::from(problem.body(id).to_string());
 }
@@ -103,6 +124,20 @@ fn carry(id: Uuid, headers: &mut HeaderMap) {
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
+/// draft-ietf-httpapi-ratelimit-headers-10: readings and changes have a quota each, and an answer
+/// tells of the one that its request was counted in.
+fn tell(quota: &Quota, headers: &mut HeaderMap) {
+    let (name, most) = (quota.effect.as_str(), quota.most);
+    let reset = limits::whole_seconds(quota.full_in);
+    let policy = format!("\"{name}\";q={most};w=60");
+    let left = format!("\"{name}\";r={};t={reset}", quota.left);
+    for (header, text) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, left)] {
+        if let Ok(value) = HeaderValue::try_from(text) {
+            headers.insert(header, value);
+        }
+    }
+}
+
 fn log(
     id: Uuid,
     method: &'static str,
@@ -114,6 +149,7 @@ fn log(
     let operation = trace.0.operation.get();
     let route = operation.map_or("-", |operation| operation.path);
     let effect = operation.map_or("-", |operation| operation.need.effect.as_str());
+    let client = trace.0.from.get().map(tracing::field::display);
     let account = trace.0.caller.get().map(|account| account.get());
     let status = response.status().as_u16();
     let latency_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -128,6 +164,7 @@ fn log(
         http.effect = effect,
         http.status = status,
         account.id = account,
+        client.address = client,
         error.code = code,
         latency_ms,
         "request answered"

@@ -1,11 +1,16 @@
 //! Pages of lists, as clients ask for them and as links lead on.
 
+use std::future::Future;
+
+use axum::http::header::{HeaderValue, LINK};
+use axum::response::Response;
+use url::form_urlencoded;
+
 use super::call::Call;
 use super::error::Problem;
 use super::router::BASE;
-use super::target::TARGET;
 use crate::rules::AccessRules;
-use crate::store::Cursor;
+use crate::store::{Cursor, Direction, Page, StoreError};
 
 /// The `limit` of a request: a whole number from 1 to the largest page.
 pub(super) fn limit(call: &Call, rules: &AccessRules) -> Result<u32, Problem> {
@@ -28,16 +33,122 @@ pub(super) fn cursor(call: &Call, name: &str) -> Result<Option<Cursor>, Problem>
     call.query().get(name).map(read).transpose()
 }
 
+/// Where a page begins: behind `before`, towards older ones, or behind `after`, towards newer ones.
+pub(super) fn from(call: &Call) -> Result<Option<(Direction, Cursor)>, Problem> {
+    match (cursor(call, "before")?, cursor(call, "after")?) {
+        (None, None) => Ok(None),
+        (Some(cursor), None) => Ok(Some((Direction::Before, cursor))),
+        (None, Some(cursor)) => Ok(Some((Direction::After, cursor))),
+        (Some(_), Some(_)) => {
+            Err(Problem::invalid("before and after exclude each other: send one"))
+        }
+    }
+}
+
+/// What a page shows, the newest first, each as JSON.
+pub(super) struct Rows {
+    pub(super) texts: Vec<(Cursor, String)>,
+    from: Option<(Direction, Cursor)>,
+    more: bool,
+    /// Where reading ended, if that was before the page was full and before the end of the list.
+    until: Option<Cursor>,
+}
+
+/// Reads a page a few rows at a time, and ends it early when it has become large. `page.until` is
+/// where it ends at the latest.
+pub(super) async fn read<T, R>(
+    rules: &AccessRules,
+    page: Page,
+    part: impl Fn(Page) -> R,
+    show: impl Fn(&T) -> (Cursor, String),
+) -> Result<Rows, Problem>
+where
+    R: Future<Output = Result<Vec<T>, StoreError>>,
+{
+    let limits = &rules.limits;
+    let wanted = usize::try_from(page.limit).unwrap_or(usize::MAX);
+    let newer = matches!(page.from, Some((Direction::After, _)));
+    let direction = if newer { Direction::After } else { Direction::Before };
+    let (mut texts, mut octets, mut from) = (Vec::new(), 0_usize, page.from);
+    let mut is_full = false;
+    let mut has_ended = false;
+    while !is_full && !has_ended {
+        let missing = wanted.saturating_sub(texts.len()).saturating_add(1);
+        let step = limits.page_step.min(u32::try_from(missing).unwrap_or(u32::MAX));
+        let mut rows = part(Page { limit: step, from, until: page.until }).await?;
+        has_ended = rows.len() < usize::try_from(step).unwrap_or(usize::MAX);
+        if newer {
+            rows.reverse();
+        }
+        for row in &rows {
+            is_full = texts.len() >= wanted || octets >= limits.max_page_bytes;
+            if is_full {
+                break;
+            }
+            let (cursor, text) = show(row);
+            octets = octets.saturating_add(text.len());
+            from = Some((direction, cursor));
+            texts.push((cursor, text));
+        }
+    }
+    if newer {
+        texts.reverse();
+    }
+    let until = if is_full { None } else { page.until };
+    Ok(Rows { texts, from: page.from, more: is_full || until.is_some(), until })
+}
+
+impl Rows {
+    /// All of them as a JSON array.
+    pub(super) fn array(&self) -> String {
+        let texts: Vec<_> = self.texts.iter().map(|(_, text)| text.as_str()).collect();
+        format!("[{}]", texts.join(","))
+    }
+
+    /// Adds the `Link` header to the page at `path`.
+    pub(super) fn link(&self, call: &Call, path: &str, limit: u32, response: &mut Response) {
+        let links = self.links(call, path, limit);
+        if let Ok(value) = HeaderValue::try_from(links.join(", "))
+            && !links.is_empty()
+        {
+            response.headers_mut().insert(LINK, value);
+        }
+    }
+
+    /// `next` while there are older ones. `prev` always: whoever follows it again and again reads
+    /// what has come since, the empty page included.
+    fn links(&self, call: &Call, path: &str, limit: u32) -> Vec<String> {
+        let link = |place, relation| link(call, path, limit, place, relation);
+        let after = match self.from {
+            Some((Direction::After, cursor)) => Some(cursor),
+            _ => None,
+        };
+        let older_exist = after.is_some() || self.more;
+        let last = self.texts.last().filter(|_| older_exist).map(|(cursor, _)| *cursor);
+        let last = self.until.filter(|_| after.is_none()).or(last);
+        let next = last.map(|cursor| link(("before", cursor), "next"));
+        let newest = self.texts.first().map(|(cursor, _)| *cursor).or(after);
+        let newest = self.until.filter(|_| after.is_some()).or(newest);
+        let prev = newest.map(|cursor| link(("after", cursor), "prev"));
+        next.into_iter().chain(prev).collect()
+    }
+}
+
 /// One link of a `Link` header (RFC 8288): relative, so that it works behind any name, and without
-/// the token. It names the target if the request did.
-pub(super) fn link(
+/// the token. What the request asked for beside the place goes with it.
+fn link(
     call: &Call,
     path: &str,
     limit: u32,
     (name, cursor): (&str, Cursor),
     relation: &str,
 ) -> String {
-    let target = call.query().get(TARGET);
-    let target = target.map(|id| format!("{TARGET}={id}&")).unwrap_or_default();
-    format!("<{BASE}{path}?{target}limit={limit}&{name}={cursor}>; rel=\"{relation}\"")
+    let asked = call.query().pairs();
+    let asked = asked.filter(|(name, _)| !["limit", "before", "after"].contains(name));
+    let query = form_urlencoded::Serializer::new(String::new())
+        .extend_pairs(asked)
+        .append_pair("limit", &limit.to_string())
+        .append_pair(name, &cursor.to_string())
+        .finish();
+    format!("<{BASE}{path}?{query}>; rel=\"{relation}\"")
 }

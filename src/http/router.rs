@@ -1,5 +1,5 @@
 //! The one table of operations. The router is made from it and from nothing else: an operation
-//! without a declared need, effect, query and body does not compile, and a handler cannot be
+//! without a tag, a need, a query and a body does not compile, and a handler cannot be
 //! reached but through `call::perform`.
 
 use std::collections::BTreeMap;
@@ -19,9 +19,10 @@ use super::call::{self, Call};
 use super::error::{Code, Problem};
 use super::observe;
 use super::routes::{
-    account, account_lists, accounts, addresses, domains, health, inbound_policy,
+    account, account_lists, accounts, addresses, audit, domains, health, inbound_policy,
     inbound_whitelist, intake, media, members, messages, policy_preview, tokens, webhooks,
 };
+use super::tag::Tag;
 use super::target::Aim;
 use crate::app::access::identity::Level;
 use crate::app::access::need::{Need, TargetType};
@@ -72,6 +73,8 @@ pub struct Operation {
     pub verb: Verb,
     /// Below [`BASE`].
     pub path: &'static str,
+    /// The area that it belongs to.
+    pub tag: Tag,
     /// What it needs of the key and of the target.
     pub need: Need,
     /// The names under which a request says what it acts on.
@@ -83,16 +86,25 @@ pub struct Operation {
     pub handler: Handler,
 }
 
+impl Operation {
+    /// What it is called: its verb and its path.
+    pub fn name(&self) -> String {
+        format!("{} {}", self.verb.as_str(), self.path)
+    }
+}
+
 /// A line of the table.
 macro_rules! operation {
-    ($verb:ident $path:literal, $need:expr, $query:expr, $body:expr, $($handler:ident)::+) => {
-        operation!($verb $path, Aim::ACCOUNT, $need, $query, $body, $($handler)::+)
+    ($tag:ident: $verb:ident $path:literal, $need:expr, $query:expr, $body:expr,
+     $($handler:ident)::+) => {
+        operation!($tag: $verb $path, Aim::ACCOUNT, $need, $query, $body, $($handler)::+)
     };
-    ($verb:ident $path:literal, $aim:expr, $need:expr, $query:expr, $body:expr,
+    ($tag:ident: $verb:ident $path:literal, $aim:expr, $need:expr, $query:expr, $body:expr,
      $($handler:ident)::+) => {
         Operation {
             verb: Verb::$verb,
             path: $path,
+            tag: Tag::$tag,
             need: $need,
             aim: $aim,
             query: &$query,
@@ -141,77 +153,80 @@ const fn remove(level: Level) -> Need {
 /// The whole API.
 #[rustfmt::skip]
 pub static OPERATIONS: &[Operation] = &[
-    operation!(Get "/account", Need::read(TargetType::Identity).narrows(), [], NoBody, account::show),
-    operation!(Get "/tokens", READ_KEYS, [], NoBody, tokens::list),
-    operation!(Post "/tokens", WRITE_KEYS, [], Required(&["type", "description", "expiresAt"]),
+    operation!(Accounts: Get "/account", Need::read(TargetType::Identity).narrows(), [], NoBody, account::show),
+    operation!(Accounts: Get "/tokens", READ_KEYS, [], NoBody, tokens::list),
+    operation!(Accounts: Post "/tokens", WRITE_KEYS.once(), [], Required(&["type", "description", "expiresAt"]),
         tokens::create),
-    operation!(Delete "/tokens", WRITE_KEYS, ["id"], Optional(&["id", "token"]), tokens::revoke),
-    operation!(Get "/members", READ_MEMBERS, [], NoBody, members::list),
-    operation!(Get "/member", READ_MEMBERS, ["targetMemberId"], NoBody, members::show),
-    operation!(Post "/member", WRITE_MEMBERS, [], Required(&["email", "redirectUrl", "role",
+    operation!(Accounts: Delete "/tokens", WRITE_KEYS, ["id"], Optional(&["id", "token"]), tokens::revoke),
+    operation!(Accounts: Get "/members", READ_MEMBERS, [], NoBody, members::list),
+    operation!(Accounts: Get "/member", READ_MEMBERS, ["targetMemberId"], NoBody, members::show),
+    operation!(Accounts: Post "/member", WRITE_MEMBERS.once(), [], Required(&["email", "redirectUrl", "role",
         "permittedAccountIds", "sendWelcomeEmail"]), members::invite),
-    operation!(Put "/member", WRITE_MEMBERS, [],
+    operation!(Accounts: Put "/member", WRITE_MEMBERS, [],
         Required(&["targetMemberId", "email", "role", "permittedAccountIds"]), members::update),
-    operation!(Delete "/member", WRITE_MEMBERS, ["targetMemberId"], Optional(&["targetMemberId"]),
+    operation!(Accounts: Delete "/member", WRITE_MEMBERS, ["targetMemberId"], Optional(&["targetMemberId"]),
         members::remove),
-    operation!(Post "/account", WRITE_OWN.administrators(), [], Required(accounts::ITSELF),
+    operation!(Accounts: Post "/account", WRITE_OWN.administrators(), [], Required(accounts::ITSELF),
         accounts::update_itself),
-    operation!(Post "/createReseller", Aim::PARTNER, manage(Level::PartnerAdmin), [],
+    operation!(Accounts: Post "/createReseller", Aim::PARTNER, manage(Level::PartnerAdmin).once(), [],
         Required(accounts::RESELLER), accounts::create_reseller),
-    operation!(Post "/createOrganization", Aim::RESELLER, manage(Level::ResellerAdmin), [],
+    operation!(Accounts: Post "/createOrganization", Aim::RESELLER, manage(Level::ResellerAdmin).once(), [],
         Required(accounts::ORGANIZATION), accounts::create_organization),
-    operation!(Post "/createAccount", Aim::ORGANIZATION, manage(Level::OrganizationAdmin), [],
+    operation!(Accounts: Post "/createAccount", Aim::ORGANIZATION, manage(Level::OrganizationAdmin).once(), [],
         Required(accounts::AGENT), accounts::create_account),
-    operation!(Post "/updateOrganization", Aim::ORGANIZATION, manage(Level::OrganizationAdmin), [],
+    operation!(Accounts: Post "/updateOrganization", Aim::ORGANIZATION, manage(Level::OrganizationAdmin), [],
         Required(accounts::ORGANIZATION_UPDATE), accounts::update_organization),
-    operation!(Post "/updateAccount", manage(Level::Agent), [],
+    operation!(Accounts: Post "/updateAccount", manage(Level::Agent), [],
         Required(accounts::AGENT_UPDATE), accounts::update_account),
-    operation!(Delete "/deleteOrganization", Aim::RESELLER, remove(Level::ResellerAdmin), [],
+    operation!(Accounts: Delete "/deleteOrganization", Aim::RESELLER, remove(Level::ResellerAdmin), [],
         Required(&["targetOrganizationId", "cascade"]), accounts::delete_organization),
-    operation!(Delete "/deleteAccount", Aim::ORGANIZATION, remove(Level::OrganizationAdmin), [],
+    operation!(Accounts: Delete "/deleteAccount", Aim::ORGANIZATION, remove(Level::OrganizationAdmin), [],
         Required(&["targetAccountId", "cascade"]), accounts::delete_account),
-    operation!(Get "/listResellers", Aim::PARTNER, below(Level::PartnerAdmin),
+    operation!(Accounts: Get "/listResellers", Aim::PARTNER, below(Level::PartnerAdmin),
         account_lists::LIST, NoBody, account_lists::resellers),
-    operation!(Get "/listOrganizations", Aim::RESELLER, below(Level::ResellerAdmin),
+    operation!(Accounts: Get "/listOrganizations", Aim::RESELLER, below(Level::ResellerAdmin),
         account_lists::LIST, NoBody, account_lists::organizations),
-    operation!(Get "/listAccounts", Aim::ORGANIZATION, below(Level::OrganizationAdmin),
+    operation!(Accounts: Get "/listAccounts", Aim::ORGANIZATION, below(Level::OrganizationAdmin),
         account_lists::LIST, NoBody, account_lists::accounts),
-    operation!(Get "/searchAccounts",
+    operation!(Accounts: Get "/searchAccounts",
         Need::read(TargetType::Parent).narrows().at_least(Level::OrganizationAdmin),
         account_lists::SEARCH, NoBody, account_lists::search),
-    operation!(Get "/getAccountByExternalId", READ, ["externalAccountId"], NoBody,
+    operation!(Accounts: Get "/getAccountByExternalId", READ, ["externalAccountId"], NoBody,
         account_lists::by_external_id),
-    operation!(Get "/messages/recent", READ, ["limit", "before", "after"], NoBody,
+    operation!(Messaging: Get "/messages/recent", READ, ["limit", "before", "after"], NoBody,
         messages::recent),
-    operation!(Get "/messages/{uuid}/raw", READ, [], NoBody, messages::raw),
-    operation!(Get "/media/{uuid}/{filename}", READ, [], NoBody, media::show),
-    operation!(Get "/email/inboundPolicy", READ_AGENT, [], NoBody, inbound_policy::show),
-    operation!(Put "/email/inboundPolicy", WRITE_AGENT, [], Required(&["mode"]),
+    operation!(Messaging: Get "/messages/{uuid}/raw", READ, [], NoBody, messages::raw),
+    operation!(Messaging: Get "/media/{uuid}/{filename}", READ, [], NoBody, media::show),
+    operation!(InboundEmail: Get "/email/inboundPolicy", READ_AGENT, [], NoBody, inbound_policy::show),
+    operation!(InboundEmail: Put "/email/inboundPolicy", WRITE_AGENT, [], Required(&["mode"]),
         inbound_policy::set),
-    operation!(Post "/email/inboundPolicy/preview", READ_AGENT, [],
+    operation!(InboundEmail: Post "/email/inboundPolicy/preview", READ_AGENT, [],
         WithMessage(&["mode", "add", "remove", "days", "eml"]), policy_preview::preview),
-    operation!(Get "/email/inboundWhitelist", READ_AGENT, ["limit", "after"], NoBody,
+    operation!(InboundEmail: Get "/email/inboundWhitelist", READ_AGENT, ["limit", "after"], NoBody,
         inbound_whitelist::list),
-    operation!(Post "/email/inboundWhitelist", WRITE_AGENT, [],
+    operation!(InboundEmail: Post "/email/inboundWhitelist", WRITE_AGENT.once(), [],
         Required(&["email", "emails", "note"]), inbound_whitelist::add),
-    operation!(Delete "/email/inboundWhitelist", WRITE_AGENT, ["email"],
+    operation!(InboundEmail: Delete "/email/inboundWhitelist", WRITE_AGENT, ["email"],
         Optional(&["email", "emails"]), inbound_whitelist::remove),
-    operation!(Get "/email/addresses", READ_AGENT, [], NoBody, addresses::list),
-    operation!(Post "/email/addresses", WRITE_AGENT, [], Required(&["address", "catchAll"]),
+    operation!(InboundEmail: Get "/email/addresses", READ_AGENT, [], NoBody, addresses::list),
+    operation!(InboundEmail: Post "/email/addresses", WRITE_AGENT.once(), [],
+        Required(&["address", "catchAll"]),
         addresses::add),
-    operation!(Delete "/email/addresses", WRITE_AGENT, ["address"], Optional(&["address"]),
+    operation!(InboundEmail: Delete "/email/addresses", WRITE_AGENT, ["address"], Optional(&["address"]),
         addresses::remove),
-    operation!(Get "/domains", READ_PARENT, [], NoBody, domains::list),
-    operation!(Post "/domain", WRITE_PARENT, [], Required(&["domain"]), domains::claim),
-    operation!(Delete "/domain", WRITE_PARENT, ["domain"], Optional(&["domain"]), domains::remove),
-    operation!(Get "/email/intake", READ,
+    operation!(InboundEmail: Get "/domains", READ_PARENT, [], NoBody, domains::list),
+    operation!(InboundEmail: Post "/domain", WRITE_PARENT.once(), [], Required(&["domain"]), domains::claim),
+    operation!(InboundEmail: Delete "/domain", WRITE_PARENT, ["domain"], Optional(&["domain"]), domains::remove),
+    operation!(InboundEmail: Get "/email/intake", READ,
         ["agent", "sender", "recipient", "verdict", "reason", "since", "until", "limit", "after"],
         NoBody, intake::list),
-    operation!(Get "/email/intake/{id}", READ, [], NoBody, intake::show),
-    operation!(Get "/webhooks", READ_OWN, [], NoBody, webhooks::list),
-    operation!(Post "/webhooks", WRITE_OWN, [], Required(&["url", "label", "type"]),
+    operation!(InboundEmail: Get "/email/intake/{id}", READ, [], NoBody, intake::show),
+    operation!(Accounts: Get "/audit", READ.administrators(),
+        ["deed", "actor", "since", "until", "limit", "before", "after"], NoBody, audit::list),
+    operation!(Webhooks: Get "/webhooks", READ_OWN, [], NoBody, webhooks::list),
+    operation!(Webhooks: Post "/webhooks", WRITE_OWN.once(), [], Required(&["url", "label", "type"]),
         webhooks::add),
-    operation!(Delete "/webhooks", WRITE_OWN, ["url", "type", "id"],
+    operation!(Webhooks: Delete "/webhooks", WRITE_OWN, ["url", "type", "id"],
         Optional(&["url", "type", "id"]), webhooks::remove),
 ];
 

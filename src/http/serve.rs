@@ -8,11 +8,15 @@
 //! These few answers of hyper's have no body and none of our headers: no request was read yet.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -20,6 +24,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
+use super::remote::Peer;
 use crate::rules::AccessRules;
 use crate::shutdown::Shutdown;
 use crate::tls::Acceptor;
@@ -45,13 +50,14 @@ pub async fn serve(
             accepted = accept(&listener, &places) => accepted,
         };
         match accepted {
-            Ok((stream, place)) => {
+            Ok((stream, peer, place)) => {
                 let connection = Connection {
                     server: server.clone(),
                     router: router.clone(),
                     rules: Arc::clone(&rules),
                     shutdown: shutdown.clone(),
                     tls: tls.clone(),
+                    peer,
                     place,
                 };
                 shutdown.spawn(connection.run(stream));
@@ -77,10 +83,10 @@ fn server(rules: &AccessRules) -> http1::Builder {
 async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+) -> io::Result<(TcpStream, IpAddr, OwnedSemaphorePermit)> {
     let place = Arc::clone(places).acquire_owned().await.map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
-    Ok((stream, place))
+    let (stream, peer) = listener.accept().await?;
+    Ok((stream, peer.ip(), place))
 }
 
 struct Connection {
@@ -89,6 +95,7 @@ struct Connection {
     rules: Arc<AccessRules>,
     shutdown: Shutdown,
     tls: Option<Acceptor>,
+    peer: IpAddr,
     place: OwnedSemaphorePermit,
 }
 
@@ -109,7 +116,11 @@ impl Connection {
     }
 
     async fn converse(self, stream: impl AsyncRead + AsyncWrite + Unpin) {
-        let service = TowerToHyperService::new(self.router);
+        let (router, peer) = (TowerToHyperService::new(self.router), Peer(self.peer));
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(peer);
+            router.call(request)
+        });
         let mut connection =
             std::pin::pin!(self.server.serve_connection(TokioIo::new(stream), service));
         let ended = tokio::select! {

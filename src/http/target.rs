@@ -89,7 +89,8 @@ fn agree(requested: &mut Option<AccountId>, id: AccountId) -> Result<(), Problem
     Ok(())
 }
 
-fn account_of_text(name: &str, text: &str) -> Result<AccountId, Problem> {
+/// The canonical decimal of an id, in a query or a path.
+pub(super) fn account_of_text(name: &str, text: &str) -> Result<AccountId, Problem> {
     text.parse().map_err(|error| Problem::invalid(format!("{name}: {error}")))
 }
 

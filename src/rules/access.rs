@@ -12,6 +12,8 @@ pub struct AccessRules {
     pub limits: Limits,
     pub domains: Domains,
     pub connections: Connections,
+    pub rates: Rates,
+    pub idempotency: Idempotency,
     pub keys: KeyRules,
     pub members: MemberRules,
 }
@@ -90,6 +92,38 @@ impl Connections {
     }
 }
 
+/// What may be asked for in a minute; 0 is any number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rates {
+    pub reads_per_minute: u32,
+    pub writes_per_minute: u32,
+    pub keyless_per_minute: u32,
+    pub max_counted: usize,
+    denied_seconds: u64,
+    pub max_denied: usize,
+}
+
+impl Rates {
+    pub const fn denied(&self) -> Duration {
+        Duration::from_secs(self.denied_seconds)
+    }
+}
+
+/// What is kept of requests that carry an `Idempotency-Key`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Idempotency {
+    keep_hours: u64,
+    pub max_answer_bytes: usize,
+}
+
+impl Idempotency {
+    pub const fn keep(&self) -> Duration {
+        Duration::from_secs(self.keep_hours * 3600)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyRules {
@@ -150,6 +184,16 @@ impl AccessRules {
         check("connections.max_header_bytes", max_header, 8192, 1 << 20)?;
         check("connections.connection_seconds", connections.connection_seconds, 1, 86_400)?;
         check("connections.handshake_seconds", connections.handshake_seconds, 1, 300)?;
+        let rates = &self.rates;
+        check("rates.reads_per_minute", rates.reads_per_minute.into(), 0, 1_000_000)?;
+        check("rates.writes_per_minute", rates.writes_per_minute.into(), 0, 1_000_000)?;
+        check("rates.keyless_per_minute", rates.keyless_per_minute.into(), 0, 1_000_000)?;
+        check("rates.max_counted", wide(rates.max_counted), 2, 1_000_000)?;
+        check("rates.denied_seconds", rates.denied_seconds, 1, 60)?;
+        check("rates.max_denied", wide(rates.max_denied), 1, 100_000)?;
+        let Idempotency { keep_hours, max_answer_bytes } = self.idempotency;
+        check("idempotency.keep_hours", keep_hours, 1, 168)?;
+        check("idempotency.max_answer_bytes", wide(max_answer_bytes), 1024, 1 << 24)?;
         check("keys.max_per_owner", self.keys.max_per_owner, 1, 1000)?;
         check("keys.last_used_minutes", self.keys.last_used_minutes, 1, 1440)?;
         check("members.max_per_account", wide(self.members.max_per_account), 1, 1000)?;

@@ -20,7 +20,6 @@ mod door;
 mod listener;
 #[cfg(feature = "mailin")]
 mod mailin;
-mod network;
 mod places;
 pub mod protocol;
 mod proxied;

@@ -6,7 +6,7 @@ use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::network::Network;
+use crate::domain::network::Network;
 
 /// How many sessions there may be.
 #[derive(Clone, Copy, Debug)]

@@ -6,10 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
+use crate::domain::network::Network;
 use crate::domain::rate::{Rate, Tallies};
 use crate::rules::SmtpPace as Pace;
-
-use super::network::Network;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -123,6 +123,7 @@ impl Page {
 pub enum List {
     Messages,
     IntakeRecords,
+    Audit,
 }
 
 impl Store {
@@ -140,6 +141,7 @@ impl Store {
         let mut query = sql(match list {
             List::Messages => "SELECT at, id FROM messages WHERE ",
             List::IntakeRecords => "SELECT at, id FROM intake_records WHERE ",
+            List::Audit => "SELECT at, id FROM audit_entries WHERE ",
         });
         in_range(&mut query, scope);
         Page { until: None, ..*page }.range(&mut query, since, before);

@@ -132,9 +132,6 @@ impl Store {
         }
         if !added.is_empty() {
             touch(&mut tx, agent, act.at).await?;
-        }
-        // A request that is carried out once only is remembered, whatever it changed.
-        if !added.is_empty() || act.by.once.is_some() {
             let changes: Vec<_> = added.iter().map(|one| Change::made("email", one)).collect();
             let (deed, object) = (Deed::SendersAllowed, agent.to_string());
             let allowed = Note { account: agent, deed, object, changes: &changes };

@@ -52,6 +52,10 @@ impl Columns<'_> {
         self.row.get(column).map_err(|error| self.corrupt(error))
     }
 
+    pub(super) fn optional_bytes(&self, column: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.row.get(column).map_err(|error| self.corrupt(error))
+    }
+
     pub(super) fn uuid(&self, column: &str) -> Result<Uuid, StoreError> {
         self.row.get(column).map_err(|error| self.corrupt(error))
     }

@@ -9,6 +9,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod accounts;
 mod acme;
 mod backup;
 mod clients;
@@ -22,6 +23,7 @@ mod differential;
 mod domains;
 mod fixtures;
 mod gateways;
+mod guards;
 mod house;
 mod international;
 mod limits;

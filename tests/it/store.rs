@@ -21,6 +21,7 @@ macro_rules! on_both {
 }
 
 mod accounts;
+mod audit;
 mod beside;
 mod deletion;
 mod deliveries;
@@ -32,6 +33,7 @@ mod lists;
 mod members;
 mod messages;
 pub mod objects;
+mod once;
 mod owners;
 mod plans;
 mod recipients;

@@ -6,7 +6,7 @@ use crate::domain::account::AccountType;
 use super::identity::Level;
 
 /// Whether an operation changes anything; a POST that does not is a question too long for a query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     Read,
     Write,
@@ -71,6 +71,8 @@ pub struct Need {
     /// What it reads of an account above Agents are Agents' rows: a caller that is restricted to
     /// some of them sees those. Of anything else of such an account it sees nothing.
     pub narrows: bool,
+    /// Creates something, so that a request with an `Idempotency-Key` is carried out once.
+    pub once: bool,
     /// It is about what hangs on an account above Agents, whichever the target is: a caller that is
     /// restricted to some Agents may not.
     pub unrestricted: bool,
@@ -78,8 +80,9 @@ pub struct Need {
 
 impl Need {
     const fn new(target: TargetType, effect: Effect) -> Self {
-        let (administrators, narrows, unrestricted) = (false, false, false);
-        Self { scope: Level::Agent, target, effect, administrators, narrows, unrestricted }
+        let (administrators, narrows, unrestricted, once) = (false, false, false, false);
+        let scope = Level::Agent;
+        Self { scope, target, effect, administrators, narrows, unrestricted, once }
     }
 
     /// Reads something of its target.
@@ -102,6 +105,12 @@ impl Need {
     #[must_use]
     pub const fn administrators(self) -> Self {
         Self { administrators: true, ..self }
+    }
+
+    /// A POST that creates something (contract §4, `Idempotency-Key`).
+    #[must_use]
+    pub const fn once(self) -> Self {
+        Self { once: true, ..self }
     }
 
     /// A reading of Agents' rows.

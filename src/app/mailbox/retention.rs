@@ -35,6 +35,8 @@ pub struct Passed {
     pub audit: u64,
     /// List entries and contacts of deleted accounts.
     pub leavings: u64,
+    /// Requests that are carried out once, and were remembered long enough.
+    pub requests: u64,
     /// Transactions.
     pub batches: u64,
 }
@@ -43,14 +45,17 @@ pub struct Passed {
 #[derive(Clone, Copy)]
 enum Step {
     Arrivals,
+    /// Requests that are carried out once.
+    Requests,
     /// By account.
     Kept(Kept),
     /// What deleted accounts left. Contacts go after the messages that name them.
     Leavings,
 }
 
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 7] = [
     Step::Arrivals,
+    Step::Requests,
     Step::Kept(Kept::Messages),
     Step::Leavings,
     Step::Kept(Kept::IntakeRecords),
@@ -124,6 +129,7 @@ impl Retention {
             retention.events = passed.events,
             retention.audit = passed.audit,
             retention.leavings = passed.leavings,
+            retention.requests = passed.requests,
             retention.batches = passed.batches,
             "retention pass: {ended}"
         );
@@ -149,6 +155,7 @@ impl Retention {
         while let Some(step) = STEPS.get(self.place.steps) {
             match step {
                 Step::Arrivals => self.forget_arrivals(now, passed).await?,
+                Step::Requests => self.forget_requests(now, passed).await?,
                 Step::Kept(kept) => self.go_through_accounts(*kept, now, passed).await?,
                 Step::Leavings => self.clear_away(passed).await?,
             }
@@ -167,6 +174,18 @@ impl Retention {
             if gone < self.rules.pass.batch_rows.into() {
                 return Ok(());
             }
+        }
+    }
+
+    async fn forget_requests(&self, now: Timestamp, passed: &mut Passed) -> Result<(), Halt> {
+        loop {
+            let gone = self.store.forget_requests(now, self.rows()).await?.ok_or(Halt::Taken)?;
+            passed.requests += gone;
+            passed.batches += u64::from(gone > 0);
+            if gone < self.rules.pass.batch_rows.into() {
+                return Ok(());
+            }
+            self.may_go_on(passed).await?;
         }
     }
 

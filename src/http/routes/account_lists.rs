@@ -159,7 +159,8 @@ fn page(http: &Http, query: &Query) -> Result<(u32, AccountPage), Problem> {
     let (most, usual) = (limits.max_page, limits.default_page);
     let size = number("pageSize", 1..=most, if paged { usual } else { most })?;
     // What is passed over is read, too: further on by `after`.
-    let place = number("page", 0..=limits.max_walk / size, 0)?;
+    let last = if paged { limits.max_walk / size } else { limits.max_walk };
+    let place = number("page", 0..=last, 0)?;
     let (place, limit) = if paged { (place, size) } else { (0, most) };
     let after = query.get("after").map(str::parse).transpose();
     let after = after.map_err(|error| Problem::invalid(format!("after: {error}")))?;

@@ -13,9 +13,7 @@ use super::super::error::Problem;
 use super::super::page;
 use crate::app::mailbox::intake::{intake_record, whole_intake_record};
 use crate::domain::address::Address;
-use crate::domain::clock::Timestamp;
 use crate::domain::id::IntakeId;
-use crate::domain::instant;
 use crate::domain::reason::Reason;
 use crate::store::{Cursor, Direction, IntakeFilter, Page};
 
@@ -81,23 +79,12 @@ fn filter(call: &Call) -> Result<IntakeFilter, Problem> {
         recipient: recipient.map(str::to_owned),
         verdict: verdict.map(str::to_owned),
         reason: reason.map_err(|_| Problem::invalid(reasons()))?,
-        since: time(call, "since")?,
-        until: time(call, "until")?,
+        since: call.time("since")?,
+        until: call.time("until")?,
     })
 }
 
 fn reasons() -> String {
     let codes: Vec<_> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
     format!("reason must be one of: {}", codes.join(", "))
-}
-
-fn time(call: &Call, name: &str) -> Result<Option<Timestamp>, Problem> {
-    let read = |text| {
-        instant::parse(text).ok_or_else(|| {
-            Problem::invalid(format!(
-                "{name} must be Unix seconds, or a date like 2026-11-20 or 2026-11-20T10:00:00Z"
-            ))
-        })
-    };
-    call.query().get(name).map(read).transpose()
 }

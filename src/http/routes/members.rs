@@ -76,15 +76,7 @@ fn answer(status: StatusCode, message: &str, member: &Member) -> Response {
 
 /// The member that query or body name; both, if they agree.
 fn named(call: &Call) -> Result<MemberId, Problem> {
-    let in_query = call.query().get(NAME).map(|text| account_of_json(NAME, &json!(text)));
-    let in_body = call.body().get(NAME).map(|value| account_of_json(NAME, value));
-    let id = match (in_query.transpose()?, in_body.transpose()?) {
-        (Some(one), Some(other)) if one != other => {
-            return Err(Problem::invalid(format!("{NAME} differs between query and body")));
-        }
-        (one, other) => one.or(other),
-    };
-    let id = id.and_then(|id| MemberId::new(id.get()));
+    let id = call.id(NAME)?.and_then(|id| MemberId::new(id.get()));
     id.ok_or_else(|| Problem::invalid(format!("{NAME} is missing: send the id of a member")))
 }
 

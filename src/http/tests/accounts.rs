@@ -187,7 +187,7 @@ async fn an_update_keeps_what_it_is_told() {
     let read = house.get("org1", "/account").await.success(200);
     let crm = json!({ "apiKey": "********" });
     assert_eq!(read["settings"], json!({ "metrics": [], "more": true, "crm": crm }));
-    assert_eq!((&read["email"], read.get("firstName")), (&json!("Ada@example.com"), None));
+    assert_eq!((&read["email"], read.get("firstName")), (&json!("ada@example.com"), None));
 
     let target = format!("targetOrganizationId={}", house.id("org1"));
     let update = format!("/updateOrganization?{target}");
@@ -239,7 +239,7 @@ async fn what_is_deleted_lies_below_the_target() {
     let reply = house.delete("agent1", "/deleteAccount", json!({ "targetAccountId": 1 })).await;
     reply.problem(403, "forbidden", "needs a key of organization");
     for (path, body, words) in [
-        ("/deleteAccount", json!({}), "a body is missing"),
+        ("/deleteAccount", json!({}), "targetAccountId is missing"),
         ("/deleteAccount", json!({ "cascade": true }), "targetAccountId is missing"),
         ("/deleteAccount", json!({ "targetAccountId": "01" }), "targetAccountId"),
         ("/deleteAccount", json!({ "targetAccountId": id("org1") }), "use deleteOrganization"),
@@ -247,10 +247,6 @@ async fn what_is_deleted_lies_below_the_target() {
         ("/deleteOrganization", json!({ "targetOrganizationId": 1.0 }), "whole number"),
     ] {
         let reply = house.delete("reseller1", path, body).await;
-        assert!(words == "a body is missing" || reply.status == 400, "{}", reply.text());
-        if reply.text().contains("missing") {
-            continue;
-        }
         reply.problem(400, "invalid_request", words);
     }
     let root = json!({ "targetOrganizationId": id("partner"), "cascade": true });

@@ -4,15 +4,21 @@
 mod access;
 mod account_lists;
 mod accounts;
+mod audit;
 #[path = "../../../tests/it/support/canary.rs"]
 mod canary;
 mod domains;
 mod hostile;
+mod injection;
 mod mailbox;
 mod members;
+mod once;
 mod preview;
+mod rates;
 mod restricted;
 mod secrecy;
+mod table;
+mod targets;
 mod tenancy;
 mod tokens;
 mod waiting;
@@ -31,9 +37,11 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::{Http, Readiness, UseCases, router, serve};
 use crate::app::access::Access;
+use crate::app::audit::AuditLog;
 use crate::app::delivery::Destinations;
 use crate::app::intake::preview::Preview;
 use crate::app::mailbox::Mailbox;
+use crate::app::once::Answers;
 use crate::app::tenancy::{Claiming, Invitation, Tenancy};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
@@ -89,6 +97,10 @@ pub(super) const TREE: [(&str, &str, AccountType); 10] = [
     ("agent4", "org3", AccountType::Agent),
 ];
 
+/// Tests of other things ask for as much as they like.
+const UNLIMITED: &str = "[rates]\nreads_per_minute = 0\nwrites_per_minute = 0\n\
+                         keyless_per_minute = 0\ndenied_seconds = 1\n";
+
 /// An id that no account has.
 pub(super) const NOBODY: i64 = 9_007_199_254_740_991;
 
@@ -129,7 +141,8 @@ impl House {
         let folder = tempfile::tempdir().unwrap();
         let policies = folder.path().join("policies");
         std::fs::create_dir(&policies).unwrap();
-        std::fs::write(policies.join("access.toml"), rules).unwrap();
+        let ours = if rules.contains("[rates]") { "" } else { UNLIMITED };
+        std::fs::write(policies.join("access.toml"), format!("{rules}\n{ours}")).unwrap();
         let patience = "[dns]\nquery_timeout_seconds = 2\n";
         std::fs::write(policies.join("intake.toml"), patience).unwrap();
         let rules = Rules::load(&policies).unwrap();
@@ -146,6 +159,8 @@ impl House {
             mailbox: Mailbox::new(store.clone()),
             destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
             preview: preview(&store, &rules, &mint, &dns),
+            audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&access_rules)),
+            answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
             dns,
         };
         let pinged = store.clone();
@@ -155,13 +170,16 @@ impl House {
         });
         let guard = Guard::new(vec!["127.0.0.0/8".parse().unwrap()], &rules.webhooks);
         let http = Http::new(use_cases, guard, mint.clone(), Arc::clone(&access_rules), readiness);
-        let http = Arc::new(http);
+        // Whoever asks from here may say for whom.
+        let http = Arc::new(http.behind(vec!["127.0.0.0/8".parse().unwrap()]));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let shutdown = Shutdown::default();
         let running =
             serve(listener, router(Arc::clone(&http)), access_rules, shutdown.clone(), None);
         shutdown.spawn(running);
+        let (audit, stop) = (http.audit_log(), shutdown.clone());
+        shutdown.spawn(async move { audit.run(stop.soft()).await });
         let residents = BTreeMap::new();
         Self { residents, address, tenancy, store, http, shutdown, mint, _folder: folder }
     }
@@ -237,6 +255,28 @@ impl House {
         } else {
             request.push_str("\r\n");
         }
+        self.exchange(request.as_bytes()).await
+    }
+
+    /// A request with the key of `caller`, with these lines in its header section (each ends with
+    /// CRLF), and with a JSON body if there is one.
+    pub(super) async fn exact(
+        &self,
+        caller: &str,
+        (method, path): (&str, &str),
+        lines: &str,
+        body: Option<&str>,
+    ) -> Reply {
+        let mark = if path.contains('?') { '&' } else { '?' };
+        let token = self.token(caller);
+        let body = body.map_or("\r\n".to_owned(), |body| {
+            let length = body.len();
+            format!("Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}")
+        });
+        let request = format!(
+            "{method} /api/v2{path}{mark}token={token} HTTP/1.1\r\nHost: h\r\n\
+             Connection: close\r\n{lines}{body}"
+        );
         self.exchange(request.as_bytes()).await
     }
 

@@ -164,7 +164,10 @@ async fn an_update_changes_what_it_names_and_says_so(kind: Kind) {
     // The same again is no change.
     store.update_account(agent.id, &update, 999, by(at(3))).await.unwrap();
     let page = Page { limit: 2, ..everything() };
-    let entries = store.audit(&subtree(agent), &page).await.unwrap();
+    let entries = store
+        .audit(&subtree(agent), &gatepost::store::AuditFilter::default(), &page)
+        .await
+        .unwrap();
     let told: Vec<_> = entries.iter().map(|entry| (entry.deed, entry.at)).collect();
     assert_eq!(told, [(Deed::AccountUpdated, at(2)), (Deed::AccountUpdated, at(1))]);
     let changes = |place: usize| -> Vec<_> {

@@ -120,7 +120,10 @@ async fn what_is_deleted_does_nothing_any_more(kind: Kind) {
     }
     let pending = "SELECT COUNT(*) FROM deliveries WHERE state = 'pending'";
     assert_eq!(scene.count(pending).await, 0);
-    let entries = store.audit(&subtree(&scene.partner), &everything()).await.unwrap();
+    let entries = store
+        .audit(&subtree(&scene.partner), &gatepost::store::AuditFilter::default(), &everything())
+        .await
+        .unwrap();
     let told: Vec<_> = entries.iter().filter(|entry| entry.deed == Deed::AccountDeleted).collect();
     let told: BTreeSet<_> = told.iter().flat_map(|entry| entry.lineage.ids().last()).collect();
     let gone = [&scene.organization, &scene.agent, &scene.other];
@@ -232,7 +235,7 @@ async fn a_request_is_remembered_once_however_many_it_touches(kind: Kind) {
     let scene = Scene::new(kind).await;
     let store = &scene.store;
     let once = |octet: u8| Actor {
-        once: Some(Once { digest: [octet; 32], request: [0; 32] }),
+        once: Some(Once { digest: [octet; 32], request: [0; 32], until: at(9) }),
         ..Actor::OPERATOR
     };
     let (create, remove) = (once(1), once(2));

@@ -3,7 +3,7 @@
 use gatepost::domain::account::Account;
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::id::AccountId;
-use gatepost::store::{Claimed, DomainClaim, DomainLimits, HeldDomain, Proven, Store};
+use gatepost::store::{AuditFilter, Claimed, DomainClaim, DomainLimits, HeldDomain, Proven, Store};
 use tokio::task::JoinSet;
 
 use super::scene::{Kind, Scene, address, at, by, everything, subtree};
@@ -39,7 +39,8 @@ async fn prove(store: &Store, name: &str, account: AccountId, challenge: &str) -
 
 /// What was done to an account's domains, the newest first.
 async fn deeds(scene: &Scene, account: &Account) -> Vec<String> {
-    let entries = scene.store.audit(&subtree(account), &everything()).await.unwrap();
+    let entries =
+        scene.store.audit(&subtree(account), &AuditFilter::default(), &everything()).await.unwrap();
     let of_domains = entries.into_iter().filter(|entry| {
         entry.deed.as_str().starts_with("domain.") && entry.object == "new.example"
     });

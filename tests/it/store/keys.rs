@@ -8,7 +8,7 @@ use gatepost::domain::id::{KeyId, MemberId};
 use gatepost::domain::key::{Key, KeyHash, KeyOwner};
 use gatepost::domain::member::Member;
 use gatepost::run;
-use gatepost::store::{InsertedKey, KeyHolder, NamedKey, Store, Whose};
+use gatepost::store::{AuditFilter, InsertedKey, KeyHolder, NamedKey, Store, Whose};
 use tokio::task::JoinSet;
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
@@ -80,7 +80,8 @@ async fn a_key_is_found_with_whoever_holds_it_until_it_is_revoked(kind: Kind) {
     assert_eq!(second.revoke_key(named, Whose::Anybody, by(at(6))).await.unwrap(), None);
     assert_eq!(store.keys(scene.agent.id).await.unwrap(), [gone]);
     assert_eq!(store.keys(scene.other.id).await.unwrap(), []);
-    let told = store.audit(&subtree(&scene.agent), &everything()).await.unwrap();
+    let told =
+        store.audit(&subtree(&scene.agent), &AuditFilter::default(), &everything()).await.unwrap();
     let deeds: Vec<_> =
         told.iter().map(|entry| (entry.deed.as_str(), entry.object.clone())).collect();
     let id = own.id.to_string();

@@ -6,7 +6,7 @@ use gatepost::domain::account::Account;
 use gatepost::domain::event::Category;
 use gatepost::domain::id::{AccountId, MemberId};
 use gatepost::domain::member::{Member, Role};
-use gatepost::store::{MemberChange, Membership, NewMember, Store};
+use gatepost::store::{AuditFilter, MemberChange, Membership, NewMember, Store};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -94,7 +94,8 @@ async fn a_member_is_made_told_changed_and_removed(kind: Kind) {
     assert_eq!(store.remove_member(made.id, by(at(4))).await.unwrap(), gone);
     assert_eq!(store.update_member(made.id, &change, by(at(4))).await.unwrap(), gone);
 
-    let log = store.audit(&subtree(organization), &everything()).await.unwrap();
+    let log =
+        store.audit(&subtree(organization), &AuditFilter::default(), &everything()).await.unwrap();
     let id = made.id.to_string();
     let of_it: Vec<_> = log.iter().rev().filter(|entry| entry.object == id).collect();
     let deeds: Vec<_> = of_it.iter().map(|entry| entry.deed.as_str()).collect();

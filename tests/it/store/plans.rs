@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 
 use gatepost::app::tenancy::record::account_record;
 use gatepost::domain::account::AccountType;
-use gatepost::domain::audit::{Actor, Who};
+use gatepost::domain::audit::{Actor, Deed, Doer, Once, Who};
 use gatepost::domain::delivery::{Attempt, Outcome};
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::event::Category;
-use gatepost::domain::id::{AccountId, AttemptId, IntakeId, KeyId, MessageId};
+use gatepost::domain::id::{AccountId, AttemptId, AuditId, IntakeId, KeyId, MessageId};
 use gatepost::domain::key::KeyHash;
 use gatepost::domain::member::Role;
 use gatepost::domain::reason::Reason;
@@ -19,8 +19,8 @@ use gatepost::domain::verdict::Verdict;
 use gatepost::rules::Kept;
 use gatepost::run;
 use gatepost::store::{
-    AccountFilter, AccountPage, AccountUpdate, Commit, Cursor, Deletion, Direction, DomainLimits,
-    Due, InsertedKey, IntakeFilter, List, MemberChange, NamedKey, Page, Whose,
+    AccountFilter, AccountPage, AccountUpdate, AuditFilter, Commit, Cursor, Deletion, Direction,
+    DomainLimits, Due, InsertedKey, IntakeFilter, List, MemberChange, NamedKey, Page, Whose,
 };
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Executor as _, Row as _};
@@ -28,6 +28,7 @@ use tracing::field::{Field, Visit};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
+use uuid::Uuid;
 
 use super::keys::{keep, key};
 use super::members::member;
@@ -140,7 +141,17 @@ async fn every_statement_on_postgres_finds_its_rows_by_an_index() {
 
 /// Whether rows of a list are left out one by one: it must know where to end when all of them are.
 fn passes_over(sql: &str) -> bool {
-    let filters = ["sender = ", "lower(recipient) = ", "verdict = ", "reason = ", "agent_id IN ("];
+    let filters = [
+        "sender = ",
+        "lower(recipient) = ",
+        "verdict = ",
+        "reason = ",
+        "agent_id IN (",
+        "deed = ",
+        "actor = ",
+        "key_id = ",
+        "actor_member = ",
+    ];
     sql.contains("BY at") && filters.iter().any(|filter| sql.contains(filter))
 }
 
@@ -250,6 +261,7 @@ async fn exercise(scene: &Scene) {
     store.claim_address(agent, &own_address(agent), true, None, 9, by(at(0))).await.unwrap();
     store.set_active(agent.id, true, by(at(0))).await.unwrap();
     store.ping().await.unwrap();
+    requests(scene).await;
     objects(scene).await;
     retention(scene).await;
     accounts(scene).await;
@@ -293,11 +305,24 @@ async fn accounts(scene: &Scene) {
     store.delete_leavings(organization.id, 9).await.unwrap();
 }
 
+/// What is carried out once, and what is refused.
+async fn requests(scene: &Scene) {
+    let Scene { store, agent, .. } = scene;
+    let once = Once { digest: [1; 32], request: [2; 32], until: at(1) };
+    let who = Who::Key { key: KeyId(Uuid::nil()), account: agent.id, member: None };
+    let actor = Actor { once: Some(once), ..Actor::of(who) };
+    store.set_active(agent.id, false, actor.at(at(0))).await.unwrap();
+    store.carried_out(once.digest, at(0)).await.unwrap();
+    store.keep_answer(&once, Uuid::nil(), at(2), None).await.unwrap();
+    store.forget_requests(at(2), 9).await.unwrap();
+    store.count_denials(AuditId(Uuid::nil()), actor.at(at(0)), "GET /", 1).await.unwrap();
+}
+
 /// Keys and members, of everybody and named in every way.
 async fn people(scene: &Scene) {
     let Scene { store, agent, organization, .. } = scene;
     let one = member(scene, organization, "a@good.example", &[agent]).await;
-    let (id, hash) = (KeyId(uuid::Uuid::nil()), KeyHash([0; 32]));
+    let (id, hash) = (KeyId(Uuid::nil()), KeyHash([0; 32]));
     for (owner, member) in [(agent, None), (organization, Some(one.id))] {
         let mut new = key(owner, member);
         let maker = Who::Key { key: id, account: agent.id, member: None };
@@ -368,17 +393,18 @@ async fn retention(scene: &Scene) {
 /// Every list at every level, permitted or not, in every direction.
 async fn lists(scene: &Scene) {
     let Scene { store, partner, reseller, organization, agent, .. } = scene;
-    let cursor = Cursor { at: at(1), id: uuid::Uuid::nil() };
+    let cursor = Cursor { at: at(1), id: Uuid::nil() };
     for account in [partner, reseller, organization, agent] {
         for scope in [subtree(account), subtree(account).only(vec![agent.id])] {
             for from in [None, Some((Direction::Before, cursor)), Some((Direction::After, cursor))]
             {
                 let mut page = Page { limit: 2, from, until: None };
                 let time = (Some(at(0)), Some(at(2)));
-                for list in [List::Messages, List::IntakeRecords] {
+                for list in [List::Messages, List::IntakeRecords, List::Audit] {
                     store.end_of_walk(list, &scope, &page, time, 2).await.unwrap();
                 }
                 page.until = scope.permitted().map(|_| cursor);
+                store.audit(&scope, &AuditFilter::default(), &page).await.unwrap();
                 store.past_verdicts(&scope, &page, at(0)).await.unwrap();
                 store.recent_messages(&scope, &page).await.unwrap();
                 store.intake_records(&scope, &IntakeFilter::default(), &page).await.unwrap();
@@ -386,13 +412,27 @@ async fn lists(scene: &Scene) {
                 for filter in filters() {
                     store.intake_records(&scope, &filter, &page).await.unwrap();
                 }
+                for filter in log_filters() {
+                    store.audit(&scope, &filter, &page).await.unwrap();
+                }
             }
-            let nil = uuid::Uuid::nil();
+            let nil = Uuid::nil();
             store.intake_record(&scope, IntakeId(nil)).await.unwrap();
             store.raw_message(&scope, MessageId(nil)).await.unwrap();
             store.marker(&scope, MessageId(nil)).await.unwrap();
         }
     }
+}
+
+/// Each that leaves entries of the audit log out, and one that leaves out none but by time.
+fn log_filters() -> Vec<AuditFilter> {
+    let any = AuditFilter::default();
+    let time = AuditFilter { since: Some(at(-5)), until: Some(at(5)), ..any.clone() };
+    let user = AccountId::new(1).unwrap();
+    let doers = [Doer::Operator, Doer::Gateway, Doer::Key(KeyId(Uuid::nil())), Doer::User(user)];
+    let by_doer = doers.map(|doer| AuditFilter { doer: Some(doer), ..time.clone() });
+    let by_deed = AuditFilter { deed: Some(Deed::KeyCreated), ..any };
+    by_doer.into_iter().chain([by_deed, time]).collect()
 }
 
 /// Each that leaves records out, within a time and without.

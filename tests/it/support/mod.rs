@@ -261,10 +261,14 @@ fn settings(location: &Location, rules: Rules, dns: SocketAddr) -> Settings {
     }
 }
 
-/// The rules of `folder/policies`, made there of files of these names and texts.
+/// The rules of `folder/policies`, made there of files of these names and texts. Where a test says
+/// nothing of it, one key may ask for as much as it likes.
 pub fn rules(folder: &Path, files: &[(&str, &str)]) -> Rules {
     let policies = folder.join("policies");
     std::fs::create_dir_all(&policies).unwrap();
+    let unlimited =
+        "[rates]\nreads_per_minute = 0\nwrites_per_minute = 0\nkeyless_per_minute = 0\n";
+    std::fs::write(policies.join("access.toml"), unlimited).unwrap();
     for (name, text) in files {
         std::fs::write(policies.join(name), text).unwrap();
     }

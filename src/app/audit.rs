@@ -1,0 +1,183 @@
+//! The audit log: reading it, and counting attempts that were refused.
+//!
+//! Every change leaves its entry in its own transaction (`store/audit.rs`). A refused attempt
+//! changes nothing, so nothing carries its entry: it is counted in memory, and written by a task of
+//! its own, one entry per key and minute. So an attempt costs its caller no time, a flood of them
+//! a row a minute, and what it aimed at is nowhere: not even whether it exists.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
+use std::error::Error;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use tokio::sync::Notify;
+use tokio::time::sleep;
+use uuid::Uuid;
+
+use crate::domain::audit::{Actor, Entry, Who};
+use crate::domain::clock::{Clock, Timestamp};
+use crate::domain::id::{AuditId, KeyId};
+use crate::domain::scope::Scope;
+use crate::rules::AccessRules;
+use crate::store::{AuditFilter, Cursor, List, Page, Store, StoreError};
+
+const MINUTE_MILLIS: i64 = 60_000;
+
+/// The use cases over the audit log.
+#[derive(Clone, Debug)]
+pub struct AuditLog {
+    store: Store,
+    clock: Clock,
+    rules: Arc<AccessRules>,
+    denied: Arc<Denied>,
+}
+
+/// Refused attempts that are not written yet.
+#[derive(Debug, Default)]
+struct Denied {
+    waiting: Mutex<HashMap<(KeyId, i64), Attempts>>,
+    came: Notify,
+}
+
+/// Those of one key in one minute.
+#[derive(Clone, Debug)]
+struct Attempts {
+    /// Of the first one.
+    actor: Actor,
+    at: Timestamp,
+    operation: String,
+    count: u64,
+}
+
+impl AuditLog {
+    /// The log in this store, within the bounds of `policies/access.toml`.
+    pub fn new(store: Store, clock: Clock, rules: Arc<AccessRules>) -> Self {
+        Self { store, clock, rules, denied: Arc::default() }
+    }
+
+    /// A page of the entries in `scope` that match, the newest first.
+    pub async fn entries(
+        &self,
+        scope: &Scope,
+        filter: &AuditFilter,
+        page: &Page,
+    ) -> Result<Vec<Entry>, StoreError> {
+        self.store.audit(scope, filter, page).await
+    }
+
+    /// Where such a page ends at the latest, so that a request looks at no more than `most`
+    /// entries, whatever it looks for; `None` where it ends by itself before.
+    pub async fn end_of_entries(
+        &self,
+        scope: &Scope,
+        filter: &AuditFilter,
+        page: &Page,
+        most: u32,
+    ) -> Result<Option<Cursor>, StoreError> {
+        if scope.permitted().is_none() && !filter.passes_over() {
+            return Ok(None);
+        }
+        let time = (filter.since, filter.until);
+        self.store.end_of_walk(List::Audit, scope, page, time, most).await
+    }
+
+    /// Counts an attempt that was refused; [`Self::run`] writes it. What it aimed at is not asked
+    /// for, so that attempts on what is there and on what is not leave the same.
+    pub fn denied(&self, actor: &Actor, operation: &str) {
+        let Who::Key { key, .. } = actor.who else { return };
+        let now = self.clock.now();
+        let minute = now.millis().div_euclid(MINUTE_MILLIS);
+        let attempts = Attempts {
+            actor: Actor { once: None, ..actor.clone() },
+            at: now,
+            operation: operation.to_owned(),
+            count: 1,
+        };
+        self.count((key, minute), attempts);
+        self.denied.came.notify_one();
+    }
+
+    /// Writes what is counted, again and again, until `stop`, and then what is left.
+    pub async fn run(self, stop: impl Future<Output = ()> + Send) {
+        let mut stop = pin!(stop);
+        loop {
+            tokio::select! {
+                () = self.denied.came.notified() => {}
+                () = &mut stop => break,
+            }
+            // Never broken off: what it has taken out of memory would be lost.
+            self.write().await;
+            tokio::select! {
+                () = sleep(self.rules.rates.denied()) => {}
+                () = &mut stop => break,
+            }
+        }
+        self.write().await;
+    }
+
+    async fn write(&self) {
+        let mut waiting: Vec<_> = self.lock().drain().collect();
+        // In one order on all gateways, so that none waits for another in a circle.
+        waiting.sort_unstable_by_key(|(key, _)| *key);
+        for ((key, minute), attempts) in waiting {
+            let Attempts { actor, at, operation, count } = &attempts;
+            let id = entry_of(key, minute);
+            let written = self.store.count_denials(id, actor.at(*at), operation, *count).await;
+            if let Err(error) = written {
+                let error = &error as &(dyn Error + 'static);
+                tracing::warn!(error, "refused attempts are not in the audit log yet");
+                self.count((key, minute), attempts);
+                self.denied.came.notify_one();
+            }
+        }
+    }
+
+    /// Whoever comes when all places are taken is not told: only a crowd of keys can take them.
+    fn count(&self, of: (KeyId, i64), attempts: Attempts) {
+        let mut waiting = self.lock();
+        let is_full = waiting.len() >= self.rules.rates.max_denied;
+        match waiting.entry(of) {
+            Slot::Occupied(mut slot) => {
+                let counted = slot.get_mut();
+                counted.count = counted.count.saturating_add(attempts.count);
+            }
+            Slot::Vacant(slot) if !is_full => drop(slot.insert(attempts)),
+            Slot::Vacant(_) => {}
+        }
+    }
+
+    /// Nothing panics while it holds the lock; if something did, the counts would be whole.
+    fn lock(&self) -> MutexGuard<'_, HashMap<(KeyId, i64), Attempts>> {
+        self.denied.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The one entry of a key and a minute, the same on all gateways: a UUIDv7 of that minute, whose
+/// random part follows from the key.
+fn entry_of(key: KeyId, minute: i64) -> AuditId {
+    let millis = minute.saturating_mul(MINUTE_MILLIS);
+    let named = [b"access.denied".as_slice(), key.0.as_bytes(), &minute.to_be_bytes()].concat();
+    let hash = digest(&SHA256, &named);
+    let random = hash.as_ref().first_chunk::<10>().copied().unwrap_or_default();
+    let id: Uuid =
+        uuid::Builder::from_unix_timestamp_millis(u64::try_from(millis).unwrap_or(0), &random)
+            .into_uuid();
+    AuditId(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_of_one_key_and_one_minute() {
+        let [one, other] = [1, 2].map(|number| KeyId(Uuid::from_u128(number)));
+        assert_eq!(entry_of(one, 7), entry_of(one, 7));
+        assert_ne!(entry_of(one, 7), entry_of(one, 8));
+        assert_ne!(entry_of(one, 7), entry_of(other, 7));
+        assert_eq!(entry_of(one, 7).0.get_version_num(), 7);
+    }
+}

@@ -1,0 +1,274 @@
+//! Who did what is in the audit log, and nothing secret is.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::{House, NOBODY, PATIENCE, Reply};
+use crate::app::access::need::Effect;
+use crate::http::router::OPERATIONS;
+
+/// A call that changes something: operation, query, body, and the deeds that it leaves. One is made
+/// after the other.
+type Change = (&'static str, &'static str, Value, &'static [&'static str]);
+
+const HOOK: &str = "http://127.0.0.1:9/a-secret-path?and=a-secret-query";
+
+fn changes() -> Vec<Change> {
+    let hook = |kind: &str| json!({ "url": HOOK, "label": "x", "type": kind });
+    vec![
+        ("PUT /email/inboundPolicy", "", json!({ "mode": "open" }), &["policy.changed"]),
+        ("PUT /email/inboundPolicy", "", json!({ "mode": "open" }), &[]),
+        (
+            "POST /email/inboundWhitelist",
+            "",
+            json!({ "emails": ["a@x.example", "b@x.example"], "note": "n" }),
+            &["senders.allowed"],
+        ),
+        ("POST /email/inboundWhitelist", "", json!({ "email": "a@x.example" }), &[]),
+        (
+            "DELETE /email/inboundWhitelist",
+            "",
+            json!({ "email": "a@x.example" }),
+            &["senders.removed"],
+        ),
+        ("DELETE /email/inboundWhitelist", "?email=a@x.example", Value::Null, &[]),
+        (
+            "POST /email/addresses",
+            "",
+            json!({ "address": "new@partner.example" }),
+            &["address.added"],
+        ),
+        (
+            "DELETE /email/addresses",
+            "?address=new@partner.example",
+            Value::Null,
+            &["address.removed"],
+        ),
+        ("DELETE /email/addresses", "?address=new@partner.example", Value::Null, &[]),
+        ("POST /webhooks", "", hook("incoming"), &["webhook.added"]),
+        ("POST /webhooks", "", hook("contact"), &["webhook.added"]),
+        ("POST /webhooks", "", hook("contact"), &[]),
+        // Two objects, two entries.
+        ("DELETE /webhooks", "", json!({ "url": HOOK }), &["webhook.removed", "webhook.removed"]),
+        ("DELETE /webhooks", "", json!({ "url": HOOK }), &[]),
+    ]
+}
+
+async fn log(house: &House, caller: &str, query: &str) -> Vec<Value> {
+    let reply = house.get(caller, &format!("/audit?limit=200&{query}")).await.success(200);
+    reply["audit"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn every_operation_that_changes_something_leaves_its_entries() {
+    let house = House::new().await;
+    let id = house.id("agent1");
+    let key = house.store.keys(house.id("org1")).await.unwrap()[0].id;
+    let before = log(&house, "agent1", "").await.len();
+    let mut left = 0;
+    for (operation, query, body, deeds) in changes() {
+        let (verb, path) = operation.split_once(' ').unwrap();
+        let mark = if query.is_empty() { '?' } else { '&' };
+        let path = format!("{path}{query}{mark}targetAccountId={id}");
+        let body = (!body.is_null()).then(|| body.to_string());
+        let lines = "X-Forwarded-For: 192.0.2.7\r\n";
+        let reply = house.exact("org1", (verb, &path), lines, body.as_deref()).await;
+        assert!(reply.status < 500, "{}", reply.text());
+        left += deeds.len();
+        let entries = log(&house, "agent1", "").await;
+        assert_eq!(entries.len(), before + left, "{operation} {body:?}: {}", reply.text());
+        for (entry, deed) in entries.iter().zip(deeds.iter()) {
+            assert_eq!(entry["action"], *deed, "{operation}");
+            assert_eq!(entry["accountId"], id.get());
+            assert_eq!(entry["requestId"], reply.headers["x-request-id"].as_str());
+            assert_eq!(entry["by"]["accountId"], house.id("org1").get());
+        }
+        // The same, seen by whoever did it.
+        let entries = log(&house, "org1", &format!("targetAccountId={id}")).await;
+        for (entry, _) in entries.iter().zip(deeds.iter()) {
+            assert_eq!(entry["remoteAddress"], "192.0.2.7");
+            assert_eq!(
+                entry["by"],
+                json!({ "type": "key", "keyId": key.to_string(),
+                        "accountId": house.id("org1").get(), "memberId": null })
+            );
+        }
+    }
+    let changing = OPERATIONS.iter().filter(|operation| operation.need.effect == Effect::Write);
+    let changing: BTreeSet<String> = changing.map(|operation| operation.name()).collect();
+    let made: BTreeSet<String> =
+        changes().into_iter().map(|(operation, ..)| operation.to_owned()).collect();
+    assert_eq!(changing, made, "each operation that changes something is made above");
+    let whole = log(&house, "partner", "").await;
+    let text = Value::from(whole).to_string();
+    for secret in ["gp_", "whsec_", "a-secret"] {
+        assert!(!text.contains(secret), "{text}");
+    }
+    for resident in house.residents.values() {
+        assert!(!text.contains(&resident.token[3..]));
+    }
+}
+
+#[tokio::test]
+async fn an_entry_tells_what_was_and_what_is() {
+    let house = House::new().await;
+    let id = house.id("agent1").get();
+    let path = format!("/email/inboundPolicy?targetAccountId={id}");
+    let body = json!({ "mode": "open" });
+    let reply = house.call("partner", "PUT", &path, Some(&body)).await;
+    reply.success(200);
+    let whitelist = format!("/email/inboundWhitelist?targetAccountId={id}");
+    for emails in [json!(["a@x.example", "b@x.example", "c@x.example"]), json!(["d@x.example"])] {
+        let body = json!({ "emails": emails });
+        house.call("partner", "POST", &whitelist, Some(&body)).await.success(200);
+    }
+    let entries = log(&house, "partner", &format!("targetAccountId={id}")).await;
+    assert_eq!(entries[0]["after"], json!({ "email": "d@x.example" }));
+    let three = json!({ "email": ["a@x.example", "b@x.example", "c@x.example"] });
+    assert_eq!((&entries[1]["before"], &entries[1]["after"]), (&json!({}), &three));
+    let set = &entries[2];
+    assert_eq!(set["before"], json!({ "mode": "allowlist" }));
+    assert_eq!(set["after"], json!({ "mode": "open" }));
+    assert_eq!((&set["object"], &set["count"]), (&json!(id.to_string()), &json!(1)));
+    assert_eq!(set["date"].as_str().unwrap().len(), "2026-11-20T10:00:00.000Z".len());
+    assert!(set["timestamp"].is_i64());
+    assert_eq!(set["remoteAddress"], "127.0.0.1");
+    // Who is above is named by its account alone.
+    let seen = log(&house, "agent1", "").await;
+    let partner = house.id("partner").get();
+    let above = json!({ "type": "key", "keyId": null, "accountId": partner, "memberId": null });
+    assert_eq!((&seen[2]["by"], &seen[2]["remoteAddress"]), (&above, &Value::Null));
+    let made = seen.last().unwrap();
+    assert_eq!(made["action"], "account.created");
+    assert_eq!(made["by"]["type"], "operator");
+    // And nobody else sees any of it.
+    for other in ["agent2", "org2", "reseller2"] {
+        let entries = log(&house, other, "").await;
+        assert!(entries.iter().all(|entry| entry["accountId"] != id), "{other}");
+    }
+}
+
+#[tokio::test]
+async fn a_log_is_read_page_by_page_and_narrowed() {
+    let house = House::new().await;
+    let all = log(&house, "partner", "").await;
+    assert!(all.len() > 20);
+    let (mut path, mut read) = ("/audit?limit=7".to_owned(), Vec::new());
+    loop {
+        let reply = house.get("partner", &path).await;
+        read.extend(reply.success(200)["audit"].as_array().unwrap().clone());
+        let link = reply.headers.get("link").cloned().unwrap_or_default();
+        let next = link.split(", ").find(|link| link.contains("rel=\"next\""));
+        let Some(next) = next else { break };
+        path = next.split(['<', '>']).nth(1).unwrap().replacen("/api/v2", "", 1);
+    }
+    assert_eq!(read, all);
+    let made = log(&house, "partner", "deed=key.created").await;
+    assert_eq!(made.len(), house.residents.len());
+    assert!(made.iter().all(|entry| entry["action"] == "key.created"));
+    let id = house.id("agent1").get();
+    let body = json!({ "mode": "open" });
+    house.call("agent1", "PUT", "/email/inboundPolicy", Some(&body)).await.success(200);
+    let key = house.store.keys(house.id("agent1")).await.unwrap()[0].id;
+    for (actor, expected) in [
+        (key.to_string(), 1),
+        (id.to_string(), 1),
+        (house.id("agent2").to_string(), 0),
+        ("operator".into(), all.len()),
+        ("gateway".into(), 0),
+    ] {
+        let query = format!("actor={actor}");
+        assert_eq!(log(&house, "partner", &query).await.len(), expected, "{query}");
+    }
+    let reply = house.get("partner", "/audit?deed=key.created&actor=operator&limit=2").await;
+    let link = &reply.headers["link"];
+    assert!(link.contains("deed=key.created&actor=operator&limit=2&before="), "{link}");
+    let first = all.last().unwrap()["timestamp"].as_i64().unwrap();
+    assert_eq!(log(&house, "partner", &format!("until={first}")).await.len(), 0);
+    assert!(log(&house, "partner", &format!("since={first}")).await.len() > all.len());
+    for (query, words) in [
+        ("deed=key.eaten", "deed"),
+        ("actor=me", "actor must be"),
+        ("actor=01", "actor must be"),
+        ("since=yesterday", "since must be"),
+        ("until=", "until must be"),
+        ("before=x", "before is not a cursor"),
+        ("limit=0", "limit"),
+    ] {
+        let reply = house.get("partner", &format!("/audit?{query}")).await;
+        reply.problem(400, "invalid_request", words);
+    }
+}
+
+/// The entries of refused attempts, once they count so many.
+async fn refused(house: &House, caller: &str, count: i64) -> Vec<Value> {
+    let waiting = async {
+        loop {
+            let entries = log(house, caller, "deed=access.denied").await;
+            let counts = entries.iter().map(|entry| entry["count"].as_i64().unwrap());
+            if counts.sum::<i64>() >= count {
+                return entries;
+            }
+        }
+    };
+    timeout(PATIENCE, waiting).await.expect("they are written")
+}
+
+/// What an answer shows, but for what names the request.
+fn shown(reply: &Reply) -> (u16, Vec<(String, String)>, String) {
+    let id = &reply.headers["x-request-id"];
+    let headers =
+        reply.headers.iter().filter(|(name, _)| *name != "x-request-id" && *name != "date");
+    let headers = headers.map(|(name, value)| (name.clone(), value.clone())).collect();
+    (reply.status, headers, reply.text().replace(id, ""))
+}
+
+#[tokio::test]
+async fn refused_attempts_are_counted_and_foreign_ones_look_like_unknown_ones() {
+    let house = House::new().await;
+    let mut attempts = 0;
+    let caller = "agent1";
+    for target in
+        [house.id("agent3").get(), NOBODY, house.id("org1").get(), house.id("partner").get()]
+    {
+        let foreign = house.id("agent4").get();
+        for operation in OPERATIONS.iter().filter(|one| !one.path.contains("targetAccountId")) {
+            let name = operation.aim.names()[0];
+            let path = super::table::filled(operation.path);
+            let verb = operation.verb.as_str();
+            let one = house.call(caller, verb, &format!("{path}?{name}={target}"), None).await;
+            let other = house.call(caller, verb, &format!("{path}?{name}={foreign}"), None).await;
+            assert_eq!(shown(&one), shown(&other), "{verb} {path} {target}");
+            one.problem(403, "forbidden", "");
+            attempts += 2;
+        }
+    }
+    let entries = refused(&house, caller, attempts).await;
+    assert_eq!(entries.len(), 1, "one of a key and a minute: {entries:?}");
+    let entry = &entries[0];
+    assert_eq!(entry["count"], attempts);
+    assert_eq!(entry["accountId"], house.id(caller).get(), "of whoever tried");
+    assert_eq!(entry["object"], OPERATIONS[0].name());
+    assert_eq!((&entry["before"], &entry["after"]), (&json!({}), &json!({})));
+    assert_eq!(entry["by"]["accountId"], house.id(caller).get());
+    for other in ["agent3", "agent4"] {
+        assert_eq!(log(&house, other, "deed=access.denied").await.len(), 0, "{other}");
+    }
+    // What was within reach, or nonsense, is no such attempt.
+    house.get(caller, "/email/inboundPolicy").await.success(200);
+    house.get(caller, "/account?targetAccountId=x").await.problem(400, "invalid_request", "");
+    house.send("GET", "/api/v2/account?token=gp_x", None).await.problem(401, "unauthorized", "");
+    // An Agent that another parameter names, foreign, unknown, or only beside the target.
+    let id = house.id("agent1").get();
+    for agent in [house.id("agent4").get(), NOBODY, house.id("agent2").get()] {
+        let path = format!("/email/intake?targetAccountId={id}&agent={agent}");
+        let reply = house.get("org1", &path).await;
+        reply.problem(403, "forbidden", "does not reach this account");
+    }
+    let entries = refused(&house, "org1", 4 - 1).await;
+    let of_org = |entry: &&Value| entry["by"]["accountId"] == house.id("org1").get();
+    let own: Vec<&Value> = entries.iter().filter(of_org).collect();
+    assert!(own.iter().all(|entry| entry["object"] == "GET /email/intake"), "{own:?}");
+}

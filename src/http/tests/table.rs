@@ -1,0 +1,67 @@
+//! The table of operations is the API: nothing else answers, and each line says all that it must.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::House;
+use crate::app::access::need::Effect;
+use crate::http::router::{OPERATIONS, Verb};
+
+/// POSTs that change something and create nothing: to send one again is harmless, or is asked for.
+const CREATE_NOTHING: [&str; 0] = [];
+
+#[tokio::test]
+async fn what_answers_is_what_the_table_says() {
+    let house = House::new().await;
+    let mut paths: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for operation in OPERATIONS {
+        let first = paths.entry(operation.path).or_default().insert(operation.verb.as_str());
+        assert!(first, "{} is there twice", operation.name());
+    }
+    for (path, verbs) in &paths {
+        let path = filled(path);
+        for verb in ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"] {
+            let reply = house.send(verb, &format!("/api/v2{path}"), None).await;
+            let name = format!("{verb} {path}");
+            if verbs.contains(verb) {
+                assert_eq!(reply.status, 401, "{name}");
+                reply.problem(401, "unauthorized", "query parameter token");
+                continue;
+            }
+            reply.problem(405, "method_not_allowed", "Allow");
+            let allow: BTreeSet<&str> = reply.headers["allow"].split(',').map(str::trim).collect();
+            let allow: BTreeSet<&str> = allow.into_iter().filter(|verb| *verb != "HEAD").collect();
+            assert_eq!(&allow, verbs, "{name}");
+            // No page of another origin may read an answer (threats E13).
+            assert!(!reply.headers.keys().any(|name| name.starts_with("access-control")), "{name}");
+        }
+    }
+}
+
+/// A path with something in place of its names.
+pub(super) fn filled(path: &str) -> String {
+    let segments = path.split('/').map(|one| if one.starts_with('{') { "1" } else { one });
+    segments.collect::<Vec<_>>().join("/")
+}
+
+#[test]
+fn each_operation_declares_what_it_is() {
+    for operation in OPERATIONS {
+        let name = operation.name();
+        let need = operation.need;
+        assert!(!operation.tag.as_str().is_empty(), "{name}");
+        // No state changes on GET, so that a link that somebody is led to changes nothing.
+        assert!(operation.verb != Verb::Get || need.effect == Effect::Read, "{name}");
+        let creates = operation.verb == Verb::Post
+            && need.effect == Effect::Write
+            && !CREATE_NOTHING.contains(&name.as_str());
+        assert_eq!(need.once, creates, "{name}: a POST that creates declares .once()");
+        assert!(!need.narrows || need.effect == Effect::Read, "{name}");
+        let mut names = BTreeSet::new();
+        let declared = operation.query.iter().chain(operation.aim.names());
+        assert!(declared.into_iter().all(|name| names.insert(*name)), "{name}: twice in the query");
+        assert!(!names.contains("token"), "{name}");
+    }
+    for name in CREATE_NOTHING {
+        assert!(OPERATIONS.iter().any(|operation| operation.name() == name), "{name}");
+    }
+}

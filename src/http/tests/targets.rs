@@ -1,0 +1,204 @@
+//! A target, and any id, has one spelling and one value (threats E2, E3), wherever it stands.
+
+use serde_json::json;
+
+use super::table::filled;
+use super::{House, NOBODY};
+use crate::app::access::need::{Need, TargetType};
+use crate::http::body::BodyRule;
+use crate::http::query::Query;
+use crate::http::router::{OPERATIONS, Operation};
+use crate::http::target::{Aim, before_body};
+
+/// No canonical decimals of 1 … 2^53−1, as they stand in a query.
+const NO_TEXTS: [&str; 28] = [
+    "",
+    "0",
+    "-0",
+    "-1",
+    "+1",
+    "%2B1",
+    "%201",
+    "1%20",
+    "1%0A",
+    "%091",
+    "01",
+    "1.0",
+    "1.",
+    "1e0",
+    "1_000",
+    "0x1",
+    "0b1",
+    "%EF%BC%91",
+    "%D9%A1",
+    "[1]",
+    "{}",
+    "null",
+    "true",
+    "9007199254740992",
+    "9223372036854775808",
+    "18446744073709551617",
+    "1,1",
+    "1%00",
+];
+
+/// Neither numbers nor texts of that kind, in JSON.
+const NO_VALUES: [&str; 27] = [
+    "1.0",
+    "1.5",
+    "1e0",
+    "1E0",
+    "-0",
+    "-1",
+    "0",
+    "9007199254740992",
+    "9007199254740993",
+    "9223372036854775808",
+    "18446744073709551615",
+    "18446744073709551616",
+    "null",
+    "true",
+    "[1]",
+    "[]",
+    "{}",
+    "{\"id\":1}",
+    "\"\"",
+    "\"0\"",
+    "\"01\"",
+    "\"+1\"",
+    "\" 1\"",
+    "\"1.0\"",
+    "\"１\"",
+    "\"1\\u0000\"",
+    "\"9007199254740992\"",
+];
+
+/// The names under which an operation's body may say what it acts on.
+fn in_body(operation: &'static Operation) -> Vec<&'static str> {
+    let names = operation.aim.names().iter().copied();
+    let names = names.filter(|name| !operation.body.names().contains(name));
+    names.filter(|_| operation.body != BodyRule::None).collect()
+}
+
+#[tokio::test]
+async fn whatever_is_no_id_is_400_in_every_query() {
+    let house = House::new().await;
+    let id = house.id("agent1");
+    for operation in OPERATIONS {
+        let (verb, path) = (operation.verb.as_str(), filled(operation.path));
+        for name in operation.aim.names() {
+            for bad in NO_TEXTS {
+                let path = format!("{path}?{name}={bad}");
+                let reply = house.call("partner", verb, &path, None).await;
+                reply.problem(400, "invalid_request", name);
+            }
+            let mut letters = name.chars();
+            let first = letters.next().unwrap() as u32;
+            let encoded = format!("%{first:02X}{}", letters.as_str());
+            for query in [
+                format!("{name}={id}&{name}={id}"),
+                format!("{name}={id}&{encoded}={id}"),
+                format!("{encoded}={id}&{name}={NOBODY}"),
+                format!("{name}[]={id}"),
+                format!("{name}%5B%5D={id}"),
+                format!("{name}[0]={id}"),
+                format!("{}={id}", name.to_lowercase()),
+                format!("{name}%00={id}"),
+            ] {
+                let reply = house.call("partner", verb, &format!("{path}?{query}"), None).await;
+                assert_eq!(reply.status, 400, "{verb} {path}?{query}: {}", reply.text());
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn whatever_is_no_id_is_400_in_every_body() {
+    let house = House::new().await;
+    let id = house.id("agent1");
+    let mut tried = 0;
+    for operation in OPERATIONS {
+        let (verb, path) = (operation.verb.as_str(), filled(operation.path));
+        for name in in_body(operation) {
+            for bad in NO_VALUES {
+                let body = format!("{{\"{name}\":{bad}}}");
+                let reply = house.exact("partner", (verb, &path), "", Some(&body)).await;
+                reply.problem(400, "invalid_request", name);
+                tried += 1;
+            }
+            for (body, words) in [
+                (format!("{{\"{name}\":{id},\"{name}\":{id}}}"), "there twice"),
+                (format!("{{\"{name}\":{id},\"\\u0074{}\":{id}}}", &name[1..]), "there twice"),
+                (format!("{{\"{name}[]\":{id}}}"), "is not known here"),
+                (format!("{{\"{}\":{id}}}", name.to_uppercase()), "is not known here"),
+                (format!("{{\"{name}\":1e400}}"), "not valid JSON"),
+                (format!("{{\"{name}\":+1}}"), "not valid JSON"),
+                (format!("{{\"{name}\":01}}"), "not valid JSON"),
+                (format!("{{\"{name}\":NaN}}"), "not valid JSON"),
+            ] {
+                let reply = house.exact("partner", (verb, &path), "", Some(&body)).await;
+                reply.problem(400, "invalid_request", words);
+            }
+        }
+    }
+    assert!(tried > 100, "only {tried} values");
+}
+
+#[tokio::test]
+async fn whatever_is_no_id_is_400_in_a_path_and_must_agree_with_the_query() {
+    let house = House::new().await;
+    let caller = house.http.use_cases.access.caller(Some(house.token("org1"))).await.unwrap();
+    let (mine, other) = (house.id("agent1"), house.id("agent2"));
+    let need = Need::read(TargetType::Any);
+    for aim in [Aim::ACCOUNT, Aim::ORGANIZATION, Aim::RESELLER, Aim::PARTNER] {
+        let ask = async |path: &str, query: &str| {
+            let query = Query::parse(query, 999, &[], aim.names()).unwrap();
+            before_body(&house.http, &caller, (need, aim), Some(path), &query).await
+        };
+        for bad in NO_TEXTS {
+            let decoded = bad.replace("%20", " ").replace("%2B", "+").replace("%00", "\0");
+            let refused = ask(&decoded, "").await.unwrap_err();
+            assert!(refused.detail.contains("targetAccountId"), "{bad}: {}", refused.detail);
+        }
+        let found = ask(&mine.to_string(), "").await.unwrap().unwrap();
+        assert_eq!(found.account.id, mine);
+        for name in aim.names() {
+            let same = ask(&mine.to_string(), &format!("{name}={mine}")).await.unwrap().unwrap();
+            assert_eq!(same.account.id, mine);
+            let refused = ask(&mine.to_string(), &format!("{name}={other}")).await.unwrap_err();
+            assert!(refused.detail.contains("named differently"), "{}", refused.detail);
+        }
+    }
+}
+
+#[tokio::test]
+async fn all_names_of_a_target_agree_in_query_and_body() {
+    let house = House::new().await;
+    let (one, other) = (house.id("agent1").get(), house.id("agent2").get());
+    for operation in OPERATIONS {
+        let (verb, path) = (operation.verb.as_str(), filled(operation.path));
+        for in_query in operation.aim.names() {
+            for in_body in in_body(operation) {
+                for value in [json!(other), json!(other.to_string())] {
+                    let path = format!("{path}?{in_query}={one}");
+                    let body = json!({ in_body: value });
+                    let reply = house.call("agent1", verb, &path, Some(&body)).await;
+                    // What the key may not do at all, or to the first one, is said before.
+                    if reply.status != 403 {
+                        let words = if reply.text().contains("named differently") {
+                            "named differently"
+                        } else {
+                            "this operation needs"
+                        };
+                        reply.problem(400, "invalid_request", words);
+                    }
+                }
+            }
+            for second in operation.aim.names().iter().filter(|name| *name != in_query) {
+                let path = format!("{path}?{in_query}={one}&{second}={other}");
+                let reply = house.call("partner", verb, &path, None).await;
+                reply.problem(400, "invalid_request", "named differently");
+            }
+        }
+    }
+}

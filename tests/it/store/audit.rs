@@ -1,0 +1,232 @@
+//! Nothing is changed without an entry in the audit log, and nothing secret is in it.
+
+use std::collections::BTreeSet;
+
+use gatepost::domain::address::Address;
+use gatepost::domain::audit::{Act, Actor, Deed, Doer, Entry, Who};
+use gatepost::domain::delivery::{Attempt, Outcome};
+use gatepost::domain::domain_name::DomainName;
+use gatepost::domain::event::Category;
+use gatepost::domain::id::{AttemptId, AuditId, KeyId};
+use gatepost::domain::key::Key;
+use gatepost::domain::member::Role;
+use gatepost::domain::policy::Mode;
+use gatepost::domain::scope::Scope;
+use gatepost::run;
+use gatepost::store::{
+    AuditFilter, Cursor, Direction, InsertedKey, List, MemberChange, NamedKey, Page, Whose,
+};
+use uuid::Uuid;
+
+use super::keys::{keep, key};
+use super::members::member;
+use super::scene::{
+    Kind, Scene, account, address, at, by, destination, everything, own_address, subtree,
+};
+use super::schema::sources;
+
+on_both! {
+    every_change_leaves_its_entry,
+    a_page_is_of_its_scope_its_filter_and_its_time,
+    refused_attempts_of_a_minute_are_one_entry,
+    a_receiver_that_is_gone_is_noted,
+}
+
+const KEY: KeyId = KeyId(Uuid::from_u128(5));
+
+/// Makes the change of this number; what it is called, and how many entries it should leave. `None`
+/// behind the last one.
+async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static str, i64)> {
+    let Scene { store, agent, organization, .. } = scene;
+    let domain = DomainName::parse("new.example").unwrap();
+    let senders: Vec<Address> = vec![address("a@x.example"), address("b@x.example")];
+    let new = address(&format!("new@{}", own_address(agent).domain()));
+    let hook = |category| destination(agent.id, category, "https://a.example/secret");
+    match number {
+        0 => drop(store.claim_domain(&domain, organization.id, act).await.unwrap()),
+        1 => drop(store.remove_domain(&domain, organization.id, act).await.unwrap()),
+        2 => drop(store.claim_address(agent, &new, false, None, 9, act).await.unwrap()),
+        3 => drop(store.release_address(agent.id, &new, act).await.unwrap()),
+        4 => drop(store.set_mode(agent.id, Mode::Allowlist, act).await.unwrap()),
+        5 => drop(store.allow_senders(agent.id, &senders, None, 9, act).await.unwrap()),
+        6 => drop(store.remove_senders(agent.id, &senders, act).await.unwrap()),
+        7 => drop(store.insert_destination(&hook(Category::Agent), 9, act).await.unwrap()),
+        8 => drop(store.insert_destination(&hook(Category::Contact), 9, act).await.unwrap()),
+        9 => drop(store.remove_destinations(agent.id, None, None, None, act).await.unwrap()),
+        10 => drop(store.set_active(agent.id, false, act).await.unwrap()),
+        11 => drop(store.set_active(agent.id, true, act).await.unwrap()),
+        12 => drop(store.revoke_key(NamedKey::Id(KEY), Whose::Anybody, act).await.unwrap()),
+        _ => return None,
+    }
+    Some(match number {
+        0 => ("claim_domain", 1),
+        1 => ("remove_domain", 1),
+        2 => ("claim_address", 1),
+        3 => ("release_address", 1),
+        4 => ("set_mode", 1),
+        5 => ("allow_senders", 1),
+        6 => ("remove_senders", 1),
+        7 | 8 => ("insert_destination", 1),
+        9 => ("remove_destinations", 2),
+        10 | 11 => ("set_active", 1),
+        _ => ("revoke_key", 1),
+    })
+}
+
+async fn every_change_leaves_its_entry(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let entries = async || scene.count("SELECT COUNT(*) FROM audit_entries").await;
+    let (mut made, mut before) = (BTreeSet::new(), entries().await);
+    account(&scene.store, scene.agent.kind, Some(scene.organization.id), "another").await;
+    let new = Key { id: KEY, ..key(&scene.agent, None) };
+    assert_eq!(keep(&scene.store, &new, 5).await, InsertedKey::Kept);
+    let someone = member(&scene, &scene.organization, "a@good.example", &[]).await;
+    let second = member(&scene, &scene.organization, "b@good.example", &[]).await;
+    let role = MemberChange { role: Some(Role::Member), ..MemberChange::default() };
+    for _ in 0..2 {
+        scene.store.update_member(someone.id, &role, by(at(0))).await.unwrap();
+        scene.store.remove_member(someone.id, by(at(0))).await.unwrap();
+    }
+    assert_eq!(second.role, Role::Admin, "somebody must stay");
+    assert_eq!(entries().await, before + 6, "an account, a key, two members, two changes");
+    before += 6;
+    made.extend(["create_account", "insert_key", "insert_member"]);
+    made.extend(["update_member", "remove_member"]);
+    let who = Who::Key {
+        key: KeyId(Uuid::from_u128(9)),
+        account: scene.organization.id,
+        member: gatepost::domain::id::MemberId::new(77),
+    };
+    let remote = Some("2001:db8::1".parse().unwrap());
+    let request = Some(Uuid::from_u128(8));
+    let actor = Actor { remote, request, ..Actor::of(who) };
+    let mut expected = 0;
+    for number in 0.. {
+        let Some((name, left)) = change(&scene, number, actor.at(at(1))).await else { break };
+        expected += left;
+        assert_eq!(entries().await, before + expected, "{name}");
+        // The same again changes nothing, and tells nothing.
+        if !["insert_destination"].contains(&name) {
+            change(&scene, number, actor.at(at(2))).await;
+            assert_eq!(entries().await, before + expected, "{name}, again");
+        }
+        made.insert(name);
+    }
+    let filter =
+        AuditFilter { doer: Some(Doer::User(scene.organization.id)), ..Default::default() };
+    let told = scene.store.audit(&subtree(&scene.partner), &filter, &everything()).await.unwrap();
+    assert_eq!(i64::try_from(told.len()).unwrap(), expected);
+    for entry in &told {
+        assert_eq!((&entry.actor, entry.at, entry.count), (&actor, at(1), 1));
+        assert!(!format!("{entry:?}").contains("secret"), "{entry:?}");
+    }
+    // Every method that is told who does it is made above.
+    let text = sources("src/store");
+    let methods = text.split("    pub async fn ").skip(1).filter_map(|rest| {
+        let (name, rest) = rest.split_once('(')?;
+        rest.split_once("->")?.0.contains("act: Act<").then_some(name)
+    });
+    let mut methods: BTreeSet<&str> = methods.collect();
+    assert!(methods.remove("count_denials"), "it makes nothing but an entry");
+    assert_eq!(methods, made);
+}
+
+async fn a_page_is_of_its_scope_its_filter_and_its_time(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let Scene { store, partner, organization, agent, other, .. } = &scene;
+    let whose = |account, member: Option<i64>| {
+        let member = member.and_then(gatepost::domain::id::MemberId::new);
+        Actor::of(Who::Key { key: KeyId(Uuid::from_u128(9)), account, member })
+    };
+    let doers = [whose(organization.id, None), whose(organization.id, Some(50)), Actor::GATEWAY];
+    for (number, actor) in (1..).zip(&doers) {
+        let active = number % 2 == 0;
+        assert!(store.set_active(agent.id, active, actor.at(at(number))).await.unwrap());
+    }
+    store.set_active(other.id, false, by(at(9))).await.unwrap();
+    let page = async |scope: &Scope, filter: AuditFilter| {
+        let entries = store.audit(scope, &filter, &everything()).await.unwrap();
+        let of = |entry: Entry| (entry.at, entry.lineage.agent);
+        entries.into_iter().map(of).collect::<Vec<_>>()
+    };
+    let changed = AuditFilter { deed: Some(Deed::AccountUpdated), ..AuditFilter::default() };
+    let mine =
+        |times: &[i64]| times.iter().map(|time| (at(*time), Some(agent.id))).collect::<Vec<_>>();
+    assert_eq!(page(&subtree(agent), changed.clone()).await, mine(&[3, 2, 1]));
+    assert_eq!(page(&subtree(partner), changed.clone()).await.len(), 4);
+    let only = subtree(partner).only(vec![agent.id]);
+    assert_eq!(page(&only, changed.clone()).await, mine(&[3, 2, 1]));
+    assert_eq!(page(&subtree(partner).only(Vec::new()), changed.clone()).await, []);
+    for (doer, times) in [
+        (Doer::User(organization.id), [2, 1].as_slice()),
+        (Doer::User(gatepost::domain::id::AccountId::new(50).unwrap()), &[2]),
+        (Doer::Key(KeyId(Uuid::from_u128(9))), &[2, 1]),
+        (Doer::Key(KeyId(Uuid::from_u128(8))), &[]),
+        (Doer::Gateway, &[3]),
+    ] {
+        let filter = AuditFilter { doer: Some(doer), ..changed.clone() };
+        assert_eq!(page(&subtree(agent), filter).await, mine(times), "{doer:?}");
+    }
+    let (since, until) = (Some(at(2)), Some(at(3)));
+    let filter = AuditFilter { since, until, ..changed.clone() };
+    assert_eq!(page(&subtree(agent), filter).await, mine(&[2]));
+    let newest = store.audit(&subtree(agent), &changed, &everything()).await.unwrap();
+    let cursor = Cursor { at: newest[0].at, id: newest[0].id.0 };
+    for (direction, times) in [(Direction::Before, [2].as_slice()), (Direction::After, &[])] {
+        let from = Some((direction, cursor));
+        let page = Page { limit: 1, from, until: None };
+        let entries = store.audit(&subtree(agent), &changed, &page).await.unwrap();
+        let entries: Vec<_> = entries.iter().map(|entry| (entry.at, Some(agent.id))).collect();
+        assert_eq!(entries, mine(times));
+    }
+    let walk = Page { limit: 1, from: None, until: None };
+    let scope = subtree(agent);
+    let end = store.end_of_walk(List::Audit, &scope, &walk, (None, None), 2).await.unwrap();
+    assert_eq!(end.unwrap().at, at(2));
+}
+
+async fn refused_attempts_of_a_minute_are_one_entry(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let second = scene.open().await;
+    let (id, account) = (AuditId(Uuid::from_u128(1 << 100)), scene.agent.id);
+    let actor = Actor::of(Who::Key { key: KeyId(Uuid::from_u128(9)), account, member: None });
+    for (store, millis, count) in [(&scene.store, 5, 3), (&second, 1, 1), (&scene.store, 9, 2)] {
+        let operation = format!("GET /{millis}");
+        store.count_denials(id, actor.at(at(millis)), &operation, count).await.unwrap();
+    }
+    let filter = AuditFilter { deed: Some(Deed::AccessDenied), ..AuditFilter::default() };
+    let told = scene.store.audit(&subtree(&scene.partner), &filter, &everything()).await.unwrap();
+    assert_eq!(told.len(), 1);
+    let first = &told[0];
+    assert_eq!((first.id, first.at, first.count, first.object.as_str()), (id, at(5), 6, "GET /5"));
+    assert_eq!((first.lineage, &first.actor), (scene.agent.lineage, &actor));
+    // Of an account that is not there, and of nobody, none.
+    let nobody = gatepost::domain::id::AccountId::new(9999).unwrap();
+    let gone = Actor::of(Who::Key { key: KeyId(Uuid::nil()), account: nobody, member: None });
+    for actor in [gone, Actor::OPERATOR] {
+        let id = AuditId(Uuid::from_u128(2 << 100));
+        scene.store.count_denials(id, actor.at(at(1)), "GET /", 1).await.unwrap();
+    }
+    let told = scene.store.audit(&subtree(&scene.partner), &filter, &everything()).await.unwrap();
+    assert_eq!(told.len(), 1);
+}
+
+async fn a_receiver_that_is_gone_is_noted(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    scene.listen(&scene.agent, Category::Incoming, "https://a.example/secret").await;
+    scene.deliver(&scene.agent, 0).await;
+    let claims = scene.store.claim_deliveries(at(1), at(9), 10, &[]).await.unwrap();
+    let attempt = Attempt {
+        id: AttemptId(run::system_mint().uuid()),
+        at: at(2),
+        latency_ms: 1,
+        status: Some(410),
+        response: Vec::new(),
+        error: None,
+    };
+    assert!(scene.store.finish_delivery(&claims[0], &attempt, Outcome::Gone).await.unwrap());
+    let filter = AuditFilter { doer: Some(Doer::Gateway), ..AuditFilter::default() };
+    let told = scene.store.audit(&subtree(&scene.agent), &filter, &everything()).await.unwrap();
+    assert_eq!(told.len(), 1);
+    assert_eq!((told[0].deed, told[0].at), (Deed::WebhookRemoved, at(2)));
+}
