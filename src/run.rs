@@ -28,8 +28,8 @@ use crate::egress::client::{Client, EgressError, Limits, Lookup, Roots};
 use crate::egress::guard::Guard;
 use crate::http::{self, Http, Readiness, UseCases};
 use crate::rules::{
-    AccessRules, AcmeRules, BareLineEnds, IntakeRules, RetentionRules, Rules, RulesError, SmtpRules, TlsRules,
-    WebhookRules,
+    AccessRules, AcmeRules, BareLineEnds, IntakeRules, RetentionRules, Rules, RulesError,
+    SmtpRules, TlsRules, WebhookRules,
 };
 use crate::shutdown::Shutdown;
 use crate::smtp::Listener;
