@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::{House, PATIENCE, Reply};
+use crate::domain::policy::Mode;
 use crate::http::router::observed;
 use crate::http::serve;
 
@@ -100,6 +101,39 @@ async fn a_stop_finishes_what_is_under_way_and_takes_nothing_new() {
     assert_eq!((reply.status, reply.text().as_str()), (200, "done"));
     drop(idle);
     assert!(shutdown.finish(PATIENCE).await);
+}
+
+/// A body may take as long as `body_seconds`: who loses its rights meanwhile changes nothing.
+#[tokio::test]
+async fn rights_are_asked_for_again_when_a_body_has_come() {
+    const BODY: &str = "{\"mode\":\"open\"}";
+    let house = House::new().await;
+    let agent = house.id("agent1");
+    for revoked in [false, true] {
+        let key = house.tenancy.create_key(house.id("org1"), "slow").await.unwrap();
+        let mut stream = TcpStream::connect(house.address).await.unwrap();
+        let head = format!(
+            "PUT /api/v2/email/inboundPolicy?token={}&targetAccountId={agent} HTTP/1.1\r\nHost: h\r\n\
+             Connection: close\r\nExpect: 100-continue\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n",
+            key.token,
+            BODY.len()
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        // The server asks for the body once it knows who is calling (RFC 9110 §10.1.1).
+        let mut go_on = [0; 25];
+        timeout(PATIENCE, stream.read_exact(&mut go_on)).await.unwrap().unwrap();
+        assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+        if revoked {
+            house.tenancy.revoke_key(key.key.id).await.unwrap();
+        }
+        stream.write_all(BODY.as_bytes()).await.unwrap();
+        let reply = Reply::read(&mut stream).await;
+        assert_eq!(reply.status, if revoked { 401 } else { 200 }, "{}", reply.text());
+        let mode = house.tenancy.policy(agent).await.unwrap().mode;
+        assert_eq!(mode, if revoked { Mode::Allowlist } else { Mode::Open });
+        house.tenancy.set_mode(agent, Mode::Allowlist).await.unwrap();
+    }
 }
 
 async fn serve_also(house: &mut House, router: Router<Arc<crate::http::Http>>) {
