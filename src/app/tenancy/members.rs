@@ -106,7 +106,8 @@ impl Tenancy {
         id: MemberId,
         change: &MemberChange,
     ) -> Result<Member, TenancyError> {
-        self.member_of(target, id).await?;
+        let member = self.member_of(target, id).await?;
+        stays_within(target, &member, change.permitted.as_ref())?;
         change.permitted.as_ref().map_or(Ok(()), |permitted| self.check_permitted(permitted))?;
         self.settled(self.store.update_member(id, change, self.act()).await?)
     }
@@ -117,7 +118,8 @@ impl Tenancy {
         target: &Account,
         id: MemberId,
     ) -> Result<Member, TenancyError> {
-        self.member_of(target, id).await?;
+        let member = self.member_of(target, id).await?;
+        stays_within(target, &member, None)?;
         self.settled(self.store.remove_member(id, self.act()).await?)
     }
 
@@ -172,6 +174,24 @@ pub fn member_record(member: &Member) -> Value {
         "timestamp": member.created_at.millis(),
         "createdAt": member.created_at.to_string(),
     })
+}
+
+/// What is changed with an Agent as the target is that Agent's alone: whoever may act on more, or
+/// would then, is changed with the account that it belongs to as the target.
+fn stays_within(
+    target: &Account,
+    member: &Member,
+    permitted: Option<&BTreeSet<AccountId>>,
+) -> Result<(), TenancyError> {
+    let own = BTreeSet::from([target.id]);
+    let is_own = member.permitted == [target.id] && permitted.is_none_or(|agents| *agents == own);
+    if target.kind != AccountType::Agent || is_own {
+        return Ok(());
+    }
+    Err(TenancyError::Forbidden(format!(
+        "the member may act on more than this Agent, or would: set targetAccountId to {}",
+        member.account
+    )))
 }
 
 fn nobody() -> TenancyError {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::asked::anonymous;
-use super::matrix::tree;
+use super::matrix::{AGENT, tree};
 use super::sample::{Sample, sample};
 use super::town::{PICTURE, Town, mark};
 use super::tree::{Expected, Key, Named, Reach, rules};
@@ -241,6 +241,11 @@ async fn what_is_elsewhere_is_answered_as_if_there_were_nothing() {
                 let what = format!("{} {:?} by {}", thing.operation, thing.place, key.what);
                 assert_eq!(nothing.0, thing.refused, "{what} on {target:?}: {}", nothing.1);
                 for node in elsewhere(&town, &reach) {
+                    // Members of an organization are shown with its Agents.
+                    let home = town.tree.nodes[reach.target].up == Some(node);
+                    if home && thing.operation.ends_with("/member") {
+                        continue;
+                    }
                     let Some(value) = (thing.of)(&town, node) else { continue };
                     let answer = thing.answer(&mut town, (key, target), &value).await;
                     assert_eq!(answer, nothing, "{what} on {target:?}, of {node}");
@@ -255,4 +260,36 @@ async fn what_is_elsewhere_is_answered_as_if_there_were_nothing() {
     let places: BTreeSet<_> =
         asked.iter().map(|(operation, place, _)| (operation, place)).collect();
     assert!(places.len() >= THINGS.len() - 2, "{places:#?}");
+}
+
+#[tokio::test]
+async fn a_member_who_may_more_is_not_changed_through_one_agent() {
+    let mut town = Town::of(tree()).await;
+    let before = town.rows().await;
+    let token = town.keys[0].token.clone();
+    // One who may act on all of the organization, and one of this Agent alone who would.
+    let (all, one) = (town.tree.people[2].id, town.tree.people[4].id);
+    let other = town.tree.nodes[7].id;
+    for (operation, id, field, value) in [
+        ("PUT /member", all, "role", json!("member")),
+        ("PUT /member", all, "permittedAccountIds", json!([other])),
+        ("PUT /member", one, "permittedAccountIds", json!([])),
+        ("PUT /member", one, "permittedAccountIds", json!([other])),
+        ("DELETE /member", all, "targetMemberId", json!(all)),
+    ] {
+        let request = sample(operation, &town.goods[AGENT], 0).holding("targetMemberId", json!(id));
+        let request =
+            request.holding(field, value).asking("targetAccountId", town.tree.nodes[AGENT].id);
+        let reply = town.send(operation, &request, &token).await;
+        reply.problem(
+            403,
+            "forbidden",
+            &format!("set targetAccountId to {}", town.tree.nodes[3].id),
+        );
+    }
+    assert_eq!(town.rows().await, before);
+    let remove =
+        sample("DELETE /member", &town.goods[AGENT], 0).holding("targetMemberId", json!(one));
+    let remove = remove.asking("targetAccountId", town.tree.nodes[AGENT].id);
+    town.send("DELETE /member", &remove, &token).await.success(201);
 }

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::super::{House, Received, Reply, record};
 use super::line::Line;
 use super::sample::Sample;
-use super::tree::{Expected, Key, Named, Owner, Reach, Tree};
+use super::tree::{Expected, Key, Named, Owner, Person, Reach, Tree};
 use crate::app::tenancy::{Claiming, Invitation};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
@@ -223,9 +223,12 @@ impl Town {
                 found.push(format!("the name of {at}"));
             }
             // A member is shown with its Agents' ids.
-            let listed = reach
-                .and_then(|reach| reach.person)
-                .is_some_and(|person| self.tree.people[person].permitted.contains(&at));
+            let listed = self.tree.people.iter().enumerate().any(|(one, person)| {
+                let shown = reach.is_some_and(|reach| {
+                    reach.person == Some(one) || self.may_act(one, reach.target)
+                });
+                shown && person.permitted.contains(&at)
+            });
             if numbers.contains(&node.id) && !shows(at) && !above && !listed {
                 found.push(format!("the id of {at}"));
             }
@@ -237,12 +240,13 @@ impl Town {
             let own = caller == Owner::Person(at) || reach.is_some_and(|r| r.person == Some(at));
             let whole = reach.is_some_and(|r| r.part.is_none()) && shows(person.at);
             let above = reach.is_some_and(|reach| self.is_at_or_above(person.at, reach));
-            if text.contains(&badge(at)) && !own && !whole {
-                found.push(format!("something of member {at}"));
-            }
             // The audit log names who acted on an account from above, up to the caller's own.
             let acted = self.tree.is_within(person.at, self.tree.home(caller))
                 && self.tree.restricted(caller).is_none();
+            let whole = whole || reach.is_some_and(|r| self.may_act(at, r.target) && acted);
+            if text.contains(&badge(at)) && !own && !whole {
+                found.push(format!("something of member {at}"));
+            }
             if numbers.contains(&person.id) && !own && !whole && !(above && acted) {
                 found.push(format!("the id of member {at}"));
             }
@@ -289,6 +293,13 @@ impl Town {
         let expire = "UPDATE keys SET expires_at = 1 WHERE id = $1";
         let id = key.as_bytes().as_slice();
         sqlx::query(expire).bind(id).execute(&mut self.database).await.unwrap();
+    }
+
+    /// Whether a member of its organization may act on this Agent, and is shown with it.
+    pub(super) fn may_act(&self, person: usize, agent: usize) -> bool {
+        let Person { at, permitted, .. } = &self.tree.people[person];
+        let permitted = permitted.is_empty() || permitted.contains(&agent);
+        self.tree.nodes[agent].kind == 'A' && self.tree.nodes[agent].up == Some(*at) && permitted
     }
 
     fn is_at_or_above(&self, node: usize, reach: &Reach) -> bool {
