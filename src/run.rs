@@ -28,7 +28,8 @@ use crate::egress::client::{Client, EgressError, Limits, Lookup, Roots};
 use crate::egress::guard::Guard;
 use crate::http::{self, Http, Readiness, UseCases};
 use crate::rules::{
-    AccessRules, AcmeRules, IntakeRules, RetentionRules, Rules, RulesError, SmtpRules, TlsRules,
+    AccessRules, AcmeRules, BareLineEnds, IntakeRules, RetentionRules, Rules, RulesError,
+    SmtpRules, TlsRules, WebhookRules,
 };
 use crate::shutdown::Shutdown;
 use crate::smtp::Listener;
@@ -180,42 +181,31 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let lookup = lookup(dns.is_some(), &authenticator);
     tls.ask(rules.acme, (guard.clone(), lookup.clone()), &mint).await?;
     let client = Client::new(guard.clone(), Limits::from(webhooks.as_ref()), lookup)?;
-    let lease = webhooks.dispatcher.lease();
-    let outbox = Outbox::new(store.clone(), mint.clock().clone(), lease);
-    let sender = Sender { client, mint: mint.clone(), rules: webhooks };
-    let dispatcher = Dispatcher::new(Arc::new(outbox), sender, bell.clone());
+    let dispatcher = outgoing(&store, client, webhooks, bell.clone(), &mint);
 
     // Incoming: the listener asks intake.
     let wake: Arc<dyn Wake> = Arc::new(bell);
-    let size = intake.limits.max_message_bytes;
-    let proxies = trusted_proxy.clone();
+    let (size, proxies) = (intake.limits.max_message_bytes, trusted_proxy.clone());
     let way = Way { front_end, address: smtp, hostname: &hostname, proxies, size };
     let authenticator = Arc::new(authenticator);
     let apart = apart(dns.as_deref(), &intake, &hostname, access.limits.max_uploads)?;
-    let preview = Preview::new(
-        store.clone(),
-        Arc::clone(&apart),
-        Arc::clone(&intake),
-        rules.smtp.framing.bare_line_ends,
-        rules.retention.clone(),
-        mint.clone(),
-    );
+    let kept = (rules.smtp.framing.bare_line_ends, rules.retention.clone());
+    let preview = preview(&store, &apart, &intake, kept, &mint);
     let gateway =
         Gateway::new(store.clone(), authenticator, intake, mint.clone(), wake, postmaster);
     let incoming =
         Incoming::listen(way, &rules.smtp, &tls, Arc::new(gateway), shutdown.clone()).await?;
 
     // The API beside them.
-    let listen_error = |source| RunError::Listen { address: http, source };
-    let socket = TcpListener::bind(http).await.map_err(listen_error)?;
+    let (socket, http) = bind(http).await?;
     let api = api(&store, (preview, apart), guard, mint.clone(), Arc::clone(&access));
     let api = api.behind(trusted_proxy);
-    let audit = api.audit_log();
+    let (audit, stop) = (api.audit_log(), shutdown.clone());
 
     let running = Running {
         smtp: incoming.smtp,
         smtps: incoming.smtps,
-        http: socket.local_addr().map_err(listen_error)?,
+        http,
         https: tls.https.is_some(),
         acme: tls.acme.as_ref().and_then(Acme::http),
         store: store.clone(),
@@ -228,11 +218,42 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     tls.follow(&rules.smtp.tls, &shutdown);
     shutdown.spawn(dispatcher.run(shutdown.clone()));
     clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
-    let stop = shutdown.clone();
     shutdown.spawn(async move { audit.run(stop.soft()).await });
     let router = http::router(Arc::new(api));
     shutdown.spawn(http::serve(socket, router, access, shutdown.clone(), tls.https));
     Ok(running)
+}
+
+/// A socket, and the address that it has really got.
+async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), RunError> {
+    let listen_error = |source| RunError::Listen { address, source };
+    let socket = TcpListener::bind(address).await.map_err(listen_error)?;
+    let bound = socket.local_addr().map_err(listen_error)?;
+    Ok((socket, bound))
+}
+
+/// What weighs mail that has come by other policies.
+fn preview(
+    store: &Store,
+    apart: &Arc<Authenticator>,
+    intake: &Arc<IntakeRules>,
+    (line_ends, retention): (BareLineEnds, RetentionRules),
+    mint: &Mint,
+) -> Preview {
+    let (apart, intake) = (Arc::clone(apart), Arc::clone(intake));
+    Preview::new(store.clone(), apart, intake, line_ends, retention, mint.clone())
+}
+
+/// What takes deliveries from the store when the bell rings.
+fn outgoing(
+    store: &Store,
+    client: Client,
+    rules: Arc<WebhookRules>,
+    bell: Bell,
+    mint: &Mint,
+) -> Dispatcher<Outbox> {
+    let outbox = Outbox::new(store.clone(), mint.clock().clone(), rules.dispatcher.lease());
+    Dispatcher::new(Arc::new(outbox), Sender { client, mint: mint.clone(), rules }, bell)
 }
 
 /// The way in for mail: who speaks SMTP, where, under which name, behind which proxies, and the

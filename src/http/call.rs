@@ -14,7 +14,7 @@ use axum::response::Response;
 use uuid::Uuid;
 
 use super::Http;
-use super::body::{self, Fields};
+use super::body::{self, BodyRule, Fields};
 use super::error::{Code, Problem};
 use super::observe::Trace;
 use super::once::{self, Asked};
@@ -215,10 +215,16 @@ async fn authorise(
     let in_path = in_path.map(|(_, value)| value.as_str());
     let once = once::name(operation, &parts.headers)?;
     let need = operation.need;
-    let settled = target::before_body(&http, &caller, (need, aim), in_path, &query).await?;
+    let named = target::before_body(&http, &caller, (need, aim), in_path, &query).await?;
     let known = (operation.body, aim.names());
     let body = body::read(&parts.headers, body, known, caller.key.id, &http).await?;
-    let target = target::target(&http, &caller, operation, settled, &body).await?;
+    // A body may take its time, and the caller may have lost its rights meanwhile: who it is, and
+    // what it may, is asked again when nothing more is waited for.
+    let caller = match operation.body {
+        BodyRule::None => caller,
+        _ => http.use_cases.access.caller(query::token(raw_query).as_deref()).await?,
+    };
+    let target = target::target(&http, &caller, operation, named, &body).await?;
     let (key, actor) = (caller.key.id, actor.clone());
     let mut call = Call { caller, actor, target, path, query, body };
     let (Some(name), Some(token)) = (once, query::token(raw_query)) else {

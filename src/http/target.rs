@@ -35,7 +35,7 @@ impl Aim {
     }
 }
 
-/// The target that path and query name, if they name one: settled before a body is read, so that
+/// The target that path and query name, if they name one: looked at before a body is read, so that
 /// nobody sends a long one to an account that is out of reach.
 pub(super) async fn before_body(
     http: &Http,
@@ -43,7 +43,7 @@ pub(super) async fn before_body(
     (need, aim): (Need, Aim),
     in_path: Option<&str>,
     query: &Query,
-) -> Result<Option<Target>, Problem> {
+) -> Result<Option<AccountId>, Problem> {
     let mut requested = None;
     if let Some(text) = in_path {
         agree(&mut requested, account_of_text(TARGET, text)?)?;
@@ -53,31 +53,27 @@ pub(super) async fn before_body(
             agree(&mut requested, account_of_text(name, text)?)?;
         }
     }
-    match requested {
-        None => Ok(None),
-        requested => Ok(Some(http.use_cases.access.target(caller, requested, need).await?)),
+    if requested.is_some() {
+        http.use_cases.access.target(caller, requested, need).await?;
     }
+    Ok(requested)
 }
 
-/// The target of a request: what path, query and body name, if they agree, else the caller's own
-/// account. `access` decides whether the key reaches it.
+/// The target of a request: what path and query (`requested`) and body name, if they agree, else
+/// the caller's own account. `access` decides whether the key reaches it.
 pub(super) async fn target(
     http: &Http,
     caller: &Caller,
     operation: &Operation,
-    settled: Option<Target>,
+    mut requested: Option<AccountId>,
     body: &Fields,
 ) -> Result<Target, Problem> {
-    let mut requested = settled.as_ref().map(Target::id);
     for name in operation.aim.0.iter().filter(|name| !operation.body.names().contains(name)) {
         if let Some(value) = body.get(name) {
             agree(&mut requested, account_of_json(name, value)?)?;
         }
     }
-    match settled {
-        Some(target) => Ok(target),
-        None => Ok(http.use_cases.access.target(caller, requested, operation.need).await?),
-    }
+    Ok(http.use_cases.access.target(caller, requested, operation.need).await?)
 }
 
 fn agree(requested: &mut Option<AccountId>, id: AccountId) -> Result<(), Problem> {

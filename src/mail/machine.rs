@@ -309,6 +309,8 @@ mod tests {
             "receivedFields": 0,
         });
         assert_eq!(found.inputs, expected);
+        let twice = read("Received: from a\nX: y\nReceived: from b\n", false);
+        assert_eq!(twice.inputs["receivedFields"], 2);
         // Bounded, however much there is.
         let many = read(&format!("X-Auto-Response-Suppress: {}\n", "a, ".repeat(50_000)), false);
         assert!(many.inputs.to_string().len() < 2000, "{}", many.inputs);

@@ -14,7 +14,7 @@ use super::many::many;
 use super::sql::Value;
 use super::{directory, gates};
 use crate::domain::account::{Account, AccountType};
-use crate::domain::audit::{Act, Actor, Change, Deed};
+use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::event::{Event, EventName};
 use crate::domain::id::{AccountId, EventId};
 
@@ -126,15 +126,12 @@ impl Store {
         gone: &[&Account],
         act: Act<'_>,
     ) -> Result<(), StoreError> {
-        let mut by = act.by.clone();
         for account in gone {
             let changes =
                 [Change::gone("accountType", account.kind), Change::gone("name", &account.name)];
             let (deed, object) = (Deed::AccountDeleted, account.name.clone());
             let note = Note { account: account.id, deed, object, changes: &changes };
-            audit::note(tx, self.mint(), by.at(act.at), note).await?;
-            // The request has been remembered with the first.
-            by = Actor { once: None, ..by };
+            audit::note(tx, self.mint(), act, note).await?;
         }
         Ok(())
     }

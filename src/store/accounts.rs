@@ -13,7 +13,7 @@ use super::sql::{Row, Statement, sql};
 use super::{directory, gates};
 use crate::domain::account::{Account, AccountType, Details, Lineage};
 use crate::domain::address::Address;
-use crate::domain::audit::{Act, Actor, Change, Deed};
+use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::event::EventName;
 use crate::domain::id::AccountId;
@@ -103,25 +103,22 @@ impl Store {
         if !insert(&mut tx, &made).await? {
             return Ok(Created::HasPartner);
         }
+        self.say_created(&mut tx, &made, new.tell, act).await?;
         for address in &new.addresses {
             let domain_for = made.lineage.organization;
-            let claim =
-                Claim { agent: &made, address, catch_all: false, domain_for, most, now: act.at };
-            match addresses::claim(&mut tx, &claim).await? {
+            let claim = Claim { agent: &made, address, catch_all: false, domain_for, most, act };
+            match addresses::claim(&mut tx, self.mint(), &claim).await? {
                 Claimed::Yes => {}
                 why => return Ok(Created::Refused(address.clone(), why)),
             }
         }
-        self.say_created(&mut tx, &made, new.tell, act).await?;
         let agent = match &new.first_agent {
             None => None,
             Some(name) => {
                 let first = NewAccount::plain(AccountType::Agent, name, Some(made.id), new.tell);
                 let agent = account_of(&mut tx, &first, made.lineage, act.at).await?;
                 insert(&mut tx, &agent).await?;
-                // The request has been remembered with the organization.
-                let by = Actor { once: None, ..act.by.clone() };
-                self.say_created(&mut tx, &agent, new.tell, by.at(act.at)).await?;
+                self.say_created(&mut tx, &agent, new.tell, act).await?;
                 Some(agent)
             }
         };

@@ -10,8 +10,7 @@ use super::{directory, domains, gates};
 use crate::domain::account::{Account, Lineage};
 use crate::domain::address::Address;
 use crate::domain::audit::{Act, Change, Deed};
-use crate::domain::clock::Timestamp;
-use crate::domain::id::AccountId;
+use crate::domain::id::{AccountId, Mint};
 use crate::domain::policy::Mode;
 
 /// What became of a claim to an address.
@@ -88,19 +87,14 @@ impl Store {
         most: u64,
         act: Act<'_>,
     ) -> Result<Claimed, StoreError> {
-        let (domain_for, now) = (claim_domain_for, act.at);
-        let claim = Claim { agent, address, catch_all, domain_for, most, now };
-        settled!(self.try_claim(&claim, act))
+        let claim = Claim { agent, address, catch_all, domain_for: claim_domain_for, most, act };
+        settled!(self.try_claim(&claim))
     }
 
-    async fn try_claim(&self, wanted: &Claim<'_>, act: Act<'_>) -> Result<Claimed, StoreError> {
+    async fn try_claim(&self, wanted: &Claim<'_>) -> Result<Claimed, StoreError> {
         let mut tx = self.begin().await?;
-        let claimed = claim(&mut tx, wanted).await?;
+        let claimed = claim(&mut tx, self.mint(), wanted).await?;
         if claimed == Claimed::Yes {
-            let changes = [Change::made("catchAll", wanted.catch_all)];
-            let (account, object) = (wanted.agent.id, wanted.address.to_string());
-            let added = Note { account, deed: Deed::AddressAdded, object, changes: &changes };
-            audit::note(&mut tx, self.mint(), act, added).await?;
             directory::changed(&mut tx).await?;
             tx.commit().await?;
         }
@@ -142,18 +136,27 @@ pub(super) struct Claim<'a> {
     pub domain_for: Option<AccountId>,
     /// How many addresses an Agent may have.
     pub most: u64,
-    pub now: Timestamp,
+    pub act: Act<'a>,
 }
 
-/// Claims an address within a transaction, which must be dropped unless this answers `Yes`.
-pub(super) async fn claim(tx: &mut Transaction, wanted: &Claim<'_>) -> Result<Claimed, StoreError> {
-    let &Claim { agent, address, catch_all, domain_for, most, now } = wanted;
+/// Claims an address within a transaction, which must be dropped unless this answers `Yes`. What
+/// is new of it, and of its domain, is in the audit log.
+pub(super) async fn claim(
+    tx: &mut Transaction,
+    mint: &Mint,
+    wanted: &Claim<'_>,
+) -> Result<Claimed, StoreError> {
+    let &Claim { agent, address, catch_all, domain_for, most, act } = wanted;
     let domain = address.domain();
     // Claims of one Agent in several domains count one after the other.
     gates::close_account(tx, agent.id).await?;
     gates::close_domain(tx, domain).await?;
-    if let Some(account) = domain_for {
-        domains::insert(tx, domain, account, now).await?;
+    if let Some(account) = domain_for
+        && domains::insert(tx, domain, account, act.at).await?
+    {
+        let object = domain.to_string();
+        let added = Note { account, deed: Deed::DomainAdded, object, changes: &[] };
+        audit::note(tx, mint, act, added).await?;
     }
     if !owns(&agent.lineage, domains::owner(tx, domain, "FOR KEY SHARE").await?) {
         return Ok(Claimed::DomainNotOurs);
@@ -164,6 +167,7 @@ pub(super) async fn claim(tx: &mut Transaction, wanted: &Claim<'_>) -> Result<Cl
     if has_no_room(tx, agent.id, address, most).await? {
         return Ok(Claimed::TooMany);
     }
+    let before = catch_all_before(tx, wanted).await?;
     let done = sql("INSERT INTO addresses (domain, local, agent_id, catch_all, created_at)
          VALUES ($1, $2, $3, $4, $5)
          ON CONFLICT (domain, local) DO UPDATE SET catch_all = excluded.catch_all
@@ -172,10 +176,34 @@ pub(super) async fn claim(tx: &mut Transaction, wanted: &Claim<'_>) -> Result<Cl
     .bind(address.local())
     .bind(agent.id)
     .bind(i64::from(catch_all))
-    .bind(now)
+    .bind(act.at)
     .execute(tx.on())
     .await?;
-    Ok(if done == 0 { Claimed::InUse } else { Claimed::Yes })
+    if done == 0 {
+        return Ok(Claimed::InUse);
+    }
+    if before != Some(catch_all) {
+        let changes = [Change::new("catchAll", before, Some(catch_all))];
+        let (account, object) = (agent.id, address.to_string());
+        let added = Note { account, deed: Deed::AddressAdded, object, changes: &changes };
+        audit::note(tx, mint, act, added).await?;
+    }
+    Ok(Claimed::Yes)
+}
+
+/// Whether the Agent has the address already, and as its domain's catch-all.
+async fn catch_all_before(
+    tx: &mut Transaction,
+    wanted: &Claim<'_>,
+) -> Result<Option<bool>, StoreError> {
+    let row = sql("SELECT catch_all FROM addresses
+                   WHERE domain = $1 AND local = $2 AND agent_id = $3")
+    .bind(wanted.address.domain().as_str())
+    .bind(wanted.address.local())
+    .bind(wanted.agent.id)
+    .fetch_optional(tx.on())
+    .await?;
+    row.map(|row| Columns { table: "addresses", row: &row }.flag("catch_all")).transpose()
 }
 
 /// One that the Agent has already takes no more room.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::store::scene::database;
 use crate::support::process::{failing, gatepost};
-use crate::support::{PATIENCE, TestGateway, all_messages, signed};
+use crate::support::{PATIENCE, TestGateway, all_messages, http, signed};
 
 /// Status and body of a request with this key.
 async fn ask(
@@ -24,9 +24,8 @@ async fn ask(
     if let Some(body) = body {
         request = request.header("content-type", "application/json").body(body.to_string());
     }
-    let response = request.send().await.unwrap();
-    let status = response.status().as_u16();
-    (status, serde_json::from_str(&response.text().await.unwrap()).unwrap())
+    let answer = http::read(method, request.send().await.unwrap()).await;
+    (answer.status.as_u16(), serde_json::from_slice(&answer.body).unwrap())
 }
 
 async fn member(gateway: &TestGateway, email: &str, role: &str, only: &[&str]) -> i64 {

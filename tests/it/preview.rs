@@ -1,7 +1,12 @@
 //! A policy is tried before it is set: on the mail that came, and on a message from a file.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use gatepost::domain::clock::{Clock, Timestamp};
+use gatepost::run;
 use serde_json::{Value, json};
 
 use crate::support::{TestGateway, letter, signer};
@@ -63,6 +68,35 @@ async fn mail_that_came_is_weighed_on_sqlite() {
 #[tokio::test(flavor = "multi_thread")]
 async fn mail_that_came_is_weighed_on_postgres() {
     mail_is_weighed(TestGateway::on_postgres().await).await;
+}
+
+/// To the millisecond: what is as old as `days` is looked at, and nothing older.
+#[tokio::test(flavor = "multi_thread")]
+async fn days_reach_back_exactly_so_far() {
+    const DAY: i64 = 86_400_000;
+    let mut gateway = TestGateway::start().await;
+    let began = run::system_mint().clock().now().millis();
+    let now = Arc::new(AtomicI64::new(began));
+    let clock = Arc::clone(&now);
+    let clock = Clock::new(move || Timestamp::from_millis(clock.load(Ordering::SeqCst)));
+    gateway.restart_by(&[], clock).await;
+    assert!(gateway.send(FROM, &TO, &letter_from(FROM, "then")).await.accepted());
+    for (age, days, examined) in [
+        (DAY - 1, 1, 1),
+        (DAY, 1, 1),
+        (DAY + 1, 1, 0),
+        (DAY + 1, 2, 1),
+        (2 * DAY, 2, 1),
+        (2 * DAY + 1, 2, 0),
+        (2 * DAY + 1, 90, 1),
+    ] {
+        now.store(began + age, Ordering::SeqCst);
+        let answer = preview(&gateway, json!({ "days": days })).await;
+        assert_eq!(answer["examined"], examined, "{age} ms, {days} days: {answer}");
+        let since = Timestamp::from_millis(began + age - days * DAY);
+        assert_eq!(answer["since"], since.to_string());
+    }
+    gateway.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

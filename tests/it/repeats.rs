@@ -53,3 +53,29 @@ async fn another_message_with_the_same_message_id_is_another_message() {
     gateway.receiver.wait_for(2, PATIENCE).await.unwrap();
     gateway.finish().await;
 }
+
+/// Spellings of one mailbox are one contact, and one conversation with the Agent.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sender_in_several_spellings_is_one_contact() {
+    let gateway = TestGateway::start().await;
+    let spellings = [FROM, "Alice@good.example", "alice@GOOD.Example", "\"alice\"@good.example"];
+    for (number, spelling) in spellings.into_iter().enumerate() {
+        let text = letter(&format!("spelling {number}")).replacen(FROM, spelling, 1);
+        let raw = signer().sign(text.as_bytes()).unwrap();
+        let replies = gateway.send(FROM, &TO, &raw).await;
+        assert!(replies.accepted(), "{spelling}: {}", replies.settling());
+    }
+    let messages = gateway.messages().await;
+    assert_eq!(messages.len(), spellings.len());
+    for message in &messages {
+        assert_eq!(message["metadata"]["emailFrom"], FROM, "{message:#}");
+        assert_eq!(message["roomId"], messages[0]["roomId"]);
+    }
+    assert_eq!(gateway.count("SELECT COUNT(*) FROM contacts").await, 1);
+    let other = letter("other").replacen(FROM, "alice+x@good.example", 1);
+    let raw = signer().sign(other.as_bytes()).unwrap();
+    let open = ["open@agents.example"];
+    assert!(gateway.send(FROM, &open, &raw).await.accepted());
+    assert_eq!(gateway.count("SELECT COUNT(*) FROM contacts").await, 2);
+    gateway.finish().await;
+}

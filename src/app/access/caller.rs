@@ -39,7 +39,7 @@ impl Caller {
     }
 
     /// The Agents that it is restricted to, if it is.
-    pub(super) fn permitted(&self) -> Option<&[AccountId]> {
+    pub fn permitted(&self) -> Option<&[AccountId]> {
         let permitted = self.member.as_ref().map(|member| member.permitted.as_slice());
         permitted.filter(|agents| !agents.is_empty())
     }

@@ -14,6 +14,7 @@ use super::super::error::Problem;
 use crate::app::access::Target;
 use crate::app::tenancy::member_record;
 use crate::app::tenancy::record::account_record;
+use crate::domain::account::{Account, Details};
 use crate::domain::member::Member;
 
 /// The target, an account or a member, never whoever asks; without a target, the one that owns the
@@ -23,7 +24,16 @@ pub(in super::super) async fn show(_http: Arc<Http>, call: Call) -> Result<Respo
 }
 
 fn identity(target: &Target) -> Value {
-    target.member.as_ref().map_or_else(|| account_record(&target.account).into(), of_member)
+    match (&target.member, target.scope.permitted()) {
+        (Some(member), _) => of_member(member),
+        (None, None) => account_record(&target.account).into(),
+        // To whoever is restricted to some of its Agents: which account it is, and no more.
+        (None, Some(_)) => {
+            let details = Details::new();
+            let known = Account { external_id: None, details, ..target.account.clone() };
+            account_record(&known).into()
+        }
+    }
 }
 
 /// A member, in the fields of an account. An empty `permittedAccountIds` restricts nothing, and is

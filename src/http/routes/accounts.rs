@@ -224,9 +224,12 @@ async fn update(
         return Err(Problem::invalid(detail));
     }
     // What an account is called by whoever is above it, and whether it works, is theirs to say; a
-    // key could otherwise find out how its neighbours are called, or lock itself out.
+    // key could otherwise find out how its neighbours are called, or lock itself out. A member who
+    // is restricted to some Agents is not above them (contract §4).
     let theirs = ["active", "externalAccountId"].iter().find(|name| body.get(name).is_some());
-    if let Some(name) = theirs.filter(|_| call.caller().account.id == account.id) {
+    if let Some(name) = theirs
+        .filter(|_| call.caller().account.id == account.id || call.caller().permitted().is_some())
+    {
         let detail = format!("{name} is set by an account above this one: use a key of that one");
         return Err(Problem::new(Code::Forbidden, detail));
     }

@@ -11,7 +11,7 @@ use super::super::answer;
 use super::super::call::{self, Call};
 use super::super::error::Problem;
 use super::super::page;
-use crate::domain::account::Account;
+use crate::app::access::Caller;
 use crate::domain::audit::{Change, Deed, Doer, Entry, Who};
 use crate::domain::id::{AccountId, KeyId};
 use crate::store::{AuditFilter, Cursor, Page};
@@ -25,7 +25,7 @@ pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Respon
     let (log, scope, filter) = (&http.use_cases.audit, &call.target().scope, &filter);
     page.until = log.end_of_entries(scope, filter, &page, http.rules.limits.max_walk).await?;
     let part = |part: Page| async move { log.entries(scope, filter, &part).await };
-    let caller = &call.caller().account;
+    let caller = call.caller();
     let show =
         |entry: &Entry| (Cursor { at: entry.at, id: entry.id.0 }, shape(entry, caller).to_string());
     let rows = page::read(&http.rules, page, part, show).await?;
@@ -63,7 +63,7 @@ fn doer(text: &str) -> Result<Doer, Problem> {
     }
 }
 
-fn shape(entry: &Entry, caller: &Account) -> Value {
+fn shape(entry: &Entry, caller: &Caller) -> Value {
     let account = entry.lineage.ids().last().map(AccountId::get);
     let seen = is_seen(&entry.actor.who, caller);
     json!({
@@ -83,12 +83,15 @@ fn shape(entry: &Entry, caller: &Account) -> Value {
 }
 
 /// Of an account above its own, a caller learns that it was that one: its keys, its members and
-/// where they sit are that account's.
-fn is_seen(who: &Who, caller: &Account) -> bool {
+/// where they sit are that account's. To a member who is restricted to some Agents its own account
+/// is one above.
+fn is_seen(who: &Who, caller: &Caller) -> bool {
     match who {
-        Who::Key { account, .. } => {
-            *account == caller.id || !caller.lineage.ids().any(|above| above == *account)
+        Who::Key { account, member, .. } if *account == caller.account.id => {
+            let own = caller.member.as_ref().map(|member| member.id);
+            caller.permitted().is_none() || *member == own
         }
+        Who::Key { account, .. } => !caller.account.lineage.ids().any(|above| above == *account),
         Who::Operator | Who::Gateway => true,
     }
 }

@@ -9,102 +9,171 @@ use super::{House, NOBODY, PATIENCE, Reply};
 use crate::app::access::need::Effect;
 use crate::http::router::OPERATIONS;
 
-/// A call that changes something: operation, query, body, and the deeds that it leaves. One is made
-/// after the other.
-type Change = (&'static str, &'static str, Value, &'static [&'static str]);
-
 const HOOK: &str = "http://127.0.0.1:9/a-secret-path?and=a-secret-query";
-
-fn changes() -> Vec<Change> {
-    let hook = |kind: &str| json!({ "url": HOOK, "label": "x", "type": kind });
-    vec![
-        ("PUT /email/inboundPolicy", "", json!({ "mode": "open" }), &["policy.changed"]),
-        ("PUT /email/inboundPolicy", "", json!({ "mode": "open" }), &[]),
-        (
-            "POST /email/inboundWhitelist",
-            "",
-            json!({ "emails": ["a@x.example", "b@x.example"], "note": "n" }),
-            &["senders.allowed"],
-        ),
-        ("POST /email/inboundWhitelist", "", json!({ "email": "a@x.example" }), &[]),
-        (
-            "DELETE /email/inboundWhitelist",
-            "",
-            json!({ "email": "a@x.example" }),
-            &["senders.removed"],
-        ),
-        ("DELETE /email/inboundWhitelist", "?email=a@x.example", Value::Null, &[]),
-        (
-            "POST /email/addresses",
-            "",
-            json!({ "address": "new@partner.example" }),
-            &["address.added"],
-        ),
-        (
-            "DELETE /email/addresses",
-            "?address=new@partner.example",
-            Value::Null,
-            &["address.removed"],
-        ),
-        ("DELETE /email/addresses", "?address=new@partner.example", Value::Null, &[]),
-        ("POST /webhooks", "", hook("incoming"), &["webhook.added"]),
-        ("POST /webhooks", "", hook("contact"), &["webhook.added"]),
-        ("POST /webhooks", "", hook("contact"), &[]),
-        // Two objects, two entries.
-        ("DELETE /webhooks", "", json!({ "url": HOOK }), &["webhook.removed", "webhook.removed"]),
-        ("DELETE /webhooks", "", json!({ "url": HOOK }), &[]),
-    ]
-}
 
 async fn log(house: &House, caller: &str, query: &str) -> Vec<Value> {
     let reply = house.get(caller, &format!("/audit?limit=200&{query}")).await.success(200);
     reply["audit"].as_array().unwrap().clone()
 }
 
+/// Makes changes with the partner's key, one after the other, and looks at what each leaves.
+struct Changes {
+    house: House,
+    made: BTreeSet<String>,
+    entries: usize,
+}
+
+impl Changes {
+    /// An operation, on this target, that leaves entries of these deeds, the newest first.
+    async fn make(
+        &mut self,
+        operation: &str,
+        target: impl ToString,
+        body: Value,
+        deeds: &[&str],
+    ) -> Value {
+        let (verb, path) = operation.split_once(' ').unwrap();
+        let mark = if path.contains('?') { '&' } else { '?' };
+        let path = format!("{path}{mark}targetAccountId={}", target.to_string());
+        let lines = "X-Forwarded-For: 192.0.2.7\r\n";
+        let body = (!body.is_null()).then(|| body.to_string());
+        let reply = self.house.exact("partner", (verb, &path), lines, body.as_deref()).await;
+        let what = format!("{operation} {body:?}: {}", reply.text());
+        assert!(reply.status < 300 || deeds.is_empty() && reply.status < 500, "{what}");
+        self.entries += deeds.len();
+        let entries = log(&self.house, "partner", "").await;
+        assert_eq!(entries.len(), self.entries, "{what}");
+        let key = self.house.store.keys(self.house.id("partner")).await.unwrap()[0].id;
+        for (entry, deed) in entries.iter().zip(deeds) {
+            assert_eq!(entry["action"], *deed, "{what}");
+            assert_eq!(entry["requestId"], reply.headers["x-request-id"].as_str());
+            assert_eq!(entry["remoteAddress"], "192.0.2.7");
+            let partner = self.house.id("partner").get();
+            let by = json!({
+                "type": "key", "keyId": key.to_string(), "accountId": partner, "memberId": null,
+            });
+            assert_eq!(entry["by"], by);
+        }
+        self.made.insert(operation.split('?').next().unwrap().to_owned());
+        reply.json()
+    }
+
+    /// The same, and then again, which changes nothing.
+    async fn make_once(&mut self, operation: &str, target: i64, body: Value, deeds: &[&str]) {
+        self.make(operation, target, body.clone(), deeds).await;
+        self.make(operation, target, body, &[]).await;
+    }
+
+    async fn agent(&mut self) {
+        let id = self.house.id("agent1").get();
+        let changed = &["policy.changed"];
+        self.make_once("PUT /email/inboundPolicy", id, json!({ "mode": "open" }), changed).await;
+        let list = "/email/inboundWhitelist";
+        let both = json!({ "emails": ["a@x.example", "b@x.example"], "note": "n" });
+        self.make_once(&format!("POST {list}"), id, both.clone(), &["senders.allowed"]).await;
+        let both = json!({ "emails": both["emails"] });
+        self.make_once(&format!("DELETE {list}"), id, both, &["senders.removed"]).await;
+        let address = json!({ "address": "new@partner.example" });
+        let add = "POST /email/addresses";
+        self.make_once(add, id, address.clone(), &["address.added"]).await;
+        let all = json!({ "address": "new@partner.example", "catchAll": true });
+        self.make_once(add, id, all, &["address.added"]).await;
+        self.make_once("DELETE /email/addresses", id, address, &["address.removed"]).await;
+        let hook = |kind: &str| json!({ "url": HOOK, "label": "x", "type": kind });
+        for kind in ["incoming", "contact"] {
+            self.make_once("POST /webhooks", id, hook(kind), &["webhook.added"]).await;
+        }
+        // Two objects, two entries.
+        let removed = &["webhook.removed", "webhook.removed"];
+        self.make_once("DELETE /webhooks", id, json!({ "url": HOOK }), removed).await;
+    }
+
+    async fn people(&mut self) {
+        let id = self.house.id("org1").get();
+        let domain = json!({ "domain": "new.example" });
+        self.make_once("POST /domain", id, domain.clone(), &["domain.claimed"]).await;
+        self.make_once("DELETE /domain", id, domain, &["domain.removed"]).await;
+        let new = json!({ "type": "admin", "description": "x" });
+        let made = self.make("POST /tokens", id, new, &["key.created"]).await;
+        let named = json!({ "id": made["token"]["id"] });
+        self.make_once("DELETE /tokens", id, named, &["key.revoked"]).await;
+        let mut members = Vec::new();
+        for email in ["a@x.example", "b@x.example"] {
+            let new = json!({ "email": email, "role": "admin" });
+            let made = self.make("POST /member", id, new.clone(), &["member.invited"]).await;
+            self.make("POST /member", id, new, &[]).await;
+            members.push(made["member"]["id"].clone());
+        }
+        let change = json!({ "targetMemberId": members[0], "role": "member" });
+        self.make_once("PUT /member", id, change, &["member.updated"]).await;
+        let named = json!({ "targetMemberId": members[0] });
+        self.make_once("DELETE /member", id, named, &["member.removed"]).await;
+    }
+
+    async fn accounts(&mut self) {
+        let id = |house: &House, name: &str| house.id(name).get();
+        let [partner, reseller, organization] =
+            ["partner", "reseller1", "org1"].map(|name| id(&self.house, name));
+        let created = &["account.created"];
+        let new = json!({ "resellerName": "New", "email": "r@x.example" });
+        self.make("POST /createReseller", partner, new, created).await;
+        let new = json!({
+            "orgName": "New", "accountName": "First", "externalAccountId": "e",
+            "integrations": [{ "appId": "a", "appVersion": "v", "appData": { "k": "a-secret" } }],
+        });
+        let both = &["account.created", "account.created"];
+        let made = self.make("POST /createOrganization", reseller, new.clone(), both).await;
+        self.make("POST /createOrganization", reseller, new, &[]).await;
+        let new = json!({ "accountName": "New" });
+        let agent = self.make("POST /createAccount", organization, new, created).await;
+        let (agent, org) = (&agent["account"]["id"], &made["organization"]["id"]);
+        let updated = &["account.updated"];
+        let change = json!({ "name": "Other", "settings": { "apiToken": "a-secret" } });
+        self.make_once("POST /account", organization, change, updated).await;
+        let (agent, org) = (agent.as_i64().unwrap(), org.as_i64().unwrap());
+        let change = json!({ "orgName": "Other", "email": "o@x.example" });
+        self.make_once("POST /updateOrganization", org, change, updated).await;
+        let change = json!({ "accountName": "Other", "active": false });
+        self.make_once("POST /updateAccount", agent, change, updated).await;
+        let gone = json!({ "targetAccountId": agent });
+        let body = gone.to_string();
+        self.delete("DELETE /deleteAccount", &body, 1).await;
+        let gone = json!({ "targetOrganizationId": org, "cascade": true });
+        self.delete("DELETE /deleteOrganization", &gone.to_string(), 2).await;
+    }
+
+    /// Names in the body what is to go, and the target not at all.
+    async fn delete(&mut self, operation: &str, body: &str, gone: usize) {
+        for left in [gone, 0] {
+            let (verb, path) = operation.split_once(' ').unwrap();
+            let reply = self.house.exact("partner", (verb, path), "", Some(body)).await;
+            assert_eq!(reply.status == 403, left == 0, "{}", reply.text());
+            assert!(left == 0 || reply.status < 300, "{}", reply.text());
+            self.entries += left;
+            let entries = log(&self.house, "partner", "").await;
+            let deleted = entries.iter().filter(|entry| entry["action"] != "access.denied");
+            assert_eq!(deleted.clone().count(), self.entries, "{operation}");
+            assert!(deleted.take(left).all(|entry| entry["action"] == "account.deleted"));
+        }
+        self.made.insert(operation.to_owned());
+    }
+}
+
 #[tokio::test]
 async fn every_operation_that_changes_something_leaves_its_entries() {
     let house = House::new().await;
-    let id = house.id("agent1");
-    let key = house.store.keys(house.id("org1")).await.unwrap()[0].id;
-    let before = log(&house, "agent1", "").await.len();
-    let mut left = 0;
-    for (operation, query, body, deeds) in changes() {
-        let (verb, path) = operation.split_once(' ').unwrap();
-        let mark = if query.is_empty() { '?' } else { '&' };
-        let path = format!("{path}{query}{mark}targetAccountId={id}");
-        let body = (!body.is_null()).then(|| body.to_string());
-        let lines = "X-Forwarded-For: 192.0.2.7\r\n";
-        let reply = house.exact("org1", (verb, &path), lines, body.as_deref()).await;
-        assert!(reply.status < 500, "{}", reply.text());
-        left += deeds.len();
-        let entries = log(&house, "agent1", "").await;
-        assert_eq!(entries.len(), before + left, "{operation} {body:?}: {}", reply.text());
-        for (entry, deed) in entries.iter().zip(deeds.iter()) {
-            assert_eq!(entry["action"], *deed, "{operation}");
-            assert_eq!(entry["accountId"], id.get());
-            assert_eq!(entry["requestId"], reply.headers["x-request-id"].as_str());
-            assert_eq!(entry["by"]["accountId"], house.id("org1").get());
-        }
-        // The same, seen by whoever did it.
-        let entries = log(&house, "org1", &format!("targetAccountId={id}")).await;
-        for (entry, _) in entries.iter().zip(deeds.iter()) {
-            assert_eq!(entry["remoteAddress"], "192.0.2.7");
-            assert_eq!(
-                entry["by"],
-                json!({ "type": "key", "keyId": key.to_string(),
-                        "accountId": house.id("org1").get(), "memberId": null })
-            );
-        }
-    }
+    let entries = log(&house, "partner", "").await.len();
+    let mut changes = Changes { house, made: BTreeSet::new(), entries };
+    changes.agent().await;
+    changes.people().await;
+    changes.accounts().await;
+    let Changes { house, made, .. } = changes;
     let changing = OPERATIONS.iter().filter(|operation| operation.need.effect == Effect::Write);
     let changing: BTreeSet<String> = changing.map(|operation| operation.name()).collect();
-    let made: BTreeSet<String> =
-        changes().into_iter().map(|(operation, ..)| operation.to_owned()).collect();
     assert_eq!(changing, made, "each operation that changes something is made above");
-    let whole = log(&house, "partner", "").await;
-    let text = Value::from(whole).to_string();
-    for secret in ["gp_", "whsec_", "a-secret"] {
-        assert!(!text.contains(secret), "{text}");
+    let text = Value::from(log(&house, "partner", "").await).to_string();
+    for secret in ["gp_", "whsec_", "a-secret", "gatepost-verify"] {
+        assert!(!text.contains(secret), "{secret} in {text}");
     }
     for resident in house.residents.values() {
         assert!(!text.contains(&resident.token[3..]));

@@ -7,7 +7,6 @@ mod accounts;
 mod audit;
 #[path = "../../../tests/it/support/canary.rs"]
 mod canary;
-mod delegation;
 mod domains;
 mod hostile;
 mod injection;

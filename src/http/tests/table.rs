@@ -7,7 +7,8 @@ use crate::app::access::need::Effect;
 use crate::http::router::{OPERATIONS, Verb};
 
 /// POSTs that change something and create nothing: to send one again is harmless, or is asked for.
-const CREATE_NOTHING: [&str; 0] = [];
+const CREATE_NOTHING: [&str; 3] =
+    ["POST /account", "POST /updateOrganization", "POST /updateAccount"];
 
 #[tokio::test]
 async fn what_answers_is_what_the_table_says() {

@@ -16,7 +16,8 @@ async fn an_aligned_signature_authenticates() {
     bench.txt("good.example", "v=spf1 ip4:192.0.2.1 -all");
     bench.txt("_dmarc.good.example", "v=DMARC1; p=reject");
     let signer = bench.rsa("good.example");
-    let answer = bench.accepts(&signer.sign(MAIL.as_bytes()).unwrap()).await;
+    let signed = signer.sign(MAIL.as_bytes()).unwrap();
+    let answer = bench.accepts(&signed).await;
     assert_eq!(answer.detail, "signed by good.example");
     assert_eq!(answer.summary["alignedDomain"], "good.example");
     assert_eq!(answer.summary["unsignedHeaders"], json!([]));
@@ -31,6 +32,13 @@ async fn an_aligned_signature_authenticates() {
     assert_eq!(dkim["algorithm"], "rsa-sha256");
     assert_eq!(dkim["keyBits"], 2048);
     assert_eq!(dkim["counts"], true);
+    assert_eq!((&dkim["domain"], &dkim["selector"]), (&json!("good.example"), &json!("s1")));
+    // As the signature has them in h=, folded.
+    let text = String::from_utf8(signed).unwrap();
+    let listed = text.split_once("h=").unwrap().1.split_once(';').unwrap().0.to_lowercase();
+    let listed: Vec<_> = listed.split(':').map(str::trim).collect();
+    assert!(listed.contains(&"from") && listed.contains(&"subject"), "{listed:?}");
+    assert_eq!(dkim["signedHeaders"], json!(listed));
     let names: Vec<_> = answer.steps.as_array().unwrap().iter().map(|s| &s["name"]).collect();
     assert_eq!(names, ["dkim", "alignment", "spf", "arc", "dmarc", "iprev"]);
     let asked = &step(&answer, "dkim")["dns"][0];

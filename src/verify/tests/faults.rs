@@ -31,7 +31,7 @@ async fn each_fault_of_a_key_lookup() {
         let start = Instant::now();
         let answer = bench.check(&Forge::new(&key, "").sign(MAIL)).await;
         assert_eq!(answer.proof, proof, "{fault}: {answer:#?}");
-        assert!(start.elapsed() < Duration::from_secs(30), "{fault}");
+        assert!(start.elapsed() < Duration::from_secs(5), "{fault}");
         if proof == DEFERRED {
             assert!(answer.detail.contains("s1._domainkey.good.example"));
             assert_eq!(answer.summary["dkim"][0]["result"], "temperror");
@@ -110,7 +110,7 @@ async fn the_budget_is_one_for_everything() {
     let answer = bench.check(&Forge::new(&key, "").sign(MAIL)).await;
     assert_eq!(answer.proof, DEFERRED);
     // Asked one after another, with their retries, they would take three minutes.
-    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
 
 #[tokio::test]
@@ -130,12 +130,18 @@ async fn keys_are_cached_and_rotated_by_their_ttl() {
         let bench = Bench::with(Zone::default().with_ttl(ttl), SHORT).await;
         let key = Key::generate_rsa().unwrap();
         let name = "s1._domainkey.good.example";
-        bench.txt(name, &key.txt_record().unwrap());
+        let other = Key::generate_rsa().unwrap();
+        let records = [key.txt_record().unwrap(), other.txt_record().unwrap()];
+        bench.txt(name, &records[0]);
         let mail = Forge::new(&key, "").sign(MAIL);
         bench.accepts(&mail).await;
         bench.dns.change(|zone| zone.remove(name, "TXT")).unwrap();
-        bench.txt(name, &Key::generate_rsa().unwrap().txt_record().unwrap());
-        assert_eq!(bench.check(&mail).await.proof, proof, "ttl {ttl}");
+        bench.txt(name, &records[1]);
+        let answer = bench.check(&mail).await;
+        assert_eq!(answer.proof, proof, "ttl {ttl}");
+        // The evidence is the answer that was used, whatever is published at that moment.
+        let used = &records[usize::from(ttl == 0)];
+        assert_eq!(step(&answer, "dkim")["dns"][0]["answer"][0], used.as_str(), "ttl {ttl}");
         assert_eq!(bench.dns.queries_for(name), if ttl == 0 { 2 } else { 1 });
     }
 }
@@ -188,7 +194,7 @@ async fn what_is_only_recorded_is_waited_for_within_its_budget() {
         assert_eq!(answer.summary[name]["result"], "temperror", "{name}");
     }
     // The budget of the message is a minute, and so are the questions with all their retries.
-    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
 
 #[tokio::test]

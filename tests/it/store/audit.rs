@@ -47,7 +47,7 @@ async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static st
         1 => drop(store.remove_domain(&domain, organization.id, act).await.unwrap()),
         2 => drop(store.claim_address(agent, &new, false, None, 9, act).await.unwrap()),
         3 => drop(store.release_address(agent.id, &new, act).await.unwrap()),
-        4 => drop(store.set_mode(agent.id, Mode::Allowlist, act).await.unwrap()),
+        4 => store.set_mode(agent.id, Mode::Allowlist, act).await.unwrap(),
         5 => drop(store.allow_senders(agent.id, &senders, None, 9, act).await.unwrap()),
         6 => drop(store.remove_senders(agent.id, &senders, act).await.unwrap()),
         7 => drop(store.insert_destination(&hook(Category::Agent), 9, act).await.unwrap()),

@@ -6,12 +6,6 @@ use super::super::Reply;
 use super::sample::{Sample, sample};
 use super::town::{Town, mark, name};
 use super::tree::{Expected, Key, Named, Reach, Rule};
-use crate::http::router::Operation;
-
-/// As `fixtures/access.toml` names it.
-pub(super) fn line_of(operation: &Operation) -> String {
-    format!("{} {}", operation.verb.as_str(), operation.path)
-}
 
 /// What may differ between two refusals: the request's own id and the second it was made in.
 pub(super) fn anonymous(reply: &Reply) -> String {

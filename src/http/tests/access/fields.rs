@@ -3,7 +3,6 @@
 
 use serde_json::json;
 
-use super::asked::line_of;
 use super::matrix::{AGENT, tree};
 use super::sample::sample;
 use super::town::Town;
@@ -53,7 +52,7 @@ async fn nobody_sets_what_is_decided_elsewhere() {
         if operation.body == BodyRule::None {
             continue;
         }
-        let name = line_of(operation);
+        let name = operation.name();
         for field in DECIDED {
             let known = operation.body.names().contains(&field);
             assert_eq!(known, KNOWN.contains(&(name.as_str(), field)), "{name} {field}");

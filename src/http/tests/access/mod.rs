@@ -6,6 +6,7 @@ mod asked;
 mod fields;
 mod force;
 mod line;
+mod lists;
 mod matrix;
 mod objects;
 mod random;

@@ -222,7 +222,11 @@ impl Town {
             if text.contains(&name(at)) && !shows(at) && !above {
                 found.push(format!("the name of {at}"));
             }
-            if numbers.contains(&node.id) && !shows(at) && !above {
+            // A member is shown with its Agents' ids.
+            let listed = reach
+                .and_then(|reach| reach.person)
+                .is_some_and(|person| self.tree.people[person].permitted.contains(&at));
+            if numbers.contains(&node.id) && !shows(at) && !above && !listed {
                 found.push(format!("the id of {at}"));
             }
             if node.contact.is_some_and(|id| numbers.contains(&id)) && !shows(at) {
@@ -236,8 +240,10 @@ impl Town {
             if text.contains(&badge(at)) && !own && !whole {
                 found.push(format!("something of member {at}"));
             }
-            // The audit log names who acted on an account from above.
-            if numbers.contains(&person.id) && !own && !whole && !above {
+            // The audit log names who acted on an account from above, up to the caller's own.
+            let acted = self.tree.is_within(person.at, self.tree.home(caller))
+                && self.tree.restricted(caller).is_none();
+            if numbers.contains(&person.id) && !own && !whole && !(above && acted) {
                 found.push(format!("the id of member {at}"));
             }
         }
@@ -286,7 +292,8 @@ impl Town {
     }
 
     fn is_at_or_above(&self, node: usize, reach: &Reach) -> bool {
-        self.tree.line(reach.target).any(|at| at == node)
+        let part = reach.part.iter().flatten().copied();
+        part.chain([reach.target]).any(|shown| self.tree.is_within(shown, node))
     }
 }
 

@@ -177,7 +177,7 @@ impl Tree {
     }
 
     /// The member behind a key, if it is restricted.
-    fn restricted(&self, owner: Owner) -> Option<&Person> {
+    pub(super) fn restricted(&self, owner: Owner) -> Option<&Person> {
         let Owner::Person(person) = owner else { return None };
         Some(&self.people[person]).filter(|person| !person.permitted.is_empty())
     }
