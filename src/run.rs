@@ -58,8 +58,7 @@ pub struct Settings {
     /// Resolvers to ask instead of the system's.
     pub dns: Option<Vec<SocketAddr>>,
     pub egress_allow: Vec<IpNet>,
-    /// Networks whose SMTP connections begin with a PROXY header, and whose HTTP requests name
-    /// their client in `X-Forwarded-For`.
+    /// Networks whose word is taken for whom they pass on (PROXY header, `X-Forwarded-For`).
     pub trusted_proxy: Vec<IpNet>,
     pub tls: TlsSettings,
 }
@@ -172,7 +171,6 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         (Arc::new(rules.intake), Arc::new(rules.webhooks), Arc::new(rules.access));
     let authenticator = authenticator(dns.as_deref(), &intake, &hostname)?;
     let guard = Guard::new(egress_allow, &webhooks);
-
     let to = (&rules.smtp, access.as_ref(), mint.clock());
     let mut tls = Tls::prepare(tls, &place, &hostname, to).await?;
 
@@ -199,8 +197,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     // The API beside them.
     let (socket, http) = bind(http).await?;
     let api = api(&store, (preview, apart), guard, mint.clone(), Arc::clone(&access));
-    let api = api.behind(trusted_proxy);
     let (audit, stop) = (api.audit_log(), shutdown.clone());
+    let router = http::router(Arc::new(api.behind(trusted_proxy)));
 
     let running = Running {
         smtp: incoming.smtp,
@@ -219,7 +217,6 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     shutdown.spawn(dispatcher.run(shutdown.clone()));
     clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
     shutdown.spawn(async move { audit.run(stop.soft()).await });
-    let router = http::router(Arc::new(api));
     shutdown.spawn(http::serve(socket, router, access, shutdown.clone(), tls.https));
     Ok(running)
 }

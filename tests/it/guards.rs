@@ -3,36 +3,36 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::support::process::gatepost;
-use crate::support::{PATIENCE, TestGateway, count};
+use crate::support::{PATIENCE, TestGateway, count, http};
 
-/// An answer: status, header fields by lower-case name, body.
+/// An answer, its body as JSON.
 struct Answer {
     status: u16,
-    headers: Vec<(String, String)>,
+    headers: HeaderMap,
     body: Value,
 }
 
 impl Answer {
     fn header(&self, name: &str) -> Option<&str> {
-        let found = self.headers.iter().find(|(known, _)| known == name);
-        found.map(|(_, value)| value.as_str())
+        self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 }
 
 /// A request to this gateway with these header fields, and with a JSON body if there is one.
 async fn ask(
-    http: SocketAddr,
+    gateway: SocketAddr,
     (method, path): (&str, &str),
     key: &str,
     fields: &[(&str, &str)],
     body: Option<&Value>,
 ) -> Answer {
     let mark = if path.contains('?') { '&' } else { '?' };
-    let url = format!("http://{http}/api/v2{path}{mark}token={key}");
+    let url = format!("http://{gateway}/api/v2{path}{mark}token={key}");
     let mut request =
         reqwest::Client::new().request(method.parse().unwrap(), url).timeout(PATIENCE);
     for (name, value) in fields {
@@ -41,13 +41,9 @@ async fn ask(
     if let Some(body) = body {
         request = request.header("content-type", "application/json").body(body.to_string());
     }
-    let response = request.send().await.unwrap();
-    let status = response.status().as_u16();
-    let text = |value: &reqwest::header::HeaderValue| value.to_str().unwrap().to_owned();
-    let headers = response.headers().iter();
-    let headers = headers.map(|(name, value)| (name.as_str().to_owned(), text(value))).collect();
-    let body = serde_json::from_str(&response.text().await.unwrap()).unwrap();
-    Answer { status, headers, body }
+    let answer = http::read(method, request.send().await.unwrap()).await;
+    let (status, body) = (answer.status.as_u16(), answer.text());
+    Answer { status, headers: answer.headers, body: serde_json::from_str(&body).unwrap() }
 }
 
 /// A webhook to be made, which shows its secret once.
