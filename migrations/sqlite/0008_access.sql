@@ -28,13 +28,16 @@ CREATE TABLE members (
     removed_at INTEGER
 ) STRICT;
 CREATE UNIQUE INDEX members_by_email ON members (account_id, email) WHERE removed_at IS NULL;
-CREATE INDEX members_by_account ON members (account_id, id);
+CREATE INDEX members_by_account ON members (account_id, id) WHERE removed_at IS NULL;
 
 ALTER TABLE keys ADD COLUMN member_id INTEGER REFERENCES members (id);
 ALTER TABLE keys ADD COLUMN expires_at INTEGER;
 -- To the hour or so: it is not written with every request.
 ALTER TABLE keys ADD COLUMN last_used_at INTEGER;
-CREATE INDEX keys_by_member ON keys (member_id, created_at);
+-- Those in force, however many were revoked: one that expired is revoked when the next is made.
+CREATE INDEX keys_of_member ON keys (member_id, created_at) WHERE revoked_at IS NULL;
+CREATE INDEX keys_of_account ON keys (account_id, created_at)
+    WHERE revoked_at IS NULL AND member_id IS NULL;
 
 -- Domains that accounts say are theirs, until a TXT record holds the challenge of one of them.
 CREATE TABLE domain_claims (

@@ -130,8 +130,9 @@ fn line(key: &Key, now: Timestamp) -> String {
         say(format!("member {member}"));
     }
     match (key.revoked_at, key.expires_at) {
+        // The store revokes those that expired, as of that moment.
+        (at, Some(end)) if end <= at.unwrap_or(now) => say(format!("expired {end}")),
         (Some(_), _) => say("revoked".into()),
-        (None, Some(end)) if end <= now => say(format!("expired {end}")),
         (None, Some(end)) => say(format!("expires {end}")),
         (None, None) => {}
     }

@@ -108,6 +108,15 @@ impl Store {
         address: &Address,
         act: Act<'_>,
     ) -> Result<bool, StoreError> {
+        settled!(self.try_release_address(agent, address, act))
+    }
+
+    async fn try_release_address(
+        &self,
+        agent: AccountId,
+        address: &Address,
+        act: Act<'_>,
+    ) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
         gates::close_domain(&mut tx, address.domain()).await?;
         let done = sql("DELETE FROM addresses WHERE domain = $1 AND local = $2 AND agent_id = $3")

@@ -234,6 +234,15 @@ impl Store {
         account: AccountId,
         act: Act<'_>,
     ) -> Result<Option<u64>, StoreError> {
+        settled!(self.try_remove_domain(domain, account, act))
+    }
+
+    async fn try_remove_domain(
+        &self,
+        domain: &DomainName,
+        account: AccountId,
+        act: Act<'_>,
+    ) -> Result<Option<u64>, StoreError> {
         let mut tx = self.begin().await?;
         gates::close_domain(&mut tx, domain).await?;
         // Whoever gives out an address in it waits, and finds it gone.

@@ -88,7 +88,14 @@ impl Store {
                 return Ok(InsertedKey::NoMaker);
             }
         }
-        let kept = of_owner("COUNT(*) AS kept", key.owner(), act.at).fetch_one(tx.on()).await?;
+        // What expired stays in no count: an index knows what is revoked, not what time it is.
+        let mut expired = sql("UPDATE keys SET revoked_at = expires_at");
+        of_owner(&mut expired, key.owner());
+        expired.push(" AND expires_at <= ").push_value(act.at);
+        expired.execute(tx.on()).await?;
+        let mut kept = sql("SELECT COUNT(*) AS kept FROM keys");
+        of_owner(&mut kept, key.owner());
+        let kept = kept.fetch_one(tx.on()).await?;
         if (Columns { table: "keys", row: &kept }).count("kept")? >= most {
             return Ok(InsertedKey::TooMany);
         }
@@ -152,8 +159,10 @@ impl Store {
         owner: KeyOwner,
         now: Timestamp,
     ) -> Result<Vec<Key>, StoreError> {
-        let mut query = of_owner(COLUMNS, owner, now);
-        query.push(" ORDER BY created_at, id");
+        let mut query = select("");
+        of_owner(&mut query, owner);
+        query.push(" AND (expires_at IS NULL OR expires_at > ").push_value(now);
+        query.push(") ORDER BY created_at, id");
         let rows = query.fetch_all(self.reader()).await?;
         rows.iter().map(key).collect()
     }
@@ -161,6 +170,15 @@ impl Store {
     /// Revokes a key, if it is one of `whose` and in force, and answers it: on every gateway it
     /// opens nothing from now on.
     pub async fn revoke_key(
+        &self,
+        named: NamedKey,
+        whose: Whose<'_>,
+        act: Act<'_>,
+    ) -> Result<Option<Key>, StoreError> {
+        settled!(self.try_revoke_key(named, whose, act))
+    }
+
+    async fn try_revoke_key(
         &self,
         named: NamedKey,
         whose: Whose<'_>,
@@ -261,16 +279,13 @@ fn select(rest: &'static str) -> Statement {
     query
 }
 
-/// `what` of the keys of this owner alone that are in force.
-fn of_owner(what: &'static str, owner: KeyOwner, now: Timestamp) -> Statement {
-    let mut query = sql("SELECT ");
-    query.push(what).push(match owner {
-        KeyOwner::Account(_) => " FROM keys WHERE member_id IS NULL AND account_id = ",
-        KeyOwner::Member(_) => " FROM keys WHERE member_id = ",
+/// Goes on with the comparisons that leave the keys of this owner alone that were not revoked.
+fn of_owner(query: &mut Statement, owner: KeyOwner) {
+    query.push(match owner {
+        KeyOwner::Account(_) => " WHERE member_id IS NULL AND account_id = ",
+        KeyOwner::Member(_) => " WHERE member_id = ",
     });
-    query.push_value(owner.id()).push(" AND revoked_at IS NULL AND (expires_at IS NULL OR ");
-    query.push("expires_at > ").push_value(now).push(")");
-    query
+    query.push_value(owner.id()).push(" AND revoked_at IS NULL");
 }
 
 fn key(row: &Row) -> Result<Key, StoreError> {

@@ -80,6 +80,8 @@ impl Store {
         let Some(account) = account.filter(|account| account.kind != AccountType::Agent) else {
             return Ok(Membership::NoAccount);
         };
+        // As the deletion of an account does: the gates first, then the rows.
+        gates::pass_accounts(&mut tx, account.lineage.ids().collect()).await?;
         if let Some(stranger) = stranger(&mut tx, account.id, &new.permitted, &[]).await? {
             return Ok(Membership::NotAnAgent(stranger));
         }
@@ -110,6 +112,30 @@ impl Store {
         let row =
             select("AND members.id = $1").bind(id.get()).fetch_optional(self.reader()).await?;
         row.as_ref().map(member).transpose()
+    }
+
+    /// The account with this id, or the member with it and its account, unless deleted or removed:
+    /// both are of one sequence. One statement, whatever the id is of: how long the answer takes
+    /// does not tell a foreign one from one that is nobody's.
+    pub async fn account_or_member(
+        &self,
+        id: AccountId,
+    ) -> Result<Option<(Account, Option<Member>)>, StoreError> {
+        let mut query = sql("SELECT members.id AS member_id, account_id, email, role, permitted,
+                    members.created_at AS member_created_at, ");
+        query.push(accounts::COLUMNS).push(
+            " FROM accounts
+              LEFT JOIN members ON members.id = $1 AND account_id = accounts.id
+                  AND removed_at IS NULL
+             WHERE deleted_at IS NULL AND accounts.id = COALESCE(
+                 (SELECT account_id FROM members WHERE id = $1 AND removed_at IS NULL), $1)",
+        );
+        let Some(row) = query.bind(id).fetch_optional(self.reader()).await? else {
+            return Ok(None);
+        };
+        let is_member = Columns { table: "members", row: &row }.optional_integer("member_id")?;
+        let member = is_member.map(|_| read(&row, "member_id", "member_created_at")).transpose()?;
+        Ok(Some((accounts::account(&row)?, member)))
     }
 
     /// The members of an account, not of those below it, oldest first.

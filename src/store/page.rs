@@ -127,9 +127,11 @@ pub enum List {
 }
 
 impl Store {
-    /// The last of the next `most` rows of a list that a page looks at in `scope`, whichever of
-    /// them it shows; `None` if there are fewer. A page that passes over rows ends there at the
-    /// latest (`Page::until`): how much a request looks at must not depend on what it looks for.
+    /// The place of the last of the next `most` rows of a list that a page looks at in `scope`,
+    /// whichever of them it shows; `None` if there are fewer. A page that passes over rows ends
+    /// there at the latest (`Page::until`): how much a request looks at must not depend on what it
+    /// looks for. The row may be one that is not shown, so the place lies beyond all rows of its
+    /// millisecond and has nobody's id; this page looks at all of them, and the next at none.
     pub async fn end_of_walk(
         &self,
         list: List,
@@ -139,9 +141,9 @@ impl Store {
         most: u32,
     ) -> Result<Option<Cursor>, StoreError> {
         let mut query = sql(match list {
-            List::Messages => "SELECT at, id FROM messages WHERE ",
-            List::IntakeRecords => "SELECT at, id FROM intake_records WHERE ",
-            List::Audit => "SELECT at, id FROM audit_entries WHERE ",
+            List::Messages => "SELECT at FROM messages WHERE ",
+            List::IntakeRecords => "SELECT at FROM intake_records WHERE ",
+            List::Audit => "SELECT at FROM audit_entries WHERE ",
         });
         in_range(&mut query, scope);
         Page { until: None, ..*page }.range(&mut query, since, before);
@@ -149,7 +151,8 @@ impl Store {
         let row = query.fetch_optional(self.reader()).await?;
         let place = row.map(|row| {
             let columns = Columns { table: "intake_records", row: &row };
-            Ok(Cursor { at: columns.time("at")?, id: columns.uuid("id")? })
+            let id = if page.ascending() { Uuid::max() } else { Uuid::nil() };
+            Ok(Cursor { at: columns.time("at")?, id })
         });
         place.transpose()
     }

@@ -44,7 +44,8 @@ impl Caller {
         permitted.filter(|agents| !agents.is_empty())
     }
 
-    pub(super) fn is_administrator(&self) -> bool {
+    /// Whether it may what is for administrators: an account always, a member by its role.
+    pub fn is_administrator(&self) -> bool {
         self.member.as_ref().is_none_or(|member| member.role == Role::Admin)
     }
 

@@ -12,10 +12,8 @@ mod usage;
 
 pub use caller::{Caller, Target, identity_of};
 
-use crate::domain::account::Account;
 use crate::domain::clock::{Clock, Timestamp};
-use crate::domain::id::{AccountId, MemberId};
-use crate::domain::member::Member;
+use crate::domain::id::AccountId;
 use crate::domain::scope::Scope;
 use crate::rules::AccessRules;
 use crate::store::{KeyHolder, Store, StoreError};
@@ -112,7 +110,7 @@ impl Access {
         let found = match requested {
             None => (caller.account.clone(), None),
             Some(id) if id == caller.account.id => (caller.account.clone(), None),
-            Some(id) => self.identity(id).await?.ok_or(Denied::OutOfScope)?,
+            Some(id) => self.store.account_or_member(id).await?.ok_or(Denied::OutOfScope)?,
         };
         let (account, member) = found;
         if !caller.reaches(&account) {
@@ -140,20 +138,6 @@ impl Access {
             return Err(Denied::WrongTarget(need.target));
         }
         Ok(Target { account, member, scope })
-    }
-
-    /// The account with this id, or the member and its account.
-    async fn identity(
-        &self,
-        id: AccountId,
-    ) -> Result<Option<(Account, Option<Member>)>, StoreError> {
-        if let Some(account) = self.store.account(id).await? {
-            return Ok(Some((account, None)));
-        }
-        let Some(id) = MemberId::new(id.get()) else { return Ok(None) };
-        let Some(member) = self.store.member(id).await? else { return Ok(None) };
-        let account = self.store.account(member.account).await?;
-        Ok(account.map(|account| (account, Some(member))))
     }
 }
 

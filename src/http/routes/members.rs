@@ -55,6 +55,11 @@ pub(in super::super) async fn invite(http: Arc<Http>, call: Call) -> Result<Resp
 /// Changes one: what is not there stays as it is; an empty list restricts nothing any more.
 pub(in super::super) async fn update(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
     let (body, id) = (call.body(), named(&call)?);
+    if body.get(PERMITTED).is_some_and(Value::is_null) {
+        return Err(Problem::invalid(format!(
+            "{PERMITTED} is null: leave it out to keep it, or send [] to lift the restriction"
+        )));
+    }
     let change = MemberChange {
         email: body.text("email")?.map(email).transpose()?,
         role: body.text("role")?.map(role).transpose()?,
@@ -88,12 +93,11 @@ fn role(text: &str) -> Result<Role, Problem> {
     text.parse().map_err(|error| Problem::invalid(format!("role: {error}")))
 }
 
-/// `None` where the body has no such field; null is an empty list. One that is there twice is
-/// there once.
+/// `None` where the body has no such field, or null: that nobody meant to restrict nothing. One
+/// that is there twice is there once.
 fn permitted(call: &Call) -> Result<Option<BTreeSet<AccountId>>, Problem> {
     let ids = match call.body().get(PERMITTED) {
-        None => return Ok(None),
-        Some(Value::Null) => return Ok(Some(BTreeSet::new())),
+        None | Some(Value::Null) => return Ok(None),
         Some(Value::Array(ids)) => ids,
         Some(_) => {
             return Err(Problem::invalid(format!("{PERMITTED} must be an array of ids")));

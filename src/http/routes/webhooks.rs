@@ -11,6 +11,7 @@ use super::super::Http;
 use super::super::answer::success;
 use super::super::call::{self, Call};
 use super::super::error::{Code, Problem};
+use crate::app::access::Denied;
 use crate::app::delivery::Added;
 use crate::domain::destination::Destination;
 use crate::domain::event::Category;
@@ -28,6 +29,10 @@ pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Respon
 pub(in super::super) async fn add(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
     let body = call.body();
     let category = category(body.required_text("type")?)?;
+    // It tells of accounts and members, which only administrators may see to.
+    if category == Category::Onboarding && !call.caller().is_administrator() {
+        return Err(Denied::NotAdministrator.into());
+    }
     let label = body.required_text("label")?;
     let url = http.guard.destination(body.required_text("url")?).map_err(refused)?;
     let account = call.account().id;

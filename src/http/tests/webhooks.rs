@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::House;
+use crate::domain::member::Role;
 
 const PATH: &str = "/webhooks";
 
@@ -118,4 +119,18 @@ async fn an_account_has_so_many_and_no_more() {
         async |url: &str| house.call("org1", "POST", PATH, Some(&hook(url, "incoming"))).await;
     add("https://a.example/").await.success(201);
     add("https://b.example/").await.problem(409, "conflict", "at most 1");
+}
+
+#[tokio::test]
+async fn only_administrators_hear_of_accounts_and_members() {
+    let mut house = House::new().await;
+    house.join("anna", "org1", Role::Member, &[]).await;
+    house.join("boss", "org1", Role::Admin, &[]).await;
+    let onboarding = hook("https://hooks.example/a", "onboarding");
+    let reply = house.call("anna", "POST", PATH, Some(&onboarding)).await;
+    reply.problem(403, "forbidden", "for administrators");
+    assert_eq!(house.get("org1", PATH).await.success(200)["webhooks"], json!([]));
+    house.call("boss", "POST", PATH, Some(&onboarding)).await.success(201);
+    let incoming = hook("https://hooks.example/a", "incoming");
+    house.call("anna", "POST", PATH, Some(&incoming)).await.success(201);
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use gatepost::domain::account::Account;
 use gatepost::domain::audit::{Actor, Who};
-use gatepost::domain::id::{KeyId, MemberId};
+use gatepost::domain::id::{AccountId, KeyId, MemberId};
 use gatepost::domain::key::{Key, KeyHash, KeyOwner};
 use gatepost::domain::member::Member;
 use gatepost::run;
@@ -175,10 +175,16 @@ async fn a_look_up_is_the_same_statement_whatever_the_key(kind: Kind) {
     for hash in hashes.into_iter().chain([near(0), near(2)]) {
         store.key_holder(hash).await.unwrap();
     }
+    // Nor does whose id is asked for: an account's, a member's, nobody's.
+    for id in [agent.id.get(), someone.id.get(), i64::MAX] {
+        store.account_or_member(AccountId::new(id).unwrap()).await.unwrap();
+    }
     drop(listening);
     let asked = asked.0.lock().unwrap();
-    assert_eq!(asked.len(), 7, "{asked:#?}");
-    assert!(asked.iter().all(|one| *one == asked[0]), "{asked:#?}");
+    assert_eq!(asked.len(), 10, "{asked:#?}");
+    for alike in [&asked[..7], &asked[7..]] {
+        assert!(alike.iter().all(|one| *one == alike[0]), "{asked:#?}");
+    }
 }
 
 async fn an_owner_has_a_bounded_number_of_keys_in_force(kind: Kind) {
@@ -194,7 +200,8 @@ async fn an_owner_has_a_bounded_number_of_keys_in_force(kind: Kind) {
     assert_eq!(make(&stays, 2, 0).await, InsertedKey::Kept);
     assert_eq!(make(&key(&scene.organization, None), 3, 9).await, InsertedKey::TooMany);
     // A member's keys are its own, and an account's are those of no member.
-    let of_member = key(&scene.organization, Some(someone.id));
+    let until = Some(at(10));
+    let of_member = Key { expires_at: until, ..key(&scene.organization, Some(someone.id)) };
     assert_eq!(make(&of_member, 4, 9).await, InsertedKey::Kept);
     let owner = KeyOwner::Account(scene.organization.id);
     assert_eq!(store.keys_in_force(owner, at(9)).await.unwrap().len(), 2);
@@ -213,6 +220,10 @@ async fn an_owner_has_a_bounded_number_of_keys_in_force(kind: Kind) {
     let ended = tasks.join_all().await;
     assert_eq!(ended.iter().filter(|one| **one == InsertedKey::Kept).count(), 1, "{ended:?}");
     assert_eq!(store.keys_in_force(owner, at(10)).await.unwrap().len(), 2);
+    // It piles up in no count: it is revoked as of when it expired, and nobody else's is.
+    let all = store.keys(scene.organization.id).await.unwrap();
+    let revoked: Vec<_> = all.iter().filter(|one| one.revoked_at.is_some()).collect();
+    assert_eq!(revoked, [&Key { revoked_at: Some(at(10)), ..ends }]);
 }
 
 async fn a_key_is_revoked_where_it_is_looked_for(kind: Kind) {

@@ -17,6 +17,7 @@ on_both! {
     cursors_walk_both_ways_over_equal_times_without_gap_or_repetition,
     records_are_found_by_every_field_of_the_filter,
     a_walk_ends_where_it_must_and_the_next_one_goes_on,
+    a_cursor_is_nobodys_id,
     verdicts_of_the_past_come_page_by_page_without_their_evidence,
     of_many_senders_those_on_the_list_are_found,
 }
@@ -205,6 +206,50 @@ async fn a_walk_ends_where_it_must_and_the_next_one_goes_on(kind: Kind) {
     assert_eq!(of_time(1).await.map(|place| place.at), Some(at(2)));
     assert_eq!(of_time(3).await.map(|place| place.at), Some(at(1)));
     assert_eq!(of_time(4).await, None);
+}
+
+/// Where a walk ends amid the rows of one millisecond, other Agents' among them: its cursor is the
+/// id of none, and none of them is lost or shown twice.
+async fn a_cursor_is_nobodys_id(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let mut wanted = Vec::new();
+    for (number, millis) in [1, 2, 2, 2, 2, 2, 2, 3].into_iter().enumerate() {
+        let agent = if number % 2 == 0 { &scene.agent } else { &scene.other };
+        let id = scene.deliver(agent, millis).await;
+        if number % 2 == 0 {
+            wanted.push((millis, id));
+        }
+    }
+    wanted.sort();
+    let mut wanted: Vec<MessageId> = wanted.into_iter().map(|(_, id)| id).collect();
+    let scope = subtree(&scene.partner).only(vec![scene.agent.id]);
+    let end = async |page: &Page, most| {
+        scene.store.end_of_walk(List::Messages, &scope, page, (None, None), most).await.unwrap()
+    };
+    let first = Cursor { at: at(-1), id: uuid::Uuid::nil() };
+    for from in [Some((Direction::After, first)), None] {
+        let (direction, beyond) = match from {
+            Some((direction, _)) => (direction, uuid::Uuid::max()),
+            None => (Direction::Before, uuid::Uuid::nil()),
+        };
+        for most in 1..=9 {
+            let mut page = Page { limit: 9, from, until: None };
+            let mut seen = Vec::new();
+            loop {
+                page.until = end(&page, most).await;
+                let mut found = scene.store.recent_messages(&scope, &page).await.unwrap();
+                if direction == Direction::After {
+                    found.reverse();
+                }
+                seen.extend(found.iter().map(|message| message.id));
+                let Some(until) = page.until else { break };
+                assert_eq!(until.id, beyond, "{direction:?} {most}");
+                page.from = Some((direction, until));
+            }
+            assert_eq!(seen, wanted, "{direction:?} {most}");
+        }
+        wanted.reverse();
+    }
 }
 
 async fn verdicts_of_the_past_come_page_by_page_without_their_evidence(kind: Kind) {

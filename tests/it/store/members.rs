@@ -15,6 +15,7 @@ use super::scene::{Kind, Scene, address, at, by, everything, subtree};
 
 on_both! {
     a_member_is_made_told_changed_and_removed,
+    an_id_is_of_an_account_or_of_a_member_of_one,
     an_address_is_one_members_of_an_account_at_a_time,
     a_list_of_agents_holds_agents_below_the_account,
     a_list_of_agents_is_not_shortened_by_deleting_them,
@@ -47,6 +48,26 @@ fn done(membership: Membership) -> Member {
 /// An administrator of this account, restricted to these Agents.
 pub async fn member(scene: &Scene, account: &Account, email: &str, only: &[&Account]) -> Member {
     done(insert(&scene.store, &new(account, email, Role::Admin, only)).await)
+}
+
+async fn an_id_is_of_an_account_or_of_a_member_of_one(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let (store, organization) = (&scene.store, &scene.organization);
+    let one = member(&scene, organization, "a@good.example", &[&scene.agent]).await;
+    let other = member(&scene, organization, "b@good.example", &[]).await;
+    let of = async |id: i64| store.account_or_member(AccountId::new(id).unwrap()).await.unwrap();
+    for account in [&scene.partner, &scene.reseller, organization, &scene.agent] {
+        assert_eq!(of(account.id.get()).await, Some((account.clone(), None)));
+    }
+    for member in [&one, &other] {
+        let expected = Some((organization.clone(), Some(member.clone())));
+        assert_eq!(of(member.id.get()).await, expected);
+    }
+    assert_eq!(of(i64::MAX).await, None);
+    store.remove_member(one.id, by(at(1))).await.unwrap();
+    assert_eq!(of(one.id.get()).await, None);
+    scene.execute("UPDATE accounts SET deleted_at = 1 WHERE name = 'organization'").await;
+    assert_eq!((of(organization.id.get()).await, of(other.id.get()).await), (None, None));
 }
 
 async fn a_member_is_made_told_changed_and_removed(kind: Kind) {

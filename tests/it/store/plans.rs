@@ -345,6 +345,7 @@ async fn people(scene: &Scene) {
         }
     }
     store.member(one.id).await.unwrap();
+    store.account_or_member(agent.id).await.unwrap();
     store.members(organization.id).await.unwrap();
     let change = MemberChange { role: Some(Role::Member), ..MemberChange::default() };
     store.update_member(one.id, &change, by(at(1))).await.unwrap();
