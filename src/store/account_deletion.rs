@@ -1,5 +1,5 @@
 //! Deleting accounts. A deleted account keeps its row, so that its id is never used again and what
-//! it left can be explained; whatever it did, it does no more from the commit on: no key opens
+//! it left can be explained, but nothing of what it said of itself; whatever it did, it does no more from the commit on: no key opens
 //! anything, no address answers, no destination hears. Its messages, its contacts and its list go
 //! by and by (`retention.rs`): there may be millions of them.
 
@@ -93,7 +93,7 @@ impl Store {
         // adds is seen by the statements that follow; whoever comes later finds it deleted.
         many(
             "WITH given (account) AS ({rows})
-             UPDATE accounts SET deleted_at = $1 WHERE id IN (SELECT account FROM given)",
+             UPDATE accounts SET deleted_at = $1, details = NULL WHERE id IN (SELECT account FROM given)",
             rows.clone(),
         )
         .bind(act.at)

@@ -114,6 +114,11 @@ fn walk(
 ) {
     query.push(select("AND ").text()).push("kind = ").push_value(kind.as_str()).push(" AND ");
     within(query, scope);
+    if let Some(permitted) = scope.permitted().filter(|permitted| !permitted.is_empty()) {
+        // The same Agents by the primary key: the index of the range would show all others, too.
+        let ids: Vec<String> = permitted.iter().map(|agent| agent.get().to_string()).collect();
+        query.push(" AND id IN (").push(&ids.join(", ")).push(")");
+    }
     query.push(" AND id > ").push_value(after.map_or(0, AccountId::get));
     query.push(" ORDER BY id LIMIT ").push_value(i64::from(most));
 }

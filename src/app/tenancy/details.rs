@@ -15,6 +15,10 @@ pub const MASK: &str = "********";
 /// `max_account_bytes` of `policies/access.toml`.
 const LONGEST_TEXT: usize = 2000;
 
+/// How deep objects and arrays may stand in one another: an event carries them some levels deeper,
+/// and the reader of JSON stops at 128.
+const DEEPEST: usize = 32;
+
 /// Of which type a field is.
 #[derive(Clone, Copy)]
 enum Kind {
@@ -61,6 +65,9 @@ pub fn checked(name: &str, value: &Value) -> Result<Value, String> {
         return Err(format!("field {name} is not known of accounts"));
     };
     let wrong = |shape: &str| Err(format!("field {name} must be {shape}"));
+    if value.is_object() || value.is_array() {
+        fit(value, 1).map_err(|why| format!("field {name}: {why}"))?;
+    }
     match (kind, value) {
         (_, Value::Null) => Ok(Value::Null),
         (Kind::Text, Value::String(text)) => match unfit(text) {
@@ -98,6 +105,27 @@ fn unfit(text: &str) -> Option<String> {
     text.chars().any(control).then(|| "has control characters: leave them out".to_owned())
 }
 
+/// Nothing in it may be what a database cannot look into (PostgreSQL: no NUL in JSON), or what is
+/// too deep to be read back.
+fn fit(value: &Value, depth: usize) -> Result<(), String> {
+    if depth > DEEPEST && (value.is_object() || value.is_array()) {
+        return Err(format!("objects and arrays nest at most {DEEPEST} deep: flatten it"));
+    }
+    let text = |what: &str, text: &str| match unfit(text) {
+        None => Ok(()),
+        Some(why) => Err(format!("{what} in it {why}")),
+    };
+    match value {
+        Value::String(string) => text("a string", string),
+        Value::Array(items) => items.iter().try_for_each(|item| fit(item, depth + 1)),
+        Value::Object(fields) => fields.iter().try_for_each(|(name, value)| {
+            text("a field name", name)?;
+            fit(value, depth + 1)
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+    }
+}
+
 fn list_shape(texts: &[&str], flags: &[&str], secret: &str) -> String {
     let names: Vec<&str> = texts.iter().chain(flags).chain([&secret]).copied().collect();
     format!("an array of objects with {}", names.join(", "))
@@ -119,13 +147,13 @@ fn listed(item: &Value, texts: &[&str], flags: &[&str], secret: &str) -> Option<
 
 fn without_secrets(fields: &Map<String, Value>) -> Map<String, Value> {
     let kept = |(name, value): (&String, &Value)| {
-        let value = if names_a_secret(name) { masked(value) } else { searched(value) };
+        let value = if names_a_secret(name) { hushed(value) } else { searched(value) };
         (name.clone(), value)
     };
     fields.iter().map(kept).collect()
 }
 
-/// Nesting is bounded by the reader of JSON, at 128.
+/// Nesting is bounded by [`DEEPEST`].
 fn searched(value: &Value) -> Value {
     match value {
         Value::Object(fields) => Value::Object(without_secrets(fields)),
@@ -145,13 +173,64 @@ fn masked(value: &Value) -> Value {
     }
 }
 
+/// Numbers and flags stay: `maxTokens` is none.
+fn hushed(value: &Value) -> Value {
+    match value {
+        Value::String(_) => MASK.into(),
+        Value::Array(items) => items.iter().map(hushed).collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| (name.clone(), hushed(value))).collect()
+        }
+        value => value.clone(),
+    }
+}
+
+/// Parts of names of secrets.
+const SECRETS: [&str; 11] = [
+    "token",
+    "secret",
+    "password",
+    "passphrase",
+    "passwd",
+    "passcode",
+    "credential",
+    "authorization",
+    "bearer",
+    "cookie",
+    "private",
+];
+
+/// Words that end in `key` and are none.
+const NO_KEYS: [&str; 6] = ["monkey", "donkey", "turkey", "hockey", "jockey", "whiskey"];
+
 /// `key` alone is a name of things (`reportingFields[].key`); an `apiKey` is a secret.
 fn names_a_secret(name: &str) -> bool {
+    let words = words(name);
     let name = name.to_ascii_lowercase();
-    let says = |word: &&str| name.contains(*word);
-    ["token", "secret", "password", "passphrase", "credential"].iter().any(says)
+    let is = |word: &String| ["pass", "pwd", "auth"].contains(&word.as_str());
+    let key = |word: &String| {
+        let one = word.strip_suffix('s').unwrap_or(word);
+        one.ends_with("key") && !NO_KEYS.contains(&one)
+    };
+    SECRETS.iter().any(|part| name.contains(part))
         || ["config", "appdata"].contains(&name.as_str())
-        || (name.ends_with("key") && name != "key")
+        || words.iter().any(is)
+        || (words.last().is_some_and(key) && name != "key")
+}
+
+/// `smtpPass`, `smtp_pass` and `SMTP-PASS` are two words each, in small letters.
+fn words(name: &str) -> Vec<String> {
+    let (mut words, mut small) = (vec![String::new()], false);
+    for letter in name.chars() {
+        if !letter.is_ascii_alphanumeric() || (small && letter.is_ascii_uppercase()) {
+            words.push(String::new());
+        }
+        small = letter.is_ascii_lowercase() || letter.is_ascii_digit();
+        if let Some(word) = words.last_mut().filter(|_| letter.is_ascii_alphanumeric()) {
+            word.push(letter.to_ascii_lowercase());
+        }
+    }
+    words
 }
 
 #[cfg(test)]
@@ -159,6 +238,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    /// So many objects, one in the other.
+    fn nested(depth: usize) -> Value {
+        (1..depth).fold(json!({}), |inner, _| json!({ "a": inner }))
+    }
 
     #[test]
     fn each_field_is_of_its_type() {
@@ -169,6 +253,8 @@ mod tests {
             ("hipaaSetting", json!("inherit")),
             ("settings", json!({ "metrics": [{ "name": "a", "scale": 100 }], "key": "x" })),
             ("settings", json!({ "heartbeatConfig": { "every": 5 } })),
+            ("settings", nested(32)),
+            ("settings", json!({ "a": ["two\nlines"] })),
             ("integrations", json!([])),
             ("businessName", Value::Null),
         ] {
@@ -192,6 +278,29 @@ mod tests {
                 "providerId, default, config",
             ),
             ("superAdmin", json!(true), "not known"),
+            (
+                "settings",
+                json!({ "a": [{ "b": "\u{0}" }] }),
+                "settings: a string in it has control",
+            ),
+            (
+                "settings",
+                json!({ "a": { "\u{0}": 1 } }),
+                "settings: a field name in it has control",
+            ),
+            ("settings", json!({ "apiKey": "\u{0}" }), "control characters"),
+            ("settings", json!({ "a": "x".repeat(2001) }), "at most 2000 octets"),
+            ("settings", nested(33), "at most 32 deep"),
+            (
+                "integrations",
+                json!([{ "appId": "a", "appVersion": "1", "appData": { "a\u{0}": 1 } }]),
+                "integrations: a field name in it has control",
+            ),
+            (
+                "numberingProviders",
+                json!([{ "providerId": "x", "config": { "a": ["\u{0}"] } }]),
+                "numberingProviders: a string in it has control",
+            ),
         ] {
             let error = checked(name, &value).unwrap_err();
             assert!(error.contains(expected), "{name}: {error}");
@@ -219,5 +328,38 @@ mod tests {
             assert!(kept.to_string().contains(MASK), "{kept}");
             assert_eq!(checked(name, &kept), Ok(kept.clone()), "what was read may be written back");
         }
+    }
+
+    #[test]
+    fn a_secret_is_known_by_its_name() {
+        for name in [
+            "pass",
+            "smtpPass",
+            "smtp_pass",
+            "passwd",
+            "dbPwd",
+            "passcode",
+            "auth",
+            "basicAuth",
+            "Authorization",
+            "bearer",
+            "sessionCookie",
+            "privatePem",
+            "credential",
+            "apiKeys",
+            "apikey",
+            "accessTokens",
+            "SECRETS",
+            "keys",
+        ] {
+            let kept = checked("settings", &json!({ name: ["hunter2"] })).unwrap();
+            assert_eq!(kept, json!({ name: [MASK] }));
+        }
+        for name in ["monkey", "Monkeys", "key", "author", "compass", "passengers", "keyboard"] {
+            let kept = json!({ name: "seen" });
+            assert_eq!(checked("settings", &kept), Ok(kept.clone()));
+        }
+        let kept = json!({ "maxTokens": 500, "auth": { "on": true, "none": null } });
+        assert_eq!(checked("settings", &kept), Ok(kept.clone()));
     }
 }

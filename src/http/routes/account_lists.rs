@@ -93,7 +93,10 @@ async fn list(
 /// The accounts of one level below the target for which all that is given holds.
 pub(in super::super) async fn search(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
     let query = call.query();
-    let not_kept = SEARCH.iter().skip(NOT_KEPT).find(|name| query.get(name).is_some());
+    // Nothing is ever cancelled here, so that `canceled=false` asks for all.
+    let all = |name: &str| name == "canceled" && query.get(name) == Some("false");
+    let mut not_kept = SEARCH.iter().skip(NOT_KEPT);
+    let not_kept = not_kept.find(|name| query.get(name).is_some() && !all(name));
     if let Some(name) = not_kept {
         let detail =
             format!("nothing is kept here that {name} could be compared with: leave it out");

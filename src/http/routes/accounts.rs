@@ -109,6 +109,20 @@ const DECIDING: [&str; 9] = [
     "cascade",
 ];
 
+/// What an account does not say of itself: how whoever is above it calls it, whether it works, and
+/// what was agreed with it. Its key could otherwise find out how its neighbours are called, lock
+/// itself out, or give itself another plan.
+const FROM_ABOVE: [&str; 8] = [
+    "active",
+    "externalAccountId",
+    "productPlanId",
+    "offeredProductPlanId",
+    "servicePremium",
+    "externalBillingId",
+    "hipaaSetting",
+    "orgAccountType",
+];
+
 /// A reseller below the target, a partner; `resellerStatus: "disabled"` makes one that is inactive.
 pub(in super::super) async fn create_reseller(
     http: Arc<Http>,
@@ -223,10 +237,8 @@ async fn update(
         let detail = format!("nothing is to be changed: send one of {}", known.join(", "));
         return Err(Problem::invalid(detail));
     }
-    // What an account is called by whoever is above it, and whether it works, is theirs to say; a
-    // key could otherwise find out how its neighbours are called, or lock itself out. A member who
-    // is restricted to some Agents is not above them (contract §4).
-    let theirs = ["active", "externalAccountId"].iter().find(|name| body.get(name).is_some());
+    // A member who is restricted to some Agents is not above them (contract §4).
+    let theirs = FROM_ABOVE.iter().find(|name| body.get(name).is_some());
     if let Some(name) = theirs
         .filter(|_| call.caller().account.id == account.id || call.caller().permitted().is_some())
     {

@@ -204,6 +204,23 @@ async fn an_update_keeps_what_it_is_told() {
     let org2 = house.get("org2", "/account").await.success(200);
     assert_eq!((&org2["name"], &org2["externalAccountId"]), (&json!("org2"), &Value::Null));
 
+    // What was agreed with an account is not its own to change.
+    for (name, value) in [
+        ("productPlanId", json!("gold")),
+        ("offeredProductPlanId", json!("gold")),
+        ("servicePremium", json!(true)),
+        ("externalBillingId", json!("b")),
+        ("hipaaSetting", json!("off")),
+        ("orgAccountType", json!("internal")),
+    ] {
+        let body = json!({ name: value });
+        let reply = house.post("org2", "/updateOrganization", body.clone()).await;
+        reply.problem(403, "forbidden", name);
+        house.post("reseller1", &theirs, body).await.success(200);
+    }
+    let billing = json!({ "externalBillingId": "b" });
+    house.post("agent1", "/updateAccount", billing).await.problem(403, "forbidden", "above");
+
     let agent = format!("/updateAccount?targetAccountId={}", house.id("agent1"));
     let off = json!({ "active": false });
     house.post("agent1", "/updateAccount", off.clone()).await.problem(403, "forbidden", "above");

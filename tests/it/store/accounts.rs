@@ -1,5 +1,6 @@
 //! The tree as it is made, changed and listed.
 
+use gatepost::app::tenancy::details as fields;
 use gatepost::app::tenancy::record::account_record;
 use gatepost::domain::account::{Account, AccountType, Details};
 use gatepost::domain::audit::Deed;
@@ -176,6 +177,7 @@ async fn an_update_changes_what_it_names_and_says_so(kind: Kind) {
             .map(|one| (one.field.as_str(), one.before.as_deref(), one.after.as_deref()))
             .collect()
     };
+    assert_eq!(changes(0)[0], ("settings", None, None), "that it changed, and nothing of what");
     assert_eq!(changes(0)[1], ("email", Some("\"a@b.example\""), None));
     let first = changes(1);
     assert_eq!(first[0], ("name", Some("desk"), Some("renamed")));
@@ -278,6 +280,15 @@ async fn a_filter_lets_through_what_it_says(kind: Kind) {
     let known = json!({ "externalBillingId": "b-1", "servicePremium": false });
     let billed = make("100x_silver", Some("e-2"), known, false).await;
     let plain = scene.organization.id;
+    // What would make one account unreadable for whoever searches is not let in; the rest is found,
+    // however it is written.
+    let nul = json!({ "a": [{ "b": "\u{0}" }] });
+    fields::checked("settings", &nul).unwrap_err();
+    let odd = json!({ "a": ["\n\"'\\u0000 \u{1f600}"], "": { "b": 1.5 } });
+    let odd = json!({ "settings": fields::checked("settings", &odd).unwrap() });
+    let update = AccountUpdate { details: details(odd), ..AccountUpdate::default() };
+    let updated = store.update_account(plain, &update, 999, by(at(0))).await.unwrap();
+    assert!(matches!(updated, Updated::Account(_)));
     let any = AccountFilter::default;
     for (filter, expected) in [
         (any(), vec![plain, gold, billed]),

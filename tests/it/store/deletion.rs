@@ -62,7 +62,10 @@ async fn deleting_refuses_while_others_are_below(kind: Kind) {
         |most| store.delete_account(scene.reseller.id, (true, most), account_record, by(at(9)));
     assert_eq!(most(2).await.unwrap(), Deletion::HasOthersBelow(3));
     assert_eq!(store.accounts(None).await.unwrap(), before);
+    scene.execute("UPDATE accounts SET details = '{\"email\":\"a@b.example\"}'").await;
     assert_eq!(most(3).await.unwrap(), Deletion::Done { below: 3 });
+    let known = "SELECT COUNT(deleted_at) * 100 + COUNT(*) FROM accounts WHERE details IS NOT NULL";
+    assert_eq!(scene.count(known).await, 4, "theirs are gone for good, nobody else's");
     assert_eq!(most(3).await.unwrap(), Deletion::Missing);
     let left = ids(&store.accounts(None).await.unwrap());
     let theirs: Vec<_> = stranger.lineage.ids().collect();

@@ -65,9 +65,8 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
         "POST /createReseller" => sample.with(json!({ "resellerName": new })),
         "POST /createOrganization" => sample.with(json!({ "orgName": new })),
         "POST /createAccount" => sample.with(json!({ "accountName": new })),
-        "POST /updateOrganization" | "POST /updateAccount" => {
-            sample.with(json!({ "externalBillingId": new }))
-        }
+        "POST /updateOrganization" => sample.with(json!({ "orgName": new })),
+        "POST /updateAccount" => sample.with(json!({ "accountName": new })),
         "DELETE /deleteOrganization" => sample.with(json!({ "targetOrganizationId": NOBODY })),
         "DELETE /deleteAccount" => sample.with(json!({ "targetAccountId": NOBODY })),
         "GET /searchAccounts" => sample.asking("accountType", "account"),
