@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use crate::support::http::read;
 use crate::support::process::gatepost;
 use crate::support::{PATIENCE, TestGateway, count};
 
@@ -41,12 +42,12 @@ async fn ask(
     if let Some(body) = body {
         request = request.header("content-type", "application/json").body(body.to_string());
     }
-    let response = request.send().await.unwrap();
-    let status = response.status().as_u16();
+    let answer = read(method, request.send().await.unwrap()).await;
+    let status = answer.status.as_u16();
     let text = |value: &reqwest::header::HeaderValue| value.to_str().unwrap().to_owned();
-    let headers = response.headers().iter();
+    let headers = answer.headers.iter();
     let headers = headers.map(|(name, value)| (name.as_str().to_owned(), text(value))).collect();
-    let body = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+    let body = serde_json::from_slice(&answer.body).unwrap();
     Answer { status, headers, body }
 }
 
