@@ -161,10 +161,10 @@ async fn whatever_is_no_id_is_400_in_a_path_and_must_agree_with_the_query() {
             assert!(refused.detail.contains("targetAccountId"), "{bad}: {}", refused.detail);
         }
         let found = ask(&mine.to_string(), "").await.unwrap().unwrap();
-        assert_eq!(found.account.id, mine);
+        assert_eq!(found, mine);
         for name in aim.names() {
             let same = ask(&mine.to_string(), &format!("{name}={mine}")).await.unwrap().unwrap();
-            assert_eq!(same.account.id, mine);
+            assert_eq!(same, mine);
             let refused = ask(&mine.to_string(), &format!("{name}={other}")).await.unwrap_err();
             assert!(refused.detail.contains("named differently"), "{}", refused.detail);
         }
