@@ -2,8 +2,9 @@
 //!
 //! Every change leaves its entry in its own transaction (`store/audit.rs`). A refused attempt
 //! changes nothing, so nothing carries its entry: it is counted in memory, and written by a task of
-//! its own, one entry per key and minute. So an attempt costs its caller no time, a flood of them
-//! a row a minute, and what it aimed at is nowhere: not even whether it exists.
+//! its own, one entry per key, operation and minute. So an attempt costs its caller no time, a flood
+//! of them a row a minute for each operation, and what it aimed at is nowhere: not even whether it
+//! exists.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -38,17 +39,19 @@ pub struct AuditLog {
 /// Refused attempts that are not written yet.
 #[derive(Debug, Default)]
 struct Denied {
-    waiting: Mutex<HashMap<(KeyId, i64), Attempts>>,
+    waiting: Mutex<HashMap<Of, Attempts>>,
     came: Notify,
 }
 
-/// Those of one key in one minute.
+/// Whose attempts: a key's, at an operation, in a minute.
+type Of = (KeyId, i64, String);
+
+/// Those of one key at one operation in one minute.
 #[derive(Clone, Debug)]
 struct Attempts {
     /// Of the first one.
     actor: Actor,
     at: Timestamp,
-    operation: String,
     count: u64,
 }
 
@@ -90,13 +93,8 @@ impl AuditLog {
         let Who::Key { key, .. } = actor.who else { return };
         let now = self.clock.now();
         let minute = now.millis().div_euclid(MINUTE_MILLIS);
-        let attempts = Attempts {
-            actor: Actor { once: None, ..actor.clone() },
-            at: now,
-            operation: operation.to_owned(),
-            count: 1,
-        };
-        self.count((key, minute), attempts);
+        let actor = Actor { once: None, ..actor.clone() };
+        self.count((key, minute, operation.to_owned()), Attempts { actor, at: now, count: 1 });
         self.denied.came.notify_one();
     }
 
@@ -121,22 +119,22 @@ impl AuditLog {
     async fn write(&self) {
         let mut waiting: Vec<_> = self.lock().drain().collect();
         // In one order on all gateways, so that none waits for another in a circle.
-        waiting.sort_unstable_by_key(|(key, _)| *key);
-        for ((key, minute), attempts) in waiting {
-            let Attempts { actor, at, operation, count } = &attempts;
-            let id = entry_of(key, minute);
+        waiting.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        for (of, attempts) in waiting {
+            let Attempts { actor, at, count } = &attempts;
+            let (id, operation) = (entry_of(&of), &of.2);
             let written = self.store.count_denials(id, actor.at(*at), operation, *count).await;
             if let Err(error) = written {
                 let error = &error as &(dyn Error + 'static);
                 tracing::warn!(error, "refused attempts are not in the audit log yet");
-                self.count((key, minute), attempts);
+                self.count(of, attempts);
                 self.denied.came.notify_one();
             }
         }
     }
 
     /// Whoever comes when all places are taken is not told: only a crowd of keys can take them.
-    fn count(&self, of: (KeyId, i64), attempts: Attempts) {
+    fn count(&self, of: Of, attempts: Attempts) {
         let mut waiting = self.lock();
         let is_full = waiting.len() >= self.rules.rates.max_denied;
         match waiting.entry(of) {
@@ -150,16 +148,17 @@ impl AuditLog {
     }
 
     /// Nothing panics while it holds the lock; if something did, the counts would be whole.
-    fn lock(&self) -> MutexGuard<'_, HashMap<(KeyId, i64), Attempts>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Of, Attempts>> {
         self.denied.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The one entry of a key and a minute, the same on all gateways: a UUIDv7 of that minute, whose
-/// random part follows from the key.
-fn entry_of(key: KeyId, minute: i64) -> AuditId {
+/// The one entry of a key, an operation and a minute, the same on all gateways: a UUIDv7 of that
+/// minute, whose random part follows from the others.
+fn entry_of((key, minute, operation): &Of) -> AuditId {
     let millis = minute.saturating_mul(MINUTE_MILLIS);
-    let named = [b"access.denied".as_slice(), key.0.as_bytes(), &minute.to_be_bytes()].concat();
+    let (name, at) = (b"access.denied".as_slice(), minute.to_be_bytes());
+    let named = [name, key.0.as_bytes(), &at, operation.as_bytes()].concat();
     let hash = digest(&SHA256, &named);
     let random = hash.as_ref().first_chunk::<10>().copied().unwrap_or_default();
     let id: Uuid =
@@ -173,11 +172,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_of_one_key_and_one_minute() {
-        let [one, other] = [1, 2].map(|number| KeyId(Uuid::from_u128(number)));
-        assert_eq!(entry_of(one, 7), entry_of(one, 7));
-        assert_ne!(entry_of(one, 7), entry_of(one, 8));
-        assert_ne!(entry_of(one, 7), entry_of(other, 7));
-        assert_eq!(entry_of(one, 7).0.get_version_num(), 7);
+    fn an_entry_is_of_one_key_one_operation_and_one_minute() {
+        let of = |key: u128, minute, operation: &str| {
+            entry_of(&(KeyId(Uuid::from_u128(key)), minute, operation.to_owned()))
+        };
+        assert_eq!(of(1, 7, "GET /a"), of(1, 7, "GET /a"));
+        for other in [of(1, 8, "GET /a"), of(2, 7, "GET /a"), of(1, 7, "GET /b")] {
+            assert_ne!(of(1, 7, "GET /a"), other);
+        }
+        assert_eq!(of(1, 7, "GET /a").0.get_version_num(), 7);
     }
 }

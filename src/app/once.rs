@@ -68,17 +68,18 @@ impl Answers {
         Ok(answer.map_or(Known::Unanswered, Known::Answered))
     }
 
-    /// Keeps what `holder` was answered; of one that is too large, only that it was.
+    /// Keeps what `holder` was answered; of one that is too large, only that it was. False where
+    /// another request was first: that one's answer is kept, or will be.
     pub async fn keep(
         &self,
         once: &Once,
         holder: Uuid,
         token: &str,
         answer: Option<Vec<u8>>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let sealed = answer.and_then(|answer| seal(once, token, &self.mint, answer));
         let now = self.mint.clock().now();
-        self.store.keep_answer(once, holder, now, sealed.as_deref()).await.map(drop)
+        self.store.keep_answer(once, holder, now, sealed.as_deref()).await
     }
 }
 

@@ -171,7 +171,8 @@ impl From<StoreError> for Problem {
             }
             StoreError::Repeated => {
                 const DETAIL: &str = "a request with this Idempotency-Key is being carried out, or \
-                    was, and its answer is not there: read what there is before you send another";
+                    was, and its answer is not there (lost, or too large to be kept): read what \
+                    there is before you send another";
                 Self::new(Code::Conflict, DETAIL)
             }
             // As if it had never been there.

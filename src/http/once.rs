@@ -3,7 +3,8 @@
 //!
 //! The caller, its right and its target are settled anew each time: whoever has lost them learns
 //! nothing. That it happens once is the store's doing (`app::once`); here the request is named, and
-//! its answer kept. What failed is not remembered: it may be sent again.
+//! its answer kept. What was refused (4xx) is not remembered: it may be sent again. A 5xx may have been
+//! carried out all the same; then its repetition is a 409, which says to look.
 
 use std::sync::Arc;
 
@@ -96,7 +97,7 @@ pub(super) async fn perform(
     // To its end, even if the client is gone meanwhile: that is when it asks again.
     let work = tokio::spawn(async move {
         match (operation.handler)(Arc::clone(&http), call).await {
-            Ok(response) => Ok(keep(&http, &asked, response).await),
+            Ok(response) => keep(&http, &asked, response).await,
             // Somebody may have been first at this moment.
             Err(problem) if problem.code == Code::Conflict => {
                 answered(&http, &asked).await?.ok_or(problem)
@@ -134,8 +135,9 @@ fn replay(kept: &[u8]) -> Option<Response> {
 }
 
 /// Keeps the answer, and hands it on. What was done is done: where its answer cannot be kept, the
-/// same request is told so.
-async fn keep(http: &Http, asked: &Asked, response: Response) -> Response {
+/// same request is told so. Where the same request was first, and left nothing to do here, its answer
+/// is this one's, too.
+async fn keep(http: &Http, asked: &Asked, response: Response) -> Result<Response, Problem> {
     let most = http.rules.idempotency.max_answer_bytes;
     let fits = response.body().size_hint().exact().and_then(|size| usize::try_from(size).ok());
     let fits = fits.is_some_and(|size| size <= most);
@@ -150,9 +152,13 @@ async fn keep(http: &Http, asked: &Asked, response: Response) -> Response {
         }
     };
     let answers = &http.use_cases.answers;
-    if let Err(error) = answers.keep(&asked.once, asked.holder, &asked.token, kept).await {
-        let error = &error as &(dyn std::error::Error + 'static);
-        tracing::warn!(error, "the answer to a request with an Idempotency-Key was not kept");
+    match answers.keep(&asked.once, asked.holder, &asked.token, kept).await {
+        Ok(true) => {}
+        Ok(false) => return Ok(answered(http, asked).await?.unwrap_or(response)),
+        Err(error) => {
+            let error = &error as &(dyn std::error::Error + 'static);
+            tracing::warn!(error, "the answer to a request with an Idempotency-Key was not kept");
+        }
     }
-    response
+    Ok(response)
 }

@@ -13,6 +13,9 @@ use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
 use crate::domain::policy::{AllowedSender, Mode, Policy};
 
+/// Senders that an entry of the audit log names: one call may bring a thousand of the longest.
+const NAMED: usize = 20;
+
 impl Store {
     /// An Agent's policy; `None` when the account is no Agent.
     pub async fn policy(&self, agent: AccountId) -> Result<Option<Policy>, StoreError> {
@@ -132,7 +135,7 @@ impl Store {
         }
         if !added.is_empty() {
             touch(&mut tx, agent, act.at).await?;
-            let changes: Vec<_> = added.iter().map(|one| Change::made("email", one)).collect();
+            let changes = named(&added, Change::made);
             let (deed, object) = (Deed::SendersAllowed, agent.to_string());
             let allowed = Note { account: agent, deed, object, changes: &changes };
             audit::note(&mut tx, self.mint(), act, allowed).await?;
@@ -174,7 +177,7 @@ impl Store {
         let total = count(&mut tx, agent).await?;
         if !removed.is_empty() {
             touch(&mut tx, agent, act.at).await?;
-            let changes: Vec<_> = removed.iter().map(|one| Change::gone("email", one)).collect();
+            let changes = named(&removed, Change::gone);
             let (deed, object) = (Deed::SendersRemoved, agent.to_string());
             let gone = Note { account: agent, deed, object, changes: &changes };
             audit::note(&mut tx, self.mint(), act, gone).await?;
@@ -182,6 +185,13 @@ impl Store {
         tx.commit().await?;
         Ok((removed, total))
     }
+}
+
+/// The first senders by their addresses, and how many there are more.
+fn named(senders: &[Address], change: fn(&str, String) -> Change) -> Vec<Change> {
+    let more = senders.len().saturating_sub(NAMED);
+    let first = senders.iter().take(NAMED).map(|one| change("email", one.to_string()));
+    first.chain((more > 0).then(|| change("more", more.to_string()))).collect()
 }
 
 async fn count(tx: &mut Transaction, agent: AccountId) -> Result<u64, StoreError> {

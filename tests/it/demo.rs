@@ -13,8 +13,8 @@ async fn the_demo_shows_every_fixture_as_expected() {
     command.args(["demo", "--once"]).current_dir(empty.path()).kill_on_drop(true);
     command.env("GATEPOST_LOG", "gatepost=info");
     let output = timeout(PATIENCE, command.output()).await.unwrap().unwrap();
-    canary::keep("demo", &output.stdout, true);
-    canary::keep("demo", &output.stderr, false);
+    canary::keep("demo", &output.stdout, Some(b"demo"));
+    canary::keep("demo", &output.stderr, None);
     let shown = String::from_utf8(output.stdout).unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{shown}\n{errors}");

@@ -83,17 +83,16 @@ fn shape(entry: &Entry, caller: &Caller) -> Value {
 }
 
 /// Of an account above its own, a caller learns that it was that one: its keys, its members and
-/// where they sit are that account's. To a member who is restricted to some Agents its own account
-/// is one above.
+/// where they sit are that account's. A member who is restricted to some Agents learns so much of
+/// itself and of them only.
 fn is_seen(who: &Who, caller: &Caller) -> bool {
-    match who {
-        Who::Key { account, member, .. } if *account == caller.account.id => {
-            let own = caller.member.as_ref().map(|member| member.id);
-            caller.permitted().is_none() || *member == own
-        }
-        Who::Key { account, .. } => !caller.account.lineage.ids().any(|above| above == *account),
-        Who::Operator | Who::Gateway => true,
-    }
+    let Who::Key { account, member, .. } = who else { return true };
+    let Some(agents) = caller.permitted() else {
+        let mut above = caller.account.lineage.ids().filter(|id| *id != caller.account.id);
+        return !above.any(|above| above == *account);
+    };
+    let own = caller.member.as_ref().map(|member| member.id);
+    *member == own || member.is_none() && agents.contains(account)
 }
 
 fn by(who: &Who, seen: bool) -> Value {

@@ -7,6 +7,9 @@ use tokio::time::timeout;
 
 use super::{House, NOBODY, PATIENCE, Reply};
 use crate::app::access::need::Effect;
+use crate::domain::audit::{Actor, Who};
+use crate::domain::member::Role;
+use crate::domain::policy::Mode;
 use crate::http::router::OPERATIONS;
 
 const HOOK: &str = "http://127.0.0.1:9/a-secret-path?and=a-secret-query";
@@ -193,7 +196,16 @@ async fn an_entry_tells_what_was_and_what_is() {
         let body = json!({ "emails": emails });
         house.call("partner", "POST", &whitelist, Some(&body)).await.success(200);
     }
+    // Of many it names the first, and how many more there are.
+    let many: Vec<_> = (0..25).map(|number| format!("s{number:02}@x.example")).collect();
+    for (verb, side) in [("POST", "after"), ("DELETE", "before")] {
+        let body = json!({ "emails": many });
+        house.call("partner", verb, &whitelist, Some(&body)).await.success(200);
+        let newest = log(&house, "partner", &format!("targetAccountId={id}")).await.swap_remove(0);
+        assert_eq!(newest[side], json!({ "email": many[..20], "more": "5" }), "{newest}");
+    }
     let entries = log(&house, "partner", &format!("targetAccountId={id}")).await;
+    let entries = &entries[2..];
     assert_eq!(entries[0]["after"], json!({ "email": "d@x.example" }));
     let three = json!({ "email": ["a@x.example", "b@x.example", "c@x.example"] });
     assert_eq!((&entries[1]["before"], &entries[1]["after"]), (&json!({}), &three));
@@ -208,7 +220,7 @@ async fn an_entry_tells_what_was_and_what_is() {
     let seen = log(&house, "agent1", "").await;
     let partner = house.id("partner").get();
     let above = json!({ "type": "key", "keyId": null, "accountId": partner, "memberId": null });
-    assert_eq!((&seen[2]["by"], &seen[2]["remoteAddress"]), (&above, &Value::Null));
+    assert_eq!((&seen[4]["by"], &seen[4]["remoteAddress"]), (&above, &Value::Null));
     let made = seen.last().unwrap();
     assert_eq!(made["action"], "account.created");
     assert_eq!(made["by"]["type"], "operator");
@@ -217,6 +229,39 @@ async fn an_entry_tells_what_was_and_what_is() {
         let entries = log(&house, other, "").await;
         assert!(entries.iter().all(|entry| entry["accountId"] != id), "{other}");
     }
+}
+
+#[tokio::test]
+async fn a_restricted_member_is_shown_of_itself_and_its_agents_who_it_was() {
+    let mut house = House::new().await;
+    house.join("few", "org1", Role::Admin, &["agent1"]).await;
+    house.join("other", "org1", Role::Admin, &["agent1"]).await;
+    let path = format!("/email/inboundPolicy?targetAccountId={}", house.id("agent1"));
+    let mut modes = ["open", "allowlist"].into_iter().cycle();
+    for (caller, seen) in
+        [("few", true), ("agent1", true), ("other", false), ("org1", false), ("partner", false)]
+    {
+        let body = json!({ "mode": modes.next() });
+        house.call(caller, "PUT", &path, Some(&body)).await.success(200);
+        let entry = log(&house, "few", "deed=policy.changed").await.swap_remove(0);
+        let by = &entry["by"];
+        assert_eq!(by["accountId"], house.id(caller).get());
+        assert_eq!((by["keyId"].is_string(), entry["remoteAddress"].is_string()), (seen, seen));
+        assert_eq!(by["memberId"].is_i64(), caller == "few", "{entry}");
+    }
+    // The same of an Agent that is not its own, whatever that did there.
+    let account = house.id("agent2");
+    let key = house.store.keys(account).await.unwrap()[0].id;
+    let remote = Some("192.0.2.7".parse().unwrap());
+    let actor = Actor { remote, ..Actor::of(Who::Key { key, account, member: None }) };
+    let act = actor.at(house.now());
+    house.store.set_mode(house.id("agent1"), Mode::Allowlist, act).await.unwrap();
+    let entry = log(&house, "few", "deed=policy.changed").await.swap_remove(0);
+    assert_eq!(
+        (&entry["by"]["accountId"], &entry["by"]["keyId"]),
+        (&json!(account.get()), &Value::Null)
+    );
+    assert_eq!(entry["remoteAddress"], Value::Null);
 }
 
 #[tokio::test]
@@ -314,14 +359,17 @@ async fn refused_attempts_are_counted_and_foreign_ones_look_like_unknown_ones() 
             attempts += 2;
         }
     }
-    let entries = refused(&house, caller, attempts).await;
-    assert_eq!(entries.len(), 1, "one of a key and a minute: {entries:?}");
-    let entry = &entries[0];
-    assert_eq!(entry["count"], attempts);
-    assert_eq!(entry["accountId"], house.id(caller).get(), "of whoever tried");
-    assert_eq!(entry["object"], OPERATIONS[0].name());
-    assert_eq!((&entry["before"], &entry["after"]), (&json!({}), &json!({})));
-    assert_eq!(entry["by"]["accountId"], house.id(caller).get());
+    // One of a key, an operation and a minute, so that none hides another.
+    let mut entries = refused(&house, caller, attempts).await;
+    for operation in OPERATIONS.iter().filter(|one| !one.path.contains("targetAccountId")) {
+        let of = |entry: &Value| entry["object"] == operation.name();
+        let entry = entries.swap_remove(entries.iter().position(of).expect("one"));
+        assert_eq!(entry["count"], 4 * 2, "{entry}");
+        assert_eq!(entry["accountId"], house.id(caller).get(), "of whoever tried");
+        assert_eq!((&entry["before"], &entry["after"]), (&json!({}), &json!({})));
+        assert_eq!(entry["by"]["accountId"], house.id(caller).get());
+    }
+    assert_eq!(entries, [] as [Value; 0]);
     for other in ["agent3", "agent4"] {
         assert_eq!(log(&house, other, "deed=access.denied").await.len(), 0, "{other}");
     }

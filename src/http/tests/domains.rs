@@ -80,6 +80,27 @@ async fn a_domain_is_claimed_published_and_proven() {
     assert_eq!(registry.dns.queries_for(NAME), asked);
 }
 
+/// The same request is asked to be sent again: with an `Idempotency-Key`, too, it is looked at anew.
+#[tokio::test]
+async fn a_claim_that_is_sent_again_is_never_answered_as_before() {
+    let registry = Registry::new("").await;
+    let body = Some(r#"{"domain":"new.example"}"#);
+    let mut challenge = None;
+    for verified in [false, false, true] {
+        let lines = "Idempotency-Key: k\r\n";
+        let reply = registry.house.exact("org1", ("POST", "/domain"), lines, body).await;
+        assert!(!reply.headers.contains_key("idempotency-replayed"));
+        let claimed = reply.success(201)["domains"][0].clone();
+        assert_eq!(claimed["verified"], verified);
+        if let Some(text) = claimed["challenge"].as_str() {
+            assert_eq!(challenge.get_or_insert(text.to_owned()), text, "one claim");
+            // There when it is asked for the third time.
+            let texts = [text].into_iter().filter(|_| registry.dns.queries_for(NAME) > 0);
+            registry.publish(&texts.collect::<Vec<_>>());
+        }
+    }
+}
+
 #[tokio::test]
 async fn what_proves_a_domain_and_what_does_not() {
     let registry = Registry::new("").await;

@@ -455,7 +455,8 @@ impl Reply {
     /// An answer of which nothing is missing, to this request.
     fn parse(request: &[u8], octets: &[u8]) -> Self {
         canary::note(request);
-        canary::keep("answer", octets, canary::shows(request));
+        let made_by = canary::shows(request, octets.starts_with(b"HTTP/1.1 2"));
+        canary::keep("answer", octets, made_by);
         let end = octets.windows(4).position(|four| four == b"\r\n\r\n").expect("a header section");
         let head = String::from_utf8(octets[..end].to_vec()).unwrap();
         let mut lines = head.split("\r\n");

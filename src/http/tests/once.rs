@@ -218,7 +218,7 @@ async fn an_answer_is_at_rest_only_as_what_the_key_opens() {
     // One that is too large is not kept, and the request is carried out once all the same.
     let long = hook(&"b".repeat(900));
     post(&house, "org1", "long", &long).await.success(201);
-    post(&house, "org1", "long", &long).await.problem(409, "conflict", "read what there is");
+    post(&house, "org1", "long", &long).await.problem(409, "conflict", "too large to be kept");
     assert_eq!(webhooks(&house, "org1").await, 2);
 }
 
@@ -241,5 +241,29 @@ async fn of_many_at_the_same_time_one_is_carried_out() {
         assert_eq!(answers.len(), 1, "{answers:?}");
         assert!(was_replayed(&post(&house, "org1", &name, &body).await));
         assert_eq!(webhooks(&house, "org1").await, round + 1);
+    }
+}
+
+/// Whoever comes second has nothing left to change, and no answer of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_many_that_leave_each_other_nothing_to_do_there_is_one_answer() {
+    let house = House::new().await;
+    for (round, place, noun) in (0..5).flat_map(|round| {
+        let noun = [("/email/inboundWhitelist", "email"), ("/email/addresses", "address")];
+        noun.map(|(path, noun)| (round, ("POST", path), noun))
+    }) {
+        let lines = format!("Idempotency-Key: k-{round}\r\n");
+        let body = json!({ noun: format!("new{round}@partner.example") }).to_string();
+        let all = (0..8).map(|_| house.exact("agent1", place, &lines, Some(&body)));
+        let all = futures_util::future::join_all(all).await;
+        let (done, others): (Vec<_>, Vec<_>) =
+            all.iter().partition(|reply| reply.status < 300 && !was_replayed(reply));
+        assert_eq!(done.len(), 1, "{all:?}");
+        for reply in others {
+            match reply.status {
+                409 => reply.problem(409, "conflict", "Idempotency-Key"),
+                _ => assert_eq!((reply.status, reply.json()), (done[0].status, done[0].json())),
+            }
+        }
     }
 }

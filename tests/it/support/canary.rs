@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::Write;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -28,7 +29,7 @@ static KEPT: LazyLock<Option<Mutex<Kept>>> = LazyLock::new(|| {
 struct Kept {
     /// What everybody can see, under the names of the tests.
     seen: File,
-    /// The random part of each key, one a line.
+    /// The beginning of the random part of each key, one a line.
     keys: File,
     noted: HashSet<Vec<u8>>,
 }
@@ -45,14 +46,14 @@ pub fn note(octets: &[u8]) {
     }
 }
 
-/// Keeps what can be seen. The first key in an answer that `shows` one is noted and left out: that
-/// is the one place where it may stand.
-pub fn keep(what: &str, octets: &[u8], shows: bool) {
+/// Keeps what can be seen. Of an answer to a request that makes a key ([`shows`]), the first one that
+/// the request did not bring is noted and left out: that is the one place where it may stand.
+pub fn keep(what: &str, octets: &[u8], made_by: Option<&[u8]>) {
     let Some(mut kept) = kept() else { return };
     let thread = std::thread::current();
     let heading = format!("\n== {} {what}\n", thread.name().unwrap_or("?"));
     kept.seen.write_all(heading.as_bytes()).unwrap();
-    let shown = secrets(octets).first().cloned().filter(|_| shows).unwrap_or_default();
+    let shown = made_by.and_then(|request| new(request, octets)).unwrap_or_default();
     if !shown.is_empty() {
         kept.note(&octets[shown.clone()]);
     }
@@ -60,11 +61,26 @@ pub fn keep(what: &str, octets: &[u8], shows: bool) {
     kept.seen.write_all(&octets[shown.end..]).unwrap();
 }
 
-/// Whether the answer to this request, of which the beginning will do, shows a key that it made.
-pub fn shows(request: &[u8]) -> bool {
+/// This request, if its answer may show a key that it made: only a success does.
+pub fn shows(request: &[u8], succeeded: bool) -> Option<&[u8]> {
     let path = request.split(|octet| b"? \r".contains(octet)).nth(1).unwrap_or_default();
     let makes = ["/tokens", "/webhooks", "/rotate"];
-    request.starts_with(b"POST ") && makes.iter().any(|end| path.ends_with(end.as_bytes()))
+    let makes = makes.iter().any(|end| path.ends_with(end.as_bytes()));
+    (succeeded && makes && request.starts_with(b"POST ")).then_some(request)
+}
+
+/// Where the first key stands that is not in the request.
+fn new(request: &[u8], answer: &[u8]) -> Option<Range<usize>> {
+    let brought = |secret: &[u8]| request.windows(secret.len()).any(|some| some == secret);
+    secrets(answer).into_iter().find(|secret| !brought(&answer[secret.clone()]))
+}
+
+/// What is looked for: a part of a key is no less secret than the whole. What tests have made up, and
+/// consists of a few characters again and again, might stand anywhere, but for its whole.
+fn beginning(secret: &[u8]) -> &[u8] {
+    let (length, distinct) = (20, 8);
+    let some = &secret[..length.min(secret.len())];
+    if some.iter().collect::<HashSet<_>>().len() < distinct { secret } else { some }
 }
 
 /// Keeps the log of servers in this process.
@@ -97,15 +113,16 @@ impl Write for Log {
 
 impl Kept {
     fn note(&mut self, secret: &[u8]) {
-        if self.noted.insert(secret.to_vec()) {
-            self.keys.write_all(&[secret, b"\n"].concat()).unwrap();
+        let sought = beginning(secret);
+        if self.noted.insert(sought.to_vec()) {
+            self.keys.write_all(&[sought, b"\n"].concat()).unwrap();
         }
     }
 }
 
 /// The random parts of API keys (`gp_` and 43 characters of base64url) and of signing secrets
 /// (`whsec_` and 43 characters of base64 before its `=`).
-fn secrets(octets: &[u8]) -> Vec<std::ops::Range<usize>> {
+fn secrets(octets: &[u8]) -> Vec<Range<usize>> {
     const LENGTH: usize = 43;
     let is = |octet: u8, more: &[u8]| octet.is_ascii_alphanumeric() || more.contains(&octet);
     let mut found = Vec::new();
@@ -131,8 +148,18 @@ fn keys_are_found_in_what_is_sent_and_shown() {
     let text = format!("gp_{api}&x=gp_short \"whsec_{signing}=\" gp_{api}");
     let found: Vec<_> = secrets(text.as_bytes()).into_iter().map(|one| &text[one]).collect();
     assert_eq!(found, [&api, &signing, &api]);
-    assert!(shows(b"POST /api/v2/webhooks?token=x HTTP/1.1\r\n") && shows(b"POST /tokens"));
-    assert!(
-        !shows(b"GET /api/v2/webhooks HTTP/1.1\r\n") && !shows(b"POST /tokens/x") && !shows(b"")
-    );
+    for request in ["POST /api/v2/webhooks?token=x HTTP/1.1\r\n", "POST http://h/tokens?a=b"] {
+        assert_eq!(shows(request.as_bytes(), true), Some(request.as_bytes()));
+        assert_eq!(shows(request.as_bytes(), false), None, "an error shows none");
+    }
+    for request in ["GET /api/v2/webhooks HTTP/1.1\r\n", "POST /tokens/x", ""] {
+        assert_eq!(shows(request.as_bytes(), true), None);
+    }
+    let request = format!("POST /tokens?token=gp_{api}");
+    let whsec = text.find(&signing).unwrap();
+    assert_eq!(new(request.as_bytes(), text.as_bytes()), Some(whsec..whsec + signing.len()));
+    assert_eq!(new(request.as_bytes(), format!("gp_{api}").as_bytes()), None, "it brought it");
+    let random = b"Zm9vYmFyMTIzNDU2Nzg5MGFiY2RlZmdoaWprbG1ub3A";
+    assert_eq!(beginning(random), &random[..20]);
+    assert_eq!(beginning(api.as_bytes()), api.as_bytes());
 }

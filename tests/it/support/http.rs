@@ -30,11 +30,9 @@ pub async fn read(method: &str, response: Response) -> Answer {
         (response.url().clone(), response.status(), response.headers().clone());
     let body = response.bytes().await.unwrap().to_vec();
     canary::note(url.as_str().as_bytes());
-    let request = format!("{method} {}", url.path());
-    canary::keep(
-        &format!("{request} {status} {headers:?}"),
-        &body,
-        canary::shows(request.as_bytes()),
-    );
+    let what = format!("{method} {} {status} {headers:?}", url.path());
+    // What its body brought is not known here; keys are in the URL.
+    let request = format!("{method} {url}");
+    canary::keep(&what, &body, canary::shows(request.as_bytes(), status.is_success()));
     Answer { status, headers, body }
 }

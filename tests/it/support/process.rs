@@ -32,8 +32,10 @@ pub async fn gatepost(folder: &Path, arguments: &[&str]) -> Output {
 pub fn keep(arguments: &[&str], output: &Output) {
     let makes = ["create", "invite", "rotate"].iter().any(|word| arguments.contains(word));
     let shows = matches!(arguments, ["init", ..]) || makes && arguments.first() != Some(&"account");
-    canary::keep(&format!("{arguments:?}"), &output.stdout, shows);
-    canary::keep(&format!("{arguments:?}"), &output.stderr, false);
+    let what = format!("{arguments:?}");
+    let made_by = (shows && output.status.success()).then_some(what.as_bytes());
+    canary::keep(&what, &output.stdout, made_by);
+    canary::keep(&what, &output.stderr, None);
 }
 
 /// A new file among what is kept, if anything is.

@@ -67,7 +67,7 @@ impl Site {
 impl Drop for Site {
     fn drop(&mut self) {
         for Received { path, headers, body, .. } in self.receiver.received() {
-            canary::keep(&format!("webhook {path} {headers:?}"), &body, false);
+            canary::keep(&format!("webhook {path} {headers:?}"), &body, None);
         }
     }
 }
