@@ -35,7 +35,8 @@ ALTER TABLE keys ADD COLUMN expires_at INTEGER;
 -- To the hour or so: it is not written with every request.
 ALTER TABLE keys ADD COLUMN last_used_at INTEGER;
 -- Those in force, however many were revoked: one that expired is revoked when the next is made.
-CREATE INDEX keys_of_member ON keys (member_id, created_at) WHERE revoked_at IS NULL;
+CREATE INDEX keys_of_member ON keys (member_id, created_at)
+    WHERE revoked_at IS NULL AND member_id IS NOT NULL;
 CREATE INDEX keys_of_account ON keys (account_id, created_at)
     WHERE revoked_at IS NULL AND member_id IS NULL;
 

@@ -88,9 +88,10 @@ async fn compare(
         .map(|(id, _)| id)
         .ok_or_else(|| format!("the reply names no record: {reply}"))?;
     // A partner sees every record; those of foreign domains are nobody else's.
-    let key = gateway.tenancy.create_key(gateway.house.partner.id, "records").await.unwrap().token;
-    let url = format!("http://{}/api/v2/email/intake/{id}?token={key}", gateway.http);
+    let key = gateway.tenancy.create_key(gateway.house.partner.id, "records").await.unwrap();
+    let url = format!("http://{}/api/v2/email/intake/{id}?token={}", gateway.http, key.token);
     let answer: Value = serde_json::from_slice(&http::get(&url).await.body).unwrap();
+    gateway.tenancy.revoke_key(key.key.id).await.unwrap();
     let record = answer.get("intake").ok_or_else(|| format!("no record {id}: {answer}"))?;
     let expect = case.script.expect.as_str();
     let found = record["reason"].as_str().unwrap_or("accepted");

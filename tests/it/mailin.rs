@@ -91,9 +91,10 @@ async fn send(ours: SocketAddr, mailin: SocketAddr, case: Case) -> (String, Stri
 async fn verdict(gateway: &TestGateway, reply: &str) -> String {
     let named = reply.split_once("[record ").and_then(|(_, rest)| rest.split_once(']'));
     let Some((id, _)) = named else { return reply.to_owned() };
-    let key = gateway.tenancy.create_key(gateway.house.partner.id, "records").await.unwrap().token;
-    let url = format!("http://{}/api/v2/email/intake/{id}?token={key}", gateway.http);
+    let key = gateway.tenancy.create_key(gateway.house.partner.id, "records").await.unwrap();
+    let url = format!("http://{}/api/v2/email/intake/{id}?token={}", gateway.http, key.token);
     let answer: Value = serde_json::from_slice(&http::get(&url).await.body).unwrap();
+    gateway.tenancy.revoke_key(key.key.id).await.unwrap();
     let record = &answer["intake"];
     let reason = record["reason"].as_str().unwrap_or("none");
     let codes = reply.get(..3).unwrap_or_default();

@@ -158,11 +158,11 @@ async fn what_a_body_may_not_say_is_refused_by_name() {
         ("/account", json!({ "accountName": "x" }), "orgName"),
         ("/account", json!({ "name": "x", "orgName": "y" }), "differ"),
         ("/account", json!({ "email": "nobody" }), "email"),
-        ("/account", json!({ "settings": { "x": "y".repeat(20_000) } }), "at most 16384 octets"),
+        ("/account", json!({ "settings": { "x": "y".repeat(2001) } }), "at most 2000 octets"),
         ("/account", json!({}), "nothing is to be changed"),
         ("/updateOrganization", json!({ "parentId": 1 }), "parentId"),
         ("/updateOrganization", json!({ "smsEnabled": "yes" }), "smsEnabled must be true or false"),
-        ("/updateOrganization", json!({ "hipaaSetting": "On" }), "on, off, inherit"),
+        ("/updateOrganization", json!({ "smsBrandId": 1 }), "smsBrandId must be a string"),
     ] {
         house.post("org1", path, body).await.problem(400, "invalid_request", words);
     }

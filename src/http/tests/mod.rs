@@ -15,6 +15,7 @@ mod members;
 mod once;
 mod preview;
 mod rates;
+mod reply;
 mod restricted;
 mod secrecy;
 mod table;
@@ -32,9 +33,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 
+pub(super) use self::reply::Reply;
 use super::{Http, Readiness, UseCases, router, serve};
 use crate::app::access::Access;
 use crate::app::audit::AuditLog;
@@ -428,93 +430,5 @@ fn record(
         headers: b"From: boss@good.example\r\n".to_vec(),
         steps: json!([{ "name": "scan", "result": "pass" }]),
         count: 1,
-    }
-}
-
-/// An answer, as it came over the wire.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Reply {
-    pub(super) status: u16,
-    /// By lower-case name.
-    pub(super) headers: BTreeMap<String, String>,
-    pub(super) body: Vec<u8>,
-}
-
-impl Reply {
-    pub(super) async fn read(stream: &mut TcpStream) -> Self {
-        Self::to(b"", stream).await
-    }
-
-    async fn to(request: &[u8], stream: &mut TcpStream) -> Self {
-        let mut octets = Vec::new();
-        let reading = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut octets));
-        reading.await.expect("the connection ends in time").unwrap();
-        Self::parse(request, &octets)
-    }
-
-    /// An answer of which nothing is missing, to this request.
-    fn parse(request: &[u8], octets: &[u8]) -> Self {
-        canary::note(request);
-        let made_by = canary::shows(request, octets.starts_with(b"HTTP/1.1 2"));
-        canary::keep("answer", octets, made_by);
-        let end = octets.windows(4).position(|four| four == b"\r\n\r\n").expect("a header section");
-        let head = String::from_utf8(octets[..end].to_vec()).unwrap();
-        let mut lines = head.split("\r\n");
-        let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
-        let headers = lines
-            .map(|line| line.split_once(": ").unwrap())
-            .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
-            .collect();
-        Self { status, headers, body: octets[end + 4..].to_vec() }
-    }
-
-    pub(super) fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
-
-    pub(super) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.body).into_owned()
-    }
-
-    /// The body of a success with this status.
-    #[track_caller]
-    pub(super) fn success(&self, status: u16) -> Value {
-        assert_eq!(self.status, status, "{}", self.text());
-        self.carries_what_every_answer_carries();
-        let body = self.json();
-        assert_eq!(body["success"], true);
-        assert!(body["message"].is_string());
-        body
-    }
-
-    /// Checks the shape of an error, and that its text says `words`.
-    #[track_caller]
-    pub(super) fn problem(&self, status: u16, code: &str, words: &str) {
-        assert_eq!(self.status, status, "{}", self.text());
-        self.carries_what_every_answer_carries();
-        assert_eq!(self.headers["content-type"], "application/problem+json");
-        let body = self.json();
-        assert_eq!(body["status"], status);
-        assert_eq!(body["code"], code);
-        assert_eq!(body["success"], false);
-        assert_eq!(body["type"], "about:blank");
-        assert!(body["title"].is_string());
-        assert_eq!(body["detail"], body["message"]);
-        assert_eq!(body["requestId"], self.headers["x-request-id"].as_str());
-        let detail = body["detail"].as_str().unwrap();
-        assert!(detail.contains(words), "{detail:?} does not say {words:?}");
-    }
-
-    #[track_caller]
-    pub(super) fn carries_what_every_answer_carries(&self) {
-        for (name, expected) in [
-            ("cache-control", "no-store"),
-            ("referrer-policy", "no-referrer"),
-            ("x-content-type-options", "nosniff"),
-        ] {
-            assert_eq!(self.headers.get(name).map(String::as_str), Some(expected), "{name}");
-        }
-        let id: uuid::Uuid = self.headers["x-request-id"].parse().unwrap();
-        assert_eq!(id.get_version_num(), 7);
     }
 }

@@ -238,6 +238,7 @@ async fn a_request_is_remembered_once_however_many_it_touches(kind: Kind) {
     let scene = Scene::new(kind).await;
     let store = &scene.store;
     let once = |octet: u8| Actor {
+        request: Some(uuid::Uuid::from_u128(octet.into())),
         once: Some(Once { digest: [octet; 32], request: [0; 32], until: at(9) }),
         ..Actor::OPERATOR
     };
@@ -248,7 +249,8 @@ async fn a_request_is_remembered_once_however_many_it_touches(kind: Kind) {
     };
     let made = store.create_account(&new, 9, create.at(at(1))).await.unwrap();
     let Created::WithAgent(made) = made else { panic!("{made:?}") };
-    let again = store.create_account(&new, 9, create.at(at(2))).await;
+    let later = Actor { request: Some(uuid::Uuid::from_u128(9)), ..create.clone() };
+    let again = store.create_account(&new, 9, later.at(at(2))).await;
     assert!(matches!(again, Err(StoreError::Repeated)), "{again:?}");
     let id = made.0.id;
     let deleting = store.delete_account(id, (true, 9), account_record, remove.at(at(3)));

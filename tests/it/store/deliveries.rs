@@ -43,6 +43,8 @@ fn attempt(millis: i64, status: u16) -> Attempt {
 
 async fn every_level_of_the_lineage_hears_of_its_category_and_no_stranger_does(kind: Kind) {
     let scene = Scene::new(kind).await;
+    // Those that listen to accounts being made must not hear of it.
+    let stranger = scene.stranger().await;
     let mut wanted = BTreeSet::new();
     let levels = [&scene.partner, &scene.reseller, &scene.organization, &scene.agent];
     for account in levels {
@@ -53,7 +55,6 @@ async fn every_level_of_the_lineage_hears_of_its_category_and_no_stranger_does(k
         scene.listen(account, Category::Onboarding, "https://a.example/").await;
     }
     scene.listen(&scene.other, Category::Incoming, "https://a.example/").await;
-    let stranger = scene.stranger().await;
     scene.listen(&stranger, Category::Incoming, "https://a.example/").await;
 
     let message = scene.deliver(&scene.agent, 0).await;

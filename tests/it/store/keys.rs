@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use gatepost::domain::account::Account;
 use gatepost::domain::audit::{Actor, Who};
-use gatepost::domain::id::{AccountId, KeyId, MemberId};
+use gatepost::domain::id::{AccountId, KeyId, LARGEST_USER_ID, MemberId};
 use gatepost::domain::key::{Key, KeyHash, KeyOwner};
 use gatepost::domain::member::Member;
 use gatepost::run;
@@ -176,7 +176,7 @@ async fn a_look_up_is_the_same_statement_whatever_the_key(kind: Kind) {
         store.key_holder(hash).await.unwrap();
     }
     // Nor does whose id is asked for: an account's, a member's, nobody's.
-    for id in [agent.id.get(), someone.id.get(), i64::MAX] {
+    for id in [agent.id.get(), someone.id.get(), LARGEST_USER_ID] {
         store.account_or_member(AccountId::new(id).unwrap()).await.unwrap();
     }
     drop(listening);

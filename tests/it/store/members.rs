@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use gatepost::domain::account::Account;
 use gatepost::domain::event::Category;
-use gatepost::domain::id::{AccountId, MemberId};
+use gatepost::domain::id::{AccountId, LARGEST_USER_ID, MemberId};
 use gatepost::domain::member::{Member, Role};
 use gatepost::store::{AuditFilter, MemberChange, Membership, NewMember, Store};
 use serde_json::json;
@@ -63,7 +63,7 @@ async fn an_id_is_of_an_account_or_of_a_member_of_one(kind: Kind) {
         let expected = Some((organization.clone(), Some(member.clone())));
         assert_eq!(of(member.id.get()).await, expected);
     }
-    assert_eq!(of(i64::MAX).await, None);
+    assert_eq!(of(LARGEST_USER_ID).await, None);
     store.remove_member(one.id, by(at(1))).await.unwrap();
     assert_eq!(of(one.id.get()).await, None);
     scene.execute("UPDATE accounts SET deleted_at = 1 WHERE name = 'organization'").await;

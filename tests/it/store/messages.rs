@@ -29,7 +29,7 @@ on_both! {
 
 /// Everything that a message leaves behind, as one number.
 const TRACES: &str = "SELECT (SELECT COUNT(*) FROM messages) + (SELECT COUNT(*) FROM contacts)
-    + (SELECT COUNT(*) FROM raw_messages) + (SELECT COUNT(*) FROM events)
+    + (SELECT COUNT(*) FROM raw_messages) + (SELECT COUNT(*) FROM events WHERE told IS NULL)
     + (SELECT COUNT(*) FROM deliveries) + (SELECT COUNT(*) FROM arrivals)
     + (SELECT COUNT(*) FROM mails) + (SELECT COUNT(*) FROM intake_records)";
 

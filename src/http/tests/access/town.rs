@@ -181,10 +181,23 @@ impl Town {
             ('R', _) => (Some(target), 'O'),
             _ => (Some(target), 'R'),
         };
-        let Some(above) = above else { return super::NOBODY };
-        let above = self.account(above);
+        let above = match above {
+            Some(node) => self.account(node),
+            // Of the levels between, nothing lives: they are made, too.
+            None => self.make_organization_below(target).await,
+        };
         let made = self.house.tenancy.create_account(level(kind), above, "new", &[]).await;
         made.unwrap().id.get()
+    }
+
+    async fn make_organization_below(&self, target: usize) -> AccountId {
+        let levels = if self.tree.nodes[target].kind == 'P' { &['R', 'O'][..] } else { &['O'] };
+        let mut above = self.account(target);
+        for kind in levels {
+            let made = self.house.tenancy.create_account(level(*kind), above, "new", &[]).await;
+            above = made.unwrap().id;
+        }
+        above
     }
 
     fn live_below(&self, target: usize, kind: char) -> Option<usize> {
@@ -255,18 +268,27 @@ impl Town {
     }
 
     /// Whether a row that was changed may have been, by a request about `target`: it names nobody
-    /// beside those above it and below it, and nothing in it is marked as another's.
+    /// beside those above it and below it, nothing in it is marked as another's, and if it names
+    /// accounts, the target or one below it is among them.
     pub(super) fn concerns(&self, row: &str, target: usize) -> bool {
-        let numbers: BTreeSet<i64> =
-            row.split(|c: char| !c.is_ascii_digit()).filter_map(|run| run.parse().ok()).collect();
+        let numbers = |text: &str| -> BTreeSet<i64> {
+            let runs = text.split(|c: char| !c.is_ascii_digit());
+            runs.filter_map(|run| run.parse().ok()).collect()
+        };
+        let all = numbers(row);
         let near = |node| self.tree.is_within(node, target) || self.tree.is_within(target, node);
         // Who did it stands in the audit log, and is no business of the target's.
         let row = row.split(" actor_account=").next().unwrap_or_default();
-        self.tree.nodes.iter().enumerate().all(|(at, node)| {
-            let marked = row.contains(&mark(at)) && !self.tree.is_within(at, target);
-            let named = numbers.contains(&node.id) && !near(at);
-            !marked && !named
-        })
+        let told = numbers(row);
+        let mut named =
+            self.tree.nodes.iter().enumerate().filter(|(_, node)| told.contains(&node.id));
+        let its_own =
+            named.clone().next().is_none() || named.any(|(at, _)| self.tree.is_within(at, target));
+        its_own
+            && self.tree.nodes.iter().enumerate().all(|(at, node)| {
+                let marked = row.contains(&mark(at)) && !self.tree.is_within(at, target);
+                !marked && (!all.contains(&node.id) || near(at))
+            })
     }
 
     /// Whether it names the account or the member whose key it is, or the member's account.
