@@ -257,10 +257,12 @@ impl Town {
             let acted = self.tree.is_within(person.at, self.tree.home(caller))
                 && self.tree.restricted(caller).is_none();
             let whole = whole || reach.is_some_and(|r| self.may_act(at, r.target) && acted);
-            if text.contains(&badge(at)) && !own && !whole {
+            let hidden = !own && !whole;
+            if hidden && text.contains(&badge(at)) {
                 found.push(format!("something of member {at}"));
             }
-            if numbers.contains(&person.id) && !own && !whole && !(above && acted) {
+            let told = above && acted;
+            if hidden && !told && numbers.contains(&person.id) {
                 found.push(format!("the id of member {at}"));
             }
         }
