@@ -20,16 +20,20 @@ words! {
 }
 
 words! {
-    /// The events that are made today; the contract's list grows with the rooms that make them.
+    /// The events that are made today; the contract's list grows with the rooms that make them. Two
+    /// are beside it: what concerns a destination itself.
     EventName {
         EmailReceived = "email.received",
         ConversationStarted = "conversation.started",
         ConversationUpdated = "conversation.updated",
         ContactCreated = "contact.created",
         ContactUpdated = "contact.updated",
+        AgentPolicyChanged = "agent.policyChanged",
         AccountCreated = "account.created",
         AccountDeleted = "account.deleted",
         MemberInvited = "member.invited",
+        WebhookDisabled = "webhook.disabled",
+        WebhookTest = "webhook.test",
     }
 }
 
@@ -40,9 +44,12 @@ impl EventName {
             Self::EmailReceived => Category::Incoming,
             Self::ConversationStarted | Self::ConversationUpdated => Category::Conversation,
             Self::ContactCreated | Self::ContactUpdated => Category::Contact,
-            Self::AccountCreated | Self::AccountDeleted | Self::MemberInvited => {
-                Category::Onboarding
-            }
+            Self::AgentPolicyChanged => Category::Agent,
+            Self::AccountCreated
+            | Self::AccountDeleted
+            | Self::MemberInvited
+            | Self::WebhookDisabled
+            | Self::WebhookTest => Category::Onboarding,
         }
     }
 }

@@ -7,7 +7,8 @@ use uuid::Uuid;
 
 use super::contacts::{self, contact};
 use super::db::{Store, Transaction, settled};
-use super::destinations::{self, destination};
+use super::destination_row::destination;
+use super::destinations;
 use super::error::StoreError;
 use super::many::many;
 use super::messages::{self, message};

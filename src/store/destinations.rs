@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use super::audit::{self, Note};
 use super::db::{Store, Transaction, settled};
+use super::destination_row::{self, destination};
 use super::error::StoreError;
 use super::gates;
 use super::many::many;
@@ -15,7 +16,6 @@ use crate::domain::clock::Timestamp;
 use crate::domain::destination::Destination;
 use crate::domain::event::Category;
 use crate::domain::id::{AccountId, DestinationId};
-use crate::domain::secret::Secret;
 
 /// What became of a new destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,8 +54,9 @@ impl Store {
         if (Columns { table: "destinations", row: &row }).count("kept")? >= most {
             return Ok(NewDestination::TooMany);
         }
-        sql("INSERT INTO destinations (id, account_id, url, category, label, secret, created_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7)")
+        sql("INSERT INTO destinations (id, account_id, url, category, label, secret, created_at,
+                                       ordered, payload, headers)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)")
         .bind(new.id.0)
         .bind(new.account.get())
         .bind(new.url.as_str())
@@ -63,6 +64,9 @@ impl Store {
         .bind(new.label.clone())
         .bind(new.secret.expose())
         .bind(new.created_at.millis())
+        .bind(i64::from(new.wants.ordered))
+        .bind(new.wants.payload.as_str())
+        .bind(destination_row::headers(&new.wants.headers))
         .execute(tx.on())
         .await?;
         audit::note(&mut tx, self.mint(), act, told(new, Deed::WebhookAdded, &made(new))).await?;
@@ -196,8 +200,7 @@ async fn cancel(tx: &mut Transaction, destination: Uuid, most: u32) -> Result<()
 
 /// Destinations for which the condition holds.
 fn select(condition: &'static str) -> Statement {
-    let mut query = sql("SELECT id, account_id, url, category, label, secret, created_at
-                         FROM destinations WHERE ");
+    let mut query = sql("SELECT * FROM destinations WHERE ");
     query.push(condition);
     query
 }
@@ -209,23 +212,9 @@ pub(super) async fn by_ids(
 ) -> Result<Vec<Row>, StoreError> {
     many(
         "WITH given (destination) AS ({rows})
-         SELECT id, account_id, url, category, label, secret, created_at
-         FROM given CROSS JOIN destinations WHERE id = given.destination",
+         SELECT destinations.* FROM given CROSS JOIN destinations WHERE id = given.destination",
         ids.map(|id| vec![id.into()]).collect(),
     )
     .fetch_all(on)
     .await
-}
-
-pub(super) fn destination(row: &Row) -> Result<Destination, StoreError> {
-    let columns = Columns { table: "destinations", row };
-    Ok(Destination {
-        id: DestinationId(columns.uuid("id")?),
-        account: columns.account("account_id")?,
-        url: columns.word("url")?,
-        category: columns.word("category")?,
-        label: columns.text("label")?,
-        secret: Secret::new(columns.bytes("secret")?),
-        created_at: columns.time("created_at")?,
-    })
 }

@@ -30,6 +30,7 @@ mod commit;
 mod contacts;
 mod contents;
 mod db;
+mod destination_row;
 mod destinations;
 mod directory;
 mod domains;

@@ -9,7 +9,7 @@ use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
 use crate::domain::contact::Contact;
 use crate::domain::delivery::{Claim, Subject};
-use crate::domain::destination::Destination;
+use crate::domain::destination::{Destination, Health, Wants};
 use crate::domain::event::{Event, EventName};
 use crate::domain::id::{AccountId, ContactId, DeliveryId, DestinationId, EventId, MessageId};
 use crate::domain::message::{Digest, Mail, Message, Passage};
@@ -97,7 +97,11 @@ pub(super) fn destination(id: u128, url: &str) -> Destination {
         url: Url::parse(url).unwrap(),
         category: name.category(),
         label: "test".into(),
+        wants: Wants::default(),
         secret: Secret::new([9; 32]),
+        former_secrets: Vec::new(),
+        disabled: None,
+        health: Health::default(),
         created_at: AT,
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use url::Url;
 
 use crate::domain::audit::{Act, Actor};
-use crate::domain::destination::Destination;
+use crate::domain::destination::{Destination, Health, Wants};
 use crate::domain::event::Category;
 use crate::domain::id::{AccountId, DestinationId, Mint};
 use crate::domain::secret::Secret;
@@ -80,7 +80,11 @@ impl Destinations {
             url,
             category,
             label: label.to_owned(),
+            wants: Wants::default(),
             secret: Secret::new(self.mint.secret()),
+            former_secrets: Vec::new(),
+            disabled: None,
+            health: Health::default(),
             created_at: self.mint.clock().now(),
         };
         let most = self.rules.limits.max_destinations;

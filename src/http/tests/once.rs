@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{House, Reply};
 use crate::domain::audit::{Actor, Once, Who};
-use crate::domain::destination::Destination;
+use crate::domain::destination::{Destination, Health, Wants};
 use crate::domain::event::Category;
 use crate::domain::id::DestinationId;
 use crate::domain::secret::Secret;
@@ -186,7 +186,11 @@ async fn a_crash_before_the_answer_was_kept_is_told_and_nothing_is_done_twice() 
         url: "http://127.0.0.1:9/a".parse().unwrap(),
         category: Category::Incoming,
         label: "x".into(),
+        wants: Wants::default(),
         secret: Secret::new([1; 32]),
+        former_secrets: Vec::new(),
+        disabled: None,
+        health: Health::default(),
         created_at: now,
     };
     let actor = Actor { request: Some(house.mint.uuid()), once: Some(once), ..Actor::of(who) };

@@ -10,7 +10,7 @@ use gatepost::domain::address::Address;
 use gatepost::domain::audit::{Act, Actor};
 use gatepost::domain::automation::{Automation, Origin};
 use gatepost::domain::clock::Timestamp;
-use gatepost::domain::destination::Destination;
+use gatepost::domain::destination::{Destination, Health, Wants};
 use gatepost::domain::event::Category;
 use gatepost::domain::id::{AccountId, DestinationId, IntakeId, MessageId};
 use gatepost::domain::intake_record::IntakeRecord;
@@ -237,7 +237,11 @@ pub fn destination(account: AccountId, category: Category, url: &str) -> Destina
         url: url.parse().unwrap(),
         category,
         label: "test".into(),
+        wants: Wants::default(),
         secret: Secret::new([7; 32]),
+        former_secrets: Vec::new(),
+        disabled: None,
+        health: Health::default(),
         created_at: at(0),
     }
 }
