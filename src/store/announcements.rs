@@ -9,11 +9,12 @@ use super::error::StoreError;
 use super::gates;
 use super::many::many;
 use super::row::Columns;
-use super::sql::Value as Column;
+use super::sql::{Value as Column, sql};
 use crate::domain::account::Lineage;
 use crate::domain::clock::Timestamp;
+use crate::domain::destination::Destination;
 use crate::domain::event::{Category, Event, EventName};
-use crate::domain::id::{AccountId, ContactId, EventId, Mint};
+use crate::domain::id::{AccountId, ContactId, DeliveryId, EventId, Mint};
 
 /// Writes the events, and for each of them one delivery for each destination that wants it: those
 /// of its category that belong to its account or to an ancestor. The transaction has passed the
@@ -77,6 +78,38 @@ pub(super) async fn announce_told(
     let id = EventId(mint.uuid());
     let event = Event { id, name, at, lineage, message: None, contact: None, told: Some(told) };
     announce(tx, &[event], mint).await
+}
+
+/// Writes an event that one destination alone hears of, whatever its category; answers its
+/// delivery. The destination is in use, and locked.
+pub(super) async fn announce_to(
+    tx: &mut Transaction,
+    mint: &Mint,
+    event: &Event,
+    destination: &Destination,
+) -> Result<DeliveryId, StoreError> {
+    let id = DeliveryId(mint.uuid());
+    sql("INSERT INTO events (id, name, at, partner_id, reseller_id, organization_id, agent_id, told)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)")
+    .bind(event.id.0)
+    .bind(event.name.as_str())
+    .bind(event.at)
+    .bind(event.lineage.partner)
+    .bind(event.lineage.reseller)
+    .bind(event.lineage.organization)
+    .bind(event.lineage.agent)
+    .bind(event.told.as_ref().map(ToString::to_string))
+    .execute(tx.on())
+    .await?;
+    sql("INSERT INTO deliveries (id, event_id, destination_id, state, next_attempt_at, created_at)
+         VALUES ($1, $2, $3, 'pending', $4, $4)")
+    .bind(id.0)
+    .bind(event.id.0)
+    .bind(destination.id.0)
+    .bind(event.at)
+    .execute(tx.on())
+    .await?;
+    Ok(id)
 }
 
 type Listeners = HashMap<(AccountId, Category), Vec<uuid::Uuid>>;
