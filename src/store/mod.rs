@@ -40,6 +40,7 @@ mod draft;
 mod embedded;
 mod entry;
 mod error;
+mod event_log;
 mod files;
 mod finish;
 mod gates;
