@@ -1,26 +1,20 @@
 //! Which deliveries a dispatcher works on: claimed under a lease and a fence, loaded with what an
 //! attempt needs, given back if they were not begun.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::contacts::{self, contact};
+use super::claimed::Needed;
 use super::db::{Store, Transaction, settled};
-use super::destination_row::destination;
 use super::destinations;
 use super::error::StoreError;
 use super::many::many;
-use super::messages::{self, message};
 use super::row::Columns;
 use super::sql::{Row, Value, sql};
 use crate::domain::clock::Timestamp;
-use crate::domain::contact::Contact;
-use crate::domain::delivery::{Claim, Subject};
-use crate::domain::destination::Destination;
-use crate::domain::event::{Category, Event};
-use crate::domain::id::{ContactId, DeliveryId, DestinationId, EventId, MessageId};
-use crate::domain::message::Message;
+use crate::domain::delivery::Claim;
+use crate::domain::id::DestinationId;
 
 /// A delivery that this gateway cannot read (another version wrote it, or it is damaged) is looked
 /// at again after this, in milliseconds, for as many times; then it is kept as exhausted.
@@ -28,64 +22,155 @@ const UNREADABLE_PAUSE: i64 = 3_600_000;
 const UNREADABLE_TRIES: i64 = 48;
 
 /// Steps from destination to destination and takes the longest due of each, so that the backlog of
-/// one that is busy or removed, however long, is passed over in one step.
+/// one that is busy, rests or was removed, however long, is passed over in one step. In an ordered
+/// one it steps from room to room: of what waits in a room only the first is looked at. Of one that
+/// has rested, one delivery is taken, as a probe.
 const CLAIM: &str = "
     UPDATE deliveries SET lease_until = $2, fence = fence + 1
     WHERE rowid IN (
         WITH RECURSIVE waiting (destination) AS (
             SELECT MIN(destination_id) FROM deliveries INDEXED BY deliveries_waiting
-            WHERE state = 'pending'
+            WHERE state = 'pending' AND room IS NULL
             UNION ALL
             SELECT (SELECT MIN(destination_id) FROM deliveries INDEXED BY deliveries_waiting
-                    WHERE state = 'pending' AND destination_id > destination)
-            FROM waiting WHERE destination IS NOT NULL)
-        SELECT due.rowid FROM waiting CROSS JOIN deliveries AS due
-        WHERE lower(hex(destination)) NOT IN (SELECT value FROM json_each($4))
-          AND NOT EXISTS (SELECT 1 FROM destinations WHERE id = destination AND draining = 1)
-          AND due.rowid IN (
-              SELECT rowid FROM deliveries INDEXED BY deliveries_waiting
-              WHERE state = 'pending' AND destination_id = destination
-                AND next_attempt_at <= $1 AND lease_until <= $1
-              ORDER BY next_attempt_at, id LIMIT $3)
-        ORDER BY due.next_attempt_at, due.id LIMIT $3)
+                    WHERE state = 'pending' AND room IS NULL AND destination_id > destination)
+            FROM waiting WHERE destination IS NOT NULL),
+        in_order (destination) AS (
+            SELECT MIN(destination_id) FROM deliveries INDEXED BY deliveries_in_order
+            WHERE state = 'pending' AND room IS NOT NULL
+            UNION ALL
+            SELECT (SELECT MIN(destination_id) FROM deliveries INDEXED BY deliveries_in_order
+                    WHERE state = 'pending' AND room IS NOT NULL AND destination_id > destination)
+            FROM in_order WHERE destination IS NOT NULL),
+        heads (place, destination, room, probe) AS (
+            SELECT head.rowid, destination, head.room, destinations.rests_until > 0
+            FROM in_order CROSS JOIN destinations CROSS JOIN deliveries AS head
+            WHERE destinations.id = destination AND destinations.rests_until <= $1
+              AND destinations.draining = 0 AND destinations.disabled_at IS NULL
+              AND lower(hex(destination)) NOT IN (SELECT value FROM json_each($4))
+              AND head.rowid = (
+                  SELECT rowid FROM deliveries INDEXED BY deliveries_in_order
+                  WHERE state = 'pending' AND room IS NOT NULL AND destination_id = destination
+                  ORDER BY room, arrived, id LIMIT 1)
+            UNION ALL
+            SELECT head.rowid, heads.destination, head.room, heads.probe
+            FROM heads CROSS JOIN deliveries AS head
+            WHERE head.rowid = (
+                SELECT rowid FROM deliveries INDEXED BY deliveries_in_order
+                WHERE state = 'pending' AND room IS NOT NULL
+                  AND destination_id = heads.destination AND room > heads.room
+                ORDER BY room, arrived, id LIMIT 1)),
+        due (place, destination, probe, due_at, id) AS (
+            SELECT one.rowid, destination, destinations.rests_until > 0, one.next_attempt_at, one.id
+            FROM waiting CROSS JOIN destinations CROSS JOIN deliveries AS one
+            WHERE destinations.id = destination AND destinations.rests_until <= $1
+              AND destinations.draining = 0 AND destinations.disabled_at IS NULL
+              AND lower(hex(destination)) NOT IN (SELECT value FROM json_each($4))
+              AND one.rowid IN (
+                  SELECT rowid FROM deliveries INDEXED BY deliveries_waiting
+                  WHERE state = 'pending' AND room IS NULL AND destination_id = destination
+                    AND next_attempt_at <= $1 AND lease_until <= $1
+                  ORDER BY next_attempt_at, id LIMIT $3)
+            UNION ALL
+            SELECT place, destination, probe, due_at, id FROM (
+                SELECT place, destination, probe, one.next_attempt_at AS due_at, one.id AS id
+                FROM heads CROSS JOIN deliveries AS one
+                WHERE one.rowid = place AND one.next_attempt_at <= $1 AND one.lease_until <= $1
+                LIMIT $3 * 4))
+        SELECT place FROM (
+            SELECT place, due_at, id FROM due WHERE probe = 0
+            UNION ALL
+            SELECT place, MIN(due_at), id FROM due WHERE probe = 1 GROUP BY destination)
+        ORDER BY due_at, id LIMIT $3)
     RETURNING rowid AS place, id, event_id, destination_id, attempts, fence";
 
 /// The same beside other gateways: what one of them is claiming at this moment is skipped, so more
 /// is looked at than is taken.
 const CLAIM_BESIDE_OTHERS: &str = "
     WITH RECURSIVE waiting (destination) AS (
-        (SELECT destination_id FROM deliveries WHERE state = 'pending'
+        (SELECT destination_id FROM deliveries WHERE state = 'pending' AND room IS NULL
          ORDER BY destination_id LIMIT 1)
         UNION ALL
         SELECT (SELECT destination_id FROM deliveries
-                WHERE state = 'pending' AND destination_id > destination
+                WHERE state = 'pending' AND room IS NULL AND destination_id > destination
                 ORDER BY destination_id LIMIT 1)
         FROM waiting WHERE destination IS NOT NULL),
-    due AS (
-        SELECT first.id, first.next_attempt_at
-        FROM waiting CROSS JOIN LATERAL (
-            SELECT id, next_attempt_at FROM deliveries
-            WHERE state = 'pending' AND destination_id = destination
-              AND next_attempt_at <= $1 AND lease_until <= $1
-            ORDER BY next_attempt_at, id LIMIT $3 * 4) AS first
-        WHERE destination NOT IN
+    in_order (destination) AS (
+        (SELECT destination_id FROM deliveries WHERE state = 'pending' AND room IS NOT NULL
+         ORDER BY destination_id LIMIT 1)
+        UNION ALL
+        SELECT (SELECT destination_id FROM deliveries
+                WHERE state = 'pending' AND room IS NOT NULL AND destination_id > destination
+                ORDER BY destination_id LIMIT 1)
+        FROM in_order WHERE destination IS NOT NULL),
+    heads (id, destination, room, probe, due_at, leased) AS (
+        SELECT head.id, destination, head.room, destinations.rests_until > 0,
+               head.next_attempt_at, head.lease_until
+        FROM in_order JOIN destinations ON destinations.id = destination
+        CROSS JOIN LATERAL (
+            SELECT id, room, next_attempt_at, lease_until FROM deliveries
+            WHERE state = 'pending' AND room IS NOT NULL AND destination_id = destination
+            ORDER BY room, arrived, id LIMIT 1) AS head
+        WHERE destinations.rests_until <= $1 AND draining = 0 AND disabled_at IS NULL
+          AND destination NOT IN
               (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($4 AS JSON)))
-          AND NOT EXISTS (SELECT 1 FROM destinations WHERE id = destination AND draining = 1)
-        ORDER BY first.next_attempt_at, first.id LIMIT $3 * 4),
+        UNION ALL
+        SELECT head.id, heads.destination, head.room, heads.probe,
+               head.next_attempt_at, head.lease_until
+        FROM heads CROSS JOIN LATERAL (
+            SELECT id, room, next_attempt_at, lease_until FROM deliveries
+            WHERE state = 'pending' AND room IS NOT NULL
+              AND destination_id = heads.destination AND room > heads.room
+            ORDER BY room, arrived, id LIMIT 1) AS head),
+    due AS (
+        SELECT one.id, destination, destinations.rests_until > 0 AS probe, one.due_at
+        FROM waiting JOIN destinations ON destinations.id = destination
+        CROSS JOIN LATERAL (
+            SELECT id, next_attempt_at AS due_at FROM deliveries
+            WHERE state = 'pending' AND room IS NULL AND destination_id = destination
+              AND next_attempt_at <= $1 AND lease_until <= $1
+            ORDER BY next_attempt_at, id LIMIT $3 * 4) AS one
+        WHERE destinations.rests_until <= $1 AND draining = 0 AND disabled_at IS NULL
+          AND destination NOT IN
+              (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($4 AS JSON)))
+        UNION ALL
+        (SELECT id, destination, probe, due_at FROM heads
+         WHERE due_at <= $1 AND leased <= $1 LIMIT $3 * 4)),
+    first AS (
+        SELECT id, due_at FROM due WHERE NOT probe
+        UNION ALL
+        (SELECT DISTINCT ON (destination) id, due_at FROM due WHERE probe
+         ORDER BY destination, due_at, id)
+        ORDER BY due_at, id LIMIT $3 * 4),
     taken AS (
-        SELECT deliveries.id FROM due JOIN deliveries USING (id)
+        SELECT deliveries.id FROM first JOIN deliveries USING (id)
         WHERE deliveries.state = 'pending' AND deliveries.next_attempt_at <= $1
           AND deliveries.lease_until <= $1
-        ORDER BY due.next_attempt_at, due.id LIMIT $3
+        ORDER BY first.due_at, first.id LIMIT $3
         FOR UPDATE OF deliveries SKIP LOCKED)
     UPDATE deliveries SET lease_until = $2, fence = fence + 1
     WHERE id IN (SELECT id FROM taken)
     RETURNING id AS place, id, event_id, destination_id, attempts, fence";
 
+/// What is to be given up and sent again by and by: one look for both.
+const WAITING: &str = "
+    SELECT (SELECT id FROM destinations WHERE draining = 1 ORDER BY id LIMIT 1) AS draining,
+           (SELECT id FROM replays ORDER BY id LIMIT 1) AS replay";
+
+/// The same; while deliveries are claimed nobody puts one before them in its room
+/// (`gates::close_rooms`).
+const WAITING_BESIDE_OTHERS: &str = "
+    SELECT (SELECT id FROM destinations WHERE draining = 1 ORDER BY id LIMIT 1) AS draining,
+           (SELECT id FROM replays ORDER BY id LIMIT 1) AS replay,
+           CAST(pg_advisory_xact_lock_shared(hashtextextended('rooms', 0)) AS TEXT) AS passed";
+
 impl Store {
     /// Claims up to `limit` deliveries that are due, none of them for a destination in `busy`,
-    /// until `lease_until`. A claim whose lease has ended is due again. Deliveries for removed
-    /// destinations are not claimed; some of them are cancelled on the way.
+    /// until `lease_until`. A claim whose lease has ended is due again. Of what waits in a room of
+    /// an ordered destination only the first is claimed, and of a destination that has rested one
+    /// delivery, as a probe. Nothing is claimed for a destination that rests, is disabled or was
+    /// removed; some of what waits for the latter two is given up on the way, and some of what is
+    /// to be sent again is made ready.
     pub async fn claim_deliveries(
         &self,
         now: Timestamp,
@@ -95,18 +180,29 @@ impl Store {
     ) -> Result<Vec<Claim>, StoreError> {
         let busy: Vec<String> = busy.iter().map(|id| id.0.as_simple().to_string()).collect();
         let busy = serde_json::Value::from(busy).to_string();
-        settled!(self.try_claim_deliveries(now, lease_until, limit, &busy))
+        let lease = (now, lease_until);
+        let (mut claims, replay) = settled!(self.try_claim_deliveries(lease, limit, &busy))?;
+        if replay && self.work_on_a_replay(now).await > 0 && claims.len() < limit {
+            let more = limit - claims.len();
+            let (ready, _) = settled!(self.try_claim_deliveries(lease, more, &busy))?;
+            claims.extend(ready);
+        }
+        Ok(claims)
     }
 
     async fn try_claim_deliveries(
         &self,
-        now: Timestamp,
-        lease_until: Timestamp,
+        (now, lease_until): (Timestamp, Timestamp),
         limit: usize,
         busy: &str,
-    ) -> Result<Vec<Claim>, StoreError> {
+    ) -> Result<(Vec<Claim>, bool), StoreError> {
         let mut tx = self.begin().await?;
-        destinations::drain(&mut tx, self.cancel_at_once()).await?;
+        let waiting = sql(WAITING).on_postgres(WAITING_BESIDE_OTHERS).fetch_one(tx.on()).await?;
+        let waiting = Columns { table: "destinations", row: &waiting };
+        let replay = waiting.optional_uuid("replay")?.is_some();
+        if let Some(destination) = waiting.optional_uuid("draining")? {
+            destinations::drain(&mut tx, destination, now, self.cancel_at_once()).await?;
+        }
         let rows = sql(CLAIM)
             .on_postgres(CLAIM_BESIDE_OTHERS)
             .bind(now)
@@ -126,10 +222,9 @@ impl Store {
                 Err(error) => return Err(error),
             }
         }
+        let claims = probes(&mut tx, claims, lease_until).await?;
         tx.commit().await?;
-        // UUIDv7: the order in which they were made.
-        claims.sort_by_key(|claim| claim.delivery);
-        Ok(claims)
+        Ok((claims, replay))
     }
 
     /// Gives claims back that were not begun: they are due again at once, unless somebody else has
@@ -140,15 +235,7 @@ impl Store {
 
     async fn try_release(&self, claims: &[Claim]) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        let rows = claims.iter().map(|claim| vec![claim.delivery.0.into(), claim.fence.into()]);
-        many(
-            "WITH given (delivery, claimed) AS ({rows})
-             UPDATE deliveries SET lease_until = 0 FROM given
-             WHERE deliveries.id = given.delivery AND fence = given.claimed",
-            rows.collect(),
-        )
-        .execute(tx.on())
-        .await?;
+        give_back(&mut tx, claims).await?;
         tx.commit().await
     }
 
@@ -192,120 +279,66 @@ impl Store {
         .bind([].as_slice())
         .execute(tx.on())
         .await?;
-        sql("UPDATE deliveries SET lease_until = 0, next_attempt_at = $2, attempts = attempts + 1,
+        sql("UPDATE deliveries SET lease_until = 0, attempts = attempts + 1,
+                 next_attempt_at = CASE WHEN attempts + 1 >= $3 THEN $4 ELSE $2 END,
                  state = CASE WHEN attempts + 1 >= $3 THEN 'exhausted' ELSE state END
              WHERE rowid = $1")
         .on_postgres(
-            "UPDATE deliveries SET lease_until = 0, next_attempt_at = $2, attempts = attempts + 1,
+            "UPDATE deliveries SET lease_until = 0, attempts = attempts + 1,
+                 next_attempt_at = CASE WHEN attempts + 1 >= $3 THEN $4 ELSE $2 END,
                  state = CASE WHEN attempts + 1 >= $3 THEN 'exhausted' ELSE state END
              WHERE id = $1",
         )
         .bind(place)
         .bind(now.millis().saturating_add(UNREADABLE_PAUSE))
         .bind(UNREADABLE_TRIES)
+        .bind(now)
         .execute(tx.on())
         .await?;
         Ok(())
     }
 }
 
-/// What attempts at claimed deliveries need; each row as it could be read.
-struct Needed {
-    destinations: HashMap<Uuid, Result<Destination, StoreError>>,
-    events: HashMap<Uuid, Result<Event, StoreError>>,
-    messages: HashMap<Uuid, Result<Message, StoreError>>,
-    contacts: HashMap<i64, Result<Contact, StoreError>>,
-}
-
-impl Needed {
-    async fn load(tx: &mut Transaction, rows: &[Row]) -> Result<Self, StoreError> {
-        let ids = |column: &'static str| {
-            // An id that cannot be read is no reason to fail the others: its claim is put off.
-            rows.iter().filter_map(move |row| row.get::<Uuid>(column).ok())
-        };
-        let found = destinations::by_ids(tx.on(), ids("destination_id")).await?;
-        let destinations = by_id(&found, destination);
-        let found = events(tx, ids("event_id")).await?;
-        let events = by_id(&found, event);
-        let told = || events.values().filter_map(|event| event.as_ref().ok());
-        let about_contact = |event: &&Event| event.name.category() == Category::Contact;
-        let named = told().filter(|event| !about_contact(event)).filter_map(|event| event.message);
-        let found = messages::by_ids(tx.on(), named).await?;
-        let messages = by_id(&found, message);
-        let named = told().filter(about_contact).filter_map(|event| event.contact);
-        let found = contacts::by_ids(tx.on(), named).await?;
-        let contacts =
-            found.iter().filter_map(|row| Some((row.get("id").ok()?, contact(row)))).collect();
-        Ok(Self { destinations, events, messages, contacts })
-    }
-
-    fn claim(&self, row: &Row) -> Result<Claim, StoreError> {
-        let columns = Columns { table: "deliveries", row };
-        let missing = |what: &str| columns.corrupt(format!("its {what} is missing"));
-        let destination = self.destinations.get(&columns.uuid("destination_id")?);
-        let destination = destination.cloned().ok_or_else(|| missing("destination"))??;
-        let event = self.events.get(&columns.uuid("event_id")?);
-        let event = event.cloned().ok_or_else(|| missing("event"))??;
-        Ok(Claim {
-            delivery: DeliveryId(columns.uuid("id")?),
-            attempts: u32::try_from(columns.integer("attempts")?)
-                .map_err(|e| columns.corrupt(e))?,
-            fence: columns.integer("fence")?,
-            destination,
-            subject: self.subject(&event)?,
-            event,
-        })
-    }
-
-    fn subject(&self, event: &Event) -> Result<Subject, StoreError> {
-        if let Some(told) = &event.told {
-            return Ok(Subject::Told(told.clone()));
-        }
-        let found = match (event.name.category(), event.message, event.contact) {
-            (Category::Contact, _, Some(id)) => {
-                self.contacts.get(&id.get()).cloned().transpose()?.map(Subject::Contact)
-            }
-            (_, Some(id), _) => {
-                let found = self.messages.get(&id.0).cloned().transpose()?;
-                found.map(|found| Subject::Message(Box::new(found)))
-            }
-            _ => None,
-        };
-        Ok(found.unwrap_or(Subject::Erased))
-    }
-}
-
-fn by_id<T>(
-    rows: &[Row],
-    read: impl Fn(&Row) -> Result<T, StoreError>,
-) -> HashMap<Uuid, Result<T, StoreError>> {
-    rows.iter().filter_map(|row| Some((row.get("id").ok()?, read(row)))).collect()
-}
-
-async fn events(
+/// Destinations that have rested are tried by one delivery each, and rest again meanwhile. What was
+/// claimed for one that somebody else is trying is given back.
+async fn probes(
     tx: &mut Transaction,
-    ids: impl Iterator<Item = Uuid>,
-) -> Result<Vec<Row>, StoreError> {
-    many(
-        "WITH given (event) AS ({rows})
-         SELECT id, name, at, partner_id, reseller_id, organization_id, agent_id, message_id,
-                contact_id, told
-         FROM given CROSS JOIN events WHERE id = given.event",
-        ids.map(|id| vec![id.into()]).collect(),
-    )
-    .fetch_all(tx.on())
-    .await
+    mut claims: Vec<Claim>,
+    until: Timestamp,
+) -> Result<Vec<Claim>, StoreError> {
+    // UUIDv7: the order in which they were made.
+    claims.sort_by_key(|claim| claim.delivery);
+    let rested: BTreeMap<DestinationId, Timestamp> = claims
+        .iter()
+        .filter_map(|claim| Some((claim.destination.id, claim.destination.health.rests_until?)))
+        .collect();
+    for (destination, rested_until) in rested {
+        let taken = sql("UPDATE destinations SET rests_until = $2
+                         WHERE id = $1 AND rests_until = $3")
+        .bind(destination.0)
+        .bind(until)
+        .bind(rested_until)
+        .execute(tx.on())
+        .await?;
+        if taken == 0 {
+            let of_it = |claim: &Claim| claim.destination.id == destination;
+            let (other, ours) = claims.into_iter().partition(of_it);
+            claims = ours;
+            give_back(tx, &other).await?;
+        }
+    }
+    Ok(claims)
 }
 
-fn event(row: &Row) -> Result<Event, StoreError> {
-    let columns = Columns { table: "events", row };
-    Ok(Event {
-        id: EventId(columns.uuid("id")?),
-        name: columns.word("name")?,
-        at: columns.time("at")?,
-        lineage: columns.lineage()?,
-        message: columns.optional_uuid("message_id")?.map(MessageId),
-        contact: columns.optional_integer("contact_id")?.and_then(ContactId::new),
-        told: columns.optional_json("told")?,
-    })
+async fn give_back(tx: &mut Transaction, claims: &[Claim]) -> Result<(), StoreError> {
+    let rows = claims.iter().map(|claim| vec![claim.delivery.0.into(), claim.fence.into()]);
+    many(
+        "WITH given (delivery, claimed) AS ({rows})
+         UPDATE deliveries SET lease_until = 0 FROM given
+         WHERE deliveries.id = given.delivery AND fence = given.claimed",
+        rows.collect(),
+    )
+    .execute(tx.on())
+    .await
+    .map(drop)
 }

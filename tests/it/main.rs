@@ -31,6 +31,7 @@ mod loops;
 mod machines;
 #[cfg(feature = "mailin")]
 mod mailin;
+mod neighbours;
 mod originals;
 mod originals_backup;
 mod people;
