@@ -10,7 +10,8 @@
 //!   shapes of the rest; `observe` puts on every answer what every answer must carry, and logs it.
 //! - `limits` bounds how much a key, or an address without one, may ask for; `remote` says where a
 //!   request comes from; `once` carries out a creation once that is sent twice.
-//! - `serve` accepts connections, within the bounds of `policies/access.toml`.
+//! - `serve` accepts connections, within the bounds of `policies/access.toml`, so many of each client
+//!   (`places`).
 //! - `routes` has one file per noun: wire shapes and words, no decisions.
 //!
 //! `run` makes an [`Http`] and serves its router. What never happens here: SQL, a read of a token
@@ -25,6 +26,7 @@ mod limits;
 mod observe;
 mod once;
 mod page;
+mod places;
 mod query;
 mod remote;
 pub mod router;

@@ -154,8 +154,7 @@ async fn a_panic_ends_one_request_only() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     house.address = listener.local_addr().unwrap();
     let router = observed(router, Arc::clone(&house.http));
-    let running =
-        serve(listener, router, Arc::clone(&house.http.rules), house.shutdown.clone(), None);
+    let running = serve(listener, router, Arc::clone(&house.http), house.shutdown.clone(), None);
     house.shutdown.spawn(running);
     let reply = house.send("GET", "/boom", None).await;
     reply.problem(500, "internal", "requestId");
