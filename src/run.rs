@@ -433,7 +433,7 @@ fn api(
         dns,
     };
     let store = store.clone();
-    let readiness = Readiness::new(move || {
+    let readiness = Readiness::new(mint.clock().clone(), move || {
         let store = store.clone();
         async move { store.ping().await.map_err(|error| error.to_string()) }
     });

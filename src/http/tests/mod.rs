@@ -166,7 +166,7 @@ impl House {
             dns,
         };
         let pinged = store.clone();
-        let readiness = Readiness::new(move || {
+        let readiness = Readiness::new(mint.clock().clone(), move || {
             let store = pinged.clone();
             async move { store.ping().await.map_err(|error| error.to_string()) }
         });

@@ -73,7 +73,7 @@ async fn nobody_sets_what_is_decided_elsewhere() {
     assert_eq!(town.rows().await, before);
 }
 
-/// Each key sets it to what it is, on everything that is there: so that the next one finds the same.
+/// Each key sets it to what it is, on everything that is there: the next one finds the same.
 #[tokio::test]
 async fn what_is_set_from_above_is_set_by_nobody_for_itself() {
     let mut town = Town::of(tree()).await;
