@@ -196,9 +196,10 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
 
     // The API beside them.
     let (socket, http) = bind(http).await?;
-    let api = api(&store, (preview, apart), guard, mint.clone(), Arc::clone(&access));
+    let api = api(&store, (preview, apart), guard, mint.clone(), access);
     let (audit, stop) = (api.audit_log(), shutdown.clone());
-    let router = http::router(Arc::new(api.behind(trusted_proxy)));
+    let api = Arc::new(api.behind(trusted_proxy));
+    let router = http::router(Arc::clone(&api));
 
     let running = Running {
         smtp: incoming.smtp,
@@ -217,7 +218,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     shutdown.spawn(dispatcher.run(shutdown.clone()));
     clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
     shutdown.spawn(async move { audit.run(stop.soft()).await });
-    shutdown.spawn(http::serve(socket, router, access, shutdown.clone(), tls.https));
+    shutdown.spawn(http::serve(socket, router, api, shutdown.clone(), tls.https));
     Ok(running)
 }
 
@@ -432,7 +433,7 @@ fn api(
         dns,
     };
     let store = store.clone();
-    let readiness = Readiness::new(move || {
+    let readiness = Readiness::new(mint.clock().clone(), move || {
         let store = store.clone();
         async move { store.ping().await.map_err(|error| error.to_string()) }
     });
