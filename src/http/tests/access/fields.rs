@@ -34,11 +34,12 @@ const DECIDED: [&str; 20] = [
 ];
 
 /// Where one of them is a field all the same: what it sets there is its own.
-const KNOWN: [(&str, &str); 6] = [
+const KNOWN: [(&str, &str); 7] = [
     ("POST /updateOrganization", "active"),
     ("POST /updateAccount", "active"),
     ("POST /member", "permittedAccountIds"),
     ("PUT /member", "permittedAccountIds"),
+    ("POST /webhooks", "id"),
     ("DELETE /webhooks", "id"),
     ("DELETE /tokens", "id"),
 ];
