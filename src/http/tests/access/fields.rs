@@ -42,6 +42,7 @@ const KNOWN: [(&str, &str); 7] = [
     ("POST /updateAccount", "active"),
     ("POST /member", "permittedAccountIds"),
     ("PUT /member", "permittedAccountIds"),
+    ("POST /webhooks", "id"),
     ("DELETE /webhooks", "id"),
     ("DELETE /tokens", "id"),
 ];
