@@ -109,5 +109,6 @@ fn shape(webhook: &Destination) -> Value {
         "label": webhook.label,
         "type": webhook.category.as_str(),
         "timestamp": webhook.created_at.seconds(),
+        "publicKey": signature::public_key(&webhook.secret),
     })
 }
