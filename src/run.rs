@@ -125,14 +125,13 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let guard = Guard::new(egress_allow, &webhooks);
     let to = (&rules.smtp, access.as_ref(), mint.clock());
     let mut tls = Tls::prepare(tls, &place, &hostname, to).await?;
-
     // Outgoing: the dispatcher takes from the store, and intake rings its bell.
     let bell = Bell::default();
     let lookup = lookup(dns.is_some(), &authenticator);
     tls.ask(rules.acme, (guard.clone(), lookup.clone()), &mint).await?;
     let guard = guard.for_gateway_at(own_hosts);
     let client = Client::new(guard.clone(), Limits::from(webhooks.as_ref()), lookup)?;
-    let dispatcher = outgoing(&store, client, webhooks, bell.clone(), &mint);
+    let dispatcher = outgoing(&store, client, Arc::clone(&webhooks), bell.clone(), &mint);
 
     // Incoming: the listener asks intake.
     let wake: Arc<dyn Wake> = Arc::new(bell);
@@ -149,7 +148,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
 
     // The API beside them.
     let (socket, http) = bind(http).await?;
-    let api = api(&store, (preview, apart), guard, mint.clone(), Arc::clone(&access));
+    let bounds = (Arc::clone(&access), webhooks);
+    let api = api(&store, (preview, apart), guard, mint.clone(), bounds);
     let (audit, stop) = (api.audit_log(), shutdown.clone());
     let router = http::router(Arc::new(api.behind(trusted_proxy)));
 
@@ -372,13 +372,13 @@ fn api(
     (preview, dns): (Preview, Arc<Authenticator>),
     guard: Guard,
     mint: Mint,
-    rules: Arc<AccessRules>,
+    (rules, webhooks): (Arc<AccessRules>, Arc<WebhookRules>),
 ) -> Http {
     let use_cases = UseCases {
         access: Access::new(store.clone(), mint.clock().clone(), &rules),
         tenancy: Tenancy::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         mailbox: Mailbox::new(store.clone()),
-        destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&rules)),
+        destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&rules), webhooks),
         preview,
         audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&rules)),
         answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&rules)),

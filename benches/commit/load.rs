@@ -68,7 +68,8 @@ impl Load {
             let standing = store.standing(agent.id, &own, &sender(0).address).await.unwrap();
             agents.push((agent, own, standing.unwrap()));
         }
-        let destinations = Destinations::new(store.clone(), mint.clone(), access);
+        let webhooks = Arc::new(Rules::defaults().unwrap().webhooks);
+        let destinations = Destinations::new(store.clone(), mint.clone(), access, webhooks);
         let url = "https://app.example/events".parse().unwrap();
         destinations.add(organization, url, Category::Incoming, "bench").await.unwrap();
         Self {

@@ -222,6 +222,7 @@ impl From<DestinationError> for Problem {
         match error {
             DestinationError::Invalid(detail) => Self::invalid(detail),
             DestinationError::Conflict(detail) => Self::new(Code::Conflict, detail),
+            DestinationError::NotFound(what) => Self::not_found(what),
             DestinationError::Store(error) => error.into(),
         }
     }

@@ -20,8 +20,9 @@ use super::call::{self, Call};
 use super::error::{Code, Problem};
 use super::observe;
 use super::routes::{
-    account, account_lists, accounts, addresses, audit, domains, health, inbound_policy,
-    inbound_whitelist, intake, media, members, messages, policy_preview, tokens, webhooks,
+    account, account_lists, accounts, addresses, audit, deliveries, domains, health,
+    inbound_policy, inbound_whitelist, intake, media, members, messages, policy_preview, tokens,
+    webhooks,
 };
 use super::tag::Tag;
 use super::target::Aim;
@@ -228,10 +229,19 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Accounts: Get "/audit", READ.administrators(),
         ["deed", "actor", "since", "until", "limit", "before", "after"], NoBody, audit::list),
     operation!(Webhooks: Get "/webhooks", READ_OWN, [], NoBody, webhooks::list),
-    operation!(Webhooks: Post "/webhooks", WRITE_OWN.once(), [], Required(&["url", "label", "type"]),
-        webhooks::add),
+    operation!(Webhooks: Post "/webhooks", WRITE_OWN.once(), [], Required(webhooks::FIELDS), webhooks::add),
     operation!(Webhooks: Delete "/webhooks", WRITE_OWN, ["url", "type", "id"],
         Optional(&["url", "type", "id"]), webhooks::remove),
+    operation!(Webhooks: Post "/webhooks/{id}/rotate", WRITE_OWN.once(), [], Optional(&["endFormer"]),
+        webhooks::rotate),
+    operation!(Webhooks: Post "/webhooks/{id}/test", WRITE_OWN.once(), [], Optional(&[]), webhooks::test),
+    operation!(Webhooks: Post "/webhooks/{id}/replay", WRITE_OWN.once(), [], Required(&["since", "only"]),
+        webhooks::replay),
+    operation!(Webhooks: Get "/webhooks/{id}/deliveries", READ_OWN,
+        ["state", "since", "until", "limit", "before", "after"], NoBody, deliveries::list),
+    operation!(Webhooks: Get "/deliveries/{id}", READ_OWN, [], NoBody, deliveries::show),
+    operation!(Webhooks: Post "/deliveries/{id}/replay", WRITE_OWN.once(), [], Optional(&[]),
+        deliveries::replay),
 ];
 
 /// The router of the whole API, and of the two questions that need no key.

@@ -1,11 +1,14 @@
 //! Destinations, and the outgoing work that waits for them.
 //!
-//! `http` keeps destinations through [`Destinations`]; the dispatcher in `webhook` takes its work
-//! through [`Outbox`]. Events and deliveries are made in the transaction of what they announce,
-//! never here.
+//! `http` keeps destinations through [`Destinations`], and sees and mends their deliveries; the
+//! dispatcher in `webhook` takes its work through [`Outbox`]. Events and deliveries are made in the
+//! transaction of what they announce, never here.
 
+mod advice;
+mod deliveries;
 mod destinations;
 mod outbox;
 
+pub use advice::explanation;
 pub use destinations::{Added, DestinationError, Destinations};
 pub use outbox::Outbox;

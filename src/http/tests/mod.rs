@@ -159,7 +159,12 @@ impl House {
             access: Access::new(store.clone(), mint.clock().clone(), &access_rules),
             tenancy: tenancy.clone(),
             mailbox: Mailbox::new(store.clone()),
-            destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
+            destinations: Destinations::new(
+                store.clone(),
+                mint.clone(),
+                Arc::clone(&access_rules),
+                Arc::new(rules.webhooks.clone()),
+            ),
             preview: preview(&store, &rules, &mint, &dns),
             audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&access_rules)),
             answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),

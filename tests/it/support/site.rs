@@ -45,7 +45,8 @@ impl Site {
         let tenancy = Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access));
         let house = House::build(&tenancy).await.unwrap();
         let key = tenancy.create_key(house.organization.id, "test").await.unwrap().token;
-        let destinations = Destinations::new(store.clone(), mint, access);
+        let webhooks = Arc::new(rules.webhooks.clone());
+        let destinations = Destinations::new(store.clone(), mint, access, webhooks);
         let (url, account) = (receiver.url("/events").parse().unwrap(), house.organization.id);
         let added = destinations.add(account, url, Category::Incoming, "test").await.unwrap();
         let Added::Created(new) = added else { panic!("a new store has no destination") };
