@@ -6,6 +6,7 @@ use super::account::Lineage;
 use super::clock::Timestamp;
 use super::contact::ContactChange;
 use super::id::{ContactId, EventId, MessageId};
+use super::room::Room;
 use super::words::words;
 
 words! {
@@ -68,6 +69,13 @@ pub struct Event {
     /// Of an event of `onboarding`, its `data`: what an account or a member was at that moment, and
     /// what an invitation said.
     pub told: Option<Value>,
+}
+
+impl Event {
+    /// The conversation that it belongs to; within one, events have an order.
+    pub fn room(&self) -> Option<Room> {
+        Some(Room { contact: self.contact?, agent: self.lineage.agent? })
+    }
 }
 
 /// The events of one accepted message, in the order in which they are told.
