@@ -78,10 +78,13 @@ impl Dispatcher {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+/// How long an event's body and what is in it may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Payload {
     pub max_text_bytes: usize,
+    pub preview_bytes: usize,
+    pub max_body_bytes: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -117,6 +120,10 @@ impl WebhookRules {
         check("dispatcher.lease_seconds", lease, attempt.timeout_seconds + 1, 3600)?;
         check("dispatcher.poll_millis", dispatcher.poll_millis, 10, 60_000)?;
         check("egress.max_url_bytes", wide(self.egress.max_url_bytes), 16, 65_536)?;
-        check("payload.max_text_bytes", wide(self.payload.max_text_bytes), 100, 1 << 20)
+        let payload = &self.payload;
+        check("payload.max_text_bytes", wide(payload.max_text_bytes), 100, 1 << 20)?;
+        let preview = wide(payload.preview_bytes);
+        check("payload.preview_bytes", preview, 0, wide(payload.max_text_bytes))?;
+        check("payload.max_body_bytes", wide(payload.max_body_bytes), 4096, 1 << 24)
     }
 }

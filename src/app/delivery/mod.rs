@@ -1,11 +1,12 @@
 //! Destinations, and the outgoing work that waits for them.
 //!
 //! `http` keeps destinations through [`Destinations`]; the dispatcher in `webhook` takes its work
-//! through [`Outbox`]. Events and deliveries are made in the transaction of what they announce,
+//! through [`Outbox`]. How an event looks, to receivers and to readers, is said in [`payload`]. Events and deliveries are made in the transaction of what they announce,
 //! never here.
 
 mod destinations;
 mod outbox;
+pub mod payload;
 
 pub use destinations::{Added, DestinationError, Destinations};
 pub use outbox::Outbox;

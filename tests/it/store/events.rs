@@ -1,6 +1,8 @@
 //! The log of events: who sees what of it, in which order, and that nobody misses anything.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use gatepost::domain::account::Account;
 use gatepost::domain::delivery::Subject;
@@ -206,6 +208,9 @@ async fn who_follows_sees_each_event_once_and_each_room_in_order(kind: Kind) {
     const ROOMS: usize = 6;
     const MESSAGES: usize = 25;
     let scene = Scene::new(kind).await;
+    // Of each room a contact and two of each message, beside those of the accounts.
+    let total = walked_by(&scene).await + ROOMS * (1 + 2 * MESSAGES);
+    let is_written = Arc::new(AtomicBool::new(false));
     let mut writing = JoinSet::new();
     let mut gateways = Vec::new();
     for _ in 0..3 {
@@ -230,25 +235,28 @@ async fn who_follows_sees_each_event_once_and_each_room_in_order(kind: Kind) {
             sent
         });
     }
-    // Of each room a contact and two of each message, beside those of the accounts.
-    let before = walked_by(&scene).await;
-    let total = before + ROOMS * (1 + 2 * MESSAGES);
     let mut reading = JoinSet::new();
     for (store, limit) in [(scene.open().await, 3), (scene.open().await, 50)] {
         let scope = subtree(&scene.organization);
+        let is_written = Arc::clone(&is_written);
         reading.spawn(async move {
             let (mut seen, mut after) = (Vec::new(), 0);
-            while seen.len() < total {
-                store.place_events(11).await.unwrap();
+            loop {
+                let is_last = is_written.load(Ordering::SeqCst);
+                let placed = store.place_events(11).await.unwrap();
                 let all = EventFilter::ALL;
                 let page = store.events(&scope, &all, after, (limit, MOST)).await.unwrap();
+                if is_last && placed == 0 && page.events.is_empty() {
+                    return seen;
+                }
                 after = page.last.map_or(after, |last| last.position);
                 seen.extend(page.events.into_iter().map(|(event, _)| event));
+                tokio::task::yield_now().await;
             }
-            seen
         });
     }
     let rooms = writing.join_all().await;
+    is_written.store(true, Ordering::SeqCst);
     for seen in reading.join_all().await {
         let distinct: BTreeSet<EventId> = seen.iter().map(|event| event.id).collect();
         assert_eq!((seen.len(), distinct.len()), (total, total));
