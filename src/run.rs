@@ -148,11 +148,10 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
 
     // The API beside them.
     let (socket, http) = bind(http).await?;
-    let bounds = (Arc::clone(&access), webhooks);
+    let bounds = (access, webhooks);
     let api = api(&store, (preview, apart), guard, mint.clone(), bounds);
-    let (audit, stop) = (api.audit_log(), shutdown.clone());
-    let api = Arc::new(api.behind(trusted_proxy));
-    let router = http::router(Arc::clone(&api));
+    let (api, stop) = (Arc::new(api.behind(trusted_proxy)), shutdown.clone());
+    let (audit, router) = (api.audit_log(), http::router(Arc::clone(&api)));
 
     let running = Running {
         smtp: incoming.smtp,
