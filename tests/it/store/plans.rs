@@ -284,11 +284,8 @@ async fn webhooks(scene: &Scene) {
         let change = DestinationChange { disabled: Some(disabled), ..Default::default() };
         store.update_destination(agent.id, hook.id, &change, by(at(4))).await.unwrap();
     }
-    let rotation = Rotation {
-        secret: Secret::new([1; 32]),
-        overlap_until: Some(at(9)),
-        max_former: 4,
-    };
+    let rotation =
+        Rotation { secret: Secret::new([1; 32]), overlap_until: Some(at(9)), max_former: 4 };
     store.rotate_secret(agent.id, hook.id, &rotation, by(at(4))).await.unwrap();
     let wish = (at(0), Extent::Failed);
     store.request_replay(agent.id, hook.id, wish, 9, by(at(4))).await.unwrap();
