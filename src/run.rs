@@ -2,7 +2,7 @@
 //! parts and hands them to each other.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +19,11 @@ use crate::app::mailbox::retention::Retention;
 use crate::app::mailbox::{self, Mailbox};
 use crate::app::once::Answers;
 use crate::app::tenancy::Tenancy;
-use crate::domain::address::Address;
 use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
 use crate::domain::ports::Wake;
-use crate::egress::client::{Client, EgressError, Limits, Lookup, Roots};
+use crate::egress::client::{Client, Limits, Lookup, Roots};
 use crate::egress::guard::Guard;
 use crate::http::{self, Http, Readiness, UseCases};
 use crate::rules::{
@@ -35,67 +34,18 @@ use crate::shutdown::Shutdown;
 use crate::smtp::Listener;
 #[cfg(feature = "mailin")]
 use crate::smtp::Mailin;
-use crate::store::{Location, Place, Store, StoreError};
+use crate::store::{Location, Place, Store};
 use crate::tls::acme::{self, Acme};
 use crate::tls::self_signed::{self, SelfSignedError};
-use crate::tls::{Acceptor, Certificates, Files, FilesError, Pair, Paths};
+use crate::tls::{Acceptor, Certificates, Files, Pair};
 use crate::verify::{Authenticator, Servers, VerifyError};
 use crate::webhook::attempt::Sender;
 use crate::webhook::dispatcher::{Bell, Dispatcher};
 
+mod settings;
+
+pub use self::settings::{RunError, Settings, TlsSettings};
 pub use crate::smtp::FrontEnd;
-
-/// What a server is made from.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    pub front_end: FrontEnd,
-    pub smtp: SocketAddr,
-    pub http: SocketAddr,
-    pub hostname: DomainName,
-    pub place: Place,
-    pub postmaster: Option<Address>,
-    pub rules: Rules,
-    /// Resolvers to ask instead of the system's.
-    pub dns: Option<Vec<SocketAddr>>,
-    pub egress_allow: Vec<IpNet>,
-    /// Networks whose word is taken for whom they pass on (PROXY header, `X-Forwarded-For`).
-    pub trusted_proxy: Vec<IpNet>,
-    pub tls: TlsSettings,
-}
-
-/// What is encrypted, and by which certificates.
-#[derive(Clone, Debug, Default)]
-pub struct TlsSettings {
-    /// Where TLS comes first; STARTTLS is offered on the other address in any case.
-    pub smtps: Option<SocketAddr>,
-    /// The certificate for SMTP instead of a self-signed one.
-    pub smtp: Option<Paths>,
-    /// The certificate for SMTP is asked for; a self-signed one until it comes.
-    pub acme: Option<acme::Settings>,
-    /// Serves the API by https.
-    pub http: Option<Paths>,
-}
-
-/// Why a server cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    #[error("cannot listen on {address}")]
-    Listen { address: SocketAddr, source: std::io::Error },
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    Verify(#[from] VerifyError),
-    #[error(transparent)]
-    Egress(#[from] EgressError),
-    #[error(transparent)]
-    Certificate(#[from] FilesError),
-    #[error(transparent)]
-    SelfSigned(#[from] SelfSignedError),
-    #[error("cannot use TLS")]
-    Tls(#[from] rustls::Error),
-    #[error("cannot read {path}, which should hold a root certificate, PEM")]
-    AcmeRoot { path: PathBuf, source: Option<std::io::Error> },
-}
 
 /// A server that runs.
 #[derive(Debug)]
@@ -151,6 +101,7 @@ impl Running {
 /// Starts a server on a store that exists. When this returns, both sockets are listening; the
 /// one for an authority's challenges may follow.
 pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> {
+    let own_hosts = settings.own_hosts();
     let Settings {
         front_end,
         smtp,
@@ -163,6 +114,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         egress_allow,
         tls,
         trusted_proxy,
+        public_url: _,
     } = settings;
     let shutdown = Shutdown::default();
     let store = Store::open(&place, &rules.store, mint.clone()).await?;
@@ -177,6 +129,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let bell = Bell::default();
     let lookup = lookup(dns.is_some(), &authenticator);
     tls.ask(rules.acme, (guard.clone(), lookup.clone()), &mint).await?;
+    let guard = guard.for_gateway_at(own_hosts);
     let client = Client::new(guard.clone(), Limits::from(webhooks.as_ref()), lookup)?;
     let dispatcher = outgoing(&store, client, Arc::clone(&webhooks), bell.clone(), &mint);
 
@@ -198,7 +151,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let bounds = (Arc::clone(&access), webhooks);
     let api = api(&store, (preview, apart), guard, mint.clone(), bounds);
     let (audit, stop) = (api.audit_log(), shutdown.clone());
-    let router = http::router(Arc::new(api.behind(trusted_proxy)));
+    let api = Arc::new(api.behind(trusted_proxy));
+    let router = http::router(Arc::clone(&api));
 
     let running = Running {
         smtp: incoming.smtp,
@@ -217,7 +171,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     shutdown.spawn(dispatcher.run(shutdown.clone()));
     clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
     shutdown.spawn(async move { audit.run(stop.soft()).await });
-    shutdown.spawn(http::serve(socket, router, access, shutdown.clone(), tls.https));
+    shutdown.spawn(http::serve(socket, router, api, shutdown.clone(), tls.https));
     Ok(running)
 }
 
@@ -432,7 +386,7 @@ fn api(
         dns,
     };
     let store = store.clone();
-    let readiness = Readiness::new(move || {
+    let readiness = Readiness::new(mint.clock().clone(), move || {
         let store = store.clone();
         async move { store.ping().await.map_err(|error| error.to_string()) }
     });

@@ -177,19 +177,19 @@ impl House {
             dns,
         };
         let pinged = store.clone();
-        let readiness = Readiness::new(move || {
+        let readiness = Readiness::new(mint.clock().clone(), move || {
             let store = pinged.clone();
             async move { store.ping().await.map_err(|error| error.to_string()) }
         });
         let guard = Guard::new(vec!["127.0.0.0/8".parse().unwrap()], &rules.webhooks);
         let http = Http::new(use_cases, guard, mint.clone(), Arc::clone(&access_rules), readiness);
-        // Whoever asks from here may say for whom.
-        let http = Arc::new(http.behind(vec!["127.0.0.0/8".parse().unwrap()]));
+        // Whoever asks from here may say for whom; from another loopback address nobody may.
+        let http = Arc::new(http.behind(vec!["127.0.0.1/32".parse().unwrap()]));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let shutdown = Shutdown::default();
-        let running =
-            serve(listener, router(Arc::clone(&http)), access_rules, shutdown.clone(), None);
+        let (router, served) = (router(Arc::clone(&http)), Arc::clone(&http));
+        let running = serve(listener, router, served, shutdown.clone(), None);
         shutdown.spawn(running);
         let (audit, stop) = (http.audit_log(), shutdown.clone());
         shutdown.spawn(async move { audit.run(stop.soft()).await });
