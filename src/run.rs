@@ -151,7 +151,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let bounds = (Arc::clone(&access), webhooks);
     let api = api(&store, (preview, apart), guard, mint.clone(), bounds);
     let (audit, stop) = (api.audit_log(), shutdown.clone());
-    let router = http::router(Arc::new(api.behind(trusted_proxy)));
+    let api = Arc::new(api.behind(trusted_proxy));
+    let router = http::router(Arc::clone(&api));
 
     let running = Running {
         smtp: incoming.smtp,
@@ -170,7 +171,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     shutdown.spawn(dispatcher.run(shutdown.clone()));
     clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
     shutdown.spawn(async move { audit.run(stop.soft()).await });
-    shutdown.spawn(http::serve(socket, router, access, shutdown.clone(), tls.https));
+    shutdown.spawn(http::serve(socket, router, api, shutdown.clone(), tls.https));
     Ok(running)
 }
 
@@ -385,7 +386,7 @@ fn api(
         dns,
     };
     let store = store.clone();
-    let readiness = Readiness::new(move || {
+    let readiness = Readiness::new(mint.clock().clone(), move || {
         let store = store.clone();
         async move { store.ping().await.map_err(|error| error.to_string()) }
     });

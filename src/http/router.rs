@@ -218,9 +218,7 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(InboundEmail: Delete "/email/addresses", WRITE_AGENT, ["address"], Optional(&["address"]),
         addresses::remove),
     operation!(InboundEmail: Get "/domains", READ_PARENT, [], NoBody, domains::list),
-    // Not `.once()`: a claim is the same claim however often it is sent, and who sends it again, when
-    // the proof is published, asks for another answer.
-    operation!(InboundEmail: Post "/domain", WRITE_PARENT, [], Required(&["domain"]), domains::claim),
+    operation!(InboundEmail: Post "/domain", WRITE_PARENT.once(), [], Required(&["domain"]), domains::claim),
     operation!(InboundEmail: Delete "/domain", WRITE_PARENT, ["domain"], Optional(&["domain"]), domains::remove),
     operation!(InboundEmail: Get "/email/intake", READ,
         ["agent", "sender", "recipient", "verdict", "reason", "since", "until", "limit", "after"],

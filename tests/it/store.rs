@@ -46,3 +46,4 @@ mod tenancy;
 mod tls;
 mod together;
 mod upgrade;
+mod webhooks;
