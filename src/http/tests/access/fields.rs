@@ -36,7 +36,7 @@ const DECIDED: [&str; 20] = [
 ];
 
 /// Where one of them is a field all the same: what it sets there is its own.
-const KNOWN: [(&str, &str); 7] = [
+const KNOWN: [(&str, &str); 8] = [
     ("POST /account", "active"),
     ("POST /updateOrganization", "active"),
     ("POST /updateAccount", "active"),
