@@ -7,13 +7,13 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGE
 use tokio::time::Instant;
 
 use super::outcome::{self, Answer};
-use super::payload;
+use crate::app::delivery::payload;
 use crate::domain::clock::Timestamp;
 use crate::domain::delivery::{Attempt, Claim, Outcome};
 use crate::domain::id::{AttemptId, Mint};
 use crate::egress::client::{Client, EgressError, Response};
 use crate::egress::signature;
-use crate::rules::WebhookRules;
+use crate::rules::{PayloadRules, WebhookRules};
 
 /// What every attempt needs, whatever it delivers. Cheap to clone.
 #[derive(Clone)]
@@ -35,7 +35,7 @@ impl Sender {
     pub async fn attempt(&self, claim: &Claim) -> (Attempt, Outcome) {
         let at = self.mint.clock().now();
         let began = Instant::now();
-        let request = prepare(claim, at, self.rules.payload.max_text_bytes);
+        let request = prepare(claim, at, &self.rules.payload);
         let sent = self.client.post(&claim.destination.url, request.headers, request.body).await;
         let ended = self.conclude(claim, at, began.elapsed(), sent);
         log(claim, &ended);
@@ -84,8 +84,9 @@ impl Sender {
 
 /// The body of the event, and the headers of Standard Webhooks beside those that v2 receivers
 /// know: `X-Service-Signature` is the same `v1` signature, without the version before it.
-pub fn prepare(claim: &Claim, at: Timestamp, max_text_bytes: usize) -> Request {
-    let body = payload::body(&claim.event, &claim.subject, max_text_bytes);
+pub fn prepare(claim: &Claim, at: Timestamp, rules: &PayloadRules) -> Request {
+    let wanted = claim.destination.wants.payload;
+    let body = payload::body(&claim.event, &claim.subject, wanted, rules);
     let id = claim.event.id.to_string();
     let secret = &claim.destination.secret;
     let fields = [

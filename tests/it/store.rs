@@ -27,6 +27,7 @@ mod deletion;
 mod deliveries;
 mod directory;
 mod domains;
+mod events;
 mod faults;
 mod keys;
 mod lists;

@@ -1,13 +1,15 @@
 //! Destinations, and the outgoing work that waits for them.
 //!
 //! `http` keeps destinations through [`Destinations`], and sees and mends their deliveries; the
-//! dispatcher in `webhook` takes its work through [`Outbox`]. Events and deliveries are made in the
-//! transaction of what they announce, never here.
+//! dispatcher in `webhook` takes its work through [`Outbox`]. How an event looks, to receivers and
+//! to readers, is said in [`payload`]. Events and deliveries are made in the transaction of what
+//! they announce, never here.
 
 mod advice;
 mod deliveries;
 mod destinations;
 mod outbox;
+pub mod payload;
 
 pub use advice::explanation;
 pub use destinations::{Added, DestinationError, Destinations};

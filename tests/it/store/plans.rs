@@ -10,8 +10,8 @@ use gatepost::domain::account::AccountType;
 use gatepost::domain::audit::{Actor, Deed, Doer, Once, Who};
 use gatepost::domain::delivery::{Attempt, Extent, Outcome, State};
 use gatepost::domain::domain_name::DomainName;
-use gatepost::domain::event::Category;
-use gatepost::domain::id::{AccountId, AttemptId, AuditId, IntakeId, KeyId, MessageId};
+use gatepost::domain::event::{Category, EventName};
+use gatepost::domain::id::{AccountId, AttemptId, AuditId, EventId, IntakeId, KeyId, MessageId};
 use gatepost::domain::key::KeyHash;
 use gatepost::domain::member::Role;
 use gatepost::domain::reason::Reason;
@@ -21,8 +21,8 @@ use gatepost::rules::Kept;
 use gatepost::run;
 use gatepost::store::{
     AccountFilter, AccountPage, AccountUpdate, AuditFilter, Commit, Cursor, Deletion,
-    DeliveryFilter, DestinationChange, Direction, DomainLimits, Due, InsertedKey, IntakeFilter,
-    List, MemberChange, NamedKey, Page, Rotation, Tested, Whose,
+    DeliveryFilter, DestinationChange, Direction, DomainLimits, Due, EventFilter, InsertedKey,
+    IntakeFilter, List, MemberChange, NamedKey, Page, Rotation, Tested, Whose,
 };
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Executor as _, Row as _};
@@ -229,6 +229,7 @@ async fn exercise(scene: &Scene) {
         store.count_refusal(&refused, "192.0.2.0/24").await.unwrap();
     }
     lists(scene).await;
+    log(scene).await;
     store.next_due(at(2)).await.unwrap();
     let claims = store.claim_deliveries(at(2), at(9), 10, &[]).await.unwrap();
     store.release_deliveries(&claims).await.unwrap();
@@ -284,11 +285,8 @@ async fn webhooks(scene: &Scene) {
         let change = DestinationChange { disabled: Some(disabled), ..Default::default() };
         store.update_destination(agent.id, hook.id, &change, by(at(4))).await.unwrap();
     }
-    let rotation = Rotation {
-        secret: Secret::new([1; 32]),
-        overlap_until: Some(at(9)),
-        max_former: 4,
-    };
+    let rotation =
+        Rotation { secret: Secret::new([1; 32]), overlap_until: Some(at(9)), max_former: 4 };
     store.rotate_secret(agent.id, hook.id, &rotation, by(at(4))).await.unwrap();
     let wish = (at(0), Extent::Failed);
     store.request_replay(agent.id, hook.id, wish, 9, by(at(4))).await.unwrap();
@@ -462,6 +460,25 @@ async fn lists(scene: &Scene) {
             store.marker(&scope, MessageId(nil)).await.unwrap();
         }
     }
+}
+
+/// The log of events at every level, with every kind of filter.
+async fn log(scene: &Scene) {
+    let Scene { store, partner, reseller, organization, agent, other, .. } = scene;
+    assert!(store.place_events(99).await.unwrap() > 0);
+    let (names, since) = (Some(vec![EventName::EmailReceived]), Some(at(0)));
+    for account in [partner, reseller, organization, agent] {
+        let few = vec![agent.id, other.id];
+        for scope in [subtree(account), subtree(account).only(few)] {
+            for (names, since) in [(None, None), (names.clone(), None), (None, since)] {
+                let filter = EventFilter { names, since };
+                store.events(&scope, &filter, 0, (2, 99)).await.unwrap();
+            }
+            store.event_position(&scope, EventId(Uuid::nil())).await.unwrap();
+            store.position_before(&scope, at(0)).await.unwrap();
+        }
+    }
+    store.placed_after(0, 9).await.unwrap();
 }
 
 /// Each that leaves entries of the audit log out, and one that leaves out none but by time.
