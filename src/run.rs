@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 
 use crate::app::access::Access;
 use crate::app::audit::AuditLog;
-use crate::app::delivery::{Destinations, Outbox};
+use crate::app::delivery::{Destinations, EventLog, Outbox};
 use crate::app::intake::Gateway;
 use crate::app::intake::preview::Preview;
 use crate::app::mailbox::retention::Retention;
@@ -174,15 +174,17 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let to = (&rules.smtp, access.as_ref(), mint.clock());
     let mut tls = Tls::prepare(tls, &place, &hostname, to).await?;
 
-    // Outgoing: the dispatcher takes from the store, and intake rings its bell.
+    // Outgoing: the dispatcher takes from the store, and intake rings its bell and the log's.
     let bell = Bell::default();
     let lookup = lookup(dns.is_some(), &authenticator);
     tls.ask(rules.acme, (guard.clone(), lookup.clone()), &mint).await?;
     let client = Client::new(guard.clone(), Limits::from(webhooks.as_ref()), lookup)?;
+    let events = EventLog::new(store.clone(), Arc::clone(&access), webhooks.payload);
     let dispatcher = outgoing(&store, client, webhooks, bell.clone(), &mint);
 
     // Incoming: the listener asks intake.
-    let wake: Arc<dyn Wake> = Arc::new(bell);
+    let bells: Vec<Arc<dyn Wake>> = vec![Arc::new(bell), Arc::new(events.clone())];
+    let wake: Arc<dyn Wake> = Arc::new(bells);
     let (size, proxies) = (intake.limits.max_message_bytes, trusted_proxy.clone());
     let way = Way { front_end, address: smtp, hostname: &hostname, proxies, size };
     let authenticator = Arc::new(authenticator);
@@ -196,9 +198,11 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
 
     // The API beside them.
     let (socket, http) = bind(http).await?;
-    let api = api(&store, (preview, apart), guard, mint.clone(), Arc::clone(&access));
+    let parts = (preview, events.clone(), apart);
+    let api = api(&store, parts, guard, mint.clone(), Arc::clone(&access));
     let (audit, stop) = (api.audit_log(), shutdown.clone());
-    let router = http::router(Arc::new(api.behind(trusted_proxy)));
+    let api = api.behind(trusted_proxy).ending_with(shutdown.clone());
+    let router = http::router(Arc::new(api));
 
     let running = Running {
         smtp: incoming.smtp,
@@ -217,6 +221,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     shutdown.spawn(dispatcher.run(shutdown.clone()));
     clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
     shutdown.spawn(async move { audit.run(stop.soft()).await });
+    let stop = shutdown.clone();
+    shutdown.spawn(async move { events.run(stop.soft()).await });
     shutdown.spawn(http::serve(socket, router, access, shutdown.clone(), tls.https));
     Ok(running)
 }
@@ -416,7 +422,7 @@ fn self_signed(place: &Place, hostname: &DomainName) -> Result<Pair, SelfSignedE
 
 fn api(
     store: &Store,
-    (preview, dns): (Preview, Arc<Authenticator>),
+    (preview, events, dns): (Preview, EventLog, Arc<Authenticator>),
     guard: Guard,
     mint: Mint,
     rules: Arc<AccessRules>,
@@ -426,6 +432,7 @@ fn api(
         tenancy: Tenancy::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         mailbox: Mailbox::new(store.clone()),
         destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&rules)),
+        events,
         preview,
         audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&rules)),
         answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&rules)),

@@ -19,7 +19,7 @@ use super::call::{self, Call};
 use super::error::{Code, Problem};
 use super::observe;
 use super::routes::{
-    account, account_lists, accounts, addresses, audit, domains, health, inbound_policy,
+    account, account_lists, accounts, addresses, audit, domains, events, health, inbound_policy,
     inbound_whitelist, intake, media, members, messages, policy_preview, tokens, webhooks,
 };
 use super::tag::Tag;
@@ -228,6 +228,8 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Webhooks: Get "/webhooks", READ_OWN, [], NoBody, webhooks::list),
     operation!(Webhooks: Post "/webhooks", WRITE_OWN.once(), [], Required(&["url", "label", "type"]),
         webhooks::add),
+    operation!(Webhooks: Get "/events", READ, events::LIST, NoBody, events::list),
+    operation!(Webhooks: Get "/events/catalog", READ, [], NoBody, events::catalog),
     operation!(Webhooks: Delete "/webhooks", WRITE_OWN, ["url", "type", "id"],
         Optional(&["url", "type", "id"]), webhooks::remove),
 ];

@@ -8,6 +8,8 @@ pub(super) mod accounts;
 pub(super) mod addresses;
 pub(super) mod audit;
 pub(super) mod domains;
+mod event_stream;
+pub(super) mod events;
 pub(super) mod health;
 pub(super) mod inbound_policy;
 pub(super) mod inbound_whitelist;
