@@ -23,6 +23,7 @@ INSERT INTO event_numbers (last) VALUES (0);
 ALTER TABLE events ADD COLUMN arrived INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE events ADD COLUMN position INTEGER;
 CREATE INDEX events_without_position ON events (arrived, id) WHERE position IS NULL;
+CREATE INDEX events_log ON events (position) WHERE position IS NOT NULL;
 CREATE INDEX events_log_of_partner ON events (partner_id, position) WHERE position IS NOT NULL;
 CREATE INDEX events_log_of_reseller ON events (reseller_id, position) WHERE position IS NOT NULL;
 CREATE INDEX events_log_of_organization ON events (organization_id, position)

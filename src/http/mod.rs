@@ -10,7 +10,8 @@
 //!   shapes of the rest; `observe` puts on every answer what every answer must carry, and logs it.
 //! - `limits` bounds how much a key, or an address without one, may ask for; `remote` says where a
 //!   request comes from; `once` carries out a creation once that is sent twice.
-//! - `serve` accepts connections, within the bounds of `policies/access.toml`.
+//! - `serve` accepts connections, within the bounds of `policies/access.toml`, so many of each client
+//!   (`places`).
 //! - `routes` has one file per noun: wire shapes and words, no decisions.
 //!
 //! `run` makes an [`Http`] and serves its router. What never happens here: SQL, a read of a token
@@ -25,11 +26,14 @@ mod limits;
 mod observe;
 mod once;
 mod page;
+mod places;
 mod query;
+mod readiness;
 mod remote;
 pub mod router;
 mod routes;
 mod serve;
+mod stalled;
 pub mod tag;
 mod target;
 mod uploads;
@@ -37,13 +41,11 @@ mod uploads;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
+pub use readiness::Readiness;
 pub use router::router;
 pub use serve::serve;
 
@@ -54,7 +56,7 @@ use self::remote::Proxies;
 use self::uploads::Uploads;
 use crate::app::access::Access;
 use crate::app::audit::AuditLog;
-use crate::app::delivery::Destinations;
+use crate::app::delivery::{Destinations, EventLog};
 use crate::app::intake::preview::Preview;
 use crate::app::mailbox::Mailbox;
 use crate::app::once::Answers;
@@ -62,6 +64,7 @@ use crate::app::tenancy::Tenancy;
 use crate::domain::id::Mint;
 use crate::egress::guard::Guard;
 use crate::rules::AccessRules;
+use crate::shutdown::Shutdown;
 use crate::verify::Authenticator;
 
 /// The use cases that the API offers.
@@ -71,6 +74,7 @@ pub struct UseCases {
     pub tenancy: Tenancy,
     pub mailbox: Mailbox,
     pub destinations: Destinations,
+    pub events: EventLog,
     pub preview: Preview,
     pub audit: AuditLog,
     pub answers: Answers,
@@ -93,6 +97,8 @@ pub struct Http {
     pub(crate) limits: Limits,
     /// Whose word is taken for where a request comes from.
     pub(crate) proxies: Proxies,
+    /// Whoever waits or streams ends with it.
+    pub(crate) shutdown: Shutdown,
 }
 
 impl Http {
@@ -107,8 +113,19 @@ impl Http {
         let downloads = Arc::new(Semaphore::new(rules.limits.max_downloads));
         let uploads = Uploads::new(&rules.limits);
         let limits = Limits::new(rules.rates);
-        let proxies = Proxies::default();
-        Self { use_cases, guard, mint, rules, readiness, downloads, uploads, limits, proxies }
+        let (proxies, shutdown) = (Proxies::default(), Shutdown::default());
+        Self {
+            use_cases,
+            guard,
+            mint,
+            rules,
+            readiness,
+            downloads,
+            uploads,
+            limits,
+            proxies,
+            shutdown,
+        }
     }
 
     /// The same behind proxies in these networks, which say whom they pass on
@@ -116,6 +133,17 @@ impl Http {
     #[must_use]
     pub fn behind(self, proxies: Vec<IpNet>) -> Self {
         Self { proxies: Proxies::new(proxies), ..self }
+    }
+
+    /// The same, where answers that take long end when this begins to stop.
+    #[must_use]
+    pub fn ending_with(self, shutdown: Shutdown) -> Self {
+        Self { shutdown, ..self }
+    }
+
+    /// The log of events, whose task looks for those who wait.
+    pub fn event_log(&self) -> EventLog {
+        self.use_cases.events.clone()
     }
 
     /// The audit log, whose task writes down what was refused.
@@ -128,32 +156,5 @@ impl Http {
         let message = self.use_cases.preview.max_message_bytes();
         let encoded = message.div_ceil(3).saturating_mul(4);
         encoded.saturating_add(self.rules.limits.max_body_bytes)
-    }
-}
-
-type Answering = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
-
-/// Whether the gateway can work at all: asked by `/readyz`.
-#[derive(Clone)]
-pub struct Readiness(Arc<dyn Fn() -> Answering + Send + Sync>);
-
-impl Readiness {
-    /// `check` answers why not, for the log.
-    pub fn new<F, R>(check: F) -> Self
-    where
-        F: Fn() -> R + Send + Sync + 'static,
-        R: Future<Output = Result<(), String>> + Send + 'static,
-    {
-        Self(Arc::new(move || Box::pin(check())))
-    }
-
-    pub(crate) async fn check(&self) -> Result<(), String> {
-        (self.0)().await
-    }
-}
-
-impl fmt::Debug for Readiness {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Readiness")
     }
 }

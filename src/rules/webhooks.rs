@@ -113,10 +113,13 @@ impl Breaker {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+/// How long an event's body and what is in it may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Payload {
     pub max_text_bytes: usize,
+    pub preview_bytes: usize,
+    pub max_body_bytes: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -195,7 +198,11 @@ impl WebhookRules {
         check("rotation.overlap_hours", rotation.overlap_hours, 1, 168)?;
         check("rotation.max_former", wide(rotation.max_former), 1, 10)?;
         check("replays.max_per_destination", self.replays.max_per_destination, 1, 100)?;
-        check("payload.max_text_bytes", wide(self.payload.max_text_bytes), 100, 1 << 20)
+        let payload = &self.payload;
+        check("payload.max_text_bytes", wide(payload.max_text_bytes), 100, 1 << 20)?;
+        let preview = wide(payload.preview_bytes);
+        check("payload.preview_bytes", preview, 0, wide(payload.max_text_bytes))?;
+        check("payload.max_body_bytes", wide(payload.max_body_bytes), 4096, 1 << 24)
     }
 
     fn check_breaker(&self) -> Result<(), RulesError> {

@@ -74,14 +74,15 @@ const ATTEMPTS_ON_POSTGRES: &str = "
 /// What the events are called, and whether what they name is still there.
 const EVENTS: &str = "
     WITH given (event) AS ({rows})
-    SELECT events.id, name,
-           CAST(CASE WHEN message_id IS NOT NULL AND NOT EXISTS
-               (SELECT 1 FROM messages WHERE messages.id = events.message_id)
-               THEN 1 ELSE 0 END AS BIGINT) AS message_gone,
-           CAST(CASE WHEN contact_id IS NOT NULL AND NOT EXISTS
-               (SELECT 1 FROM contacts WHERE contacts.id = events.contact_id)
-               THEN 1 ELSE 0 END AS BIGINT) AS contact_gone
-    FROM given CROSS JOIN events WHERE events.id = given.event";
+    SELECT events.id, events.name,
+           CAST(CASE WHEN events.message_id IS NOT NULL AND messages.id IS NULL
+                THEN 1 ELSE 0 END AS BIGINT) AS message_gone,
+           CAST(CASE WHEN events.contact_id IS NOT NULL AND contacts.id IS NULL
+                THEN 1 ELSE 0 END AS BIGINT) AS contact_gone
+    FROM given CROSS JOIN events
+    LEFT JOIN messages ON messages.id = events.message_id
+    LEFT JOIN contacts ON contacts.id = events.contact_id
+    WHERE events.id = given.event";
 
 impl Store {
     /// A page of the deliveries to this destination that match, the newest first, each with up to

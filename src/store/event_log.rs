@@ -15,11 +15,11 @@ use super::sql::sql;
 /// the index of those without a place to begin.)
 const PLACE: &str = "
     UPDATE events
-    SET position = (SELECT last_position FROM event_log WHERE id = 1) + next.number
+    SET position = (SELECT last_position FROM event_log WHERE id = 1) + waiting.number
     FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY arrived, id) AS number
           FROM (SELECT id, arrived FROM events WHERE position IS NULL AND arrived >= 0
-                ORDER BY arrived, id LIMIT $1) AS waiting) AS next
-    WHERE events.id = next.id
+                ORDER BY arrived, id LIMIT $1) AS walked) AS waiting
+    WHERE events.id = waiting.id
     RETURNING position";
 
 impl Store {

@@ -188,7 +188,7 @@ pub(super) fn within(statement: &mut Statement, scope: &Scope) {
 }
 
 /// The range of the index that a scope's rows lie in.
-fn in_range(statement: &mut Statement, scope: &Scope) {
+pub(super) fn in_range(statement: &mut Statement, scope: &Scope) {
     statement.push(match scope.level() {
         AccountType::Partner => "partner_id = ",
         AccountType::Reseller => "reseller_id = ",

@@ -12,13 +12,13 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::announcements::{Listener, delivery, insert_deliveries};
-use super::claimed::event;
 use super::db::{Store, Transaction, settled};
 use super::destination_row::destination;
 use super::error::StoreError;
 use super::many::many;
 use super::row::Columns;
 use super::sql::{Row, Value, sql};
+use super::subjects::event;
 use super::{accounts, event_log, gates};
 use crate::domain::account::AccountType;
 use crate::domain::clock::Timestamp;

@@ -2,7 +2,7 @@
 //!
 //! [`dispatcher`] takes due deliveries from a queue and bounds how many are under way ([`lanes`]:
 //! per destination, and for slow ones together); [`attempt`] makes one POST of one delivery from
-//! [`payload`] and reads the [`outcome`] off its answer. `run` starts the dispatcher and hands its
+//! `app::delivery::payload` and reads the [`outcome`] off its answer. `run` starts the dispatcher and hands its
 //! bell to intake. What never happens here: SQL, a connection past `egress`, or a decision that
 //! relies on a lease: a lost lease costs the receiver a duplicate, never an event.
 
@@ -10,8 +10,7 @@ pub mod attempt;
 pub mod dispatcher;
 pub mod lanes;
 pub mod outcome;
-pub mod payload;
 mod queue;
 
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;

@@ -34,7 +34,7 @@ fn boss() -> Address {
     Address::parse("boss@good.example").unwrap()
 }
 
-pub(super) fn contact() -> Contact {
+pub(crate) fn contact() -> Contact {
     Contact {
         id: ContactId::new(41).unwrap(),
         organization: account(3),
@@ -45,7 +45,7 @@ pub(super) fn contact() -> Contact {
     }
 }
 
-pub(super) fn message(text: &str) -> Message {
+pub(crate) fn message(text: &str) -> Message {
     Message {
         id: MessageId(Uuid::from_u128(0xaa)),
         lineage: lineage(),
@@ -77,7 +77,7 @@ pub(super) fn message(text: &str) -> Message {
     }
 }
 
-pub(super) fn event(name: EventName, id: u128) -> Event {
+pub(crate) fn event(name: EventName, id: u128) -> Event {
     Event {
         id: EventId(Uuid::from_u128(id)),
         name,
@@ -89,7 +89,7 @@ pub(super) fn event(name: EventName, id: u128) -> Event {
     }
 }
 
-pub(super) fn destination(id: u128, url: &str) -> Destination {
+pub(crate) fn destination(id: u128, url: &str) -> Destination {
     let name = EventName::EmailReceived;
     Destination {
         id: DestinationId(Uuid::from_u128(id)),
@@ -108,7 +108,7 @@ pub(super) fn destination(id: u128, url: &str) -> Destination {
 }
 
 /// Event number `id` for this destination, not yet attempted.
-pub(super) fn claim(id: u128, destination: &Destination) -> Claim {
+pub(crate) fn claim(id: u128, destination: &Destination) -> Claim {
     Claim {
         delivery: DeliveryId(Uuid::from_u128(id)),
         attempts: 0,

@@ -301,6 +301,7 @@ fn shape(webhook: &Destination, now: Timestamp) -> Value {
         "label": webhook.label,
         "type": webhook.category.as_str(),
         "timestamp": webhook.created_at.seconds(),
+        "publicKey": signature::public_key(&webhook.secret),
         "ordered": webhook.wants.ordered,
         "payload": webhook.wants.payload.as_str(),
         "headers": webhook.wants.headers.iter().map(masked).collect::<Vec<_>>(),

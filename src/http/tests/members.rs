@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{House, NOBODY, Reply};
+use crate::app::delivery::payload;
+use crate::domain::destination::Payload;
 use crate::domain::event::Category;
 use crate::domain::member::Role;
 
@@ -268,7 +270,8 @@ async fn an_invitation_is_an_event_and_nothing_else() {
     let claims = house.store.claim_deliveries(house.now(), later, 9, &[]).await.unwrap();
     assert_eq!(claims.len(), 1);
     let (event, subject) = (&claims[0].event, &claims[0].subject);
-    let told = crate::webhook::payload::body(event, subject, 1000);
+    let rules = crate::rules::Rules::defaults().unwrap().webhooks.payload;
+    let told = payload::body(event, subject, Payload::Full, &rules);
     let told: Value = serde_json::from_slice(&told).unwrap();
     assert_eq!(
         (&told["event"], &told["type"]),

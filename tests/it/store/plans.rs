@@ -10,8 +10,8 @@ use gatepost::domain::account::AccountType;
 use gatepost::domain::audit::{Actor, Deed, Doer, Once, Who};
 use gatepost::domain::delivery::{Attempt, Outcome};
 use gatepost::domain::domain_name::DomainName;
-use gatepost::domain::event::Category;
-use gatepost::domain::id::{AccountId, AttemptId, AuditId, IntakeId, KeyId, MessageId};
+use gatepost::domain::event::{Category, EventName};
+use gatepost::domain::id::{AccountId, AttemptId, AuditId, EventId, IntakeId, KeyId, MessageId};
 use gatepost::domain::key::KeyHash;
 use gatepost::domain::member::Role;
 use gatepost::domain::reason::Reason;
@@ -20,7 +20,8 @@ use gatepost::rules::Kept;
 use gatepost::run;
 use gatepost::store::{
     AccountFilter, AccountPage, AccountUpdate, AuditFilter, Commit, Cursor, Deletion, Direction,
-    DomainLimits, Due, InsertedKey, IntakeFilter, List, MemberChange, NamedKey, Page, Whose,
+    DomainLimits, Due, EventFilter, InsertedKey, IntakeFilter, List, MemberChange, NamedKey, Page,
+    Whose,
 };
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Executor as _, Row as _};
@@ -83,7 +84,7 @@ async fn every_statement_on_sqlite_finds_its_rows_by_an_index() {
         for row in sqlx::query(explain).fetch_all(&mut database).await.unwrap() {
             let detail: String = row.get("detail");
             let scanned = detail.strip_prefix("SCAN ").and_then(|rest| rest.split(' ').next());
-            let sorted = detail.contains("TEMP B-TREE") && sql.contains("BY at");
+            let sorted = detail.contains("TEMP B-TREE") && in_order(&sql);
             let small = |table: &str| MAY_BE_SCANNED.contains(&table) || table.starts_with('(');
             // The rows that a statement brings along.
             let brought = detail.contains("VALUES CLAUSE") || detail.contains("CONSTANT ROW");
@@ -126,7 +127,7 @@ async fn every_statement_on_postgres_finds_its_rows_by_an_index() {
     let mut wrong = Vec::new();
     for (number, sql) in statements.iter().enumerate() {
         // Only the long lists must come in order by themselves.
-        let sort = if sql.contains("BY at") { "off" } else { "on" };
+        let sort = if in_order(sql) { "off" } else { "on" };
         let sort = AssertSqlSafe(format!("SET enable_sort = {sort}"));
         database.execute(sqlx::raw_sql(sort)).await.unwrap();
         let prepare = AssertSqlSafe(format!("PREPARE p{number} AS {sql}"));
@@ -141,6 +142,11 @@ async fn every_statement_on_postgres_finds_its_rows_by_an_index() {
         wrong.extend(found.into_iter().map(|fault| format!("{fault}: {sql}")));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// The long lists: they must come in order by themselves.
+fn in_order(sql: &str) -> bool {
+    sql.contains("BY at") || sql.contains("FROM deliveries WHERE destination_id = $1")
 }
 
 /// Whether rows of a list are left out one by one: it must know where to end when all of them are.
@@ -176,7 +182,7 @@ fn faults_of(node: &Value, sql: &str, found: &mut Vec<String>) {
     let by_order = ["deliveries_due", "deliveries_waiting", "deliveries_in_order"]
         .contains(&text("Index Name"));
     let unbound = kind.starts_with("Index") && node["Index Cond"].is_null() && !by_order;
-    let sorted = kind.ends_with("Sort") && sql.contains("BY at");
+    let sorted = kind.ends_with("Sort") && in_order(sql);
     let endless = kind.starts_with("Index")
         && table != "mails"
         && (passes_over(sql) || sql.contains("BY at") && !node["Filter"].is_null())
@@ -227,6 +233,7 @@ async fn exercise(scene: &Scene) {
         store.count_refusal(&refused, "192.0.2.0/24").await.unwrap();
     }
     lists(scene).await;
+    log(scene).await;
     store.next_due(at(2)).await.unwrap();
     let claims = store.claim_deliveries(at(2), at(9), 10, &[]).await.unwrap();
     store.release_deliveries(&claims).await.unwrap();
@@ -240,6 +247,9 @@ async fn exercise(scene: &Scene) {
     };
     store.finish_delivery(&claims[0], &attempt, Outcome::Gone).await.unwrap();
     store.destinations(agent.id).await.unwrap();
+    super::webhooks::exercise(scene).await;
+    super::health::exercise(scene).await;
+    super::replays::exercise(scene).await;
     store.remove_destinations(agent.id, None, None, None, by(at(4))).await.unwrap();
     for kind in [None, Some(AccountType::Partner)] {
         store.accounts(kind).await.unwrap();
@@ -269,8 +279,6 @@ async fn exercise(scene: &Scene) {
     requests(scene).await;
     objects(scene).await;
     retention(scene).await;
-    super::health::exercise(scene).await;
-    super::replays::exercise(scene).await;
     accounts(scene).await;
 }
 
@@ -430,6 +438,25 @@ async fn lists(scene: &Scene) {
             store.marker(&scope, MessageId(nil)).await.unwrap();
         }
     }
+}
+
+/// The log of events at every level, with every kind of filter.
+async fn log(scene: &Scene) {
+    let Scene { store, partner, reseller, organization, agent, other, .. } = scene;
+    assert!(store.place_events(99).await.unwrap() > 0);
+    let (names, since) = (Some(vec![EventName::EmailReceived]), Some(at(0)));
+    for account in [partner, reseller, organization, agent] {
+        let few = vec![agent.id, other.id];
+        for scope in [subtree(account), subtree(account).only(few)] {
+            for (names, since) in [(None, None), (names.clone(), None), (None, since)] {
+                let filter = EventFilter { names, since };
+                store.events(&scope, &filter, 0, (2, 99)).await.unwrap();
+            }
+            store.event_position(&scope, EventId(Uuid::nil())).await.unwrap();
+            store.position_before(&scope, at(0)).await.unwrap();
+        }
+    }
+    store.placed_after(0, 9).await.unwrap();
 }
 
 /// Each that leaves entries of the audit log out, and one that leaves out none but by time.

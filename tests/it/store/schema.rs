@@ -52,7 +52,7 @@ async fn of_sqlite(scene: &Scene) -> BTreeSet<String> {
                || COALESCE(' DEFAULT ' || c.dflt_value, '')
         FROM sqlite_schema AS m, pragma_table_info(m.name) AS c
         WHERE m.type = 'table' AND m.name NOT LIKE '\\_sqlx%' ESCAPE '\\'
-          AND m.name NOT LIKE 'sqlite%' AND m.name <> 'user_ids'
+          AND m.name NOT LIKE 'sqlite%' AND m.name NOT IN ('user_ids', 'event_numbers')
         UNION ALL
         SELECT m.name || '.' || f.\"from\" || ' REFERENCES ' || f.\"table\" || '.' || f.\"to\"
         FROM sqlite_schema AS m, pragma_foreign_key_list(m.name) AS f WHERE m.type = 'table'
@@ -77,7 +77,7 @@ async fn of_postgres(scene: &Scene) -> BTreeSet<String> {
                || CASE data_type WHEN 'bigint' THEN 'INTEGER' WHEN 'text' THEN 'TEXT'
                     WHEN 'uuid' THEN 'BLOB' WHEN 'bytea' THEN 'BLOB' ELSE data_type END
                || CASE is_nullable WHEN 'NO' THEN ' NOT NULL' ELSE ' NULL' END
-               || COALESCE(' DEFAULT ' || column_default, '')
+               || COALESCE(' DEFAULT ' || REPLACE(column_default, '::text', ''), '')
         FROM information_schema.columns
         WHERE table_schema = 'public' AND table_name NOT LIKE '\\_sqlx%'
         UNION ALL

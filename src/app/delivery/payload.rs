@@ -1,0 +1,218 @@
+//! The body of an event (contract §5), as webhooks, the list and the stream all show it. Pure: the
+//! same rows give the same bytes, so that every attempt of a delivery sends what the first one sent.
+
+mod thin;
+
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+
+use crate::app::mailbox::record::message_record;
+use crate::domain::contact::Contact;
+use crate::domain::delivery::Subject;
+use crate::domain::destination::Payload;
+use crate::domain::event::{Event, EventName};
+use crate::domain::message::Message;
+use crate::rules::PayloadRules;
+
+/// What is left out of a message's `metadata` while the whole is too long, in this order.
+const CUT_OF_METADATA: [&str; 8] = [
+    "emailStrippedText",
+    "findings",
+    "emailReferences",
+    "emailInReplyTo",
+    "emailReplyTo",
+    "emailCc",
+    "emailTo",
+    "authentication",
+];
+
+/// JSON in UTF-8 of at most `max_body_bytes`. Where anything was cut, `truncated` says so and `url`
+/// where the whole can be read: relative, for the reader's own base address and key.
+pub fn body(event: &Event, subject: &Subject, payload: Payload, rules: &PayloadRules) -> Bytes {
+    let whole = match payload {
+        Payload::Thin => thin::body(event, subject),
+        Payload::Full => full(event, subject, rules.max_text_bytes),
+        Payload::Summary => summary(event, subject, rules),
+    };
+    Bytes::from(capped(whole, event, subject, rules.max_body_bytes))
+}
+
+/// What all events have at the top.
+fn envelope(event: &Event, data: Value) -> Map<String, Value> {
+    let fields = [
+        ("id", json!(event.id.to_string())),
+        ("event", json!(event.name.as_str())),
+        ("type", json!(event.name.as_str())),
+        ("timestamp", json!(event.at.to_string())),
+        ("data", data),
+    ];
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn full(event: &Event, subject: &Subject, max_text: usize) -> Map<String, Value> {
+    let mut top = envelope(event, data(event, subject, max_text));
+    if event.name == EventName::EmailReceived {
+        top.extend(email_received(event, subject));
+    }
+    if top.get("data").and_then(|data| data.pointer("/message/truncated")).is_some() {
+        say_cut(&mut top, event);
+    }
+    top
+}
+
+/// The same with no text but its beginning, without HTML, and with the number of attachments in
+/// their place.
+fn summary(event: &Event, subject: &Subject, rules: &PayloadRules) -> Map<String, Value> {
+    let mut top = full(event, subject, rules.preview_bytes);
+    if let (Some(Value::Object(record)), Subject::Message(message)) = (record(&mut top), subject) {
+        let listed = message.mail.attachments.iter().filter(|part| part.listed).count();
+        record.insert("attachments".to_owned(), json!([]));
+        record.insert("attachmentCount".to_owned(), json!(listed));
+        record.insert("chatDialog".to_owned(), Value::Null);
+        if let Some(Value::Object(metadata)) = record.get_mut("metadata") {
+            for name in ["emailHtml", "emailStrippedText"] {
+                metadata.insert(name.to_owned(), Value::Null);
+            }
+        }
+    }
+    top
+}
+
+/// What v2 clients read beside the envelope. Of an erased message only the ids are left.
+fn email_received(event: &Event, subject: &Subject) -> Map<String, Value> {
+    let message = match subject {
+        Subject::Message(message) => Some(message.as_ref()),
+        Subject::Contact(_) | Subject::Told(_) | Subject::Erased => None,
+    };
+    let fields = [
+        ("roomId", message.map(|message| json!(message.room().to_string()))),
+        ("messageUuid", event.message.map(|id| json!(id.to_string()))),
+        ("messageTimestamp", message.map(|message| json!(message.at.seconds()))),
+        ("targetAccountId", event.lineage.agent.map(|agent| json!(agent.get()))),
+        ("from", message.map(|message| json!(message.from().to_string()))),
+        ("subject", message.map(|message| json!(message.mail.subject))),
+    ];
+    let with_null =
+        |(name, value): (&str, Option<Value>)| (name.to_owned(), value.unwrap_or(Value::Null));
+    fields.into_iter().map(with_null).collect()
+}
+
+fn data(event: &Event, subject: &Subject, max_text: usize) -> Value {
+    match subject {
+        Subject::Message(message) => {
+            let record = cut(message_record(message), message, max_text);
+            json!({ "roomId": message.room().to_string(), "message": record })
+        }
+        Subject::Told(data) => data.clone(),
+        Subject::Contact(contact) => json!({ "contact": contact_record(contact) }),
+        // Deleted between the event and this attempt: the receiver learns that, and no content.
+        Subject::Erased => json!({
+            "erased": true,
+            "messageUuid": event.message.map(|id| id.to_string()),
+            "contactId": event.contact.map(|id| id.get()),
+        }),
+    }
+}
+
+/// Cuts the body text wherever the record holds it, and says so.
+fn cut(mut record: Map<String, Value>, message: &Message, max: usize) -> Map<String, Value> {
+    let (text, stripped) = (&message.mail.text, &message.mail.stripped_text);
+    if text.len() <= max && stripped.len() <= max {
+        return record;
+    }
+    let text = head(text, max);
+    record.insert("message".to_owned(), json!(text));
+    record.insert("chatDialog".to_owned(), json!([{ "role": "user", "content": text }]));
+    if let Some(Value::Object(metadata)) = record.get_mut("metadata") {
+        metadata.insert("emailStrippedText".to_owned(), json!(head(stripped, max)));
+    }
+    record.insert("truncated".to_owned(), Value::Bool(true));
+    record
+}
+
+/// At most `max` octets, ending on a character.
+fn head(text: &str, max: usize) -> &str {
+    text.get(..text.floor_char_boundary(max)).unwrap_or_default()
+}
+
+fn contact_record(contact: &Contact) -> Value {
+    json!({
+        "id": contact.id.get(),
+        "name": contact.name,
+        "email": contact.address.to_string(),
+        "organizationId": contact.organization.get(),
+        "firstSeen": contact.first_seen.to_string(),
+        "lastSeen": contact.last_seen.to_string(),
+    })
+}
+
+/// The Message record of a body, if it has one.
+fn record(top: &mut Map<String, Value>) -> Option<&mut Value> {
+    top.get_mut("data")?.get_mut("message")
+}
+
+/// Cuts what is too long, step by step: copies of the text, evidence, long lists, attachments, the
+/// text itself; and in the end all but the ids. A header field alone may have a megabyte.
+fn capped(mut top: Map<String, Value>, event: &Event, subject: &Subject, max: usize) -> String {
+    let mut text = written(&top);
+    if text.len() <= max {
+        return text;
+    }
+    say_cut(&mut top, event);
+    for step in STEPS {
+        if let Some(Value::Object(record)) = record(&mut top) {
+            step(record);
+            record.insert("truncated".to_owned(), Value::Bool(true));
+            text = written(&top);
+            if text.len() <= max {
+                return text;
+            }
+        }
+    }
+    let mut top = thin::body(event, subject);
+    say_cut(&mut top, event);
+    written(&top)
+}
+
+const STEPS: [fn(&mut Map<String, Value>); 4] = [
+    |record| {
+        record.insert("chatDialog".to_owned(), Value::Null);
+    },
+    |record| {
+        if let Some(Value::Object(metadata)) = record.get_mut("metadata") {
+            for name in CUT_OF_METADATA {
+                metadata.insert(name.to_owned(), Value::Null);
+            }
+        }
+    },
+    |record| {
+        let listed = record.get("attachments").and_then(Value::as_array).map_or(0, Vec::len);
+        record.insert("attachments".to_owned(), json!([]));
+        record.entry("attachmentCount").or_insert_with(|| json!(listed));
+    },
+    |record| {
+        let text = record.get("message").and_then(Value::as_str).unwrap_or_default();
+        let text = head(text, LEFT_OF_TEXT).to_owned();
+        record.insert("message".to_owned(), text.into());
+    },
+];
+
+/// Octets of text that are kept when all else has gone.
+const LEFT_OF_TEXT: usize = 1000;
+
+fn written(top: &Map<String, Value>) -> String {
+    serde_json::to_string(top).unwrap_or_default()
+}
+
+fn say_cut(top: &mut Map<String, Value>, event: &Event) {
+    top.insert("truncated".to_owned(), Value::Bool(true));
+    let account = event.lineage.ids().last().map_or(0, |id| id.get());
+    let path = match event.message {
+        Some(message) => format!("/messages/{message}/raw"),
+        None => "/account".to_owned(),
+    };
+    top.insert("url".to_owned(), format!("/api/v2{path}?targetAccountId={account}").into());
+}

@@ -1,0 +1,201 @@
+//! What a body shows in each mode, and what is cut of it.
+
+use super::*;
+use crate::domain::message::Attachment;
+use crate::rules::Rules;
+use crate::webhook::sample;
+
+fn rules() -> PayloadRules {
+    Rules::defaults().unwrap().webhooks.payload
+}
+
+fn read(name: EventName, subject: &Subject, max: usize) -> Value {
+    let rules = PayloadRules { max_text_bytes: max, ..rules() };
+    let body = body(&sample::event(name, 1), subject, Payload::Full, &rules);
+    serde_json::from_slice(&body).unwrap()
+}
+
+fn message(text: &str) -> Subject {
+    Subject::Message(Box::new(sample::message(text)))
+}
+
+#[test]
+fn email_received_names_its_message_at_the_top() {
+    let event = read(EventName::EmailReceived, &message("Hello"), 20_000);
+    let expected = json!({
+        "id": "00000000-0000-0000-0000-000000000001",
+        "event": "email.received",
+        "type": "email.received",
+        "timestamp": "2024-06-15T14:56:35.123Z",
+        "roomId": "41:7",
+        "messageUuid": "00000000-0000-0000-0000-0000000000aa",
+        "messageTimestamp": 1_718_463_395,
+        "targetAccountId": 7,
+        "from": "boss@good.example",
+        "subject": "Hi",
+        "data": {
+            "roomId": "41:7",
+            "message": Value::Object(message_record(&sample::message("Hello"))),
+        },
+    });
+    assert_eq!(event, expected);
+}
+
+#[test]
+fn conversations_and_contacts_carry_their_noun() {
+    let event = read(EventName::ConversationStarted, &message("Hello"), 20_000);
+    assert_eq!(event["data"]["roomId"], "41:7");
+    assert_eq!(event["data"]["message"]["message"], "Hello");
+    let keys: Vec<_> = event.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["data", "event", "id", "timestamp", "type"]);
+    let event = read(EventName::ContactCreated, &Subject::Contact(sample::contact()), 20_000);
+    let expected = json!({
+        "id": 41,
+        "name": "The Boss",
+        "email": "boss@good.example",
+        "organizationId": 3,
+        "firstSeen": "1970-01-01T00:00:00.000Z",
+        "lastSeen": "2024-06-15T14:56:35.123Z",
+    });
+    assert_eq!(event["data"], json!({ "contact": expected }));
+}
+
+#[test]
+fn long_text_is_cut_on_a_character_everywhere() {
+    let whole = "ü".repeat(60);
+    let event = read(EventName::EmailReceived, &message(&whole), 120);
+    assert_eq!(event["data"]["message"].get("truncated"), None);
+    let event = read(EventName::EmailReceived, &message(&whole), 101);
+    let record = &event["data"]["message"];
+    let cut = "ü".repeat(50);
+    assert_eq!(record["message"], cut);
+    assert_eq!(record["chatDialog"][0]["content"], cut);
+    assert_eq!(record["metadata"]["emailStrippedText"], cut);
+    assert_eq!(record["truncated"], true);
+    assert!(!event.to_string().contains(&"ü".repeat(51)));
+}
+
+#[test]
+fn the_same_rows_give_the_same_bytes() {
+    let event = sample::event(EventName::EmailReceived, 1);
+    for payload in Payload::ALL {
+        let once = || body(&event, &message("x"), *payload, &rules());
+        assert_eq!(once(), once());
+    }
+}
+
+#[test]
+fn an_erased_message_leaves_its_ids_and_no_content() {
+    let event = read(EventName::EmailReceived, &Subject::Erased, 100);
+    assert_eq!(event["messageUuid"], "00000000-0000-0000-0000-0000000000aa");
+    assert_eq!(event["targetAccountId"], 7);
+    assert_eq!(event["from"], Value::Null);
+    assert_eq!(event["data"]["erased"], true);
+    assert_eq!(event["data"].get("message"), None);
+}
+
+fn show(payload: Payload, rules: &PayloadRules, subject: &Subject) -> Value {
+    let event = sample::event(EventName::EmailReceived, 1);
+    let text = body(&event, subject, payload, rules);
+    assert!(text.len() <= rules.max_body_bytes, "{}", text.len());
+    serde_json::from_slice(&text).unwrap()
+}
+
+fn with_attachment(text: &str) -> Subject {
+    let mut message = sample::message(text);
+    for (part, filename, listed) in [(1, "a.html", false), (2, "b.pdf", true)] {
+        message.mail.attachments.push(Attachment {
+            part,
+            content_type: "text/html".into(),
+            filename: filename.into(),
+            size: 5,
+            listed,
+        });
+    }
+    Subject::Message(Box::new(message))
+}
+
+#[test]
+fn a_summary_has_no_text_but_its_beginning_and_no_content_beside_it() {
+    let rules = PayloadRules { preview_bytes: 10, ..rules() };
+    let subject = with_attachment("Top. Secret plans");
+    let whole = show(Payload::Full, &rules, &subject).to_string();
+    let event = show(Payload::Summary, &rules, &subject);
+    let record = &event["data"]["message"];
+    assert_eq!(record["message"], "Top. Secre");
+    assert_eq!((&record["attachments"], &record["attachmentCount"]), (&json!([]), &json!(1)));
+    assert_eq!(event["subject"], "Hi");
+    let url = "/api/v2/messages/00000000-0000-0000-0000-0000000000aa/raw?targetAccountId=7";
+    assert_eq!((&event["truncated"], &event["url"]), (&json!(true), &json!(url)));
+    for hidden in ["plans", "b.pdf", "a.html"] {
+        assert!(whole.contains(hidden) && !event.to_string().contains(hidden), "{hidden}");
+    }
+    let short = show(Payload::Summary, &rules, &message("Short"));
+    assert_eq!(short.get("truncated"), None);
+    assert_eq!(short["data"]["message"]["message"], "Short");
+}
+
+#[test]
+fn a_thin_body_has_ids_and_nothing_that_needs_protecting() {
+    let subject = with_attachment("Top. Secret plans");
+    let event = show(Payload::Thin, &rules(), &subject);
+    let uuid = "00000000-0000-0000-0000-0000000000aa";
+    let expected = json!({
+        "id": "00000000-0000-0000-0000-000000000001",
+        "event": "email.received",
+        "type": "email.received",
+        "timestamp": "2024-06-15T14:56:35.123Z",
+        "roomId": "41:7",
+        "messageUuid": uuid,
+        "messageTimestamp": 1_718_463_395,
+        "targetAccountId": 7,
+        "from": null,
+        "subject": null,
+        "data": { "accountId": 7, "roomId": "41:7", "messageUuid": uuid, "contactId": 41 },
+    });
+    assert_eq!(event, expected);
+    let told = json!({ "member": { "id": 5, "email": "a@good.example" }, "redirectUrl": "x" });
+    let event = sample::event(EventName::MemberInvited, 1);
+    let event = Event { message: None, contact: None, ..event };
+    let thin = body(&event, &Subject::Told(told), Payload::Thin, &rules());
+    let thin: Value = serde_json::from_slice(&thin).unwrap();
+    assert_eq!(thin["data"], json!({ "accountId": 7, "memberId": 5 }));
+}
+
+#[test]
+fn what_is_too_long_is_cut_step_by_step_and_says_where_the_whole_is() {
+    // Control characters take six octets each.
+    let text = "\u{1}".repeat(20_000);
+    let mut rules = rules();
+    let mut left = usize::MAX;
+    let steps = [
+        (380_000, ""),
+        (250_000, "the dialogue"),
+        (130_000, "the stripped text"),
+        (20_000, "most of the text"),
+        (4096, "all but ids"),
+    ];
+    for (max, gone) in steps {
+        rules.max_body_bytes = max;
+        let event = show(Payload::Full, &rules, &message(&text));
+        assert_eq!(event.get("truncated").is_some(), !gone.is_empty(), "{max}");
+        assert_eq!(event.get("url").is_some(), !gone.is_empty(), "{max}");
+        let length = event["data"]["message"]["message"].as_str().map_or(0, str::len);
+        assert!(length <= left);
+        left = length;
+        assert_eq!(event["messageUuid"], "00000000-0000-0000-0000-0000000000aa");
+    }
+    assert_eq!(left, 0, "ids are left");
+    // What no step can cut, and what is no message.
+    let mut long = sample::message("x");
+    long.mail.subject = Some("s".repeat(300_000));
+    rules.max_body_bytes = 262_144;
+    let event = show(Payload::Full, &rules, &Subject::Message(Box::new(long)));
+    assert_eq!((&event["subject"], &event["truncated"]), (&Value::Null, &json!(true)));
+    let told = Subject::Told(json!({ "account": { "id": 7, "notes": "n".repeat(300_000) } }));
+    let event = Event { message: None, ..sample::event(EventName::AccountCreated, 1) };
+    let cut = body(&event, &told, Payload::Full, &rules);
+    let cut: Value = serde_json::from_slice(&cut).unwrap();
+    assert_eq!(cut["url"], "/api/v2/account?targetAccountId=7");
+    assert_eq!(cut["data"]["accountId"], 7);
+}

@@ -1,0 +1,259 @@
+//! The log of events as clients read it: forward, by place, what lies in their scope.
+//!
+//! Rows of one account and of all below it lie in one range of an index, in the order of their
+//! places. For a caller who is restricted to some Agents each Agent's range is read apart, so that
+//! nothing of others is passed over. What a filter leaves out is passed over, up to a bound.
+
+use super::db::Store;
+use super::error::StoreError;
+use super::page::in_range;
+use super::row::Columns;
+use super::sql::{Row, Statement, sql};
+use super::subjects::Subjects;
+use crate::domain::account::Lineage;
+use crate::domain::clock::Timestamp;
+use crate::domain::delivery::Subject;
+use crate::domain::event::{Event, EventName};
+use crate::domain::id::{AccountId, EventId};
+use crate::domain::scope::Scope;
+
+/// An event gets its place after its commit, and it is committed about when it happens: whoever asks
+/// for those since a moment begins so many milliseconds earlier.
+const LAG: i64 = 600_000;
+
+/// Which events of a scope are listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventFilter {
+    /// Only those with one of these names; `None` for all.
+    pub names: Option<Vec<EventName>>,
+    /// Only those that happened then or later.
+    pub since: Option<Timestamp>,
+}
+
+/// A part of the log, in its order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventPage {
+    /// Each with what it is about.
+    pub events: Vec<(Event, Subject)>,
+    /// Up to where it was read, whatever was left out; `None` if there is nothing more.
+    pub last: Option<Place>,
+    /// More may lie behind.
+    pub more: bool,
+}
+
+/// The place of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub event: EventId,
+    pub position: i64,
+}
+
+impl Store {
+    /// The next `limit` events of `scope` behind `after` that the filter lets through. One that
+    /// leaves events out ends after about `most` that were looked at.
+    pub async fn events(
+        &self,
+        scope: &Scope,
+        filter: &EventFilter,
+        after: i64,
+        (limit, most): (u32, u32),
+    ) -> Result<EventPage, StoreError> {
+        let ranges = ranges(scope);
+        // Found first: what is placed after it was read is behind it.
+        let end = match filter.passes_over() {
+            true => self.end_of_events(scope, after, most).await?,
+            false => None,
+        };
+        if ranges.is_empty() || filter.passes_over() && end.is_none() {
+            return Ok(EventPage { events: Vec::new(), last: None, more: false });
+        }
+        let wanted = i64::from(limit).saturating_add(1);
+        let mut query = of_each(scope, &ranges, |query| {
+            query.push(" AND position > ").push_value(after);
+            if let Some((end, _)) = &end {
+                query.push(" AND position <= ").push_value(end.position);
+            }
+            filter.condition(query);
+            query.push(" ORDER BY position LIMIT ").push_value(wanted);
+        });
+        query.push(" ORDER BY position LIMIT ").push_value(wanted);
+        let rows = query.fetch_all(self.reader()).await?;
+        let places = rows.iter().map(place).collect::<Result<Vec<Place>, _>>()?;
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let is_full = places.len() > limit;
+        let shown = places.get(..limit).unwrap_or(&places);
+        let ids = shown.iter().map(|place| place.event.0);
+        let subjects = Subjects::load(self.reader(), ids).await?;
+        let mut events = Vec::with_capacity(shown.len());
+        for place in shown {
+            match subjects.of(place.event.0) {
+                Ok(found) => events.extend(found),
+                // Another version wrote it, or it is damaged: it would hold up all behind it.
+                Err(error @ StoreError::Corrupt { .. }) => {
+                    tracing::error!(event.id = %place.event, %error, "an event cannot be read");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let walked = end.filter(|_| !is_full);
+        let more = is_full || walked.is_some_and(|(_, is_early)| is_early);
+        let last = walked.map(|(end, _)| end).or(shown.last().copied());
+        Ok(EventPage { events, last, more })
+    }
+
+    /// Where a walk over about `most` events of `scope` behind `after` ends, and whether more lie
+    /// behind that; `None` if there are none at all.
+    async fn end_of_events(
+        &self,
+        scope: &Scope,
+        after: i64,
+        most: u32,
+    ) -> Result<Option<(Place, bool)>, StoreError> {
+        let ranges = ranges(scope);
+        if ranges.is_empty() {
+            return Ok(None);
+        }
+        let of_one = most / u32::try_from(ranges.len()).unwrap_or(u32::MAX);
+        let mut query = of_each(scope, &ranges, |query| {
+            query.push(" AND position > ").push_value(after);
+            query.push(" ORDER BY position LIMIT 1 OFFSET ");
+            query.push_value(i64::from(of_one.saturating_sub(1)));
+        });
+        query.push(" ORDER BY position LIMIT 1");
+        if let Some(row) = query.fetch_optional(self.reader()).await? {
+            return Ok(Some((place(&row)?, true)));
+        }
+        let mut query = of_each(scope, &ranges, |query| {
+            query.push(" AND position > ").push_value(after);
+            query.push(" ORDER BY position DESC LIMIT 1");
+        });
+        query.push(" ORDER BY position DESC LIMIT 1");
+        let row = query.fetch_optional(self.reader()).await?;
+        Ok(row.map(|row| place(&row)).transpose()?.map(|place| (place, false)))
+    }
+
+    /// The place of an event of `scope`, once it has one.
+    pub async fn event_position(
+        &self,
+        scope: &Scope,
+        event: EventId,
+    ) -> Result<Option<i64>, StoreError> {
+        let mut query = sql("SELECT position FROM events WHERE id = ");
+        query.push_value(event.0).push(" AND ");
+        super::page::within(&mut query, scope);
+        let row = query.fetch_optional(self.reader()).await?;
+        let Some(row) = row else { return Ok(None) };
+        Columns { table: "events", row: &row }.optional_integer("position")
+    }
+
+    /// The place that has been given last, whosever event it is.
+    pub async fn last_position(&self) -> Result<i64, StoreError> {
+        let last = sql("SELECT last_position FROM event_log WHERE id = 1");
+        let row = last.fetch_one(self.reader()).await?;
+        Columns { table: "event_log", row: &row }.integer("last_position")
+    }
+
+    /// A place before all events of `scope` that happened at `since` or later, and not long before
+    /// them. Times grow with places, by and large: it is found by halving what lies between.
+    pub async fn position_before(
+        &self,
+        scope: &Scope,
+        since: Timestamp,
+    ) -> Result<i64, StoreError> {
+        let since = since.millis().saturating_sub(LAG);
+        let (mut low, mut high) = (0, self.last_position().await?);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let mut query = sql("SELECT position, at FROM events WHERE ");
+            in_range(&mut query, scope);
+            query.push(" AND position > ").push_value(middle).push(" ORDER BY position LIMIT 1");
+            let row = query.fetch_optional(self.reader()).await?;
+            let Some(row) = row else {
+                high = middle;
+                continue;
+            };
+            let columns = Columns { table: "events", row: &row };
+            match columns.integer("at")? >= since {
+                true => high = middle,
+                false => low = columns.integer("position")?,
+            }
+        }
+        Ok(low)
+    }
+
+    /// Whose the next events behind a place are, up to `limit` of them, and their places.
+    pub async fn placed_after(
+        &self,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<(i64, Lineage)>, StoreError> {
+        let rows = sql("SELECT position, partner_id, reseller_id, organization_id, agent_id
+                        FROM events WHERE position > $1 ORDER BY position LIMIT $2")
+        .bind(after)
+        .bind(i64::from(limit))
+        .fetch_all(self.reader())
+        .await?;
+        let read = |row| {
+            let columns = Columns { table: "events", row };
+            Ok((columns.integer("position")?, columns.lineage()?))
+        };
+        rows.iter().map(read).collect()
+    }
+}
+
+impl EventFilter {
+    /// Everything.
+    pub const ALL: Self = Self { names: None, since: None };
+
+    /// Whether it leaves anything out.
+    const fn passes_over(&self) -> bool {
+        self.names.is_some() || self.since.is_some()
+    }
+
+    fn condition(&self, query: &mut Statement) {
+        if let Some(names) = &self.names {
+            let names: Vec<_> = names.iter().map(|name| format!("'{}'", name.as_str())).collect();
+            query.push(" AND name IN (").push(&names.join(", ")).push(")");
+        }
+        if let Some(since) = self.since {
+            query.push(" AND at >= ").push_value(since);
+        }
+    }
+}
+
+/// The ranges of an index in which a scope's rows lie: its own, or those of its Agents.
+fn ranges(scope: &Scope) -> Vec<Option<AccountId>> {
+    match scope.permitted() {
+        None => vec![None],
+        Some(agents) => agents.iter().copied().map(Some).collect(),
+    }
+}
+
+/// Reads each of these ranges, which `rest` bounds, and all together.
+fn of_each(
+    scope: &Scope,
+    ranges: &[Option<AccountId>],
+    rest: impl Fn(&mut Statement),
+) -> Statement {
+    let mut query = sql("");
+    for (number, range) in ranges.iter().enumerate() {
+        query.push(if number > 0 { " UNION ALL " } else { "" });
+        query.push("SELECT id, position FROM (SELECT id, position FROM events WHERE ");
+        if let Some(agent) = range {
+            // The sum keeps the planner from the range of the account above, which is too wide.
+            query.push("agent_id = ").push_value(*agent).push(" AND 0 + ");
+        }
+        in_range(&mut query, scope);
+        rest(&mut query);
+        query.push(") AS walked");
+    }
+    if ranges.len() > 1 {
+        query.varying();
+    }
+    query
+}
+
+fn place(row: &Row) -> Result<Place, StoreError> {
+    let columns = Columns { table: "events", row };
+    Ok(Place { event: EventId(columns.uuid("id")?), position: columns.integer("position")? })
+}

@@ -1,0 +1,107 @@
+//! Events with what they are about, for whoever delivers them and whoever lists them: many at a
+//! time, by a handful of statements.
+
+use std::collections::HashMap;
+
+use uuid::Uuid;
+
+use super::contacts::{self, contact};
+use super::error::StoreError;
+use super::many::many;
+use super::messages::{self, message};
+use super::row::Columns;
+use super::sql::{Connection, Row};
+use crate::domain::contact::Contact;
+use crate::domain::delivery::Subject;
+use crate::domain::event::{Category, Event};
+use crate::domain::id::{ContactId, EventId, MessageId};
+use crate::domain::message::Message;
+
+/// Some events and what they name; each row as it could be read.
+pub(super) struct Subjects {
+    events: HashMap<Uuid, Result<Event, StoreError>>,
+    messages: HashMap<Uuid, Result<Message, StoreError>>,
+    contacts: HashMap<i64, Result<Contact, StoreError>>,
+}
+
+impl Subjects {
+    /// Loads the events with these ids.
+    pub(super) async fn load(
+        mut on: Connection<'_>,
+        ids: impl Iterator<Item = Uuid>,
+    ) -> Result<Self, StoreError> {
+        let found = events(on.again(), ids).await?;
+        let events = by_id(&found, event);
+        let told = || events.values().filter_map(|event| event.as_ref().ok());
+        let about_contact = |event: &&Event| event.name.category() == Category::Contact;
+        let named = told().filter(|event| !about_contact(event)).filter_map(|event| event.message);
+        let found = messages::by_ids(on.again(), named).await?;
+        let messages = by_id(&found, message);
+        let named = told().filter(about_contact).filter_map(|event| event.contact);
+        let found = contacts::by_ids(on, named).await?;
+        let contacts =
+            found.iter().filter_map(|row| Some((row.get("id").ok()?, contact(row)))).collect();
+        Ok(Self { events, messages, contacts })
+    }
+
+    /// An event and what it is about; `None` if there is no such event.
+    pub(super) fn of(&self, event: Uuid) -> Result<Option<(Event, Subject)>, StoreError> {
+        let Some(event) = self.events.get(&event).cloned().transpose()? else { return Ok(None) };
+        let subject = self.subject(&event)?;
+        Ok(Some((event, subject)))
+    }
+
+    fn subject(&self, event: &Event) -> Result<Subject, StoreError> {
+        if let Some(told) = &event.told {
+            return Ok(Subject::Told(told.clone()));
+        }
+        let found = match (event.name.category(), event.message, event.contact) {
+            (Category::Contact, _, Some(id)) => {
+                self.contacts.get(&id.get()).cloned().transpose()?.map(Subject::Contact)
+            }
+            (_, Some(id), _) => {
+                let found = self.messages.get(&id.0).cloned().transpose()?;
+                found.map(|found| Subject::Message(Box::new(found)))
+            }
+            _ => None,
+        };
+        Ok(found.unwrap_or(Subject::Erased))
+    }
+}
+
+/// Rows by their ids, each as it could be read.
+pub(super) fn by_id<T>(
+    rows: &[Row],
+    read: impl Fn(&Row) -> Result<T, StoreError>,
+) -> HashMap<Uuid, Result<T, StoreError>> {
+    rows.iter().filter_map(|row| Some((row.get("id").ok()?, read(row)))).collect()
+}
+
+async fn events(
+    on: Connection<'_>,
+    ids: impl Iterator<Item = Uuid>,
+) -> Result<Vec<Row>, StoreError> {
+    many(
+        "WITH given (event) AS ({rows})
+         SELECT id, name, at, partner_id, reseller_id, organization_id, agent_id, message_id,
+                contact_id, told
+         FROM given CROSS JOIN events WHERE id = given.event",
+        ids.map(|id| vec![id.into()]).collect(),
+    )
+    .fetch_all(on)
+    .await
+}
+
+/// An event as its row says.
+pub(super) fn event(row: &Row) -> Result<Event, StoreError> {
+    let columns = Columns { table: "events", row };
+    Ok(Event {
+        id: EventId(columns.uuid("id")?),
+        name: columns.word("name")?,
+        at: columns.time("at")?,
+        lineage: columns.lineage()?,
+        message: columns.optional_uuid("message_id")?.map(MessageId),
+        contact: columns.optional_integer("contact_id")?.and_then(ContactId::new),
+        told: columns.optional_json("told")?,
+    })
+}

@@ -1,0 +1,270 @@
+//! The log of events: who sees what of it, in which order, and that nobody misses anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gatepost::domain::account::Account;
+use gatepost::domain::delivery::Subject;
+use gatepost::domain::event::{Event, EventName};
+use gatepost::domain::id::{EventId, MessageId};
+use gatepost::domain::scope::Scope;
+use gatepost::run;
+use gatepost::store::{Commit, Committed, EventFilter, Store};
+use tokio::task::JoinSet;
+
+use super::scene::{Kind, SECOND, Scene, at, subtree};
+
+on_both! {
+    a_scope_shows_its_events_in_the_order_of_their_places,
+    what_a_filter_leaves_out_is_passed_over_up_to_a_bound,
+    a_walk_begins_before_what_happened_since,
+    what_is_erased_leaves_its_event,
+    who_follows_sees_each_event_once_and_each_room_in_order,
+}
+
+const MOST: u32 = 10_000;
+
+/// All events of a scope, read in pages of this size.
+async fn walk(store: &Store, scope: &Scope, filter: &EventFilter, limit: u32) -> Vec<Event> {
+    let (mut found, mut after) = (Vec::new(), 0);
+    loop {
+        let page = store.events(scope, filter, after, (limit, MOST)).await.unwrap();
+        found.extend(page.events.into_iter().map(|(event, _)| event));
+        let Some(last) = page.last else {
+            assert!(!page.more);
+            return found;
+        };
+        assert!(last.position > after);
+        after = last.position;
+    }
+}
+
+fn ids(events: &[Event]) -> Vec<EventId> {
+    events.iter().map(|event| event.id).collect()
+}
+
+async fn place_all(store: &Store) {
+    while store.place_events(7).await.unwrap() > 0 {}
+}
+
+async fn a_scope_shows_its_events_in_the_order_of_their_places(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let stranger = scene.stranger().await;
+    for millis in 0..4 {
+        for agent in [&scene.agent, &scene.other, &stranger] {
+            scene.deliver(agent, millis).await;
+        }
+    }
+    let Scene { store, partner, reseller, organization, agent, other, .. } = &scene;
+    let everything = subtree(partner);
+    let unplaced = store.events(&everything, &EventFilter::ALL, 0, (9, MOST)).await.unwrap();
+    assert_eq!((unplaced.events.len(), unplaced.last), (0, None));
+    place_all(store).await;
+    assert_eq!(store.place_events(7).await.unwrap(), 0);
+    let all = walk(store, &everything, &EventFilter::ALL, 1000).await;
+    assert_eq!(
+        all.len(),
+        usize::try_from(scene.count("SELECT COUNT(*) FROM events").await).unwrap()
+    );
+    let of = |accounts: &[&Account]| -> Vec<EventId> {
+        let within =
+            |event: &&Event| accounts.iter().any(|one| event.lineage.at(one.kind) == Some(one.id));
+        ids(&all.iter().filter(within).cloned().collect::<Vec<_>>())
+    };
+    let (me, him) = (agent.id, other.id);
+    for (scope, expected) in [
+        (subtree(partner), of(&[partner])),
+        (subtree(reseller), of(&[reseller])),
+        (subtree(organization), of(&[organization])),
+        (subtree(agent), of(&[agent])),
+        (subtree(&stranger), of(&[&stranger])),
+        (subtree(organization).only(vec![me]), of(&[agent])),
+        (subtree(organization).only(vec![me, him]), of(&[agent, other])),
+        (subtree(partner).only(vec![him, stranger.id]), of(&[other, &stranger])),
+        (subtree(organization).only(vec![stranger.id]), vec![]),
+        (subtree(organization).only(vec![]), vec![]),
+        (subtree(agent).only(vec![me]), of(&[agent])),
+        (Scope::subtree(agent.id, partner.kind), vec![]),
+    ] {
+        for limit in [1, 2, 3, 100] {
+            let found = walk(store, &scope, &EventFilter::ALL, limit).await;
+            assert_eq!(ids(&found), expected, "{scope:?} by {limit}");
+        }
+        for event in &all {
+            let position = store.event_position(&scope, event.id).await.unwrap();
+            assert_eq!(position.is_some(), expected.contains(&event.id), "{scope:?}");
+        }
+    }
+    let unknown = EventId(run::system_mint().uuid());
+    assert_eq!(store.event_position(&everything, unknown).await.unwrap(), None);
+    let placed = store.placed_after(2, 3).await.unwrap();
+    let lineages = all.iter().skip(2).take(3).map(|event| event.lineage);
+    assert_eq!(placed, (3..).zip(lineages).collect::<Vec<_>>());
+    let last = i64::try_from(all.len()).unwrap();
+    assert_eq!(store.last_position().await.unwrap(), last);
+    assert_eq!(store.placed_after(last, 3).await.unwrap(), []);
+}
+
+async fn what_a_filter_leaves_out_is_passed_over_up_to_a_bound(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let Scene { store, agent, other, organization, partner, .. } = &scene;
+    for millis in 0..10 {
+        scene.deliver(if millis % 2 == 0 { agent } else { other }, millis).await;
+    }
+    place_all(store).await;
+    let filter =
+        |names: &[EventName]| EventFilter { names: Some(names.to_vec()), ..EventFilter::ALL };
+    for scope in [
+        subtree(partner),
+        subtree(organization).only(vec![agent.id]),
+        subtree(organization).only(vec![agent.id, other.id]),
+    ] {
+        let all = walk(store, &scope, &EventFilter::ALL, 100).await;
+        for names in [
+            vec![EventName::EmailReceived],
+            vec![EventName::ContactCreated, EventName::ConversationStarted],
+            vec![EventName::WebhookTest],
+            vec![],
+        ] {
+            let is_wanted = |event: &&Event| names.contains(&event.name);
+            let expected = ids(&all.iter().filter(is_wanted).cloned().collect::<Vec<_>>());
+            if names.is_empty() {
+                continue;
+            }
+            for (limit, most) in [(1, 4), (3, 4), (2, 1), (100, 6), (100, MOST)] {
+                let (mut found, mut after, mut more) = (Vec::new(), 0, true);
+                while more {
+                    let wanted = filter(&names);
+                    let page = store.events(&scope, &wanted, after, (limit, most)).await.unwrap();
+                    assert!(page.events.len() <= usize::try_from(limit.min(most)).unwrap());
+                    found.extend(page.events.into_iter().map(|(event, _)| event.id));
+                    more = page.more;
+                    after = page.last.map_or(after, |last| last.position);
+                }
+                assert_eq!(found, expected, "{scope:?} {names:?} by {limit} of {most}");
+                // Whoever goes on from here looks at nothing a second time.
+                let end = store.events(&scope, &filter(&names), after, (limit, most)).await;
+                assert_eq!(end.unwrap().last, None);
+            }
+        }
+    }
+}
+
+async fn a_walk_begins_before_what_happened_since(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let Scene { store, agent, other, organization, .. } = &scene;
+    const HOUR: i64 = 3600 * SECOND;
+    for hour in 0..12 {
+        scene.deliver(if hour % 3 == 0 { other } else { agent }, hour * HOUR).await;
+    }
+    place_all(store).await;
+    for scope in [subtree(organization), subtree(agent), subtree(organization).only(vec![agent.id])]
+    {
+        let all = walk(store, &scope, &EventFilter::ALL, 100).await;
+        for hour in -1..13 {
+            let since = at(hour * HOUR);
+            let from = store.position_before(&scope, since).await.unwrap();
+            let filter = EventFilter { since: Some(since), ..EventFilter::ALL };
+            let found = store.events(&scope, &filter, from, (100, MOST)).await.unwrap().events;
+            let found: Vec<_> = found.into_iter().map(|(event, _)| event).collect();
+            let expected: Vec<_> = all.iter().filter(|event| event.at >= since).cloned().collect();
+            assert_eq!(found, expected, "{hour}");
+            // What lies in between is not read from the beginning.
+            let between = store.events(&scope, &EventFilter::ALL, from, (100, MOST)).await.unwrap();
+            assert!(between.events.iter().all(|(event, _)| event.at >= at((hour - 1) * HOUR)));
+        }
+    }
+}
+
+async fn what_is_erased_leaves_its_event(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    scene.deliver(&scene.agent, 0).await;
+    place_all(&scene.store).await;
+    let read = async || {
+        let scope = subtree(&scene.agent);
+        let page = scene.store.events(&scope, &EventFilter::ALL, 0, (9, MOST)).await.unwrap();
+        page.events.into_iter().map(|(_, subject)| subject).collect::<Vec<_>>()
+    };
+    let whole = read().await;
+    // What is told of an account is told by its event.
+    let [Subject::Told(_), whole @ ..] = &whole[..] else { panic!("{whole:?}") };
+    assert!(matches!(whole, [Subject::Contact(_), Subject::Message(_), Subject::Message(_)]));
+    scene.execute("DELETE FROM messages").await;
+    let erased = read().await;
+    assert!(matches!(erased[1..], [Subject::Contact(_), Subject::Erased, Subject::Erased]));
+    scene.execute("UPDATE events SET name = 'unheard.of' WHERE name = 'email.received'").await;
+    assert_eq!(read().await.len(), 3, "what cannot be read holds up nothing");
+}
+
+/// How many events are there for whoever follows, before anything is delivered.
+async fn walked_by(scene: &Scene) -> usize {
+    place_all(&scene.store).await;
+    walk(&scene.store, &subtree(&scene.organization), &EventFilter::ALL, 100).await.len()
+}
+
+/// Several gateways write, others give places, and readers follow meanwhile.
+async fn who_follows_sees_each_event_once_and_each_room_in_order(kind: Kind) {
+    const ROOMS: usize = 6;
+    const MESSAGES: usize = 25;
+    let scene = Scene::new(kind).await;
+    // Of each room a contact and two of each message, beside those of the accounts.
+    let total = walked_by(&scene).await + ROOMS * (1 + 2 * MESSAGES);
+    let is_written = Arc::new(AtomicBool::new(false));
+    let mut writing = JoinSet::new();
+    let mut gateways = Vec::new();
+    for _ in 0..3 {
+        gateways.push(scene.open().await);
+    }
+    for room in 0..ROOMS {
+        let mut intakes = Vec::new();
+        let from = format!("sender{room}@good.example");
+        for _ in 0..MESSAGES {
+            intakes.push(scene.intake_from(&scene.agent, 0, &from, Some("One")).await);
+        }
+        let gateways = gateways.clone();
+        // Each message of a room comes to the next gateway once the one before is acknowledged.
+        writing.spawn(async move {
+            let mut sent = Vec::new();
+            for (number, intake) in intakes.into_iter().enumerate() {
+                sent.extend(intake.record.message);
+                let commit = Commit { intakes: vec![intake], now: at(0) };
+                let store = &gateways[(room + number) % gateways.len()];
+                assert_eq!(store.commit(&commit).await.unwrap(), Committed::Done(vec![None]));
+            }
+            sent
+        });
+    }
+    let mut reading = JoinSet::new();
+    for (store, limit) in [(scene.open().await, 3), (scene.open().await, 50)] {
+        let scope = subtree(&scene.organization);
+        let is_written = Arc::clone(&is_written);
+        reading.spawn(async move {
+            let (mut seen, mut after) = (Vec::new(), 0);
+            loop {
+                let is_last = is_written.load(Ordering::SeqCst);
+                let placed = store.place_events(11).await.unwrap();
+                let all = EventFilter::ALL;
+                let page = store.events(&scope, &all, after, (limit, MOST)).await.unwrap();
+                if is_last && placed == 0 && page.events.is_empty() {
+                    return seen;
+                }
+                after = page.last.map_or(after, |last| last.position);
+                seen.extend(page.events.into_iter().map(|(event, _)| event));
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+    let rooms = writing.join_all().await;
+    is_written.store(true, Ordering::SeqCst);
+    for seen in reading.join_all().await {
+        let distinct: BTreeSet<EventId> = seen.iter().map(|event| event.id).collect();
+        assert_eq!((seen.len(), distinct.len()), (total, total));
+        let mut told: BTreeMap<_, Vec<MessageId>> = BTreeMap::new();
+        for event in seen.iter().filter(|event| event.name == EventName::EmailReceived) {
+            told.entry(event.contact).or_default().push(event.message.unwrap());
+        }
+        let told: BTreeSet<Vec<MessageId>> = told.into_values().collect();
+        assert_eq!(told, rooms.iter().cloned().collect());
+    }
+}
