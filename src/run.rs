@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 
 use crate::app::access::Access;
 use crate::app::audit::AuditLog;
-use crate::app::delivery::{Destinations, Outbox};
+use crate::app::delivery::{Destinations, EventLog, Outbox};
 use crate::app::intake::Gateway;
 use crate::app::intake::preview::Preview;
 use crate::app::mailbox::retention::Retention;
@@ -125,16 +125,18 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let guard = Guard::new(egress_allow, &webhooks);
     let to = (&rules.smtp, access.as_ref(), mint.clock());
     let mut tls = Tls::prepare(tls, &place, &hostname, to).await?;
-    // Outgoing: the dispatcher takes from the store, and intake rings its bell.
+    // Outgoing: the dispatcher takes from the store, and intake rings its bell and the log's.
     let bell = Bell::default();
     let lookup = lookup(dns.is_some(), &authenticator);
     tls.ask(rules.acme, (guard.clone(), lookup.clone()), &mint).await?;
     let guard = guard.for_gateway_at(own_hosts);
     let client = Client::new(guard.clone(), Limits::from(webhooks.as_ref()), lookup)?;
+    let events = EventLog::new(store.clone(), Arc::clone(&access), webhooks.payload);
     let dispatcher = outgoing(&store, client, Arc::clone(&webhooks), bell.clone(), &mint);
 
     // Incoming: the listener asks intake.
-    let wake: Arc<dyn Wake> = Arc::new(bell);
+    let bells: Vec<Arc<dyn Wake>> = vec![Arc::new(bell), Arc::new(events.clone())];
+    let wake: Arc<dyn Wake> = Arc::new(bells);
     let (size, proxies) = (intake.limits.max_message_bytes, trusted_proxy.clone());
     let way = Way { front_end, address: smtp, hostname: &hostname, proxies, size };
     let authenticator = Arc::new(authenticator);
@@ -148,11 +150,10 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
 
     // The API beside them.
     let (socket, http) = bind(http).await?;
-    let bounds = (Arc::clone(&access), webhooks);
-    let api = api(&store, (preview, apart), guard, mint.clone(), bounds);
-    let (audit, stop) = (api.audit_log(), shutdown.clone());
-    let api = Arc::new(api.behind(trusted_proxy));
-    let router = http::router(Arc::clone(&api));
+    let (bounds, parts) = ((access, webhooks), (preview, events.clone(), apart));
+    let api = api(&store, parts, guard, mint.clone(), bounds);
+    let api = Arc::new(api.behind(trusted_proxy).ending_with(shutdown.clone()));
+    let (audit, router) = (api.audit_log(), http::router(Arc::clone(&api)));
 
     let running = Running {
         smtp: incoming.smtp,
@@ -170,7 +171,9 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     tls.follow(&rules.smtp.tls, &shutdown);
     shutdown.spawn(dispatcher.run(shutdown.clone()));
     clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
+    let (stop, of_log) = (shutdown.clone(), shutdown.clone());
     shutdown.spawn(async move { audit.run(stop.soft()).await });
+    shutdown.spawn(async move { events.run(of_log.soft()).await });
     shutdown.spawn(http::serve(socket, router, api, shutdown.clone(), tls.https));
     Ok(running)
 }
@@ -370,7 +373,7 @@ fn self_signed(place: &Place, hostname: &DomainName) -> Result<Pair, SelfSignedE
 
 fn api(
     store: &Store,
-    (preview, dns): (Preview, Arc<Authenticator>),
+    (preview, events, dns): (Preview, EventLog, Arc<Authenticator>),
     guard: Guard,
     mint: Mint,
     (rules, webhooks): (Arc<AccessRules>, Arc<WebhookRules>),
@@ -380,6 +383,7 @@ fn api(
         tenancy: Tenancy::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         mailbox: Mailbox::new(store.clone()),
         destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&rules), webhooks),
+        events,
         preview,
         audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&rules)),
         answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&rules)),

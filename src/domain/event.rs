@@ -66,8 +66,8 @@ pub struct Event {
     pub lineage: Lineage,
     pub message: Option<MessageId>,
     pub contact: Option<ContactId>,
-    /// Of an event of `onboarding`, its `data`: what an account or a member was at that moment, and
-    /// what an invitation said.
+    /// Of an event that names no message and no contact, its `data`: what an account, a member or a
+    /// policy was at that moment, and what an invitation said.
     pub told: Option<Value>,
 }
 

@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -111,4 +112,10 @@ pub trait Intake: Send + Sync + 'static {
 pub trait Wake: Send + Sync {
     /// Returns at once; a wake-up that comes while it works is not lost.
     fn wake(&self);
+}
+
+impl Wake for Vec<Arc<dyn Wake>> {
+    fn wake(&self) {
+        self.iter().for_each(|one| one.wake());
+    }
 }

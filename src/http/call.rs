@@ -4,11 +4,13 @@
 //! The target that path and query name comes before the body, so that nobody sends a long one in
 //! vain; one that only the body names comes last.
 
+use std::fmt;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{RawPathParams, Request};
+use axum::http::header::{ACCEPT, HeaderName, HeaderValue};
 use axum::http::request::Parts;
 use axum::response::Response;
 use uuid::Uuid;
@@ -34,6 +36,10 @@ use crate::domain::id::AccountId;
 use crate::domain::instant;
 use crate::domain::scope::Scope;
 
+/// The type of a stream of events (HTML, "Server-sent events").
+pub(super) const STREAM: &str = "text/event-stream";
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
 /// An authorised request: all that a handler sees. Made here and nowhere else.
 #[derive(Debug)]
 pub struct Call {
@@ -43,6 +49,33 @@ pub struct Call {
     path: Vec<(String, String)>,
     query: Query,
     body: Fields,
+    again: Again,
+    accept: Option<HeaderValue>,
+    last_event_id: Option<HeaderValue>,
+}
+
+/// What it takes to ask again who is calling and what it may.
+#[derive(Clone)]
+pub(super) struct Again {
+    token: String,
+    named: Option<AccountId>,
+    need: Need,
+}
+
+impl Again {
+    /// As at the beginning of the request.
+    pub(super) async fn ask(&self, http: &Http) -> Result<(Caller, Target), Denied> {
+        let access = &http.use_cases.access;
+        let caller = access.caller(Some(&self.token)).await?;
+        let target = access.target(&caller, self.named, self.need).await?;
+        Ok((caller, target))
+    }
+}
+
+impl fmt::Debug for Again {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Again")
+    }
 }
 
 impl Call {
@@ -59,6 +92,24 @@ impl Call {
     /// The use cases over destinations, done by the caller.
     pub(super) fn destinations(&self, http: &Http) -> Destinations {
         http.use_cases.destinations.by(&self.actor)
+    }
+
+    /// For whoever answers for longer than a moment.
+    pub(super) fn again(&self) -> Again {
+        self.again.clone()
+    }
+
+    /// Whether the answer should be a stream of events.
+    pub(super) fn wants_stream(&self) -> bool {
+        let accept = self.accept.as_ref().and_then(|value| value.to_str().ok());
+        let is_stream =
+            |kind: &str| kind.split(';').next().is_some_and(|kind| kind.trim() == STREAM);
+        accept.is_some_and(|accept| accept.split(',').any(is_stream))
+    }
+
+    /// The event that a client of a stream saw last: it sends that with the URL of its first request.
+    pub(super) fn last_event_id(&self) -> Option<&str> {
+        self.last_event_id.as_ref().map(|value| value.to_str().unwrap_or("?"))
     }
 
     /// What the request acts on, and the scope that goes with it.
@@ -226,8 +277,12 @@ async fn authorise(
     };
     let target = target::target(&http, &caller, operation, named, &body).await?;
     let (key, actor) = (caller.key.id, actor.clone());
-    let mut call = Call { caller, actor, target, path, query, body };
-    let (Some(name), Some(token)) = (once, query::token(raw_query)) else {
+    let token = query::token(raw_query);
+    let again = Again { token: token.clone().unwrap_or_default(), named, need };
+    let header = |name: HeaderName| parts.headers.get(name).cloned();
+    let (accept, last_event_id) = (header(ACCEPT), header(LAST_EVENT_ID));
+    let mut call = Call { caller, actor, target, path, query, body, again, accept, last_event_id };
+    let (Some(name), Some(token)) = (once, token) else {
         return (operation.handler)(http, call).await;
     };
     let asked = once::asked(operation, &call);

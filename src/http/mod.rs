@@ -33,6 +33,7 @@ mod remote;
 pub mod router;
 mod routes;
 mod serve;
+mod stalled;
 pub mod tag;
 mod target;
 mod uploads;
@@ -55,7 +56,7 @@ use self::remote::Proxies;
 use self::uploads::Uploads;
 use crate::app::access::Access;
 use crate::app::audit::AuditLog;
-use crate::app::delivery::Destinations;
+use crate::app::delivery::{Destinations, EventLog};
 use crate::app::intake::preview::Preview;
 use crate::app::mailbox::Mailbox;
 use crate::app::once::Answers;
@@ -63,6 +64,7 @@ use crate::app::tenancy::Tenancy;
 use crate::domain::id::Mint;
 use crate::egress::guard::Guard;
 use crate::rules::AccessRules;
+use crate::shutdown::Shutdown;
 use crate::verify::Authenticator;
 
 /// The use cases that the API offers.
@@ -72,6 +74,7 @@ pub struct UseCases {
     pub tenancy: Tenancy,
     pub mailbox: Mailbox,
     pub destinations: Destinations,
+    pub events: EventLog,
     pub preview: Preview,
     pub audit: AuditLog,
     pub answers: Answers,
@@ -94,6 +97,8 @@ pub struct Http {
     pub(crate) limits: Limits,
     /// Whose word is taken for where a request comes from.
     pub(crate) proxies: Proxies,
+    /// Whoever waits or streams ends with it.
+    pub(crate) shutdown: Shutdown,
 }
 
 impl Http {
@@ -108,8 +113,19 @@ impl Http {
         let downloads = Arc::new(Semaphore::new(rules.limits.max_downloads));
         let uploads = Uploads::new(&rules.limits);
         let limits = Limits::new(rules.rates);
-        let proxies = Proxies::default();
-        Self { use_cases, guard, mint, rules, readiness, downloads, uploads, limits, proxies }
+        let (proxies, shutdown) = (Proxies::default(), Shutdown::default());
+        Self {
+            use_cases,
+            guard,
+            mint,
+            rules,
+            readiness,
+            downloads,
+            uploads,
+            limits,
+            proxies,
+            shutdown,
+        }
     }
 
     /// The same behind proxies in these networks, which say whom they pass on
@@ -117,6 +133,17 @@ impl Http {
     #[must_use]
     pub fn behind(self, proxies: Vec<IpNet>) -> Self {
         Self { proxies: Proxies::new(proxies), ..self }
+    }
+
+    /// The same, where answers that take long end when this begins to stop.
+    #[must_use]
+    pub fn ending_with(self, shutdown: Shutdown) -> Self {
+        Self { shutdown, ..self }
+    }
+
+    /// The log of events, whose task looks for those who wait.
+    pub fn event_log(&self) -> EventLog {
+        self.use_cases.events.clone()
     }
 
     /// The audit log, whose task writes down what was refused.

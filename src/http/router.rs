@@ -20,7 +20,7 @@ use super::call::{self, Call};
 use super::error::{Code, Problem};
 use super::observe;
 use super::routes::{
-    account, account_lists, accounts, addresses, audit, deliveries, domains, health,
+    account, account_lists, accounts, addresses, audit, deliveries, domains, events, health,
     inbound_policy, inbound_whitelist, intake, media, members, messages, policy_preview, tokens,
     webhooks,
 };
@@ -240,6 +240,8 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Webhooks: Get "/deliveries/{id}", READ_OWN, [], NoBody, deliveries::show),
     operation!(Webhooks: Post "/deliveries/{id}/replay", WRITE_OWN.once(), [], Optional(&[]),
         deliveries::replay),
+    operation!(Webhooks: Get "/events", READ, events::LIST, NoBody, events::list),
+    operation!(Webhooks: Get "/events/catalog", READ, [], NoBody, events::catalog),
 ];
 
 /// The router of the whole API, and of the two questions that need no key.

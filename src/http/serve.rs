@@ -2,9 +2,9 @@
 //!
 //! What bounds a client (`policies/access.toml`): connections at the same time, its own (`places`) and
 //! all; octets and seconds of a header section, idle time between requests included; seconds of a
-//! request and of its body; octets of a body; the age of a connection. HTTP/1.1 only: hyper itself
-//! refuses contradictory framing (RFC 9112 §6.3), and answers 431 above 100 fields and 414 above
-//! 65,534 octets of target.
+//! request and of its body; octets of a body; seconds in which it takes nothing of an answer; the
+//! age of a connection. HTTP/1.1 only: hyper itself refuses contradictory framing (RFC 9112 §6.3),
+//! and answers 431 above 100 fields and 414 above 65,534 octets of target.
 //! With a certificate it is https, and a client has so many seconds for its handshake.
 //! These few answers of hyper's have no body and none of our headers: no request was read yet.
 
@@ -28,6 +28,7 @@ use tokio::time::{sleep, timeout};
 use super::Http;
 use super::places::{Place, Places};
 use super::remote::Peer;
+use super::stalled::Impatient;
 use crate::rules::AccessRules;
 use crate::shutdown::Shutdown;
 use crate::tls::Acceptor;
@@ -132,8 +133,8 @@ impl Connection {
             request.extensions_mut().insert(peer);
             router.call(request)
         });
-        let mut connection =
-            std::pin::pin!(self.server.serve_connection(TokioIo::new(stream), service));
+        let stream = TokioIo::new(Impatient::new(stream, self.rules.connections.write()));
+        let mut connection = std::pin::pin!(self.server.serve_connection(stream, service));
         let ended = tokio::select! {
             ended = connection.as_mut() => Some(ended),
             () = self.shutdown.soft() => None,

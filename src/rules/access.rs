@@ -13,6 +13,7 @@ pub struct AccessRules {
     pub domains: Domains,
     pub connections: Connections,
     pub rates: Rates,
+    pub events: Events,
     pub idempotency: Idempotency,
     pub keys: KeyRules,
     pub members: MemberRules,
@@ -76,6 +77,7 @@ pub struct Connections {
     header_seconds: u64,
     pub max_header_bytes: usize,
     connection_seconds: u64,
+    write_seconds: u64,
     handshake_seconds: u64,
 }
 
@@ -86,6 +88,11 @@ impl Connections {
 
     pub const fn handshake(&self) -> Duration {
         Duration::from_secs(self.handshake_seconds)
+    }
+
+    /// Without progress of an answer.
+    pub const fn write(&self) -> Duration {
+        Duration::from_secs(self.write_seconds)
     }
 
     pub const fn lifetime(&self) -> Duration {
@@ -108,6 +115,34 @@ pub struct Rates {
 impl Rates {
     pub const fn denied(&self) -> Duration {
         Duration::from_secs(self.denied_seconds)
+    }
+}
+
+/// How the log of events is read by those who wait for more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Events {
+    pub max_waiting: usize,
+    pub max_waiting_per_key: usize,
+    pub max_wait_seconds: u64,
+    poll_millis: u64,
+    pub place_at_once: u32,
+    heartbeat_seconds: u64,
+    check_seconds: u64,
+    pub retry_millis: u64,
+}
+
+impl Events {
+    pub const fn poll(&self) -> Duration {
+        Duration::from_millis(self.poll_millis)
+    }
+
+    pub const fn heartbeat(&self) -> Duration {
+        Duration::from_secs(self.heartbeat_seconds)
+    }
+
+    pub const fn check(&self) -> Duration {
+        Duration::from_secs(self.check_seconds)
     }
 }
 
@@ -185,6 +220,7 @@ impl AccessRules {
         check("connections.header_seconds", connections.header_seconds, 1, 300)?;
         check("connections.max_header_bytes", max_header, 8192, 1 << 20)?;
         check("connections.connection_seconds", connections.connection_seconds, 1, 86_400)?;
+        check("connections.write_seconds", connections.write_seconds, 1, 600)?;
         check("connections.handshake_seconds", connections.handshake_seconds, 1, 300)?;
         let rates = &self.rates;
         check("rates.reads_per_minute", rates.reads_per_minute.into(), 0, 1_000_000)?;
@@ -193,6 +229,16 @@ impl AccessRules {
         check("rates.max_counted", wide(rates.max_counted), 2, 1_000_000)?;
         check("rates.denied_seconds", rates.denied_seconds, 1, 60)?;
         check("rates.max_denied", wide(rates.max_denied), 1, 100_000)?;
+        let events = &self.events;
+        check("events.max_waiting", wide(events.max_waiting), 1, 100_000)?;
+        let per_key = wide(events.max_waiting_per_key);
+        check("events.max_waiting_per_key", per_key, 1, wide(events.max_waiting))?;
+        check("events.max_wait_seconds", events.max_wait_seconds, 1, 300)?;
+        check("events.poll_millis", events.poll_millis, 10, 60_000)?;
+        check("events.place_at_once", events.place_at_once.into(), 1, 5000)?;
+        check("events.heartbeat_seconds", events.heartbeat_seconds, 1, 300)?;
+        check("events.check_seconds", events.check_seconds, 1, 60)?;
+        check("events.retry_millis", events.retry_millis, 1, 600_000)?;
         let Idempotency { keep_hours, max_answer_bytes } = self.idempotency;
         check("idempotency.keep_hours", keep_hours, 1, 168)?;
         check("idempotency.max_answer_bytes", wide(max_answer_bytes), 1024, 1 << 24)?;

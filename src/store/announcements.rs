@@ -144,7 +144,7 @@ pub(super) async fn insert_deliveries(
     .map(drop)
 }
 
-/// Writes an event of `onboarding` about what happens to an account in this transaction.
+/// Writes an event that itself tells what happens to an account in this transaction.
 pub(super) async fn announce_told(
     tx: &mut Transaction,
     mint: &Mint,

@@ -1,15 +1,20 @@
 //! Inbound policies and allowlists. Every change raises the policy's version in the same
 //! transaction, so that a message that was decided by the old one is decided again.
 
+use serde_json::json;
+
+use super::announcements::announce_told;
 use super::audit::{self, Note};
 use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
 use super::row::Columns;
 use super::sql::sql;
-use super::{directory, gates};
+use super::{accounts, directory, gates};
+use crate::domain::account::Lineage;
 use crate::domain::address::Address;
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
+use crate::domain::event::EventName;
 use crate::domain::id::AccountId;
 use crate::domain::policy::{AllowedSender, Mode, Policy};
 
@@ -42,8 +47,17 @@ impl Store {
         mode: Mode,
         act: Act<'_>,
     ) -> Result<(), StoreError> {
+        settled!(self.try_set_mode(agent, mode, act))
+    }
+
+    async fn try_set_mode(
+        &self,
+        agent: AccountId,
+        mode: Mode,
+        act: Act<'_>,
+    ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        gates::close_account(&mut tx, agent).await?;
+        let lineage = close(&mut tx, agent).await?;
         let changed =
             sql("UPDATE inbound_policies SET mode = $2 WHERE agent_id = $1 AND mode <> $2")
                 .bind(agent.get())
@@ -61,6 +75,7 @@ impl Store {
             let (deed, object) = (Deed::PolicyChanged, agent.to_string());
             let set = Note { account: agent, deed, object, changes: &changes };
             audit::note(&mut tx, self.mint(), act, set).await?;
+            self.say_changed(&mut tx, (agent, lineage), act.at, (0, 0)).await?;
             directory::changed(&mut tx).await?;
         }
         tx.commit().await
@@ -114,7 +129,7 @@ impl Store {
         act: Act<'_>,
     ) -> Result<Option<(Vec<Address>, u64)>, StoreError> {
         let mut tx = self.begin().await?;
-        gates::close_account(&mut tx, agent).await?;
+        let lineage = close(&mut tx, agent).await?;
         let mut added = Vec::new();
         for sender in senders {
             let done = sql("INSERT INTO allowed_senders (agent_id, address, note, added_at)
@@ -139,6 +154,8 @@ impl Store {
             let (deed, object) = (Deed::SendersAllowed, agent.to_string());
             let allowed = Note { account: agent, deed, object, changes: &changes };
             audit::note(&mut tx, self.mint(), act, allowed).await?;
+            let numbers = (added.len(), 0);
+            self.say_changed(&mut tx, (agent, lineage), act.at, numbers).await?;
         }
         tx.commit().await?;
         Ok(Some((added, total)))
@@ -162,7 +179,7 @@ impl Store {
         act: Act<'_>,
     ) -> Result<(Vec<Address>, u64), StoreError> {
         let mut tx = self.begin().await?;
-        gates::close_account(&mut tx, agent).await?;
+        let lineage = close(&mut tx, agent).await?;
         let mut removed = Vec::new();
         for sender in senders {
             let done = sql("DELETE FROM allowed_senders WHERE agent_id = $1 AND address = $2")
@@ -181,10 +198,50 @@ impl Store {
             let (deed, object) = (Deed::SendersRemoved, agent.to_string());
             let gone = Note { account: agent, deed, object, changes: &changes };
             audit::note(&mut tx, self.mint(), act, gone).await?;
+            let numbers = (0, removed.len());
+            self.say_changed(&mut tx, (agent, lineage), act.at, numbers).await?;
         }
         tx.commit().await?;
         Ok((removed, total))
     }
+
+    /// Announces what the policy is now, and how many senders came and went.
+    async fn say_changed(
+        &self,
+        tx: &mut Transaction,
+        (agent, lineage): (AccountId, Option<Lineage>),
+        at: Timestamp,
+        (added, removed): (usize, usize),
+    ) -> Result<(), StoreError> {
+        let Some(lineage) = lineage else { return Ok(()) };
+        let row = sql("SELECT mode FROM inbound_policies WHERE agent_id = $1")
+            .bind(agent.get())
+            .fetch_one(tx.on())
+            .await?;
+        let mode: Mode = Columns { table: "inbound_policies", row: &row }.word("mode")?;
+        let told = json!({
+            "accountId": agent.get(),
+            "mode": mode.as_str(),
+            "allowlistCount": count(tx, agent).await?,
+            "added": added,
+            "removed": removed,
+        });
+        let name = EventName::AgentPolicyChanged;
+        announce_told(tx, self.mint(), name, (at, lineage), told).await
+    }
+}
+
+/// Closes the Agent's gate, and passes those of the accounts above, whose destinations hear of the
+/// change; answers whose it is, unless it was deleted.
+async fn close(tx: &mut Transaction, agent: AccountId) -> Result<Option<Lineage>, StoreError> {
+    // Read before the gate: an account stays where it is.
+    let Some(account) = accounts::find(tx, agent).await? else {
+        gates::close_account(tx, agent).await?;
+        return Ok(None);
+    };
+    let above: Vec<_> = account.lineage.ids().filter(|id| *id != agent).collect();
+    gates::close_below(tx, agent, &above).await?;
+    Ok(Some(account.lineage))
 }
 
 /// The first senders by their addresses, and how many there are more.

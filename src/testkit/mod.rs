@@ -8,5 +8,6 @@ pub mod case;
 pub mod dns;
 pub mod house;
 pub mod receiver;
+pub mod schema;
 pub mod signer;
 pub mod smtp_client;

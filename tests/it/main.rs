@@ -48,6 +48,7 @@ mod restore;
 mod retention;
 mod rules;
 mod senders;
+mod signatures;
 mod store;
 mod support;
 mod threats;

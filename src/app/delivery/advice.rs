@@ -29,6 +29,7 @@ pub fn explanation(attempt: &Attempt) -> Option<String> {
         429 => "the receiver asks for a slower pace: it is tried again later, as Retry-After says",
         400..=499 => "the receiver refused it: see its answer, and its own log",
         502 | 503 => "the receiver, or what is behind it, is not running at the moment",
+        508 => "the URL leads back to this gateway: give the URL of your own application",
         500..=599 => "the receiver failed while it worked on it: see its answer, and its own log",
         _ => "that is no status of HTTP: see what answers at this URL",
     };
@@ -65,6 +66,7 @@ mod tests {
             (429, "Retry-After"),
             (500, "its own log"),
             (503, "not running"),
+            (508, "your own application"),
             (600, "no status of HTTP"),
         ] {
             let told = told(Some(status), None).unwrap();

@@ -9,6 +9,8 @@ pub(super) mod addresses;
 pub(super) mod audit;
 pub(super) mod deliveries;
 pub(super) mod domains;
+mod event_stream;
+pub(super) mod events;
 pub(super) mod health;
 pub(super) mod inbound_policy;
 pub(super) mod inbound_whitelist;

@@ -9,6 +9,7 @@ mod audit;
 mod canary;
 mod deliveries;
 mod domains;
+mod events;
 mod hostile;
 mod injection;
 mod mailbox;
@@ -42,7 +43,7 @@ pub(super) use self::reply::Reply;
 use super::{Http, Readiness, UseCases, router, serve};
 use crate::app::access::Access;
 use crate::app::audit::AuditLog;
-use crate::app::delivery::Destinations;
+use crate::app::delivery::{Destinations, EventLog};
 use crate::app::intake::preview::Preview;
 use crate::app::mailbox::Mailbox;
 use crate::app::once::Answers;
@@ -171,6 +172,7 @@ impl House {
                 Arc::clone(&access_rules),
                 Arc::new(rules.webhooks.clone()),
             ),
+            events: EventLog::new(store.clone(), Arc::clone(&access_rules), rules.webhooks.payload),
             preview: preview(&store, &rules, &mint, &dns),
             audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&access_rules)),
             answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
@@ -184,15 +186,18 @@ impl House {
         let guard = Guard::new(vec!["127.0.0.0/8".parse().unwrap()], &rules.webhooks);
         let http = Http::new(use_cases, guard, mint.clone(), Arc::clone(&access_rules), readiness);
         // Whoever asks from here may say for whom; from another loopback address nobody may.
-        let http = Arc::new(http.behind(vec!["127.0.0.1/32".parse().unwrap()]));
+        let shutdown = Shutdown::default();
+        let http = http.behind(vec!["127.0.0.1/32".parse().unwrap()]);
+        let http = Arc::new(http.ending_with(shutdown.clone()));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let shutdown = Shutdown::default();
         let (router, served) = (router(Arc::clone(&http)), Arc::clone(&http));
         let running = serve(listener, router, served, shutdown.clone(), None);
         shutdown.spawn(running);
         let (audit, stop) = (http.audit_log(), shutdown.clone());
         shutdown.spawn(async move { audit.run(stop.soft()).await });
+        let (events, stop) = (http.event_log(), shutdown.clone());
+        shutdown.spawn(async move { events.run(stop.soft()).await });
         let residents = BTreeMap::new();
         Self { residents, address, tenancy, store, http, shutdown, mint, _folder: folder }
     }

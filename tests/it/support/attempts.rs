@@ -74,3 +74,16 @@ pub async fn readdress(store: &Path, urls: &[(String, String)]) {
         assert_eq!(changed.rows_affected(), 1, "{label}");
     }
 }
+
+/// Lets the time pass in which former secrets sign.
+pub async fn end_overlaps(store: &Path) {
+    let mut connection = open(store).await;
+    let ended = sqlx::query(
+        "UPDATE destinations SET former_secrets = json_replace(former_secrets, '$[0][1]', 1)
+         WHERE json_array_length(former_secrets) = 1",
+    )
+    .execute(&mut connection)
+    .await
+    .unwrap();
+    assert_eq!(ended.rows_affected(), 1);
+}

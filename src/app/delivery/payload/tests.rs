@@ -168,8 +168,14 @@ fn what_is_too_long_is_cut_step_by_step_and_says_where_the_whole_is() {
     let text = "\u{1}".repeat(20_000);
     let mut rules = rules();
     let mut left = usize::MAX;
-    for (max, gone) in [(380_000, ""), (370_000, "chatDialog"), (130_000, "message"), (4096, "all")]
-    {
+    let steps = [
+        (380_000, ""),
+        (250_000, "the dialogue"),
+        (130_000, "the stripped text"),
+        (20_000, "most of the text"),
+        (4096, "all but ids"),
+    ];
+    for (max, gone) in steps {
         rules.max_body_bytes = max;
         let event = show(Payload::Full, &rules, &message(&text));
         assert_eq!(event.get("truncated").is_some(), !gone.is_empty(), "{max}");

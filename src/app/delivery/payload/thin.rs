@@ -21,7 +21,7 @@ pub(super) fn body(event: &Event, subject: &Subject) -> Map<String, Value> {
     match subject {
         Subject::Told(told) => {
             name("memberId", told.pointer("/member/id").cloned());
-            name("webhookId", told.pointer("/webhookId").cloned());
+            name("webhookId", told.pointer("/webhook/id").cloned());
         }
         Subject::Erased => name("erased", Some(json!(true))),
         Subject::Message(_) | Subject::Contact(_) => {}

@@ -1,0 +1,159 @@
+//! The catalogue of events: what each says, in each payload mode, as JSON Schema 2020-12.
+//!
+//! Made from tables of fields, so that a field is explained once. A test holds every body against
+//! it: one that has a field more, or less, fails.
+
+mod fields;
+
+use serde_json::{Map, Value, json};
+
+use self::fields::{Field, object};
+use crate::domain::destination::Payload;
+use crate::domain::event::{Category, EventName};
+
+/// One event of the catalogue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    pub name: EventName,
+    pub description: &'static str,
+    /// `$defs` has one schema for each payload mode, under its word.
+    pub schema: Value,
+}
+
+/// All events that are made, in the order of their list.
+pub fn catalog() -> Vec<Entry> {
+    let entry = |name: &EventName| Entry {
+        name: *name,
+        description: description(*name),
+        schema: schema(*name),
+    };
+    EventName::ALL.iter().map(entry).collect()
+}
+
+const fn description(name: EventName) -> &'static str {
+    match name {
+        EventName::EmailReceived => "A message was accepted for an Agent.",
+        EventName::ConversationStarted => "The first message of a conversation was accepted.",
+        EventName::ConversationUpdated => "A later message of a conversation was accepted.",
+        EventName::ContactCreated => "Somebody wrote to an organization for the first time.",
+        EventName::ContactUpdated => "A sender that is known has another name.",
+        EventName::AgentPolicyChanged => {
+            "Who may write to an Agent was changed: its mode, or its allowlist."
+        }
+        EventName::AccountCreated => "An account was created.",
+        EventName::AccountDeleted => "An account was deleted.",
+        EventName::MemberInvited => "A member was invited to an account.",
+        EventName::WebhookDisabled => {
+            "Nothing is sent to a webhook any more: it failed for too long, or was switched off."
+        }
+        EventName::WebhookTest => "Somebody asked for a test of a webhook; only that one gets it.",
+    }
+}
+
+fn schema(name: EventName) -> Value {
+    let modes = Payload::ALL.iter().map(|mode| {
+        let reference = json!({ "$ref": format!("#/$defs/{}", mode.as_str()) });
+        ((*mode).as_str().to_owned(), reference, body(name, *mode))
+    });
+    let (mut any, mut defs) = (Vec::new(), Map::new());
+    for (word, reference, schema) in modes {
+        any.push(reference);
+        defs.insert(word, schema);
+    }
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": name.as_str(),
+        "description": description(name),
+        "anyOf": any,
+        "$defs": defs,
+    })
+}
+
+/// The body in one mode.
+fn body(name: EventName, mode: Payload) -> Value {
+    let data = match mode {
+        Payload::Thin => object("What it is about, by its ids.", fields::THIN),
+        Payload::Full | Payload::Summary => data(name, mode),
+    };
+    let word = name.as_str();
+    let mut schema = object(about(mode), fields::ENVELOPE);
+    let mut add = |field: &str, schema_of: Value, required: bool| {
+        if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+            properties.insert(field.to_owned(), schema_of);
+        }
+        if let (true, Some(Value::Array(names))) = (required, schema.get_mut("required")) {
+            names.push(field.into());
+        }
+    };
+    for (field, description) in
+        [("event", "The event's name."), ("type", "The event's name once more, as v2 has it.")]
+    {
+        add(field, json!({ "const": word, "description": description }), true);
+    }
+    if name == EventName::EmailReceived {
+        let of = |field: &Field| field.schema();
+        for field in fields::EMAIL_RECEIVED {
+            add(field.name, of(field), true);
+        }
+    }
+    add("data", data, true);
+    // What is too long for a body keeps its ids.
+    schema
+}
+
+const fn about(mode: Payload) -> &'static str {
+    match mode {
+        Payload::Full => "All of it; what GET /events shows, too.",
+        Payload::Summary => "No text but its beginning, no HTML, the number of attachments.",
+        Payload::Thin => "Ids only: nothing that needs protecting.",
+    }
+}
+
+fn data(name: EventName, mode: Payload) -> Value {
+    let whole = match name.category() {
+        Category::Incoming | Category::Conversation => message(mode),
+        Category::Contact => holder("contact", object("The sender.", fields::CONTACT)),
+        Category::Agent => object("The policy as it is now.", fields::POLICY),
+        Category::Onboarding => match name {
+            EventName::MemberInvited => object("Who was invited, and how.", fields::INVITATION),
+            EventName::WebhookTest => object("The webhook.", fields::TEST),
+            EventName::WebhookDisabled => object("The webhook, and why.", fields::DISABLED),
+            _ => {
+                let mut account = object("The account, as GET /account shows it.", fields::ACCOUNT);
+                // What v2 clients keep in it is kept as it is.
+                account["additionalProperties"] = json!(true);
+                holder("account", account)
+            }
+        },
+    };
+    let mut any = vec![whole];
+    if matches!(name.category(), Category::Incoming | Category::Conversation | Category::Contact) {
+        any.push(object("It was erased since.", fields::ERASED));
+    }
+    any.push(object("The whole would have been too long.", fields::THIN));
+    json!({ "description": "What happened.", "anyOf": any })
+}
+
+fn holder(name: &str, schema: Value) -> Value {
+    json!({
+        "type": "object",
+        "description": "What it is about.",
+        "properties": { name: schema },
+        "required": [name],
+    })
+}
+
+fn message(mode: Payload) -> Value {
+    let mut record =
+        object("The Message record, as GET /messages/recent shows it.", fields::RECORD);
+    record["properties"]["metadata"] = object("What belongs to mail.", fields::METADATA);
+    if let (Payload::Summary, Some(Value::Array(names))) = (mode, record.get_mut("required")) {
+        names.push("attachmentCount".into());
+    }
+    let mut data = object("The message.", fields::ROOM);
+    data["properties"]["message"] = record;
+    data
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,270 @@
+//! The fields of events, each explained once.
+
+use serde_json::{Map, Value, json};
+
+/// A field. `kind` is a type of JSON Schema, or a list of them; `?` behind the name says that it may
+/// be missing.
+pub(super) struct Field {
+    pub(super) name: &'static str,
+    kinds: &'static [&'static str],
+    optional: bool,
+    about: &'static str,
+}
+
+impl Field {
+    /// Its schema.
+    pub(super) fn schema(&self) -> Value {
+        let kind = match self.kinds {
+            [one] => json!(one),
+            several => json!(several),
+        };
+        let mut schema = json!({ "type": kind, "description": self.about });
+        if self.kinds.contains(&"array") {
+            schema["items"] = match self.name {
+                "attachments" => object("One of them.", ATTACHMENT),
+                "chatDialog" => object("One turn.", TURN),
+                "findings" => json!({ "type": "object", "additionalProperties": true }),
+                "permittedAccountIds" => json!({ "type": "integer" }),
+                _ => json!({ "type": "string" }),
+            };
+        }
+        if self.kinds.contains(&"object") {
+            let inner = match self.name {
+                "emailAutomation" => Some(AUTOMATION),
+                "emailDeliveryMarker" => Some(MARKER),
+                "webhook" => Some(WEBHOOK),
+                "member" => Some(MEMBER),
+                "invitedBy" => Some(INVITER),
+                _ => None,
+            };
+            match inner.map(|fields| object(self.about, fields)) {
+                Some(Value::Object(inner)) => {
+                    schema["properties"] = inner.get("properties").cloned().unwrap_or_default();
+                    schema["required"] = inner.get("required").cloned().unwrap_or_default();
+                }
+                _ => schema["additionalProperties"] = json!(true),
+            }
+        }
+        schema
+    }
+}
+
+/// An object with these fields.
+pub(super) fn object(about: &str, fields: &[Field]) -> Value {
+    let properties: Map<String, Value> =
+        fields.iter().map(|field| (field.name.to_owned(), field.schema())).collect();
+    let required = fields.iter().filter(|field| !field.optional).map(|field| field.name);
+    json!({
+        "type": "object",
+        "description": about,
+        "properties": properties,
+        "required": required.collect::<Vec<_>>(),
+    })
+}
+
+/// `name: type|type "what it is";` where `?` before the colon says that it may be missing.
+macro_rules! fields {
+    ($($list:ident = { $($name:literal $(? $optional:ident)? : $($kind:ident)|+ , $about:literal;)* })*) => {
+        $(pub(super) const $list: &[Field] = &[$(Field {
+            name: $name,
+            kinds: &[$(stringify!($kind)),+],
+            optional: fields!(@ $($optional)?),
+            about: $about,
+        },)*];)*
+    };
+    (@) => { false };
+    (@ $optional:ident) => { true };
+}
+
+fields! {
+ENVELOPE = {
+    "id": string, "The event's id: the same on every attempt and in every list. Deduplicate by it.";
+    "timestamp": string, "When it happened, ISO 8601.";
+    "truncated" ?may: boolean, "Something was cut: read the whole at url.";
+    "url" ?may: string, "Where the whole can be read; relative to the API, without a token.";
+}
+THIN = {
+    "accountId": integer, "The account that it happened to.";
+    "roomId" ?may: string, "The conversation: contact and Agent.";
+    "messageUuid" ?may: string, "The message.";
+    "contactId" ?may: integer, "The contact.";
+    "memberId" ?may: integer, "The member.";
+    "webhookId" ?may: string, "The webhook.";
+    "erased" ?may: boolean, "What it was about has been erased since.";
+}
+ERASED = {
+    "erased": boolean, "Always true.";
+    "messageUuid": string|null, "The message that was erased.";
+    "contactId": integer|null, "The contact that it came from.";
+}
+EMAIL_RECEIVED = {
+    "roomId": string|null, "The conversation; null once the message is erased.";
+    "messageUuid": string|null, "The message.";
+    "messageTimestamp": integer|null, "When it came, in Unix seconds.";
+    "targetAccountId": integer|null, "The Agent that it came for.";
+    "from": string|null, "The address that was proven; null where it is not shown.";
+    "subject": string|null, "Its subject; null where it has none, or it is not shown.";
+}
+CONTACT = {
+    "id": integer, "Of the contact.";
+    "name": string|null, "The display name that it used last.";
+    "email": string, "Its address, proven.";
+    "organizationId": integer, "Whose contact it is.";
+    "firstSeen": string, "When it first wrote, ISO 8601.";
+    "lastSeen": string, "When it last wrote, ISO 8601.";
+}
+POLICY = {
+    "accountId": integer, "The Agent.";
+    "mode": string, "allowlist or open.";
+    "allowlistCount": integer, "How many senders are on the list now.";
+    "added": integer, "How many were added by this change.";
+    "removed": integer, "How many were removed by this change.";
+}
+INVITATION = {
+    "member": object, "Who was invited.";
+    "redirectUrl": string|null, "Where the invitation should lead.";
+    "sendWelcomeEmail": boolean|null, "Whether a welcome was asked for.";
+    "invitedBy": object|null, "Who invited; null if it was the operator.";
+}
+MEMBER = {
+    "id": integer, "Of the member.";
+    "accountType": string, "Always user.";
+    "username": string, "Its address.";
+    "email": string, "Its address.";
+    "role": string, "admin or member.";
+    "permittedAccountIds": array, "The Agents that it is restricted to; empty for all.";
+    "accountId": integer, "The account that it belongs to.";
+    "organizationId": integer|null, "The same, as v2 has it.";
+    "resellerId": integer|null, "The reseller above.";
+    "partnerId": integer|null, "The partner above.";
+    "timestamp": integer, "When it was invited, in Unix milliseconds.";
+    "createdAt": string, "The same, ISO 8601.";
+}
+INVITER = {
+    "accountId": integer, "The account whose key invited.";
+    "memberId": integer|null, "The member, if it was a member's key.";
+}
+WEBHOOK = {
+    "id": string, "Of the webhook.";
+    "origin" ?may: string, "Scheme, host and port of its URL.";
+    "label": string, "What it is called.";
+    "type": string, "The category that it gets.";
+}
+TEST = {
+    "accountId": integer, "Whose webhook it is.";
+    "webhook": object, "The webhook.";
+}
+DISABLED = {
+    "accountId": integer, "Whose webhook it is.";
+    "webhook": object, "The webhook.";
+    "reason": string, "Why nothing is sent any more.";
+    "failingSince": string|null, "Since when every attempt failed, ISO 8601.";
+    "lastStatus": integer|null, "The HTTP status that it answered last, if it answered.";
+    "error": string|null, "What went wrong last, in plain words.";
+}
+ACCOUNT = {
+    "id": integer, "Of the account.";
+    "username": string, "Unique among accounts.";
+    "accountType": string, "partner, reseller, organization or account (an Agent).";
+    "name": string, "What it is called.";
+    "accountName": string, "The same, as v2 has it.";
+    "organizationId": integer|null, "The organization that it is or belongs to.";
+    "resellerId": integer|null, "The reseller that it is or belongs to.";
+    "partnerId": integer|null, "The partner that it is or belongs to.";
+    "parentId": integer|null, "The account directly above.";
+    "superAdmin": boolean, "Always false.";
+    "active": boolean, "Its own switch.";
+    "externalAccountId": string|null, "What its application calls it.";
+    "timestamp": integer, "When it was created, in Unix milliseconds.";
+}
+ROOM = {
+    "roomId": string, "The conversation: contact and Agent.";
+    "message": object, "The Message record.";
+}
+ATTACHMENT = {
+    "content-type": string, "As the message declares it.";
+    "filename": string, "Cleaned.";
+    "content-url": string, "Where to read it; relative to the API, without a token.";
+    "attachmentType": string, "Always email.";
+}
+TURN = {
+    "role": string, "Always user.";
+    "content": string, "The text.";
+}
+AUTOMATION = {
+    "origin": string, "What wrote it: a person, or which kind of machine.";
+    "mayAutoReply": boolean, "Whether an automatic answer may be sent (RFC 3834).";
+    "signs": array, "The header fields that say so.";
+}
+MARKER = {
+    "name": string, "The header field to add when the message is sent on.";
+    "value": string, "Its value: so it is known when it comes back.";
+}
+RECORD = {
+    "from": integer, "The contact.";
+    "fromUser": string, "The sender's display name, or address.";
+    "to": integer, "The Agent.";
+    "toUser": string, "The Agent's username.";
+    "timestamp": integer, "When it was received, in Unix seconds.";
+    "date": string, "The same, ISO 8601.";
+    "message": string, "The text of the body, cut where truncated says so.";
+    "content-type": string, "Of the text: text/plain.";
+    "disposition-notification": null, "Not for mail.";
+    "roomId": string, "The conversation: contact and Agent.";
+    "status": string, "Always success.";
+    "attachments": array, "What came with it; empty where only their number is shown.";
+    "attachmentCount" ?may: integer, "How many there are, where they are not listed.";
+    "isLive": boolean, "Always false.";
+    "aiAgent": boolean, "Always true.";
+    "aiLeadRating": null, "Not for mail.";
+    "aiLeadRatingReason": null, "Not for mail.";
+    "aiAgentOverride": null, "Not for mail.";
+    "source": string, "Always email.";
+    "uuid": string, "The message's id.";
+    "fromNumber": null, "Not for mail.";
+    "toNumber": null, "Not for mail.";
+    "notify": boolean, "Always true.";
+    "targetInbox": string, "Always inbox.";
+    "type": string, "Always email.";
+    "duration": null, "Not for mail.";
+    "direction": string, "Always inbound.";
+    "missedCall": boolean, "Always false.";
+    "bypassAgent": boolean, "Always false.";
+    "cnamSpam": boolean, "Always false.";
+    "selfCall": boolean, "Always false.";
+    "callingUserIsContact": boolean, "Always true.";
+    "agentOutcome": null, "Not for mail.";
+    "summary": null, "Not for mail.";
+    "callDialog": null, "Not for mail.";
+    "chatDialog": array|null, "The text as a dialogue; null where the text is not shown whole.";
+    "agentReplyCount": integer, "Always 0.";
+    "campaign": boolean, "Always false.";
+    "diversion": null, "Not for mail.";
+    "voicemailRecording": null, "Not for mail.";
+    "eventType": string, "Always inbound-email.";
+    "forcedCampaign": boolean, "Always false.";
+    "metadata": object, "What belongs to mail.";
+    "truncated" ?may: boolean, "Something of this record was cut.";
+}
+METADATA = {
+    "emailSubject": string|null, "The subject, decoded.";
+    "emailFrom": string, "The address that was proven.";
+    "emailTo": array|null, "To, as written.";
+    "emailCc": array|null, "Cc, as written.";
+    "emailReplyTo": array|null, "Reply-To, as written.";
+    "emailMessageId": string|null, "Message-ID.";
+    "emailInReplyTo": array|null, "In-Reply-To.";
+    "emailReferences": array|null, "References.";
+    "emailHtml": string|null, "Where the HTML can be read; relative to the API, without a token.";
+    "emailStrippedText": string|null, "The text without what it quotes.";
+    "emailTag": string|null, "The tag of the address, behind +.";
+    "emailAutoSubmitted": string|null, "Auto-Submitted.";
+    "emailAutomation": object|null, "Whether a machine wrote it.";
+    "emailDeliveryMarker": object|null, "What to add when the message is sent on.";
+    "emailDispositionNotificationTo": string|null, "Who wants a receipt.";
+    "emailSize": integer, "Octets of the raw message.";
+    "emailRawUrl": string, "Where the raw message can be read; relative, without a token.";
+    "authentication": object|null, "What proved the sender; null where it was cut.";
+    "findings": array|null, "Remarks on the message; null where they were cut.";
+}
+}

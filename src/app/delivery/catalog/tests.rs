@@ -1,0 +1,209 @@
+//! Every body is as the catalogue says, field by field: goldens of each event in each mode, and what
+//! the program makes of the fixtures' mail (`tests/it/events.rs`).
+
+use std::path::Path;
+
+use super::*;
+use crate::app::delivery::payload;
+use crate::app::tenancy::record::account_record;
+use crate::domain::account::{Account, AccountType};
+use crate::domain::automation::{Automation, Origin};
+use crate::domain::clock::Timestamp;
+use crate::domain::delivery::Subject;
+use crate::domain::event::Event;
+use crate::domain::marker::Marker;
+use crate::domain::message::{Attachment, Passage};
+use crate::rules::Rules;
+use crate::testkit::schema::check;
+use crate::webhook::sample;
+
+/// Something of each kind, with a value wherever there can be one.
+fn subject(name: EventName) -> Subject {
+    let webhook = json!({
+        "id": "00000000-0000-0000-0000-0000000000bb", "origin": "https://hooks.example",
+        "label": "CRM", "type": "incoming",
+    });
+    match name {
+        EventName::EmailReceived
+        | EventName::ConversationStarted
+        | EventName::ConversationUpdated => {
+            let mut message = sample::message("Hello\n\n> before");
+            message.mail.stripped_text = "Hello".into();
+            message.mail.attachments = vec![
+                Attachment {
+                    part: 2,
+                    content_type: "text/html".into(),
+                    filename: "body.html".into(),
+                    size: 20,
+                    listed: false,
+                },
+                Attachment {
+                    part: 3,
+                    content_type: "application/pdf".into(),
+                    filename: "Ünvoice 1.pdf".into(),
+                    size: 2000,
+                    listed: true,
+                },
+            ];
+            message.authentication = json!({ "alignedDomain": "good.example" });
+            message.passage = Passage {
+                marker: Marker::read(&[b'a'; 32]),
+                automation: Some(Automation {
+                    origin: Origin::List,
+                    may_auto_reply: false,
+                    signs: vec!["List-Id".into()],
+                }),
+            };
+            Subject::Message(Box::new(message))
+        }
+        EventName::ContactCreated | EventName::ContactUpdated => {
+            Subject::Contact(sample::contact())
+        }
+        EventName::AgentPolicyChanged => Subject::Told(json!({
+            "accountId": 7, "mode": "allowlist", "allowlistCount": 12, "added": 2, "removed": 0,
+        })),
+        EventName::AccountCreated | EventName::AccountDeleted => {
+            let event = sample::event(name, 1);
+            let account = Account {
+                id: event.lineage.agent.unwrap(),
+                kind: AccountType::Agent,
+                name: "Support".into(),
+                username: "support".into(),
+                parent: event.lineage.organization,
+                lineage: event.lineage,
+                active: true,
+                created_at: Timestamp::from_millis(1_718_463_395_123),
+                external_id: Some("x-1".into()),
+                details: Map::new(),
+            };
+            Subject::Told(json!({ "account": account_record(&account) }))
+        }
+        EventName::MemberInvited => Subject::Told(json!({
+            "member": {
+                "id": 9, "accountType": "user", "username": "anna@good.example",
+                "email": "anna@good.example", "role": "member", "permittedAccountIds": [7],
+                "accountId": 3, "organizationId": 3, "resellerId": 2, "partnerId": 1,
+                "timestamp": 1_718_463_395_123_i64, "createdAt": "2024-06-15T14:56:35.123Z",
+            },
+            "redirectUrl": "https://app.example/welcome",
+            "sendWelcomeEmail": null,
+            "invitedBy": { "accountId": 3, "memberId": null },
+        })),
+        EventName::WebhookTest => Subject::Told(json!({ "accountId": 7, "webhook": webhook })),
+        EventName::WebhookDisabled => Subject::Told(json!({
+            "accountId": 7, "webhook": webhook, "reason": "every attempt failed for 5 days",
+            "failingSince": "2024-06-10T14:56:35.123Z", "lastStatus": 503, "error": null,
+        })),
+    }
+}
+
+fn event(name: EventName) -> Event {
+    let event = sample::event(name, 1);
+    match name.category() {
+        Category::Agent | Category::Onboarding => Event { message: None, contact: None, ..event },
+        Category::Contact => Event { message: None, ..event },
+        _ => event,
+    }
+}
+
+fn shown(name: EventName, subject: &Subject, mode: Payload) -> Value {
+    let rules = Rules::defaults().unwrap().webhooks.payload;
+    serde_json::from_slice(&payload::body(&event(name), subject, mode, &rules)).unwrap()
+}
+
+fn part(entry: &Entry, mode: Payload) -> Value {
+    entry.schema["$defs"][mode.as_str()].clone()
+}
+
+/// `GATEPOST_BLESS=1` writes them anew; what changed is then for the reader of the difference.
+#[test]
+fn every_golden_is_what_is_made_and_as_the_catalogue_says() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/webhook");
+    let mut expected = Vec::new();
+    for entry in catalog() {
+        for mode in Payload::ALL {
+            let body = shown(entry.name, &subject(entry.name), *mode);
+            let name = format!("{}.{mode}.json", entry.name);
+            let text = format!("{}\n", serde_json::to_string_pretty(&body).unwrap());
+            if std::env::var_os("GATEPOST_BLESS").is_some() {
+                std::fs::create_dir_all(&folder).unwrap();
+                std::fs::write(folder.join(&name), &text).unwrap();
+            }
+            assert_eq!(std::fs::read_to_string(folder.join(&name)).unwrap(), text, "{name}");
+            assert_eq!(check(&part(&entry, *mode), &body), Vec::<String>::new(), "{name}");
+            expected.push(name);
+        }
+    }
+    let found = std::fs::read_dir(folder).unwrap().map(|one| one.unwrap().file_name());
+    let mut found: Vec<_> = found.map(|name| name.into_string().unwrap()).collect();
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn what_is_erased_or_cut_is_as_the_catalogue_says() {
+    for entry in catalog() {
+        for mode in Payload::ALL {
+            if !matches!(entry.name.category(), Category::Agent | Category::Onboarding) {
+                let body = shown(entry.name, &Subject::Erased, *mode);
+                assert_eq!(check(&part(&entry, *mode), &body), Vec::<String>::new());
+            }
+            let mut rules = Rules::defaults().unwrap().webhooks.payload;
+            for max in (300..5000).step_by(100) {
+                rules.max_body_bytes = max;
+                let subject = subject(entry.name);
+                let body = payload::body(&event(entry.name), &subject, *mode, &rules);
+                let body = serde_json::from_slice(&body).unwrap();
+                let wrong = check(&part(&entry, *mode), &body);
+                assert!(wrong.is_empty(), "{} {mode} {max}: {wrong:?}", entry.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_field_that_is_not_explained_or_not_there_is_found() {
+    let entry = &catalog()[0];
+    let schema = part(entry, Payload::Full);
+    let body = shown(entry.name, &subject(entry.name), Payload::Full);
+    let mut more = body.clone();
+    more["data"]["message"]["metadata"]["emailSecret"] = json!(1);
+    let mut less = body.clone();
+    less["data"]["message"].as_object_mut().unwrap().remove("uuid");
+    let mut other = body.clone();
+    other["messageTimestamp"] = json!("1718463395");
+    let mut name = body;
+    name["event"] = json!("email.sent");
+    for wrong in [more, less, other, name] {
+        assert!(!check(&schema, &wrong).is_empty(), "{wrong}");
+    }
+}
+
+/// Every property of every schema says what it is.
+#[test]
+fn every_field_is_explained() {
+    fn walk(schema: &Value, path: &str) {
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            let path = format!("{path}.{name}");
+            assert!(
+                property["description"].as_str().is_some_and(|text| text.ends_with('.')),
+                "{path}"
+            );
+            walk(property, &path);
+        }
+        for (number, part) in schema["anyOf"].as_array().into_iter().flatten().enumerate() {
+            walk(part, &format!("{path}[{number}]"));
+        }
+        for (name, part) in schema["$defs"].as_object().into_iter().flatten() {
+            walk(part, &format!("{path}#{name}"));
+        }
+        if schema["items"].is_object() {
+            walk(&schema["items"], &format!("{path}[]"));
+        }
+    }
+    for entry in catalog() {
+        walk(&entry.schema, entry.name.as_str());
+        assert_eq!(entry.schema["title"], entry.name.as_str());
+    }
+}

@@ -1,0 +1,166 @@
+//! The log of events as a stream (HTML, "Server-sent events").
+//!
+//! It is read as the connection takes it, a few events at a time: nothing is held for a reader who is
+//! slow. Whoever loses the key or the right to see something is not shown another event of it.
+
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::stream;
+use tokio::time::{Instant, sleep_until};
+
+use super::super::Http;
+use super::super::call::{Again, STREAM};
+use super::events::{View, Wanted};
+use crate::app::delivery::{Shown, Waiting};
+
+/// Tells proxies that would gather an answer not to (nginx).
+const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// A stream that is being read.
+pub(super) struct Stream {
+    http: Arc<Http>,
+    again: Again,
+    wanted: Wanted,
+    view: View,
+    waiting: Waiting,
+    after: i64,
+    /// It ends then: no connection is served for longer.
+    until: Instant,
+    heartbeat: Instant,
+    check: Instant,
+    state: State,
+}
+
+enum State {
+    Opened,
+    Running,
+    Ended,
+}
+
+/// What comes next.
+enum Next {
+    Text(String),
+    /// Something may have happened.
+    Look,
+    End,
+}
+
+impl Stream {
+    pub(super) fn new(
+        http: Arc<Http>,
+        again: Again,
+        (wanted, view): (Wanted, View),
+        waiting: Waiting,
+        after: i64,
+    ) -> Self {
+        let (now, rules) = (Instant::now(), &http.rules);
+        let until = now + rules.connections.lifetime();
+        let (heartbeat, check) = (now + rules.events.heartbeat(), now + rules.events.check());
+        let state = State::Opened;
+        Self { http, again, wanted, view, waiting, after, until, heartbeat, check, state }
+    }
+
+    async fn next(&mut self) -> Option<String> {
+        match self.state {
+            State::Opened => {
+                self.state = State::Running;
+                return Some(format!(": events follow\n{}", self.retry()));
+            }
+            State::Running => {}
+            State::Ended => return None,
+        }
+        loop {
+            match self.look().await {
+                Next::Text(text) => {
+                    self.heartbeat = Instant::now() + self.http.rules.events.heartbeat();
+                    return Some(text);
+                }
+                Next::Look => {}
+                Next::End => {
+                    self.state = State::Ended;
+                    return Some(self.retry());
+                }
+            }
+        }
+    }
+
+    fn retry(&self) -> String {
+        format!("retry: {}\n\n", self.http.rules.events.retry_millis)
+    }
+
+    async fn look(&mut self) -> Next {
+        if self.http.shutdown.is_stopping() || Instant::now() >= self.until {
+            return Next::End;
+        }
+        let log = &self.http.use_cases.events;
+        let (scope, filter) = (&self.view.scope, &self.view.filter);
+        let step = self.http.rules.limits.page_step;
+        let Ok(part) = log.read(scope, filter, self.after, step).await else { return Next::End };
+        if part.events.is_empty() {
+            self.after = part.last.map_or(self.after, |last| last.position);
+            return if part.more { Next::Look } else { self.wait().await };
+        }
+        // Asked when it has been read: what happened after a key ended is shown to nobody.
+        match self.may_go_on().await {
+            Some(true) => {}
+            Some(false) => return Next::Look,
+            None => return Next::End,
+        }
+        self.after = part.last.map_or(self.after, |last| last.position);
+        Next::Text(part.events.iter().fold(String::new(), written))
+    }
+
+    /// Whether the request may still see the same; `None` if it may see nothing, or if that cannot be
+    /// found out.
+    async fn may_go_on(&mut self) -> Option<bool> {
+        let view = self.wanted.again(&self.http, &self.again).await.ok()?;
+        self.check = Instant::now() + self.http.rules.events.check();
+        let is_same = view == self.view;
+        self.view = view;
+        Some(is_same)
+    }
+
+    async fn wait(&mut self) -> Next {
+        let now = Instant::now();
+        if now >= self.check && self.may_go_on().await.is_none() {
+            return Next::End;
+        }
+        if now >= self.heartbeat {
+            return Next::Text(":\n\n".to_owned());
+        }
+        let until = self.check.min(self.heartbeat).min(self.until);
+        tokio::select! {
+            () = self.waiting.changed() => {}
+            () = sleep_until(until) => {}
+            () = self.http.shutdown.soft() => {}
+        }
+        Next::Look
+    }
+}
+
+/// One event. Its body is JSON in one line.
+fn written(mut text: String, event: &Shown) -> String {
+    if let Ok(body) = std::str::from_utf8(&event.body) {
+        // Writing to a string does not fail.
+        let _ = write!(text, "id: {}\nevent: {}\ndata: {body}\n\n", event.id, event.name);
+    }
+    text
+}
+
+/// The answer that goes on as long as the stream does.
+pub(super) fn response(stream: Stream) -> Response {
+    let texts = stream::unfold(stream, async |mut stream| {
+        let text = stream.next().await?;
+        Some((Ok::<_, Infallible>(Bytes::from(text)), stream))
+    });
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static(STREAM)),
+        (X_ACCEL_BUFFERING, HeaderValue::from_static("no")),
+    ];
+    (headers, Body::from_stream(texts)).into_response()
+}

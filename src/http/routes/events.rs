@@ -1,0 +1,225 @@
+//! `/events`: what happened, pulled by whoever has no URL that a webhook could be sent to.
+//!
+//! A list, a list that waits, and a stream of the same log, in the same order, with the same bodies.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
+
+use super::super::Http;
+use super::super::answer::{json, success};
+use super::super::call::{self, Again, Call};
+use super::super::error::{Code, Problem};
+use super::super::page;
+use super::event_stream::{self, Stream};
+use crate::app::access::{Caller, Denied, Target};
+use crate::app::delivery::{Begin, Part, Waiting, catalog};
+use crate::domain::event::{Category, EventName};
+use crate::domain::id::EventId;
+use crate::domain::scope::Scope;
+use crate::store::EventFilter;
+
+/// What a reader may ask for.
+pub(in super::super) const LIST: &[&str] = &["after", "since", "type", "event", "limit", "wait"];
+
+/// What a request may see of the log, at this moment.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct View {
+    pub(super) scope: Scope,
+    pub(super) filter: EventFilter,
+}
+
+/// What a request asks to see, whatever it may.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    category: Option<Category>,
+    name: Option<EventName>,
+    filter: EventFilter,
+}
+
+impl Wanted {
+    fn of(call: &Call) -> Result<Self, Problem> {
+        let query = call.query();
+        let category = query.get("type").map(str::parse).transpose();
+        let name = query.get("event").map(str::parse).transpose();
+        Ok(Self {
+            category: category.map_err(|error| Problem::invalid(format!("type: {error}")))?,
+            name: name.map_err(|error| Problem::invalid(format!("event: {error}")))?,
+            filter: EventFilter { since: call.time("since")?, ..EventFilter::ALL },
+        })
+    }
+
+    /// What of it this caller sees of this target: only administrators hear of what concerns
+    /// accounts and members.
+    pub(super) fn view(&self, caller: &Caller, target: Target) -> Result<View, Denied> {
+        let hidden = |name: &EventName| {
+            name.category() == Category::Onboarding && !caller.is_administrator()
+        };
+        let asks_for_hidden = self.category == Some(Category::Onboarding)
+            || self.name.is_some_and(|name| name.category() == Category::Onboarding);
+        if asks_for_hidden && !caller.is_administrator() {
+            return Err(Denied::NotAdministrator);
+        }
+        let is_wanted = |name: &&EventName| {
+            self.category.is_none_or(|category| name.category() == category)
+                && self.name.is_none_or(|wanted| wanted == **name)
+                && !hidden(name)
+        };
+        let names: Vec<EventName> = EventName::ALL.iter().filter(is_wanted).copied().collect();
+        let names = (names.len() < EventName::ALL.len()).then_some(names);
+        Ok(View { scope: target.scope, filter: EventFilter { names, ..self.filter.clone() } })
+    }
+
+    /// What the same request sees now.
+    pub(super) async fn again(&self, http: &Http, again: &Again) -> Result<View, Denied> {
+        let (caller, target) = again.ask(http).await?;
+        self.view(&caller, target)
+    }
+}
+
+/// The events behind a place, oldest first; with `wait`, as soon as there are any. As a stream, where
+/// that is what the request accepts.
+pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
+    let limit = page::limit(&call, &http.rules)?;
+    let wait = wait(&http, &call)?;
+    let wanted = Wanted::of(&call)?;
+    let view = wanted.view(call.caller(), call.target().clone())?;
+    let begin = begin(&call)?;
+    let waiting = match wait.is_some() || call.wants_stream() {
+        true => Some(place(&http, &call)?),
+        false => None,
+    };
+    let after = http.use_cases.events.begin(&view.scope, begin).await?.ok_or_else(unknown)?;
+    match waiting {
+        Some(waiting) if call.wants_stream() => {
+            let stream = Stream::new(http, call.again(), (wanted, view), waiting, after);
+            Ok(event_stream::response(stream))
+        }
+        waiting => {
+            let patience = wait.zip(waiting);
+            let part =
+                read(&http, &call.again(), (&wanted, view), patience, (after, limit)).await?;
+            Ok(shown(&part, call.query().get("after")))
+        }
+    }
+}
+
+/// All events with their schemas.
+pub(in super::super) async fn catalog(_: Arc<Http>, _: Call) -> Result<Response, Problem> {
+    let shape = |entry: catalog::Entry| {
+        json!({
+            "event": entry.name.as_str(),
+            "type": entry.name.category().as_str(),
+            "description": entry.description,
+            "schema": entry.schema,
+        })
+    };
+    let events: Vec<Value> = catalog::catalog().into_iter().map(shape).collect();
+    Ok(success(StatusCode::OK, "events found", json!({ "events": events })))
+}
+
+async fn read(
+    http: &Http,
+    again: &Again,
+    (wanted, mut view): (&Wanted, View),
+    patience: Option<(Duration, Waiting)>,
+    (mut after, limit): (i64, u32),
+) -> Result<Part, Problem> {
+    let log = &http.use_cases.events;
+    let mut part = log.read(&view.scope, &view.filter, after, limit).await?;
+    let Some((patience, waiting)) = patience else { return Ok(part) };
+    let until = Instant::now() + patience;
+    let mut passed = part.last;
+    while part.events.is_empty() && !part.more {
+        after = part.last.map_or(after, |last| last.position);
+        let woken = tokio::select! {
+            woken = timeout_at(until, waiting.changed()) => woken.is_ok(),
+            () = http.shutdown.soft() => false,
+        };
+        let next = log.read(&view.scope, &view.filter, after, limit).await?;
+        // Asked when it has been read: what happened after a key ended is shown to nobody.
+        let now = wanted.again(http, again).await?;
+        if now != view {
+            view = now;
+            continue;
+        }
+        part = next;
+        passed = part.last.or(passed);
+        if !woken {
+            break;
+        }
+    }
+    Ok(Part { last: part.last.or(passed), ..part })
+}
+
+fn shown(part: &Part, after: Option<&str>) -> Response {
+    let bodies: Vec<&str> =
+        part.events.iter().filter_map(|event| std::str::from_utf8(&event.body).ok()).collect();
+    let next = part.last.map(|last| last.event.to_string());
+    let next = json!(next.as_deref().or(after));
+    // Put together as text, so that each body is byte for byte what a webhook sends.
+    let text = format!(
+        "{{\"success\":true,\"message\":\"events found\",\"events\":[{}],\"next\":{next}}}",
+        bodies.join(",")
+    );
+    json(StatusCode::OK, text)
+}
+
+fn place(http: &Http, call: &Call) -> Result<Waiting, Problem> {
+    let waiting = http.use_cases.events.wait(call.caller().key.id, call.account().id);
+    waiting.map_err(|full| {
+        let retry_after = Some(http.rules.limits.retry_after_seconds);
+        Problem { retry_after, ..Problem::new(Code::RateLimited, full.to_string()) }
+    })
+}
+
+/// How long the answer may wait for an event.
+fn wait(http: &Http, call: &Call) -> Result<Option<Duration>, Problem> {
+    let Some(text) = call.query().get("wait") else { return Ok(None) };
+    if call.wants_stream() {
+        return Err(Problem::invalid("wait is for lists: a stream waits by itself"));
+    }
+    let most = http.rules.events.max_wait_seconds;
+    let seconds = text.parse().ok().filter(|seconds: &u64| seconds.to_string() == text);
+    let seconds = seconds.filter(|seconds| *seconds <= most).ok_or_else(|| {
+        Problem::invalid(format!("wait must be a whole number of seconds from 0 to {most}"))
+    })?;
+    // The request must be answered in time.
+    let longest = http.rules.limits.request() * 9 / 10;
+    Ok(Some(Duration::from_secs(seconds).min(longest)).filter(|wait| !wait.is_zero()))
+}
+
+fn begin(call: &Call) -> Result<Begin, Problem> {
+    let after = call.query().get("after");
+    // A client that connects again sends the URL of its first request: the header is newer.
+    let after = call.last_event_id().filter(|_| call.wants_stream()).or(after);
+    match (after, call.time("since")?) {
+        (Some(text), None) => {
+            call::uuid(text).map(|id| Begin::After(EventId(id))).ok_or_else(|| {
+                Problem::invalid(
+                    "after (or Last-Event-ID) must be the id of an event, as answers show it",
+                )
+            })
+        }
+        (None, Some(since)) => Ok(Begin::Since(since)),
+        (Some(_), Some(_)) if call.query().get("after").is_some() => {
+            Err(Problem::invalid("after and since exclude each other: send one"))
+        }
+        (Some(text), Some(_)) => call::uuid(text)
+            .map(|id| Begin::After(EventId(id)))
+            .ok_or_else(|| Problem::invalid("Last-Event-ID must be the id of an event")),
+        (None, None) if call.wants_stream() => Ok(Begin::Now),
+        (None, None) => Ok(Begin::Oldest),
+    }
+}
+
+/// One answer for what was erased, what is another's and what never was.
+fn unknown() -> Problem {
+    let detail = "the event to go on behind is not in this log: it is not kept any more, or never was \
+                  here; begin anew without after and Last-Event-ID, or with since";
+    Problem::new(Code::NotFound, detail)
+}
