@@ -75,7 +75,7 @@ async fn a_destination_is_changed_by_its_account_alone(kind: Kind) {
     let entries = "SELECT COUNT(*) FROM audit_entries WHERE deed = 'webhook.updated'";
     for _ in 0..2 {
         let new = store.update_destination(me, old.id, &change, by(at(1))).await.unwrap().unwrap();
-        assert_eq!(store.destinations(me).await.unwrap(), [new.clone()]);
+        assert_eq!(store.destinations(me).await.unwrap(), std::slice::from_ref(&new));
         assert_eq!((new.label.as_str(), new.wants.ordered), ("new", true));
         assert_eq!(Some(new.wants.headers), change.headers);
         assert_eq!(scene.count(entries).await, 1, "to say it again changes nothing");
