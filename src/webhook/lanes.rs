@@ -179,6 +179,14 @@ impl<T> Lanes<T> {
         waiting.map(|(claim, _)| claim).collect()
     }
 
+    /// Takes out what waits for this destination: nothing of it should start now.
+    pub fn withdraw(&mut self, destination: DestinationId) -> Vec<T> {
+        let lane = self.lanes.get_mut(&destination);
+        let waiting = lane.map(|lane| std::mem::take(&mut lane.waiting)).unwrap_or_default();
+        self.waiting -= waiting.len();
+        waiting.into_iter().map(|(claim, _)| claim).collect()
+    }
+
     /// An attempt has ended, after `took`.
     pub fn done(&mut self, destination: DestinationId, took: Duration, now: Instant) {
         let pace = if took > self.bounds.slow { Pace::Slow } else { Pace::Prompt };
@@ -336,6 +344,21 @@ mod tests {
         assert_eq!((lanes.running, lanes.waiting), (0, 0));
         assert_eq!(lanes.busy(now), [id(1)]);
         assert_eq!(lanes.busy(now + SECOND * 61), []);
+    }
+
+    #[test]
+    fn what_waits_for_one_that_rests_is_taken_out_and_nothing_else() {
+        let (mut lanes, now) = lanes();
+        for n in 0..4 {
+            lanes.offer(id(1), n, now);
+        }
+        lanes.offer(id(2), 7, now);
+        lanes.offer(id(2), 8, now);
+        assert_eq!(lanes.withdraw(id(1)), [1, 2, 3]);
+        assert_eq!(lanes.withdraw(id(3)), Vec::<u32>::new());
+        assert_eq!((lanes.running, lanes.waiting), (2, 1));
+        lanes.done(id(2), Duration::ZERO, now);
+        assert_eq!(lanes.ready(now), [8]);
     }
 
     #[test]

@@ -272,6 +272,22 @@ async fn a_soft_stop_gives_back_what_was_not_begun() {
     }
 }
 
+/// What waits in the lane of a destination that rests is given back: it loses no attempt.
+#[tokio::test]
+async fn what_was_claimed_for_one_that_rests_is_given_back() {
+    let scene = Scene::new("[dispatcher]\npoll_millis = 60000\n").await;
+    scene.receiver.otherwise(Reply::status(500));
+    scene.queue.halts.store(true, Ordering::SeqCst);
+    let ids: Vec<_> = (1..=20).map(|n| scene.queue.add(n, &scene.destination(1))).collect();
+    scene.run();
+    for id in &ids {
+        scene.queue.until(*id, |row| row.leased_until.is_none() && row.claim.fence == 1).await;
+    }
+    let attempts = ids.iter().map(|id| scene.queue.read(*id, |row| row.attempts.len()));
+    assert_eq!(attempts.sum::<usize>(), 1);
+    assert_eq!(scene.receiver.received().len(), 1);
+}
+
 #[tokio::test]
 async fn an_attempt_that_panics_counts_as_failed_and_harms_no_other() {
     let scene = Scene::new(EAGER).await;
