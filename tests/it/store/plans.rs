@@ -8,21 +8,20 @@ use std::sync::{Arc, Mutex};
 use gatepost::app::tenancy::record::account_record;
 use gatepost::domain::account::AccountType;
 use gatepost::domain::audit::{Actor, Deed, Doer, Once, Who};
-use gatepost::domain::delivery::{Attempt, Extent, Outcome, State};
+use gatepost::domain::delivery::{Attempt, Outcome};
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::event::{Category, EventName};
 use gatepost::domain::id::{AccountId, AttemptId, AuditId, EventId, IntakeId, KeyId, MessageId};
 use gatepost::domain::key::KeyHash;
 use gatepost::domain::member::Role;
 use gatepost::domain::reason::Reason;
-use gatepost::domain::secret::Secret;
 use gatepost::domain::verdict::Verdict;
 use gatepost::rules::Kept;
 use gatepost::run;
 use gatepost::store::{
-    AccountFilter, AccountPage, AccountUpdate, AuditFilter, Commit, Cursor, Deletion,
-    DeliveryFilter, DestinationChange, Direction, DomainLimits, Due, EventFilter, InsertedKey,
-    IntakeFilter, List, MemberChange, NamedKey, Page, Rotation, Tested, Whose,
+    AccountFilter, AccountPage, AccountUpdate, AuditFilter, Commit, Cursor, Deletion, Direction,
+    DomainLimits, Due, EventFilter, InsertedKey, IntakeFilter, List, MemberChange, NamedKey, Page,
+    Whose,
 };
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Executor as _, Row as _};
@@ -248,7 +247,7 @@ async fn exercise(scene: &Scene) {
     };
     store.finish_delivery(&claims[0], &attempt, Outcome::Gone).await.unwrap();
     store.destinations(agent.id).await.unwrap();
-    webhooks(scene).await;
+    super::webhooks::exercise(scene).await;
     store.remove_destinations(agent.id, None, None, None, by(at(4))).await.unwrap();
     for kind in [None, Some(AccountType::Partner)] {
         store.accounts(kind).await.unwrap();
@@ -281,34 +280,6 @@ async fn exercise(scene: &Scene) {
     super::health::exercise(scene).await;
     super::replays::exercise(scene).await;
     accounts(scene).await;
-}
-
-/// A destination that is changed, and its deliveries, in each state and direction.
-async fn webhooks(scene: &Scene) {
-    let Scene { store, agent, .. } = scene;
-    let hook = scene.listen(agent, Category::Incoming, "https://b.example/").await;
-    store.destination(agent.id, hook.id).await.unwrap();
-    for disabled in [true, false] {
-        let change = DestinationChange { disabled: Some(disabled), ..Default::default() };
-        store.update_destination(agent.id, hook.id, &change, by(at(4))).await.unwrap();
-    }
-    let rotation =
-        Rotation { secret: Secret::new([1; 32]), overlap_until: Some(at(9)), max_former: 4 };
-    store.rotate_secret(agent.id, hook.id, &rotation, by(at(4))).await.unwrap();
-    let wish = (at(0), Extent::Failed);
-    store.request_replay(agent.id, hook.id, wish, 9, by(at(4))).await.unwrap();
-    let tested = store.test_destination(agent, hook.id, by(at(4))).await.unwrap();
-    let Tested::Sent(_, delivery) = tested else { panic!("{tested:?}") };
-    store.delivery(agent.id, delivery, 9).await.unwrap();
-    store.replay_delivery(agent.id, delivery, by(at(4))).await.unwrap();
-    let cursor = Cursor { at: at(1), id: Uuid::nil() };
-    for from in [None, Some((Direction::Before, cursor)), Some((Direction::After, cursor))] {
-        for (state, time) in [(None, None), (Some(State::Pending), Some(at(0)))] {
-            let filter = DeliveryFilter { state, since: time, until: time };
-            let page = Page { limit: 2, from, until: None };
-            store.deliveries(hook.id, &filter, &page, 9).await.unwrap();
-        }
-    }
 }
 
 /// Lists, changes and the deletion of accounts, with what a deleted one has left.

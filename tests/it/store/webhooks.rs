@@ -330,3 +330,31 @@ async fn nothing_is_sent_again_to_what_was_removed_meanwhile(kind: Kind) {
     let pending = "SELECT COUNT(*) FROM deliveries WHERE state = 'pending'";
     assert_eq!(scene.count(pending).await, 0);
 }
+
+/// Runs every statement about destinations that change, in each state and direction of its list.
+pub async fn exercise(scene: &Scene) {
+    let Scene { store, agent, .. } = scene;
+    let hook = scene.listen(agent, Category::Incoming, "https://b.example/").await;
+    store.destination(agent.id, hook.id).await.unwrap();
+    for disabled in [true, false] {
+        let change = DestinationChange { disabled: Some(disabled), ..Default::default() };
+        store.update_destination(agent.id, hook.id, &change, by(at(4))).await.unwrap();
+    }
+    let rotation =
+        Rotation { secret: Secret::new([1; 32]), overlap_until: Some(at(9)), max_former: 4 };
+    store.rotate_secret(agent.id, hook.id, &rotation, by(at(4))).await.unwrap();
+    let wish = (at(0), Extent::Failed);
+    store.request_replay(agent.id, hook.id, wish, 9, by(at(4))).await.unwrap();
+    let tested = store.test_destination(agent, hook.id, by(at(4))).await.unwrap();
+    let Tested::Sent(_, delivery) = tested else { panic!("{tested:?}") };
+    store.delivery(agent.id, delivery, 9).await.unwrap();
+    store.replay_delivery(agent.id, delivery, by(at(4))).await.unwrap();
+    let cursor = Cursor { at: at(1), id: uuid::Uuid::nil() };
+    for from in [None, Some((Direction::Before, cursor)), Some((Direction::After, cursor))] {
+        for (state, time) in [(None, None), (Some(State::Pending), Some(at(0)))] {
+            let filter = DeliveryFilter { state, since: time, until: time };
+            let page = Page { limit: 2, from, until: None };
+            store.deliveries(hook.id, &filter, &page, 9).await.unwrap();
+        }
+    }
+}
