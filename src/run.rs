@@ -2,7 +2,7 @@
 //! parts and hands them to each other.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +19,11 @@ use crate::app::mailbox::retention::Retention;
 use crate::app::mailbox::{self, Mailbox};
 use crate::app::once::Answers;
 use crate::app::tenancy::Tenancy;
-use crate::domain::address::Address;
 use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
 use crate::domain::ports::Wake;
-use crate::egress::client::{Client, EgressError, Limits, Lookup, Roots};
+use crate::egress::client::{Client, Limits, Lookup, Roots};
 use crate::egress::guard::Guard;
 use crate::http::{self, Http, Readiness, UseCases};
 use crate::rules::{
@@ -35,67 +34,18 @@ use crate::shutdown::Shutdown;
 use crate::smtp::Listener;
 #[cfg(feature = "mailin")]
 use crate::smtp::Mailin;
-use crate::store::{Location, Place, Store, StoreError};
+use crate::store::{Location, Place, Store};
 use crate::tls::acme::{self, Acme};
 use crate::tls::self_signed::{self, SelfSignedError};
-use crate::tls::{Acceptor, Certificates, Files, FilesError, Pair, Paths};
+use crate::tls::{Acceptor, Certificates, Files, Pair};
 use crate::verify::{Authenticator, Servers, VerifyError};
 use crate::webhook::attempt::Sender;
 use crate::webhook::dispatcher::{Bell, Dispatcher};
 
+mod settings;
+
+pub use self::settings::{RunError, Settings, TlsSettings};
 pub use crate::smtp::FrontEnd;
-
-/// What a server is made from.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    pub front_end: FrontEnd,
-    pub smtp: SocketAddr,
-    pub http: SocketAddr,
-    pub hostname: DomainName,
-    pub place: Place,
-    pub postmaster: Option<Address>,
-    pub rules: Rules,
-    /// Resolvers to ask instead of the system's.
-    pub dns: Option<Vec<SocketAddr>>,
-    pub egress_allow: Vec<IpNet>,
-    /// Networks whose word is taken for whom they pass on (PROXY header, `X-Forwarded-For`).
-    pub trusted_proxy: Vec<IpNet>,
-    pub tls: TlsSettings,
-}
-
-/// What is encrypted, and by which certificates.
-#[derive(Clone, Debug, Default)]
-pub struct TlsSettings {
-    /// Where TLS comes first; STARTTLS is offered on the other address in any case.
-    pub smtps: Option<SocketAddr>,
-    /// The certificate for SMTP instead of a self-signed one.
-    pub smtp: Option<Paths>,
-    /// The certificate for SMTP is asked for; a self-signed one until it comes.
-    pub acme: Option<acme::Settings>,
-    /// Serves the API by https.
-    pub http: Option<Paths>,
-}
-
-/// Why a server cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    #[error("cannot listen on {address}")]
-    Listen { address: SocketAddr, source: std::io::Error },
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    Verify(#[from] VerifyError),
-    #[error(transparent)]
-    Egress(#[from] EgressError),
-    #[error(transparent)]
-    Certificate(#[from] FilesError),
-    #[error(transparent)]
-    SelfSigned(#[from] SelfSignedError),
-    #[error("cannot use TLS")]
-    Tls(#[from] rustls::Error),
-    #[error("cannot read {path}, which should hold a root certificate, PEM")]
-    AcmeRoot { path: PathBuf, source: Option<std::io::Error> },
-}
 
 /// A server that runs.
 #[derive(Debug)]
@@ -151,6 +101,7 @@ impl Running {
 /// Starts a server on a store that exists. When this returns, both sockets are listening; the
 /// one for an authority's challenges may follow.
 pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> {
+    let own_hosts = settings.own_hosts();
     let Settings {
         front_end,
         smtp,
@@ -163,6 +114,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         egress_allow,
         tls,
         trusted_proxy,
+        public_url: _,
     } = settings;
     let shutdown = Shutdown::default();
     let store = Store::open(&place, &rules.store, mint.clone()).await?;
@@ -173,14 +125,14 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let guard = Guard::new(egress_allow, &webhooks);
     let to = (&rules.smtp, access.as_ref(), mint.clock());
     let mut tls = Tls::prepare(tls, &place, &hostname, to).await?;
-
     // Outgoing: the dispatcher takes from the store, and intake rings its bell and the log's.
     let bell = Bell::default();
     let lookup = lookup(dns.is_some(), &authenticator);
     tls.ask(rules.acme, (guard.clone(), lookup.clone()), &mint).await?;
+    let guard = guard.for_gateway_at(own_hosts);
     let client = Client::new(guard.clone(), Limits::from(webhooks.as_ref()), lookup)?;
     let events = EventLog::new(store.clone(), Arc::clone(&access), webhooks.payload);
-    let dispatcher = outgoing(&store, client, webhooks, bell.clone(), &mint);
+    let dispatcher = outgoing(&store, client, Arc::clone(&webhooks), bell.clone(), &mint);
 
     // Incoming: the listener asks intake.
     let bells: Vec<Arc<dyn Wake>> = vec![Arc::new(bell), Arc::new(events.clone())];
@@ -198,11 +150,10 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
 
     // The API beside them.
     let (socket, http) = bind(http).await?;
-    let parts = (preview, events.clone(), apart);
-    let api = api(&store, parts, guard, mint.clone(), Arc::clone(&access));
-    let (audit, stop) = (api.audit_log(), shutdown.clone());
-    let api = api.behind(trusted_proxy).ending_with(shutdown.clone());
-    let router = http::router(Arc::new(api));
+    let (bounds, parts) = ((access, webhooks), (preview, events.clone(), apart));
+    let api = api(&store, parts, guard, mint.clone(), bounds);
+    let api = Arc::new(api.behind(trusted_proxy).ending_with(shutdown.clone()));
+    let (audit, router) = (api.audit_log(), http::router(Arc::clone(&api)));
 
     let running = Running {
         smtp: incoming.smtp,
@@ -220,10 +171,10 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     tls.follow(&rules.smtp.tls, &shutdown);
     shutdown.spawn(dispatcher.run(shutdown.clone()));
     clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
+    let (stop, of_log) = (shutdown.clone(), shutdown.clone());
     shutdown.spawn(async move { audit.run(stop.soft()).await });
-    let stop = shutdown.clone();
-    shutdown.spawn(async move { events.run(stop.soft()).await });
-    shutdown.spawn(http::serve(socket, router, access, shutdown.clone(), tls.https));
+    shutdown.spawn(async move { events.run(of_log.soft()).await });
+    shutdown.spawn(http::serve(socket, router, api, shutdown.clone(), tls.https));
     Ok(running)
 }
 
@@ -425,13 +376,13 @@ fn api(
     (preview, events, dns): (Preview, EventLog, Arc<Authenticator>),
     guard: Guard,
     mint: Mint,
-    rules: Arc<AccessRules>,
+    (rules, webhooks): (Arc<AccessRules>, Arc<WebhookRules>),
 ) -> Http {
     let use_cases = UseCases {
         access: Access::new(store.clone(), mint.clock().clone(), &rules),
         tenancy: Tenancy::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         mailbox: Mailbox::new(store.clone()),
-        destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&rules)),
+        destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&rules), webhooks),
         events,
         preview,
         audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&rules)),
@@ -439,7 +390,7 @@ fn api(
         dns,
     };
     let store = store.clone();
-    let readiness = Readiness::new(move || {
+    let readiness = Readiness::new(mint.clock().clone(), move || {
         let store = store.clone();
         async move { store.ping().await.map_err(|error| error.to_string()) }
     });

@@ -1,4 +1,4 @@
-//! A store with Agents and a destination, and accepted messages for it as intake makes them, about
+//! A store with Agents and destinations, and accepted messages for it as intake makes them, about
 //! 6 KB each.
 
 use std::sync::Arc;
@@ -45,8 +45,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// In a new store.
-    pub async fn build(location: &Location, rules: &StoreRules) -> Self {
+    /// In a new store; what is accepted is announced to these URLs.
+    pub async fn build(location: &Location, rules: &StoreRules, urls: &[String]) -> Self {
         let mint = run::system_mint();
         let store = Store::create(location, rules, mint.clone()).await.unwrap();
         let access = Arc::new(Rules::defaults().unwrap().access);
@@ -68,9 +68,12 @@ impl Load {
             let standing = store.standing(agent.id, &own, &sender(0).address).await.unwrap();
             agents.push((agent, own, standing.unwrap()));
         }
-        let destinations = Destinations::new(store.clone(), mint.clone(), access);
-        let url = "https://app.example/events".parse().unwrap();
-        destinations.add(organization, url, Category::Incoming, "bench").await.unwrap();
+        let webhooks = Arc::new(Rules::defaults().unwrap().webhooks);
+        let destinations = Destinations::new(store.clone(), mint.clone(), access, webhooks);
+        for url in urls {
+            let url = url.parse().unwrap();
+            destinations.add(organization, url, Category::Incoming, "bench").await.unwrap();
+        }
         Self {
             store,
             mint,

@@ -101,10 +101,15 @@ fn rules(store: &str) -> StoreRules {
     Rules::load(folder.path()).unwrap().store
 }
 
+/// Who hears of a message: one, and nothing is sent there.
+fn receivers() -> [String; 1] {
+    ["https://app.example/events".to_owned()]
+}
+
 async fn measure_plain(time: Duration, lines: &mut Vec<Line>) {
     let folder = tempfile::tempdir().unwrap();
     let location = Location::Folder(folder.path().join("store"));
-    let load = Arc::new(Load::build(&location, &rules("")).await);
+    let load = Arc::new(Load::build(&location, &rules(""), &receivers()).await);
     let log = PlainLog::create(&folder.path().join("log"));
     for sessions in SESSIONS {
         let work = {
@@ -143,7 +148,7 @@ async fn measure_store(
     time: Duration,
     lines: &mut Vec<Line>,
 ) {
-    let load = Arc::new(Load::build(location, rules).await);
+    let load = Arc::new(Load::build(location, rules, &receivers()).await);
     for sessions in SESSIONS {
         let work = {
             let load = Arc::clone(&load);
@@ -165,7 +170,8 @@ async fn measure_store(
 
 async fn look() -> Machine {
     let folder = tempfile::tempdir().unwrap();
-    let load = Load::build(&Location::Folder(folder.path().join("store")), &rules("")).await;
+    let load =
+        Load::build(&Location::Folder(folder.path().join("store")), &rules(""), &receivers()).await;
     let octets = load.next_octets().len();
     load.close().await;
     Machine {

@@ -5,6 +5,7 @@ ALTER TABLE destinations ADD COLUMN payload TEXT NOT NULL DEFAULT 'full'
     CHECK (payload IN ('full', 'summary', 'thin'));
 ALTER TABLE destinations ADD COLUMN headers TEXT NOT NULL DEFAULT '[]';
 ALTER TABLE destinations ADD COLUMN former_secrets TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE destinations ADD COLUMN secret_rotated_at BIGINT;
 -- Why nothing is sent to it any more, though it is there.
 ALTER TABLE destinations ADD COLUMN disabled_at BIGINT;
 ALTER TABLE destinations ADD COLUMN disabled_reason TEXT;
@@ -39,6 +40,9 @@ ALTER TABLE deliveries ADD COLUMN arrived BIGINT;
 CREATE INDEX deliveries_in_order ON deliveries (destination_id, room, arrived, id)
     WHERE state = 'pending' AND room IS NOT NULL;
 CREATE INDEX deliveries_of_destination ON deliveries (destination_id, created_at, id);
+-- The list of those in one state comes in order by itself, too.
+DROP INDEX deliveries_by_destination;
+CREATE INDEX deliveries_by_destination ON deliveries (destination_id, state, created_at, id);
 
 -- What is to be sent again, worked off by and by. `position` is how far "all" has come.
 CREATE TABLE replays (

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::{Failure, StoreArgs, print_json, say};
+use super::{Common, Failure, print_json, say};
 use crate::app::tenancy::record::account_record;
 use crate::app::tenancy::{NewNode, Tenancy};
 use crate::domain::account::{Account, AccountType};
@@ -86,15 +86,6 @@ enum Action {
         #[command(flatten)]
         common: Common,
     },
-}
-
-#[derive(Args, Debug)]
-struct Common {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    store: StoreArgs,
 }
 
 impl AccountArgs {

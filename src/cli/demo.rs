@@ -100,7 +100,8 @@ impl Stage {
         let tenancy = Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access));
         let house = House::build(&tenancy).await?;
         let key = tenancy.create_key(house.organization.id, "demo").await?.token;
-        let destinations = Destinations::new(store.clone(), mint.clone(), access);
+        let webhooks = Arc::new(rules.webhooks.clone());
+        let destinations = Destinations::new(store.clone(), mint.clone(), access, webhooks);
         let url = receiver.url("/events").parse()?;
         let organization = house.organization.id;
         if let Added::Created(new) =
@@ -115,6 +116,7 @@ impl Stage {
             http: SocketAddr::from(([127, 0, 0, 1], 0)),
             hostname: DomainName::parse("mx.agents.example")?,
             place: location.into(),
+            public_url: None,
             postmaster: None,
             rules,
             dns: Some(vec![dns.addr()]),

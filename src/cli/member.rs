@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use super::{Failure, StoreArgs, print_json, say};
+use super::{Common, Failure, print_json, say};
 use crate::app::tenancy::{Invitation, Tenancy, member_record};
 use crate::domain::account::Account;
 use crate::domain::address::Address;
@@ -66,15 +66,6 @@ enum Action {
         #[command(flatten)]
         common: Common,
     },
-}
-
-#[derive(Args, Debug)]
-struct Common {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    store: StoreArgs,
 }
 
 impl MemberArgs {

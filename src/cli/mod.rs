@@ -135,6 +135,16 @@ fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
+/// What every command about accounts or members takes.
+#[derive(Args, Debug)]
+struct Common {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
 /// Where the store of a command is.
 #[derive(Args, Clone, Debug)]
 struct StoreArgs {

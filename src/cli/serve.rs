@@ -109,6 +109,7 @@ fn settings(options: ServeOptions) -> Result<Settings, Failure> {
         http: options.http(),
         hostname,
         place,
+        public_url: options.public_url()?,
         postmaster: options.postmaster()?,
         rules: run::rules(options.policies.as_deref())?,
         dns: options.dns,

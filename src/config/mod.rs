@@ -15,6 +15,7 @@ use std::time::Duration;
 use clap::Args;
 use ipnet::IpNet;
 use serde::Deserialize;
+use url::Url;
 
 use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
@@ -44,6 +45,9 @@ pub struct ServeOptions {
     /// The name in the banner and in Authentication-Results [default: the machine's name]
     #[arg(long, env = "GATEPOST_HOSTNAME", value_name = "NAME")]
     pub hostname: Option<String>,
+    /// The URL under which clients reach the API: no webhook may lead to its host
+    #[arg(long, env = "GATEPOST_PUBLIC_URL", value_name = "URL")]
+    pub public_url: Option<String>,
     /// Resolvers to ask instead of the system's
     #[arg(long, env = "GATEPOST_DNS", value_name = "HOST:PORT", value_delimiter = ',')]
     pub dns: Option<Vec<SocketAddr>>,
@@ -212,6 +216,7 @@ impl ServeOptions {
             smtps: self.smtps.or(file.smtps),
             http: self.http.or(file.http),
             hostname: self.hostname.or(file.hostname),
+            public_url: self.public_url.or(file.public_url),
             dns: self.dns.or(file.dns),
             egress_allow: self.egress_allow.or(file.egress_allow),
             trusted_proxy: self.trusted_proxy.or(file.trusted_proxy),
@@ -257,6 +262,18 @@ impl ServeOptions {
             setting: "hostname",
             detail: error.to_string(),
         })
+    }
+
+    /// The URL under which clients reach the API, where one is given.
+    pub fn public_url(&self) -> Result<Option<Url>, ConfigError> {
+        let parse = |text: &String| {
+            let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "https" | "http"));
+            url.ok_or_else(|| ConfigError::Invalid {
+                setting: "public-url",
+                detail: format!("{text:?} is no URL that begins with https:// or http://"),
+            })
+        };
+        self.public_url.as_ref().map(parse).transpose()
     }
 
     /// Networks whose word is taken for whom they pass on.
@@ -333,6 +350,7 @@ mod tests {
             smtps,
             http,
             hostname,
+            public_url,
             dns,
             egress_allow,
             trusted_proxy,
@@ -351,7 +369,7 @@ mod tests {
                 AcmeOptions { directory, agree_tos, contact, names, http: port_80, ca_file, folder },
         } = read;
         assert!(smtp.is_some() && http.is_some() && hostname.is_some() && dns.is_some());
-        assert!(trusted_proxy.is_some());
+        assert!(trusted_proxy.is_some() && public_url.is_some());
         assert!(egress_allow.is_some() && policies.is_some() && postmaster.is_some());
         assert!(smtps.is_some() && smtp_cert.is_some() && smtp_key.is_some());
         assert!(http_cert.is_some() && http_key.is_some());

@@ -97,7 +97,12 @@ words! {
         SendersAllowed = "senders.allowed",
         SendersRemoved = "senders.removed",
         WebhookAdded = "webhook.added",
+        WebhookUpdated = "webhook.updated",
+        WebhookRotated = "webhook.rotated",
+        WebhookTested = "webhook.tested",
+        WebhookReplayed = "webhook.replayed",
         WebhookRemoved = "webhook.removed",
+        DeliveryReplayed = "delivery.replayed",
         AccessDenied = "access.denied",
     }
 }

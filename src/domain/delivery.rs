@@ -8,29 +8,29 @@ use super::destination::Destination;
 use super::event::Event;
 use super::id::{AttemptId, DeliveryId};
 use super::message::Message;
+use super::words::words;
 
-/// Where a delivery stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
-    /// Waiting for its next attempt, or being attempted.
-    Pending,
-    /// Answered 2xx.
-    Delivered,
-    /// All attempts were used up; kept, and replayable.
-    Exhausted,
-    /// Its destination was removed.
-    Cancelled,
+words! {
+    /// Where a delivery stands.
+    State {
+        /// Waiting for its next attempt, or being attempted.
+        Pending = "pending",
+        /// Answered 2xx.
+        Delivered = "delivered",
+        /// All attempts were used up; kept, and replayable.
+        Exhausted = "exhausted",
+        /// Its destination was removed.
+        Cancelled = "cancelled",
+    }
 }
 
-impl State {
-    /// The word shown in answers and kept in the store.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Delivered => "delivered",
-            Self::Exhausted => "exhausted",
-            Self::Cancelled => "cancelled",
-        }
+words! {
+    /// What a replay sends again.
+    Extent {
+        /// What was given up.
+        Failed = "failed",
+        /// That, and what was delivered.
+        All = "all",
     }
 }
 

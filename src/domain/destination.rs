@@ -2,6 +2,8 @@
 
 use url::Url;
 
+pub use super::custom_header::CustomHeader;
+
 use super::clock::Timestamp;
 use super::event::Category;
 use super::id::{AccountId, DestinationId};
@@ -20,6 +22,8 @@ pub struct Destination {
     pub wants: Wants,
     /// The key of the Standard Webhooks signature: 24 to 64 octets, shown once as `whsec_…`.
     pub secret: Secret,
+    /// When that took the place of another.
+    pub secret_rotated_at: Option<Timestamp>,
     /// Those that it had before, the newest first: each signs beside the other until its time.
     pub former_secrets: Vec<FormerSecret>,
     /// Why nothing is sent to it, if that is so.
@@ -53,13 +57,6 @@ impl Default for Wants {
     fn default() -> Self {
         Self { ordered: false, payload: Payload::Full, headers: Vec::new() }
     }
-}
-
-/// A field that is sent along with each delivery. Its value may be a password of the receiver.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CustomHeader {
-    pub name: String,
-    pub value: Secret,
 }
 
 /// A signing key that was replaced.

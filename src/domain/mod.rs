@@ -12,6 +12,7 @@ pub mod automation;
 pub mod cause;
 pub mod clock;
 pub mod contact;
+pub mod custom_header;
 pub mod delivery;
 pub mod destination;
 pub mod domain_name;

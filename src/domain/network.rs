@@ -1,6 +1,8 @@
 //! Whom limits are for: a network, and not the addresses that one customer can change within it.
 //! Mail's are for an IPv4 /24; the API's, where a whole office may have one address, for that one.
 
+use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::IpAddr;
 
 /// A part of IPv4, or an IPv6 /64. An IPv4 address in IPv6 form is the IPv4 address.
@@ -31,9 +33,69 @@ impl Network {
     }
 }
 
+/// How many there are of each, networks or addresses; what there is none of takes no room, so that
+/// it holds no more than is counted at the time.
+#[derive(Clone, Debug)]
+pub struct Tally<K>(HashMap<K, usize>);
+
+impl<K> Default for Tally<K> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<K: Eq + Hash> Tally<K> {
+    /// How many there are of this one.
+    pub fn of(&self, key: &K) -> usize {
+        self.0.get(key).copied().unwrap_or(0)
+    }
+
+    /// One more.
+    pub fn add(&mut self, key: K) {
+        let count = self.0.entry(key).or_insert(0);
+        *count = count.saturating_add(1);
+    }
+
+    /// One less, if there is any.
+    pub fn remove(&mut self, key: &K) {
+        if let Some(count) = self.0.get_mut(key) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.0.remove(key);
+            }
+        }
+    }
+
+    /// How many different ones there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is nothing of anything.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_there_is_none_of_takes_no_room() {
+        let mut tally = Tally::default();
+        tally.add('a');
+        tally.add('a');
+        tally.add('b');
+        assert_eq!((tally.of(&'a'), tally.of(&'b'), tally.of(&'c'), tally.len()), (2, 1, 0, 2));
+        tally.remove(&'c');
+        tally.remove(&'b');
+        tally.remove(&'a');
+        assert_eq!((tally.of(&'a'), tally.of(&'b'), tally.len()), (1, 0, 1));
+        tally.remove(&'a');
+        tally.remove(&'a');
+        assert!(tally.is_empty());
+    }
 
     #[test]
     fn neighbours_are_one_network() {

@@ -11,38 +11,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqwest::Method;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
+use reqwest::header::{DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use super::guard::{Guard, Reach, UrlError};
+use super::error::plain;
+use super::guard::{Guard, Reach};
 use crate::rules::WebhookRules;
 
-/// Why there was no answer, in words that a customer may read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EgressError {
-    #[error(transparent)]
-    Url(#[from] UrlError),
-    #[error("the host name could not be looked up")]
-    Lookup,
-    #[error("the host name leads to an address that is not a public one")]
-    PrivateAddress,
-    #[error("no connection could be made")]
-    Connect,
-    #[error("a secure connection could not be made: its certificate or protocol was refused")]
-    Tls,
-    #[error("no connection was made in time")]
-    ConnectTimeout,
-    #[error("no answer came in time")]
-    Timeout,
-    #[error("the connection ended without a proper answer")]
-    Broken,
-    #[error("the answer is longer than one is read")]
-    TooLong,
-    /// The operator's business, at the start: the HTTP client could not be made.
-    #[error("the HTTP client could not be set up: {0}")]
-    Setup(String),
-}
+pub use super::error::EgressError;
+
+/// Stands in every request whose URL a customer chose, so that a gateway that it comes back to
+/// knows it for what it is, whatever names and proxies lie between (threats H10).
+pub const LOOP: HeaderName = HeaderName::from_static("x-gatepost-loop");
 
 /// A look-up under way.
 pub type Looking = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
@@ -154,14 +135,16 @@ impl Client {
         Ok(Self { guard, limits, public, operator_only })
     }
 
-    /// Sends `body` once. A status is an answer, whatever became of the body behind it: the
-    /// receiver has decided, and what follows is for the log only.
+    /// Sends `body` once, to whom a customer named: deliveries, tests and relays go out here. A
+    /// status is an answer, whatever became of the body behind it: the receiver has decided, and
+    /// what follows is for the log only.
     pub async fn post(
         &self,
         url: &Url,
-        headers: HeaderMap,
+        mut headers: HeaderMap,
         body: Bytes,
     ) -> Result<Response, EgressError> {
+        headers.insert(LOOP, HeaderValue::from_static("1"));
         let deadline = Instant::now() + self.limits.timeout;
         let mut response = self.send(Method::POST, url, headers, body, deadline).await?;
         Ok(Response {
@@ -294,32 +277,6 @@ impl Resolve for Checked {
             Ok(Box::new(checked) as Addrs)
         })
     }
-}
-
-fn plain(error: &reqwest::Error) -> EgressError {
-    if let Some(own) = causes(error).find_map(|cause| cause.downcast_ref::<EgressError>()) {
-        return own.clone();
-    }
-    match (error.is_connect(), error.is_timeout()) {
-        (true, true) => EgressError::ConnectTimeout,
-        // rustls reports through io::Error, and gives its own errors this kind.
-        (true, false) if causes(error).any(is_invalid_data) => EgressError::Tls,
-        (true, false) => EgressError::Connect,
-        (false, true) => EgressError::Timeout,
-        (false, false) => EgressError::Broken,
-    }
-}
-
-fn causes<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    std::iter::successors(error.source(), |cause: &&'a (dyn StdError + 'static)| (*cause).source())
-}
-
-/// Looks into errors wrapped by `io::Error::other` too: `source` passes over what they hold.
-fn is_invalid_data(cause: &(dyn StdError + 'static)) -> bool {
-    cause.downcast_ref::<io::Error>().is_some_and(|error| {
-        error.kind() == io::ErrorKind::InvalidData
-            || error.get_ref().is_some_and(|inner| is_invalid_data(inner))
-    })
 }
 
 /// Seconds, or a date. A date counts from the answer's own `Date`, so that a receiver whose clock

@@ -30,6 +30,8 @@ pub enum UrlError {
     Port,
     #[error("the URL's host is not a public one")]
     PrivateHost,
+    #[error("the URL leads back to this gateway")]
+    OwnHost,
 }
 
 /// How far a request may reach.
@@ -48,13 +50,29 @@ pub struct Guard {
     /// Empty: any.
     ports: Arc<[u16]>,
     max_url_bytes: usize,
+    /// This gateway's own, which nothing of it is sent to.
+    own: Arc<[Host]>,
 }
 
 impl Guard {
     /// `allowed` are the networks of `--egress-allow`.
     pub fn new(allowed: Vec<IpNet>, rules: &WebhookRules) -> Self {
         let ports = rules.egress.ports.as_slice().into();
-        Self { allowed: allowed.into(), ports, max_url_bytes: rules.egress.max_url_bytes }
+        let max_url_bytes = rules.egress.max_url_bytes;
+        Self { allowed: allowed.into(), ports, max_url_bytes, own: Arc::default() }
+    }
+
+    /// The same for a gateway that goes by these hosts: what leads back to it is refused (threats
+    /// H10). The loopback's names and addresses are left to [`super::client::LOOP`]: whoever has a
+    /// gateway there has receivers there as well.
+    #[must_use]
+    pub fn for_gateway_at(self, hosts: impl IntoIterator<Item = Host>) -> Self {
+        let own = hosts.into_iter().map(comparable).filter(|host| match host {
+            Host::Domain(name) => name != "localhost" && !name.ends_with(".localhost"),
+            Host::Ipv4(address) => !address.is_loopback(),
+            Host::Ipv6(address) => !address.is_loopback(),
+        });
+        Self { own: own.collect(), ..self }
     }
 
     /// Reads the URL of a new destination. Every refusal is safe to show to the customer.
@@ -82,6 +100,10 @@ impl Guard {
         }
         if url.fragment().is_some() {
             return Err(UrlError::Fragment);
+        }
+        let host = url.host().map(|host| comparable(host.to_owned()));
+        if host.is_some_and(|host| self.own.contains(&host)) {
+            return Err(UrlError::OwnHost);
         }
         let port = url.port_or_known_default().ok_or(UrlError::Port)?;
         let public_port = self.ports.is_empty() || self.ports.contains(&port);
@@ -116,6 +138,17 @@ impl Guard {
             }
             None => false,
         }
+    }
+}
+
+/// One spelling of each host: in lower case, without the root's dot, IPv4 as IPv4.
+fn comparable(host: Host) -> Host {
+    match host {
+        Host::Domain(name) => {
+            Host::Domain(name.strip_suffix('.').unwrap_or(&name).to_ascii_lowercase())
+        }
+        Host::Ipv6(address) => address.to_ipv4_mapped().map_or(Host::Ipv6(address), Host::Ipv4),
+        Host::Ipv4(address) => Host::Ipv4(address),
     }
 }
 

@@ -7,5 +7,6 @@
 //! an inner error reaches a customer.
 
 pub mod client;
+mod error;
 pub mod guard;
 pub mod signature;

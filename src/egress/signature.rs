@@ -1,43 +1,73 @@
-//! Standard Webhooks 1.0, symmetric scheme `v1`: HMAC-SHA256 over `id.timestamp.body`.
+//! Standard Webhooks 1.0 over `id.timestamp.body`: `v1`, HMAC-SHA256 by the secret, and `v1a`,
+//! Ed25519, for receivers that are to verify without being able to sign.
+//!
+//! The key of `v1a` is made from the secret, so that both are rotated as one and nothing more is
+//! kept. Whoever holds the secret could sign by it, too; whoever holds the public key could not.
 
+use aws_lc_rs::error::KeyRejected;
 use aws_lc_rs::hmac;
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::domain::clock::Timestamp;
 use crate::domain::secret::Secret;
 
-/// The version of the scheme, as it stands before each signature.
+/// The version of the symmetric scheme, as it stands before each signature.
 pub const VERSION: &str = "v1";
+/// That of the asymmetric one.
+const ASYMMETRIC: &str = "v1a";
+/// Keeps this use of the secret apart from all others.
+const KEY_OF: &[u8] = b"gatepost webhook v1a ed25519";
 
 /// The secret as a customer is shown it, once: `whsec_` and base64 with padding.
 pub fn shown(secret: &Secret) -> String {
     format!("whsec_{}", STANDARD.encode(secret.expose()))
 }
 
+/// The key that verifies `v1a`, as a customer is shown it: `whpk_` and base64 with padding. No
+/// secret, and made from one: it says which one is in use.
+pub fn public_key(secret: &Secret) -> Option<String> {
+    let pair = pair(secret).ok()?;
+    Some(format!("whpk_{}", STANDARD.encode(pair.public_key())))
+}
+
+fn pair(secret: &Secret) -> Result<Ed25519KeyPair, KeyRejected> {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.expose());
+    // As long as a private key of Ed25519: 32 octets (RFC 8032 §5.1.5).
+    Ed25519KeyPair::from_seed_unchecked(hmac::sign(&key, KEY_OF).as_ref())
+}
+
 /// One signature in base64, without the version. `at` counts in whole seconds, as it stands in
 /// `webhook-timestamp`; `body` is exactly what goes over the wire.
 pub fn sign(secret: &Secret, id: &str, at: Timestamp, body: &[u8]) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.expose());
-    let mut context = hmac::Context::with_key(&key);
-    context.update(id.as_bytes());
-    context.update(b".");
-    context.update(at.seconds().to_string().as_bytes());
-    context.update(b".");
-    context.update(body);
-    STANDARD.encode(context.sign())
+    STANDARD.encode(hmac::sign(&key, &signed_content(id, at, body)))
 }
 
-/// The value of `webhook-signature`: one `v1,…` per secret, separated by spaces, so that a
-/// receiver that knows any one of them can verify (rotation signs with the old and the new).
+fn signed_content(id: &str, at: Timestamp, body: &[u8]) -> Vec<u8> {
+    [id.as_bytes(), b".", at.seconds().to_string().as_bytes(), b".", body].concat()
+}
+
+/// The value of `webhook-signature`: a `v1,…` and a `v1a,…` per secret, separated by spaces, so
+/// that a receiver that knows any one of them can verify (rotation signs with the old and the new).
+/// Those of `v1` come first.
 pub fn header<'a>(
     secrets: impl IntoIterator<Item = &'a Secret>,
     id: &str,
     at: Timestamp,
     body: &[u8],
 ) -> String {
-    let signed = |secret| format!("{VERSION},{}", sign(secret, id, at, body));
-    secrets.into_iter().map(signed).collect::<Vec<_>>().join(" ")
+    let content = signed_content(id, at, body);
+    let (mut symmetric, mut asymmetric) = (Vec::new(), Vec::new());
+    for secret in secrets {
+        symmetric.push(format!("{VERSION},{}", sign(secret, id, at, body)));
+        if let Ok(pair) = pair(secret) {
+            asymmetric.push(format!("{ASYMMETRIC},{}", STANDARD.encode(pair.sign(&content))));
+        }
+    }
+    symmetric.extend(asymmetric);
+    symmetric.join(" ")
 }
 
 #[cfg(test)]
@@ -95,9 +125,14 @@ mod tests {
         let secret = Secret::new(STANDARD.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap());
         let at = Timestamp::from_millis(1_614_265_330_000);
         let body = br#"{"test": 2432232314}"#;
-        assert_eq!(
-            header([&secret], "msg_p5jXN8AQM9LWM0D4loKWxJek", at, body),
-            "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
-        );
+        let header = header([&secret], "msg_p5jXN8AQM9LWM0D4loKWxJek", at, body);
+        let (symmetric, asymmetric) = header.split_once(' ').unwrap();
+        assert_eq!(symmetric, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+        // By PyNaCl, from the same secret: it cannot change without changing every customer's.
+        let public = "whpk_fxBYWWNbVCxXcsHmdp0A+vcB/TGSUdp9uv+cQbfQWUI=";
+        assert_eq!(public_key(&secret).as_deref(), Some(public));
+        let signature = "v1a,n0HV01iC/WIXPmE/stu7SfxWqVbemrMnuaIZkXAP/Fmg\
+                         eOg94JTCbVlH2Axpd2exDvRu7FT4AilEcDgfdd1hCw==";
+        assert_eq!(asymmetric, signature);
     }
 }

@@ -140,10 +140,9 @@ pub(super) async fn read(
         .find(|name| !targets.contains(&name.as_str()) && !known.contains(&name.as_str()));
     match unknown {
         Some(name) => Err(Problem::invalid(format!(
-            "field {} is not known here: expected {}, {}",
+            "field {} is not known here: expected {}",
             quoted(name),
-            known.join(", "),
-            targets.join(", ")
+            [known, targets].concat().join(", ")
         ))),
         None => Ok(Fields { fields, place }),
     }

@@ -65,6 +65,8 @@ codes! {
     Internal = "internal", INTERNAL_SERVER_ERROR, "Something went wrong here";
     /// A message whose original is missing from the blob store, or damaged there.
     OriginalLost = "original_lost", INTERNAL_SERVER_ERROR, "The original is lost";
+    /// What this gateway sends to the URLs of customers came back to it, or to another one.
+    LoopDetected = "loop_detected", LOOP_DETECTED, "A delivery came back";
     /// The store is down, or too much is under way.
     Unavailable = "unavailable", SERVICE_UNAVAILABLE, "Not available for the moment";
 }
@@ -220,6 +222,7 @@ impl From<DestinationError> for Problem {
         match error {
             DestinationError::Invalid(detail) => Self::invalid(detail),
             DestinationError::Conflict(detail) => Self::new(Code::Conflict, detail),
+            DestinationError::NotFound(what) => Self::not_found(what),
             DestinationError::Store(error) => error.into(),
         }
     }

@@ -10,7 +10,8 @@
 //!   shapes of the rest; `observe` puts on every answer what every answer must carry, and logs it.
 //! - `limits` bounds how much a key, or an address without one, may ask for; `remote` says where a
 //!   request comes from; `once` carries out a creation once that is sent twice.
-//! - `serve` accepts connections, within the bounds of `policies/access.toml`.
+//! - `serve` accepts connections, within the bounds of `policies/access.toml`, so many of each client
+//!   (`places`).
 //! - `routes` has one file per noun: wire shapes and words, no decisions.
 //!
 //! `run` makes an [`Http`] and serves its router. What never happens here: SQL, a read of a token
@@ -25,7 +26,9 @@ mod limits;
 mod observe;
 mod once;
 mod page;
+mod places;
 mod query;
+mod readiness;
 mod remote;
 pub mod router;
 mod routes;
@@ -38,13 +41,11 @@ mod uploads;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
+pub use readiness::Readiness;
 pub use router::router;
 pub use serve::serve;
 
@@ -155,32 +156,5 @@ impl Http {
         let message = self.use_cases.preview.max_message_bytes();
         let encoded = message.div_ceil(3).saturating_mul(4);
         encoded.saturating_add(self.rules.limits.max_body_bytes)
-    }
-}
-
-type Answering = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
-
-/// Whether the gateway can work at all: asked by `/readyz`.
-#[derive(Clone)]
-pub struct Readiness(Arc<dyn Fn() -> Answering + Send + Sync>);
-
-impl Readiness {
-    /// `check` answers why not, for the log.
-    pub fn new<F, R>(check: F) -> Self
-    where
-        F: Fn() -> R + Send + Sync + 'static,
-        R: Future<Output = Result<(), String>> + Send + 'static,
-    {
-        Self(Arc::new(move || Box::pin(check())))
-    }
-
-    pub(crate) async fn check(&self) -> Result<(), String> {
-        (self.0)().await
-    }
-}
-
-impl fmt::Debug for Readiness {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Readiness")
     }
 }

@@ -24,7 +24,8 @@ impl Proxies {
         Self(networks)
     }
 
-    fn contain(&self, address: IpAddr) -> bool {
+    /// Whether this address, in canonical form, is a proxy's.
+    pub(super) fn contain(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address))
     }
 

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
-use axum::response::Response;
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, MethodRouter, get};
 
 use super::Http;
@@ -19,14 +20,16 @@ use super::call::{self, Call};
 use super::error::{Code, Problem};
 use super::observe;
 use super::routes::{
-    account, account_lists, accounts, addresses, audit, domains, events, health, inbound_policy,
-    inbound_whitelist, intake, media, members, messages, policy_preview, tokens, webhooks,
+    account, account_lists, accounts, addresses, audit, deliveries, domains, events, health,
+    inbound_policy, inbound_whitelist, intake, media, members, messages, policy_preview, tokens,
+    webhooks,
 };
 use super::tag::Tag;
 use super::target::Aim;
 use crate::app::access::identity::Level;
 use crate::app::access::need::{Need, TargetType};
 use crate::domain::account::AccountType;
+use crate::egress::client::LOOP;
 
 /// Where the operations lie.
 pub const BASE: &str = "/api/v2";
@@ -215,9 +218,7 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(InboundEmail: Delete "/email/addresses", WRITE_AGENT, ["address"], Optional(&["address"]),
         addresses::remove),
     operation!(InboundEmail: Get "/domains", READ_PARENT, [], NoBody, domains::list),
-    // Not `.once()`: a claim is the same claim however often it is sent, and who sends it again, when
-    // the proof is published, asks for another answer.
-    operation!(InboundEmail: Post "/domain", WRITE_PARENT, [], Required(&["domain"]), domains::claim),
+    operation!(InboundEmail: Post "/domain", WRITE_PARENT.once(), [], Required(&["domain"]), domains::claim),
     operation!(InboundEmail: Delete "/domain", WRITE_PARENT, ["domain"], Optional(&["domain"]), domains::remove),
     operation!(InboundEmail: Get "/email/intake", READ,
         ["agent", "sender", "recipient", "verdict", "reason", "since", "until", "limit", "after"],
@@ -226,12 +227,21 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Accounts: Get "/audit", READ.administrators(),
         ["deed", "actor", "since", "until", "limit", "before", "after"], NoBody, audit::list),
     operation!(Webhooks: Get "/webhooks", READ_OWN, [], NoBody, webhooks::list),
-    operation!(Webhooks: Post "/webhooks", WRITE_OWN.once(), [], Required(&["url", "label", "type"]),
-        webhooks::add),
-    operation!(Webhooks: Get "/events", READ, events::LIST, NoBody, events::list),
-    operation!(Webhooks: Get "/events/catalog", READ, [], NoBody, events::catalog),
+    operation!(Webhooks: Post "/webhooks", WRITE_OWN.once(), [], Required(webhooks::FIELDS), webhooks::add),
     operation!(Webhooks: Delete "/webhooks", WRITE_OWN, ["url", "type", "id"],
         Optional(&["url", "type", "id"]), webhooks::remove),
+    operation!(Webhooks: Post "/webhooks/{id}/rotate", WRITE_OWN.once(), [], Optional(&["endFormer"]),
+        webhooks::rotate),
+    operation!(Webhooks: Post "/webhooks/{id}/test", WRITE_OWN.once(), [], Optional(&[]), webhooks::test),
+    operation!(Webhooks: Post "/webhooks/{id}/replay", WRITE_OWN.once(), [], Required(&["since", "only"]),
+        webhooks::replay),
+    operation!(Webhooks: Get "/webhooks/{id}/deliveries", READ_OWN,
+        ["state", "since", "until", "limit", "before", "after"], NoBody, deliveries::list),
+    operation!(Webhooks: Get "/deliveries/{id}", READ_OWN, [], NoBody, deliveries::show),
+    operation!(Webhooks: Post "/deliveries/{id}/replay", WRITE_OWN.once(), [], Optional(&[]),
+        deliveries::replay),
+    operation!(Webhooks: Get "/events", READ, events::LIST, NoBody, events::list),
+    operation!(Webhooks: Get "/events/catalog", READ, [], NoBody, events::catalog),
 ];
 
 /// The router of the whole API, and of the two questions that need no key.
@@ -269,6 +279,18 @@ pub(super) fn observed(router: Router<Arc<Http>>, http: Arc<Http>) -> Router {
                 "this path does not take this method: the Allow header lists those it does";
             Problem::new(Code::MethodNotAllowed, detail)
         })
+        .layer(axum::middleware::from_fn(refuse_deliveries))
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&http), observe::observe))
         .with_state(http)
+}
+
+/// A webhook that leads back here would make an event of each event, for ever (threats H10): what
+/// a gateway sent is carried out by none, whatever key its URL holds.
+async fn refuse_deliveries(request: Request, next: Next) -> Response {
+    if request.headers().contains_key(LOOP) {
+        let detail = "a webhook or a relay of this gateway leads back to it: give it the URL of \
+                      your own application";
+        return Problem::new(Code::LoopDetected, detail).into_response();
+    }
+    next.run(request).await
 }

@@ -1,9 +1,10 @@
 //! Accepts connections and serves the router on them, until the soft stop.
 //!
-//! What bounds a client (`policies/access.toml`): connections at the same time; octets and seconds
-//! of a header section, idle time between requests included; seconds of a request and of its body;
-//! octets of a body; seconds in which it takes nothing of an answer; the age of a connection. HTTP/1.1 only: hyper itself refuses contradictory
-//! framing (RFC 9112 §6.3), and answers 431 above 100 fields and 414 above 65,534 octets of target.
+//! What bounds a client (`policies/access.toml`): connections at the same time, its own (`places`) and
+//! all; octets and seconds of a header section, idle time between requests included; seconds of a
+//! request and of its body; octets of a body; seconds in which it takes nothing of an answer; the
+//! age of a connection. HTTP/1.1 only: hyper itself refuses contradictory framing (RFC 9112 §6.3),
+//! and answers 431 above 100 fields and 414 above 65,534 octets of target.
 //! With a certificate it is https, and a client has so many seconds for its handshake.
 //! These few answers of hyper's have no body and none of our headers: no request was read yet.
 
@@ -24,6 +25,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
+use super::Http;
+use super::places::{Place, Places};
 use super::remote::Peer;
 use super::stalled::Impatient;
 use crate::rules::AccessRules;
@@ -33,17 +36,18 @@ use crate::tls::Acceptor;
 /// How long to wait when the machine has no descriptors left, so that the loop does not spin.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves `router` on `listener`, by https where there is an acceptor. Returns at the soft stop; requests under way are finished by
-/// tasks of `shutdown`.
+/// Serves `router` on `listener`, by https where there is an acceptor, within the rules of `http`.
+/// Returns at the soft stop; requests under way are finished by tasks of `shutdown`.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
-    rules: Arc<AccessRules>,
+    http: Arc<Http>,
     shutdown: Shutdown,
     tls: Option<Acceptor>,
 ) {
-    let places = Arc::new(Semaphore::new(rules.connections.max_connections));
-    let server = server(&rules);
+    let places = Arc::new(Semaphore::new(http.rules.connections.max_connections));
+    let each = Places::new(http.rules.connections.max_per_address);
+    let server = server(&http.rules);
     loop {
         let accepted = tokio::select! {
             biased;
@@ -52,14 +56,20 @@ pub async fn serve(
         };
         match accepted {
             Ok((stream, peer, place)) => {
+                let is_proxy = http.proxies.contain(peer);
+                let own = if is_proxy { Some(each.uncounted()) } else { each.take(peer) };
+                let Some(own) = own else {
+                    tracing::info!(client.address = %peer, "connection of too many turned away");
+                    continue;
+                };
                 let connection = Connection {
                     server: server.clone(),
                     router: router.clone(),
-                    rules: Arc::clone(&rules),
+                    rules: Arc::clone(&http.rules),
                     shutdown: shutdown.clone(),
                     tls: tls.clone(),
                     peer,
-                    place,
+                    places: (place, own),
                 };
                 shutdown.spawn(connection.run(stream));
             }
@@ -87,7 +97,7 @@ async fn accept(
 ) -> io::Result<(TcpStream, IpAddr, OwnedSemaphorePermit)> {
     let place = Arc::clone(places).acquire_owned().await.map_err(io::Error::other)?;
     let (stream, peer) = listener.accept().await?;
-    Ok((stream, peer.ip(), place))
+    Ok((stream, peer.ip().to_canonical(), place))
 }
 
 struct Connection {
@@ -97,7 +107,8 @@ struct Connection {
     shutdown: Shutdown,
     tls: Option<Acceptor>,
     peer: IpAddr,
-    place: OwnedSemaphorePermit,
+    /// Among all, and among those of its address; given back when they are dropped.
+    places: (OwnedSemaphorePermit, Place),
 }
 
 impl Connection {
@@ -141,6 +152,6 @@ impl Connection {
             // What a client sent is never part of hyper's words for it.
             tracing::debug!(error = %error, "connection lost");
         }
-        drop(self.place);
+        drop(self.places);
     }
 }

@@ -73,6 +73,7 @@ impl Domains {
 #[serde(deny_unknown_fields)]
 pub struct Connections {
     pub max_connections: usize,
+    pub max_per_address: usize,
     header_seconds: u64,
     pub max_header_bytes: usize,
     connection_seconds: u64,
@@ -215,6 +216,7 @@ impl AccessRules {
         let connections = &self.connections;
         let max_header = wide(connections.max_header_bytes);
         check("connections.max_connections", wide(connections.max_connections), 1, 100_000)?;
+        check("connections.max_per_address", wide(connections.max_per_address), 1, 100_000)?;
         check("connections.header_seconds", connections.header_seconds, 1, 300)?;
         check("connections.max_header_bytes", max_header, 8192, 1 << 20)?;
         check("connections.connection_seconds", connections.connection_seconds, 1, 86_400)?;

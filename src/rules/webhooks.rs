@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::{RulesError, within};
+use crate::domain::custom_header::HeaderBounds;
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -14,6 +15,9 @@ pub struct WebhookRules {
     pub dispatcher: Dispatcher,
     pub payload: Payload,
     pub egress: Egress,
+    headers: Headers,
+    pub rotation: Rotation,
+    pub replays: Replays,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -38,6 +42,7 @@ pub struct Attempt {
     connect_timeout_seconds: u64,
     pub max_response_bytes: usize,
     pub kept_response_bytes: usize,
+    pub shown_per_delivery: u32,
 }
 
 impl Attempt {
@@ -94,7 +99,41 @@ pub struct Egress {
     pub ports: Vec<u16>,
 }
 
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Headers {
+    max_per_destination: usize,
+    max_name_bytes: usize,
+    max_value_bytes: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rotation {
+    overlap_hours: u64,
+    pub max_former: usize,
+}
+
+impl Rotation {
+    /// How long a secret that was replaced goes on signing.
+    pub const fn overlap(&self) -> Duration {
+        Duration::from_secs(self.overlap_hours * 3600)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replays {
+    pub max_per_destination: u64,
+}
+
 impl WebhookRules {
+    /// How many fields a customer may add, and how long they may be.
+    pub const fn header_bounds(&self) -> HeaderBounds {
+        let Headers { max_per_destination, max_name_bytes, max_value_bytes } = self.headers;
+        HeaderBounds { count: max_per_destination, name: max_name_bytes, value: max_value_bytes }
+    }
+
     pub(super) fn validate(&self) -> Result<(), RulesError> {
         let check = |key, value, low, high| within("webhooks.toml", key, value, low, high);
         let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
@@ -120,6 +159,14 @@ impl WebhookRules {
         check("dispatcher.lease_seconds", lease, attempt.timeout_seconds + 1, 3600)?;
         check("dispatcher.poll_millis", dispatcher.poll_millis, 10, 60_000)?;
         check("egress.max_url_bytes", wide(self.egress.max_url_bytes), 16, 65_536)?;
+        let (headers, rotation) = (&self.headers, &self.rotation);
+        check("attempt.shown_per_delivery", attempt.shown_per_delivery.into(), 1, 100)?;
+        check("headers.max_per_destination", wide(headers.max_per_destination), 0, 100)?;
+        check("headers.max_name_bytes", wide(headers.max_name_bytes), 1, 256)?;
+        check("headers.max_value_bytes", wide(headers.max_value_bytes), 1, 8192)?;
+        check("rotation.overlap_hours", rotation.overlap_hours, 1, 168)?;
+        check("rotation.max_former", wide(rotation.max_former), 1, 10)?;
+        check("replays.max_per_destination", self.replays.max_per_destination, 1, 100)?;
         let payload = &self.payload;
         check("payload.max_text_bytes", wide(payload.max_text_bytes), 100, 1 << 20)?;
         let preview = wide(payload.preview_bytes);

@@ -1,12 +1,10 @@
 //! The places for sessions: all together, per network and per address (threats C16). A place gives
 //! itself back when it is dropped, so that a session that panics keeps none.
 
-use std::collections::HashMap;
-use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::domain::network::Network;
+use crate::domain::network::{Network, Tally};
 
 /// How many sessions there may be.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +25,8 @@ pub(super) struct Places {
 #[derive(Debug, Default)]
 struct Taken {
     all: usize,
-    networks: HashMap<Network, usize>,
-    addresses: HashMap<IpAddr, usize>,
+    networks: Tally<Network>,
+    addresses: Tally<IpAddr>,
 }
 
 /// A place for one session, until it is dropped. It is taken at the door, before anybody knows
@@ -64,13 +62,12 @@ impl Place {
         self.vacate();
         let network = Network::of(address);
         let mut taken = lock(&self.taken);
-        let here = taken.networks.get(&network).copied().unwrap_or(0);
-        let same = taken.addresses.get(&address).copied().unwrap_or(0);
+        let (here, same) = (taken.networks.of(&network), taken.addresses.of(&address));
         if here >= self.caps.network || same >= self.caps.address {
             return false;
         }
-        taken.networks.insert(network, here + 1);
-        taken.addresses.insert(address, same + 1);
+        taken.networks.add(network);
+        taken.addresses.add(address);
         drop(taken);
         self.of = Some(address);
         true
@@ -79,8 +76,8 @@ impl Place {
     fn vacate(&mut self) {
         if let Some(address) = self.of.take() {
             let mut taken = lock(&self.taken);
-            release(&mut taken.networks, Network::of(address));
-            release(&mut taken.addresses, address);
+            taken.networks.remove(&Network::of(address));
+            taken.addresses.remove(&address);
         }
     }
 }
@@ -90,15 +87,6 @@ impl Drop for Place {
         self.vacate();
         let mut taken = lock(&self.taken);
         taken.all = taken.all.saturating_sub(1);
-    }
-}
-
-fn release<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: K) {
-    let left = counts.get(&key).map_or(0, |count| count.saturating_sub(1));
-    if left == 0 {
-        counts.remove(&key);
-    } else {
-        counts.insert(key, left);
     }
 }
 

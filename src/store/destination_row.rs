@@ -28,6 +28,7 @@ pub(super) fn destination(row: &Row) -> Result<Destination, StoreError> {
             headers: read_headers(&columns)?,
         },
         secret: Secret::new(columns.bytes("secret")?),
+        secret_rotated_at: columns.optional_time("secret_rotated_at")?,
         former_secrets: read_former(&columns)?,
         disabled: match columns.optional_time("disabled_at")? {
             Some(at) => Some(Disabled { at, reason: columns.text("disabled_reason")? }),

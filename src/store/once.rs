@@ -6,9 +6,8 @@ use uuid::Uuid;
 
 use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
-use super::gates;
 use super::row::Columns;
-use super::sql::sql;
+use super::sql::{Statement, sql};
 use crate::domain::audit::Once;
 use crate::domain::clock::Timestamp;
 
@@ -90,33 +89,19 @@ impl Store {
         now: Timestamp,
         limit: usize,
     ) -> Result<Option<u64>, StoreError> {
-        settled!(self.try_forget_requests(now, limit))
+        settled!(self.delete_past(past(), now, limit))
     }
+}
 
-    async fn try_forget_requests(
-        &self,
-        now: Timestamp,
-        limit: usize,
-    ) -> Result<Option<u64>, StoreError> {
-        let mut tx = self.begin().await?;
-        if !gates::alone(&mut tx, "retention").await? {
-            return Ok(None);
-        }
-        // One that is just remembered anew is left alone.
-        let gone = sql("DELETE FROM idempotency_keys WHERE digest IN (
-                 SELECT digest FROM idempotency_keys WHERE expires_at <= $1
-                 ORDER BY expires_at LIMIT $2)")
-        .on_postgres(
-            "WITH gone AS MATERIALIZED (
-                 SELECT digest FROM idempotency_keys WHERE expires_at <= $1
-                 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)
-             DELETE FROM idempotency_keys WHERE digest IN (SELECT digest FROM gone)",
-        )
-        .bind(now)
-        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-        .execute(tx.on())
-        .await?;
-        tx.commit().await?;
-        Ok(Some(gone))
-    }
+/// One that is just remembered anew is left alone.
+fn past() -> Statement {
+    sql("DELETE FROM idempotency_keys WHERE digest IN (
+             SELECT digest FROM idempotency_keys WHERE expires_at <= $1
+             ORDER BY expires_at LIMIT $2)")
+    .on_postgres(
+        "WITH gone AS MATERIALIZED (
+             SELECT digest FROM idempotency_keys WHERE expires_at <= $1
+             ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+         DELETE FROM idempotency_keys WHERE digest IN (SELECT digest FROM gone)",
+    )
 }

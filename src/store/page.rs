@@ -70,7 +70,18 @@ impl Page {
         since: Option<Timestamp>,
         before: Option<Timestamp>,
     ) {
-        self.range(statement, since, before);
+        self.read_by("at", statement, since, before);
+    }
+
+    /// The same of a list whose time stands in another column.
+    pub(super) fn read_by(
+        &self,
+        time: &'static str,
+        statement: &mut Statement,
+        since: Option<Timestamp>,
+        before: Option<Timestamp>,
+    ) {
+        self.range(time, statement, since, before);
         statement.push(" LIMIT ").push_value(i64::from(self.limit));
     }
 
@@ -78,6 +89,7 @@ impl Page {
     /// more, and would walk through what lies between two.
     fn range(
         &self,
+        time: &'static str,
         statement: &mut Statement,
         since: Option<Timestamp>,
         before: Option<Timestamp>,
@@ -91,18 +103,21 @@ impl Page {
         let ascending = self.ascending();
         let lower = [(older, ascending), (since.map(first_of), false)];
         let lower = lower.into_iter().filter_map(|(cursor, beyond)| Some((cursor?, beyond))).max();
-        if let Some((cursor, beyond)) = lower {
-            statement.push(if beyond { " AND (at, id) > (" } else { " AND (at, id) >= (" });
+        let mut compare = |sign: &str, cursor: Cursor| {
+            statement.push(" AND (").push(time).push(", id) ").push(sign).push(" (");
             statement.push_value(cursor.at).push(", ").push_value(cursor.id).push(")");
+        };
+        if let Some((cursor, beyond)) = lower {
+            compare(if beyond { ">" } else { ">=" }, cursor);
         }
         let upper = [(newer, ascending), (before.map(first_of), false)];
         let upper = upper.into_iter().filter_map(|(cursor, with)| Some((cursor?, with))).min();
         if let Some((cursor, with)) = upper {
-            statement.push(if with { " AND (at, id) <= (" } else { " AND (at, id) < (" });
-            statement.push_value(cursor.at).push(", ").push_value(cursor.id).push(")");
+            compare(if with { "<=" } else { "<" }, cursor);
         }
         let order = if ascending { "ASC" } else { "DESC" };
-        statement.push(" ORDER BY at ").push(order).push(", id ").push(order);
+        statement.push(" ORDER BY ").push(time).push(" ").push(order);
+        statement.push(", id ").push(order);
     }
 
     const fn ascending(&self) -> bool {
@@ -146,7 +161,7 @@ impl Store {
             List::Audit => "SELECT at FROM audit_entries WHERE ",
         });
         in_range(&mut query, scope);
-        Page { until: None, ..*page }.range(&mut query, since, before);
+        Page { until: None, ..*page }.range("at", &mut query, since, before);
         query.push(" LIMIT 1 OFFSET ").push_value(i64::from(most.saturating_sub(1)));
         let row = query.fetch_optional(self.reader()).await?;
         let place = row.map(|row| {

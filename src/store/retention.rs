@@ -178,11 +178,13 @@ impl Store {
         now: Timestamp,
         limit: usize,
     ) -> Result<Option<u64>, StoreError> {
-        settled!(self.try_delete_arrivals(now, limit))
+        settled!(self.delete_past(past(), now, limit))
     }
 
-    async fn try_delete_arrivals(
+    /// Runs a statement that deletes up to $2 rows which are past at $1.
+    pub(super) async fn delete_past(
         &self,
+        statement: Statement,
         now: Timestamp,
         limit: usize,
     ) -> Result<Option<u64>, StoreError> {
@@ -190,23 +192,23 @@ impl Store {
         if !gates::alone(&mut tx, "retention").await? {
             return Ok(None);
         }
-        // One that somebody takes over at this moment is remembered again.
-        let done = sql("DELETE FROM arrivals WHERE (agent_id, key) IN (
-                 SELECT agent_id, key FROM arrivals WHERE expires_at <= $1
-                 ORDER BY expires_at LIMIT $2)")
-        .on_postgres(
-            "WITH gone AS MATERIALIZED (
-                 SELECT agent_id, key FROM arrivals WHERE expires_at <= $1
-                 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)
-             DELETE FROM arrivals WHERE (agent_id, key) IN (SELECT agent_id, key FROM gone)",
-        )
-        .bind(now)
-        .bind(count(limit))
-        .execute(tx.on())
-        .await?;
+        let gone = statement.bind(now).bind(count(limit)).execute(tx.on()).await?;
         tx.commit().await?;
-        Ok(Some(done))
+        Ok(Some(gone))
     }
+}
+
+/// An arrival that somebody takes over at this moment is remembered again.
+fn past() -> Statement {
+    sql("DELETE FROM arrivals WHERE (agent_id, key) IN (
+             SELECT agent_id, key FROM arrivals WHERE expires_at <= $1
+             ORDER BY expires_at LIMIT $2)")
+    .on_postgres(
+        "WITH gone AS MATERIALIZED (
+             SELECT agent_id, key FROM arrivals WHERE expires_at <= $1
+             ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+         DELETE FROM arrivals WHERE (agent_id, key) IN (SELECT agent_id, key FROM gone)",
+    )
 }
 
 /// The table, and the comparison that finds the rows of an account of this kind in it.

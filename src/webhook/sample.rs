@@ -99,6 +99,7 @@ pub(crate) fn destination(id: u128, url: &str) -> Destination {
         label: "test".into(),
         wants: Wants::default(),
         secret: Secret::new([9; 32]),
+        secret_rotated_at: None,
         former_secrets: Vec::new(),
         disabled: None,
         health: Health::default(),

@@ -47,3 +47,4 @@ mod tenancy;
 mod tls;
 mod together;
 mod upgrade;
+mod webhooks;

@@ -1,27 +1,39 @@
-//! Webhook destinations: create, list, remove.
+//! Webhook destinations: create, list, change, remove.
 
 use std::sync::Arc;
 
 use url::Url;
+use uuid::Uuid;
 
+use crate::app::tenancy::details::MASK;
+use crate::domain::account::Account;
 use crate::domain::audit::{Act, Actor};
+use crate::domain::clock::Timestamp;
+use crate::domain::custom_header::{self, CustomHeader};
+use crate::domain::delivery::Extent;
 use crate::domain::destination::{Destination, Health, Wants};
 use crate::domain::event::Category;
-use crate::domain::id::{AccountId, DestinationId, Mint};
+use crate::domain::id::{AccountId, DeliveryId, DestinationId, EventId, Mint};
 use crate::domain::secret::Secret;
-use crate::rules::AccessRules;
-use crate::store::{NewDestination, Store, StoreError};
+use crate::rules::{AccessRules, WebhookRules};
+use crate::store::{
+    DestinationChange, KnownDestination, NewDestination, Replayed, Rotated, Rotation, Store,
+    StoreError, Tested,
+};
 
 /// Long enough to name an application; bounds what every list shows.
 const LONGEST_LABEL: usize = 200;
 
-/// Why a destination cannot be kept.
+/// Why something cannot be done with a destination or its deliveries.
 #[derive(Debug, thiserror::Error)]
 pub enum DestinationError {
     #[error("{0}")]
     Invalid(String),
     #[error("{0}")]
     Conflict(String),
+    /// Nothing of this kind in the account.
+    #[error("no such {0}")]
+    NotFound(&'static str),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -38,17 +50,23 @@ pub enum Added {
 /// The use cases over destinations. URLs come in checked by the egress guard.
 #[derive(Clone, Debug)]
 pub struct Destinations {
-    store: Store,
+    pub(super) store: Store,
     mint: Mint,
-    rules: Arc<AccessRules>,
+    access: Arc<AccessRules>,
+    pub(super) rules: Arc<WebhookRules>,
     /// Who is said to have done what is done here.
     actor: Actor,
 }
 
 impl Destinations {
     /// Keeps destinations in this store within these bounds, for the operator.
-    pub const fn new(store: Store, mint: Mint, rules: Arc<AccessRules>) -> Self {
-        Self { store, mint, rules, actor: Actor::OPERATOR }
+    pub const fn new(
+        store: Store,
+        mint: Mint,
+        access: Arc<AccessRules>,
+        rules: Arc<WebhookRules>,
+    ) -> Self {
+        Self { store, mint, access, rules, actor: Actor::OPERATOR }
     }
 
     /// The same for somebody else.
@@ -57,7 +75,7 @@ impl Destinations {
         Self { actor: actor.clone(), ..self.clone() }
     }
 
-    fn act(&self) -> Act<'_> {
+    pub(super) fn act(&self) -> Act<'_> {
         self.actor.at(self.mint.clock().now())
     }
 
@@ -69,25 +87,33 @@ impl Destinations {
         category: Category,
         label: &str,
     ) -> Result<Added, DestinationError> {
-        if label.len() > LONGEST_LABEL || label.chars().any(char::is_control) {
-            return Err(DestinationError::Invalid(format!(
-                "a label has at most {LONGEST_LABEL} octets and no control characters"
-            )));
-        }
+        self.add_wanting(account, (url, category), label, Wants::default()).await
+    }
+
+    /// The same, of one that wants its events in its own way.
+    pub async fn add_wanting(
+        &self,
+        account: AccountId,
+        (url, category): (Url, Category),
+        label: &str,
+        wants: Wants,
+    ) -> Result<Added, DestinationError> {
+        check_label(label)?;
         let new = Destination {
             id: DestinationId(self.mint.uuid()),
             account,
             url,
             category,
             label: label.to_owned(),
-            wants: Wants::default(),
+            wants,
             secret: Secret::new(self.mint.secret()),
+            secret_rotated_at: None,
             former_secrets: Vec::new(),
             disabled: None,
             health: Health::default(),
             created_at: self.mint.clock().now(),
         };
-        let most = self.rules.limits.max_destinations;
+        let most = self.access.limits.max_destinations;
         match self.store.insert_destination(&new, most, self.act()).await? {
             NewDestination::Created => Ok(Added::Created(new)),
             NewDestination::Exists(old) => Ok(Added::Existed(*old)),
@@ -97,9 +123,115 @@ impl Destinations {
         }
     }
 
+    /// Fields that are to be sent along, if they may be. One whose value is [`MASK`], as answers
+    /// show it, keeps the value that it has in `known`.
+    pub fn headers(
+        &self,
+        fields: Vec<(String, String)>,
+        known: &[CustomHeader],
+    ) -> Result<Vec<CustomHeader>, DestinationError> {
+        let mut headers = custom_header::checked(fields, self.rules.header_bounds())
+            .map_err(|error| DestinationError::Invalid(error.to_string()))?;
+        for (at, header) in headers.iter_mut().enumerate() {
+            if header.value.expose() != MASK.as_bytes() {
+                continue;
+            }
+            let same = known.iter().find(|one| one.name.eq_ignore_ascii_case(&header.name));
+            let same = same.ok_or_else(|| {
+                DestinationError::Invalid(format!(
+                    "headers[{at}]: {MASK} stands for a value that is there, and none is: send it"
+                ))
+            })?;
+            header.value = same.value.clone();
+        }
+        Ok(headers)
+    }
+
     /// The destinations of an account, oldest first.
     pub async fn list(&self, account: AccountId) -> Result<Vec<Destination>, DestinationError> {
         Ok(self.store.destinations(account).await?)
+    }
+
+    /// One that the account has, or had.
+    pub async fn known(
+        &self,
+        account: AccountId,
+        id: DestinationId,
+    ) -> Result<KnownDestination, DestinationError> {
+        self.store.destination(account, id).await?.ok_or(NO_WEBHOOK)
+    }
+
+    /// Changes what is given, and answers the destination as it is then.
+    pub async fn update(
+        &self,
+        account: AccountId,
+        id: DestinationId,
+        change: &DestinationChange,
+    ) -> Result<Destination, DestinationError> {
+        change.label.as_deref().map_or(Ok(()), check_label)?;
+        let updated = self.store.update_destination(account, id, change, self.act()).await?;
+        updated.ok_or(NO_WEBHOOK)
+    }
+
+    /// Gives it a new secret, which may be shown this once. The one before signs beside it for a
+    /// time, or, if it leaked, ends at once with all former ones.
+    pub async fn rotate(
+        &self,
+        account: AccountId,
+        id: DestinationId,
+        end_former: bool,
+    ) -> Result<Destination, DestinationError> {
+        let act = self.act();
+        let (overlap, max_former) = (self.rules.rotation.overlap(), self.rules.rotation.max_former);
+        let rotation = Rotation {
+            secret: Secret::new(self.mint.secret()),
+            overlap_until: (!end_former).then(|| act.at.plus(overlap)),
+            max_former,
+        };
+        match self.store.rotate_secret(account, id, &rotation, act).await? {
+            Rotated::Done(new) => Ok(*new),
+            Rotated::TooMany(first) => Err(DestinationError::Conflict(format!(
+                "{max_former} former secrets are still signing: wait until the first of them ends \
+                 ({first}), or end them all at once with endFormer"
+            ))),
+            Rotated::NoDestination => Err(NO_WEBHOOK),
+        }
+    }
+
+    /// Sends it an event of its own.
+    pub async fn test(
+        &self,
+        account: &Account,
+        id: DestinationId,
+    ) -> Result<(EventId, DeliveryId), DestinationError> {
+        match self.store.test_destination(account, id, self.act()).await? {
+            Tested::Sent(event, delivery) => Ok((event, delivery)),
+            Tested::Disabled => Err(disabled()),
+            Tested::NoDestination => Err(NO_WEBHOOK),
+        }
+    }
+
+    /// Sends it again, by and by, what was made for it since then; answers the id of this replay.
+    pub async fn replay(
+        &self,
+        account: AccountId,
+        id: DestinationId,
+        (since, extent): (Timestamp, Extent),
+    ) -> Result<Uuid, DestinationError> {
+        let act = self.act();
+        if since > act.at {
+            let detail = "since lies in the future: nothing was made since then";
+            return Err(DestinationError::Invalid(detail.to_owned()));
+        }
+        let most = self.rules.replays.max_per_destination;
+        match self.store.request_replay(account, id, (since, extent), most, act).await? {
+            Replayed::Accepted(replay) => Ok(replay),
+            Replayed::TooMany => Err(DestinationError::Conflict(format!(
+                "{most} replays of this webhook are waiting already: try again when they are done"
+            ))),
+            Replayed::Disabled => Err(disabled()),
+            Replayed::NoDestination => Err(NO_WEBHOOK),
+        }
     }
 
     /// Removes the destinations of an account that match all that is given, cancels what waits
@@ -113,4 +245,22 @@ impl Destinations {
     ) -> Result<Vec<Destination>, DestinationError> {
         Ok(self.store.remove_destinations(account, id, url, category, self.act()).await?)
     }
+}
+
+const NO_WEBHOOK: DestinationError = DestinationError::NotFound("webhook");
+
+/// What a disabled destination is told that something should be sent to.
+pub(super) fn disabled() -> DestinationError {
+    let detail = "this webhook is disabled: enable it first (POST /webhooks with its id and \
+                  disabled false)";
+    DestinationError::Conflict(detail.to_owned())
+}
+
+fn check_label(label: &str) -> Result<(), DestinationError> {
+    if label.len() > LONGEST_LABEL || label.chars().any(char::is_control) {
+        return Err(DestinationError::Invalid(format!(
+            "a label has at most {LONGEST_LABEL} octets and no control characters"
+        )));
+    }
+    Ok(())
 }

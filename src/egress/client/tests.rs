@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use reqwest::header::HeaderValue;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+use super::super::guard::UrlError;
 use super::*;
 use crate::domain::clock::{Clock, Timestamp};
 use crate::rules::Rules;
@@ -53,7 +54,7 @@ async fn a_post_arrives_as_it_was_given_and_its_answer_comes_back() {
     assert_eq!((request.path.as_str(), request.body.as_slice()), ("/a?b=c", b"{}".as_slice()));
     let names: Vec<_> = request.headers.keys().map(String::as_str).collect();
     // No cookies, no referrer, nothing that asks for a compressed answer.
-    assert_eq!(names, ["accept", "content-length", "host", "x-test"]);
+    assert_eq!(names, ["accept", "content-length", "host", "x-gatepost-loop", "x-test"]);
 }
 
 #[tokio::test]
@@ -217,7 +218,7 @@ async fn https_never_falls_back_to_plain_text() {
         let _ = stream.read_to_end(&mut heard).await;
         heard
     });
-    assert_eq!(post(&loopback(limits()), &url).await.unwrap_err(), EgressError::Tls);
+    assert_eq!(post(&loopback(limits()), &url).await.unwrap_err(), EgressError::NotTls);
     let heard = speaks_plainly.await.unwrap();
     // A TLS handshake record (RFC 8446 §5.1), and no request.
     assert_eq!(heard.first(), Some(&22));

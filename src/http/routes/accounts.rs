@@ -55,8 +55,10 @@ pub(in super::super) const ORGANIZATION: &[&str] = &[
 pub(in super::super) const AGENT: &[&str] =
     &["accountName", "externalAccountId", "externalBillingId", "integrations"];
 
-/// The fields of `POST /account`: what an account says of itself.
+/// The fields of `POST /account`: what an account says of itself, and whether it works, which is said
+/// from above: v2 has no other operation that changes a reseller.
 pub(in super::super) const ITSELF: &[&str] = &[
+    "active",
     "name",
     "partnerName",
     "resellerName",

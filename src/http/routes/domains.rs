@@ -28,8 +28,8 @@ pub(in super::super) async fn claim(http: Arc<Http>, call: Call) -> Result<Respo
     let message = match tenancy.claim_domain(&domain, call.account().id, dns).await? {
         Proof::Given => format!("{domain} belongs to the account"),
         Proof::Missing => format!(
-            "not verified yet: publish a TXT record {} with the text in challenge, then send this \
-             request again",
+            "not verified yet: publish a TXT record {} with the text in challenge, and send it \
+             again when the record is published, with another Idempotency-Key if you use one",
             proof_name(&domain)
         ),
     };

@@ -7,6 +7,7 @@ pub(super) mod account_lists;
 pub(super) mod accounts;
 pub(super) mod addresses;
 pub(super) mod audit;
+pub(super) mod deliveries;
 pub(super) mod domains;
 mod event_stream;
 pub(super) mod events;

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{House, NOBODY, Reply};
+use crate::domain::member::Role;
 
 const FORBIDDEN: &str = "the key does not reach this account";
 
@@ -153,7 +154,7 @@ async fn what_a_body_may_not_say_is_refused_by_name() {
         ("/createAccount", json!({ "integrations": {} }), "integrations must be an array"),
         ("/account", json!({ "resellerId": 1 }), "resellerId"),
         ("/account", json!({ "parentId": 1 }), "parentId"),
-        ("/account", json!({ "active": true }), "active"),
+        ("/account", json!({ "resellerStatus": "enabled" }), "resellerStatus"),
         ("/account", json!({ "servicePremium": true }), "servicePremium"),
         ("/account", json!({ "accountName": "x" }), "orgName"),
         ("/account", json!({ "name": "x", "orgName": "y" }), "differ"),
@@ -230,6 +231,53 @@ async fn an_update_keeps_what_it_is_told() {
     let answer = house.post("org1", &agent, on).await.success(200);
     assert_eq!(answer["updatedSettings"], json!(["active", "accountName"]));
     assert_eq!(house.get("agent1", "/account").await.success(200)["accountName"], "Support Team");
+}
+
+/// v2 has no updateReseller: the partner switches a reseller by `POST /account`.
+#[tokio::test]
+async fn a_reseller_is_switched_by_who_is_above_it_and_never_by_itself() {
+    let mut house = House::new().await;
+    house.join("chief", "reseller1", Role::Admin, &[]).await;
+    house.join("clerk", "reseller1", Role::Admin, &["agent1"]).await;
+    let [id, other] = ["reseller1", "reseller2"].map(|name| house.id(name).get());
+    let (target, foreign) = (format!("?targetAccountId={id}"), format!("?targetAccountId={other}"));
+    for (caller, query, words) in [
+        ("reseller1", "", "above this one"),
+        ("reseller1", target.as_str(), "above this one"),
+        ("chief", "", "above this one"),
+        ("chief", target.as_str(), "above this one"),
+        ("clerk", target.as_str(), "restricted"),
+        ("reseller2", target.as_str(), FORBIDDEN),
+        ("reseller1", foreign.as_str(), FORBIDDEN),
+        ("org1", target.as_str(), FORBIDDEN),
+        ("agent1", target.as_str(), FORBIDDEN),
+        ("partner", "", "above this one"),
+    ] {
+        for active in [false, true] {
+            // With a field that it may set, too: all or nothing.
+            let body = json!({ "active": active, "description": "x" });
+            let reply = house.post(caller, &format!("/account{query}"), body).await;
+            reply.problem(403, "forbidden", words);
+        }
+    }
+    let path = format!("/account{target}");
+    for (active, status, words) in [(false, 401, "disabled"), (true, 200, "enabled")] {
+        let answer = house.post("partner", &path, json!({ "active": active })).await.success(200);
+        assert_eq!(answer["updatedSettings"], json!(["active"]));
+        assert_eq!((&answer["active"], &answer["resellerStatus"]), (&json!(active), &json!(words)));
+        for caller in ["reseller1", "chief", "org1", "agent1"] {
+            let reply = house.get(caller, "/account").await;
+            assert_eq!(reply.status, status, "{caller} {active}");
+        }
+        // Who sleeps does not wake itself up.
+        let itself = house.post("reseller1", "/account", json!({ "active": true })).await;
+        assert_eq!(itself.status, if active { 403 } else { 401 });
+        let query = format!("/audit?targetAccountId={id}&deed=account.updated&limit=1");
+        let entry = house.get("partner", &query).await.success(200)["audit"][0].clone();
+        assert_eq!(entry["before"], json!({ "active": (!active).to_string() }), "{entry}");
+        assert_eq!(entry["after"], json!({ "active": active.to_string() }), "{entry}");
+        assert_eq!(entry["by"]["accountId"], house.id("partner").get());
+    }
 }
 
 #[tokio::test]

@@ -24,6 +24,8 @@ struct Changes {
     house: House,
     made: BTreeSet<String>,
     entries: usize,
+    /// What `{id}` stands for.
+    id: String,
 }
 
 impl Changes {
@@ -38,6 +40,7 @@ impl Changes {
         let (verb, path) = operation.split_once(' ').unwrap();
         let mark = if path.contains('?') { '&' } else { '?' };
         let path = format!("{path}{mark}targetAccountId={}", target.to_string());
+        let path = path.replace("{id}", &self.id);
         let lines = "X-Forwarded-For: 192.0.2.7\r\n";
         let body = (!body.is_null()).then(|| body.to_string());
         let reply = self.house.exact("partner", (verb, &path), lines, body.as_deref()).await;
@@ -86,9 +89,31 @@ impl Changes {
         for kind in ["incoming", "contact"] {
             self.make_once("POST /webhooks", id, hook(kind), &["webhook.added"]).await;
         }
+        self.webhook(id).await;
         // Two objects, two entries.
         let removed = &["webhook.removed", "webhook.removed"];
         self.make_once("DELETE /webhooks", id, json!({ "url": HOOK }), removed).await;
+    }
+
+    async fn webhook(&mut self, id: i64) {
+        let webhook = self.house.store.destinations(self.house.id("agent1")).await.unwrap()[0].id;
+        self.id = webhook.to_string();
+        let change = json!({
+            "id": self.id, "label": "y", "ordered": true, "payload": "thin",
+            "headers": [{ "X-Api-Key": "a-secret" }],
+        });
+        self.make_once("POST /webhooks", id, change, &["webhook.updated"]).await;
+        for _ in 0..2 {
+            let rotated = &["webhook.rotated"];
+            self.make("POST /webhooks/{id}/rotate", id, json!({}), rotated).await;
+            self.make("POST /webhooks/{id}/test", id, json!({}), &["webhook.tested"]).await;
+        }
+        let since = json!({ "since": "2026-11-01" });
+        self.make_once("POST /webhooks/{id}/replay", id, since, &["webhook.replayed"]).await;
+        self.house.give_up().await;
+        self.id = self.house.made_for(webhook).await[0].id.to_string();
+        let replayed = &["delivery.replayed"];
+        self.make_once("POST /deliveries/{id}/replay", id, json!({}), replayed).await;
     }
 
     async fn people(&mut self) {
@@ -166,7 +191,7 @@ impl Changes {
 async fn every_operation_that_changes_something_leaves_its_entries() {
     let house = House::new().await;
     let entries = log(&house, "partner", "").await.len();
-    let mut changes = Changes { house, made: BTreeSet::new(), entries };
+    let mut changes = Changes { house, made: BTreeSet::new(), entries, id: String::new() };
     changes.agent().await;
     changes.people().await;
     changes.accounts().await;

@@ -80,25 +80,49 @@ async fn a_domain_is_claimed_published_and_proven() {
     assert_eq!(registry.dns.queries_for(NAME), asked);
 }
 
-/// The same request is asked to be sent again: with an `Idempotency-Key`, too, it is looked at anew.
+/// Under one `Idempotency-Key` a claim is answered as before, also when its proof is there by now:
+/// whoever wants it to be looked for sends another one, as the answer says.
 #[tokio::test]
-async fn a_claim_that_is_sent_again_is_never_answered_as_before() {
+async fn a_claim_under_the_same_name_is_answered_again_and_under_another_asked_anew() {
     let registry = Registry::new("").await;
-    let body = Some(r#"{"domain":"new.example"}"#);
-    let mut challenge = None;
-    for verified in [false, false, true] {
-        let lines = "Idempotency-Key: k\r\n";
-        let reply = registry.house.exact("org1", ("POST", "/domain"), lines, body).await;
-        assert!(!reply.headers.contains_key("idempotency-replayed"));
-        let claimed = reply.success(201)["domains"][0].clone();
-        assert_eq!(claimed["verified"], verified);
-        if let Some(text) = claimed["challenge"].as_str() {
-            assert_eq!(challenge.get_or_insert(text.to_owned()), text, "one claim");
-            // There when it is asked for the third time.
-            let texts = [text].into_iter().filter(|_| registry.dns.queries_for(NAME) > 0);
-            registry.publish(&texts.collect::<Vec<_>>());
+    let post = async |name: &str, domain: &str| {
+        let (lines, body) = (format!("Idempotency-Key: {name}\r\n"), json!({ "domain": domain }));
+        let body = body.to_string();
+        registry.house.exact("org1", ("POST", "/domain"), &lines, Some(&body)).await
+    };
+    let replayed = |reply: &Reply| reply.headers.contains_key("idempotency-replayed");
+    let (mut challenge, mut asked) = (None, 0);
+    for (name, published, verified) in
+        [("made", false, false), ("looked", false, false), ("proven", true, true)]
+    {
+        if let Some(text) = challenge.as_deref().filter(|_| published) {
+            registry.publish(&[text]);
         }
+        let first = post(name, "new.example").await;
+        assert!(!replayed(&first), "{name}");
+        let answer = first.success(201);
+        assert_eq!(answer["domains"][0]["verified"], verified, "{name}");
+        let words = "with another Idempotency-Key if you use one";
+        assert_eq!(answer["message"].as_str().unwrap().contains(words), !verified, "{answer}");
+        if let Some(text) = answer["domains"][0]["challenge"].as_str() {
+            assert_eq!(challenge.get_or_insert(text.to_owned()), text, "one claim");
+        }
+        // What has just been made is not looked for; else each other name asks the DNS.
+        let now = registry.dns.queries_for(NAME);
+        assert_eq!(now > asked, name != "made", "{name}");
+        asked = now;
+        let again = post(name, "new.example").await;
+        assert!(replayed(&again), "{name}");
+        assert_eq!(again.success(201), answer, "{name}");
+        post(name, "other.example").await.problem(409, "conflict", "another request");
+        assert_eq!(registry.dns.queries_for(NAME), asked, "{name}");
     }
+    // The first answers stay what they were; what is listed is what holds.
+    let first = post("made", "new.example").await;
+    assert!(replayed(&first));
+    assert_eq!(first.success(201)["domains"][0]["verified"], false);
+    let listed = registry.listed("org1").await;
+    assert_eq!((listed.as_array().unwrap().len(), &listed[0]["verified"]), (1, &json!(true)));
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ mod accounts;
 mod audit;
 #[path = "../../../tests/it/support/canary.rs"]
 mod canary;
+mod deliveries;
 mod domains;
 mod events;
 mod hostile;
@@ -24,6 +25,7 @@ mod targets;
 mod tenancy;
 mod tokens;
 mod waiting;
+mod webhook_changes;
 mod webhooks;
 
 use std::collections::BTreeMap;
@@ -49,8 +51,9 @@ use crate::app::tenancy::{Claiming, Invitation, Tenancy};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
 use crate::domain::clock::{Clock, Timestamp};
+use crate::domain::delivery::{Attempt, Outcome};
 use crate::domain::domain_name::DomainName;
-use crate::domain::id::{AccountId, IntakeId, MessageId, Mint};
+use crate::domain::id::{AccountId, AttemptId, DestinationId, IntakeId, MessageId, Mint};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::key::KeyOwner;
 use crate::domain::marker::Marker;
@@ -61,7 +64,10 @@ use crate::domain::verdict::Verdict;
 use crate::egress::guard::Guard;
 use crate::rules::Rules;
 use crate::shutdown::Shutdown;
-use crate::store::{Accepted, Commit, Committed, Intake, Location, NewMessage, Store};
+use crate::store::{
+    Accepted, Commit, Committed, DeliveryFilter, DeliveryRecord, Intake, Location, NewMessage,
+    Page, Store,
+};
 use crate::testkit::dns::{DnsServer, Zone};
 use crate::verify::{Authenticator, Servers};
 
@@ -160,7 +166,12 @@ impl House {
             access: Access::new(store.clone(), mint.clock().clone(), &access_rules),
             tenancy: tenancy.clone(),
             mailbox: Mailbox::new(store.clone()),
-            destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
+            destinations: Destinations::new(
+                store.clone(),
+                mint.clone(),
+                Arc::clone(&access_rules),
+                Arc::new(rules.webhooks.clone()),
+            ),
             events: EventLog::new(store.clone(), Arc::clone(&access_rules), rules.webhooks.payload),
             preview: preview(&store, &rules, &mint, &dns),
             audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&access_rules)),
@@ -168,20 +179,20 @@ impl House {
             dns,
         };
         let pinged = store.clone();
-        let readiness = Readiness::new(move || {
+        let readiness = Readiness::new(mint.clock().clone(), move || {
             let store = pinged.clone();
             async move { store.ping().await.map_err(|error| error.to_string()) }
         });
         let guard = Guard::new(vec!["127.0.0.0/8".parse().unwrap()], &rules.webhooks);
         let http = Http::new(use_cases, guard, mint.clone(), Arc::clone(&access_rules), readiness);
-        // Whoever asks from here may say for whom.
+        // Whoever asks from here may say for whom; from another loopback address nobody may.
         let shutdown = Shutdown::default();
-        let http = http.behind(vec!["127.0.0.0/8".parse().unwrap()]);
+        let http = http.behind(vec!["127.0.0.1/32".parse().unwrap()]);
         let http = Arc::new(http.ending_with(shutdown.clone()));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let running =
-            serve(listener, router(Arc::clone(&http)), access_rules, shutdown.clone(), None);
+        let (router, served) = (router(Arc::clone(&http)), Arc::clone(&http));
+        let running = serve(listener, router, served, shutdown.clone(), None);
         shutdown.spawn(running);
         let (audit, stop) = (http.audit_log(), shutdown.clone());
         shutdown.spawn(async move { audit.run(stop.soft()).await });
@@ -340,6 +351,40 @@ impl House {
         let intake = record.id;
         self.commit(Intake { record, accepted: Some(accepted) }).await;
         Received { message, intake }
+    }
+
+    /// What was made for a webhook, the newest first.
+    pub(super) async fn made_for(&self, webhook: DestinationId) -> Vec<DeliveryRecord> {
+        let page = Page { limit: 100, from: None, until: None };
+        self.store.deliveries(webhook, &DeliveryFilter::default(), &page, 100).await.unwrap()
+    }
+
+    /// Makes an attempt at everything that is due, which comes to this.
+    pub(super) async fn attempt(
+        &self,
+        (status, response): (Option<u16>, &[u8]),
+        outcome: Outcome,
+    ) -> usize {
+        let now = self.now();
+        let lease = now.plus(Duration::from_secs(60));
+        let claims = self.store.claim_deliveries(now, lease, 100, &[]).await.unwrap();
+        for claim in &claims {
+            let attempt = Attempt {
+                id: AttemptId(self.mint.uuid()),
+                at: self.now(),
+                latency_ms: 7,
+                status,
+                response: response.to_vec(),
+                error: status.is_none().then(|| "no connection could be made".to_owned()),
+            };
+            assert!(self.store.finish_delivery(claim, &attempt, outcome).await.unwrap());
+        }
+        claims.len()
+    }
+
+    /// The last attempt at everything that is due.
+    pub(super) async fn give_up(&self) {
+        assert!(self.attempt((Some(500), b"broken"), Outcome::Exhausted).await > 0);
     }
 
     /// Leaves the record of mail that was not accepted.

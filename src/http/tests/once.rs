@@ -188,6 +188,7 @@ async fn a_crash_before_the_answer_was_kept_is_told_and_nothing_is_done_twice() 
         label: "x".into(),
         wants: Wants::default(),
         secret: Secret::new([1; 32]),
+        secret_rotated_at: None,
         former_secrets: Vec::new(),
         disabled: None,
         health: Health::default(),

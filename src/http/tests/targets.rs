@@ -43,7 +43,7 @@ const NO_TEXTS: [&str; 28] = [
 ];
 
 /// Neither numbers nor texts of that kind, in JSON.
-const NO_VALUES: [&str; 27] = [
+const NO_VALUES: [&str; 28] = [
     "1.0",
     "1.5",
     "1e0",
@@ -53,6 +53,7 @@ const NO_VALUES: [&str; 27] = [
     "0",
     "9007199254740992",
     "9007199254740993",
+    "9223372036854775808",
     "9223372036854775808",
     "18446744073709551615",
     "18446744073709551616",

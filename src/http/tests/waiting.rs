@@ -1,12 +1,13 @@
 //! Deadlines, and the end of the program.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -68,6 +69,55 @@ async fn connections_beyond_the_cap_wait_their_turn() {
     assert!(timeout(Duration::from_millis(300), &mut asking).await.is_err());
     drop(first);
     assert_eq!(asking.await.status, 200);
+}
+
+/// A connection from this loopback address.
+async fn from(address: &str, house: &House) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(SocketAddr::new(address.parse().unwrap(), 0)).unwrap();
+    socket.connect(house.address).await.unwrap()
+}
+
+/// What comes back for a request on this connection, which stays; `None` if it was closed.
+async fn answered(stream: &mut TcpStream) -> Option<()> {
+    const BODY: &[u8] = b"\"alive\"";
+    let mut came = Vec::new();
+    // Of a connection that is closed either fails.
+    let _ = stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n").await;
+    while !came.windows(BODY.len()).any(|part| part == BODY) {
+        let read = timeout(PATIENCE, stream.read_buf(&mut came)).await.expect("an answer, or none");
+        if read.is_err() || read.is_ok_and(|octets| octets == 0) {
+            assert!(came.is_empty(), "closed before anything is said");
+            return None;
+        }
+    }
+    assert!(came.starts_with(b"HTTP/1.1 200"));
+    Some(())
+}
+
+#[tokio::test]
+async fn one_address_has_so_many_connections_and_a_proxy_any_number() {
+    let house = House::with("[connections]\nmax_per_address = 2\n").await;
+    let [mut first, mut second] =
+        [from("127.0.0.2", &house).await, from("127.0.0.2", &house).await];
+    assert!(answered(&mut first).await.is_some() && answered(&mut second).await.is_some());
+    for _ in 0..3 {
+        assert!(answered(&mut from("127.0.0.2", &house).await).await.is_none());
+    }
+    // Those that it has go on, and so do others.
+    assert!(answered(&mut first).await.is_some() && answered(&mut second).await.is_some());
+    let mut others = Vec::new();
+    for address in ["127.0.0.3", "127.0.0.3", "127.0.0.1", "127.0.0.1", "127.0.0.1"] {
+        let mut stream = from(address, &house).await;
+        assert!(answered(&mut stream).await.is_some(), "{address}");
+        others.push(stream);
+    }
+    assert!(answered(&mut from("127.0.0.3", &house).await).await.is_none());
+    drop(first);
+    // Once the server has seen the end of it, there is a place again.
+    let again = async { while answered(&mut from("127.0.0.2", &house).await).await.is_none() {} };
+    timeout(PATIENCE, again).await.expect("a place is given back");
+    assert!(answered(&mut second).await.is_some());
 }
 
 #[tokio::test]
@@ -140,7 +190,6 @@ async fn serve_also(house: &mut House, router: Router<Arc<crate::http::Http>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     house.address = listener.local_addr().unwrap();
     let router = observed(router, Arc::clone(&house.http));
-    let running =
-        serve(listener, router, Arc::clone(&house.http.rules), house.shutdown.clone(), None);
+    let running = serve(listener, router, Arc::clone(&house.http), house.shutdown.clone(), None);
     house.shutdown.spawn(running);
 }

@@ -156,7 +156,7 @@ fn of_exchange(error: &instant_acme::Error) -> &'static str {
 
 fn of_way_out(error: &EgressError) -> Option<&'static str> {
     Some(match error {
-        EgressError::Tls => "name the authority's own root certificate by --acme-ca-file",
+        error if error.is_tls() => "name the authority's own root certificate by --acme-ca-file",
         EgressError::PrivateAddress | EgressError::Url(_) => {
             "let an authority in your own network be reached by --egress-allow"
         }

@@ -96,7 +96,7 @@ async fn a_failed_delivery_is_tried_again_with_the_same_bytes() {
         assert_eq!(request.headers["x-service-signature-version"], "v1");
         let (v1, v2) =
             (&request.headers["webhook-signature"], &request.headers["x-service-signature"]);
-        assert_eq!(v1, &format!("v1,{v2}"));
+        assert_eq!(v1.split(' ').next(), Some(format!("v1,{v2}").as_str()));
         let times =
             (&request.headers["webhook-timestamp"], &request.headers["x-service-timestamp"]);
         assert_eq!(times.0, times.1);

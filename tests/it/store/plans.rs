@@ -8,20 +8,21 @@ use std::sync::{Arc, Mutex};
 use gatepost::app::tenancy::record::account_record;
 use gatepost::domain::account::AccountType;
 use gatepost::domain::audit::{Actor, Deed, Doer, Once, Who};
-use gatepost::domain::delivery::{Attempt, Outcome};
+use gatepost::domain::delivery::{Attempt, Extent, Outcome, State};
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::event::{Category, EventName};
 use gatepost::domain::id::{AccountId, AttemptId, AuditId, EventId, IntakeId, KeyId, MessageId};
 use gatepost::domain::key::KeyHash;
 use gatepost::domain::member::Role;
 use gatepost::domain::reason::Reason;
+use gatepost::domain::secret::Secret;
 use gatepost::domain::verdict::Verdict;
 use gatepost::rules::Kept;
 use gatepost::run;
 use gatepost::store::{
-    AccountFilter, AccountPage, AccountUpdate, AuditFilter, Commit, Cursor, Deletion, Direction,
-    DomainLimits, Due, EventFilter, InsertedKey, IntakeFilter, List, MemberChange, NamedKey, Page,
-    Whose,
+    AccountFilter, AccountPage, AccountUpdate, AuditFilter, Commit, Cursor, Deletion,
+    DeliveryFilter, DestinationChange, Direction, DomainLimits, Due, EventFilter, InsertedKey,
+    IntakeFilter, List, MemberChange, NamedKey, Page, Rotation, Tested, Whose,
 };
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Executor as _, Row as _};
@@ -80,7 +81,7 @@ async fn every_statement_on_sqlite_finds_its_rows_by_an_index() {
         for row in sqlx::query(explain).fetch_all(&mut database).await.unwrap() {
             let detail: String = row.get("detail");
             let scanned = detail.strip_prefix("SCAN ").and_then(|rest| rest.split(' ').next());
-            let sorted = detail.contains("TEMP B-TREE") && sql.contains("BY at");
+            let sorted = detail.contains("TEMP B-TREE") && in_order(&sql);
             let small = |table: &str| MAY_BE_SCANNED.contains(&table) || table.starts_with('(');
             // The rows that a statement brings along.
             let brought = detail.contains("VALUES CLAUSE") || detail.contains("CONSTANT ROW");
@@ -123,7 +124,7 @@ async fn every_statement_on_postgres_finds_its_rows_by_an_index() {
     let mut wrong = Vec::new();
     for (number, sql) in statements.iter().enumerate() {
         // Only the long lists must come in order by themselves.
-        let sort = if sql.contains("BY at") { "off" } else { "on" };
+        let sort = if in_order(sql) { "off" } else { "on" };
         let sort = AssertSqlSafe(format!("SET enable_sort = {sort}"));
         database.execute(sqlx::raw_sql(sort)).await.unwrap();
         let prepare = AssertSqlSafe(format!("PREPARE p{number} AS {sql}"));
@@ -138,6 +139,11 @@ async fn every_statement_on_postgres_finds_its_rows_by_an_index() {
         wrong.extend(found.into_iter().map(|fault| format!("{fault}: {sql}")));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// The long lists: they must come in order by themselves.
+fn in_order(sql: &str) -> bool {
+    sql.contains("BY at") || sql.contains("FROM deliveries WHERE destination_id = $1")
 }
 
 /// Whether rows of a list are left out one by one: it must know where to end when all of them are.
@@ -172,7 +178,7 @@ fn faults_of(node: &Value, sql: &str, found: &mut Vec<String>) {
     let (kind, table) = (text("Node Type"), text("Relation Name"));
     let by_order = ["deliveries_due", "deliveries_waiting"].contains(&text("Index Name"));
     let unbound = kind.starts_with("Index") && node["Index Cond"].is_null() && !by_order;
-    let sorted = kind.ends_with("Sort") && sql.contains("BY at");
+    let sorted = kind.ends_with("Sort") && in_order(sql);
     let endless = kind.starts_with("Index")
         && table != "mails"
         && (passes_over(sql) || sql.contains("BY at") && !node["Filter"].is_null())
@@ -237,6 +243,7 @@ async fn exercise(scene: &Scene) {
     };
     store.finish_delivery(&claims[0], &attempt, Outcome::Gone).await.unwrap();
     store.destinations(agent.id).await.unwrap();
+    webhooks(scene).await;
     store.remove_destinations(agent.id, None, None, None, by(at(4))).await.unwrap();
     for kind in [None, Some(AccountType::Partner)] {
         store.accounts(kind).await.unwrap();
@@ -267,6 +274,34 @@ async fn exercise(scene: &Scene) {
     objects(scene).await;
     retention(scene).await;
     accounts(scene).await;
+}
+
+/// A destination that is changed, and its deliveries, in each state and direction.
+async fn webhooks(scene: &Scene) {
+    let Scene { store, agent, .. } = scene;
+    let hook = scene.listen(agent, Category::Incoming, "https://b.example/").await;
+    store.destination(agent.id, hook.id).await.unwrap();
+    for disabled in [true, false] {
+        let change = DestinationChange { disabled: Some(disabled), ..Default::default() };
+        store.update_destination(agent.id, hook.id, &change, by(at(4))).await.unwrap();
+    }
+    let rotation =
+        Rotation { secret: Secret::new([1; 32]), overlap_until: Some(at(9)), max_former: 4 };
+    store.rotate_secret(agent.id, hook.id, &rotation, by(at(4))).await.unwrap();
+    let wish = (at(0), Extent::Failed);
+    store.request_replay(agent.id, hook.id, wish, 9, by(at(4))).await.unwrap();
+    let tested = store.test_destination(agent, hook.id, by(at(4))).await.unwrap();
+    let Tested::Sent(_, delivery) = tested else { panic!("{tested:?}") };
+    store.delivery(agent.id, delivery, 9).await.unwrap();
+    store.replay_delivery(agent.id, delivery, by(at(4))).await.unwrap();
+    let cursor = Cursor { at: at(1), id: Uuid::nil() };
+    for from in [None, Some((Direction::Before, cursor)), Some((Direction::After, cursor))] {
+        for (state, time) in [(None, None), (Some(State::Pending), Some(at(0)))] {
+            let filter = DeliveryFilter { state, since: time, until: time };
+            let page = Page { limit: 2, from, until: None };
+            store.deliveries(hook.id, &filter, &page, 9).await.unwrap();
+        }
+    }
 }
 
 /// Lists, changes and the deletion of accounts, with what a deleted one has left.

@@ -239,6 +239,7 @@ pub fn destination(account: AccountId, category: Category, url: &str) -> Destina
         label: "test".into(),
         wants: Wants::default(),
         secret: Secret::new([7; 32]),
+        secret_rotated_at: None,
         former_secrets: Vec::new(),
         disabled: None,
         health: Health::default(),

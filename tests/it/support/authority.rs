@@ -7,6 +7,7 @@ use std::sync::Arc;
 use gatepost::tls::Paths;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair,
+    date_time_ymd,
 };
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::aws_lc_rs::default_provider;
@@ -29,7 +30,12 @@ pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
     pub fn new() -> Self {
-        let mut parameters = named("Test authority", Vec::new());
+        Self::called("Test authority")
+    }
+
+    /// The same by another name.
+    pub fn called(name: &str) -> Self {
+        let mut parameters = named(name, Vec::new());
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Self(CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap()).unwrap())
     }
@@ -41,9 +47,16 @@ impl Authority {
 
     /// A new certificate and its key.
     pub fn issue(&self) -> (String, String) {
+        self.issue_for(&[HOST, "127.0.0.1"], (1975, 4096))
+    }
+
+    /// The same for these names, valid from the first to the second of these years.
+    pub fn issue_for(&self, names: &[&str], (from, until): (i32, i32)) -> (String, String) {
         let key = KeyPair::generate().unwrap();
-        let names = [HOST.to_owned(), "127.0.0.1".to_owned()];
-        let certificate = named(HOST, names.into()).signed_by(&key, &self.0).unwrap();
+        let mut parameters = named(names[0], names.iter().map(ToString::to_string).collect());
+        parameters.not_before = date_time_ymd(from, 1, 1);
+        parameters.not_after = date_time_ymd(until, 1, 1);
+        let certificate = parameters.signed_by(&key, &self.0).unwrap();
         (certificate.pem(), key.serialize_pem())
     }
 
@@ -61,6 +74,13 @@ impl Authority {
     pub fn connector(&self) -> TlsConnector {
         trusting(&self.root())
     }
+}
+
+/// A certificate for this name that vouches for itself, and its key.
+pub fn signed_by_itself(name: &str) -> (String, String) {
+    let key = KeyPair::generate().unwrap();
+    let certificate = named(name, vec![name.to_owned()]).self_signed(&key).unwrap();
+    (certificate.pem(), key.serialize_pem())
 }
 
 /// A client's side of TLS that trusts the authority of this root alone.

@@ -1,5 +1,6 @@
 //! A running gateway with everything around it, for one test each.
 
+pub mod attempts;
 pub mod audit;
 pub mod authority;
 pub mod bucket;
@@ -7,6 +8,7 @@ pub mod canary;
 pub mod cluster;
 pub mod corpus;
 pub mod examiner;
+pub mod hostile;
 pub mod http;
 pub mod mailers;
 pub mod pebble;
@@ -252,6 +254,7 @@ fn settings(location: &Location, rules: Rules, dns: SocketAddr) -> Settings {
         http: any_port,
         hostname: DomainName::parse("mx.agents.example").unwrap(),
         place: location.into(),
+        public_url: None,
         postmaster: None,
         rules,
         dns: Some(vec![dns]),

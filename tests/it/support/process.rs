@@ -104,9 +104,20 @@ impl Server {
         dns: SocketAddr,
         arguments: &[&str],
     ) -> Self {
+        Self::start_amid(location, folder, dns, arguments, &[]).await
+    }
+
+    /// The same with these variables in its environment.
+    pub async fn start_amid(
+        location: &Location,
+        folder: &Path,
+        dns: SocketAddr,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
         let mut server = Command::new(GATEPOST);
         server.arg("serve").arg("--policies").arg(folder.join("policies")).current_dir(folder);
-        server.args(arguments);
+        server.args(arguments).envs(environment.iter().copied());
         match location {
             Location::Folder(data) => server.arg("--data").arg(data),
             Location::Postgres(url) => server.arg("--database-url").arg(url.expose()),

@@ -27,6 +27,7 @@ pub struct Site {
     /// The organization's key.
     pub key: String,
     pub tenancy: Tenancy,
+    destinations: Destinations,
     store: Store,
     helpers: Shutdown,
 }
@@ -44,14 +45,26 @@ impl Site {
         let tenancy = Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access));
         let house = House::build(&tenancy).await.unwrap();
         let key = tenancy.create_key(house.organization.id, "test").await.unwrap().token;
-        let destinations = Destinations::new(store.clone(), mint, access);
+        let webhooks = Arc::new(rules.webhooks.clone());
+        let destinations = Destinations::new(store.clone(), mint, access, webhooks);
         let (url, account) = (receiver.url("/events").parse().unwrap(), house.organization.id);
         let added = destinations.add(account, url, Category::Incoming, "test").await.unwrap();
         let Added::Created(new) = added else { panic!("a new store has no destination") };
         let secret = signature::shown(&new.secret);
         receiver.trust(&secret);
         canary::note(format!("{key} {secret}").as_bytes());
-        Self { dns, receiver, secret, house, key, tenancy, store, helpers }
+        Self { dns, receiver, secret, house, key, tenancy, destinations, store, helpers }
+    }
+
+    /// Another destination of the organization for the same events, past the guard; answers its
+    /// secret.
+    pub async fn hook(&self, label: &str, url: &str) -> String {
+        let (url, account) = (url.parse().unwrap(), self.house.organization.id);
+        let added = self.destinations.add(account, url, Category::Incoming, label).await.unwrap();
+        let Added::Created(new) = added else { panic!("{label} is there already") };
+        let secret = signature::shown(&new.secret);
+        canary::note(secret.as_bytes());
+        secret
     }
 
     /// Leaves the store to gateways in other processes.

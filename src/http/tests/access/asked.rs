@@ -68,6 +68,13 @@ impl Asked<'_> {
             Expected::NoKey => (&[401], "unauthorized"),
             Expected::Forbidden => (&[403], "forbidden"),
             Expected::WrongKind => (&[400], "invalid_request"),
+            // Of the target's own, and of nobody's below it.
+            Expected::Allowed(ref reach) if is_own(self.operation) => {
+                match reach.target == town.about {
+                    true => (&self.rule.done, ""),
+                    false => (&[404], "not_found"),
+                }
+            }
             Expected::Allowed(ref reach) if self.operation.contains('{') => {
                 match town.tree.shows(reach, town.about) {
                     true => (&[200], ""),
@@ -96,6 +103,11 @@ impl Asked<'_> {
             }
         }
     }
+}
+
+/// Whether the operation is about one webhook, or one delivery to it.
+pub(super) fn is_own(operation: &str) -> bool {
+    operation.contains("/webhooks/{id}") || operation.contains("/deliveries/{id}")
 }
 
 /// What an answer must hold of this account, lest nothing leaks because nothing is shown.

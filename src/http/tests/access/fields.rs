@@ -3,9 +3,11 @@
 
 use serde_json::json;
 
+use super::asked::{Asked, places};
 use super::matrix::{AGENT, tree};
-use super::sample::sample;
+use super::sample::{Sample, sample};
 use super::town::Town;
+use super::tree::{Expected, Named, above, rules};
 use crate::http::body::BodyRule;
 use crate::http::router::OPERATIONS;
 
@@ -34,11 +36,13 @@ const DECIDED: [&str; 20] = [
 ];
 
 /// Where one of them is a field all the same: what it sets there is its own.
-const KNOWN: [(&str, &str); 6] = [
+const KNOWN: [(&str, &str); 8] = [
+    ("POST /account", "active"),
     ("POST /updateOrganization", "active"),
     ("POST /updateAccount", "active"),
     ("POST /member", "permittedAccountIds"),
     ("PUT /member", "permittedAccountIds"),
+    ("POST /webhooks", "id"),
     ("DELETE /webhooks", "id"),
     ("DELETE /tokens", "id"),
 ];
@@ -68,4 +72,40 @@ async fn nobody_sets_what_is_decided_elsewhere() {
         }
     }
     assert_eq!(town.rows().await, before);
+}
+
+/// Each key sets it to what it is, on everything that is there: the next one finds the same.
+#[tokio::test]
+async fn what_is_set_from_above_is_set_by_nobody_for_itself() {
+    let mut town = Town::of(tree()).await;
+    let before = town.rows().await;
+    let ((rules, _), keys, nodes) = (rules(), town.keys.clone(), town.tree.nodes.len());
+    let (mut done, mut refused) = (0, 0);
+    for (field, operation) in above().iter().flat_map(|above| {
+        above.operations.iter().map(|operation| (above.field.as_str(), operation.as_str()))
+    }) {
+        assert_eq!(field, "active", "the tree below knows what others are");
+        let rule = &rules[operation];
+        for (key, node) in keys.iter().flat_map(|key| (0..nodes).map(move |node| (key, node))) {
+            let named = Named::Node(node);
+            let expected = town.tree.expected_from_above(rule, key, named);
+            match expected {
+                Expected::Allowed(_) => done += 1,
+                Expected::Forbidden => refused += 1,
+                _ => {}
+            }
+            let active = town.tree.nodes[node].active;
+            let sample = Sample { body: Some(json!({ field: active })), ..plain(&town, operation) };
+            let sample = sample.asking("targetAccountId", town.tree.nodes[node].id);
+            let reply = town.send(operation, &sample, &key.token).await;
+            let place = &places(rule, key)[0];
+            Asked { operation, rule, key, named, place, expected }.check(&town, &reply);
+        }
+    }
+    assert!(done > 30 && refused > 300, "{done} {refused}");
+    assert_eq!(town.rows().await, before);
+}
+
+fn plain(town: &Town, operation: &str) -> Sample {
+    sample(operation, &town.goods[AGENT], 0)
 }

@@ -87,12 +87,19 @@ fn address(town: &Town, node: usize) -> Option<Value> {
 }
 
 /// All of them.
-const THINGS: [Thing; 24] = [
+const THINGS: [Thing; 31] = [
     thing("GET /messages/{uuid}/raw", Place::Path, message, no_uuid, 404),
     thing("GET /media/{uuid}/{filename}", Place::Path, message, no_uuid, 404),
     thing("GET /email/intake/{id}", Place::Path, record, no_uuid, 404),
     thing("GET /email/intake", Place::Query("agent"), agent, no_id, 403),
     thing("GET /email/intake", Place::Query("agent"), contact, no_id, 403),
+    thing("POST /webhooks", Place::Body("id"), webhook, no_uuid, 404),
+    thing("POST /webhooks/{id}/rotate", Place::Path, webhook, no_uuid, 404),
+    thing("POST /webhooks/{id}/test", Place::Path, webhook, no_uuid, 404),
+    thing("POST /webhooks/{id}/replay", Place::Path, webhook, no_uuid, 404),
+    thing("GET /webhooks/{id}/deliveries", Place::Path, webhook, no_uuid, 404),
+    thing("GET /deliveries/{id}", Place::Path, delivery, no_uuid, 404),
+    thing("POST /deliveries/{id}/replay", Place::Path, delivery, no_uuid, 404),
     thing("DELETE /webhooks", Place::Query("id"), webhook, no_uuid, 404),
     thing("DELETE /webhooks", Place::Body("id"), webhook, no_uuid, 404),
     thing("DELETE /webhooks", Place::Body("url"), hooked, no_url, 404),
@@ -116,6 +123,10 @@ const THINGS: [Thing; 24] = [
 
 fn webhook(town: &Town, node: usize) -> Option<Value> {
     Some(json!(town.goods[node].webhook))
+}
+
+fn delivery(town: &Town, node: usize) -> Option<Value> {
+    town.goods[node].delivery.map(|id| json!(id))
 }
 
 fn hooked(_: &Town, node: usize) -> Option<Value> {
@@ -213,9 +224,15 @@ impl Thing {
     }
 }
 
-/// Accounts whose things are certainly not in the reach of the request.
-fn elsewhere(town: &Town, reach: &Reach) -> Vec<usize> {
-    (0..town.tree.nodes.len()).filter(|node| !town.tree.shows(reach, *node)).collect()
+/// Accounts whose things are certainly not in the reach of the request. Webhooks are the target's
+/// own: those of accounts below it are not.
+fn elsewhere(town: &Town, operation: &str, reach: &Reach) -> Vec<usize> {
+    let own = operation.contains("/webhooks") || operation.contains("/deliveries");
+    let within = |node: usize| match own {
+        true => node == reach.target,
+        false => town.tree.shows(reach, node),
+    };
+    (0..town.tree.nodes.len()).filter(|node| !within(*node)).collect()
 }
 
 /// The keys that ask: of each level, an administrator's, and that of a restricted member.
@@ -243,7 +260,7 @@ async fn what_is_elsewhere_is_answered_as_if_there_were_nothing() {
                 let nothing = thing.answer(&mut town, (key, target), &(thing.nobody)()).await;
                 let what = format!("{} {:?} by {}", thing.operation, thing.place, key.what);
                 assert_eq!(nothing.0, thing.refused, "{what} on {target:?}: {}", nothing.1);
-                for node in elsewhere(&town, &reach) {
+                for node in elsewhere(&town, thing.operation, &reach) {
                     // Members of an organization are shown with its Agents.
                     let home = town.tree.nodes[reach.target].up == Some(node);
                     if home && thing.operation.ends_with("/member") {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::asked::{Asked, Place, named, places};
-use super::sample::sample;
+use super::sample::{Sample, sample};
 use super::town::Town;
 use super::tree::{Expected, Key, Named, Node, Owner, Person, Rule, Tree, rules};
 use crate::http::router::OPERATIONS;
@@ -122,21 +122,14 @@ impl Choices {
     }
 }
 
-/// The answer that a request must get which names its target in two places.
-fn of_two(
-    town: &Town,
-    rule: &Rule,
-    key: &Key,
-    (one, other): (&Place, &Place),
-    ids: (Named, Named),
-) -> Vec<u16> {
-    let in_query = |place: &Place| matches!(place, Place::Query(_));
-    match town.tree.expected(rule, key, ids.0) {
-        Expected::NoKey => vec![401],
-        _ if in_query(one) && in_query(other) => vec![400],
-        Expected::Forbidden => vec![403],
-        _ => vec![400],
-    }
+/// A request before it is settled whom it is about.
+struct Turn<'a> {
+    operation: &'a str,
+    rule: &'a Rule,
+    key: &'a Key,
+    /// In which it may name its target.
+    places: &'a [Place],
+    number: usize,
 }
 
 struct Caller<'a> {
@@ -153,21 +146,17 @@ impl Caller<'_> {
         let rule = &self.rules[&operation];
         let key = self.choices.of(&self.town.keys);
         let places = places(rule, &key);
+        let (operation, key) = (operation.as_str(), &key);
+        let turn = Turn { operation, rule, key, places: &places, number };
         match self.choices.next(10) {
-            0 => self.oddly(&operation, rule, &key, &places, number).await,
-            1 if places.len() > 1 => self.twice(&operation, rule, &key, &places, number).await,
-            _ => self.plainly(&operation, rule, &key, &places, number).await,
+            0 => self.oddly(&turn).await,
+            1 if places.len() > 1 => self.twice(&turn).await,
+            _ => self.plainly(&turn).await,
         }
     }
 
-    async fn plainly(
-        &mut self,
-        operation: &str,
-        rule: &Rule,
-        key: &Key,
-        places: &[Place],
-        number: usize,
-    ) {
+    async fn plainly(&mut self, turn: &Turn<'_>) {
+        let Turn { operation, rule, key, places, number } = *turn;
         let named = self.choices.named(&self.town.tree, key);
         let place = &self.choices.of(places);
         let expected = self.town.tree.expected(rule, key, named);
@@ -191,64 +180,55 @@ impl Caller<'_> {
     }
 
     /// Names its target in a way that is none.
-    async fn oddly(
-        &mut self,
-        operation: &str,
-        rule: &Rule,
-        key: &Key,
-        places: &[Place],
-        number: usize,
-    ) {
+    async fn oddly(&mut self, turn: &Turn<'_>) {
         let (in_query, in_body) = self.choices.of(&ODD);
-        let place = self.choices.of(places);
-        let about = self.town.about;
-        let sample = sample(operation, &self.town.goods[about], number);
-        let sample = match &place {
+        let sample = self.sample(turn);
+        let sample = match &self.choices.of(turn.places) {
             Place::Query(name) => sample.asking(name, in_query),
             Place::Number(name) | Place::Text(name) => {
                 sample.holding(name, serde_json::from_str(in_body).unwrap())
             }
         };
-        let expected: &[u16] = match self.town.tree.expected(rule, key, Named::Nothing) {
+        let expected: &[u16] = match self.expected(turn, Named::Nothing) {
             Expected::NoKey => &[401],
             // What a key cannot do on anything may be said before its target is read.
             Expected::Forbidden => &[400, 403],
             _ => &[400],
         };
-        self.refused(operation, key, &sample, expected).await;
+        self.refused(turn, &sample, expected).await;
     }
 
     /// Names two targets that are not the same.
-    async fn twice(
-        &mut self,
-        operation: &str,
-        rule: &Rule,
-        key: &Key,
-        places: &[Place],
-        number: usize,
-    ) {
-        let ids =
-            (self.choices.named(&self.town.tree, key), self.choices.named(&self.town.tree, key));
-        let (one, other) =
-            (places[0].clone(), places[1 + self.choices.next(places.len() - 1)].clone());
-        let given = (self.town.tree.id(ids.0), self.town.tree.id(ids.1));
-        if given.0 == given.1 || given.0.is_none() || given.1.is_none() {
+    async fn twice(&mut self, turn: &Turn<'_>) {
+        let ids = [(); 2].map(|()| self.choices.named(&self.town.tree, turn.key));
+        let other = 1 + self.choices.next(turn.places.len() - 1);
+        let places = [&turn.places[0], &turn.places[other]];
+        let given = ids.map(|id| self.town.tree.id(id));
+        if given[0] == given[1] || given.contains(&None) {
             return;
         }
-        let about = self.town.about;
-        let sample = sample(operation, &self.town.goods[about], number);
-        let sample = named(named(sample, &one, given.0), &other, given.1);
-        let expected = of_two(self.town, rule, key, (&one, &other), ids);
-        self.refused(operation, key, &sample, &expected).await;
+        let sample = named(self.sample(turn), places[0], given[0]);
+        let sample = named(sample, places[1], given[1]);
+        let in_query = places.iter().all(|place| matches!(place, Place::Query(_)));
+        let expected: &[u16] = match self.expected(turn, ids[0]) {
+            Expected::NoKey => &[401],
+            _ if in_query => &[400],
+            Expected::Forbidden => &[403],
+            _ => &[400],
+        };
+        self.refused(turn, &sample, expected).await;
     }
 
-    async fn refused(
-        &mut self,
-        operation: &str,
-        key: &Key,
-        sample: &super::sample::Sample,
-        expected: &[u16],
-    ) {
+    fn sample(&self, turn: &Turn<'_>) -> Sample {
+        sample(turn.operation, &self.town.goods[self.town.about], turn.number)
+    }
+
+    fn expected(&self, turn: &Turn<'_>, named: Named) -> Expected {
+        self.town.tree.expected(turn.rule, turn.key, named)
+    }
+
+    async fn refused(&mut self, turn: &Turn<'_>, sample: &Sample, expected: &[u16]) {
+        let Turn { operation, key, .. } = turn;
         let reply = self.town.send(operation, sample, &key.token).await;
         let text = format!(
             "{operation} by {} with {sample:?}: {} {}",

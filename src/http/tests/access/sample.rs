@@ -50,7 +50,12 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
     let mail = agent.mail.as_ref().expect("an Agent has mail");
     let path = operation.split_once(' ').unwrap().1.replace("{uuid}", &mail.message.to_string());
     let path = path.replace("{filename}", &format!("0-{PICTURE}"));
-    let sample = Sample::of(&path.replace("{id}", &mail.intake.to_string()));
+    let id = match path.split('/').nth(1) {
+        Some("webhooks") => agent.webhook.to_string(),
+        Some("deliveries") => agent.delivery.expect("it received mail").to_string(),
+        _ => mail.intake.to_string(),
+    };
+    let sample = Sample::of(&path.replace("{id}", &id));
     let (new, url) = (format!("new{number}"), format!("https://hooks.example/new{number}"));
     match operation {
         "PUT /email/inboundPolicy" => sample.with(json!({ "mode": "open" })),
@@ -82,6 +87,9 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
             sample.with(json!({ "domain": format!("{new}.example") }))
         }
         "POST /webhooks" => sample.with(json!({ "url": url, "label": new, "type": "incoming" })),
+        // It leaves no former secret, of which there may be a few only.
+        "POST /webhooks/{id}/rotate" => sample.with(json!({ "endFormer": true })),
+        "POST /webhooks/{id}/replay" => sample.with(json!({ "since": 1 })),
         "DELETE /webhooks" => sample.with(json!({ "url": url })),
         _ => sample,
     }

@@ -91,17 +91,37 @@ pub(super) enum Restricted {
     Never,
 }
 
+/// A field that an account does not set of itself.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Above {
+    pub(super) why: String,
+    pub(super) field: String,
+    pub(super) operations: Vec<String>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Book {
     waiting: Vec<String>,
+    above: Vec<Above>,
     rule: Vec<Rule>,
+}
+
+fn book() -> Book {
+    toml::from_str(include_str!("../../../../fixtures/access.toml")).unwrap()
+}
+
+/// What is set from above only.
+pub(super) fn above() -> Vec<Above> {
+    let above = book().above;
+    assert!(!above.is_empty() && above.iter().all(|one| !one.why.is_empty()));
+    above
 }
 
 /// The oracle's lines by operation, and the operations that nobody has built yet.
 pub(super) fn rules() -> (BTreeMap<String, Rule>, Vec<String>) {
-    let text = include_str!("../../../../fixtures/access.toml");
-    let book: Book = toml::from_str(text).unwrap();
+    let book = book();
     let mut rules = BTreeMap::new();
     for rule in &book.rule {
         assert!(!rule.why.is_empty());
@@ -231,6 +251,15 @@ impl Tree {
             return Expected::WrongKind;
         }
         Expected::Allowed(Reach { target, part, person })
+    }
+
+    /// The oracle for a request that sets what is set from above only.
+    pub(super) fn expected_from_above(&self, rule: &Rule, key: &Key, named: Named) -> Expected {
+        let (home, restricted) = (self.home(key.owner), self.restricted(key.owner).is_some());
+        match self.expected(rule, key, named) {
+            Expected::Allowed(reach) if reach.target == home || restricted => Expected::Forbidden,
+            expected => expected,
+        }
     }
 
     /// Whether an answer to it may show what belongs to this account.

@@ -1,0 +1,85 @@
+//! What a failed attempt means, and what its receiver's owner can do about it, in plain words.
+
+use crate::domain::delivery::Attempt;
+
+/// What happened and what to do; `None` for an attempt that was answered 2xx. Where no answer came,
+/// the attempt says itself why.
+pub fn explanation(attempt: &Attempt) -> Option<String> {
+    let status = match attempt.status {
+        Some(200..=299) => return None,
+        Some(status) => status,
+        None => {
+            let words = attempt.error.as_deref().unwrap_or("no answer came");
+            return Some(words.to_owned());
+        }
+    };
+    let meaning = match status {
+        100..=199 => "the answer was an interim one: finish it with a 2xx",
+        300..=399 => "redirects are not followed: give the final URL to a new webhook",
+        401 | 403 => {
+            "the receiver wants to know who is calling: let deliveries in and verify their \
+             signature, or give it a header of your own, such as X-Api-Key (headers)"
+        }
+        404 => "nothing is at this path of the receiver: check the URL, and that it is deployed",
+        405 => "the receiver does not take POST at this path: check the URL and its routes",
+        408 | 504 => "the receiver, or what is behind it, took too long: answer first, work later",
+        410 => "the receiver said that it is gone for good: this webhook was removed",
+        413 => "the event is too large for the receiver: allow more, or set payload to summary",
+        415 => "the receiver does not take application/json at this path: check its routes",
+        429 => "the receiver asks for a slower pace: it is tried again later, as Retry-After says",
+        400..=499 => "the receiver refused it: see its answer, and its own log",
+        502 | 503 => "the receiver, or what is behind it, is not running at the moment",
+        508 => "the URL leads back to this gateway: give the URL of your own application",
+        500..=599 => "the receiver failed while it worked on it: see its answer, and its own log",
+        _ => "that is no status of HTTP: see what answers at this URL",
+    };
+    Some(format!("the receiver answered {status}: {meaning}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::clock::Timestamp;
+    use crate::domain::id::AttemptId;
+
+    fn told(status: Option<u16>, error: Option<&str>) -> Option<String> {
+        explanation(&Attempt {
+            id: AttemptId(uuid::Uuid::nil()),
+            at: Timestamp::from_millis(0),
+            latency_ms: 1,
+            status,
+            response: Vec::new(),
+            error: error.map(str::to_owned),
+        })
+    }
+
+    #[test]
+    fn a_status_is_explained_and_says_what_to_do() {
+        for (status, words) in [
+            (301, "the final URL"),
+            (308, "the final URL"),
+            (401, "X-Api-Key"),
+            (403, "signature"),
+            (404, "check the URL"),
+            (405, "POST"),
+            (413, "summary"),
+            (429, "Retry-After"),
+            (500, "its own log"),
+            (503, "not running"),
+            (508, "your own application"),
+            (600, "no status of HTTP"),
+        ] {
+            let told = told(Some(status), None).unwrap();
+            assert!(told.contains(&format!("answered {status}: ")), "{told}");
+            assert!(told.contains(words), "{status}: {told}");
+        }
+        assert_eq!(told(Some(204), None), None);
+    }
+
+    #[test]
+    fn where_no_answer_came_the_attempt_says_why() {
+        let why = "the host name could not be looked up";
+        assert_eq!(told(None, Some(why)).as_deref(), Some(why));
+        assert_eq!(told(None, None).as_deref(), Some("no answer came"));
+    }
+}

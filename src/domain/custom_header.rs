@@ -1,0 +1,207 @@
+//! Header fields that a customer adds to what is sent to its own application: closed rules, so that
+//! no field can change what a request is, where it goes, or what signs it (threats H9).
+
+use super::secret::Secret;
+
+/// A field that is sent along with each delivery. Its value may be a password of the receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CustomHeader {
+    pub name: String,
+    pub value: Secret,
+}
+
+/// How many fields one destination may have, and how long they may be, in octets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeaderBounds {
+    pub count: usize,
+    pub name: usize,
+    pub value: usize,
+}
+
+/// Why fields cannot be sent, in words that a customer may read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeaderError {
+    #[error("headers: there are at most {0}: leave some out")]
+    TooMany(usize),
+    /// `at` counts from 0, in the order in which they came.
+    #[error("headers[{at}]: {fault}")]
+    Wrong { at: usize, fault: HeaderFault },
+}
+
+/// What is wrong with one field.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeaderFault {
+    #[error("a name has 1 to {0} octets")]
+    NameLength(usize),
+    #[error("a name is made of letters, digits and !#$%&'*+-.^_`|~ (RFC 9110 §5.6.2)")]
+    NameCharacters,
+    #[error("{0} cannot be set: {1}")]
+    Reserved(&'static str, &'static str),
+    #[error("this name is there twice, whatever its case: send each once")]
+    Repeated,
+    #[error("a value has 1 to {0} octets")]
+    ValueLength(usize),
+    #[error("a value is made of visible ASCII characters, with blanks only between them")]
+    ValueCharacters,
+}
+
+const OWN: &str = "use a header of your own, such as X-Api-Key";
+const SIGNED: &str = "use a header of your own, such as X-Api-Key: deliveries are signed";
+const CONNECTION: &str = "it is about the connection, which is made here: leave it out";
+const BODY: &str = "it describes the body, which is made here: leave it out";
+const SIGNATURE: &str = "it is part of the signature, or of what is said beside it: leave it out";
+const PROXY: &str = "no proxy passes deliveries on: use a header of your own";
+
+/// Names that are refused, `*` for any end, and what to do instead. In small letters, with `-` for
+/// `_`: many servers read `Content_Length` as `Content-Length` (RFC 3875 §4.1.18).
+const RESERVED: [(&str, &str); 23] = [
+    ("host", "it follows from the url: name the host there"),
+    ("content-*", BODY),
+    ("transfer-encoding", CONNECTION),
+    ("connection", CONNECTION),
+    ("keep-alive", CONNECTION),
+    ("te", CONNECTION),
+    ("trailer", CONNECTION),
+    ("upgrade", CONNECTION),
+    ("expect", CONNECTION),
+    ("proxy-*", CONNECTION),
+    ("date", "webhook-timestamp says when a delivery was signed: leave it out"),
+    ("sec-*", OWN),
+    ("cookie", OWN),
+    ("authorization", SIGNED),
+    ("user-agent", "it names this gateway: leave it out"),
+    ("accept-encoding", "answers are not decompressed: leave it out"),
+    ("webhook-*", SIGNATURE),
+    ("x-service-*", SIGNATURE),
+    ("gatepost-*", "it is this gateway's own: use a header of your own"),
+    ("x-gatepost-*", "it is this gateway's own: use a header of your own"),
+    ("x-forwarded-*", PROXY),
+    ("x-forwarded", PROXY),
+    ("forwarded", PROXY),
+];
+
+/// These fields, if all of them may be sent.
+pub fn checked(
+    fields: Vec<(String, String)>,
+    bounds: HeaderBounds,
+) -> Result<Vec<CustomHeader>, HeaderError> {
+    if fields.len() > bounds.count {
+        return Err(HeaderError::TooMany(bounds.count));
+    }
+    let mut headers: Vec<CustomHeader> = Vec::with_capacity(fields.len());
+    for (at, (name, value)) in fields.into_iter().enumerate() {
+        let repeated = headers.iter().any(|one| one.name.eq_ignore_ascii_case(&name));
+        let repeated = if repeated { Err(HeaderFault::Repeated) } else { Ok(()) };
+        name_is_free(&name, bounds)
+            .and(repeated)
+            .and_then(|()| value_is_plain(&value, bounds))
+            .map_err(|fault| HeaderError::Wrong { at, fault })?;
+        headers.push(CustomHeader { name, value: Secret::new(value) });
+    }
+    Ok(headers)
+}
+
+fn name_is_free(name: &str, bounds: HeaderBounds) -> Result<(), HeaderFault> {
+    if !(1..=bounds.name).contains(&name.len()) {
+        return Err(HeaderFault::NameLength(bounds.name));
+    }
+    // RFC 9110 §5.6.2, tchar.
+    let is_tchar = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    if !name.bytes().all(is_tchar) {
+        return Err(HeaderFault::NameCharacters);
+    }
+    let folded = name.to_ascii_lowercase().replace('_', "-");
+    let reserved = RESERVED.iter().find(|(pattern, _)| match pattern.strip_suffix('*') {
+        Some(start) => folded.starts_with(start),
+        None => folded == *pattern,
+    });
+    reserved.map_or(Ok(()), |(pattern, instead)| Err(HeaderFault::Reserved(pattern, instead)))
+}
+
+fn value_is_plain(value: &str, bounds: HeaderBounds) -> Result<(), HeaderFault> {
+    if !(1..=bounds.value).contains(&value.len()) {
+        return Err(HeaderFault::ValueLength(bounds.value));
+    }
+    let visible = value.bytes().all(|b| b.is_ascii_graphic() || b == b' ');
+    let plain = visible && !value.starts_with(' ') && !value.ends_with(' ');
+    if plain { Ok(()) } else { Err(HeaderFault::ValueCharacters) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: HeaderBounds = HeaderBounds { count: 3, name: 64, value: 1024 };
+
+    fn check(fields: &[(&str, &str)]) -> Result<Vec<CustomHeader>, HeaderError> {
+        let fields = fields.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        checked(fields.collect(), BOUNDS)
+    }
+
+    fn fault(name: &str, value: &str) -> HeaderFault {
+        match check(&[("X-First", "1"), (name, value)]) {
+            Err(HeaderError::Wrong { at: 1, fault }) => fault,
+            other => panic!("{name:?}: {value:?}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_a_receiver_needs_is_taken_as_it_is() {
+        let taken = check(&[("X-Api-Key", "s3cret with blanks"), ("tenant!#$%&'*+.^_`|~", "~!")]);
+        let taken = taken.unwrap();
+        assert_eq!(taken[0].name, "X-Api-Key");
+        assert_eq!(taken[0].value.expose(), b"s3cret with blanks");
+        assert_eq!(taken.len(), 2);
+        assert_eq!(check(&[]), Ok(Vec::new()));
+        // Near what is reserved, and not it.
+        for name in ["X-Host", "Contents", "Hosts", "Dated", "Tea", "X-Authorization", "Webhooks"] {
+            assert!(check(&[(name, "x")]).is_ok(), "{name}");
+        }
+        assert!(check(&[(&"n".repeat(64), &"v".repeat(1024))]).is_ok());
+    }
+
+    #[test]
+    fn no_value_and_no_name_breaks_out_of_its_line() {
+        for octet in (0..=0x20).chain([0x7f, 0xa0, 0xe9]) {
+            let sign = char::from(octet);
+            for value in [format!("a{sign}"), format!("{sign}a")] {
+                assert_eq!(fault("X-A", &value), HeaderFault::ValueCharacters, "{octet:#x}");
+            }
+            let inside = check(&[("X-A", &format!("a{sign}b"))]);
+            assert_eq!(inside.is_ok(), octet == 0x20, "{octet:#x}");
+            assert_eq!(fault(&format!("X{sign}A"), "x"), HeaderFault::NameCharacters, "{octet:#x}");
+        }
+        for sign in "\"(),/:;<=>?@[\\]{}".chars() {
+            assert_eq!(fault(&format!("X{sign}"), "x"), HeaderFault::NameCharacters, "{sign}");
+        }
+        assert_eq!(fault("X-A", "a\r\nHost: evil.example"), HeaderFault::ValueCharacters);
+    }
+
+    #[test]
+    fn what_a_request_is_and_who_signed_it_cannot_be_changed() {
+        for (pattern, instead) in RESERVED {
+            let name = pattern.replace('*', "x");
+            let expected = HeaderFault::Reserved(pattern, instead);
+            for name in [name.clone(), name.to_ascii_uppercase(), name.replace('-', "_")] {
+                assert_eq!(fault(&name, "x"), expected, "{name}");
+            }
+            // Even with nothing behind the hyphen.
+            let bare = pattern.trim_end_matches('*');
+            assert!(check(&[(bare, "x")]).is_err(), "{bare}");
+        }
+        let told = check(&[("Authorization", "Bearer x")]).unwrap_err().to_string();
+        assert!(told.contains("headers[0]") && told.contains("X-Api-Key"), "{told}");
+        assert!(!told.contains("Bearer"), "{told}");
+    }
+
+    #[test]
+    fn there_are_so_many_and_each_once() {
+        assert_eq!(fault("x-FIRST", "2"), HeaderFault::Repeated);
+        assert_eq!(fault("", "2"), HeaderFault::NameLength(64));
+        assert_eq!(fault(&"n".repeat(65), "2"), HeaderFault::NameLength(64));
+        assert_eq!(fault("X", ""), HeaderFault::ValueLength(1024));
+        assert_eq!(fault("X", &"v".repeat(1025)), HeaderFault::ValueLength(1024));
+        let four = ["A", "B", "C", "D"].map(|name| (name, "x"));
+        assert_eq!(check(&four), Err(HeaderError::TooMany(3)));
+    }
+}

@@ -1,0 +1,143 @@
+//! Why there was no answer, in words that a customer may read.
+
+use std::error::Error as StdError;
+use std::io;
+
+use rustls::{AlertDescription, CertificateError, PeerIncompatible};
+
+use super::guard::UrlError;
+
+/// Why there was no answer: each in words that a customer may read, and can act upon.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EgressError {
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    #[error("the host name could not be looked up")]
+    Lookup,
+    #[error("the host name leads to an address that is not a public one")]
+    PrivateAddress,
+    #[error("no connection could be made")]
+    Connect,
+    #[error("the server's certificate has expired, or is not valid yet")]
+    CertificateTime,
+    #[error("the server's certificate is for another host name")]
+    CertificateName,
+    #[error("the server's certificate is of no authority that is trusted, or signed by itself")]
+    CertificateIssuer,
+    #[error("the server speaks no TLS of version 1.2 or 1.3")]
+    TlsVersion,
+    #[error("the server does not speak TLS on this port")]
+    NotTls,
+    #[error("the connection ended before it was secure")]
+    TlsCut,
+    #[error("a secure connection could not be made: its certificate or protocol was refused")]
+    Tls,
+    #[error("no connection was made in time")]
+    ConnectTimeout,
+    #[error("no answer came in time")]
+    Timeout,
+    #[error("what came back is no HTTP answer")]
+    NotHttp,
+    #[error("the header of the answer is longer than one is read, or has more fields")]
+    HeadTooLong,
+    #[error("the connection ended without a proper answer")]
+    Broken,
+    #[error("the answer is longer than one is read")]
+    TooLong,
+    /// The operator's business, at the start: the HTTP client could not be made.
+    #[error("the HTTP client could not be set up: {0}")]
+    Setup(String),
+}
+
+impl EgressError {
+    /// Whether TLS failed although somebody was there.
+    pub const fn is_tls(&self) -> bool {
+        matches!(
+            self,
+            Self::CertificateTime
+                | Self::CertificateName
+                | Self::CertificateIssuer
+                | Self::TlsVersion
+                | Self::NotTls
+                | Self::TlsCut
+                | Self::Tls
+        )
+    }
+}
+
+/// The plain words for what the client reports.
+pub(super) fn plain(error: &reqwest::Error) -> EgressError {
+    if let Some(own) = find::<EgressError>(error) {
+        return own.clone();
+    }
+    if let Some(tls) = find::<rustls::Error>(error) {
+        return of_tls(tls);
+    }
+    match (error.is_connect(), error.is_timeout()) {
+        (true, true) => EgressError::ConnectTimeout,
+        (true, false) if causes(error).any(is_end) => EgressError::TlsCut,
+        (true, false) => EgressError::Connect,
+        (false, true) => EgressError::Timeout,
+        (false, false) => match find::<hyper::Error>(error) {
+            Some(error) if error.is_parse_too_large() => EgressError::HeadTooLong,
+            Some(error) if error.is_parse() => EgressError::NotHttp,
+            _ => EgressError::Broken,
+        },
+    }
+}
+
+fn of_tls(error: &rustls::Error) -> EgressError {
+    use rustls::Error::{AlertReceived, InvalidCertificate, InvalidMessage};
+    match error {
+        InvalidCertificate(error) => of_certificate(error),
+        InvalidMessage(_) => EgressError::NotTls,
+        AlertReceived(AlertDescription::ProtocolVersion)
+        | rustls::Error::PeerIncompatible(
+            PeerIncompatible::ServerDoesNotSupportTls12Or13
+            | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig,
+        ) => EgressError::TlsVersion,
+        _ => EgressError::Tls,
+    }
+}
+
+fn of_certificate(error: &CertificateError) -> EgressError {
+    match error {
+        CertificateError::Expired
+        | CertificateError::ExpiredContext { .. }
+        | CertificateError::NotValidYet
+        | CertificateError::NotValidYetContext { .. } => EgressError::CertificateTime,
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            EgressError::CertificateName
+        }
+        // A bad signature is that of another authority by the same name.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            EgressError::CertificateIssuer
+        }
+        _ => EgressError::Tls,
+    }
+}
+
+fn causes<'a>(error: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(error.source(), |cause: &&'a (dyn StdError + 'static)| (*cause).source())
+}
+
+fn find<E: StdError + 'static>(error: &reqwest::Error) -> Option<&E> {
+    causes(error).find_map(within)
+}
+
+/// Looks into what `io::Error` holds too: its `source` passes over that.
+fn within<'a, E: StdError + 'static>(cause: &'a (dyn StdError + 'static)) -> Option<&'a E> {
+    cause.downcast_ref::<E>().or_else(|| {
+        let held = cause.downcast_ref::<io::Error>()?.get_ref()?;
+        within(held)
+    })
+}
+
+/// A connection that was there has ended: before a request goes out, in the handshake.
+fn is_end(cause: &(dyn StdError + 'static)) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    cause.downcast_ref::<io::Error>().is_some_and(|error| {
+        matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+            || error.get_ref().is_some_and(|inner| is_end(inner))
+    })
+}
