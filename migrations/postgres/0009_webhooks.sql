@@ -39,6 +39,10 @@ ALTER TABLE deliveries ADD COLUMN room TEXT;
 ALTER TABLE deliveries ADD COLUMN arrived BIGINT;
 CREATE INDEX deliveries_in_order ON deliveries (destination_id, room, arrived, id)
     WHERE state = 'pending' AND room IS NOT NULL;
+-- A claim finds the others without looking at these.
+DROP INDEX deliveries_waiting;
+CREATE INDEX deliveries_waiting ON deliveries (destination_id, next_attempt_at, id)
+    WHERE state = 'pending' AND room IS NULL;
 CREATE INDEX deliveries_of_destination ON deliveries (destination_id, created_at, id);
 -- The list of those in one state comes in order by itself, too.
 DROP INDEX deliveries_by_destination;

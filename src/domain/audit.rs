@@ -101,6 +101,8 @@ words! {
         WebhookRotated = "webhook.rotated",
         WebhookTested = "webhook.tested",
         WebhookReplayed = "webhook.replayed",
+        WebhookDisabled = "webhook.disabled",
+        WebhookEnabled = "webhook.enabled",
         WebhookRemoved = "webhook.removed",
         DeliveryReplayed = "delivery.replayed",
         AccessDenied = "access.denied",

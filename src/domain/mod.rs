@@ -9,6 +9,7 @@ pub mod account;
 pub mod address;
 pub mod audit;
 pub mod automation;
+pub mod breaker;
 pub mod cause;
 pub mod clock;
 pub mod contact;

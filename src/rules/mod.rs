@@ -26,7 +26,7 @@ pub use intake::{
 };
 pub use retention::{Kept, Pass as RetentionPass, RetentionRules};
 pub use smtp::{BareLineEnds, Memory as SmtpMemory, Pace as SmtpPace, SmtpRules, Tls as TlsRules};
-pub use store::{Connections as StoreConnections, Grouping, Objects, StoreRules};
+pub use store::{Connections as StoreConnections, Deliveries, Grouping, Objects, StoreRules};
 pub use webhooks::{Payload as PayloadRules, WebhookRules};
 
 /// All rules, validated.
@@ -90,6 +90,7 @@ impl Rules {
             acme: read(folder, acme)?,
         };
         rules.store.objects.above_bytes = rules.intake.raw.object_above_bytes;
+        rules.store.deliveries.breaker = rules.webhooks.breaker.numbers();
         rules.intake.validate()?;
         rules.smtp.validate()?;
         rules.webhooks.validate()?;

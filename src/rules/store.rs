@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::{RulesError, within};
+use crate::domain::breaker::Breaker;
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -37,6 +38,10 @@ impl Grouping {
 #[serde(deny_unknown_fields)]
 pub struct Deliveries {
     pub cancel_at_once: u32,
+    pub replay_at_once: u32,
+    /// `[breaker]` of `webhooks.toml`, where an operator looks for it.
+    #[serde(skip)]
+    pub breaker: Breaker,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -124,6 +129,7 @@ impl StoreRules {
         let shortest = connections.acquire_seconds;
         check("commit.patience_seconds", commit.patience_seconds, shortest, 120)?;
         check("deliveries.cancel_at_once", deliveries.cancel_at_once.into(), 1, 10_000)?;
+        check("deliveries.replay_at_once", deliveries.replay_at_once.into(), 1, 10_000)?;
         check("connections.embedded_readers", connections.embedded_readers.into(), 1, 64)?;
         check("connections.embedded_cache_mib", connections.embedded_cache_mib.into(), 2, 4096)?;
         let pages = connections.embedded_checkpoint_pages.into();

@@ -13,6 +13,7 @@ pub struct WebhookRules {
     pub schedule: Schedule,
     pub attempt: Attempt,
     pub dispatcher: Dispatcher,
+    pub breaker: Breaker,
     pub payload: Payload,
     pub egress: Egress,
     headers: Headers,
@@ -32,6 +33,11 @@ impl Schedule {
     pub fn retries(&self) -> crate::domain::retry::Schedule {
         let waits = self.wait_seconds.iter().copied().map(Duration::from_secs).collect();
         crate::domain::retry::Schedule::new(waits, self.jitter_percent)
+    }
+
+    fn longest_wait_seconds(&self) -> u64 {
+        let longest = self.wait_seconds.iter().copied().max().unwrap_or_default();
+        longest.saturating_mul(u64::from(self.jitter_percent) + 100) / 100
     }
 }
 
@@ -80,6 +86,30 @@ impl Dispatcher {
 
     pub const fn poll(&self) -> Duration {
         Duration::from_millis(self.poll_millis)
+    }
+}
+
+/// When a destination that fails is left alone.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Breaker {
+    failures: u64,
+    rest_seconds: u64,
+    longest_rest_seconds: u64,
+    disable_after_hours: u64,
+    forget_failures_after_hours: u64,
+}
+
+impl Breaker {
+    /// The numbers as the arithmetic wants them.
+    pub const fn numbers(&self) -> crate::domain::breaker::Breaker {
+        crate::domain::breaker::Breaker {
+            failures: self.failures,
+            rest: Duration::from_secs(self.rest_seconds),
+            longest_rest: Duration::from_secs(self.longest_rest_seconds),
+            disable_after: Duration::from_secs(self.disable_after_hours * 3600),
+            forget_after: Duration::from_secs(self.forget_failures_after_hours * 3600),
+        }
     }
 }
 
@@ -158,6 +188,7 @@ impl WebhookRules {
         let lease = dispatcher.lease_seconds;
         check("dispatcher.lease_seconds", lease, attempt.timeout_seconds + 1, 3600)?;
         check("dispatcher.poll_millis", dispatcher.poll_millis, 10, 60_000)?;
+        self.check_breaker()?;
         check("egress.max_url_bytes", wide(self.egress.max_url_bytes), 16, 65_536)?;
         let (headers, rotation) = (&self.headers, &self.rotation);
         check("attempt.shown_per_delivery", attempt.shown_per_delivery.into(), 1, 100)?;
@@ -172,5 +203,18 @@ impl WebhookRules {
         let preview = wide(payload.preview_bytes);
         check("payload.preview_bytes", preview, 0, wide(payload.max_text_bytes))?;
         check("payload.max_body_bytes", wide(payload.max_body_bytes), 4096, 1 << 24)
+    }
+
+    fn check_breaker(&self) -> Result<(), RulesError> {
+        let check = |key, value, low, high| within("webhooks.toml", key, value, low, high);
+        let Breaker { failures, rest_seconds, longest_rest_seconds, .. } = self.breaker;
+        check("breaker.failures", failures, 1, 10_000)?;
+        check("breaker.rest_seconds", rest_seconds, 1, 3600)?;
+        check("breaker.longest_rest_seconds", longest_rest_seconds, rest_seconds, 86_400)?;
+        check("breaker.disable_after_hours", self.breaker.disable_after_hours, 1, 8760)?;
+        // Between two attempts of one delivery nothing is forgotten.
+        let longest = self.schedule.longest_wait_seconds().div_ceil(3600).max(1);
+        let forget = self.breaker.forget_failures_after_hours;
+        check("breaker.forget_failures_after_hours", forget, longest, 8760)
     }
 }

@@ -1,22 +1,20 @@
 //! Which deliveries a dispatcher works on: claimed under a lease and a fence, loaded with what an
 //! attempt needs, given back if they were not begun.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
+use super::claimed::Needed;
 use super::db::{Store, Transaction, settled};
-use super::destination_row::destination;
 use super::destinations;
 use super::error::StoreError;
 use super::many::many;
 use super::row::Columns;
 use super::sql::{Row, Value, sql};
-use super::subjects::{Subjects, by_id};
 use crate::domain::clock::Timestamp;
 use crate::domain::delivery::Claim;
-use crate::domain::destination::Destination;
-use crate::domain::id::{DeliveryId, DestinationId};
+use crate::domain::id::DestinationId;
 
 /// A delivery that this gateway cannot read (another version wrote it, or it is damaged) is looked
 /// at again after this, in milliseconds, for as many times; then it is kept as exhausted.
@@ -24,64 +22,155 @@ const UNREADABLE_PAUSE: i64 = 3_600_000;
 const UNREADABLE_TRIES: i64 = 48;
 
 /// Steps from destination to destination and takes the longest due of each, so that the backlog of
-/// one that is busy or removed, however long, is passed over in one step.
+/// one that is busy, rests or was removed, however long, is passed over in one step. In an ordered
+/// one it steps from room to room: of what waits in a room only the first is looked at. Of one that
+/// has rested, one delivery is taken, as a probe.
 const CLAIM: &str = "
     UPDATE deliveries SET lease_until = $2, fence = fence + 1
     WHERE rowid IN (
         WITH RECURSIVE waiting (destination) AS (
             SELECT MIN(destination_id) FROM deliveries INDEXED BY deliveries_waiting
-            WHERE state = 'pending'
+            WHERE state = 'pending' AND room IS NULL
             UNION ALL
             SELECT (SELECT MIN(destination_id) FROM deliveries INDEXED BY deliveries_waiting
-                    WHERE state = 'pending' AND destination_id > destination)
-            FROM waiting WHERE destination IS NOT NULL)
-        SELECT due.rowid FROM waiting CROSS JOIN deliveries AS due
-        WHERE lower(hex(destination)) NOT IN (SELECT value FROM json_each($4))
-          AND NOT EXISTS (SELECT 1 FROM destinations WHERE id = destination AND draining = 1)
-          AND due.rowid IN (
-              SELECT rowid FROM deliveries INDEXED BY deliveries_waiting
-              WHERE state = 'pending' AND destination_id = destination
-                AND next_attempt_at <= $1 AND lease_until <= $1
-              ORDER BY next_attempt_at, id LIMIT $3)
-        ORDER BY due.next_attempt_at, due.id LIMIT $3)
+                    WHERE state = 'pending' AND room IS NULL AND destination_id > destination)
+            FROM waiting WHERE destination IS NOT NULL),
+        in_order (destination) AS (
+            SELECT MIN(destination_id) FROM deliveries INDEXED BY deliveries_in_order
+            WHERE state = 'pending' AND room IS NOT NULL
+            UNION ALL
+            SELECT (SELECT MIN(destination_id) FROM deliveries INDEXED BY deliveries_in_order
+                    WHERE state = 'pending' AND room IS NOT NULL AND destination_id > destination)
+            FROM in_order WHERE destination IS NOT NULL),
+        heads (place, destination, room, probe) AS (
+            SELECT head.rowid, destination, head.room, destinations.rests_until > 0
+            FROM in_order CROSS JOIN destinations CROSS JOIN deliveries AS head
+            WHERE destinations.id = destination AND destinations.rests_until <= $1
+              AND destinations.draining = 0 AND destinations.disabled_at IS NULL
+              AND lower(hex(destination)) NOT IN (SELECT value FROM json_each($4))
+              AND head.rowid = (
+                  SELECT rowid FROM deliveries INDEXED BY deliveries_in_order
+                  WHERE state = 'pending' AND room IS NOT NULL AND destination_id = destination
+                  ORDER BY room, arrived, id LIMIT 1)
+            UNION ALL
+            SELECT head.rowid, heads.destination, head.room, heads.probe
+            FROM heads CROSS JOIN deliveries AS head
+            WHERE head.rowid = (
+                SELECT rowid FROM deliveries INDEXED BY deliveries_in_order
+                WHERE state = 'pending' AND room IS NOT NULL
+                  AND destination_id = heads.destination AND room > heads.room
+                ORDER BY room, arrived, id LIMIT 1)),
+        due (place, destination, probe, due_at, id) AS (
+            SELECT one.rowid, destination, destinations.rests_until > 0, one.next_attempt_at, one.id
+            FROM waiting CROSS JOIN destinations CROSS JOIN deliveries AS one
+            WHERE destinations.id = destination AND destinations.rests_until <= $1
+              AND destinations.draining = 0 AND destinations.disabled_at IS NULL
+              AND lower(hex(destination)) NOT IN (SELECT value FROM json_each($4))
+              AND one.rowid IN (
+                  SELECT rowid FROM deliveries INDEXED BY deliveries_waiting
+                  WHERE state = 'pending' AND room IS NULL AND destination_id = destination
+                    AND next_attempt_at <= $1 AND lease_until <= $1
+                  ORDER BY next_attempt_at, id LIMIT $3)
+            UNION ALL
+            SELECT place, destination, probe, due_at, id FROM (
+                SELECT place, destination, probe, one.next_attempt_at AS due_at, one.id AS id
+                FROM heads CROSS JOIN deliveries AS one
+                WHERE one.rowid = place AND one.next_attempt_at <= $1 AND one.lease_until <= $1
+                LIMIT $3 * 4))
+        SELECT place FROM (
+            SELECT place, due_at, id FROM due WHERE probe = 0
+            UNION ALL
+            SELECT place, MIN(due_at), id FROM due WHERE probe = 1 GROUP BY destination)
+        ORDER BY due_at, id LIMIT $3)
     RETURNING rowid AS place, id, event_id, destination_id, attempts, fence";
 
 /// The same beside other gateways: what one of them is claiming at this moment is skipped, so more
 /// is looked at than is taken.
 const CLAIM_BESIDE_OTHERS: &str = "
     WITH RECURSIVE waiting (destination) AS (
-        (SELECT destination_id FROM deliveries WHERE state = 'pending'
+        (SELECT destination_id FROM deliveries WHERE state = 'pending' AND room IS NULL
          ORDER BY destination_id LIMIT 1)
         UNION ALL
         SELECT (SELECT destination_id FROM deliveries
-                WHERE state = 'pending' AND destination_id > destination
+                WHERE state = 'pending' AND room IS NULL AND destination_id > destination
                 ORDER BY destination_id LIMIT 1)
         FROM waiting WHERE destination IS NOT NULL),
-    due AS (
-        SELECT first.id, first.next_attempt_at
-        FROM waiting CROSS JOIN LATERAL (
-            SELECT id, next_attempt_at FROM deliveries
-            WHERE state = 'pending' AND destination_id = destination
-              AND next_attempt_at <= $1 AND lease_until <= $1
-            ORDER BY next_attempt_at, id LIMIT $3 * 4) AS first
-        WHERE destination NOT IN
+    in_order (destination) AS (
+        (SELECT destination_id FROM deliveries WHERE state = 'pending' AND room IS NOT NULL
+         ORDER BY destination_id LIMIT 1)
+        UNION ALL
+        SELECT (SELECT destination_id FROM deliveries
+                WHERE state = 'pending' AND room IS NOT NULL AND destination_id > destination
+                ORDER BY destination_id LIMIT 1)
+        FROM in_order WHERE destination IS NOT NULL),
+    heads (id, destination, room, probe, due_at, leased) AS (
+        SELECT head.id, destination, head.room, destinations.rests_until > 0,
+               head.next_attempt_at, head.lease_until
+        FROM in_order JOIN destinations ON destinations.id = destination
+        CROSS JOIN LATERAL (
+            SELECT id, room, next_attempt_at, lease_until FROM deliveries
+            WHERE state = 'pending' AND room IS NOT NULL AND destination_id = destination
+            ORDER BY room, arrived, id LIMIT 1) AS head
+        WHERE destinations.rests_until <= $1 AND draining = 0 AND disabled_at IS NULL
+          AND destination NOT IN
               (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($4 AS JSON)))
-          AND NOT EXISTS (SELECT 1 FROM destinations WHERE id = destination AND draining = 1)
-        ORDER BY first.next_attempt_at, first.id LIMIT $3 * 4),
+        UNION ALL
+        SELECT head.id, heads.destination, head.room, heads.probe,
+               head.next_attempt_at, head.lease_until
+        FROM heads CROSS JOIN LATERAL (
+            SELECT id, room, next_attempt_at, lease_until FROM deliveries
+            WHERE state = 'pending' AND room IS NOT NULL
+              AND destination_id = heads.destination AND room > heads.room
+            ORDER BY room, arrived, id LIMIT 1) AS head),
+    due AS (
+        SELECT one.id, destination, destinations.rests_until > 0 AS probe, one.due_at
+        FROM waiting JOIN destinations ON destinations.id = destination
+        CROSS JOIN LATERAL (
+            SELECT id, next_attempt_at AS due_at FROM deliveries
+            WHERE state = 'pending' AND room IS NULL AND destination_id = destination
+              AND next_attempt_at <= $1 AND lease_until <= $1
+            ORDER BY next_attempt_at, id LIMIT $3 * 4) AS one
+        WHERE destinations.rests_until <= $1 AND draining = 0 AND disabled_at IS NULL
+          AND destination NOT IN
+              (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($4 AS JSON)))
+        UNION ALL
+        (SELECT id, destination, probe, due_at FROM heads
+         WHERE due_at <= $1 AND leased <= $1 LIMIT $3 * 4)),
+    first AS (
+        SELECT id, due_at FROM due WHERE NOT probe
+        UNION ALL
+        (SELECT DISTINCT ON (destination) id, due_at FROM due WHERE probe
+         ORDER BY destination, due_at, id)
+        ORDER BY due_at, id LIMIT $3 * 4),
     taken AS (
-        SELECT deliveries.id FROM due JOIN deliveries USING (id)
+        SELECT deliveries.id FROM first JOIN deliveries USING (id)
         WHERE deliveries.state = 'pending' AND deliveries.next_attempt_at <= $1
           AND deliveries.lease_until <= $1
-        ORDER BY due.next_attempt_at, due.id LIMIT $3
+        ORDER BY first.due_at, first.id LIMIT $3
         FOR UPDATE OF deliveries SKIP LOCKED)
     UPDATE deliveries SET lease_until = $2, fence = fence + 1
     WHERE id IN (SELECT id FROM taken)
     RETURNING id AS place, id, event_id, destination_id, attempts, fence";
 
+/// What is to be given up and sent again by and by: one look for both.
+const WAITING: &str = "
+    SELECT (SELECT id FROM destinations WHERE draining = 1 ORDER BY id LIMIT 1) AS draining,
+           (SELECT id FROM replays ORDER BY id LIMIT 1) AS replay";
+
+/// The same; while deliveries are claimed nobody puts one before them in its room
+/// (`gates::close_rooms`).
+const WAITING_BESIDE_OTHERS: &str = "
+    SELECT (SELECT id FROM destinations WHERE draining = 1 ORDER BY id LIMIT 1) AS draining,
+           (SELECT id FROM replays ORDER BY id LIMIT 1) AS replay,
+           CAST(pg_advisory_xact_lock_shared(hashtextextended('rooms', 0)) AS TEXT) AS passed";
+
 impl Store {
     /// Claims up to `limit` deliveries that are due, none of them for a destination in `busy`,
-    /// until `lease_until`. A claim whose lease has ended is due again. Deliveries for removed
-    /// destinations are not claimed; some of them are cancelled on the way.
+    /// until `lease_until`. A claim whose lease has ended is due again. Of what waits in a room of
+    /// an ordered destination only the first is claimed, and of a destination that has rested one
+    /// delivery, as a probe. Nothing is claimed for a destination that rests, is disabled or was
+    /// removed; some of what waits for the latter two is given up on the way, and some of what is
+    /// to be sent again is made ready.
     pub async fn claim_deliveries(
         &self,
         now: Timestamp,
@@ -91,18 +180,29 @@ impl Store {
     ) -> Result<Vec<Claim>, StoreError> {
         let busy: Vec<String> = busy.iter().map(|id| id.0.as_simple().to_string()).collect();
         let busy = serde_json::Value::from(busy).to_string();
-        settled!(self.try_claim_deliveries(now, lease_until, limit, &busy))
+        let lease = (now, lease_until);
+        let (mut claims, replay) = settled!(self.try_claim_deliveries(lease, limit, &busy))?;
+        if replay && self.work_on_a_replay(now).await > 0 && claims.len() < limit {
+            let more = limit - claims.len();
+            let (ready, _) = settled!(self.try_claim_deliveries(lease, more, &busy))?;
+            claims.extend(ready);
+        }
+        Ok(claims)
     }
 
     async fn try_claim_deliveries(
         &self,
-        now: Timestamp,
-        lease_until: Timestamp,
+        (now, lease_until): (Timestamp, Timestamp),
         limit: usize,
         busy: &str,
-    ) -> Result<Vec<Claim>, StoreError> {
+    ) -> Result<(Vec<Claim>, bool), StoreError> {
         let mut tx = self.begin().await?;
-        destinations::drain(&mut tx, self.cancel_at_once()).await?;
+        let waiting = sql(WAITING).on_postgres(WAITING_BESIDE_OTHERS).fetch_one(tx.on()).await?;
+        let waiting = Columns { table: "destinations", row: &waiting };
+        let replay = waiting.optional_uuid("replay")?.is_some();
+        if let Some(destination) = waiting.optional_uuid("draining")? {
+            destinations::drain(&mut tx, destination, now, self.cancel_at_once()).await?;
+        }
         let rows = sql(CLAIM)
             .on_postgres(CLAIM_BESIDE_OTHERS)
             .bind(now)
@@ -122,10 +222,9 @@ impl Store {
                 Err(error) => return Err(error),
             }
         }
+        let claims = probes(&mut tx, claims, lease_until).await?;
         tx.commit().await?;
-        // UUIDv7: the order in which they were made.
-        claims.sort_by_key(|claim| claim.delivery);
-        Ok(claims)
+        Ok((claims, replay))
     }
 
     /// Gives claims back that were not begun: they are due again at once, unless somebody else has
@@ -136,15 +235,7 @@ impl Store {
 
     async fn try_release(&self, claims: &[Claim]) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        let rows = claims.iter().map(|claim| vec![claim.delivery.0.into(), claim.fence.into()]);
-        many(
-            "WITH given (delivery, claimed) AS ({rows})
-             UPDATE deliveries SET lease_until = 0 FROM given
-             WHERE deliveries.id = given.delivery AND fence = given.claimed",
-            rows.collect(),
-        )
-        .execute(tx.on())
-        .await?;
+        give_back(&mut tx, claims).await?;
         tx.commit().await
     }
 
@@ -188,56 +279,66 @@ impl Store {
         .bind([].as_slice())
         .execute(tx.on())
         .await?;
-        sql("UPDATE deliveries SET lease_until = 0, next_attempt_at = $2, attempts = attempts + 1,
+        sql("UPDATE deliveries SET lease_until = 0, attempts = attempts + 1,
+                 next_attempt_at = CASE WHEN attempts + 1 >= $3 THEN $4 ELSE $2 END,
                  state = CASE WHEN attempts + 1 >= $3 THEN 'exhausted' ELSE state END
              WHERE rowid = $1")
         .on_postgres(
-            "UPDATE deliveries SET lease_until = 0, next_attempt_at = $2, attempts = attempts + 1,
+            "UPDATE deliveries SET lease_until = 0, attempts = attempts + 1,
+                 next_attempt_at = CASE WHEN attempts + 1 >= $3 THEN $4 ELSE $2 END,
                  state = CASE WHEN attempts + 1 >= $3 THEN 'exhausted' ELSE state END
              WHERE id = $1",
         )
         .bind(place)
         .bind(now.millis().saturating_add(UNREADABLE_PAUSE))
         .bind(UNREADABLE_TRIES)
+        .bind(now)
         .execute(tx.on())
         .await?;
         Ok(())
     }
 }
 
-/// What attempts at claimed deliveries need; each row as it could be read.
-struct Needed {
-    destinations: HashMap<Uuid, Result<Destination, StoreError>>,
-    subjects: Subjects,
+/// Destinations that have rested are tried by one delivery each, and rest again meanwhile. What was
+/// claimed for one that somebody else is trying is given back.
+async fn probes(
+    tx: &mut Transaction,
+    mut claims: Vec<Claim>,
+    until: Timestamp,
+) -> Result<Vec<Claim>, StoreError> {
+    // UUIDv7: the order in which they were made.
+    claims.sort_by_key(|claim| claim.delivery);
+    let rested: BTreeMap<DestinationId, Timestamp> = claims
+        .iter()
+        .filter_map(|claim| Some((claim.destination.id, claim.destination.health.rests_until?)))
+        .collect();
+    for (destination, rested_until) in rested {
+        let taken = sql("UPDATE destinations SET rests_until = $2
+                         WHERE id = $1 AND rests_until = $3")
+        .bind(destination.0)
+        .bind(until)
+        .bind(rested_until)
+        .execute(tx.on())
+        .await?;
+        if taken == 0 {
+            let of_it = |claim: &Claim| claim.destination.id == destination;
+            let (other, ours) = claims.into_iter().partition(of_it);
+            claims = ours;
+            give_back(tx, &other).await?;
+        }
+    }
+    Ok(claims)
 }
 
-impl Needed {
-    async fn load(tx: &mut Transaction, rows: &[Row]) -> Result<Self, StoreError> {
-        let ids = |column: &'static str| {
-            // An id that cannot be read is no reason to fail the others: its claim is put off.
-            rows.iter().filter_map(move |row| row.get::<Uuid>(column).ok())
-        };
-        let found = destinations::by_ids(tx.on(), ids("destination_id")).await?;
-        let destinations = by_id(&found, destination);
-        let subjects = Subjects::load(tx.on(), ids("event_id")).await?;
-        Ok(Self { destinations, subjects })
-    }
-
-    fn claim(&self, row: &Row) -> Result<Claim, StoreError> {
-        let columns = Columns { table: "deliveries", row };
-        let missing = |what: &str| columns.corrupt(format!("its {what} is missing"));
-        let destination = self.destinations.get(&columns.uuid("destination_id")?);
-        let destination = destination.cloned().ok_or_else(|| missing("destination"))??;
-        let event = columns.uuid("event_id")?;
-        let (event, subject) = self.subjects.of(event)?.ok_or_else(|| missing("event"))?;
-        Ok(Claim {
-            delivery: DeliveryId(columns.uuid("id")?),
-            attempts: u32::try_from(columns.integer("attempts")?)
-                .map_err(|e| columns.corrupt(e))?,
-            fence: columns.integer("fence")?,
-            destination,
-            subject,
-            event,
-        })
-    }
+async fn give_back(tx: &mut Transaction, claims: &[Claim]) -> Result<(), StoreError> {
+    let rows = claims.iter().map(|claim| vec![claim.delivery.0.into(), claim.fence.into()]);
+    many(
+        "WITH given (delivery, claimed) AS ({rows})
+         UPDATE deliveries SET lease_until = 0 FROM given
+         WHERE deliveries.id = given.delivery AND fence = given.claimed",
+        rows.collect(),
+    )
+    .execute(tx.on())
+    .await
+    .map(drop)
 }

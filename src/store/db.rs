@@ -21,7 +21,7 @@ use super::refusals::Refusals;
 use super::space::Space;
 use super::sql::{Connection, sql};
 use crate::domain::id::Mint;
-use crate::rules::StoreRules;
+use crate::rules::{Deliveries, StoreRules};
 
 /// The store of one gateway. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -46,8 +46,7 @@ pub(super) struct Base {
     mint: Mint,
     broken: CancellationToken,
     pub(super) identity: Arc<OnceCell<Uuid>>,
-    /// Deliveries cancelled in one transaction, at most.
-    pub(super) cancel_at_once: u32,
+    pub(super) deliveries: Deliveries,
     /// As long as a statement under way may take.
     closing: Duration,
 }
@@ -131,7 +130,7 @@ impl Store {
             mint,
             broken,
             identity: Arc::default(),
-            cancel_at_once: rules.deliveries.cancel_at_once,
+            deliveries: rules.deliveries,
             closing: connections.deadline(),
         };
         let intakes = Group::start(Intakes::new(base.clone()), rules.commit, writers);
@@ -199,7 +198,7 @@ impl Store {
     }
 
     pub(super) const fn cancel_at_once(&self) -> u32 {
-        self.base.cancel_at_once
+        self.base.deliveries.cancel_at_once
     }
 
     pub(super) async fn begin(&self) -> Result<Transaction, StoreError> {

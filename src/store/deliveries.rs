@@ -12,6 +12,7 @@ use super::many::many;
 use super::page::Page;
 use super::row::Columns;
 use super::sql::{Row, sql};
+use super::{gates, replays};
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::delivery::{Attempt, State};
@@ -141,6 +142,8 @@ impl Store {
         act: Act<'_>,
     ) -> Result<Redelivery, StoreError> {
         let mut tx = self.begin().await?;
+        // First of all, as claims pass it first of all.
+        gates::close_rooms(&mut tx).await?;
         // Whoever removes or disables the destination waits, and gives up what this makes.
         let row = sql("SELECT destinations.* FROM deliveries
                        JOIN destinations ON destinations.id = destination_id
@@ -159,15 +162,9 @@ impl Store {
         if destination.disabled.is_some() {
             return Ok(Redelivery::Disabled);
         }
-        let again = sql("UPDATE deliveries
-             SET state = 'pending', attempts = 0, next_attempt_at = $2, lease_until = 0,
-                 fence = fence + 1
-             WHERE id = $1 AND state <> 'pending'")
-        .bind(id.0)
-        .bind(act.at)
-        .execute(tx.on())
-        .await?;
-        if again == 0 {
+        let ended = sql("SELECT id, room FROM deliveries WHERE id = $1 AND state <> 'pending'");
+        let ended = ended.bind(id.0).fetch_all(tx.on()).await?;
+        if replays::revive(&mut tx, destination.id.0, &ended, act.at).await? == 0 {
             return Ok(Redelivery::Pending);
         }
         let changes = [Change::made("webhook", destination.id)];

@@ -3,9 +3,10 @@
 use super::audit::{self, Note};
 use super::db::{Store, Transaction, settled};
 use super::destination_row::{self, destination};
+use super::disabling::{self, Why};
 use super::error::StoreError;
-use super::gates;
 use super::sql::sql;
+use super::{accounts, gates};
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::destination::{CustomHeader, Destination, Disabled, FormerSecret, Payload};
@@ -90,9 +91,11 @@ impl Store {
         act: Act<'_>,
     ) -> Result<Option<Destination>, StoreError> {
         let mut tx = self.begin().await?;
+        let Some(owner) = accounts::find(&mut tx, account).await? else { return Ok(None) };
         // What is answered holds for every event that is written afterwards.
         if change.ordered.is_some() || change.disabled.is_some() {
-            gates::close_account(&mut tx, account).await?;
+            let above: Vec<AccountId> = owner.lineage.ids().filter(|id| *id != account).collect();
+            gates::close_below(&mut tx, account, &above).await?;
         }
         let Some(old) = in_use(&mut tx, account, id, "FOR NO KEY UPDATE").await? else {
             return Ok(None);
@@ -112,8 +115,11 @@ impl Store {
         .execute(tx.on())
         .await?;
         match (&old.disabled, &new.disabled) {
-            (None, Some(disabled)) => disable(&mut tx, id, disabled).await?,
-            (Some(_), None) => enable(&mut tx, id).await?,
+            (None, Some(disabled)) => {
+                let why = Why::asked_for(disabled);
+                disabling::disable(&mut tx, &self.base, (&old, owner.lineage), &why, act).await?;
+            }
+            (Some(_), None) => disabling::enable(&mut tx, &self.base, &old, act).await?,
             _ => {}
         }
         let object = id.to_string();
@@ -238,31 +244,4 @@ fn differences(old: &Destination, new: &Destination) -> Vec<Change> {
     note(was.headers != is.headers, "headers", names(old), names(new));
     note(off(old) != off(new), "disabled", off(old), off(new));
     changes
-}
-
-/// Nothing is made for it any more; what waits for it is given up by and by.
-async fn disable(
-    tx: &mut Transaction,
-    id: DestinationId,
-    disabled: &Disabled,
-) -> Result<(), StoreError> {
-    sql("UPDATE destinations SET disabled_at = $2, disabled_reason = $3, draining = 1
-         WHERE id = $1")
-    .bind(id.0)
-    .bind(disabled.at)
-    .bind(disabled.reason.as_str())
-    .execute(tx.on())
-    .await
-    .map(drop)
-}
-
-/// As if it had never failed; what has not been given up yet is delivered.
-async fn enable(tx: &mut Transaction, id: DestinationId) -> Result<(), StoreError> {
-    sql("UPDATE destinations SET disabled_at = NULL, disabled_reason = NULL, draining = 0,
-             failures = 0, failing_since = NULL, last_failure_at = NULL, rests_until = 0
-         WHERE id = $1")
-    .bind(id.0)
-    .execute(tx.on())
-    .await
-    .map(drop)
 }

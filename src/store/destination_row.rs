@@ -5,12 +5,11 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 use super::error::StoreError;
+use super::health::health;
 use super::row::Columns;
 use super::sql::Row;
 use crate::domain::clock::Timestamp;
-use crate::domain::destination::{
-    CustomHeader, Destination, Disabled, FormerSecret, Health, Wants,
-};
+use crate::domain::destination::{CustomHeader, Destination, Disabled, FormerSecret, Wants};
 use crate::domain::id::DestinationId;
 use crate::domain::secret::Secret;
 
@@ -34,12 +33,7 @@ pub(super) fn destination(row: &Row) -> Result<Destination, StoreError> {
             Some(at) => Some(Disabled { at, reason: columns.text("disabled_reason")? }),
             None => None,
         },
-        health: Health {
-            failures: columns.count("failures")?,
-            failing_since: columns.optional_time("failing_since")?,
-            last_failure_at: columns.optional_time("last_failure_at")?,
-            rests_until: Some(columns.time("rests_until")?).filter(|until| until.millis() > 0),
-        },
+        health: health(row)?,
         created_at: columns.time("created_at")?,
     })
 }

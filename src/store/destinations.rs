@@ -159,34 +159,37 @@ pub(super) async fn retire(
     .bind(now.millis())
     .execute(tx.on())
     .await?;
-    cancel(tx, id.0, most).await?;
+    drain(tx, id.0, now, most).await?;
     Ok(retired > 0)
 }
 
-/// Cancels some more of what waits for a destination that was removed, if there is one.
-pub(super) async fn drain(tx: &mut Transaction, most: u32) -> Result<(), StoreError> {
-    let row = sql("SELECT id FROM destinations WHERE draining = 1 ORDER BY id LIMIT 1")
-        .fetch_optional(tx.on())
-        .await?;
-    let Some(row) = row else { return Ok(()) };
-    cancel(tx, Columns { table: "destinations", row: &row }.uuid("id")?, most).await
-}
-
-async fn cancel(tx: &mut Transaction, destination: Uuid, most: u32) -> Result<(), StoreError> {
-    sql("UPDATE deliveries SET state = 'cancelled', fence = fence + 1
-         WHERE rowid IN (SELECT rowid FROM deliveries INDEXED BY deliveries_waiting
+/// Gives up some more of what waits for a destination that was removed (cancelled) or disabled
+/// (exhausted: replayable); it ended now.
+pub(super) async fn drain(
+    tx: &mut Transaction,
+    destination: Uuid,
+    now: Timestamp,
+    most: u32,
+) -> Result<(), StoreError> {
+    sql("UPDATE deliveries SET fence = fence + 1, next_attempt_at = $3,
+             state = (SELECT CASE WHEN removed_at IS NULL THEN 'exhausted' ELSE 'cancelled' END
+                      FROM destinations WHERE id = $1)
+         WHERE rowid IN (SELECT rowid FROM deliveries INDEXED BY deliveries_by_destination
                          WHERE destination_id = $1 AND state = 'pending'
-                         ORDER BY next_attempt_at, id LIMIT $2)")
+                         ORDER BY created_at, id LIMIT $2)")
     // What somebody is recording at this moment is left for the next time.
     .on_postgres(
         "WITH taken AS (
              SELECT id FROM deliveries WHERE destination_id = $1 AND state = 'pending'
-             ORDER BY next_attempt_at, id LIMIT $2 FOR UPDATE SKIP LOCKED)
-         UPDATE deliveries SET state = 'cancelled', fence = fence + 1
+             ORDER BY created_at, id LIMIT $2 FOR UPDATE SKIP LOCKED)
+         UPDATE deliveries SET fence = fence + 1, next_attempt_at = $3,
+             state = (SELECT CASE WHEN removed_at IS NULL THEN 'exhausted' ELSE 'cancelled' END
+                      FROM destinations WHERE id = $1)
          WHERE id IN (SELECT id FROM taken)",
     )
     .bind(destination)
     .bind(i64::from(most))
+    .bind(now)
     .execute(tx.on())
     .await?;
     sql("UPDATE destinations SET draining = 0

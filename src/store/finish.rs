@@ -1,21 +1,26 @@
 //! What became of attempts, recorded together: each attempt, and what follows from it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use super::audit::{self, Note};
 use super::db::{Base, Store, Transaction, settled};
 use super::destinations::retire;
+use super::disabling::{self, Why};
 use super::error::StoreError;
-use super::gates;
 use super::group::Together;
+use super::health::{self, Fared};
 use super::many::many;
 use super::row::Columns;
 use super::sql::Value;
+use super::{accounts, gates};
+use crate::domain::account::Lineage;
 use crate::domain::audit::{Actor, Change, Deed};
+use crate::domain::breaker::Ending;
 use crate::domain::clock::Timestamp;
 use crate::domain::delivery::{Attempt, Claim, Outcome, State};
-use crate::domain::event::Category;
-use crate::domain::id::{AccountId, DeliveryId, DestinationId};
+use crate::domain::destination::Destination;
+use crate::domain::id::{AccountId, DeliveryId};
 
 /// An attempt that has ended.
 pub(super) struct Ended {
@@ -23,9 +28,16 @@ pub(super) struct Ended {
     fence: i64,
     attempt: Attempt,
     outcome: Outcome,
-    destination: DestinationId,
-    category: Category,
-    account: AccountId,
+    destination: Destination,
+}
+
+/// What became of the end of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// It was recorded: the claim had not been taken over.
+    pub recorded: bool,
+    /// Nothing more of its destination is to be begun: it rests, is disabled or was removed.
+    pub halts: bool,
 }
 
 /// Writes what attempts came to.
@@ -34,22 +46,19 @@ pub(super) struct Attempts {
 }
 
 impl Store {
-    /// Records an attempt and what follows from it, unless the claim was taken over meanwhile;
-    /// answers whether it was recorded.
+    /// Records an attempt and what follows from it, unless the claim was taken over meanwhile.
     pub async fn finish_delivery(
         &self,
         claim: &Claim,
         attempt: &Attempt,
         outcome: Outcome,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Finished, StoreError> {
         let ended = Ended {
             delivery: claim.delivery,
             fence: claim.fence,
             attempt: attempt.clone(),
             outcome,
-            destination: claim.destination.id,
-            category: claim.destination.category,
-            account: claim.destination.account,
+            destination: claim.destination.clone(),
         };
         self.attempts.ask(ended).await
     }
@@ -57,13 +66,13 @@ impl Store {
 
 impl Together for Attempts {
     type Job = Ended;
-    type Answer = bool;
+    type Answer = Finished;
 
     fn size(job: &Ended) -> (usize, usize) {
         (1, job.attempt.response.len())
     }
 
-    async fn write(&self, group: &[Ended]) -> Result<Vec<bool>, StoreError> {
+    async fn write(&self, group: &[Ended]) -> Result<Vec<Finished>, StoreError> {
         settled!(self.try_write(group))
     }
 }
@@ -73,34 +82,97 @@ impl Attempts {
         Self { base }
     }
 
-    async fn try_write(&self, group: &[Ended]) -> Result<Vec<bool>, StoreError> {
+    async fn try_write(&self, group: &[Ended]) -> Result<Vec<Finished>, StoreError> {
         let mut tx = self.base.begin().await?;
         let gone: Vec<&Ended> = group.iter().filter(|one| one.outcome == Outcome::Gone).collect();
-        let accounts: Vec<AccountId> = gone.iter().map(|one| one.account).collect();
-        gates::close_accounts(&mut tx, &accounts).await?;
+        let failing = self.close_gates(&mut tx, group, &gone).await?;
         let recorded = settle_deliveries(&mut tx, group).await?;
         insert_attempts(&mut tx, group, &recorded).await?;
-        for one in gone {
-            if recorded.get(&one.delivery) == Some(&one.fence) {
-                let most = self.base.cancel_at_once;
-                let was_in_use = retire(&mut tx, one.destination, one.attempt.at, most).await?;
-                if was_in_use {
-                    self.note_gone(&mut tx, one).await?;
-                }
+        let counts = |one: &&Ended| recorded.get(&one.delivery) == Some(&one.fence);
+        let endings = group.iter().filter(counts).map(|one| (one.destination.id, one.ending()));
+        let breaker = &self.base.deliveries.breaker;
+        let mut fared = health::note(&mut tx, breaker, endings).await?;
+        for one in gone.into_iter().filter(counts) {
+            let most = self.base.deliveries.cancel_at_once;
+            let was_in_use = retire(&mut tx, one.destination.id, one.attempt.at, most).await?;
+            if was_in_use {
+                self.note_gone(&mut tx, one).await?;
+            }
+            fared.insert(one.destination.id, Fared::Halts);
+        }
+        for one in group.iter().filter(counts) {
+            let id = one.destination.id;
+            let Some(Fared::GivenUp { since }) = fared.get(&id).copied() else { continue };
+            // Only what failed is given up, and only behind closed gates; else the next time.
+            let lineage = failing.get(&one.destination.account).filter(|_| one.failed());
+            if let Some(lineage) = lineage {
+                self.give_up(&mut tx, one, since, *lineage).await?;
+                fared.insert(id, Fared::Halts);
             }
         }
         tx.commit().await?;
-        let of = |one: &Ended| recorded.get(&one.delivery) == Some(&one.fence);
+        let of = |one: &Ended| Finished {
+            recorded: counts(&one),
+            halts: fared.get(&one.destination.id) == Some(&Fared::Halts),
+        };
         Ok(group.iter().map(of).collect())
+    }
+
+    /// Closes the gates of those accounts whose destinations may come out of use; answers those of
+    /// them where one may be disabled. What is told about that passes the gates above.
+    async fn close_gates(
+        &self,
+        tx: &mut Transaction,
+        group: &[Ended],
+        gone: &[&Ended],
+    ) -> Result<HashMap<AccountId, Lineage>, StoreError> {
+        let breaker = &self.base.deliveries.breaker;
+        let mut failing = HashMap::new();
+        for one in group.iter().filter(|one| one.failed()) {
+            let (account, since) = (one.destination.account, one.destination.health.failing_since);
+            if breaker.may_give_up(since, one.ended_at())
+                && !failing.contains_key(&account)
+                && let Some(found) = accounts::find(tx, account).await?
+            {
+                failing.insert(account, found.lineage);
+            }
+        }
+        let closed = gone.iter().map(|one| one.destination.account);
+        let closed: BTreeSet<AccountId> = closed.chain(failing.keys().copied()).collect();
+        let passed = failing.values().flat_map(Lineage::ids).collect();
+        if !closed.is_empty() {
+            gates::close_and_pass(tx, &closed, &passed).await?;
+        }
+        Ok(failing)
+    }
+
+    async fn give_up(
+        &self,
+        tx: &mut Transaction,
+        one: &Ended,
+        since: Timestamp,
+        lineage: Lineage,
+    ) -> Result<(), StoreError> {
+        let days = self.base.deliveries.breaker.disable_after.as_secs() / 3600;
+        let why = Why {
+            reason: format!(
+                "nothing but failures for {days} hours: mend the receiver, then enable the webhook"
+            ),
+            failing_since: Some(since),
+            last_status: one.attempt.status,
+            error: one.attempt.error.clone(),
+        };
+        let act = Actor::GATEWAY.at(one.ended_at());
+        disabling::disable(tx, &self.base, (&one.destination, lineage), &why, act).await
     }
 
     /// 410 takes a destination out for good, so who looks for it later must find why.
     async fn note_gone(&self, tx: &mut Transaction, one: &Ended) -> Result<(), StoreError> {
         let changes = [
-            Change::gone("type", one.category),
+            Change::gone("type", one.destination.category),
             Change::made("reason", "the receiver answered 410"),
         ];
-        let (account, object) = (one.account, one.destination.to_string());
+        let (account, object) = (one.destination.account, one.destination.id.to_string());
         let removed = Note { account, deed: Deed::WebhookRemoved, object, changes: &changes };
         let act = Actor::GATEWAY.at(one.attempt.at);
         audit::note(tx, self.base.mint(), act, removed).await
@@ -115,6 +187,25 @@ impl Ended {
             Outcome::RetryAt(at) => (State::Pending, at),
             Outcome::Exhausted => (State::Exhausted, self.attempt.at),
             Outcome::Gone => (State::Cancelled, self.attempt.at),
+        }
+    }
+
+    const fn failed(&self) -> bool {
+        matches!(self.outcome, Outcome::RetryAt(_) | Outcome::Exhausted)
+    }
+
+    fn ended_at(&self) -> Timestamp {
+        self.attempt.at.plus(Duration::from_millis(self.attempt.latency_ms.into()))
+    }
+
+    /// For the health of its destination. What was claimed after a rest is a probe; an answer of
+    /// 410 is no failure.
+    fn ending(&self) -> Ending {
+        if self.failed() {
+            let probe = self.destination.health.rests_until.is_some();
+            Ending::Failure { at: self.ended_at(), probe }
+        } else {
+            Ending::Success
         }
     }
 }

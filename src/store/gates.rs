@@ -91,17 +91,18 @@ pub(super) async fn close_accounts(
     .map(drop)
 }
 
-/// The same for an account and all below it: whatever is done there passes its gate. Those `above`
-/// are passed with it, in the one order, because their destinations hear of it.
-pub(super) async fn close_below(
+/// The same for several, while others are passed with them, in the one order: their destinations
+/// hear of it.
+pub(super) async fn close_and_pass(
     tx: &mut Transaction,
-    account: AccountId,
-    above: &[AccountId],
+    closed: &BTreeSet<AccountId>,
+    passed: &BTreeSet<AccountId>,
 ) -> Result<(), StoreError> {
     if !tx.has_company() {
         return Ok(());
     }
-    let above = above.iter().map(|above| vec![(*above).into(), 0.into()]);
+    let passed = passed.difference(closed).map(|account| vec![(*account).into(), 0.into()]);
+    let closed = closed.iter().map(|account| vec![(*account).into(), 1.into()]);
     many(
         "WITH given (account, closed) AS ({rows}),
          gates AS MATERIALIZED (
@@ -109,11 +110,27 @@ pub(super) async fn close_below(
          SELECT COUNT(CASE WHEN closed = 1 THEN CAST(pg_advisory_xact_lock(gate) AS TEXT)
                            ELSE CAST(pg_advisory_xact_lock_shared(gate) AS TEXT) END) AS settled
          FROM gates",
-        [vec![account.into(), 1.into()]].into_iter().chain(above).collect(),
+        closed.chain(passed).collect(),
     )
     .execute(tx.on())
     .await
     .map(drop)
+}
+
+/// The same for an account and all below it: whatever is done there passes its gate. Those `above`
+/// are passed with it, in the one order, because their destinations hear of it.
+pub(super) async fn close_below(
+    tx: &mut Transaction,
+    account: AccountId,
+    above: &[AccountId],
+) -> Result<(), StoreError> {
+    close_and_pass(tx, &BTreeSet::from([account]), &above.iter().copied().collect()).await
+}
+
+/// Lets the claims under way end, and no other begin until this transaction ends: deliveries come
+/// before those that wait in their rooms. Claims pass this gate (`claims.rs`).
+pub(super) async fn close_rooms(tx: &mut Transaction) -> Result<(), StoreError> {
+    queue(tx, "rooms", 0).await
 }
 
 /// The same for a domain: for changes of its addresses.

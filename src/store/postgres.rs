@@ -63,7 +63,7 @@ pub(super) async fn open(
                 Ok(answered.is_ok())
             })
         })
-        .connect_with(options.options(limits(rules)))
+        .connect_with(options.options(limits(rules)).options(PLANNER))
         .await
         .map_err(open_error)?;
     Ok(Pool::new(connections, rules.deadline()))
@@ -75,6 +75,11 @@ fn migrations() -> Migrator {
     migrations.set_locking(false);
     migrations
 }
+
+/// Every statement is to walk an index and to end early. From what it knows of a table that has just
+/// been filled, the planner may rather read all of a backlog and sort it, and compile the plan of a
+/// claim for a quarter of a second first.
+const PLANNER: [(&str, &str); 2] = [("enable_bitmapscan", "off"), ("jit", "off")];
 
 /// What the server gives up by itself, in milliseconds.
 fn limits(rules: &Connections) -> [(&'static str, String); 3] {

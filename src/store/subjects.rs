@@ -92,7 +92,8 @@ async fn events(
     .await
 }
 
-fn event(row: &Row) -> Result<Event, StoreError> {
+/// An event as its row says.
+pub(super) fn event(row: &Row) -> Result<Event, StoreError> {
     let columns = Columns { table: "events", row };
     Ok(Event {
         id: EventId(columns.uuid("id")?),

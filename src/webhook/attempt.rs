@@ -82,23 +82,35 @@ impl Sender {
     }
 }
 
-/// The body of the event, and the headers of Standard Webhooks beside those that v2 receivers
-/// know: `X-Service-Signature` is the same `v1` signature, without the version before it.
+/// The customer's own headers, the body of the event, and the headers of Standard Webhooks beside
+/// those that v2 receivers know: `X-Service-Signature` is the same `v1` signature, without the
+/// version before it. After a rotation the former secrets sign beside the new one, each until its
+/// time.
 pub fn prepare(claim: &Claim, at: Timestamp, rules: &PayloadRules) -> Request {
     let wanted = claim.destination.wants.payload;
     let body = payload::body(&claim.event, &claim.subject, wanted, rules);
     let id = claim.event.id.to_string();
     let secret = &claim.destination.secret;
+    let former = claim.destination.former_secrets.iter().filter(|one| one.until > at);
+    let secrets = std::iter::once(secret).chain(former.map(|one| &one.secret));
     let fields = [
         ("webhook-id", id.clone()),
         ("webhook-timestamp", at.seconds().to_string()),
-        ("webhook-signature", signature::header([secret], &id, at, &body)),
+        ("webhook-signature", signature::header(secrets, &id, at, &body)),
         ("x-service-event", claim.event.name.to_string()),
         ("x-service-timestamp", at.seconds().to_string()),
         ("x-service-signature-version", signature::VERSION.to_owned()),
         ("x-service-signature", signature::sign(secret, &id, at, &body)),
     ];
     let mut headers = HeaderMap::new();
+    // First, so that none of them takes the place of one of ours.
+    for header in &claim.destination.wants.headers {
+        let name = HeaderName::from_bytes(header.name.as_bytes());
+        if let (Ok(name), Ok(mut value)) = (name, HeaderValue::from_bytes(header.value.expose())) {
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+    }
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(USER_AGENT, HeaderValue::from_static("gatepost"));
     for (name, value) in fields {
@@ -124,4 +136,67 @@ fn log(claim: &Claim, (attempt, outcome): &(Attempt, Outcome)) {
         error = attempt.error.as_deref(),
         "webhook attempt ended"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::destination::{CustomHeader, FormerSecret};
+    use crate::domain::secret::Secret;
+    use crate::rules::Rules;
+    use crate::webhook::sample;
+
+    const AT: Timestamp = Timestamp::from_millis(1_718_463_400_000);
+
+    fn rules() -> PayloadRules {
+        Rules::defaults().unwrap().webhooks.payload
+    }
+
+    fn header(name: &str, value: &str) -> CustomHeader {
+        CustomHeader { name: name.into(), value: Secret::new(value) }
+    }
+
+    #[test]
+    fn former_secrets_sign_until_their_time() {
+        let mut destination = sample::destination(1, "https://a.example/");
+        let former = |octet, seconds: i64| FormerSecret {
+            secret: Secret::new([octet; 32]),
+            until: Timestamp::from_millis(AT.millis() + 1000 * seconds),
+        };
+        destination.former_secrets = vec![former(2, 60), former(3, 1), former(4, 0)];
+        let request = prepare(&sample::claim(1, &destination), AT, &rules());
+        let value = request.headers["webhook-signature"].to_str().unwrap();
+        let id = "00000000-0000-0000-0000-000000000001";
+        let signed = |octet| {
+            let secret = Secret::new([octet; 32]);
+            format!("v1,{}", signature::sign(&secret, id, AT, &request.body))
+        };
+        let v1: Vec<_> = value.split(' ').filter(|one| one.starts_with("v1,")).collect();
+        assert_eq!(v1, [signed(9), signed(2), signed(3)]);
+        // Who knows one signature only gets that of the secret of today.
+        let v2 = request.headers["x-service-signature"].to_str().unwrap();
+        assert_eq!(format!("v1,{v2}"), signed(9));
+    }
+
+    #[test]
+    fn custom_headers_are_added_and_take_the_place_of_none_of_ours() {
+        let mut destination = sample::destination(1, "https://a.example/");
+        let plain = prepare(&sample::claim(1, &destination), AT, &rules());
+        destination.wants.headers = vec![
+            header("X-Api-Key", "canary"),
+            header("Webhook-Id", "forged"),
+            header("CONTENT-TYPE", "text/plain"),
+            header("user-agent", "forged"),
+            header("x-service-signature", "forged"),
+            header("bad name", "x"),
+            header("x-injected", "a\r\nwebhook-id: b"),
+        ];
+        let request = prepare(&sample::claim(1, &destination), AT, &rules());
+        assert_eq!(request.headers["x-api-key"], "canary");
+        assert!(request.headers["x-api-key"].is_sensitive());
+        assert!(!format!("{request:?}").contains("canary"));
+        let mut rest = request.headers.clone();
+        rest.remove("x-api-key");
+        assert_eq!((rest, request.body), (plain.headers, plain.body));
+    }
 }

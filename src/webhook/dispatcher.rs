@@ -32,7 +32,8 @@ pub enum QueueError {
 /// `policies/webhooks.toml`'s lease is due again, under a higher fence.
 pub trait Queue: Send + Sync + 'static {
     /// Claims up to `limit` due deliveries, the longest due first, none for a destination in
-    /// `busy`. Any number of one destination may be among them.
+    /// `busy`. Any number of one destination may be among them, but of what is sent in order no
+    /// two of one room: until one is finished, or its lease has ended, the next is not claimed.
     fn claim(
         &self,
         limit: usize,
@@ -41,12 +42,13 @@ pub trait Queue: Send + Sync + 'static {
 
     /// Records an attempt and what follows from it, in one transaction. Where the claim is not
     /// the latest of its delivery any more (its fence), nothing changes, and that is no error.
+    /// Answers whether nothing more is to be begun for its destination, as when that rests.
     fn finish(
         &self,
         claim: &Claim,
         attempt: Attempt,
         outcome: Outcome,
-    ) -> impl Future<Output = Result<(), QueueError>> + Send;
+    ) -> impl Future<Output = Result<bool, QueueError>> + Send;
 
     /// Gives claims back that were not begun: they are due again at once.
     fn release(&self, claims: &[Claim]) -> impl Future<Output = Result<(), QueueError>> + Send;
@@ -69,6 +71,8 @@ impl Wake for Bell {
 struct Ended {
     destination: DestinationId,
     took: Duration,
+    /// Nothing more of it is to be begun.
+    halts: bool,
 }
 
 /// Brings deliveries to their destinations until it is told to stop.
@@ -119,7 +123,7 @@ impl<Q: Queue> Dispatcher<Q> {
             }
             tokio::select! {
                 () = shutdown.soft() => break,
-                Some(ended) = self.running.join_next() => self.ended(ended),
+                Some(ended) = self.running.join_next() => self.ended(ended).await,
                 () = self.bell.0.notified() => self.hurry(),
                 () = sleep_until(self.ask_at), if places => {}
             }
@@ -147,7 +151,9 @@ impl<Q: Queue> Dispatcher<Q> {
     /// Asks the queue for work, and decides when to ask next.
     async fn ask(&mut self, shutdown: &Shutdown) {
         let now = Instant::now();
-        let limit = self.rules().dispatcher.claim_batch.min(self.lanes.free());
+        // What finds no room to wait stays away until its lease ends. One finds a place in any case.
+        let limit = self.lanes.free().min(self.lanes.room().max(1));
+        let limit = self.rules().dispatcher.claim_batch.min(limit);
         let busy = self.lanes.busy(now);
         let asked = timeout(self.rules().dispatcher.lease(), self.queue.claim(limit, &busy));
         self.passed_over = busy.iter().copied().collect();
@@ -210,11 +216,16 @@ impl<Q: Queue> Dispatcher<Q> {
         self.running.spawn(carried);
     }
 
-    fn ended(&mut self, ended: Result<Ended, tokio::task::JoinError>) {
+    async fn ended(&mut self, ended: Result<Ended, tokio::task::JoinError>) {
         // `carry` catches what may panic; it fails only when it is aborted with the dispatcher.
-        let Ok(Ended { destination, took }) = ended else { return };
+        let Ok(Ended { destination, took, halts }) = ended else { return };
         let now = Instant::now();
         self.lanes.done(destination, took, now);
+        if halts {
+            // What was claimed before it rested loses no attempt.
+            let unbegun = self.lanes.withdraw(destination);
+            self.give_back(unbegun.into_iter().map(|claim| *claim).collect()).await;
+        }
         if self.passed_over.contains(&destination) && self.lanes.is_open(destination, now) {
             self.hurry();
         }
@@ -238,22 +249,26 @@ async fn carry<Q: Queue>(queue: Arc<Q>, sender: Sender, claim: Claim) -> Ended {
     let mut task = JoinSet::new();
     task.spawn(async move { record(&*queue, &sender.rules, &claim, attempt, outcome).await });
     // A queue that panics has not recorded: the delivery is due again when its lease ends.
-    task.join_next().await;
-    Ended { destination, took }
+    let halts = matches!(task.join_next().await, Some(Ok(true)));
+    Ended { destination, took, halts }
 }
 
 /// Records the end of an attempt, again and again while the lease lasts: every end that is lost
-/// costs the receiver a duplicate.
+/// costs the receiver a duplicate. Answers whether nothing more of its destination is to be begun.
 async fn record(
     queue: &impl Queue,
     rules: &WebhookRules,
     claim: &Claim,
     attempt: Attempt,
     outcome: Outcome,
-) {
+) -> bool {
     let mut failures = 0;
     let recording = async {
-        while let Err(error) = queue.finish(claim, attempt.clone(), outcome).await {
+        loop {
+            let error = match queue.finish(claim, attempt.clone(), outcome).await {
+                Ok(halts) => return halts,
+                Err(error) => error,
+            };
             tracing::warn!(
                 delivery.id = %claim.delivery,
                 error = &error as &(dyn Error + 'static),
@@ -263,12 +278,13 @@ async fn record(
             failures = failures.saturating_add(1);
         }
     };
-    if timeout(rules.dispatcher.lease(), recording).await.is_err() {
+    timeout(rules.dispatcher.lease(), recording).await.unwrap_or_else(|_| {
         tracing::error!(
             delivery.id = %claim.delivery,
             "an attempt was not recorded: the event will be sent again"
         );
-    }
+        false
+    })
 }
 
 fn doubled(base: Duration, times: u32) -> Duration {

@@ -92,6 +92,11 @@ impl<T> Lanes<T> {
         self.bounds.places.saturating_sub(self.running)
     }
 
+    /// Claims that may still be taken in to wait.
+    pub fn room(&self) -> usize {
+        self.bounds.places.saturating_sub(self.waiting)
+    }
+
     /// Destinations for which nothing should be claimed now.
     pub fn busy(&self, now: Instant) -> Vec<DestinationId> {
         let closed = self.lanes.iter().filter(|(_, lane)| !self.takes_more(lane, now));
@@ -177,6 +182,14 @@ impl<T> Lanes<T> {
         self.waiting = 0;
         let waiting = self.lanes.values_mut().flat_map(|lane| lane.waiting.drain(..));
         waiting.map(|(claim, _)| claim).collect()
+    }
+
+    /// Takes out what waits for this destination: nothing of it should start now.
+    pub fn withdraw(&mut self, destination: DestinationId) -> Vec<T> {
+        let lane = self.lanes.get_mut(&destination);
+        let waiting = lane.map(|lane| std::mem::take(&mut lane.waiting)).unwrap_or_default();
+        self.waiting -= waiting.len();
+        waiting.into_iter().map(|(claim, _)| claim).collect()
     }
 
     /// An attempt has ended, after `took`.
@@ -336,6 +349,21 @@ mod tests {
         assert_eq!((lanes.running, lanes.waiting), (0, 0));
         assert_eq!(lanes.busy(now), [id(1)]);
         assert_eq!(lanes.busy(now + SECOND * 61), []);
+    }
+
+    #[test]
+    fn what_waits_for_one_that_rests_is_taken_out_and_nothing_else() {
+        let (mut lanes, now) = lanes();
+        for n in 0..4 {
+            lanes.offer(id(1), n, now);
+        }
+        lanes.offer(id(2), 7, now);
+        lanes.offer(id(2), 8, now);
+        assert_eq!(lanes.withdraw(id(1)), [1, 2, 3]);
+        assert_eq!(lanes.withdraw(id(3)), Vec::<u32>::new());
+        assert_eq!((lanes.running, lanes.waiting), (2, 1));
+        lanes.done(id(2), Duration::ZERO, now);
+        assert_eq!(lanes.ready(now), [8]);
     }
 
     #[test]

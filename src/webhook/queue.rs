@@ -23,7 +23,7 @@ impl Queue for Outbox {
         claim: &Claim,
         attempt: Attempt,
         outcome: Outcome,
-    ) -> Result<(), QueueError> {
+    ) -> Result<bool, QueueError> {
         Ok(self.finish(claim, &attempt, outcome).await?)
     }
 

@@ -32,14 +32,15 @@ impl Outbox {
     }
 
     /// Records an attempt and what follows from it. A claim that was taken over in the meantime
-    /// changes nothing: whoever holds it now records its own.
+    /// changes nothing: whoever holds it now records its own. Answers whether nothing more of its
+    /// destination is to be begun: it rests, is disabled or was removed.
     pub async fn finish(
         &self,
         claim: &Claim,
         attempt: &Attempt,
         outcome: Outcome,
-    ) -> Result<(), StoreError> {
-        self.store.finish_delivery(claim, attempt, outcome).await.map(|_recorded| ())
+    ) -> Result<bool, StoreError> {
+        Ok(self.store.finish_delivery(claim, attempt, outcome).await?.halts)
     }
 
     /// Gives claims back that were not begun.

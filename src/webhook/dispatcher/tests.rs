@@ -213,6 +213,20 @@ async fn a_backlog_of_one_destination_is_bounded_and_drains() {
     assert!(received.iter().all(|request| request.verified));
 }
 
+/// Together they are more than may wait; the clock stands still, so no lease ends.
+#[tokio::test]
+async fn backlogs_beside_each_other_leave_no_claim_to_its_lease() {
+    let scene =
+        Scene::new("[dispatcher]\nconcurrency = 80\nconcurrency_per_destination = 2\n").await;
+    let to = |n| scene.destination(1 + n % 10);
+    let ids: Vec<_> = (1..=600).map(|n| scene.queue.add(n, &to(n))).collect();
+    scene.run();
+    for id in ids {
+        scene.queue.until(id, |row| row.state == State::Delivered).await;
+    }
+    assert_eq!(scene.receiver.received().len(), 600);
+}
+
 #[tokio::test]
 async fn a_restart_with_pending_work_delivers_at_least_once() {
     let scene = Scene::new("").await;
@@ -270,6 +284,22 @@ async fn a_soft_stop_gives_back_what_was_not_begun() {
         let (state, leased) = scene.queue.read(*id, |row| (row.state, row.leased_until.is_some()));
         assert_eq!((state, leased), (State::Pending, false));
     }
+}
+
+/// What waits in the lane of a destination that rests is given back: it loses no attempt.
+#[tokio::test]
+async fn what_was_claimed_for_one_that_rests_is_given_back() {
+    let scene = Scene::new("[dispatcher]\npoll_millis = 60000\n").await;
+    scene.receiver.otherwise(Reply::status(500));
+    scene.queue.halts.store(true, Ordering::SeqCst);
+    let ids: Vec<_> = (1..=20).map(|n| scene.queue.add(n, &scene.destination(1))).collect();
+    scene.run();
+    for id in &ids {
+        scene.queue.until(*id, |row| row.leased_until.is_none() && row.claim.fence == 1).await;
+    }
+    let attempts = ids.iter().map(|id| scene.queue.read(*id, |row| row.attempts.len()));
+    assert_eq!(attempts.sum::<usize>(), 1);
+    assert_eq!(scene.receiver.received().len(), 1);
 }
 
 #[tokio::test]

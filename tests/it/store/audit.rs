@@ -244,7 +244,9 @@ async fn a_receiver_that_is_gone_is_noted(kind: Kind) {
         response: Vec::new(),
         error: None,
     };
-    assert!(scene.store.finish_delivery(&claims[0], &attempt, Outcome::Gone).await.unwrap());
+    assert!(
+        scene.store.finish_delivery(&claims[0], &attempt, Outcome::Gone).await.unwrap().recorded
+    );
     let filter = AuditFilter { doer: Some(Doer::Gateway), ..AuditFilter::default() };
     let told = scene.store.audit(&subtree(&scene.agent), &filter, &everything()).await.unwrap();
     assert_eq!(told.len(), 1);

@@ -93,7 +93,7 @@ async fn a_claim_is_one_claimants_until_its_lease_ends(kind: Kind) {
     // The first comes back late: nothing of what it says counts any more.
     let late = attempt(LEASE + 1, 410);
     for outcome in [Outcome::Gone, Outcome::Delivered, Outcome::RetryAt(at(0))] {
-        assert!(!scene.store.finish_delivery(&first, &late, outcome).await.unwrap());
+        assert!(!scene.store.finish_delivery(&first, &late, outcome).await.unwrap().recorded);
     }
     assert!(scene.store.release_deliveries(&[first]).await.is_ok());
     assert_eq!(claim(&scene, LEASE + 2, &[]).await, []);
@@ -101,8 +101,12 @@ async fn a_claim_is_one_claimants_until_its_lease_ends(kind: Kind) {
     assert_eq!(scene.store.destinations(scene.agent.id).await.unwrap().len(), 1);
 
     let done = attempt(LEASE + 3, 200);
-    assert!(scene.store.finish_delivery(&second, &done, Outcome::Delivered).await.unwrap());
-    assert!(!scene.store.finish_delivery(&second, &done, Outcome::Delivered).await.unwrap());
+    assert!(
+        scene.store.finish_delivery(&second, &done, Outcome::Delivered).await.unwrap().recorded
+    );
+    assert!(
+        !scene.store.finish_delivery(&second, &done, Outcome::Delivered).await.unwrap().recorded
+    );
     assert_eq!(claim(&scene, 10 * LEASE, &[]).await, []);
     let kept = "SELECT COUNT(*) FROM attempts WHERE status = 200 AND latency_ms = 12";
     assert_eq!(scene.count(kept).await, 1);
@@ -114,13 +118,13 @@ async fn the_end_of_an_attempt_counts_once_however_often_it_is_told(kind: Kind) 
     scene.deliver(&scene.agent, 0).await;
     let first = claim(&scene, 0, &[]).await.remove(0);
     let (failed, retry) = (attempt(0, 500), Outcome::RetryAt(at(5 * SECOND)));
-    assert!(scene.store.finish_delivery(&first, &failed, retry).await.unwrap());
-    assert!(!scene.store.finish_delivery(&first, &failed, retry).await.unwrap());
+    assert!(scene.store.finish_delivery(&first, &failed, retry).await.unwrap().recorded);
+    assert!(!scene.store.finish_delivery(&first, &failed, retry).await.unwrap().recorded);
     assert_eq!(scene.store.next_due(at(1)).await.unwrap(), Some(at(5 * SECOND)));
     let second = claim(&scene, 5 * SECOND, &[]).await.remove(0);
     assert_eq!(second.attempts, 1);
     let end = attempt(6 * SECOND, 500);
-    assert!(scene.store.finish_delivery(&second, &end, Outcome::Exhausted).await.unwrap());
+    assert!(scene.store.finish_delivery(&second, &end, Outcome::Exhausted).await.unwrap().recorded);
     assert_eq!(claim(&scene, 10 * LEASE, &[]).await, []);
     let exhausted = "SELECT COUNT(*) FROM deliveries WHERE state = 'exhausted' AND attempts = 2";
     assert_eq!(scene.count(exhausted).await, 1);
@@ -164,9 +168,13 @@ async fn gone_retires_the_destination_once_and_cancels_what_waits(kind: Kind) {
     let claims = claim(&scene, 9, &[kept.id]).await;
     assert_eq!(claims.len(), 3);
     let answer = attempt(10, 410);
-    assert!(scene.store.finish_delivery(&claims[0], &answer, Outcome::Gone).await.unwrap());
+    assert!(
+        scene.store.finish_delivery(&claims[0], &answer, Outcome::Gone).await.unwrap().recorded
+    );
     let second = attempt(11, 410);
-    assert!(!scene.store.finish_delivery(&claims[1], &second, Outcome::Gone).await.unwrap());
+    assert!(
+        !scene.store.finish_delivery(&claims[1], &second, Outcome::Gone).await.unwrap().recorded
+    );
     let left = scene.store.destinations(scene.agent.id).await.unwrap();
     assert_eq!(left.iter().map(|one| one.id).collect::<Vec<_>>(), [kept.id]);
     let cancelled = "SELECT COUNT(*) FROM deliveries WHERE state = 'cancelled'";
@@ -314,7 +322,7 @@ async fn a_long_backlog_of_a_removed_destination_is_cancelled_by_and_by(kind: Ki
         if by_receiver {
             let answer = attempt(before + 2, 410);
             let done = scene.store.finish_delivery(&held[0], &answer, Outcome::Gone).await;
-            assert!(done.unwrap());
+            assert!(done.unwrap().recorded);
         } else {
             let me = scene.agent.id;
             let removed = scene.store.remove_destinations(me, Some(dead.id), None, None, by(at(2)));
@@ -328,14 +336,28 @@ async fn a_long_backlog_of_a_removed_destination_is_cancelled_by_and_by(kind: Ki
         assert_eq!(live.len(), 1);
         assert_ne!(live[0].destination.id, dead.id);
         let done = attempt(before + 4, 200);
-        assert!(scene.store.finish_delivery(&live[0], &done, Outcome::Delivered).await.unwrap());
+        assert!(
+            scene
+                .store
+                .finish_delivery(&live[0], &done, Outcome::Delivered)
+                .await
+                .unwrap()
+                .recorded
+        );
         assert_eq!(scene.count(cancelled).await, before + at_once + 500);
         assert_eq!(claim(&scene, 2 * LEASE, &[]).await, []);
         assert_eq!(scene.count(cancelled).await, before + 1201);
         assert_eq!(scene.count("SELECT COUNT(*) FROM destinations WHERE draining = 1").await, 0);
         // What was under way has ended with the rest.
         let late = attempt(before + 5, 200);
-        assert!(!scene.store.finish_delivery(&held[1], &late, Outcome::Delivered).await.unwrap());
+        assert!(
+            !scene
+                .store
+                .finish_delivery(&held[1], &late, Outcome::Delivered)
+                .await
+                .unwrap()
+                .recorded
+        );
     }
     assert_eq!(scene.count("SELECT COUNT(*) FROM deliveries WHERE state = 'pending'").await, 0);
 }

@@ -56,11 +56,15 @@ impl Visit for &Statements {
 }
 
 /// Tables that are small, or that only the operator's lists read whole; values of the statement.
-const MAY_BE_SCANNED: [&str; 12] = [
+const MAY_BE_SCANNED: [&str; 16] = [
     "user_ids",
     "event_numbers",
     "json_each",
     "waiting",
+    "in_order",
+    "heads",
+    "probes",
+    "replays",
     "CONSTANT",
     "accounts",
     "domains",
@@ -176,7 +180,8 @@ fn far_end(sql: &str, space: &str) -> &'static str {
 fn faults_of(node: &Value, sql: &str, found: &mut Vec<String>) {
     let text = |key: &str| node[key].as_str().unwrap_or_default();
     let (kind, table) = (text("Node Type"), text("Relation Name"));
-    let by_order = ["deliveries_due", "deliveries_waiting"].contains(&text("Index Name"));
+    let by_order = ["deliveries_due", "deliveries_waiting", "deliveries_in_order"]
+        .contains(&text("Index Name"));
     let unbound = kind.starts_with("Index") && node["Index Cond"].is_null() && !by_order;
     let sorted = kind.ends_with("Sort") && in_order(sql);
     let endless = kind.starts_with("Index")
@@ -273,6 +278,8 @@ async fn exercise(scene: &Scene) {
     requests(scene).await;
     objects(scene).await;
     retention(scene).await;
+    super::health::exercise(scene).await;
+    super::replays::exercise(scene).await;
     accounts(scene).await;
 }
 

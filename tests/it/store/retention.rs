@@ -79,7 +79,7 @@ async fn attempt(scene: &Scene, outcome: Outcome) -> Vec<Claim> {
             response: Vec::new(),
             error: None,
         };
-        assert!(scene.store.finish_delivery(claim, &attempt, outcome).await.unwrap());
+        assert!(scene.store.finish_delivery(claim, &attempt, outcome).await.unwrap().recorded);
     }
     claims
 }

@@ -219,7 +219,17 @@ impl Scene {
 
     /// A destination of `account`.
     pub async fn listen(&self, account: &Account, category: Category, url: &str) -> Destination {
-        let new = destination(account.id, category, url);
+        self.keep(destination(account.id, category, url)).await
+    }
+
+    /// One that wants the events of each room in order.
+    pub async fn listen_in_order(&self, account: &Account, category: Category) -> Destination {
+        let mut new = destination(account.id, category, "https://ordered.example/");
+        new.wants.ordered = true;
+        self.keep(new).await
+    }
+
+    async fn keep(&self, new: Destination) -> Destination {
         let made = self.store.insert_destination(&new, 100, by(at(0))).await.unwrap();
         assert_eq!(made, NewDestination::Created);
         new

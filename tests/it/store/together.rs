@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gatepost::domain::event::Category;
 use gatepost::domain::policy::Mode;
 use gatepost::domain::verdict::Verdict;
-use gatepost::store::{Commit, Committed, Intake, StoreError};
+use gatepost::store::{Commit, Committed, Finished, Intake, StoreError};
 use tokio::task::JoinSet;
 
 use super::scene::{DAY, Kind, Scene, at, by, record};
@@ -167,7 +167,9 @@ async fn attempts_that_end_together_are_recorded_each(kind: Kind) {
             };
             let finish = || scene.store.finish_delivery(&claim, &attempt, outcome);
             let (first, second) = tokio::join!(finish(), finish());
-            assert!(first.unwrap_or(false) ^ second.unwrap_or(false), "recorded once");
+            let recorded =
+                |done: Result<Finished, StoreError>| done.is_ok_and(|done| done.recorded);
+            assert!(recorded(first) ^ recorded(second), "recorded once");
         });
     }
     tasks.join_all().await;

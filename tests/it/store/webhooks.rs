@@ -44,7 +44,7 @@ fn attempt(millis: i64, status: u16) -> Attempt {
 }
 
 async fn finish(scene: &Scene, claim: &Claim, millis: i64, outcome: Outcome) -> bool {
-    scene.store.finish_delivery(claim, &attempt(millis, 500), outcome).await.unwrap()
+    scene.store.finish_delivery(claim, &attempt(millis, 500), outcome).await.unwrap().recorded
 }
 
 async fn listed(scene: &Scene, destination: DestinationId) -> Vec<DeliveryRecord> {

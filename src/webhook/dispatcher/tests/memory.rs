@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
 use std::time::UNIX_EPOCH;
 
 use tokio::sync::watch;
@@ -52,6 +52,8 @@ pub(super) struct Memory {
     pub(super) failing_claims: AtomicU32,
     pub(super) failing_finishes: AtomicU32,
     pub(super) claims: AtomicUsize,
+    /// Nothing more of any destination is to be begun; none is claimed then.
+    pub(super) halts: AtomicBool,
 }
 
 impl Memory {
@@ -64,6 +66,7 @@ impl Memory {
             failing_claims: AtomicU32::new(0),
             failing_finishes: AtomicU32::new(0),
             claims: AtomicUsize::new(0),
+            halts: AtomicBool::new(false),
         })
     }
 
@@ -98,6 +101,9 @@ impl Queue for Memory {
         self.claims.fetch_add(1, Ordering::SeqCst);
         Self::fails(&self.failing_claims)?;
         let now = self.clock.now();
+        if self.halts.load(Ordering::SeqCst) && self.claims.load(Ordering::SeqCst) > 1 {
+            return Ok(Vec::new());
+        }
         let mut rows = self.rows.lock().unwrap();
         let mut due: Vec<&mut Row> = rows
             .values_mut()
@@ -122,13 +128,13 @@ impl Queue for Memory {
         claim: &Claim,
         attempt: Attempt,
         outcome: Outcome,
-    ) -> Result<(), QueueError> {
+    ) -> Result<bool, QueueError> {
         Self::fails(&self.failing_finishes)?;
         {
             let mut rows = self.rows.lock().unwrap();
             let row = rows.get_mut(&claim.delivery).unwrap();
             if row.claim.fence != claim.fence {
-                return Ok(());
+                return Ok(false);
             }
             row.attempts.push(attempt);
             row.claim.attempts += 1;
@@ -145,7 +151,7 @@ impl Queue for Memory {
             }
         }
         self.changes.send_modify(|count| *count += 1);
-        Ok(())
+        Ok(self.halts.load(Ordering::SeqCst))
     }
 
     async fn release(&self, claims: &[Claim]) -> Result<(), QueueError> {
@@ -156,6 +162,8 @@ impl Queue for Memory {
                 row.leased_until = None;
             }
         }
+        drop(rows);
+        self.changes.send_modify(|count| *count += 1);
         Ok(())
     }
 
