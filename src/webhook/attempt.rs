@@ -84,7 +84,8 @@ impl Sender {
 
 /// The customer's own headers, the body of the event, and the headers of Standard Webhooks beside
 /// those that v2 receivers know: `X-Service-Signature` is the same `v1` signature, without the
-/// version before it. After a rotation the former secrets sign, too, each until its time.
+/// version before it. After a rotation the former secrets sign beside the new one, each until its
+/// time.
 pub fn prepare(claim: &Claim, at: Timestamp, rules: &PayloadRules) -> Request {
     let wanted = claim.destination.wants.payload;
     let body = payload::body(&claim.event, &claim.subject, wanted, rules);
@@ -170,8 +171,8 @@ mod tests {
             let secret = Secret::new([octet; 32]);
             format!("v1,{}", signature::sign(&secret, id, AT, &request.body))
         };
-        let shared: Vec<_> = value.split(' ').filter(|one| one.starts_with("v1,")).collect();
-        assert_eq!(shared, [signed(9), signed(2), signed(3)]);
+        let v1: Vec<_> = value.split(' ').filter(|one| one.starts_with("v1,")).collect();
+        assert_eq!(v1, [signed(9), signed(2), signed(3)]);
         // Who knows one signature only gets that of the secret of today.
         let v2 = request.headers["x-service-signature"].to_str().unwrap();
         assert_eq!(format!("v1,{v2}"), signed(9));

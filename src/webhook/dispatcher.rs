@@ -151,7 +151,9 @@ impl<Q: Queue> Dispatcher<Q> {
     /// Asks the queue for work, and decides when to ask next.
     async fn ask(&mut self, shutdown: &Shutdown) {
         let now = Instant::now();
-        let limit = self.rules().dispatcher.claim_batch.min(self.lanes.free());
+        // What finds no room to wait stays away until its lease ends. One finds a place in any case.
+        let limit = self.lanes.free().min(self.lanes.room().max(1));
+        let limit = self.rules().dispatcher.claim_batch.min(limit);
         let busy = self.lanes.busy(now);
         let asked = timeout(self.rules().dispatcher.lease(), self.queue.claim(limit, &busy));
         self.passed_over = busy.iter().copied().collect();

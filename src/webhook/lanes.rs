@@ -92,6 +92,11 @@ impl<T> Lanes<T> {
         self.bounds.places.saturating_sub(self.running)
     }
 
+    /// Claims that may still be taken in to wait.
+    pub fn room(&self) -> usize {
+        self.bounds.places.saturating_sub(self.waiting)
+    }
+
     /// Destinations for which nothing should be claimed now.
     pub fn busy(&self, now: Instant) -> Vec<DestinationId> {
         let closed = self.lanes.iter().filter(|(_, lane)| !self.takes_more(lane, now));

@@ -1,7 +1,9 @@
 //! Every fixture through real SMTP: the reply, the record, and what is stored or is not.
 
+use gatepost::app::delivery::catalog;
 use gatepost::domain::reason::Reason;
 use gatepost::testkit::case::{Case, ExpectedRecord};
+use gatepost::testkit::schema::check;
 use gatepost::testkit::smtp_client::{Transaction, deliver};
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -60,7 +62,31 @@ async fn every_case_ends_as_its_fixture_says() {
     let wanted = usize::try_from(wanted).unwrap();
     let arrived = gateway.receiver.wait_for(wanted, PATIENCE).await.unwrap();
     assert!(arrived.iter().all(|request| request.verified), "a signature is wrong");
+    compare_log(&gateway, arrived.iter().map(|request| request.body.as_slice())).await;
     gateway.finish().await;
+}
+
+/// What was delivered is as the catalogue says, and byte for byte what the log shows.
+async fn compare_log(gateway: &TestGateway, delivered: impl Iterator<Item = &[u8]>) {
+    let catalog = catalog::catalog();
+    let mut log = String::new();
+    let mut after = String::new();
+    loop {
+        let path = format!("events?token={}&type=incoming&limit=200{after}", gateway.key);
+        let page = http::get(&format!("http://{}/api/v2/{path}", gateway.http)).await.body;
+        let events: Value = serde_json::from_slice(&page).unwrap();
+        if events["events"].as_array().unwrap().is_empty() {
+            break;
+        }
+        after = format!("&after={}", events["next"].as_str().unwrap());
+        log.push_str(std::str::from_utf8(&page).unwrap());
+    }
+    for body in delivered {
+        let event: Value = serde_json::from_slice(body).unwrap();
+        let entry = catalog.iter().find(|entry| entry.name.as_str() == event["event"]).unwrap();
+        assert_eq!(check(&entry.schema["$defs"]["full"], &event), Vec::<String>::new());
+        assert!(log.contains(std::str::from_utf8(body).unwrap()), "{}", event["id"]);
+    }
 }
 
 async fn send(server: std::net::SocketAddr, case: Case) -> (Case, String) {

@@ -200,7 +200,7 @@ fn receivers(authority: &Authority) -> Vec<(&'static str, Manner, Option<&'stati
 /// Two attempts; any port is one of the public.
 const RULES: (&str, &str) = (
     "webhooks.toml",
-    "[schedule]\nwait_seconds = [0, 0]\n[attempt]\nconnect_timeout_seconds = 3\n\
+    "[schedule]\nwait_seconds = [0, 0]\n[attempt]\nconnect_timeout_seconds = 10\n\
      [egress]\nports = []\n",
 );
 

@@ -133,10 +133,10 @@ pub(in super::super) async fn rotate(http: Arc<Http>, call: Call) -> Result<Resp
     let end_former = call.body().flag("endFormer")?.unwrap_or_default();
     let id = in_path(&http, &call).await?.id;
     let new = call.destinations(&http).rotate(call.account().id, id, end_former).await?;
-    let webhook = shape(&new, now(&http));
+    let now = now(&http);
     let fields = json!({
-        "formerSecretUntil": webhook["formerSecretUntil"],
-        "webhook": webhook,
+        "formerSecretUntil": former_until(&new, now).map(|at| at.to_string()),
+        "webhook": shape(&new, now),
         "secret": signature::shown(&new.secret),
     });
     let message = match end_former {
@@ -282,13 +282,16 @@ async fn all(http: &Http, call: &Call) -> Result<Vec<Value>, Problem> {
     Ok(webhooks.iter().map(|one| shape(one, now)).collect())
 }
 
+/// Until when some former secret signs beside the one in use.
+fn former_until(webhook: &Destination, now: Timestamp) -> Option<Timestamp> {
+    webhook.former_secrets.iter().map(|one| one.until).filter(|until| *until > now).max()
+}
+
 /// No secret: of a custom header its name, and that it has a value.
 fn shape(webhook: &Destination, now: Timestamp) -> Value {
     let masked = |header: &CustomHeader| {
         Value::Object(Map::from_iter([(header.name.clone(), Value::from(MASK))]))
     };
-    let former = webhook.former_secrets.iter().map(|one| one.until);
-    let former = former.filter(|until| *until > now).max();
     let date = |at: Option<Timestamp>| at.map(|at| at.to_string());
     let disabled = webhook
         .disabled
@@ -309,6 +312,6 @@ fn shape(webhook: &Destination, now: Timestamp) -> Value {
         "failures": webhook.health.failures,
         "failingSince": date(webhook.health.failing_since),
         "secretRotatedAt": date(webhook.secret_rotated_at),
-        "formerSecretUntil": date(former),
+        "formerSecretUntil": date(former_until(webhook, now)),
     })
 }

@@ -38,7 +38,8 @@ impl Reader {
         reader.until("retry: 3000\n\n").await;
         assert!(reader.text.starts_with("HTTP/1.0 200"), "{}", reader.text);
         assert!(reader.text.contains("content-type: text/event-stream\r\n"), "{}", reader.text);
-        reader.text.clear();
+        let opened = reader.text.find("3000\n\n").unwrap() + "3000\n\n".len();
+        reader.text.drain(..opened);
         reader
     }
 
@@ -59,6 +60,11 @@ impl Reader {
 
     /// The next events, so many of them.
     async fn events(&mut self, count: usize) -> Vec<Value> {
+        // Comments come all the time.
+        timeout(PATIENCE, self.read_events(count)).await.expect("as many events")
+    }
+
+    async fn read_events(&mut self, count: usize) -> Vec<Value> {
         loop {
             let mut found = Vec::new();
             for part in self.text.split_inclusive("\n\n").filter(|part| part.ends_with("\n\n")) {
@@ -70,7 +76,8 @@ impl Reader {
                 found.push(body);
             }
             if found.len() >= count {
-                self.text.clear();
+                let read = self.text.rfind("\n\n").unwrap() + 2;
+                self.text.drain(..read);
                 return found;
             }
             assert!(self.more().await, "{found:?}");

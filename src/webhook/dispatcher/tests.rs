@@ -213,6 +213,20 @@ async fn a_backlog_of_one_destination_is_bounded_and_drains() {
     assert!(received.iter().all(|request| request.verified));
 }
 
+/// Together they are more than may wait; the clock stands still, so no lease ends.
+#[tokio::test]
+async fn backlogs_beside_each_other_leave_no_claim_to_its_lease() {
+    let scene =
+        Scene::new("[dispatcher]\nconcurrency = 80\nconcurrency_per_destination = 2\n").await;
+    let to = |n| scene.destination(1 + n % 10);
+    let ids: Vec<_> = (1..=600).map(|n| scene.queue.add(n, &to(n))).collect();
+    scene.run();
+    for id in ids {
+        scene.queue.until(id, |row| row.state == State::Delivered).await;
+    }
+    assert_eq!(scene.receiver.received().len(), 600);
+}
+
 #[tokio::test]
 async fn a_restart_with_pending_work_delivers_at_least_once() {
     let scene = Scene::new("").await;

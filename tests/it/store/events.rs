@@ -6,20 +6,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use gatepost::domain::account::Account;
 use gatepost::domain::delivery::Subject;
-use gatepost::domain::event::{Event, EventName};
+use gatepost::domain::event::{Category, Event, EventName};
 use gatepost::domain::id::{EventId, MessageId};
+use gatepost::domain::policy::Mode;
 use gatepost::domain::scope::Scope;
 use gatepost::run;
 use gatepost::store::{Commit, Committed, EventFilter, Store};
+use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::scene::{Kind, SECOND, Scene, at, subtree};
+use super::scene::{Kind, SECOND, Scene, address, at, by, subtree};
 
 on_both! {
     a_scope_shows_its_events_in_the_order_of_their_places,
     what_a_filter_leaves_out_is_passed_over_up_to_a_bound,
     a_walk_begins_before_what_happened_since,
     what_is_erased_leaves_its_event,
+    a_change_of_a_policy_is_told_once_to_all_above,
     who_follows_sees_each_event_once_and_each_room_in_order,
 }
 
@@ -184,17 +187,70 @@ async fn what_is_erased_leaves_its_event(kind: Kind) {
     let read = async || {
         let scope = subtree(&scene.agent);
         let page = scene.store.events(&scope, &EventFilter::ALL, 0, (9, MOST)).await.unwrap();
-        page.events.into_iter().map(|(_, subject)| subject).collect::<Vec<_>>()
+        let subjects = page.events.into_iter().map(|(_, subject)| subject);
+        // What is told of the account and its policy is told by the events themselves.
+        subjects.filter(|one| !matches!(one, Subject::Told(_))).collect::<Vec<_>>()
     };
     let whole = read().await;
-    // What is told of an account is told by its event.
-    let [Subject::Told(_), whole @ ..] = &whole[..] else { panic!("{whole:?}") };
-    assert!(matches!(whole, [Subject::Contact(_), Subject::Message(_), Subject::Message(_)]));
+    assert!(matches!(whole[..], [Subject::Contact(_), Subject::Message(_), Subject::Message(_)]));
     scene.execute("DELETE FROM messages").await;
     let erased = read().await;
-    assert!(matches!(erased[1..], [Subject::Contact(_), Subject::Erased, Subject::Erased]));
+    assert!(matches!(erased[..], [Subject::Contact(_), Subject::Erased, Subject::Erased]));
     scene.execute("UPDATE events SET name = 'unheard.of' WHERE name = 'email.received'").await;
-    assert_eq!(read().await.len(), 3, "what cannot be read holds up nothing");
+    assert_eq!(read().await.len(), 2, "what cannot be read holds up nothing");
+}
+
+async fn a_change_of_a_policy_is_told_once_to_all_above(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let Scene { store, agent, partner, .. } = &scene;
+    place_all(store).await;
+    let mut after = store.last_position().await.unwrap();
+    let hook = scene.listen(partner, Category::Agent, "https://a.example/").await;
+    scene.listen(&scene.other, Category::Agent, "https://b.example/").await;
+    let both = [address("a@good.example"), address("b@good.example")];
+    for (step, told) in [
+        ("open", None),
+        ("allowlist", Some(("allowlist", 0, 0, 0))),
+        ("allowlist", None),
+        ("add", Some(("allowlist", 2, 2, 0))),
+        ("add", None),
+        ("too many", None),
+        ("remove", Some(("allowlist", 1, 0, 1))),
+        ("remove", None),
+        ("open", Some(("open", 1, 0, 0))),
+    ] {
+        match step {
+            "open" => store.set_mode(agent.id, Mode::Open, by(at(1))).await.unwrap(),
+            "allowlist" => store.set_mode(agent.id, Mode::Allowlist, by(at(1))).await.unwrap(),
+            "add" => {
+                store.allow_senders(agent.id, &both, None, 5, by(at(1))).await.unwrap().unwrap();
+            }
+            "too many" => {
+                let more = [address("c@good.example")];
+                let full = store.allow_senders(agent.id, &more, None, 2, by(at(1))).await.unwrap();
+                assert_eq!(full, None);
+            }
+            _ => {
+                store.remove_senders(agent.id, &both[..1], by(at(1))).await.unwrap();
+            }
+        }
+        place_all(store).await;
+        let all = EventFilter::ALL;
+        let page = store.events(&subtree(agent), &all, after, (9, MOST)).await.unwrap();
+        after = page.last.map_or(after, |last| last.position);
+        let expected = told.map(|(mode, count, added, removed)| {
+            Subject::Told(json!({
+                "accountId": agent.id.get(), "mode": mode, "allowlistCount": count,
+                "added": added, "removed": removed,
+            }))
+        });
+        assert!(page.events.iter().all(|(event, _)| event.name == EventName::AgentPolicyChanged));
+        let subjects: Vec<_> = page.events.into_iter().map(|(_, subject)| subject).collect();
+        assert_eq!(subjects, Vec::from_iter(expected), "{step}");
+    }
+    let claims = store.claim_deliveries(at(2), at(9), 99, &[]).await.unwrap();
+    assert_eq!(claims.len(), 4);
+    assert!(claims.iter().all(|claim| claim.destination.id == hook.id));
 }
 
 /// How many events are there for whoever follows, before anything is delivered.

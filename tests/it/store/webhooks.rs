@@ -76,7 +76,7 @@ async fn a_destination_is_changed_by_its_account_alone(kind: Kind) {
     let entries = "SELECT COUNT(*) FROM audit_entries WHERE deed = 'webhook.updated'";
     for _ in 0..2 {
         let new = store.update_destination(me, old.id, &change, by(at(1))).await.unwrap().unwrap();
-        assert_eq!(store.destinations(me).await.unwrap(), [new.clone()]);
+        assert_eq!(store.destinations(me).await.unwrap(), std::slice::from_ref(&new));
         assert_eq!((new.label.as_str(), new.wants.ordered), ("new", true));
         assert_eq!(Some(new.wants.headers), change.headers);
         assert_eq!(scene.count(entries).await, 1, "to say it again changes nothing");
@@ -332,7 +332,7 @@ async fn nothing_is_sent_again_to_what_was_removed_meanwhile(kind: Kind) {
     assert_eq!(scene.count(pending).await, 0);
 }
 
-/// A destination that is changed, and its deliveries, in each state and direction.
+/// Runs every statement about destinations that change, in each state and direction of its list.
 pub async fn exercise(scene: &Scene) {
     let Scene { store, agent, .. } = scene;
     let hook = scene.listen(agent, Category::Incoming, "https://b.example/").await;
@@ -350,7 +350,7 @@ pub async fn exercise(scene: &Scene) {
     let Tested::Sent(_, delivery) = tested else { panic!("{tested:?}") };
     store.delivery(agent.id, delivery, 9).await.unwrap();
     store.replay_delivery(agent.id, delivery, by(at(4))).await.unwrap();
-    let cursor = Cursor { at: at(1), id: Uuid::nil() };
+    let cursor = Cursor { at: at(1), id: uuid::Uuid::nil() };
     for from in [None, Some((Direction::Before, cursor)), Some((Direction::After, cursor))] {
         for (state, time) in [(None, None), (Some(State::Pending), Some(at(0)))] {
             let filter = DeliveryFilter { state, since: time, until: time };

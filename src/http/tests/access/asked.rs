@@ -106,7 +106,7 @@ impl Asked<'_> {
 }
 
 /// Whether the operation is about one webhook, or one delivery to it.
-pub(super) fn is_own(operation: &str) -> bool {
+fn is_own(operation: &str) -> bool {
     operation.contains("/webhooks/{id}") || operation.contains("/deliveries/{id}")
 }
 
