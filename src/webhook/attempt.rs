@@ -6,6 +6,7 @@ use bytes::Bytes;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use tokio::time::Instant;
 
+use super::masked;
 use super::outcome::{self, Answer};
 use crate::app::delivery::payload;
 use crate::domain::clock::Timestamp;
@@ -65,10 +66,12 @@ impl Sender {
         let [.., high, low] = id.0.into_bytes();
         let luck = u16::from_be_bytes([high, low]);
         let (answer, response, error) = match sent {
-            Ok(mut answer) => {
-                answer.body.truncate(self.rules.attempt.kept_response_bytes);
+            Ok(answer) => {
+                // A receiver that echoes what it got must not make passwords readable.
+                let most = self.rules.attempt.kept_response_bytes;
+                let kept = masked::kept(&answer.body, &claim.destination.wants.headers, most);
                 let status = Some(answer.status);
-                (Answer { status, retry_after: answer.retry_after }, answer.body, None)
+                (Answer { status, retry_after: answer.retry_after }, kept, None)
             }
             Err(error) => {
                 (Answer { status: None, retry_after: None }, Vec::new(), Some(error.to_string()))
@@ -176,6 +179,23 @@ mod tests {
         // Who knows one signature only gets that of the secret of today.
         let v2 = request.headers["x-service-signature"].to_str().unwrap();
         assert_eq!(format!("v1,{v2}"), signed(9));
+    }
+
+    #[tokio::test]
+    async fn a_receiver_that_echoes_shows_no_value_of_a_header() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let echo = async |request: axum::http::HeaderMap| format!("{request:?}");
+        let router = axum::Router::new().fallback(echo);
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        let mut destination = sample::destination(1, &url);
+        destination.wants.headers = vec![header("X-Api-Key", "canary-7")];
+        let sender = sender();
+        let (attempt, _) = sender.attempt(&sample::claim(1, &destination)).await;
+        let answer = String::from_utf8(attempt.response).unwrap();
+        assert_eq!(attempt.status, Some(200), "{:?}", attempt.error);
+        assert!(answer.contains("x-api-key\": \"********\""), "{answer}");
+        assert!(!answer.contains("canary"), "{answer}");
     }
 
     #[test]
