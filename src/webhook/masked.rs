@@ -6,8 +6,8 @@ use crate::domain::destination::CustomHeader;
 /// So many octets at the end of an answer that begin a value are taken for one that was cut short.
 const SHORTEST_CUT: usize = 4;
 
-/// The first `most` octets of an answer, with a mask in the place of each value of these headers, as
-/// it is or as JSON has it. No more is looked at than is kept.
+/// The first `most` octets of an answer, with a mask in place of each value of these headers, as it
+/// is or as JSON has it. No more is looked at than is kept.
 pub(super) fn kept(answer: &[u8], headers: &[CustomHeader], most: usize) -> Vec<u8> {
     let mut secrets: Vec<Vec<u8>> = headers.iter().flat_map(spellings).collect();
     secrets.retain(|secret| !secret.is_empty());

@@ -307,7 +307,10 @@ async fn what_hears_of_members_is_for_administrators() {
     // What is not hers to know of is left alone, and not told of.
     let reply = house.call("anna", "DELETE", PATH, Some(&json!({ "url": url }))).await;
     let removed = reply.success(200);
-    assert_eq!((&removed["removed"][0]["id"], &removed["removed"][1]), (&json!(beside), &json!(null)));
+    assert_eq!(
+        (&removed["removed"][0]["id"], &removed["removed"][1]),
+        (&json!(beside), &json!(null))
+    );
     assert_eq!(removed["webhooks"], json!([]));
     let again = house.call("anna", "DELETE", PATH, Some(&json!({ "url": url }))).await;
     again.problem(404, "not_found", "");

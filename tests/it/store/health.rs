@@ -10,8 +10,8 @@ use gatepost::run;
 use gatepost::store::{AuditFilter, DestinationChange, Finished, Store};
 use tokio::task::JoinSet;
 
-use crate::support::PATIENCE;
 use super::scene::{Kind, SECOND, Scene, at, by, everything, subtree};
+use crate::support::PATIENCE;
 
 on_both! {
     after_ten_failures_a_destination_rests_and_is_probed,
