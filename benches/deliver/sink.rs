@@ -75,8 +75,7 @@ impl Sink {
 impl Shared {
     async fn serve(&self, mut stream: TcpStream) -> std::io::Result<()> {
         let mut request = Vec::with_capacity(8192);
-        // The body is an object, and nothing else of a request ends so.
-        while !request.ends_with(b"}") {
+        while !is_whole(&request) {
             if stream.read_buf(&mut request).await? == 0 {
                 return Ok(());
             }
@@ -94,6 +93,16 @@ impl Shared {
         });
         stream.shutdown().await
     }
+}
+
+/// Whether the head has come, and behind it as much as its `Content-Length` says.
+fn is_whole(request: &[u8]) -> bool {
+    let Some(head) = request.windows(4).position(|octets| octets == b"\r\n\r\n") else {
+        return false;
+    };
+    let text = String::from_utf8_lossy(&request[..head]).to_ascii_lowercase();
+    let length = text.lines().find_map(|line| line.strip_prefix("content-length:")).unwrap();
+    request.len() - head - 4 >= length.trim().parse::<usize>().unwrap()
 }
 
 fn subject(request: &[u8]) -> Option<String> {

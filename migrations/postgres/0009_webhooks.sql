@@ -5,6 +5,8 @@ ALTER TABLE destinations ADD COLUMN payload TEXT NOT NULL DEFAULT 'full'
     CHECK (payload IN ('full', 'summary', 'thin'));
 ALTER TABLE destinations ADD COLUMN headers TEXT NOT NULL DEFAULT '[]';
 ALTER TABLE destinations ADD COLUMN former_secrets TEXT NOT NULL DEFAULT '[]';
+CREATE INDEX destinations_with_former_secrets ON destinations (id)
+    WHERE former_secrets <> '[]';
 ALTER TABLE destinations ADD COLUMN secret_rotated_at BIGINT;
 -- Why nothing is sent to it any more, though it is there.
 ALTER TABLE destinations ADD COLUMN disabled_at BIGINT;

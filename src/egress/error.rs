@@ -12,17 +12,20 @@ use super::guard::UrlError;
 pub enum EgressError {
     #[error(transparent)]
     Url(#[from] UrlError),
-    #[error("the host name could not be looked up")]
+    #[error("the host name could not be looked up: check its spelling and its DNS")]
     Lookup,
     #[error("the host name leads to an address that is not a public one")]
     PrivateAddress,
-    #[error("no connection could be made")]
+    #[error("no connection could be made: check that the receiver runs, and its firewall")]
     Connect,
-    #[error("the server's certificate has expired, or is not valid yet")]
+    #[error("the server's certificate has expired, or is not valid yet: renew it")]
     CertificateTime,
-    #[error("the server's certificate is for another host name")]
+    #[error("the server's certificate is for another host name: give it one for this name")]
     CertificateName,
-    #[error("the server's certificate is of no authority that is trusted, or signed by itself")]
+    #[error(
+        "the server's certificate is of no authority that is trusted, or signed by itself: get one \
+         of a public authority, and send the intermediate ones with it"
+    )]
     CertificateIssuer,
     #[error("the server speaks no TLS of version 1.2 or 1.3")]
     TlsVersion,

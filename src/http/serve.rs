@@ -59,7 +59,8 @@ pub async fn serve(
                 let is_proxy = http.proxies.contain(peer);
                 let own = if is_proxy { Some(each.uncounted()) } else { each.take(peer) };
                 let Some(own) = own else {
-                    tracing::info!(client.address = %peer, "connection of too many turned away");
+                    // A line for each would let a stranger fill the log.
+                    tracing::debug!(client.address = %peer, "connection of too many turned away");
                     continue;
                 };
                 let connection = Connection {

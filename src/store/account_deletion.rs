@@ -39,9 +39,10 @@ const STOPPED: [&str; 6] = [
     "WITH given (account) AS ({rows})
      UPDATE members SET removed_at = $1
      WHERE removed_at IS NULL AND account_id IN (SELECT account FROM given)",
-    // What waits for them is cancelled by and by.
+    // What waits for them is cancelled by and by; what they kept secret goes at once.
     "WITH given (account) AS ({rows})
-     UPDATE destinations SET removed_at = $1, draining = 1
+     UPDATE destinations
+     SET removed_at = $1, draining = 1, secret = $2, former_secrets = '[]', headers = '[]'
      WHERE removed_at IS NULL AND account_id IN (SELECT account FROM given)",
     "WITH given (account) AS ({rows})
      DELETE FROM addresses WHERE agent_id IN (SELECT account FROM given)",
@@ -102,6 +103,8 @@ impl Store {
         for text in STOPPED {
             let statement = many(text, rows.clone());
             let statement = if text.contains("$1") { statement.bind(act.at) } else { statement };
+            let nothing = [].as_slice();
+            let statement = if text.contains("$2") { statement.bind(nothing) } else { statement };
             statement.execute(tx.on()).await?;
         }
         let event = |account: &&Account| Event {

@@ -7,7 +7,6 @@ use uuid::Uuid;
 
 use super::claimed::Needed;
 use super::db::{Store, Transaction, settled};
-use super::destinations;
 use super::error::StoreError;
 use super::many::many;
 use super::row::Columns;
@@ -164,6 +163,15 @@ const WAITING_BESIDE_OTHERS: &str = "
            (SELECT id FROM replays ORDER BY id LIMIT 1) AS replay,
            CAST(pg_advisory_xact_lock_shared(hashtextextended('rooms', 0)) AS TEXT) AS passed";
 
+/// What was found to be done beside the claims. It may have been seen before the gate was passed,
+/// and is looked at again by whoever does it.
+struct Waits {
+    /// A destination of which what waits is to be given up.
+    draining: Option<Uuid>,
+    /// Something is to be sent again.
+    replay: bool,
+}
+
 impl Store {
     /// Claims up to `limit` deliveries that are due, none of them for a destination in `busy`,
     /// until `lease_until`. A claim whose lease has ended is due again. Of what waits in a room of
@@ -181,8 +189,11 @@ impl Store {
         let busy: Vec<String> = busy.iter().map(|id| id.0.as_simple().to_string()).collect();
         let busy = serde_json::Value::from(busy).to_string();
         let lease = (now, lease_until);
-        let (mut claims, replay) = settled!(self.try_claim_deliveries(lease, limit, &busy))?;
-        if replay && self.work_on_a_replay(now).await > 0 && claims.len() < limit {
+        let (mut claims, waits) = settled!(self.try_claim_deliveries(lease, limit, &busy))?;
+        if let Some(destination) = waits.draining {
+            self.drain_more(destination, now).await;
+        }
+        if waits.replay && self.work_on_a_replay(now).await > 0 && claims.len() < limit {
             let more = limit - claims.len();
             let (ready, _) = settled!(self.try_claim_deliveries(lease, more, &busy))?;
             claims.extend(ready);
@@ -195,14 +206,14 @@ impl Store {
         (now, lease_until): (Timestamp, Timestamp),
         limit: usize,
         busy: &str,
-    ) -> Result<(Vec<Claim>, bool), StoreError> {
+    ) -> Result<(Vec<Claim>, Waits), StoreError> {
         let mut tx = self.begin().await?;
         let waiting = sql(WAITING).on_postgres(WAITING_BESIDE_OTHERS).fetch_one(tx.on()).await?;
         let waiting = Columns { table: "destinations", row: &waiting };
-        let replay = waiting.optional_uuid("replay")?.is_some();
-        if let Some(destination) = waiting.optional_uuid("draining")? {
-            destinations::drain(&mut tx, destination, now, self.cancel_at_once()).await?;
-        }
+        let waits = Waits {
+            draining: waiting.optional_uuid("draining")?,
+            replay: waiting.optional_uuid("replay")?.is_some(),
+        };
         let rows = sql(CLAIM)
             .on_postgres(CLAIM_BESIDE_OTHERS)
             .bind(now)
@@ -224,7 +235,7 @@ impl Store {
         }
         let claims = probes(&mut tx, claims, lease_until).await?;
         tx.commit().await?;
-        Ok((claims, replay))
+        Ok((claims, waits))
     }
 
     /// Gives claims back that were not begun: they are due again at once, unless somebody else has

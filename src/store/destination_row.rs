@@ -59,7 +59,7 @@ fn read_headers(columns: &Columns<'_>) -> Result<Vec<CustomHeader>, StoreError> 
     Ok(pairs.into_iter().map(header).collect())
 }
 
-fn read_former(columns: &Columns<'_>) -> Result<Vec<FormerSecret>, StoreError> {
+pub(super) fn read_former(columns: &Columns<'_>) -> Result<Vec<FormerSecret>, StoreError> {
     let pairs: Vec<(String, i64)> = columns.json("former_secrets")?;
     let former = |(secret, until): (String, i64)| {
         let secret = STANDARD.decode(secret).map_err(|error| columns.corrupt(error))?;

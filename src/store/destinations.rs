@@ -84,16 +84,16 @@ impl Store {
     }
 
     /// Removes those destinations of an account that match all that is given, so that nothing that
-    /// waits for them is claimed any more, and answers them.
+    /// waits for them is claimed any more, and answers them. They are of one of `categories`.
     pub async fn remove_destinations(
         &self,
         account: AccountId,
         id: Option<DestinationId>,
         url: Option<&Url>,
-        category: Option<Category>,
+        categories: Option<&[Category]>,
         act: Act<'_>,
     ) -> Result<Vec<Destination>, StoreError> {
-        settled!(self.try_remove_destinations(account, id, url, category, act))
+        settled!(self.try_remove_destinations(account, id, url, categories, act))
     }
 
     async fn try_remove_destinations(
@@ -101,7 +101,7 @@ impl Store {
         account: AccountId,
         id: Option<DestinationId>,
         url: Option<&Url>,
-        category: Option<Category>,
+        categories: Option<&[Category]>,
         act: Act<'_>,
     ) -> Result<Vec<Destination>, StoreError> {
         let mut tx = self.begin().await?;
@@ -115,8 +115,12 @@ impl Store {
         if let Some(url) = url {
             query.push(" AND url = ").push_value(url.as_str());
         }
-        if let Some(category) = category {
-            query.push(" AND category = ").push_value(category.as_str());
+        for (at, category) in categories.unwrap_or_default().iter().enumerate() {
+            query.push(if at == 0 { " AND category IN (" } else { ", " });
+            query.push_value(category.as_str());
+        }
+        if categories.is_some() {
+            query.push(")");
         }
         query.push(" ORDER BY id");
         let rows = query.locking("FOR NO KEY UPDATE").fetch_all(tx.on()).await?;
@@ -146,25 +150,55 @@ fn told<'a>(destination: &Destination, deed: Deed, changes: &'a [Change]) -> Not
 }
 
 /// Takes a destination out of use and cancels what waits for it, up to `most`, the rest by and by;
-/// answers whether it was in use. No claim takes anything of it any more.
+/// answers whether it was in use. No claim takes anything of it any more, and what it kept secret
+/// goes at once.
 pub(super) async fn retire(
     tx: &mut Transaction,
     id: DestinationId,
     now: Timestamp,
     most: u32,
 ) -> Result<bool, StoreError> {
-    let retired = sql("UPDATE destinations SET removed_at = $2, draining = 1
-                       WHERE id = $1 AND removed_at IS NULL")
+    let retired = sql("UPDATE destinations
+         SET removed_at = $2, draining = 1, secret = $3, former_secrets = '[]', headers = '[]'
+         WHERE id = $1 AND removed_at IS NULL")
     .bind(id.0)
     .bind(now.millis())
+    .bind([].as_slice())
     .execute(tx.on())
     .await?;
     drain(tx, id.0, now, most).await?;
     Ok(retired > 0)
 }
 
+impl Store {
+    /// Gives up some more of what waits for a destination that was found to be drained. An error
+    /// costs no claim: it is told, and tried again.
+    pub(super) async fn drain_more(&self, destination: Uuid, now: Timestamp) {
+        if let Err(error) = settled!(self.try_drain_more(destination, now)) {
+            let error = &error as &(dyn std::error::Error + 'static);
+            tracing::warn!(error, "cannot give up what waits for a webhook that is out of use");
+        }
+    }
+
+    /// A transaction of its own, so that it waits for nobody while it has the destination.
+    async fn try_drain_more(&self, destination: Uuid, now: Timestamp) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        // By a statement of its own: it may have been enabled since it was found, and what has been
+        // made for it since then is not to be given up.
+        let drained = sql("SELECT id FROM destinations WHERE id = $1 AND draining = 1")
+            .bind(destination)
+            .locking("FOR NO KEY UPDATE SKIP LOCKED")
+            .fetch_optional(tx.on())
+            .await?;
+        if drained.is_some() {
+            drain(&mut tx, destination, now, self.cancel_at_once()).await?;
+        }
+        tx.commit().await
+    }
+}
+
 /// Gives up some more of what waits for a destination that was removed (cancelled) or disabled
-/// (exhausted: replayable); it ended now.
+/// (exhausted: replayable); it ended now. The transaction has its row, or it was removed before.
 pub(super) async fn drain(
     tx: &mut Transaction,
     destination: Uuid,

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use tokio::time::Instant;
 
+use super::masked;
 use super::outcome::{self, Answer};
 use crate::app::delivery::payload;
 use crate::domain::clock::Timestamp;
@@ -65,10 +66,12 @@ impl Sender {
         let [.., high, low] = id.0.into_bytes();
         let luck = u16::from_be_bytes([high, low]);
         let (answer, response, error) = match sent {
-            Ok(mut answer) => {
-                answer.body.truncate(self.rules.attempt.kept_response_bytes);
+            Ok(answer) => {
+                // A receiver that echoes what it got must not make passwords readable.
+                let most = self.rules.attempt.kept_response_bytes;
+                let kept = masked::kept(&answer.body, &claim.destination.wants.headers, most);
                 let status = Some(answer.status);
-                (Answer { status, retry_after: answer.retry_after }, answer.body, None)
+                (Answer { status, retry_after: answer.retry_after }, kept, None)
             }
             Err(error) => {
                 (Answer { status: None, retry_after: None }, Vec::new(), Some(error.to_string()))

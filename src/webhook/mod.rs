@@ -9,6 +9,7 @@
 pub mod attempt;
 pub mod dispatcher;
 pub mod lanes;
+mod masked;
 pub mod outcome;
 mod queue;
 

@@ -16,14 +16,19 @@ use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 
 use crate::support::authority::{Authority, signed_by_itself};
+use crate::support::hostile::is_whole;
 use crate::support::process::Server;
 use crate::support::site::Site;
 use crate::support::{PATIENCE, attempts, rules, signed};
 
 const WORDS: [(&str, &str); 5] = [
-    ("time", "the server's certificate has expired, or is not valid yet"),
-    ("name", "the server's certificate is for another host name"),
-    ("issuer", "the server's certificate is of no authority that is trusted, or signed by itself"),
+    ("time", "the server's certificate has expired, or is not valid yet: renew it"),
+    ("name", "the server's certificate is for another host name: give it one for this name"),
+    (
+        "issuer",
+        "the server's certificate is of no authority that is trusted, or signed by itself: get one \
+         of a public authority, and send the intermediate ones with it",
+    ),
     ("version", "the server speaks no TLS of version 1.2 or 1.3"),
     ("cut", "the connection ended before it was secure"),
 ];
@@ -105,7 +110,7 @@ async fn serve(
     heard.lock().unwrap().extend_from_slice(&first[..octets]);
     let mut secure = TlsAcceptor::from(config).accept(stream).await?;
     let mut request = Vec::new();
-    while !request.ends_with(b"}") {
+    while !is_whole(&request) {
         if secure.read_buf(&mut request).await? == 0 {
             return Ok(());
         }

@@ -44,6 +44,7 @@ mod replays;
 mod retention;
 pub mod scene;
 mod schema;
+mod secrets;
 mod silence;
 mod space;
 mod tenancy;

@@ -29,12 +29,22 @@ pub fn explanation(attempt: &Attempt) -> Option<String> {
         429 => "the receiver asks for a slower pace: it is tried again later, as Retry-After says",
         400..=499 => "the receiver refused it: see its answer, and its own log",
         502 | 503 => "the receiver, or what is behind it, is not running at the moment",
-        508 => "the URL leads back to this gateway: give the URL of your own application",
+        508 if ours(attempt) => {
+            "the URL leads back to this gateway: give the URL of your own application"
+        }
         500..=599 => "the receiver failed while it worked on it: see its answer, and its own log",
         _ => "that is no status of HTTP: see what answers at this URL",
     };
     Some(format!("the receiver answered {status}: {meaning}"))
 }
+
+/// Whether a gateway refused what a gateway sent: others answer 508 for reasons of their own.
+fn ours(attempt: &Attempt) -> bool {
+    attempt.response.windows(LOOP.len()).any(|octets| octets == LOOP)
+}
+
+/// The code of that refusal.
+const LOOP: &[u8] = b"\"loop_detected\"";
 
 #[cfg(test)]
 mod tests {
@@ -43,12 +53,16 @@ mod tests {
     use crate::domain::id::AttemptId;
 
     fn told(status: Option<u16>, error: Option<&str>) -> Option<String> {
+        answered(status, error, "")
+    }
+
+    fn answered(status: Option<u16>, error: Option<&str>, response: &str) -> Option<String> {
         explanation(&Attempt {
             id: AttemptId(uuid::Uuid::nil()),
             at: Timestamp::from_millis(0),
             latency_ms: 1,
             status,
-            response: Vec::new(),
+            response: response.into(),
             error: error.map(str::to_owned),
         })
     }
@@ -66,7 +80,7 @@ mod tests {
             (429, "Retry-After"),
             (500, "its own log"),
             (503, "not running"),
-            (508, "your own application"),
+            (508, "its own log"),
             (600, "no status of HTTP"),
         ] {
             let told = told(Some(status), None).unwrap();
@@ -74,6 +88,8 @@ mod tests {
             assert!(told.contains(words), "{status}: {told}");
         }
         assert_eq!(told(Some(204), None), None);
+        let back = answered(Some(508), None, r#"{"code":"loop_detected"}"#).unwrap();
+        assert!(back.contains("your own application"), "{back}");
     }
 
     #[test]

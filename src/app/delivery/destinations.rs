@@ -234,16 +234,16 @@ impl Destinations {
         }
     }
 
-    /// Removes the destinations of an account that match all that is given, cancels what waits
-    /// for them, and answers them.
+    /// Removes the destinations of an account that match all that is given and are of one of these
+    /// categories, cancels what waits for them, and answers them.
     pub async fn remove(
         &self,
         account: AccountId,
         id: Option<DestinationId>,
         url: Option<&Url>,
-        category: Option<Category>,
+        categories: Option<&[Category]>,
     ) -> Result<Vec<Destination>, DestinationError> {
-        Ok(self.store.remove_destinations(account, id, url, category, self.act()).await?)
+        Ok(self.store.remove_destinations(account, id, url, categories, self.act()).await?)
     }
 }
 

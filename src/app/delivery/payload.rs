@@ -30,7 +30,7 @@ const CUT_OF_METADATA: [&str; 8] = [
 ];
 
 /// JSON in UTF-8 of at most `max_body_bytes`. Where anything was cut, `truncated` says so and `url`
-/// where the whole can be read: relative, for the reader's own base address and key.
+/// where the whole can be read, if it can: relative, for the reader's own base address and key.
 pub fn body(event: &Event, subject: &Subject, payload: Payload, rules: &PayloadRules) -> Bytes {
     let whole = match payload {
         Payload::Thin => thin::body(event, subject),
@@ -63,8 +63,8 @@ fn full(event: &Event, subject: &Subject, max_text: usize) -> Map<String, Value>
     top
 }
 
-/// The same with no text but its beginning, without HTML, and with the number of attachments in
-/// their place.
+/// The same with no text but its beginning, without HTML, with the number of attachments in their
+/// place, and of remarks only what they are and where.
 fn summary(event: &Event, subject: &Subject, rules: &PayloadRules) -> Map<String, Value> {
     let mut top = full(event, subject, rules.preview_bytes);
     if let (Some(Value::Object(record)), Subject::Message(message)) = (record(&mut top), subject) {
@@ -75,6 +75,11 @@ fn summary(event: &Event, subject: &Subject, rules: &PayloadRules) -> Map<String
         if let Some(Value::Object(metadata)) = record.get_mut("metadata") {
             for name in ["emailHtml", "emailStrippedText"] {
                 metadata.insert(name.to_owned(), Value::Null);
+            }
+            // Remarks quote what they are about.
+            let findings = metadata.get_mut("findings").and_then(Value::as_array_mut);
+            for remark in findings.into_iter().flatten().filter_map(Value::as_object_mut) {
+                remark.remove("detail");
             }
         }
     }
@@ -210,9 +215,13 @@ fn written(top: &Map<String, Value>) -> String {
 fn say_cut(top: &mut Map<String, Value>, event: &Event) {
     top.insert("truncated".to_owned(), Value::Bool(true));
     let account = event.lineage.ids().last().map_or(0, |id| id.get());
-    let path = match event.message {
-        Some(message) => format!("/messages/{message}/raw"),
-        None => "/account".to_owned(),
+    let path = match (event.message, event.name) {
+        (Some(message), _) => format!("/messages/{message}/raw"),
+        (None, EventName::MemberInvited) => "/members".to_owned(),
+        (None, EventName::WebhookDisabled | EventName::WebhookTest) => "/webhooks".to_owned(),
+        (None, EventName::AccountCreated | EventName::AgentPolicyChanged) => "/account".to_owned(),
+        // Nothing serves contacts, deleted accounts, or a message that the event does not name.
+        (None, _) => return,
     };
     top.insert("url".to_owned(), format!("/api/v2{path}?targetAccountId={account}").into());
 }

@@ -37,6 +37,8 @@ pub struct Passed {
     pub leavings: u64,
     /// Requests that are carried out once, and were remembered long enough.
     pub requests: u64,
+    /// Webhooks from which secrets were taken that sign no more.
+    pub secrets: u64,
     /// Transactions.
     pub batches: u64,
 }
@@ -47,15 +49,18 @@ enum Step {
     Arrivals,
     /// Requests that are carried out once.
     Requests,
+    /// Former secrets of webhooks that sign no more.
+    Secrets,
     /// By account.
     Kept(Kept),
     /// What deleted accounts left. Contacts go after the messages that name them.
     Leavings,
 }
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     Step::Arrivals,
     Step::Requests,
+    Step::Secrets,
     Step::Kept(Kept::Messages),
     Step::Leavings,
     Step::Kept(Kept::IntakeRecords),
@@ -130,6 +135,7 @@ impl Retention {
             retention.audit = passed.audit,
             retention.leavings = passed.leavings,
             retention.requests = passed.requests,
+            retention.secrets = passed.secrets,
             retention.batches = passed.batches,
             "retention pass: {ended}"
         );
@@ -156,6 +162,7 @@ impl Retention {
             match step {
                 Step::Arrivals => self.forget_arrivals(now, passed).await?,
                 Step::Requests => self.forget_requests(now, passed).await?,
+                Step::Secrets => self.forget_secrets(now, passed).await?,
                 Step::Kept(kept) => self.go_through_accounts(*kept, now, passed).await?,
                 Step::Leavings => self.clear_away(passed).await?,
             }
@@ -183,6 +190,20 @@ impl Retention {
             passed.requests += gone;
             passed.batches += u64::from(gone > 0);
             if gone < self.rules.pass.batch_rows.into() {
+                return Ok(());
+            }
+            self.may_go_on(passed).await?;
+        }
+    }
+
+    async fn forget_secrets(&self, now: Timestamp, passed: &mut Passed) -> Result<(), Halt> {
+        let mut behind = None;
+        loop {
+            let gone = self.store.forget_secrets(now, behind, self.rows()).await?;
+            passed.secrets += gone.destinations;
+            passed.batches += u64::from(gone.destinations > 0);
+            behind = gone.more_behind;
+            if behind.is_none() {
                 return Ok(());
             }
             self.may_go_on(passed).await?;

@@ -203,7 +203,10 @@ async fn failures_are_told_apart() {
     drop(closed);
     let refused = post(&client, &url).await.unwrap_err();
     assert_eq!(refused, EgressError::Connect);
-    assert_eq!(refused.to_string(), "no connection could be made");
+    assert_eq!(
+        refused.to_string(),
+        "no connection could be made: check that the receiver runs, and its firewall"
+    );
 }
 
 #[tokio::test]

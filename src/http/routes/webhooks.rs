@@ -28,7 +28,7 @@ use crate::store::DestinationChange;
 pub(in super::super) const FIELDS: &[&str] =
     &["url", "label", "type", "ordered", "payload", "headers", "id", "disabled"];
 
-/// All of the account's own.
+/// All of the account's own of which the caller may know.
 pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
     let webhooks = all(&http, &call).await?;
     Ok(success(StatusCode::OK, "webhooks found", json!({ "webhooks": webhooks })))
@@ -104,7 +104,8 @@ async fn update(http: &Http, call: &Call) -> Result<Response, Problem> {
     Ok(success(StatusCode::OK, "webhook updated", fields))
 }
 
-/// Removes those that match everything given: a url alone means all its types.
+/// Removes those that match everything given: a url alone means all its types that the caller may
+/// hear.
 pub(in super::super) async fn remove(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
     let url = named(&call, "url")?.map(Url::parse).transpose();
     let url = url.map_err(|_| Problem::invalid("url is not a URL"))?;
@@ -116,7 +117,16 @@ pub(in super::super) async fn remove(http: Arc<Http>, call: Call) -> Result<Resp
     }
     let account = call.account().id;
     let destinations = call.destinations(&http);
-    let removed = destinations.remove(account, id, url.as_ref(), category).await?;
+    if let Some(id) = id {
+        in_use(&http, &call, id).await?;
+    }
+    let named = category.as_slice();
+    for category in named {
+        may_hear(&call, *category)?;
+    }
+    let all_heard: Vec<Category> = heard(&call).collect();
+    let among = if named.is_empty() { all_heard.as_slice() } else { named };
+    let removed = destinations.remove(account, id, url.as_ref(), Some(among)).await?;
     if removed.is_empty() {
         return Err(Problem::not_found("webhook"));
     }
@@ -187,6 +197,11 @@ pub(super) fn may_hear(call: &Call, category: Category) -> Result<(), Problem> {
         true => Err(Denied::NotAdministrator.into()),
         false => Ok(()),
     }
+}
+
+/// The categories of which the caller may know webhooks.
+fn heard(call: &Call) -> impl Iterator<Item = Category> {
+    Category::ALL.iter().copied().filter(|category| may_hear(call, *category).is_ok())
 }
 
 async fn in_path(http: &Http, call: &Call) -> Result<Destination, Problem> {
@@ -276,8 +291,10 @@ fn now(http: &Http) -> Timestamp {
     http.mint.clock().now()
 }
 
+/// Those of the target's own of which the caller may know.
 async fn all(http: &Http, call: &Call) -> Result<Vec<Value>, Problem> {
-    let webhooks = call.destinations(http).list(call.account().id).await?;
+    let mut webhooks = call.destinations(http).list(call.account().id).await?;
+    webhooks.retain(|one| may_hear(call, one.category).is_ok());
     let now = now(http);
     Ok(webhooks.iter().map(|one| shape(one, now)).collect())
 }

@@ -280,6 +280,13 @@ async fn what_hears_of_members_is_for_administrators() {
             post(&house, "anna", &format!("{one}/replay"), json!({})).await,
         ]
     };
+    let beside = hook(&house, json!({ "type": "contact" })).await;
+    let listed = async || {
+        let listed = house.get("anna", PATH).await.success(200)["webhooks"].clone();
+        let ids = listed.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap().into());
+        ids.collect::<BTreeSet<String>>()
+    };
+    assert_eq!(listed().await, BTreeSet::from([id.clone(), beside.clone()]));
     for reply in all().await {
         assert!(reply.status < 300, "{}", reply.text());
     }
@@ -291,6 +298,23 @@ async fn what_hears_of_members_is_for_administrators() {
     for reply in all().await {
         reply.problem(403, "forbidden", "for administrators");
     }
+    assert_eq!(listed().await, BTreeSet::from([beside.clone()]));
+    let url = "https://hooks.example/a";
+    for named in [json!({ "id": id }), json!({ "url": url, "type": "onboarding" })] {
+        let reply = house.call("anna", "DELETE", PATH, Some(&named)).await;
+        reply.problem(403, "forbidden", "for administrators");
+    }
+    // What is not hers to know of is left alone, and not told of.
+    let reply = house.call("anna", "DELETE", PATH, Some(&json!({ "url": url }))).await;
+    let removed = reply.success(200);
+    assert_eq!(
+        (&removed["removed"][0]["id"], &removed["removed"][1]),
+        (&json!(beside), &json!(null))
+    );
+    assert_eq!(removed["webhooks"], json!([]));
+    let again = house.call("anna", "DELETE", PATH, Some(&json!({ "url": url }))).await;
+    again.problem(404, "not_found", "");
+    assert_eq!(house.get("boss", PATH).await.success(200)["webhooks"][0]["id"], json!(id));
     assert_eq!(stored(&house, &id).await, before);
     assert_eq!(before.category, Category::Onboarding);
 }

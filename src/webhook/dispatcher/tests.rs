@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering;
 
 use super::*;
 use crate::domain::delivery::State;
-use crate::domain::destination::Destination;
+use crate::domain::destination::{CustomHeader, Destination};
 use crate::domain::id::Mint;
+use crate::domain::secret::Secret;
 use crate::egress::client::{Client, Limits, Lookup};
 use crate::egress::guard::Guard;
 use crate::egress::signature;
@@ -105,6 +106,21 @@ async fn a_failed_delivery_is_tried_again_with_the_same_bytes() {
     let seen: Vec<_> = attempts.iter().map(|a| (a.status, a.error.is_some())).collect();
     assert_eq!(seen, [(Some(500), false), (None, true), (Some(200), false)]);
     assert_eq!(attempts[0].response, b"later");
+}
+
+#[tokio::test]
+async fn a_receiver_that_echoes_shows_no_value_of_a_header() {
+    let scene = Scene::new(EAGER).await;
+    scene.receiver.script([Reply::status(500).text("you sent x-api-key: canary-7")]);
+    let mut destination = scene.destination(1);
+    let value = Secret::new("canary-7");
+    destination.wants.headers = vec![CustomHeader { name: "X-Api-Key".into(), value }];
+    let id = scene.queue.add(1, &destination);
+    scene.run();
+    scene.queue.until(id, |row| row.state == State::Delivered).await;
+    assert_eq!(scene.arrived(2).await[0].headers["x-api-key"], "canary-7");
+    let attempts = scene.queue.read(id, |row| row.attempts.clone());
+    assert_eq!(attempts[0].response, b"you sent x-api-key: ********");
 }
 
 #[tokio::test]

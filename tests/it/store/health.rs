@@ -11,6 +11,7 @@ use gatepost::store::{AuditFilter, DestinationChange, Finished, Store};
 use tokio::task::JoinSet;
 
 use super::scene::{Kind, SECOND, Scene, at, by, everything, subtree};
+use crate::support::PATIENCE;
 
 on_both! {
     after_ten_failures_a_destination_rests_and_is_probed,
@@ -296,4 +297,40 @@ pub async fn exercise(scene: &Scene) {
         let change = DestinationChange { disabled: Some(disabled), ..Default::default() };
         scene.store.update_destination(one.account, one.id, &change, by(at(0))).await.unwrap();
     }
+}
+
+/// A claim that waits has seen that what waits for a destination is to be given up; while it waits
+/// the destination is enabled, and gets new events.
+#[tokio::test]
+async fn what_comes_after_enabling_is_not_given_up() {
+    let scene = Scene::new(Kind::Postgres).await;
+    let hook = scene.listen(&scene.agent, Category::Incoming, "https://a.example/").await;
+    let set = async |disabled: bool, millis: i64| {
+        let change = DestinationChange { disabled: Some(disabled), ..Default::default() };
+        let act = by(at(millis));
+        scene.store.update_destination(scene.agent.id, hook.id, &change, act).await.unwrap();
+    };
+    set(true, 1).await;
+    scene.execute("UPDATE destinations SET draining = 1").await;
+    let mut replaying = scene.postgres().await;
+    let close = "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('rooms', 0))";
+    sqlx::raw_sql(close).execute(&mut replaying).await.unwrap();
+    let store = scene.store.clone();
+    let claiming = tokio::spawn(async move { claim(&store, 9, 100).await });
+    let waits = "SELECT COUNT(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
+                 WHERE NOT granted AND datname = current_database()";
+    let waiting = async {
+        while scene.count(waits).await == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap();
+    set(false, 2).await;
+    // Two rather than one: what is claimed at once, and what is not.
+    scene.deliver(&scene.agent, 3).await;
+    scene.deliver(&scene.agent, 10).await;
+    sqlx::raw_sql("COMMIT").execute(&mut replaying).await.unwrap();
+    assert_eq!(claiming.await.unwrap().len(), 1);
+    let pending = "SELECT COUNT(*) FROM deliveries WHERE state = 'pending'";
+    assert_eq!(scene.count(pending).await, 2);
 }

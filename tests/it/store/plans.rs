@@ -331,6 +331,7 @@ async fn requests(scene: &Scene) {
     store.carried_out(once.digest, at(0)).await.unwrap();
     store.keep_answer(&once, Uuid::nil(), at(2), None).await.unwrap();
     store.forget_requests(at(2), 9).await.unwrap();
+    store.forget_secrets(at(2), None, 9).await.unwrap();
     store.count_denials(AuditId(Uuid::nil()), actor.at(at(0)), "GET /", 1).await.unwrap();
 }
 

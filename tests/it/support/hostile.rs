@@ -106,11 +106,20 @@ impl Hostile {
     }
 }
 
+/// Whether the head has come, and behind it as much as its `Content-Length` says.
+pub fn is_whole(request: &[u8]) -> bool {
+    let Some(head) = request.windows(4).position(|octets| octets == b"\r\n\r\n") else {
+        return false;
+    };
+    let text = String::from_utf8_lossy(&request[..head]).to_ascii_lowercase();
+    let length = text.lines().find_map(|line| line.strip_prefix("content-length:")).unwrap();
+    request.len() - head - 4 >= length.trim().parse::<usize>().unwrap()
+}
+
 async fn speak(mut stream: TcpStream, case: &Case) -> io::Result<()> {
     if case.reads {
         let mut request = Vec::new();
-        // The body is JSON, and ends so.
-        while !request.ends_with(b"}") {
+        while !is_whole(&request) {
             if stream.read_buf(&mut request).await? == 0 {
                 return Ok(());
             }

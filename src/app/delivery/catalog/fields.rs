@@ -80,7 +80,7 @@ fields! {
 ENVELOPE = {
     "id": string, "The event's id: the same on every attempt and in every list. Deduplicate by it.";
     "timestamp": string, "When it happened, ISO 8601.";
-    "truncated" ?may: boolean, "Something was cut: read the whole at url.";
+    "truncated" ?may: boolean, "Something was cut: read the whole at url, if there is one.";
     "url" ?may: string, "Where the whole can be read; relative to the API, without a token.";
 }
 THIN = {

@@ -118,16 +118,24 @@ fn with_attachment(text: &str) -> Subject {
 #[test]
 fn a_summary_has_no_text_but_its_beginning_and_no_content_beside_it() {
     let rules = PayloadRules { preview_bytes: 10, ..rules() };
-    let subject = with_attachment("Top. Secret plans");
+    let mut subject = with_attachment("Top. Secret plans");
+    if let Subject::Message(message) = &mut subject {
+        message.mail.findings = json!([
+            { "kind": "hidden_text", "detail": "hides \"wire it\"", "field": "message",
+              "start": 5, "end": 9 },
+        ]);
+    }
     let whole = show(Payload::Full, &rules, &subject).to_string();
     let event = show(Payload::Summary, &rules, &subject);
     let record = &event["data"]["message"];
     assert_eq!(record["message"], "Top. Secre");
+    let remark = json!({ "kind": "hidden_text", "field": "message", "start": 5, "end": 9 });
+    assert_eq!(record["metadata"]["findings"], json!([remark]));
     assert_eq!((&record["attachments"], &record["attachmentCount"]), (&json!([]), &json!(1)));
     assert_eq!(event["subject"], "Hi");
     let url = "/api/v2/messages/00000000-0000-0000-0000-0000000000aa/raw?targetAccountId=7";
     assert_eq!((&event["truncated"], &event["url"]), (&json!(true), &json!(url)));
-    for hidden in ["plans", "b.pdf", "a.html"] {
+    for hidden in ["plans", "b.pdf", "a.html", "wire it"] {
         assert!(whole.contains(hidden) && !event.to_string().contains(hidden), "{hidden}");
     }
     let short = show(Payload::Summary, &rules, &message("Short"));
@@ -198,4 +206,15 @@ fn what_is_too_long_is_cut_step_by_step_and_says_where_the_whole_is() {
     let cut: Value = serde_json::from_slice(&cut).unwrap();
     assert_eq!(cut["url"], "/api/v2/account?targetAccountId=7");
     assert_eq!(cut["data"]["accountId"], 7);
+    for (name, url) in [
+        (EventName::MemberInvited, json!("/api/v2/members?targetAccountId=7")),
+        (EventName::WebhookDisabled, json!("/api/v2/webhooks?targetAccountId=7")),
+        (EventName::AccountDeleted, Value::Null),
+        (EventName::ContactCreated, Value::Null),
+    ] {
+        let event = Event { name, ..event.clone() };
+        let cut: Value =
+            serde_json::from_slice(&body(&event, &told, Payload::Full, &rules)).unwrap();
+        assert_eq!((&cut["url"], &cut["truncated"]), (&url, &json!(true)), "{name}");
+    }
 }

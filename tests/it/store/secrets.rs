@@ -1,0 +1,100 @@
+//! What destinations keep secret, and for how long: read from the columns themselves.
+
+use gatepost::app::tenancy::record::account_record;
+use gatepost::domain::delivery::{Attempt, Outcome};
+use gatepost::domain::destination::CustomHeader;
+use gatepost::domain::event::Category;
+use gatepost::domain::id::{AttemptId, DestinationId};
+use gatepost::domain::secret::Secret;
+use gatepost::run;
+use gatepost::store::{Deletion, DestinationChange, Forgotten, Rotated, Rotation};
+
+use super::scene::{DAY, Kind, SECOND, Scene, at, by};
+
+on_both! {
+    a_removed_destination_keeps_no_secret,
+    former_secrets_that_have_ended_are_forgotten,
+}
+
+const WITH_SECRETS: &str = "SELECT COUNT(*) FROM destinations
+    WHERE length(secret) > 0 OR former_secrets <> '[]' OR headers <> '[]'";
+
+async fn rotate(scene: &Scene, id: DestinationId, number: u8, (now, until): (i64, i64)) {
+    let secret = Secret::new([number; 32]);
+    let rotation = Rotation { secret, overlap_until: Some(at(until)), max_former: 4 };
+    let rotated = scene.store.rotate_secret(scene.agent.id, id, &rotation, by(at(now))).await;
+    assert!(matches!(rotated.unwrap(), Rotated::Done(_)));
+}
+
+/// One with all that there may be.
+async fn full_of_secrets(scene: &Scene, category: Category) -> DestinationId {
+    let hook = scene.listen(&scene.agent, category, "https://a.example/").await;
+    rotate(scene, hook.id, 1, (0, DAY)).await;
+    let header = CustomHeader { name: "X-A".into(), value: Secret::new("password") };
+    let change = DestinationChange { headers: Some(vec![header]), ..Default::default() };
+    scene.store.update_destination(scene.agent.id, hook.id, &change, by(at(0))).await.unwrap();
+    hook.id
+}
+
+async fn a_removed_destination_keeps_no_secret(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let (store, me) = (&scene.store, scene.agent.id);
+    let by_hand = full_of_secrets(&scene, Category::Contact).await;
+    let gone = full_of_secrets(&scene, Category::Incoming).await;
+    let with_account = full_of_secrets(&scene, Category::Agent).await;
+    assert_eq!(scene.count(WITH_SECRETS).await, 3);
+    let removed = store.remove_destinations(me, Some(by_hand), None, None, by(at(1))).await;
+    assert_eq!(removed.unwrap()[0].id, by_hand);
+    assert_eq!(scene.count(WITH_SECRETS).await, 2);
+    scene.deliver(&scene.agent, 2).await;
+    let claims = store.claim_deliveries(at(2), at(60 * SECOND), 9, &[]).await.unwrap();
+    let attempt = Attempt {
+        id: AttemptId(run::system_mint().uuid()),
+        at: at(3),
+        latency_ms: 1,
+        status: Some(410),
+        response: Vec::new(),
+        error: None,
+    };
+    assert_eq!((claims.len(), claims[0].destination.id), (1, gone));
+    assert!(store.finish_delivery(&claims[0], &attempt, Outcome::Gone).await.unwrap().halts);
+    assert_eq!(scene.count(WITH_SECRETS).await, 1);
+    let deleted = store.delete_account(me, (false, 0), account_record, by(at(4))).await;
+    assert_eq!(deleted.unwrap(), Deletion::Done { below: 0 });
+    assert_eq!(scene.count(WITH_SECRETS).await, 0);
+    for id in [by_hand, gone, with_account] {
+        let known = store.destination(me, id).await.unwrap().unwrap();
+        assert!(known.removed);
+        assert_eq!(known.destination.wants.headers, []);
+    }
+}
+
+async fn former_secrets_that_have_ended_are_forgotten(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let store = &scene.store;
+    let first = scene.listen(&scene.agent, Category::Incoming, "https://a.example/").await.id;
+    let second = scene.listen(&scene.agent, Category::Contact, "https://a.example/").await.id;
+    scene.listen(&scene.agent, Category::Agent, "https://a.example/").await;
+    rotate(&scene, first, 1, (0, 10)).await;
+    rotate(&scene, first, 2, (1, 20)).await;
+    rotate(&scene, second, 3, (2, 30)).await;
+    let kept = "SELECT COUNT(*) FROM destinations WHERE former_secrets <> '[]'";
+    let forget = async |now: i64, after| store.forget_secrets(at(now), after, 1).await.unwrap();
+    // Those that still sign stay, each until its time.
+    for (now, of_first, of_second) in [(9, 0, 0), (10, 1, 0), (11, 0, 0), (29, 1, 0)] {
+        let one = forget(now, None).await;
+        assert_eq!(one, Forgotten { destinations: of_first, more_behind: Some(first) }, "{now}");
+        let other = forget(now, one.more_behind).await;
+        let expected = Forgotten { destinations: of_second, more_behind: Some(second) };
+        assert_eq!(other, expected, "{now}");
+        let end = Forgotten { destinations: 0, more_behind: None };
+        assert_eq!(forget(now, other.more_behind).await, end);
+        let signing = store.destinations(scene.agent.id).await.unwrap();
+        let ends = signing.iter().flat_map(|one| &one.former_secrets).map(|one| one.until);
+        let ends: Vec<_> = ends.collect();
+        assert!(ends.iter().all(|until| *until > at(now)), "{now}: {ends:?}");
+    }
+    assert_eq!(scene.count(kept).await, 1);
+    assert_eq!(forget(30, None).await.destinations, 1);
+    assert_eq!(scene.count(kept).await, 0);
+}
