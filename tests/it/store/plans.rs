@@ -57,8 +57,9 @@ impl Visit for &Statements {
 }
 
 /// Tables that are small, or that only the operator's lists read whole; values of the statement.
-const MAY_BE_SCANNED: [&str; 11] = [
+const MAY_BE_SCANNED: [&str; 12] = [
     "user_ids",
+    "event_numbers",
     "json_each",
     "waiting",
     "CONSTANT",

@@ -146,7 +146,7 @@ INVITER = {
 }
 WEBHOOK = {
     "id": string, "Of the webhook.";
-    "origin" ?may: string, "Scheme, host and port of its URL.";
+    "origin": string, "Scheme, host and port of its URL.";
     "label": string, "What it is called.";
     "type": string, "The category that it gets.";
 }
