@@ -77,6 +77,7 @@ impl Store {
                 "accountId": account.id.get(),
                 "webhook": {
                     "id": id.to_string(),
+                    "origin": destination.url.origin().ascii_serialization(),
                     "label": destination.label,
                     "type": destination.category.as_str(),
                 },

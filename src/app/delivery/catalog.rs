@@ -7,7 +7,7 @@ mod fields;
 
 use serde_json::{Map, Value, json};
 
-use self::fields::{Field, object};
+use self::fields::{object, put};
 use crate::domain::destination::Payload;
 use crate::domain::event::{Category, EventName};
 
@@ -78,9 +78,7 @@ fn body(name: EventName, mode: Payload) -> Value {
     let word = name.as_str();
     let mut schema = object(about(mode), fields::ENVELOPE);
     let mut add = |field: &str, schema_of: Value, required: bool| {
-        if let Some(Value::Object(properties)) = schema.get_mut("properties") {
-            properties.insert(field.to_owned(), schema_of);
-        }
+        explain(&mut schema, field, schema_of);
         if let (true, Some(Value::Array(names))) = (required, schema.get_mut("required")) {
             names.push(field.into());
         }
@@ -91,13 +89,11 @@ fn body(name: EventName, mode: Payload) -> Value {
         add(field, json!({ "const": word, "description": description }), true);
     }
     if name == EventName::EmailReceived {
-        let of = |field: &Field| field.schema();
         for field in fields::EMAIL_RECEIVED {
-            add(field.name, of(field), true);
+            add(field.name, field.schema(), true);
         }
     }
     add("data", data, true);
-    // What is too long for a body keeps its ids.
     schema
 }
 
@@ -121,7 +117,7 @@ fn data(name: EventName, mode: Payload) -> Value {
             _ => {
                 let mut account = object("The account, as GET /account shows it.", fields::ACCOUNT);
                 // What v2 clients keep in it is kept as it is.
-                account["additionalProperties"] = json!(true);
+                put(&mut account, "additionalProperties", json!(true));
                 holder("account", account)
             }
         },
@@ -146,13 +142,20 @@ fn holder(name: &str, schema: Value) -> Value {
 fn message(mode: Payload) -> Value {
     let mut record =
         object("The Message record, as GET /messages/recent shows it.", fields::RECORD);
-    record["properties"]["metadata"] = object("What belongs to mail.", fields::METADATA);
+    explain(&mut record, "metadata", object("What belongs to mail.", fields::METADATA));
     if let (Payload::Summary, Some(Value::Array(names))) = (mode, record.get_mut("required")) {
         names.push("attachmentCount".into());
     }
     let mut data = object("The message.", fields::ROOM);
-    data["properties"]["message"] = record;
+    explain(&mut data, "message", record);
     data
+}
+
+/// The schema of a property.
+fn explain(schema: &mut Value, name: &str, property: Value) {
+    if let Some(properties) = schema.get_mut("properties") {
+        put(properties, name, property);
+    }
 }
 
 #[cfg(test)]

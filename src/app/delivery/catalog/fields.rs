@@ -20,13 +20,14 @@ impl Field {
         };
         let mut schema = json!({ "type": kind, "description": self.about });
         if self.kinds.contains(&"array") {
-            schema["items"] = match self.name {
+            let items = match self.name {
                 "attachments" => object("One of them.", ATTACHMENT),
                 "chatDialog" => object("One turn.", TURN),
                 "findings" => json!({ "type": "object", "additionalProperties": true }),
                 "permittedAccountIds" => json!({ "type": "integer" }),
                 _ => json!({ "type": "string" }),
             };
+            put(&mut schema, "items", items);
         }
         if self.kinds.contains(&"object") {
             let inner = match self.name {
@@ -39,13 +40,22 @@ impl Field {
             };
             match inner.map(|fields| object(self.about, fields)) {
                 Some(Value::Object(inner)) => {
-                    schema["properties"] = inner.get("properties").cloned().unwrap_or_default();
-                    schema["required"] = inner.get("required").cloned().unwrap_or_default();
+                    for name in ["properties", "required"] {
+                        let of_inner = inner.get(name).cloned().unwrap_or_default();
+                        put(&mut schema, name, of_inner);
+                    }
                 }
-                _ => schema["additionalProperties"] = json!(true),
+                _ => put(&mut schema, "additionalProperties", json!(true)),
             }
         }
         schema
+    }
+}
+
+/// Gives an object a field, in the place of one of this name.
+pub(super) fn put(object: &mut Value, name: &str, value: Value) {
+    if let Value::Object(fields) = object {
+        fields.insert(name.to_owned(), value);
     }
 }
 
@@ -146,7 +156,7 @@ INVITER = {
 }
 WEBHOOK = {
     "id": string, "Of the webhook.";
-    "origin" ?may: string, "Scheme, host and port of its URL.";
+    "origin": string, "Scheme, host and port of its URL.";
     "label": string, "What it is called.";
     "type": string, "The category that it gets.";
 }

@@ -12,10 +12,41 @@ use crate::domain::clock::Timestamp;
 use crate::domain::delivery::Subject;
 use crate::domain::event::Event;
 use crate::domain::marker::Marker;
-use crate::domain::message::{Attachment, Passage};
+use crate::domain::message::{Attachment, Message, Passage};
 use crate::rules::Rules;
 use crate::testkit::schema::check;
 use crate::webhook::sample;
+
+fn message() -> Message {
+    let mut message = sample::message("Hello\n\n> before");
+    message.mail.stripped_text = "Hello".into();
+    message.mail.attachments = vec![
+        Attachment {
+            part: 2,
+            content_type: "text/html".into(),
+            filename: "body.html".into(),
+            size: 20,
+            listed: false,
+        },
+        Attachment {
+            part: 3,
+            content_type: "application/pdf".into(),
+            filename: "Ünvoice 1.pdf".into(),
+            size: 2000,
+            listed: true,
+        },
+    ];
+    message.authentication = json!({ "alignedDomain": "good.example" });
+    message.passage = Passage {
+        marker: Marker::read(&[b'a'; 32]),
+        automation: Some(Automation {
+            origin: Origin::List,
+            may_auto_reply: false,
+            signs: vec!["List-Id".into()],
+        }),
+    };
+    message
+}
 
 /// Something of each kind, with a value wherever there can be one.
 fn subject(name: EventName) -> Subject {
@@ -26,36 +57,7 @@ fn subject(name: EventName) -> Subject {
     match name {
         EventName::EmailReceived
         | EventName::ConversationStarted
-        | EventName::ConversationUpdated => {
-            let mut message = sample::message("Hello\n\n> before");
-            message.mail.stripped_text = "Hello".into();
-            message.mail.attachments = vec![
-                Attachment {
-                    part: 2,
-                    content_type: "text/html".into(),
-                    filename: "body.html".into(),
-                    size: 20,
-                    listed: false,
-                },
-                Attachment {
-                    part: 3,
-                    content_type: "application/pdf".into(),
-                    filename: "Ünvoice 1.pdf".into(),
-                    size: 2000,
-                    listed: true,
-                },
-            ];
-            message.authentication = json!({ "alignedDomain": "good.example" });
-            message.passage = Passage {
-                marker: Marker::read(&[b'a'; 32]),
-                automation: Some(Automation {
-                    origin: Origin::List,
-                    may_auto_reply: false,
-                    signs: vec!["List-Id".into()],
-                }),
-            };
-            Subject::Message(Box::new(message))
-        }
+        | EventName::ConversationUpdated => Subject::Message(Box::new(message())),
         EventName::ContactCreated | EventName::ContactUpdated => {
             Subject::Contact(sample::contact())
         }
