@@ -12,7 +12,6 @@ use gatepost::store::{
     Cursor, DeliveryFilter, DeliveryRecord, DestinationChange, Direction, Page, Redelivery,
     Replayed, Rotated, Rotation, StoreError, Tested,
 };
-use uuid::Uuid;
 
 use super::scene::{DAY, Kind, SECOND, Scene, at, by, everything};
 
@@ -217,6 +216,8 @@ async fn deliveries_are_listed_in_order_with_their_newest_attempts(kind: Kind) {
             let next = Outcome::RetryAt(at(due + SECOND));
             assert!(finish(&scene, &claim, due, next).await);
         }
+        // So many failures would make it rest.
+        scene.execute("UPDATE destinations SET failures = 0, rests_until = 0").await;
         due += SECOND;
         // Or it would rest after so many failures.
         scene.execute("UPDATE destinations SET failures = 0, rests_until = 0").await;
