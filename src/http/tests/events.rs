@@ -23,6 +23,8 @@ const MAIL: &str = "From: a\r\n\r\nhello\u{2028}\r\nline two";
 struct Reader {
     stream: TcpStream,
     text: String,
+    /// The id that came before any event.
+    mark: String,
 }
 
 impl Reader {
@@ -34,10 +36,12 @@ impl Reader {
              Accept: text/event-stream\r\n{lines}\r\n"
         );
         stream.write_all(request.as_bytes()).await.unwrap();
-        let mut reader = Self { stream, text: String::new() };
+        let mut reader = Self { stream, text: String::new(), mark: String::new() };
         reader.until("retry: 3000\n\n").await;
         assert!(reader.text.starts_with("HTTP/1.0 200"), "{}", reader.text);
         assert!(reader.text.contains("content-type: text/event-stream\r\n"), "{}", reader.text);
+        let mark = reader.text.lines().find_map(|line| line.strip_prefix("id: "));
+        reader.mark = mark.expect("an id").to_owned();
         let opened = reader.text.find("3000\n\n").unwrap() + "3000\n\n".len();
         reader.text.drain(..opened);
         reader
@@ -360,4 +364,36 @@ async fn a_quiet_stream_shows_that_it_lives_and_who_never_reads_is_cut_off() {
     };
     timeout(PATIENCE, gone).await.expect("cut off");
     drop(reader);
+}
+
+#[tokio::test]
+async fn a_stream_that_saw_nothing_goes_on_where_it_stood() {
+    let house = House::new().await;
+    let reader = Reader::open(&house, "agent1", "&type=incoming", "").await;
+    let lines = format!("Last-Event-ID: {}\r\n", reader.mark);
+    drop(reader);
+    let between = house.receive("agent1", MAIL, 0).await;
+    let mut reader = Reader::open(&house, "agent1", "&type=incoming", &lines).await;
+    let events = reader.events(1).await;
+    assert_eq!(events[0]["messageUuid"], between.message.to_string());
+}
+
+/// Nobody reads; then a reader whose request gives a few places only.
+#[tokio::test]
+async fn a_backlog_is_placed_by_the_gateway_and_no_request_pays_for_it() {
+    let slow = "[events]\nplace_at_once = 1\nplace_batches = 1\nplace_pause_millis = 60000\n";
+    let house = House::with(slow).await;
+    for _ in 0..5 {
+        house.receive("agent1", MAIL, 0).await;
+    }
+    list(&house, "org1", "").await;
+    assert!(house.store.last_position().await.unwrap() <= 3);
+    let house = House::with("[events]\nplace_at_once = 1\nplace_pause_millis = 1\n").await;
+    house.receive("agent1", MAIL, 0).await;
+    let placed = async {
+        while house.store.last_position().await.unwrap() < 3 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, placed).await.expect("places without a reader");
 }
