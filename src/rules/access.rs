@@ -123,10 +123,15 @@ impl Rates {
 #[serde(deny_unknown_fields)]
 pub struct Events {
     pub max_waiting: usize,
+    pub max_waiting_per_account: usize,
     pub max_waiting_per_key: usize,
     pub max_wait_seconds: u64,
     poll_millis: u64,
+    gather_millis: u64,
     pub place_at_once: u32,
+    pub place_batches: u32,
+    place_pause_millis: u64,
+    pub max_chunk_bytes: usize,
     heartbeat_seconds: u64,
     check_seconds: u64,
     pub retry_millis: u64,
@@ -135,6 +140,16 @@ pub struct Events {
 impl Events {
     pub const fn poll(&self) -> Duration {
         Duration::from_millis(self.poll_millis)
+    }
+
+    /// How long commits are gathered before those who wait are woken.
+    pub const fn gather(&self) -> Duration {
+        Duration::from_millis(self.gather_millis)
+    }
+
+    /// Between two transactions of the task that gives places.
+    pub const fn place_pause(&self) -> Duration {
+        Duration::from_millis(self.place_pause_millis)
     }
 
     pub const fn heartbeat(&self) -> Duration {
@@ -231,11 +246,17 @@ impl AccessRules {
         check("rates.max_denied", wide(rates.max_denied), 1, 100_000)?;
         let events = &self.events;
         check("events.max_waiting", wide(events.max_waiting), 1, 100_000)?;
+        let per_account = wide(events.max_waiting_per_account);
+        check("events.max_waiting_per_account", per_account, 1, wide(events.max_waiting))?;
         let per_key = wide(events.max_waiting_per_key);
-        check("events.max_waiting_per_key", per_key, 1, wide(events.max_waiting))?;
+        check("events.max_waiting_per_key", per_key, 1, per_account)?;
         check("events.max_wait_seconds", events.max_wait_seconds, 1, 300)?;
         check("events.poll_millis", events.poll_millis, 10, 60_000)?;
+        check("events.gather_millis", events.gather_millis, 1, 1000)?;
         check("events.place_at_once", events.place_at_once.into(), 1, 5000)?;
+        check("events.place_batches", events.place_batches.into(), 1, 100)?;
+        check("events.place_pause_millis", events.place_pause_millis, 1, 60_000)?;
+        check("events.max_chunk_bytes", wide(events.max_chunk_bytes), 1, 1 << 24)?;
         check("events.heartbeat_seconds", events.heartbeat_seconds, 1, 300)?;
         check("events.check_seconds", events.check_seconds, 1, 60)?;
         check("events.retry_millis", events.retry_millis, 1, 600_000)?;
@@ -245,6 +266,6 @@ impl AccessRules {
         check("keys.max_per_owner", self.keys.max_per_owner, 1, 1000)?;
         check("keys.last_used_minutes", self.keys.last_used_minutes, 1, 1440)?;
         check("members.max_per_account", wide(self.members.max_per_account), 1, 1000)?;
-        check("members.max_permitted", wide(self.members.max_permitted), 1, 1000)
+        check("members.max_permitted", wide(self.members.max_permitted), 1, 500)
     }
 }

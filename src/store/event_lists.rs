@@ -48,6 +48,19 @@ pub struct Place {
     pub position: i64,
 }
 
+/// Where an event stands that a reader names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// It has this place.
+    At(i64),
+    /// It is there, and has no place yet.
+    Unplaced,
+    /// Its id is older than all that is kept of the scope: it was erased, or never was there.
+    Older,
+    /// It is not there.
+    Unknown,
+}
+
 impl Store {
     /// The next `limit` events of `scope` behind `after` that the filter lets through. One that
     /// leaves events out ends after about `most` that were looked at.
@@ -59,6 +72,9 @@ impl Store {
         (limit, most): (u32, u32),
     ) -> Result<EventPage, StoreError> {
         let ranges = ranges(scope);
+        if filter.names.as_ref().is_some_and(Vec::is_empty) {
+            return Ok(EventPage { events: Vec::new(), last: None, more: false });
+        }
         // Found first: what is placed after it was read is behind it.
         let end = match filter.passes_over() {
             true => self.end_of_events(scope, after, most).await?,
@@ -123,27 +139,53 @@ impl Store {
         if let Some(row) = query.fetch_optional(self.reader()).await? {
             return Ok(Some((place(&row)?, true)));
         }
-        let mut query = of_each(scope, &ranges, |query| {
-            query.push(" AND position > ").push_value(after);
-            query.push(" ORDER BY position DESC LIMIT 1");
-        });
-        query.push(" ORDER BY position DESC LIMIT 1");
-        let row = query.fetch_optional(self.reader()).await?;
-        Ok(row.map(|row| place(&row)).transpose()?.map(|place| (place, false)))
+        let bound = (" AND position > ", after);
+        let last = self.end_place(scope, bound, " ORDER BY position DESC").await?;
+        Ok(last.map(|place| (place, false)))
     }
 
-    /// The place of an event of `scope`, once it has one.
-    pub async fn event_position(
-        &self,
-        scope: &Scope,
-        event: EventId,
-    ) -> Result<Option<i64>, StoreError> {
+    /// Where an event of `scope` stands. Retention takes the oldest first, and ids grow with time:
+    /// one that is not there and is older than the oldest there is behind all that is kept. Of
+    /// another's event that says no more than of one that never was.
+    pub async fn find_event(&self, scope: &Scope, event: EventId) -> Result<Found, StoreError> {
         let mut query = sql("SELECT position FROM events WHERE id = ");
         query.push_value(event.0).push(" AND ");
         super::page::within(&mut query, scope);
         let row = query.fetch_optional(self.reader()).await?;
-        let Some(row) = row else { return Ok(None) };
-        Columns { table: "events", row: &row }.optional_integer("position")
+        if let Some(row) = row {
+            let position = Columns { table: "events", row: &row }.optional_integer("position")?;
+            return Ok(position.map_or(Found::Unplaced, Found::At));
+        }
+        let oldest = self.end_place(scope, (" AND position > ", 0), " ORDER BY position").await?;
+        Ok(match oldest {
+            Some(oldest) if oldest.event <= event => Found::Unknown,
+            _ => Found::Older,
+        })
+    }
+
+    /// The last event of `scope` up to a place.
+    pub async fn last_event(&self, scope: &Scope, until: i64) -> Result<Option<Place>, StoreError> {
+        let bound = (" AND position <= ", until);
+        self.end_place(scope, bound, " ORDER BY position DESC").await
+    }
+
+    /// The first event of `scope` in this order, on this side of a place.
+    async fn end_place(
+        &self,
+        scope: &Scope,
+        (side, bound): (&'static str, i64),
+        order: &'static str,
+    ) -> Result<Option<Place>, StoreError> {
+        let ranges = ranges(scope);
+        if ranges.is_empty() {
+            return Ok(None);
+        }
+        let mut query = of_each(scope, &ranges, |query| {
+            query.push(side).push_value(bound).push(order).push(" LIMIT 1");
+        });
+        query.push(order).push(" LIMIT 1");
+        let row = query.fetch_optional(self.reader()).await?;
+        row.map(|row| place(&row)).transpose()
     }
 
     /// The place that has been given last, whosever event it is.

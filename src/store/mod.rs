@@ -94,7 +94,7 @@ pub use destinations::NewDestination;
 pub use directory::{Answering, By, Listing};
 pub use domains::{DomainClaim, DomainLimits, HeldDomain, Proven};
 pub use error::StoreError;
-pub use event_lists::{EventFilter, EventPage, Place as EventPlace};
+pub use event_lists::{EventFilter, EventPage, Found as FoundEvent, Place as EventPlace};
 pub use finish::Finished;
 pub use former_secrets::Forgotten;
 pub use intake_records::IntakeFilter;

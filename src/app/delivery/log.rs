@@ -1,17 +1,20 @@
 //! The log of events for whoever reads it: from a place on, and waiting for more.
 //!
-//! Places are given when somebody reads (`store/event_log.rs`). Of those who wait none asks the
-//! store: one task of this process gives places and looks for what is new, when the bell of a commit
-//! rings or, for other gateways, every so often, and wakes those whose accounts it concerns. Without
-//! anybody who waits it does nothing.
+//! Places (`store/event_log.rs`) are given by one task of this process, a batch at a time, every so
+//! often: so no reader finds a backlog of everybody's. Whoever reads gives them to what has come
+//! since, up to a bound. Of those who wait none asks the store: the same task looks for what is new,
+//! when the bell of a commit rings or, for other gateways, every so often, and wakes those whose
+//! accounts it concerns. Where no event waits for its place, nothing is written.
 
 mod waiting;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};
+use uuid::Uuid;
 
 use self::waiting::Waiters;
 pub use self::waiting::{Full, Waiting};
@@ -22,8 +25,11 @@ use crate::domain::event::EventName;
 use crate::domain::id::{AccountId, EventId, KeyId};
 use crate::domain::ports::Wake;
 use crate::domain::scope::Scope;
-use crate::rules::{AccessRules, PayloadRules};
-use crate::store::{EventFilter, EventPlace, Store, StoreError};
+use crate::rules::{AccessRules, EventRules, PayloadRules};
+use crate::store::{EventFilter, EventPlace, FoundEvent, Store, StoreError};
+
+/// Older than any event: whoever goes on behind it begins with the oldest.
+const BEGINNING: EventId = EventId(Uuid::from_u128(0x7000_8000_0000_0000_0000));
 
 /// The log. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -34,6 +40,8 @@ pub struct EventLog {
     waiters: Waiters,
     /// Whoever finds somebody else giving places waits for that, and finds little left to do.
     placing: Arc<Mutex<()>>,
+    /// More wait for their place than a request gives: the task gets on with it.
+    behind: Arc<AtomicBool>,
 }
 
 /// Where a reader begins.
@@ -47,6 +55,17 @@ pub enum Begin {
     After(EventId),
     /// With what happened then or later.
     Since(Timestamp),
+}
+
+/// Whether a reader can begin there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// Behind this place.
+    At(i64),
+    /// The event that it names has no place yet: later.
+    Later,
+    /// The event that it names is not in this log.
+    Unknown,
 }
 
 /// A part of the log.
@@ -71,41 +90,70 @@ pub struct Shown {
 impl EventLog {
     /// The log of this store, read within these bounds.
     pub fn new(store: Store, rules: Arc<AccessRules>, payload: PayloadRules) -> Self {
-        let waiters = Waiters::new(rules.events.max_waiting, rules.events.max_waiting_per_key);
-        Self { store, rules, payload, waiters, placing: Arc::default() }
+        let waiters = Waiters::new(&rules.events);
+        Self { store, rules, payload, waiters, placing: Arc::default(), behind: Arc::default() }
     }
 
-    /// The place behind which a reader of `scope` begins; `None` if the event that it names is not
-    /// there any more, or never was in this scope. All that is committed by now has a place then.
-    pub async fn begin(&self, scope: &Scope, begin: Begin) -> Result<Option<i64>, StoreError> {
-        self.place_all().await?;
-        match begin {
-            Begin::Oldest => Ok(Some(0)),
-            Begin::Now => self.store.last_position().await.map(Some),
-            Begin::After(event) => self.store.event_position(scope, event).await,
-            Begin::Since(since) => self.store.position_before(scope, since).await.map(Some),
-        }
+    /// The place behind which a reader of `scope` begins: with the oldest if the event that it
+    /// names is older than all that is kept. All that is committed by now has a place then, unless
+    /// that is more than a request gives: then what has one is the log, for now.
+    pub async fn begin(&self, scope: &Scope, begin: Begin) -> Result<Begun, StoreError> {
+        self.place_some().await?;
+        Ok(match begin {
+            Begin::Oldest => Begun::At(0),
+            Begin::Now => Begun::At(self.store.last_position().await?),
+            Begin::Since(since) => Begun::At(self.store.position_before(scope, since).await?),
+            Begin::After(event) => match self.store.find_event(scope, event).await? {
+                FoundEvent::At(position) => Begun::At(position),
+                FoundEvent::Older => Begun::At(0),
+                FoundEvent::Unplaced => Begun::Later,
+                FoundEvent::Unknown => Begun::Unknown,
+            },
+        })
     }
 
-    /// The next events of `scope` behind a place, up to `limit` of them and about as many octets as
-    /// a page may have.
+    /// The id behind which whoever has read `scope` up to a place goes on later: of its last event
+    /// there, or, where there is none, one that is older than all.
+    pub async fn mark(&self, scope: &Scope, position: i64) -> Result<EventId, StoreError> {
+        let last = self.store.last_event(scope, position).await?;
+        Ok(last.map_or(BEGINNING, |last| last.event))
+    }
+
+    /// The next events of `scope` behind a place, up to `limit` of them, and no more than one
+    /// beyond `most` octets.
     pub async fn read(
         &self,
         scope: &Scope,
         filter: &EventFilter,
         mut after: i64,
-        limit: u32,
+        (limit, most): (u32, usize),
     ) -> Result<Part, StoreError> {
         let limits = &self.rules.limits;
         let mut part = Part { events: Vec::new(), last: None, more: true };
         let (mut octets, mut left) = (0_usize, limit);
-        while part.more && left > 0 && octets < limits.max_page_bytes {
+        while part.more && left > 0 && octets < most {
             let bounds = (limits.page_step.min(left), limits.max_walk);
             let page = self.store.events(scope, filter, after, bounds).await?;
-            for (event, subject) in &page.events {
+            let mut events = page.events.iter();
+            for (event, subject) in events.by_ref() {
                 let body = payload::body(event, subject, Payload::Full, &self.payload);
                 octets = octets.saturating_add(body.len());
                 part.events.push(Shown { id: event.id, name: event.name, body });
+                if octets >= most {
+                    break;
+                }
+            }
+            let cut = events.next();
+            if let (Some(_), Some(shown)) = (cut, part.events.last()) {
+                // Behind what is shown, unless it was erased just now: then on with the page.
+                if let FoundEvent::At(position) = self.store.find_event(scope, shown.id).await? {
+                    part.last = Some(EventPlace { event: shown.id, position });
+                    return Ok(Part { more: true, ..part });
+                }
+                for (event, subject) in cut.into_iter().chain(events) {
+                    let body = payload::body(event, subject, Payload::Full, &self.payload);
+                    part.events.push(Shown { id: event.id, name: event.name, body });
+                }
             }
             part.more = page.more;
             let Some(last) = page.last else { break };
@@ -119,10 +167,10 @@ impl EventLog {
         Ok(part)
     }
 
-    /// A place among those who wait for what happens to this account and below it, with this key.
+    /// A place among those who wait for what happens in `scope`, with this key of this account.
     /// Read after it was given: what comes behind what was read then wakes it.
-    pub fn wait(&self, key: KeyId, account: AccountId) -> Result<Waiting, Full> {
-        self.waiters.join(key, account)
+    pub fn wait(&self, holder: (KeyId, AccountId), scope: &Scope) -> Result<Waiting, Full> {
+        self.waiters.join(holder, scope)
     }
 
     /// How many wait.
@@ -131,15 +179,24 @@ impl EventLog {
         self.waiters.count()
     }
 
-    /// Gives places to all that is committed by now.
-    async fn place_all(&self) -> Result<(), StoreError> {
+    /// Gives places to what is committed by now, as far as a request does.
+    async fn place_some(&self) -> Result<(), StoreError> {
         let _turn = self.placing.lock().await;
-        let at_once = self.rules.events.place_at_once;
-        while self.store.place_events(at_once).await? >= u64::from(at_once) {}
+        let EventRules { place_at_once, place_batches, .. } = self.rules.events;
+        for _ in 0..place_batches {
+            if self.behind.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            // A batch may be short though more wait: only none is the end.
+            if self.store.place_events(place_at_once).await? == 0 {
+                return Ok(());
+            }
+        }
+        self.behind.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Gives places and looks for whoever waits, until `stop`.
+    /// Gives places and wakes whoever waits, until `stop`.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         tokio::select! {
             () = stop => {}
@@ -148,35 +205,60 @@ impl EventLog {
     }
 
     async fn look(&self) {
-        let poll = self.rules.events.poll();
         loop {
-            self.waiters.somebody().await;
             if let Err(error) = self.follow().await {
-                tracing::error!(%error, "the log of events cannot be read: trying again");
-                sleep(poll).await;
+                tracing::error!(%error, "the log of events cannot be kept: trying again");
+                sleep(self.rules.events.poll()).await;
             }
         }
     }
 
-    /// As long as anybody waits.
     async fn follow(&self) -> Result<(), StoreError> {
-        let (at_once, poll) = (self.rules.events.place_at_once, self.rules.events.poll());
-        let mut seen = self.store.last_position().await?;
-        // What got its place before that may have come after somebody looked.
-        self.waiters.wake(None);
-        while !self.waiters.is_empty() {
-            self.place_all().await?;
-            loop {
-                let placed = self.store.placed_after(seen, at_once).await?;
-                let Some((last, _)) = placed.last() else { break };
-                seen = *last;
-                let concerned = placed.iter().flat_map(|(_, lineage)| lineage.ids()).collect();
-                self.waiters.wake(Some(&concerned));
+        let rules = &self.rules.events;
+        // Up to where those who wait know of; nobody waited before.
+        let mut seen = None;
+        loop {
+            let placed = self.place_batch().await?;
+            seen = match self.waiters.is_empty() {
+                true => None,
+                false => Some(self.tell(seen).await?),
+            };
+            if placed > 0 {
+                sleep(rules.place_pause()).await;
+            } else if seen.is_none() {
+                // Elapsed or come: both are a reason to look.
+                let _came = timeout(rules.poll(), self.waiters.somebody()).await;
+            } else if timeout(rules.poll(), self.waiters.bell()).await.is_ok() {
+                // Many commits are looked at once.
+                sleep(rules.gather()).await;
             }
-            // Elapsed or rung: both are a reason to look.
-            let _rung = timeout(poll, self.waiters.bell()).await;
         }
-        Ok(())
+    }
+
+    async fn place_batch(&self) -> Result<u64, StoreError> {
+        let _turn = self.placing.lock().await;
+        let placed = self.store.place_events(self.rules.events.place_at_once).await?;
+        if placed == 0 {
+            self.behind.store(false, Ordering::Relaxed);
+        }
+        Ok(placed)
+    }
+
+    /// Wakes those whom it concerns what has got its place since, and answers up to where.
+    async fn tell(&self, seen: Option<i64>) -> Result<i64, StoreError> {
+        let Some(mut seen) = seen else {
+            // What got its place before that may have come after somebody looked.
+            let seen = self.store.last_position().await?;
+            self.waiters.wake(None);
+            return Ok(seen);
+        };
+        loop {
+            let placed = self.store.placed_after(seen, self.rules.events.place_at_once).await?;
+            let Some((last, _)) = placed.last() else { return Ok(seen) };
+            seen = *last;
+            let concerned = placed.iter().flat_map(|(_, lineage)| lineage.ids()).collect();
+            self.waiters.wake(Some(&concerned));
+        }
     }
 }
 

@@ -15,5 +15,5 @@ pub mod payload;
 
 pub use advice::explanation;
 pub use destinations::{Added, DestinationError, Destinations};
-pub use log::{Begin, EventLog, Full, Part, Shown, Waiting};
+pub use log::{Begin, Begun, EventLog, Full, Part, Shown, Waiting};
 pub use outbox::Outbox;

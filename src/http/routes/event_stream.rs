@@ -1,7 +1,8 @@
 //! The log of events as a stream (HTML, "Server-sent events").
 //!
 //! It is read as the connection takes it, a few events at a time: nothing is held for a reader who is
-//! slow. Whoever loses the key or the right to see something is not shown another event of it.
+//! slow. A client that connects again goes on behind the id that it was told last: so it is told where
+//! it stands before anything happened, too, and when much was passed over. Whoever loses the key or the right to see something is not shown another event of it.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -17,6 +18,7 @@ use super::super::Http;
 use super::super::call::{Again, STREAM};
 use super::events::{View, Wanted};
 use crate::app::delivery::{Shown, Waiting};
+use crate::domain::id::EventId;
 
 /// Tells proxies that would gather an answer not to (nginx).
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -29,6 +31,8 @@ pub(super) struct Stream {
     view: View,
     waiting: Waiting,
     after: i64,
+    /// The id behind which the client goes on, where it does not know that yet.
+    untold: Option<EventId>,
     /// It ends then: no connection is served for longer.
     until: Instant,
     heartbeat: Instant,
@@ -56,20 +60,21 @@ impl Stream {
         again: Again,
         (wanted, view): (Wanted, View),
         waiting: Waiting,
-        after: i64,
+        (after, mark): (i64, EventId),
     ) -> Self {
         let (now, rules) = (Instant::now(), &http.rules);
         let until = now + rules.connections.lifetime();
         let (heartbeat, check) = (now + rules.events.heartbeat(), now + rules.events.check());
         let state = State::Opened;
-        Self { http, again, wanted, view, waiting, after, until, heartbeat, check, state }
+        let untold = Some(mark);
+        Self { http, again, wanted, view, waiting, after, untold, until, heartbeat, check, state }
     }
 
     async fn next(&mut self) -> Option<String> {
         match self.state {
             State::Opened => {
                 self.state = State::Running;
-                return Some(format!(": events follow\n{}", self.retry()));
+                return Some(format!(": events follow\n{}{}", self.mark(), self.retry()));
             }
             State::Running => {}
             State::Ended => return None,
@@ -89,6 +94,11 @@ impl Stream {
         }
     }
 
+    /// A block with an id and no data is no event, and is remembered all the same.
+    fn mark(&mut self) -> String {
+        self.untold.take().map(|id| format!("id: {id}\n")).unwrap_or_default()
+    }
+
     fn retry(&self) -> String {
         format!("retry: {}\n\n", self.http.rules.events.retry_millis)
     }
@@ -99,10 +109,13 @@ impl Stream {
         }
         let log = &self.http.use_cases.events;
         let (scope, filter) = (&self.view.scope, &self.view.filter);
-        let step = self.http.rules.limits.page_step;
-        let Ok(part) = log.read(scope, filter, self.after, step).await else { return Next::End };
+        let rules = &self.http.rules;
+        let bounds = (rules.limits.page_step, rules.events.max_chunk_bytes);
+        let Ok(part) = log.read(scope, filter, self.after, bounds).await else { return Next::End };
         if part.events.is_empty() {
-            self.after = part.last.map_or(self.after, |last| last.position);
+            if let Some(last) = part.last {
+                (self.after, self.untold) = (last.position, Some(last.event));
+            }
             return if part.more { Next::Look } else { self.wait().await };
         }
         // Asked when it has been read: what happened after a key ended is shown to nobody.
@@ -111,7 +124,11 @@ impl Stream {
             Some(false) => return Next::Look,
             None => return Next::End,
         }
-        self.after = part.last.map_or(self.after, |last| last.position);
+        let shown = part.events.last().map(|event| event.id);
+        if let Some(last) = part.last {
+            self.after = last.position;
+            self.untold = Some(last.event).filter(|event| Some(*event) != shown);
+        }
         Next::Text(part.events.iter().fold(String::new(), written))
     }
 
@@ -120,18 +137,27 @@ impl Stream {
     async fn may_go_on(&mut self) -> Option<bool> {
         let view = self.wanted.again(&self.http, &self.again).await.ok()?;
         self.check = Instant::now() + self.http.rules.events.check();
-        let is_same = view == self.view;
+        if view == self.view {
+            return Some(true);
+        }
+        // The event that it was told last may be one that it does not see any more.
+        self.untold = Some(self.http.use_cases.events.mark(&view.scope, self.after).await.ok()?);
+        self.waiting.concern(&view.scope);
         self.view = view;
-        Some(is_same)
+        Some(false)
     }
 
     async fn wait(&mut self) -> Next {
         let now = Instant::now();
-        if now >= self.check && self.may_go_on().await.is_none() {
-            return Next::End;
+        if now >= self.check {
+            match self.may_go_on().await {
+                Some(true) => {}
+                Some(false) => return Next::Look,
+                None => return Next::End,
+            }
         }
         if now >= self.heartbeat {
-            return Next::Text(":\n\n".to_owned());
+            return Next::Text(format!(":\n{}\n", self.mark()));
         }
         let until = self.check.min(self.heartbeat).min(self.until);
         tokio::select! {

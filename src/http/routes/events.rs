@@ -17,11 +17,11 @@ use super::super::error::{Code, Problem};
 use super::super::page;
 use super::event_stream::{self, Stream};
 use crate::app::access::{Caller, Denied, Target};
-use crate::app::delivery::{Begin, Part, Waiting, catalog};
+use crate::app::delivery::{Begin, Begun, Part, Waiting, catalog};
 use crate::domain::event::{Category, EventName};
 use crate::domain::id::EventId;
 use crate::domain::scope::Scope;
-use crate::store::EventFilter;
+use crate::store::{EventFilter, EventPlace};
 
 /// What a reader may ask for.
 pub(in super::super) const LIST: &[&str] = &["after", "since", "type", "event", "limit", "wait"];
@@ -46,11 +46,19 @@ impl Wanted {
         let query = call.query();
         let category = query.get("type").map(str::parse).transpose();
         let name = query.get("event").map(str::parse).transpose();
-        Ok(Self {
-            category: category.map_err(|error| Problem::invalid(format!("type: {error}")))?,
-            name: name.map_err(|error| Problem::invalid(format!("event: {error}")))?,
-            filter: EventFilter { since: call.time("since")?, ..EventFilter::ALL },
-        })
+        let category: Option<Category> =
+            category.map_err(|error| Problem::invalid(format!("type: {error}")))?;
+        let name: Option<EventName> =
+            name.map_err(|error| Problem::invalid(format!("event: {error}")))?;
+        if let (Some(category), Some(name)) = (category, name)
+            && name.category() != category
+        {
+            let (event, own) = (name.as_str(), name.category().as_str());
+            let detail = format!("event {event} is of type {own}: send that type, or none");
+            return Err(Problem::invalid(detail));
+        }
+        let filter = EventFilter { since: call.time("since")?, ..EventFilter::ALL };
+        Ok(Self { category, name, filter })
     }
 
     /// What of it this caller sees of this target: only administrators hear of what concerns
@@ -90,13 +98,20 @@ pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Respon
     let view = wanted.view(call.caller(), call.target().clone())?;
     let begin = begin(&call)?;
     let waiting = match wait.is_some() || call.wants_stream() {
-        true => Some(place(&http, &call)?),
+        true => Some(place(&http, &call, &view.scope)?),
         false => None,
     };
-    let after = http.use_cases.events.begin(&view.scope, begin).await?.ok_or_else(unknown)?;
+    let log = &http.use_cases.events;
+    let after = match log.begin(&view.scope, begin).await? {
+        Begun::At(after) => after,
+        Begun::Later => return Err(later(&http)),
+        Begun::Unknown => return Err(unknown()),
+    };
     match waiting {
         Some(waiting) if call.wants_stream() => {
-            let stream = Stream::new(http, call.again(), (wanted, view), waiting, after);
+            let mark = log.mark(&view.scope, after).await?;
+            let from = (after, mark);
+            let stream = Stream::new(http, call.again(), (wanted, view), waiting, from);
             Ok(event_stream::response(stream))
         }
         waiting => {
@@ -130,30 +145,41 @@ async fn read(
     (mut after, limit): (i64, u32),
 ) -> Result<Part, Problem> {
     let log = &http.use_cases.events;
-    let mut part = log.read(&view.scope, &view.filter, after, limit).await?;
+    let bounds = (limit, http.rules.limits.max_page_bytes);
+    let part = log.read(&view.scope, &view.filter, after, bounds).await?;
     let Some((patience, waiting)) = patience else { return Ok(part) };
+    if part.more || !part.events.is_empty() {
+        return Ok(part);
+    }
     let until = Instant::now() + patience;
-    let mut passed = part.last;
-    while part.events.is_empty() && !part.more {
-        after = part.last.map_or(after, |last| last.position);
-        let woken = tokio::select! {
-            woken = timeout_at(until, waiting.changed()) => woken.is_ok(),
-            () = http.shutdown.soft() => false,
+    let (mut passed, mut is_over) = (part.last, false);
+    while !is_over {
+        after = passed.map_or(after, |last| last.position);
+        is_over = tokio::select! {
+            woken = timeout_at(until, waiting.changed()) => woken.is_err(),
+            () = http.shutdown.soft() => true,
         };
-        let next = log.read(&view.scope, &view.filter, after, limit).await?;
-        // Asked when it has been read: what happened after a key ended is shown to nobody.
-        let now = wanted.again(http, again).await?;
-        if now != view {
+        // Again at once, where the request sees something else by now: what woke it may be in that.
+        // Each turn needs a change of rights, and the request has its time.
+        let next = loop {
+            let next = log.read(&view.scope, &view.filter, after, bounds).await?;
+            // Asked when it has been read: what happened after a key ended is shown to nobody.
+            let now = wanted.again(http, again).await?;
+            if now == view {
+                break next;
+            }
             view = now;
-            continue;
-        }
-        part = next;
-        passed = part.last.or(passed);
-        if !woken {
-            break;
+            waiting.concern(&view.scope);
+            // The event before may be one that the request does not see any more.
+            let event = log.mark(&view.scope, after).await?;
+            passed = Some(EventPlace { event, position: after });
+        };
+        passed = next.last.or(passed);
+        if next.more || !next.events.is_empty() {
+            return Ok(Part { last: passed, ..next });
         }
     }
-    Ok(Part { last: part.last.or(passed), ..part })
+    Ok(Part { events: Vec::new(), last: passed, more: false })
 }
 
 fn shown(part: &Part, after: Option<&str>) -> Response {
@@ -169,8 +195,9 @@ fn shown(part: &Part, after: Option<&str>) -> Response {
     json(StatusCode::OK, text)
 }
 
-fn place(http: &Http, call: &Call) -> Result<Waiting, Problem> {
-    let waiting = http.use_cases.events.wait(call.caller().key.id, call.account().id);
+fn place(http: &Http, call: &Call, scope: &Scope) -> Result<Waiting, Problem> {
+    let holder = (call.caller().key.id, call.caller().account.id);
+    let waiting = http.use_cases.events.wait(holder, scope);
     waiting.map_err(|full| {
         let retry_after = Some(http.rules.limits.retry_after_seconds);
         Problem { retry_after, ..Problem::new(Code::RateLimited, full.to_string()) }
@@ -215,6 +242,14 @@ fn begin(call: &Call) -> Result<Begin, Problem> {
         (None, None) if call.wants_stream() => Ok(Begin::Now),
         (None, None) => Ok(Begin::Oldest),
     }
+}
+
+/// A backlog is being put in order, and the event is in it.
+fn later(http: &Http) -> Problem {
+    let detail = "the event to go on behind has no place in the log yet, which many events wait for: \
+                  try again later";
+    let retry_after = Some(http.rules.limits.retry_after_seconds);
+    Problem { retry_after, ..Problem::new(Code::Unavailable, detail) }
 }
 
 /// One answer for what was erased, what is another's and what never was.

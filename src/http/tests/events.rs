@@ -23,6 +23,8 @@ const MAIL: &str = "From: a\r\n\r\nhello\u{2028}\r\nline two";
 struct Reader {
     stream: TcpStream,
     text: String,
+    /// The id that came before any event.
+    mark: String,
 }
 
 impl Reader {
@@ -34,10 +36,12 @@ impl Reader {
              Accept: text/event-stream\r\n{lines}\r\n"
         );
         stream.write_all(request.as_bytes()).await.unwrap();
-        let mut reader = Self { stream, text: String::new() };
+        let mut reader = Self { stream, text: String::new(), mark: String::new() };
         reader.until("retry: 3000\n\n").await;
         assert!(reader.text.starts_with("HTTP/1.0 200"), "{}", reader.text);
         assert!(reader.text.contains("content-type: text/event-stream\r\n"), "{}", reader.text);
+        let mark = reader.text.lines().find_map(|line| line.strip_prefix("id: "));
+        reader.mark = mark.expect("an id").to_owned();
         let opened = reader.text.find("3000\n\n").unwrap() + "3000\n\n".len();
         reader.text.drain(..opened);
         reader
@@ -167,12 +171,13 @@ async fn what_is_asked_wrongly_and_what_is_not_there_say_how_to_go_on() {
         ("wait=x", "from 0 to 30"),
         (&format!("since=2026-01-01&after={foreign}"), "exclude each other"),
         ("limit=0", "limit must be"),
+        ("type=incoming&event=contact.created", "send that type, or none"),
     ] {
         let reply = house.get("org1", &format!("/events?{query}")).await;
         reply.problem(400, "invalid_request", detail);
     }
     let mut answers = std::collections::BTreeSet::new();
-    let nobodys = "0199aaaa-aaaa-7aaa-8aaa-aaaaaaaaaaaa";
+    let nobodys = "0fffaaaa-aaaa-7aaa-8aaa-aaaaaaaaaaaa";
     for (caller, id) in [("agent2", foreign.as_str()), ("org3", &foreign), ("org1", nobodys)] {
         let reply = house.get(caller, &format!("/events?after={id}")).await;
         reply.problem(404, "not_found", "begin anew");
@@ -180,6 +185,9 @@ async fn what_is_asked_wrongly_and_what_is_not_there_say_how_to_go_on() {
         answers.insert(reply.text().replace(id, "ID"));
     }
     assert_eq!(answers.len(), 1, "{answers:?}");
+    // Older than all that is kept: retention took it, and the reader misses nothing that is left.
+    let old = list(&house, "org1", "&after=00000000-0000-7000-8000-000000000001").await;
+    assert_eq!(old["events"], list(&house, "org1", "").await["events"]);
     let catalog = house.get("agent1", "/events/catalog").await.success(200);
     assert_eq!(catalog["events"].as_array().unwrap().len(), 11);
     assert_eq!(catalog["events"][0]["schema"]["title"], catalog["events"][0]["event"]);
@@ -202,7 +210,7 @@ async fn who_waits_is_answered_by_what_another_gateway_brings() {
     let (listed, received) = tokio::join!(waiting, bringing);
     assert_eq!(names(&listed), ["email.received"]);
     assert_eq!(listed["events"][0]["messageUuid"], received.message.to_string());
-    let none = list(&house, "org1", "&wait=1&type=incoming&event=contact.created").await;
+    let none = list(&house, "org1", "&wait=1&event=webhook.test").await;
     assert_eq!(names(&none), Vec::<&str>::new());
 }
 
@@ -356,4 +364,36 @@ async fn a_quiet_stream_shows_that_it_lives_and_who_never_reads_is_cut_off() {
     };
     timeout(PATIENCE, gone).await.expect("cut off");
     drop(reader);
+}
+
+#[tokio::test]
+async fn a_stream_that_saw_nothing_goes_on_where_it_stood() {
+    let house = House::new().await;
+    let reader = Reader::open(&house, "agent1", "&type=incoming", "").await;
+    let lines = format!("Last-Event-ID: {}\r\n", reader.mark);
+    drop(reader);
+    let between = house.receive("agent1", MAIL, 0).await;
+    let mut reader = Reader::open(&house, "agent1", "&type=incoming", &lines).await;
+    let events = reader.events(1).await;
+    assert_eq!(events[0]["messageUuid"], between.message.to_string());
+}
+
+/// Nobody reads; then a reader whose request gives a few places only.
+#[tokio::test]
+async fn a_backlog_is_placed_by_the_gateway_and_no_request_pays_for_it() {
+    let slow = "[events]\nplace_at_once = 1\nplace_batches = 1\nplace_pause_millis = 60000\n";
+    let house = House::with(slow).await;
+    for _ in 0..5 {
+        house.receive("agent1", MAIL, 0).await;
+    }
+    list(&house, "org1", "").await;
+    assert!(house.store.last_position().await.unwrap() <= 3);
+    let house = House::with("[events]\nplace_at_once = 1\nplace_pause_millis = 1\n").await;
+    house.receive("agent1", MAIL, 0).await;
+    let placed = async {
+        while house.store.last_position().await.unwrap() < 3 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, placed).await.expect("places without a reader");
 }

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gatepost::domain::account::Account;
 use gatepost::domain::delivery::Subject;
 use gatepost::domain::event::{Category, Event, EventName};
-use gatepost::domain::id::{EventId, MessageId};
+use gatepost::domain::id::{AccountId, EventId, MessageId};
 use gatepost::domain::policy::Mode;
 use gatepost::domain::scope::Scope;
 use gatepost::run;
-use gatepost::store::{Commit, Committed, EventFilter, Store};
+use gatepost::store::{Commit, Committed, EventFilter, EventPlace, FoundEvent, Store};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -19,6 +19,7 @@ use super::scene::{Kind, SECOND, Scene, address, at, by, subtree};
 
 on_both! {
     a_scope_shows_its_events_in_the_order_of_their_places,
+    an_event_that_is_erased_is_older_than_all_that_are_kept,
     what_a_filter_leaves_out_is_passed_over_up_to_a_bound,
     a_walk_begins_before_what_happened_since,
     what_is_erased_leaves_its_event,
@@ -27,6 +28,8 @@ on_both! {
 }
 
 const MOST: u32 = 10_000;
+/// The end of the range of `members.max_permitted`.
+const MOST_PERMITTED: usize = 500;
 
 /// All events of a scope, read in pages of this size.
 async fn walk(store: &Store, scope: &Scope, filter: &EventFilter, limit: u32) -> Vec<Event> {
@@ -95,18 +98,60 @@ async fn a_scope_shows_its_events_in_the_order_of_their_places(kind: Kind) {
             assert_eq!(ids(&found), expected, "{scope:?} by {limit}");
         }
         for event in &all {
-            let position = store.event_position(&scope, event.id).await.unwrap();
-            assert_eq!(position.is_some(), expected.contains(&event.id), "{scope:?}");
+            let found = store.find_event(&scope, event.id).await.unwrap();
+            let position = all.iter().zip(1..).find(|(one, _)| one.id == event.id).unwrap().1;
+            let last = store.last_event(&scope, position).await.unwrap();
+            if expected.contains(&event.id) {
+                assert_eq!(found, FoundEvent::At(position), "{scope:?}");
+                assert_eq!(last, Some(EventPlace { event: event.id, position }));
+            } else {
+                let is_older = expected.first().is_none_or(|first| *first > event.id);
+                let absent = if is_older { FoundEvent::Older } else { FoundEvent::Unknown };
+                assert_eq!(found, absent, "{scope:?}");
+                assert_eq!(last.is_none(), is_older, "{scope:?}");
+            }
         }
     }
     let unknown = EventId(run::system_mint().uuid());
-    assert_eq!(store.event_position(&everything, unknown).await.unwrap(), None);
+    assert_eq!(store.find_event(&everything, unknown).await.unwrap(), FoundEvent::Unknown);
     let placed = store.placed_after(2, 3).await.unwrap();
     let lineages = all.iter().skip(2).take(3).map(|event| event.lineage);
     assert_eq!(placed, (3..).zip(lineages).collect::<Vec<_>>());
     let last = i64::try_from(all.len()).unwrap();
     assert_eq!(store.last_position().await.unwrap(), last);
     assert_eq!(store.placed_after(last, 3).await.unwrap(), []);
+    // As many Agents as a member may be restricted to.
+    let most = (1..=i64::try_from(MOST_PERMITTED).unwrap()).map(|id| AccountId::new(id).unwrap());
+    let wide = subtree(partner).only(most.collect());
+    for filter in [EventFilter::ALL, EventFilter { since: Some(at(0)), ..EventFilter::ALL }] {
+        store.events(&wide, &filter, 0, (9, MOST)).await.unwrap();
+    }
+    store.last_event(&wide, last).await.unwrap();
+}
+
+/// Retention takes the oldest first: whoever stands there goes on with the oldest that is kept.
+async fn an_event_that_is_erased_is_older_than_all_that_are_kept(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let (store, scope) = (&scene.store, subtree(&scene.partner));
+    for millis in 0..4 {
+        scene.deliver(&scene.agent, millis).await;
+    }
+    place_all(store).await;
+    let all = ids(&walk(store, &scope, &EventFilter::ALL, 100).await);
+    scene.execute("DELETE FROM events WHERE position IN (1, 2, 6)").await;
+    scene.execute("UPDATE events SET position = NULL WHERE position = 7").await;
+    for (index, expected) in [
+        (0, FoundEvent::Older),
+        (1, FoundEvent::Older),
+        (2, FoundEvent::At(3)),
+        (5, FoundEvent::Unknown),
+        (6, FoundEvent::Unplaced),
+    ] {
+        assert_eq!(store.find_event(&scope, all[index]).await.unwrap(), expected, "{index}");
+    }
+    scene.execute("DELETE FROM events").await;
+    assert_eq!(store.find_event(&scope, all[8]).await.unwrap(), FoundEvent::Older);
+    assert_eq!(store.last_event(&scope, 99).await.unwrap(), None);
 }
 
 async fn what_a_filter_leaves_out_is_passed_over_up_to_a_bound(kind: Kind) {
@@ -132,9 +177,6 @@ async fn what_a_filter_leaves_out_is_passed_over_up_to_a_bound(kind: Kind) {
         ] {
             let is_wanted = |event: &&Event| names.contains(&event.name);
             let expected = ids(&all.iter().filter(is_wanted).cloned().collect::<Vec<_>>());
-            if names.is_empty() {
-                continue;
-            }
             for (limit, most) in [(1, 4), (3, 4), (2, 1), (100, 6), (100, MOST)] {
                 let (mut found, mut after, mut more) = (Vec::new(), 0, true);
                 while more {

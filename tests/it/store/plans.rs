@@ -454,7 +454,8 @@ async fn log(scene: &Scene) {
                 let filter = EventFilter { names, since };
                 store.events(&scope, &filter, 0, (2, 99)).await.unwrap();
             }
-            store.event_position(&scope, EventId(Uuid::nil())).await.unwrap();
+            store.find_event(&scope, EventId(Uuid::nil())).await.unwrap();
+            store.last_event(&scope, 9).await.unwrap();
             store.position_before(&scope, at(0)).await.unwrap();
         }
     }

@@ -1,4 +1,4 @@
-//! Those who wait for more of the log: a bounded number in all, and of one key.
+//! Those who wait for more of the log: a bounded number in all, of one account and of one key.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,12 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use crate::domain::id::{AccountId, KeyId};
+use crate::domain::scope::Scope;
+use crate::rules::EventRules;
 
 /// As many wait as may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Full {
     #[error("as many readers wait with this key as may: close one first")]
     Key,
+    #[error("as many readers wait with keys of this account as may: close one first")]
+    Account,
     #[error("as many readers wait at this gateway as may: try again later, or without waiting")]
     Gateway,
 }
@@ -29,6 +33,13 @@ impl Waiting {
     pub async fn changed(&self) {
         self.woken.notified().await;
     }
+
+    /// From now on it waits for what happens in `scope`. Read after that.
+    pub fn concern(&self, scope: &Scope) {
+        if let Some(reader) = self.waiters.lock().taken.get_mut(&self.number) {
+            reader.concerned = concerned(scope);
+        }
+    }
 }
 
 impl Drop for Waiting {
@@ -42,8 +53,7 @@ pub(super) struct Waiters(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    most: usize,
-    most_of_key: usize,
+    rules: EventRules,
     places: Mutex<Places>,
     came: Notify,
     bell: Notify,
@@ -59,7 +69,13 @@ struct Places {
 struct Reader {
     key: KeyId,
     account: AccountId,
+    /// What happens to one of these, or below it, wakes the reader.
+    concerned: Vec<AccountId>,
     woken: Arc<Notify>,
+}
+
+fn concerned(scope: &Scope) -> Vec<AccountId> {
+    scope.permitted().map_or_else(|| vec![scope.root()], <[AccountId]>::to_vec)
 }
 
 impl Places {
@@ -69,22 +85,33 @@ impl Places {
 }
 
 impl Waiters {
-    pub(super) fn new(most: usize, most_of_key: usize) -> Self {
+    pub(super) fn new(rules: &EventRules) -> Self {
         let (places, came, bell) = (Mutex::default(), Notify::new(), Notify::new());
-        Self(Arc::new(Shared { most, most_of_key, places, came, bell }))
+        Self(Arc::new(Shared { rules: *rules, places, came, bell }))
     }
 
-    pub(super) fn join(&self, key: KeyId, account: AccountId) -> Result<Waiting, Full> {
+    pub(super) fn join(
+        &self,
+        (key, account): (KeyId, AccountId),
+        scope: &Scope,
+    ) -> Result<Waiting, Full> {
         let mut places = self.lock();
-        if places.taken.len() >= self.0.most {
+        let EventRules { max_waiting, max_waiting_per_account, max_waiting_per_key, .. } =
+            self.0.rules;
+        let taken = &places.taken;
+        if taken.len() >= max_waiting {
             return Err(Full::Gateway);
         }
-        if places.taken.values().filter(|one| one.key == key).count() >= self.0.most_of_key {
+        if taken.values().filter(|one| one.account == account).count() >= max_waiting_per_account {
+            return Err(Full::Account);
+        }
+        if taken.values().filter(|one| one.key == key).count() >= max_waiting_per_key {
             return Err(Full::Key);
         }
         places.last += 1;
         let (number, woken) = (places.last, Arc::new(Notify::new()));
-        places.taken.insert(number, Reader { key, account, woken: Arc::clone(&woken) });
+        let (concerned, wakes) = (concerned(scope), Arc::clone(&woken));
+        places.taken.insert(number, Reader { key, account, concerned, woken: wakes });
         drop(places);
         self.0.came.notify_one();
         Ok(Waiting { waiters: self.clone(), number, woken })
@@ -109,7 +136,10 @@ impl Waiters {
     /// Wakes those who wait for one of these accounts, or all.
     pub(super) fn wake(&self, concerned: Option<&HashSet<AccountId>>) {
         for reader in self.lock().taken.values() {
-            if concerned.is_none_or(|accounts| accounts.contains(&reader.account)) {
+            let is_meant = |accounts: &HashSet<AccountId>| {
+                reader.concerned.iter().any(|one| accounts.contains(one))
+            };
+            if concerned.is_none_or(is_meant) {
                 reader.woken.notify_one();
             }
         }
@@ -134,27 +164,45 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::domain::account::AccountType;
+    use crate::rules::Rules;
 
     #[tokio::test]
     async fn so_many_wait_in_all_and_with_one_key_and_each_hears_what_concerns_it() {
-        let waiters = Waiters::new(3, 2);
+        let mut rules = Rules::defaults().unwrap().access.events;
+        rules.max_waiting = 4;
+        (rules.max_waiting_per_account, rules.max_waiting_per_key) = (3, 2);
+        let waiters = Waiters::new(&rules);
         let key = |number| KeyId(Uuid::from_u128(number));
         let account = |id| AccountId::new(id).unwrap();
-        let first = waiters.join(key(1), account(1)).unwrap();
-        let second = waiters.join(key(1), account(2)).unwrap();
-        assert_eq!(waiters.join(key(1), account(1)).unwrap_err(), Full::Key);
-        let third = waiters.join(key(2), account(1)).unwrap();
-        assert_eq!(waiters.join(key(3), account(1)).unwrap_err(), Full::Gateway);
-        drop(third);
-        let third = waiters.join(key(2), account(3)).unwrap();
+        let all = |id| Scope::subtree(account(id), AccountType::Organization);
+        let first = waiters.join((key(1), account(9)), &all(1)).unwrap();
+        let second = waiters.join((key(1), account(9)), &all(2)).unwrap();
+        let full = waiters.join((key(1), account(9)), &all(1)).unwrap_err();
+        assert_eq!(full, Full::Key);
+        let restricted = all(1).only(vec![account(3)]);
+        let third = waiters.join((key(2), account(9)), &restricted).unwrap();
+        let full = waiters.join((key(3), account(9)), &all(1)).unwrap_err();
+        assert_eq!(full, Full::Account);
+        let fourth = waiters.join((key(4), account(8)), &all(4)).unwrap();
+        let full = waiters.join((key(5), account(7)), &all(1)).unwrap_err();
+        assert_eq!(full, Full::Gateway);
+        drop(fourth);
+        let fourth = waiters.join((key(4), account(8)), &all(4)).unwrap();
+        let is_woken = async |waiting: &Waiting| {
+            tokio::time::timeout(std::time::Duration::ZERO, waiting.changed()).await.is_ok()
+        };
         waiters.wake(Some(&HashSet::from([account(1), account(2)])));
-        first.changed().await;
-        second.changed().await;
-        let unheard = tokio::time::timeout(std::time::Duration::ZERO, third.changed()).await;
-        assert!(unheard.is_err());
+        assert!(is_woken(&first).await && is_woken(&second).await);
+        assert!(!is_woken(&third).await && !is_woken(&fourth).await);
+        waiters.wake(Some(&HashSet::from([account(1), account(3)])));
+        assert!(is_woken(&third).await);
+        third.concern(&all(2));
+        waiters.wake(Some(&HashSet::from([account(1), account(3)])));
+        assert!(!is_woken(&third).await);
         waiters.wake(None);
-        third.changed().await;
-        drop((first, second, third));
+        assert!(is_woken(&third).await && is_woken(&fourth).await);
+        drop((first, second, third, fourth));
         assert!(waiters.is_empty());
     }
 }
