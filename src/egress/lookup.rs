@@ -11,15 +11,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mail_auth::hickory_resolver::TokioResolver;
 use mail_auth::hickory_resolver::config::{
     ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolveHosts, ResolverConfig,
     ResolverOpts,
 };
 use mail_auth::hickory_resolver::net::NetError;
 use mail_auth::hickory_resolver::net::runtime::TokioRuntimeProvider;
-use mail_auth::hickory_resolver::proto::rr::Name;
+use mail_auth::hickory_resolver::proto::op::Query;
+use mail_auth::hickory_resolver::proto::rr::{Name, RecordType};
 use mail_auth::hickory_resolver::system_conf::read_system_conf;
+use mail_auth::hickory_resolver::{Hosts, TokioResolver};
 use tokio::sync::Semaphore;
 
 use super::error::EgressError;
@@ -54,24 +55,47 @@ impl Lookup {
         within: Duration,
         places: usize,
     ) -> Result<Self, EgressError> {
+        // Who names servers means those and nothing else.
+        let hosts = if servers.is_none() { Hosts::from_system() } else { Ok(Hosts::default()) };
         let resolver = resolver(servers, within, places)
             .map_err(|source| EgressError::Resolver(source.to_string()))?;
-        let places = Arc::new(Semaphore::new(places));
-        Ok(Self::new(move |host| {
+        // A machine without the file has no names of its own.
+        Ok(Self::by(resolver, hosts.unwrap_or_default(), places))
+    }
+
+    /// A name in `hosts` is that and nothing else, whatever DNS or the search list would make of it.
+    fn by(resolver: TokioResolver, hosts: Hosts, places: usize) -> Self {
+        let (places, hosts) = (Arc::new(Semaphore::new(places)), Arc::new(hosts));
+        Self::new(move |host| {
             let (resolver, places) = (resolver.clone(), Arc::clone(&places));
+            let hosts = Arc::clone(&hosts);
             async move {
+                let name = Name::from_ascii(&host).map_err(io::Error::other)?.to_lowercase();
+                let here = listed(&hosts, &name);
+                if !here.is_empty() {
+                    return Ok(here);
+                }
                 let _place = places.acquire_owned().await.map_err(io::Error::other)?;
-                let name = Name::from_ascii(&host).map_err(io::Error::other)?;
                 let found = resolver.lookup_ip(name).await.map_err(io::Error::other)?;
                 Ok(found.iter().take(MAX_ADDRESSES).collect())
             }
-        }))
+        })
     }
 
     /// The addresses of one host.
     pub(super) fn look(&self, host: &str) -> Looking {
         (self.0)(host.to_owned())
     }
+}
+
+/// What the hosts file says of a name.
+fn listed(hosts: &Hosts, name: &Name) -> Vec<IpAddr> {
+    let kinds = [RecordType::A, RecordType::AAAA].into_iter();
+    let found =
+        kinds.filter_map(|kind| hosts.lookup_static_host(&Query::query(name.clone(), kind)));
+    let found: Vec<_> = found.collect();
+    let records = found.iter().flat_map(|lookup| lookup.answers());
+    records.filter_map(|record| record.data.ip_addr()).take(MAX_ADDRESSES).collect()
 }
 
 fn resolver(
@@ -86,9 +110,8 @@ fn resolver(
             (ResolverConfig::from_parts(None, Vec::new(), servers), ResolverOpts::default())
         }
     };
-    // Who names servers means those and nothing else.
-    options.use_hosts_file =
-        if servers.is_none() { ResolveHosts::Always } else { ResolveHosts::Never };
+    // Its own look into that file comes after the search list.
+    options.use_hosts_file = ResolveHosts::Never;
     options.timeout = within / 3;
     options.attempts = 1;
     options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;

@@ -127,3 +127,21 @@ async fn of_the_addresses_of_a_name_a_bounded_number_is_looked_at() {
     let found = timeout(PATIENCE, lookup.look("many.example")).await.unwrap().unwrap();
     assert_eq!(found.len(), MAX_ADDRESSES);
 }
+
+#[tokio::test]
+async fn a_name_in_the_hosts_file_is_asked_of_nobody() {
+    let dns = names().await;
+    let mut hosts = Hosts::default();
+    let file = "10.1.2.3 hooks HOOKS.example # ours\n::1 hooks.example\n";
+    hosts.read_hosts_conf(file.as_bytes()).unwrap();
+    let lookup = Lookup::by(resolver(Some(&[dns.addr()]), LONG, 1).unwrap(), hosts, 1);
+    for (name, expected) in [
+        ("hooks", vec!["10.1.2.3"]),
+        ("Hooks.Example", vec!["10.1.2.3", "::1"]),
+        ("hooks.example.", vec!["10.1.2.3", "::1"]),
+    ] {
+        let expected: Vec<IpAddr> = expected.iter().map(|text| text.parse().unwrap()).collect();
+        assert_eq!(lookup.look(name).await.unwrap(), expected, "{name}");
+    }
+    assert_eq!(dns.queries(), 0);
+}
