@@ -23,7 +23,7 @@ use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
 use crate::domain::ports::Wake;
-use crate::egress::client::{Client, Limits, Lookup, Roots};
+use crate::egress::client::{Client, EgressError, Limits, Lookup, Roots};
 use crate::egress::guard::Guard;
 use crate::http::{self, Http, Readiness, UseCases};
 use crate::rules::{
@@ -127,8 +127,9 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let mut tls = Tls::prepare(tls, &place, &hostname, to).await?;
     // Outgoing: the dispatcher takes from the store, and intake rings its bell and the log's.
     let bell = Bell::default();
-    let lookup = lookup(dns.is_some(), &authenticator);
-    tls.ask(rules.acme, (guard.clone(), lookup.clone()), &mint).await?;
+    // What customers choose is not in the way of the authority, either.
+    tls.ask(rules.acme, (guard.clone(), lookup(dns.as_deref(), &webhooks)?), &mint).await?;
+    let lookup = lookup(dns.as_deref(), &webhooks)?;
     let guard = guard.for_gateway_at(own_hosts);
     let client = Client::new(guard.clone(), Limits::from(webhooks.as_ref()), lookup)?;
     let events = EventLog::new(store.clone(), Arc::clone(&access), webhooks.payload);
@@ -427,16 +428,10 @@ fn apart(
     authenticator(dns, &rules, hostname).map(Arc::new)
 }
 
-/// Webhook hosts are looked up where mail's names are, if resolvers are named.
-fn lookup(named: bool, authenticator: &Authenticator) -> Lookup {
-    if !named {
-        return Lookup::system();
-    }
-    let authenticator = authenticator.clone();
-    Lookup::new(move |host| {
-        let authenticator = authenticator.clone();
-        async move { authenticator.addresses(&host).await }
-    })
+/// How hosts of requests that go out are looked up, by the same servers as mail's names and nothing
+/// else of theirs: as many at a time as there may be attempts, so that none waits for another.
+fn lookup(dns: Option<&[SocketAddr]>, rules: &WebhookRules) -> Result<Lookup, EgressError> {
+    Lookup::over(dns, rules.attempt.connect_timeout(), rules.dispatcher.concurrency)
 }
 
 /// Ids and secrets from the machine's clock and randomness: the one place that reads them.

@@ -1,10 +1,7 @@
 //! One request to a stranger, within bounds of time, size and address.
 
 use std::error::Error as StdError;
-use std::future::Future;
-use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,36 +17,11 @@ use super::guard::{Guard, Reach};
 use crate::rules::WebhookRules;
 
 pub use super::error::EgressError;
+pub use super::lookup::Lookup;
 
 /// Stands in every request whose URL a customer chose, so that a gateway that it comes back to
 /// knows it for what it is, whatever names and proxies lie between (threats H10).
 pub const LOOP: HeaderName = HeaderName::from_static("x-gatepost-loop");
-
-/// A look-up under way.
-pub type Looking = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
-
-/// How host names become addresses; the guard judges all of them.
-#[derive(Clone)]
-pub struct Lookup(Arc<dyn Fn(String) -> Looking + Send + Sync>);
-
-impl Lookup {
-    /// Looks names up with `look`.
-    pub fn new<F, R>(look: F) -> Self
-    where
-        F: Fn(String) -> R + Send + Sync + 'static,
-        R: Future<Output = io::Result<Vec<IpAddr>>> + Send + 'static,
-    {
-        Self(Arc::new(move |host| Box::pin(look(host))))
-    }
-
-    /// The operating system's resolver.
-    pub fn system() -> Self {
-        Self::new(|host| async move {
-            let found = tokio::net::lookup_host((host, 0)).await?;
-            Ok(found.map(|address| address.ip()).collect())
-        })
-    }
-}
 
 /// Bounds of one request.
 #[derive(Clone, Copy, Debug)]
@@ -262,7 +234,7 @@ struct Checked {
 
 impl Resolve for Checked {
     fn resolve(&self, name: Name) -> Resolving {
-        let looking = (self.lookup.0)(name.as_str().to_owned());
+        let looking = self.lookup.look(name.as_str());
         let (guard, reach) = (self.guard.clone(), self.reach);
         Box::pin(async move {
             let addresses = looking.await.map_err(|_| EgressError::Lookup)?;

@@ -50,6 +50,9 @@ pub enum EgressError {
     /// The operator's business, at the start: the HTTP client could not be made.
     #[error("the HTTP client could not be set up: {0}")]
     Setup(String),
+    /// The operator's business, too.
+    #[error("the DNS resolver for webhooks could not be set up: {0} (/etc/resolv.conf, or --dns)")]
+    Resolver(String),
 }
 
 impl EgressError {

@@ -135,11 +135,6 @@ impl Authenticator {
         })
     }
 
-    /// The addresses of a host, by the same servers: for requests that go out.
-    pub async fn addresses(&self, host: &str) -> std::io::Result<Vec<std::net::IpAddr>> {
-        self.resolver.addresses(host).await
-    }
-
     /// Our own name.
     pub fn hostname(&self) -> &str {
         &self.hostname

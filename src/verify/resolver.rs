@@ -5,8 +5,7 @@
 //! is keyed by name alone, so that an SPF check of a name chosen by an attacker would poison the
 //! DKIM and DMARC records under that name (measured); it is never used across purposes or messages.
 
-use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use mail_auth::MessageAuthenticator;
@@ -77,14 +76,6 @@ impl Resolver {
     /// For mail-auth's verifiers.
     pub(super) fn mail_auth(&self) -> &MessageAuthenticator {
         &self.inner
-    }
-
-    /// The IPv4 and IPv6 addresses of a host name, as they are now.
-    pub(super) async fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
-        let mut question = Name::from_ascii(host).map_err(io::Error::other)?;
-        question.set_fqdn(true);
-        let found = self.inner.resolver().lookup_ip(question).await.map_err(io::Error::other)?;
-        Ok(found.iter().collect())
     }
 
     /// The records of one type under a name without its final dot, by `deadline` or not at all.

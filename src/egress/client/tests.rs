@@ -1,3 +1,5 @@
+use std::io;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use reqwest::header::HeaderValue;

@@ -31,7 +31,8 @@ fn settings(folder: &Path) -> Settings {
 fn work(folder: &Path, now: Timestamp, octet: u8) -> Work {
     let rules = Rules::defaults().unwrap();
     let guard = Guard::new(Vec::new(), &rules.webhooks);
-    let client = Client::new(guard, Limits::from(&rules.acme), Lookup::system()).unwrap();
+    let nowhere = Lookup::new(|_| async { Err(std::io::Error::other("there is no DNS")) });
+    let client = Client::new(guard, Limits::from(&rules.acme), nowhere).unwrap();
     let clock = Clock::new(move || now);
     let mint = Mint::new(clock.clone(), Arc::new(move |octets: &mut [u8]| octets.fill(octet)));
     let transport = Transport::new(client);

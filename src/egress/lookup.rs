@@ -1,0 +1,135 @@
+//! How host names become addresses: by a resolver of egress' own.
+//!
+//! The names are those that customers chose, and their servers may be silent for as long as they
+//! like. So no thread waits for them (the system's getaddrinfo would hold one of those that intake
+//! needs, long after the attempt was given up), and they share nothing with mail's questions.
+
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mail_auth::hickory_resolver::config::{
+    ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolveHosts, ResolverConfig,
+    ResolverOpts,
+};
+use mail_auth::hickory_resolver::net::NetError;
+use mail_auth::hickory_resolver::net::runtime::TokioRuntimeProvider;
+use mail_auth::hickory_resolver::proto::op::Query;
+use mail_auth::hickory_resolver::proto::rr::{Name, RecordType};
+use mail_auth::hickory_resolver::system_conf::read_system_conf;
+use mail_auth::hickory_resolver::{Hosts, TokioResolver};
+use tokio::sync::Semaphore;
+
+use super::error::EgressError;
+
+/// Addresses of one name that are looked at; more are nobody's who wants to be reached.
+const MAX_ADDRESSES: usize = 64;
+
+/// A look-up under way.
+pub type Looking = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
+
+/// How host names become addresses; the guard judges all of them.
+#[derive(Clone)]
+pub struct Lookup(Arc<dyn Fn(String) -> Looking + Send + Sync>);
+
+impl Lookup {
+    /// Looks names up with `look`.
+    pub fn new<F, R>(look: F) -> Self
+    where
+        F: Fn(String) -> R + Send + Sync + 'static,
+        R: Future<Output = io::Result<Vec<IpAddr>>> + Send + 'static,
+    {
+        Self(Arc::new(move |host| Box::pin(look(host))))
+    }
+
+    /// Asks these servers (UDP, and TCP for long answers); without any the system's, by its hosts
+    /// file, `/etc/resolv.conf` and search list as they are now. `within` is the time for a
+    /// connection, of which two tries may take two thirds; at most `places` look-ups are under way
+    /// at the same time, more wait. One that is dropped costs nothing any more. Must be called
+    /// inside the runtime. Fails where the system's servers cannot be read.
+    pub fn over(
+        servers: Option<&[SocketAddr]>,
+        within: Duration,
+        places: usize,
+    ) -> Result<Self, EgressError> {
+        // Who names servers means those and nothing else.
+        let hosts = if servers.is_none() { Hosts::from_system() } else { Ok(Hosts::default()) };
+        let resolver = resolver(servers, within, places)
+            .map_err(|source| EgressError::Resolver(source.to_string()))?;
+        // A machine without the file has no names of its own.
+        Ok(Self::by(resolver, hosts.unwrap_or_default(), places))
+    }
+
+    /// A name in `hosts` is that and nothing else, whatever DNS or the search list would make of it.
+    fn by(resolver: TokioResolver, hosts: Hosts, places: usize) -> Self {
+        let (places, hosts) = (Arc::new(Semaphore::new(places)), Arc::new(hosts));
+        Self::new(move |host| {
+            let (resolver, places) = (resolver.clone(), Arc::clone(&places));
+            let hosts = Arc::clone(&hosts);
+            async move {
+                let name = Name::from_ascii(&host).map_err(io::Error::other)?.to_lowercase();
+                let here = listed(&hosts, &name);
+                if !here.is_empty() {
+                    return Ok(here);
+                }
+                let _place = places.acquire_owned().await.map_err(io::Error::other)?;
+                let found = resolver.lookup_ip(name).await.map_err(io::Error::other)?;
+                Ok(found.iter().take(MAX_ADDRESSES).collect())
+            }
+        })
+    }
+
+    /// The addresses of one host.
+    pub(super) fn look(&self, host: &str) -> Looking {
+        (self.0)(host.to_owned())
+    }
+}
+
+/// What the hosts file says of a name.
+fn listed(hosts: &Hosts, name: &Name) -> Vec<IpAddr> {
+    let kinds = [RecordType::A, RecordType::AAAA].into_iter();
+    let found =
+        kinds.filter_map(|kind| hosts.lookup_static_host(&Query::query(name.clone(), kind)));
+    let found: Vec<_> = found.collect();
+    let records = found.iter().flat_map(|lookup| lookup.answers());
+    records.filter_map(|record| record.data.ip_addr()).take(MAX_ADDRESSES).collect()
+}
+
+fn resolver(
+    servers: Option<&[SocketAddr]>,
+    within: Duration,
+    places: usize,
+) -> Result<TokioResolver, NetError> {
+    let (config, mut options) = match servers {
+        None => read_system_conf()?,
+        Some(servers) => {
+            let servers = servers.iter().copied().map(name_server).collect();
+            (ResolverConfig::from_parts(None, Vec::new(), servers), ResolverOpts::default())
+        }
+    };
+    // Its own look into that file comes after the search list.
+    options.use_hosts_file = ResolveHosts::Never;
+    options.timeout = within / 3;
+    options.attempts = 1;
+    options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
+    // Each attempt looks its host up anew (contract §5).
+    options.cache_size = 0;
+    // Both questions of every look-up may go over one connection.
+    options.max_active_requests = places.saturating_mul(2);
+    TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+        .with_options(options)
+        .build()
+}
+
+fn name_server(address: SocketAddr) -> NameServerConfig {
+    let (mut udp, mut tcp) = (ConnectionConfig::udp(), ConnectionConfig::tcp());
+    udp.port = address.port();
+    tcp.port = address.port();
+    NameServerConfig::new(address.ip(), true, vec![udp, tcp])
+}
+
+#[cfg(test)]
+mod tests;
