@@ -24,8 +24,8 @@ const PLACE: &str = "
 
 impl Store {
     /// Gives places in the log to up to `limit` events that have none, and answers how many got
-    /// one: none if none waits, which costs one look; fewer than `limit` also where some of those that
-    /// waited were erased meanwhile.
+    /// one: none if none waits, which costs one look; fewer than `limit` also where some of those
+    /// that waited were erased meanwhile.
     pub async fn place_events(&self, limit: u32) -> Result<u64, StoreError> {
         let waiting = sql("SELECT id FROM events WHERE position IS NULL AND arrived >= 0
                            ORDER BY arrived, id LIMIT 1");

@@ -323,7 +323,7 @@ async fn only_administrators_hear_of_accounts_and_members() {
 
 #[tokio::test]
 async fn so_many_wait_and_a_stop_ends_all_of_them_at_once() {
-    let rules = "[events]\nmax_waiting = 3\nmax_waiting_per_key = 2\n";
+    let rules = "[events]\nmax_waiting = 3\nmax_waiting_per_account = 3\nmax_waiting_per_key = 2\n";
     let house = House::with(rules).await;
     let first = Reader::open(&house, "org1", "", "").await;
     let second = Reader::open(&house, "org1", "", "").await;
