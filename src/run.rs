@@ -172,11 +172,18 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     tls.follow(&rules.smtp.tls, &shutdown);
     shutdown.spawn(dispatcher.run(shutdown.clone()));
     clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
-    let (stop, of_log) = (shutdown.clone(), shutdown.clone());
-    shutdown.spawn(async move { audit.run(stop.soft()).await });
-    shutdown.spawn(async move { events.run(of_log.soft()).await });
+    attend(audit, events, &shutdown);
     shutdown.spawn(http::serve(socket, router, api, shutdown.clone(), tls.https));
     Ok(running)
+}
+
+/// Writes down what the API refuses, and looks at the log for those who wait for it, until the soft
+/// stop.
+fn attend(audit: AuditLog, events: EventLog, shutdown: &Shutdown) {
+    let stop = shutdown.clone();
+    shutdown.spawn(async move {
+        tokio::join!(audit.run(stop.soft()), events.run(stop.soft()));
+    });
 }
 
 /// A socket, and the address that it has really got.
