@@ -48,6 +48,7 @@ mod files;
 mod finish;
 mod gates;
 mod group;
+mod heads;
 mod health;
 mod intake_records;
 mod keys;
