@@ -39,6 +39,7 @@ impl Grouping {
 pub struct Deliveries {
     pub cancel_at_once: u32,
     pub replay_at_once: u32,
+    pub rooms_at_once: u32,
     /// `[breaker]` of `webhooks.toml`, where an operator looks for it.
     #[serde(skip)]
     pub breaker: Breaker,
@@ -130,6 +131,7 @@ impl StoreRules {
         check("commit.patience_seconds", commit.patience_seconds, shortest, 120)?;
         check("deliveries.cancel_at_once", deliveries.cancel_at_once.into(), 1, 10_000)?;
         check("deliveries.replay_at_once", deliveries.replay_at_once.into(), 1, 10_000)?;
+        check("deliveries.rooms_at_once", deliveries.rooms_at_once.into(), 1, 10_000)?;
         check("connections.embedded_readers", connections.embedded_readers.into(), 1, 64)?;
         check("connections.embedded_cache_mib", connections.embedded_cache_mib.into(), 2, 4096)?;
         let pages = connections.embedded_checkpoint_pages.into();

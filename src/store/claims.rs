@@ -21,9 +21,9 @@ const UNREADABLE_PAUSE: i64 = 3_600_000;
 const UNREADABLE_TRIES: i64 = 48;
 
 /// Steps from destination to destination and takes the longest due of each, so that the backlog of
-/// one that is busy, rests or was removed, however long, is passed over in one step. In an ordered
-/// one it steps from room to room: of what waits in a room only the first is looked at. Of one that
-/// has rested, one delivery is taken, as a probe.
+/// one that is busy, rests or was removed, however long, is passed over in one step. Of ordered ones
+/// it takes the heads of rooms that were found before (`heads.rs`). Of one that has rested, one
+/// delivery is taken, as a probe.
 const CLAIM: &str = "
     UPDATE deliveries SET lease_until = $2, fence = fence + 1
     WHERE rowid IN (
@@ -34,31 +34,6 @@ const CLAIM: &str = "
             SELECT (SELECT MIN(destination_id) FROM deliveries INDEXED BY deliveries_waiting
                     WHERE state = 'pending' AND room IS NULL AND destination_id > destination)
             FROM waiting WHERE destination IS NOT NULL),
-        in_order (destination) AS (
-            SELECT MIN(destination_id) FROM deliveries INDEXED BY deliveries_in_order
-            WHERE state = 'pending' AND room IS NOT NULL
-            UNION ALL
-            SELECT (SELECT MIN(destination_id) FROM deliveries INDEXED BY deliveries_in_order
-                    WHERE state = 'pending' AND room IS NOT NULL AND destination_id > destination)
-            FROM in_order WHERE destination IS NOT NULL),
-        heads (place, destination, room, probe) AS (
-            SELECT head.rowid, destination, head.room, destinations.rests_until > 0
-            FROM in_order CROSS JOIN destinations CROSS JOIN deliveries AS head
-            WHERE destinations.id = destination AND destinations.rests_until <= $1
-              AND destinations.draining = 0 AND destinations.disabled_at IS NULL
-              AND lower(hex(destination)) NOT IN (SELECT value FROM json_each($4))
-              AND head.rowid = (
-                  SELECT rowid FROM deliveries INDEXED BY deliveries_in_order
-                  WHERE state = 'pending' AND room IS NOT NULL AND destination_id = destination
-                  ORDER BY room, arrived, id LIMIT 1)
-            UNION ALL
-            SELECT head.rowid, heads.destination, head.room, heads.probe
-            FROM heads CROSS JOIN deliveries AS head
-            WHERE head.rowid = (
-                SELECT rowid FROM deliveries INDEXED BY deliveries_in_order
-                WHERE state = 'pending' AND room IS NOT NULL
-                  AND destination_id = heads.destination AND room > heads.room
-                ORDER BY room, arrived, id LIMIT 1)),
         due (place, destination, probe, due_at, id) AS (
             SELECT one.rowid, destination, destinations.rests_until > 0, one.next_attempt_at, one.id
             FROM waiting CROSS JOIN destinations CROSS JOIN deliveries AS one
@@ -71,11 +46,10 @@ const CLAIM: &str = "
                     AND next_attempt_at <= $1 AND lease_until <= $1
                   ORDER BY next_attempt_at, id LIMIT $3)
             UNION ALL
-            SELECT place, destination, probe, due_at, id FROM (
-                SELECT place, destination, probe, one.next_attempt_at AS due_at, one.id AS id
-                FROM heads CROSS JOIN deliveries AS one
-                WHERE one.rowid = place AND one.next_attempt_at <= $1 AND one.lease_until <= $1
-                LIMIT $3 * 4))
+            SELECT one.rowid, one.destination_id, destinations.rests_until > 0,
+                   one.next_attempt_at, one.id
+            FROM json_each($5) AS given CROSS JOIN deliveries AS one CROSS JOIN destinations
+            WHERE one.rowid = given.value AND destinations.id = one.destination_id)
         SELECT place FROM (
             SELECT place, due_at, id FROM due WHERE probe = 0
             UNION ALL
@@ -94,33 +68,6 @@ const CLAIM_BESIDE_OTHERS: &str = "
                 WHERE state = 'pending' AND room IS NULL AND destination_id > destination
                 ORDER BY destination_id LIMIT 1)
         FROM waiting WHERE destination IS NOT NULL),
-    in_order (destination) AS (
-        (SELECT destination_id FROM deliveries WHERE state = 'pending' AND room IS NOT NULL
-         ORDER BY destination_id LIMIT 1)
-        UNION ALL
-        SELECT (SELECT destination_id FROM deliveries
-                WHERE state = 'pending' AND room IS NOT NULL AND destination_id > destination
-                ORDER BY destination_id LIMIT 1)
-        FROM in_order WHERE destination IS NOT NULL),
-    heads (id, destination, room, probe, due_at, leased) AS (
-        SELECT head.id, destination, head.room, destinations.rests_until > 0,
-               head.next_attempt_at, head.lease_until
-        FROM in_order JOIN destinations ON destinations.id = destination
-        CROSS JOIN LATERAL (
-            SELECT id, room, next_attempt_at, lease_until FROM deliveries
-            WHERE state = 'pending' AND room IS NOT NULL AND destination_id = destination
-            ORDER BY room, arrived, id LIMIT 1) AS head
-        WHERE destinations.rests_until <= $1 AND draining = 0 AND disabled_at IS NULL
-          AND destination NOT IN
-              (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($4 AS JSON)))
-        UNION ALL
-        SELECT head.id, heads.destination, head.room, heads.probe,
-               head.next_attempt_at, head.lease_until
-        FROM heads CROSS JOIN LATERAL (
-            SELECT id, room, next_attempt_at, lease_until FROM deliveries
-            WHERE state = 'pending' AND room IS NOT NULL
-              AND destination_id = heads.destination AND room > heads.room
-            ORDER BY room, arrived, id LIMIT 1) AS head),
     due AS (
         SELECT one.id, destination, destinations.rests_until > 0 AS probe, one.due_at
         FROM waiting JOIN destinations ON destinations.id = destination
@@ -133,8 +80,11 @@ const CLAIM_BESIDE_OTHERS: &str = "
           AND destination NOT IN
               (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($4 AS JSON)))
         UNION ALL
-        (SELECT id, destination, probe, due_at FROM heads
-         WHERE due_at <= $1 AND leased <= $1 LIMIT $3 * 4)),
+        SELECT one.id, destinations.id, destinations.rests_until > 0, one.next_attempt_at
+        FROM json_array_elements_text(CAST($5 AS JSON)) AS head (place)
+        JOIN deliveries AS one ON one.id = CAST(head.place AS UUID)
+        JOIN destinations ON destinations.id = one.destination_id
+        WHERE destinations.rests_until <= $1 AND draining = 0 AND disabled_at IS NULL),
     first AS (
         SELECT id, due_at FROM due WHERE NOT probe
         UNION ALL
@@ -151,26 +101,15 @@ const CLAIM_BESIDE_OTHERS: &str = "
     WHERE id IN (SELECT id FROM taken)
     RETURNING id AS place, id, event_id, destination_id, attempts, fence";
 
-/// What is to be given up and sent again by and by: one look for both.
-const WAITING: &str = "
-    SELECT (SELECT id FROM destinations WHERE draining = 1 ORDER BY id LIMIT 1) AS draining,
-           (SELECT id FROM replays ORDER BY id LIMIT 1) AS replay";
+/// What is to be given up by and by.
+const DRAINING: &str = "
+    SELECT (SELECT id FROM destinations WHERE draining = 1 ORDER BY id LIMIT 1) AS draining";
 
 /// The same; while deliveries are claimed nobody puts one before them in its room
 /// (`gates::close_rooms`).
-const WAITING_BESIDE_OTHERS: &str = "
+const DRAINING_BESIDE_OTHERS: &str = "
     SELECT (SELECT id FROM destinations WHERE draining = 1 ORDER BY id LIMIT 1) AS draining,
-           (SELECT id FROM replays ORDER BY id LIMIT 1) AS replay,
            CAST(pg_advisory_xact_lock_shared(hashtextextended('rooms', 0)) AS TEXT) AS passed";
-
-/// What was found to be done beside the claims. It may have been seen before the gate was passed,
-/// and is looked at again by whoever does it.
-struct Waits {
-    /// A destination of which what waits is to be given up.
-    draining: Option<Uuid>,
-    /// Something is to be sent again.
-    replay: bool,
-}
 
 impl Store {
     /// Claims up to `limit` deliveries that are due, none of them for a destination in `busy`,
@@ -189,37 +128,36 @@ impl Store {
         let busy: Vec<String> = busy.iter().map(|id| id.0.as_simple().to_string()).collect();
         let busy = serde_json::Value::from(busy).to_string();
         let lease = (now, lease_until);
-        let (mut claims, waits) = settled!(self.try_claim_deliveries(lease, limit, &busy))?;
-        if let Some(destination) = waits.draining {
+        // Before, in transactions of its own: no lease runs meanwhile, and what was claimed is not
+        // lost with it.
+        self.work_on_a_replay(now).await;
+        let (claims, draining) = settled!(self.try_claim_deliveries(lease, limit, &busy))?;
+        if let Some(destination) = draining {
             self.drain_more(destination, now).await;
-        }
-        if waits.replay && self.work_on_a_replay(now).await > 0 && claims.len() < limit {
-            let more = limit - claims.len();
-            let (ready, _) = settled!(self.try_claim_deliveries(lease, more, &busy))?;
-            claims.extend(ready);
         }
         Ok(claims)
     }
 
+    /// Claims, and the destination of which what waits is to be given up, if there is one.
     async fn try_claim_deliveries(
         &self,
         (now, lease_until): (Timestamp, Timestamp),
         limit: usize,
         busy: &str,
-    ) -> Result<(Vec<Claim>, Waits), StoreError> {
+    ) -> Result<(Vec<Claim>, Option<Uuid>), StoreError> {
         let mut tx = self.begin().await?;
-        let waiting = sql(WAITING).on_postgres(WAITING_BESIDE_OTHERS).fetch_one(tx.on()).await?;
+        let waiting = sql(DRAINING).on_postgres(DRAINING_BESIDE_OTHERS).fetch_one(tx.on()).await?;
         let waiting = Columns { table: "destinations", row: &waiting };
-        let waits = Waits {
-            draining: waiting.optional_uuid("draining")?,
-            replay: waiting.optional_uuid("replay")?.is_some(),
-        };
+        // It may have been seen before the gate was passed: `drain_more` looks again.
+        let draining = waiting.optional_uuid("draining")?;
+        let heads = self.base.due_heads(&mut tx, now, limit.saturating_mul(4), busy).await?;
         let rows = sql(CLAIM)
             .on_postgres(CLAIM_BESIDE_OTHERS)
             .bind(now)
             .bind(lease_until)
             .bind(i64::try_from(limit).unwrap_or(i64::MAX))
             .bind(busy)
+            .bind(heads)
             .fetch_all(tx.on())
             .await?;
         let needed = Needed::load(&mut tx, &rows).await?;
@@ -233,19 +171,33 @@ impl Store {
                 Err(error) => return Err(error),
             }
         }
-        let claims = probes(&mut tx, claims, lease_until).await?;
+        let claims = probes(&mut tx, claims, (now, lease_until)).await?;
         tx.commit().await?;
-        Ok((claims, waits))
+        Ok((claims, draining))
     }
 
     /// Gives claims back that were not begun: they are due again at once, unless somebody else has
-    /// claimed them since.
+    /// claimed them since. A probe that was not made is made by whoever claims next.
     pub async fn release_deliveries(&self, claims: &[Claim]) -> Result<(), StoreError> {
         settled!(self.try_release(claims))
     }
 
     async fn try_release(&self, claims: &[Claim]) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
+        for probe in claims {
+            let Some(rested_until) = probe.destination.health.rests_until else { continue };
+            // Due again, as it was: else it would rest until the end of this lease.
+            sql("UPDATE destinations SET rests_until = $2
+                 WHERE id = $1 AND rests_until = (
+                     SELECT lease_until FROM deliveries WHERE id = $3 AND fence = $4
+                       AND state = 'pending' AND lease_until > 0)")
+            .bind(probe.destination.id.0)
+            .bind(rested_until)
+            .bind(probe.delivery.0)
+            .bind(probe.fence)
+            .execute(tx.on())
+            .await?;
+        }
         give_back(&mut tx, claims).await?;
         tx.commit().await
     }
@@ -311,11 +263,12 @@ impl Store {
 }
 
 /// Destinations that have rested are tried by one delivery each, and rest again meanwhile. What was
-/// claimed for one that somebody else is trying is given back.
+/// claimed for one that somebody else is trying is given back; so is all but one, or all, of what was
+/// claimed for one whose rest began, or ended, beside this transaction.
 async fn probes(
     tx: &mut Transaction,
     mut claims: Vec<Claim>,
-    until: Timestamp,
+    (now, until): (Timestamp, Timestamp),
 ) -> Result<Vec<Claim>, StoreError> {
     // UUIDv7: the order in which they were made.
     claims.sort_by_key(|claim| claim.delivery);
@@ -324,19 +277,25 @@ async fn probes(
         .filter_map(|claim| Some((claim.destination.id, claim.destination.health.rests_until?)))
         .collect();
     for (destination, rested_until) in rested {
-        let taken = sql("UPDATE destinations SET rests_until = $2
-                         WHERE id = $1 AND rests_until = $3")
-        .bind(destination.0)
-        .bind(until)
-        .bind(rested_until)
-        .execute(tx.on())
-        .await?;
-        if taken == 0 {
-            let of_it = |claim: &Claim| claim.destination.id == destination;
-            let (other, ours) = claims.into_iter().partition(of_it);
-            claims = ours;
-            give_back(tx, &other).await?;
-        }
+        let taken = rested_until <= now
+            && sql("UPDATE destinations SET rests_until = $2
+                    WHERE id = $1 AND rests_until = $3")
+            .bind(destination.0)
+            .bind(until)
+            .bind(rested_until)
+            .execute(tx.on())
+            .await?
+                > 0;
+        let mut kept = usize::from(taken);
+        let (others, ours) = claims.into_iter().partition(|claim: &Claim| {
+            let of_it = claim.destination.id == destination;
+            let keep = !of_it || kept > 0;
+            kept -= usize::from(of_it && keep);
+            !keep
+        });
+        claims = ours;
+        let others: Vec<Claim> = others;
+        give_back(tx, &others).await?;
     }
     Ok(claims)
 }

@@ -1,6 +1,6 @@
 //! Opening the store, and the two doors to it: reading and writing.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::OnceCell;
@@ -14,6 +14,7 @@ use super::embedded::{self, Embedded};
 use super::error::StoreError;
 use super::finish::Attempts;
 use super::group::Group;
+use super::heads::Walked;
 use super::lease::{Lease, Pool};
 use super::location::{Location, Place};
 use super::postgres;
@@ -47,6 +48,9 @@ pub(super) struct Base {
     broken: CancellationToken,
     pub(super) identity: Arc<OnceCell<Uuid>>,
     pub(super) deliveries: Deliveries,
+    pub(super) walked: Walked,
+    /// The replay that was worked on last.
+    pub(super) replayed: Arc<Mutex<Uuid>>,
     /// As long as a statement under way may take.
     closing: Duration,
 }
@@ -131,6 +135,8 @@ impl Store {
             broken,
             identity: Arc::default(),
             deliveries: rules.deliveries,
+            walked: Walked::default(),
+            replayed: Arc::default(),
             closing: connections.deadline(),
         };
         let intakes = Group::start(Intakes::new(base.clone()), rules.commit, writers);

@@ -49,6 +49,7 @@ mod finish;
 mod former_secrets;
 mod gates;
 mod group;
+mod heads;
 mod health;
 mod intake_records;
 mod keys;

@@ -7,6 +7,7 @@
 //! under way behind it.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -31,6 +32,18 @@ use crate::domain::id::DeliveryId;
 /// the log is read from so long before the time asked for.
 const SLACK: Duration = Duration::from_secs(3600);
 
+/// Another gateway's clock may be so far ahead of the one that was asked.
+const CLOCKS: Duration = Duration::from_mins(1);
+
+/// A row of `replays`.
+struct Asked {
+    destination: Uuid,
+    extent: Extent,
+    since: Timestamp,
+    asked_at: Timestamp,
+    position: Option<i64>,
+}
+
 /// A replay as it stands.
 struct Replay {
     destination: Destination,
@@ -48,39 +61,39 @@ enum Left {
     Nothing,
     /// The log behind this place.
     From(Option<i64>),
+    /// All: nothing could be done this time.
+    Later,
 }
 
 impl Store {
-    /// Does some of the oldest replay that nobody else is working on, and answers how many
-    /// deliveries it made ready. An error costs no claim: it is told, and tried again.
-    pub(super) async fn work_on_a_replay(&self, now: Timestamp) -> u64 {
-        let done = settled!(self.try_replay(now));
-        done.unwrap_or_else(|error| {
+    /// Does some of a replay, of each in turn, unless another gateway is doing so. An error costs no
+    /// claim: it is told, and the others go on.
+    pub(super) async fn work_on_a_replay(&self, now: Timestamp) {
+        let done = async {
+            let waiting = sql("SELECT id FROM replays ORDER BY id LIMIT 1");
+            match waiting.fetch_optional(self.reader()).await? {
+                Some(_) => settled!(self.try_replay(now)),
+                None => Ok(()),
+            }
+        };
+        if let Err(error) = done.await {
             let error = &error as &(dyn std::error::Error + 'static);
             tracing::warn!(error, "cannot make ready what is to be sent again");
-            0
-        })
+        }
     }
 
-    async fn try_replay(&self, now: Timestamp) -> Result<u64, StoreError> {
+    async fn try_replay(&self, now: Timestamp) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        // First of all, as claims pass it first of all.
-        gates::close_rooms(&mut tx).await?;
-        let row = sql("SELECT id, destination_id, what, since, position, created_at
-                       FROM replays ORDER BY id LIMIT 1")
-        .locking("FOR UPDATE SKIP LOCKED")
-        .fetch_optional(tx.on())
-        .await?;
-        let Some(row) = row else { return Ok(0) };
+        if !gates::alone(&mut tx, "replays").await? {
+            return Ok(());
+        }
+        let Some(row) = self.next_replay(&mut tx).await? else { return Ok(()) };
         let id = Columns { table: "replays", row: &row }.uuid("id")?;
-        let (ready, left) = match replay(&mut tx, &row).await? {
-            None => (0, Left::Nothing),
-            Some(replay) => {
-                let most = self.base.deliveries.replay_at_once;
-                match replay.extent {
-                    Extent::Failed => failed(&mut tx, &replay, now, most).await?,
-                    Extent::All => self.all(&mut tx, &replay, now, most).await?,
-                }
+        let left = match asked(&row) {
+            Ok(asked) => self.step(&mut tx, &asked, now).await?,
+            Err(error) => {
+                tracing::error!(replay.id = %id, %error, "a replay cannot be read: dropped");
+                Left::Nothing
             }
         };
         match left {
@@ -89,11 +102,63 @@ impl Store {
                 let moved = sql("UPDATE replays SET position = $2 WHERE id = $1");
                 moved.bind(id).bind(position)
             }
+            Left::Later => return Ok(()),
         }
         .execute(tx.on())
         .await?;
-        tx.commit().await?;
-        Ok(ready)
+        tx.commit().await
+    }
+
+    /// The one behind that which was worked on last, whatever came of it.
+    async fn next_replay(&self, tx: &mut Transaction) -> Result<Option<Row>, StoreError> {
+        let last = *self.base.replayed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = None;
+        for after in [last, Uuid::nil()] {
+            found = sql("SELECT id, destination_id, what, since, position, created_at
+                         FROM replays WHERE id > $1 ORDER BY id LIMIT 1")
+            .bind(after)
+            .fetch_optional(tx.on())
+            .await?;
+            if found.is_some() {
+                break;
+            }
+        }
+        if let Some(row) = &found {
+            let id = Columns { table: "replays", row }.uuid("id")?;
+            *self.base.replayed.lock().unwrap_or_else(PoisonError::into_inner) = id;
+        }
+        Ok(found)
+    }
+
+    async fn step(
+        &self,
+        tx: &mut Transaction,
+        asked: &Asked,
+        now: Timestamp,
+    ) -> Result<Left, StoreError> {
+        let most = self.base.deliveries.replay_at_once;
+        let Some(replay) = replay(tx, asked, "").await? else { return Ok(Left::Nothing) };
+        if asked.extent == Extent::All && asked.position.is_none() {
+            return place(tx, &replay, most).await;
+        }
+        // Claims wait only where something is put before what they may take, and before anything is
+        // locked that they may wait for.
+        let in_rooms = tx.has_company() && in_rooms(tx, &replay, most).await?;
+        if in_rooms {
+            gates::close_rooms(tx).await?;
+        }
+        let closed = in_rooms || !tx.has_company();
+        // It stays in use until the transaction ends, and as it is.
+        let Some(replay) = self::replay(tx, asked, "FOR SHARE").await? else {
+            return Ok(Left::Nothing);
+        };
+        if !closed && self::in_rooms(tx, &replay, most).await? {
+            return Ok(Left::Later);
+        }
+        match asked.extent {
+            Extent::Failed => failed(tx, &replay, now, most).await,
+            Extent::All => self.all(tx, &replay, now, most).await,
+        }
     }
 
     /// Goes on through the log: what was delivered or given up waits again, what was never made
@@ -104,30 +169,26 @@ impl Store {
         replay: &Replay,
         now: Timestamp,
         most: u32,
-    ) -> Result<(u64, Left), StoreError> {
-        let Some(position) = replay.position else {
-            if event_log::place(tx, most).await? >= most.into() {
-                return Ok((0, Left::From(None)));
-            }
-            let first = beginning(tx, replay.since.minus(SLACK)).await?;
-            return Ok((0, first.map_or(Left::Nothing, |at| Left::From(Some(at - 1)))));
-        };
+    ) -> Result<Left, StoreError> {
+        let Some(position) = replay.position else { return Ok(Left::From(None)) };
         let rows = log(tx, &replay.destination, position, most).await?;
         let mut last = position;
         let mut wanted = Vec::new();
+        let mut over = false;
         for row in &rows {
             let columns = Columns { table: "events", row };
             last = last.max(columns.integer("position")?);
             // What this gateway cannot read it cannot send.
-            if let Ok(event) = event(row)
-                && replay.wants(&event)
-            {
+            let Ok(event) = event(row) else { continue };
+            // Else what goes on happening would keep it going.
+            over |= event.at > replay.asked_at.plus(SLACK);
+            if replay.wants(&event) {
                 wanted.push((event, columns.integer("arrived")?));
             }
         }
-        let ready = self.send_again(tx, replay, &wanted, now).await?;
-        let whole = u32::try_from(rows.len()).unwrap_or(u32::MAX) < most;
-        Ok((ready, if whole { Left::Nothing } else { Left::From(Some(last)) }))
+        self.send_again(tx, replay, &wanted, now).await?;
+        let whole = over || u32::try_from(rows.len()).unwrap_or(u32::MAX) < most;
+        Ok(if whole { Left::Nothing } else { Left::From(Some(last)) })
     }
 
     async fn send_again(
@@ -136,7 +197,7 @@ impl Store {
         replay: &Replay,
         wanted: &[(Event, i64)],
         now: Timestamp,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<(), StoreError> {
         let listener =
             Listener { id: replay.destination.id.0, ordered: replay.destination.wants.ordered };
         let room = |event: &Event| {
@@ -166,7 +227,7 @@ impl Store {
             let place = room.as_ref().map(|_| *arrived);
             vec![event.id.0.into(), due(&room).into(), room.into(), place.into()]
         });
-        let again = many(
+        many(
             "WITH given (event, due, place, number) AS ({rows})
              UPDATE deliveries
              SET state = 'pending', attempts = 0, next_attempt_at = given.due, lease_until = 0,
@@ -178,13 +239,11 @@ impl Store {
         .bind(listener.id)
         .execute(tx.on())
         .await?;
-        let made = u64::try_from(new.len()).unwrap_or(u64::MAX);
         let new = new.into_iter().map(|(event, arrived)| {
             let id = DeliveryId(self.mint().uuid());
             delivery(id, (event, *arrived), listener, due(&room(event)))
         });
-        insert_deliveries(tx, new.collect()).await?;
-        Ok(again + made)
+        insert_deliveries(tx, new.collect()).await
     }
 }
 
@@ -197,23 +256,61 @@ impl Replay {
     }
 }
 
-/// What the row says, as long as its destination is in use; it stays so until the transaction ends.
-async fn replay(tx: &mut Transaction, row: &Row) -> Result<Option<Replay>, StoreError> {
+/// What the row says.
+fn asked(row: &Row) -> Result<Asked, StoreError> {
     let columns = Columns { table: "replays", row };
+    Ok(Asked {
+        destination: columns.uuid("destination_id")?,
+        extent: columns.word("what")?,
+        since: columns.time("since")?,
+        asked_at: columns.time("created_at")?,
+        position: columns.optional_integer("position")?,
+    })
+}
+
+/// The replay, as long as its destination is in use.
+async fn replay(
+    tx: &mut Transaction,
+    asked: &Asked,
+    locking: &'static str,
+) -> Result<Option<Replay>, StoreError> {
     let found = sql("SELECT * FROM destinations
                      WHERE id = $1 AND removed_at IS NULL AND disabled_at IS NULL")
-    .bind(columns.uuid("destination_id")?)
-    .locking("FOR SHARE")
+    .bind(asked.destination)
+    .locking(locking)
     .fetch_optional(tx.on())
     .await?;
     let Some(found) = found else { return Ok(None) };
     Ok(Some(Replay {
         destination: destination(&found)?,
-        extent: columns.word("what")?,
-        since: columns.time("since")?,
-        asked_at: columns.time("created_at")?,
-        position: columns.optional_integer("position")?,
+        extent: asked.extent,
+        since: asked.since,
+        asked_at: asked.asked_at,
+        position: asked.position,
     }))
+}
+
+/// Gives events their places in the log; when all have one, answers where to begin. Nobody's claims
+/// wait for it.
+async fn place(tx: &mut Transaction, replay: &Replay, most: u32) -> Result<Left, StoreError> {
+    if event_log::place(tx, most).await? >= most.into() {
+        return Ok(Left::From(None));
+    }
+    let first = beginning(tx, replay.since.minus(SLACK)).await?;
+    Ok(first.map_or(Left::Nothing, |at| Left::From(Some(at - 1))))
+}
+
+/// Whether the next group is put into rooms.
+async fn in_rooms(tx: &mut Transaction, replay: &Replay, most: u32) -> Result<bool, StoreError> {
+    if replay.extent == Extent::All {
+        return Ok(replay.destination.wants.ordered);
+    }
+    for row in &given_up(tx, replay, most).await? {
+        if (Columns { table: "deliveries", row }).optional_text("room")?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// What was given up waits again. What ends again is not of this replay: it ended later.
@@ -222,20 +319,29 @@ async fn failed(
     replay: &Replay,
     now: Timestamp,
     most: u32,
-) -> Result<(u64, Left), StoreError> {
-    let rows = sql("SELECT id, room FROM deliveries
-                    WHERE destination_id = $1 AND state = 'exhausted' AND created_at >= $2
-                      AND next_attempt_at <= $3
-                    ORDER BY created_at, id LIMIT $4")
+) -> Result<Left, StoreError> {
+    let rows = given_up(tx, replay, most).await?;
+    revive(tx, replay.destination.id.0, &rows, now).await?;
+    let whole = u32::try_from(rows.len()).unwrap_or(u32::MAX) < most;
+    Ok(if whole { Left::Nothing } else { Left::From(None) })
+}
+
+/// The next of those that were given up.
+async fn given_up(
+    tx: &mut Transaction,
+    replay: &Replay,
+    most: u32,
+) -> Result<Vec<Row>, StoreError> {
+    sql("SELECT id, room FROM deliveries
+         WHERE destination_id = $1 AND state = 'exhausted' AND created_at >= $2
+           AND next_attempt_at <= $3
+         ORDER BY created_at, id LIMIT $4")
     .bind(replay.destination.id.0)
     .bind(replay.since)
-    .bind(replay.asked_at)
+    .bind(replay.asked_at.plus(CLOCKS))
     .bind(i64::from(most))
     .fetch_all(tx.on())
-    .await?;
-    let ready = revive(tx, replay.destination.id.0, &rows, now).await?;
-    let whole = u32::try_from(rows.len()).unwrap_or(u32::MAX) < most;
-    Ok((ready, if whole { Left::Nothing } else { Left::From(None) }))
+    .await
 }
 
 /// Has these deliveries (`id`, `room`) of a destination wait again, with all attempts of the

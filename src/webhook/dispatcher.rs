@@ -73,6 +73,9 @@ struct Ended {
     took: Duration,
     /// Nothing more of it is to be begun.
     halts: bool,
+    /// It may let others of its destination go that no claim has seen: the next of its room, or
+    /// all that waited for a probe.
+    frees: bool,
 }
 
 /// Brings deliveries to their destinations until it is told to stop.
@@ -82,6 +85,8 @@ pub struct Dispatcher<Q> {
     bell: Bell,
     lanes: Lanes<Box<Claim>>,
     running: JoinSet<Ended>,
+    /// Claims on their way back to the queue.
+    returning: JoinSet<()>,
     /// The destinations that the last claim had to pass over.
     passed_over: HashSet<DestinationId>,
     /// The queue is not asked before this.
@@ -100,6 +105,7 @@ impl<Q: Queue> Dispatcher<Q> {
             bell,
             lanes,
             running: JoinSet::new(),
+            returning: JoinSet::new(),
             passed_over: HashSet::new(),
             ask_at: Instant::now(),
             failures: 0,
@@ -123,25 +129,31 @@ impl<Q: Queue> Dispatcher<Q> {
             }
             tokio::select! {
                 () = shutdown.soft() => break,
-                Some(ended) = self.running.join_next() => self.ended(ended).await,
+                Some(ended) = self.running.join_next() => self.ended(ended),
+                Some(_) = self.returning.join_next() => {}
                 () = self.bell.0.notified() => self.hurry(),
                 () = sleep_until(self.ask_at), if places => {}
             }
         }
         let unbegun: Vec<Claim> = self.lanes.drain().into_iter().map(|claim| *claim).collect();
-        self.give_back(unbegun).await;
+        self.give_back(unbegun);
+        while self.returning.join_next().await.is_some() {}
         while self.running.join_next().await.is_some() {}
     }
 
-    async fn give_back(&self, claims: Vec<Claim>) {
+    /// Beside the loop: a queue that is slow to take them holds up no attempt.
+    fn give_back(&mut self, claims: Vec<Claim>) {
         if claims.is_empty() {
             return;
         }
-        let released = timeout(self.rules().dispatcher.poll(), self.queue.release(&claims));
-        if let Err(error) = released.await.unwrap_or(Err(QueueError::TooSlow)) {
-            let error = &error as &(dyn Error + 'static);
-            tracing::warn!(error, "deliveries come back only when their lease ends");
-        }
+        let (queue, within) = (Arc::clone(&self.queue), self.rules().dispatcher.poll());
+        self.returning.spawn(async move {
+            let released = timeout(within, queue.release(&claims));
+            if let Err(error) = released.await.unwrap_or(Err(QueueError::TooSlow)) {
+                let error = &error as &(dyn Error + 'static);
+                tracing::warn!(error, "deliveries come back only when their lease ends");
+            }
+        });
     }
 
     fn rules(&self) -> &WebhookRules {
@@ -150,11 +162,12 @@ impl<Q: Queue> Dispatcher<Q> {
 
     /// Asks the queue for work, and decides when to ask next.
     async fn ask(&mut self, shutdown: &Shutdown) {
-        let now = Instant::now();
+        // The lease runs from about here, however long the queue takes to answer.
+        let asked_at = Instant::now();
         // What finds no room to wait stays away until its lease ends. One finds a place in any case.
         let limit = self.lanes.free().min(self.lanes.room().max(1));
         let limit = self.rules().dispatcher.claim_batch.min(limit);
-        let busy = self.lanes.busy(now);
+        let busy = self.lanes.busy(asked_at);
         let asked = timeout(self.rules().dispatcher.lease(), self.queue.claim(limit, &busy));
         self.passed_over = busy.iter().copied().collect();
         let claims = match asked.await.unwrap_or(Err(QueueError::TooSlow)) {
@@ -162,17 +175,22 @@ impl<Q: Queue> Dispatcher<Q> {
             Err(error) => return self.back_off(&error),
         };
         if shutdown.is_stopping() {
-            return self.give_back(claims).await;
+            return self.give_back(claims);
+        }
+        if asked_at.elapsed() > self.lanes.patience() {
+            // Begun now, an attempt might end after its lease, when somebody else has begun it too.
+            self.give_back(claims);
+            return self.back_off(&QueueError::TooSlow);
         }
         self.failures = 0;
         let all = claims.len() < limit;
-        let now = Instant::now();
         for claim in claims {
             let destination = claim.destination.id;
-            if let Offer::Start(claim) = self.lanes.offer(destination, Box::new(claim), now) {
+            if let Offer::Start(claim) = self.lanes.offer(destination, Box::new(claim), asked_at) {
                 self.start(claim);
             }
         }
+        let now = Instant::now();
         self.ask_at = if all { now + self.pause().await } else { now };
     }
 
@@ -216,17 +234,18 @@ impl<Q: Queue> Dispatcher<Q> {
         self.running.spawn(carried);
     }
 
-    async fn ended(&mut self, ended: Result<Ended, tokio::task::JoinError>) {
+    fn ended(&mut self, ended: Result<Ended, tokio::task::JoinError>) {
         // `carry` catches what may panic; it fails only when it is aborted with the dispatcher.
-        let Ok(Ended { destination, took, halts }) = ended else { return };
+        let Ok(Ended { destination, took, halts, frees }) = ended else { return };
         let now = Instant::now();
         self.lanes.done(destination, took, now);
         if halts {
             // What was claimed before it rested loses no attempt.
             let unbegun = self.lanes.withdraw(destination);
-            self.give_back(unbegun.into_iter().map(|claim| *claim).collect()).await;
+            self.give_back(unbegun.into_iter().map(|claim| *claim).collect());
         }
-        if self.passed_over.contains(&destination) && self.lanes.is_open(destination, now) {
+        let more = frees || self.passed_over.contains(&destination);
+        if more && self.lanes.is_open(destination, now) {
             self.hurry();
         }
     }
@@ -246,11 +265,14 @@ async fn carry<Q: Queue>(queue: Arc<Q>, sender: Sender, claim: Claim) -> Ended {
     };
     let took = Duration::from_millis(attempt.latency_ms.into());
     let destination = claim.destination.id;
+    // A claim of one that had rested is its probe.
+    let probed = claim.destination.health.rests_until.is_some() && outcome == Outcome::Delivered;
+    let frees = claim.destination.wants.ordered || probed;
     let mut task = JoinSet::new();
     task.spawn(async move { record(&*queue, &sender.rules, &claim, attempt, outcome).await });
     // A queue that panics has not recorded: the delivery is due again when its lease ends.
     let halts = matches!(task.join_next().await, Some(Ok(true)));
-    Ended { destination, took, halts }
+    Ended { destination, took, halts, frees }
 }
 
 /// Records the end of an attempt, again and again while the lease lasts: every end that is lost

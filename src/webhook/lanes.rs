@@ -108,7 +108,12 @@ impl<T> Lanes<T> {
         self.lanes.get(&destination).is_none_or(|lane| self.takes_more(lane, now))
     }
 
-    /// Takes a fresh claim in.
+    /// How long after it was asked for a claim may still be begun.
+    pub const fn patience(&self) -> Duration {
+        self.bounds.patience
+    }
+
+    /// Takes in a claim that was asked for at `now`: its lease runs from then.
     pub fn offer(&mut self, destination: DestinationId, claim: T, now: Instant) -> Offer<T> {
         self.lanes.entry(destination).or_insert_with(|| Lane {
             pace: Pace::Unknown,

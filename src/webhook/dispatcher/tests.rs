@@ -302,6 +302,53 @@ async fn a_soft_stop_gives_back_what_was_not_begun() {
     }
 }
 
+/// The next of a room, and what waits for a probe, are not left to the poll.
+#[tokio::test]
+async fn what_an_end_lets_go_is_claimed_at_once() {
+    for ordered in [true, false] {
+        let scene = Scene::new("[dispatcher]\npoll_millis = 60000\n").await;
+        let mut destination = scene.destination(1);
+        destination.wants.ordered = ordered;
+        destination.health.rests_until = (!ordered).then(|| scene.hands.clock().now());
+        let ids: Vec<_> = (1..=3).map(|n| scene.queue.add(n, &destination)).collect();
+        scene.run();
+        for id in ids {
+            scene.queue.until(id, |row| row.state == State::Delivered).await;
+        }
+    }
+}
+
+/// What was claimed long before the queue answered is not begun: its lease may end before it does.
+#[tokio::test]
+async fn claims_that_come_too_late_are_given_back() {
+    let rules = "[attempt]\ntimeout_seconds = 1\n\
+                 [dispatcher]\nlease_seconds = 2\npoll_millis = 100\n";
+    let scene = Scene::new(rules).await;
+    *scene.queue.first_claim_takes.lock().unwrap() = Duration::from_millis(1100);
+    let id = scene.queue.add(1, &scene.destination(1));
+    scene.run();
+    scene.queue.until(id, |row| row.state == State::Delivered).await;
+    assert!(scene.queue.read(id, |row| row.claim.fence) > 1);
+    assert_eq!(scene.receiver.received().len(), 1);
+}
+
+/// A queue that does not take claims back holds up no other destination.
+#[tokio::test]
+async fn claims_are_given_back_beside_the_attempts() {
+    let scene = Scene::new("[dispatcher]\npoll_millis = 60000\n").await;
+    scene.receiver.script([Reply::status(410)]);
+    scene.queue.takes_back.send_replace(false);
+    scene.queue.halts.store(true, Ordering::SeqCst);
+    let gone: Vec<_> = (1..=3).map(|n| scene.queue.add(n, &scene.destination(1))).collect();
+    scene.run();
+    scene.queue.until(gone[0], |row| row.attempts.len() == 1).await;
+    scene.queue.halts.store(false, Ordering::SeqCst);
+    let other = scene.queue.add(4, &scene.destination(2));
+    scene.bell.wake();
+    scene.queue.until(other, |row| row.state == State::Delivered).await;
+    scene.queue.takes_back.send_replace(true);
+}
+
 /// What waits in the lane of a destination that rests is given back: it loses no attempt.
 #[tokio::test]
 async fn what_was_claimed_for_one_that_rests_is_given_back() {

@@ -16,6 +16,9 @@ use crate::support::PATIENCE;
 on_both! {
     after_ten_failures_a_destination_rests_and_is_probed,
     one_gateway_probes_and_a_lost_probe_is_made_again,
+    a_straggler_changes_nothing_beside_a_probe,
+    a_probe_that_is_given_back_is_made_at_once,
+    a_rest_that_begins_during_a_claim_counts,
     an_ordered_destination_is_probed_by_one_delivery,
     a_success_ends_a_row_of_failures_and_writes_nothing_else,
     after_five_days_of_failure_a_destination_is_disabled,
@@ -57,6 +60,11 @@ const HALTS: Finished = Finished { recorded: true, halts: true };
 
 /// A destination with so much to deliver, the first ten of which have failed at this time.
 async fn resting(kind: Kind, ordered: bool, count: i64) -> Scene {
+    resting_beside(kind, ordered, count, 0).await.0
+}
+
+/// The same, with so many more that were claimed before it rested.
+async fn resting_beside(kind: Kind, ordered: bool, count: i64, more: usize) -> (Scene, Vec<Claim>) {
     let scene = Scene::new(kind).await;
     if ordered {
         scene.listen_in_order(&scene.agent, Category::Incoming).await;
@@ -68,14 +76,15 @@ async fn resting(kind: Kind, ordered: bool, count: i64) -> Scene {
         let intake = scene.intake_from(&scene.agent, number, &from, None).await;
         scene.commit(vec![intake], number).await;
     }
-    let claims = claim(&scene.store, count, 10).await;
-    assert_eq!(claims.len(), 10);
+    let mut claims = claim(&scene.store, count, 10 + more).await;
+    assert_eq!(claims.len(), 10 + more);
+    let more = claims.split_off(10);
     for (number, one) in claims.iter().enumerate() {
         let expected = if number < 9 { GOES } else { HALTS };
         assert_eq!(fail(&scene, one, 0).await, expected, "{number}");
     }
     assert_eq!(read(&scene).await.health.failures, 10);
-    scene
+    (scene, more)
 }
 
 async fn after_ten_failures_a_destination_rests_and_is_probed(kind: Kind) {
@@ -123,10 +132,73 @@ async fn one_gateway_probes_and_a_lost_probe_is_made_again(kind: Kind) {
         now += LEASE;
     }
     let probe = claim(&scene.store, now, 100).await;
-    // A straggler from before the rest changes nothing while the probe is under way.
-    assert_eq!(read(&scene).await.health.failures, 10);
     assert_eq!(end(&scene, &probe[0], now, Outcome::Delivered).await, GOES);
     assert_eq!(claim(&scene.store, now + 1, 100).await.len(), 9);
+}
+
+async fn a_straggler_changes_nothing_beside_a_probe(kind: Kind) {
+    let (scene, stragglers) = resting_beside(kind, false, 20, 1).await;
+    let probe = claim(&scene.store, 5_000, 100).await;
+    assert_eq!(probe.len(), 1);
+    let before = read(&scene).await.health;
+    assert_eq!((before.failures, before.rests_until), (10, Some(at(5_000 + LEASE))));
+    assert_eq!(fail(&scene, &stragglers[0], 5_001).await, HALTS);
+    assert_eq!(read(&scene).await.health, before);
+    assert_eq!(claim(&scene.store, 5_002, 100).await, []);
+    assert_eq!(end(&scene, &probe[0], 5_003, Outcome::Delivered).await, GOES);
+    assert_eq!(read(&scene).await.health, Health::default());
+}
+
+async fn a_probe_that_is_given_back_is_made_at_once(kind: Kind) {
+    let scene = resting(kind, false, 15).await;
+    let store = &scene.store;
+    let unmade = claim(store, 5_000, 100).await;
+    store.release_deliveries(&unmade).await.unwrap();
+    let lost = claim(store, 5_001, 100).await;
+    assert_eq!(lost.len(), 1);
+    // Whoever has lost it gives nothing back.
+    let now = 5_001 + LEASE;
+    let probe = claim(store, now, 100).await;
+    assert_eq!(probe.len(), 1);
+    store.release_deliveries(&lost).await.unwrap();
+    assert_eq!(claim(store, now + 1, 100).await, []);
+    assert_eq!(fail(&scene, &probe[0], now + 2).await, HALTS);
+    // Nor does one that has failed since.
+    store.release_deliveries(&probe).await.unwrap();
+    assert_eq!(claim(store, now + 3, 100).await, []);
+}
+
+/// Between the moment when deliveries are found and that when their destination is read it begins
+/// to rest, or has rested.
+async fn a_rest_that_begins_during_a_claim_counts(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    scene.listen(&scene.agent, Category::Incoming, "https://a.example/").await;
+    for millis in 0..5 {
+        scene.deliver(&scene.agent, millis).await;
+    }
+    let beside = match kind {
+        Kind::Sqlite => {
+            "CREATE TRIGGER beside AFTER UPDATE OF fence ON deliveries
+             BEGIN UPDATE destinations SET rests_until = last_failure_at; END"
+        }
+        Kind::Postgres => {
+            "CREATE FUNCTION beside() RETURNS trigger LANGUAGE plpgsql AS
+                 'BEGIN UPDATE destinations SET rests_until = last_failure_at; RETURN NULL; END';
+             CREATE TRIGGER beside AFTER UPDATE OF fence ON deliveries
+                 FOR EACH ROW EXECUTE FUNCTION beside()"
+        }
+    };
+    scene.execute(beside).await;
+    let leased = "SELECT COUNT(*) FROM deliveries WHERE lease_until > 0";
+    scene.execute("UPDATE destinations SET last_failure_at = 9007199254740991").await;
+    assert_eq!(claim(&scene.store, 10, 100).await, []);
+    assert_eq!(scene.count(leased).await, 0);
+    let untouched = "SELECT COUNT(*) FROM destinations WHERE rests_until = 9007199254740991";
+    assert_eq!(scene.count(untouched).await, 1);
+    scene.execute("UPDATE destinations SET rests_until = 0, last_failure_at = 1").await;
+    assert_eq!(claim(&scene.store, 10, 100).await.len(), 1);
+    assert_eq!(scene.count(leased).await, 1);
+    assert_eq!(read(&scene).await.health.rests_until, Some(at(10 + LEASE)));
 }
 
 async fn an_ordered_destination_is_probed_by_one_delivery(kind: Kind) {
@@ -269,7 +341,7 @@ async fn a_destination_is_disabled_and_enabled_by_hand(kind: Kind) {
     let told = claim(store, 13, 100).await;
     assert_eq!(told.len(), 1);
     assert_eq!(told[0].event.name, EventName::WebhookDisabled);
-    assert_eq!(end(&scene, &held[0], 14, Outcome::Delivered).await.recorded, false);
+    assert!(!end(&scene, &held[0], 14, Outcome::Delivered).await.recorded);
     let exhausted = "SELECT COUNT(*) FROM deliveries WHERE state = 'exhausted'";
     assert_eq!(scene.count(exhausted).await, 3);
     scene.execute("UPDATE destinations SET failures = 12, failing_since = 1").await;

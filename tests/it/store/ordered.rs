@@ -14,11 +14,13 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 use super::scene::{Kind, SECOND, Scene, at, by};
+use crate::support::store_rules;
 
 on_both! {
     a_room_goes_one_by_one_and_holds_up_no_other,
     a_replay_goes_before_what_waits_and_beside_nothing,
     what_is_no_longer_sent_lets_the_next_go,
+    rooms_that_wait_have_their_turns_and_delay_no_other_destination,
     many_gateways_keep_the_order_through_failures_and_lost_leases,
 }
 
@@ -153,6 +155,50 @@ async fn what_is_no_longer_sent_lets_the_next_go(kind: Kind) {
     assert_eq!(scene.count("SELECT COUNT(*) FROM deliveries WHERE state = 'cancelled'").await, 4);
 }
 
+/// A claim looks at some rooms, and the next one goes on behind them.
+async fn rooms_that_wait_have_their_turns_and_delay_no_other_destination(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    scene.listen_in_order(&scene.agent, Category::Incoming).await;
+    let senders: Vec<String> = (0..25).map(|n| format!("sender{n}@good.example")).collect();
+    arrive(&scene, &senders.iter().map(String::as_str).collect::<Vec<_>>(), 0).await;
+    let mut rules = store_rules();
+    rules.deliveries.rooms_at_once = 4;
+    let store = Store::open(&scene.location, &rules, run::system_mint()).await.unwrap();
+    // Whatever is looked at is leased, and waits.
+    let mut seen = Vec::new();
+    for _ in 0..7 {
+        let claims = claim(&store, 100).await;
+        assert!((1..=4).contains(&claims.len()), "{}", claims.len());
+        seen.extend(times(&claims));
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, (0..25).collect::<Vec<_>>());
+    // While they wait, those of another destination go at once.
+    let plain = scene.listen_in_order(&scene.other, Category::Incoming).await;
+    for millis in 200..210 {
+        scene.deliver(&scene.other, millis).await;
+        let claims = claim(&store, 300).await;
+        assert_eq!(times(&claims), [millis]);
+        assert_eq!(claims[0].destination.id, plain.id);
+        assert!(end(&store, &claims[0], 300, Outcome::Delivered).await);
+    }
+    // One of them is due: within a round it is found.
+    arrive(&scene, &["late@good.example"], 400).await;
+    let mut found = Vec::new();
+    for _ in 0..7 {
+        found.extend(times(&claim(&store, 401).await));
+    }
+    assert_eq!(found, [400]);
+    // What rests in the middle is busy, and loses no turn.
+    let busy = claim(&store, 2 * LEASE).await[0].destination.id;
+    for _ in 0..6 {
+        let now = (at(2 * LEASE), at(3 * LEASE));
+        assert_eq!(store.claim_deliveries(now.0, now.1, 100, &[busy]).await.unwrap(), []);
+        claim(&store, 2 * LEASE).await;
+    }
+    assert_eq!(claim(&store, 2 * LEASE).await, []);
+}
+
 /// What gateways have done, in the order in which it was recorded.
 type Record = Arc<Mutex<BTreeMap<String, Vec<i64>>>>;
 
@@ -178,10 +224,10 @@ async fn work(store: Store, clock: Arc<AtomicI64>, record: Record, seed: usize) 
         }
         for claim in claims {
             number += 1;
-            if number % 7 == 0 {
+            if number.is_multiple_of(7) {
                 continue;
             }
-            let retry = number % 5 == 0;
+            let retry = number.is_multiple_of(5);
             let outcome =
                 if retry { Outcome::RetryAt(at(now + SECOND)) } else { Outcome::Delivered };
             // Held until it is recorded, so that nobody is recorded in between.

@@ -8,6 +8,7 @@ use gatepost::domain::event::{Category, EventName};
 use gatepost::domain::id::{AttemptId, DeliveryId};
 use gatepost::run;
 use gatepost::store::{DestinationChange, Replayed, Store};
+use sqlx::Executor as _;
 
 use super::scene::{Kind, SECOND, Scene, at, by};
 use crate::support::store_rules;
@@ -17,6 +18,9 @@ on_both! {
     all_since_then_is_sent_in_order_whether_it_was_made_before_or_not,
     a_replay_goes_on_by_groups,
     a_replay_ends_with_its_destination,
+    one_replay_holds_up_no_other_and_no_claim,
+    all_ends_where_later_events_begin,
+    what_a_clock_ahead_gave_up_is_sent_again,
 }
 
 const LEASE: i64 = 60 * SECOND;
@@ -125,8 +129,8 @@ async fn all_since_then_is_sent_in_order_whether_it_was_made_before_or_not(kind:
         let of = |claim: &&Claim| claim.event.lineage.agent == Some(agent);
         times(&seen.iter().filter(of).cloned().collect::<Vec<_>>())
     };
-    // Two were on their way before the first group was ready.
-    assert_eq!(of(scene.agent.id), [6, 300, 1, 2, 4, 5, 6]);
+    // One was on its way while the log got its places.
+    assert_eq!(of(scene.agent.id), [6, 1, 2, 4, 5, 6, 300]);
     assert_eq!(of(scene.other.id), [100, 101, 102]);
     assert_eq!(scene.count(JOBS).await, 0);
     let twice = "SELECT COUNT(*) FROM (SELECT event_id FROM deliveries
@@ -190,6 +194,87 @@ async fn a_replay_ends_with_its_destination(kind: Kind) {
     }
     assert_eq!(scene.count(JOBS).await, 0);
     assert_eq!(scene.count("SELECT COUNT(*) FROM deliveries WHERE state = 'pending'").await, 0);
+}
+
+async fn one_replay_holds_up_no_other_and_no_claim(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let one = scene.listen(&scene.agent, Category::Incoming, "https://a.example/").await;
+    let other = scene.listen(&scene.agent, Category::Incoming, "https://b.example/").await;
+    for millis in 0..3 {
+        scene.deliver(&scene.agent, millis).await;
+    }
+    for claimed in claim(&scene.store, 10).await {
+        end(&scene, &claimed, 11, Outcome::Exhausted).await;
+    }
+    let store = by_groups_of(&scene, 1).await;
+    for of in [&one, &other] {
+        ask(&scene, of, 0, Extent::Failed, 12).await;
+    }
+    if kind == Kind::Postgres {
+        // While another gateway works on replays, this one claims.
+        let mut beside = scene.postgres().await;
+        let gate = "SELECT pg_advisory_lock(hashtextextended('replays', 0))";
+        beside.execute(gate).await.unwrap();
+        assert_eq!(claim(&store, 13).await, []);
+        beside.execute("SELECT pg_advisory_unlock_all()").await.unwrap();
+        // Where nothing has an order, a replay waits for no claim.
+        let claims = "SELECT pg_advisory_lock_shared(hashtextextended('rooms', 0))";
+        beside.execute(claims).await.unwrap();
+        let found = claim(&store, 13).await;
+        assert_eq!(found.iter().map(|one| one.destination.id).collect::<Vec<_>>(), [one.id]);
+    } else {
+        assert_eq!(claim(&store, 13).await[0].destination.id, one.id);
+    }
+    assert_eq!(claim(&store, 13).await[0].destination.id, other.id);
+    // One that cannot be read is dropped, and the other goes on.
+    let damage = match kind {
+        Kind::Sqlite => {
+            "PRAGMA ignore_check_constraints = 1;
+             UPDATE replays SET what = 'x'
+             WHERE id = (SELECT id FROM replays ORDER BY id LIMIT 1)"
+        }
+        Kind::Postgres => {
+            "ALTER TABLE replays DROP CONSTRAINT replays_what_check;
+             UPDATE replays SET what = 'x'
+             WHERE id = (SELECT id FROM replays ORDER BY id LIMIT 1)"
+        }
+    };
+    scene.execute(damage).await;
+    let mut found = Vec::new();
+    for _ in 0..6 {
+        found.extend(claim(&store, 13).await.iter().map(|one| one.destination.id));
+    }
+    assert_eq!(found, [other.id; 2]);
+    assert_eq!(scene.count(JOBS).await, 0);
+}
+
+async fn all_ends_where_later_events_begin(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let one = scene.listen(&scene.agent, Category::Incoming, "https://a.example/").await;
+    scene.deliver(&scene.agent, 0).await;
+    end(&scene, &claim(&scene.store, 1).await[0], 2, Outcome::Delivered).await;
+    ask(&scene, &one, 0, Extent::All, 3).await;
+    for number in 0..12 {
+        scene.deliver(&scene.agent, 2 * 3600 * SECOND + number).await;
+    }
+    let store = by_groups_of(&scene, 2).await;
+    scene.store.place_events(1000).await.unwrap();
+    // The groups of what came later are left.
+    let mut found = Vec::new();
+    for _ in 0..8 {
+        found.extend(times(&claim(&store, 4).await));
+    }
+    assert_eq!((scene.count(JOBS).await, found), (0, vec![0]));
+}
+
+/// The clock of the gateway that gave it up is ahead of that which was asked.
+async fn what_a_clock_ahead_gave_up_is_sent_again(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let one = scene.listen(&scene.agent, Category::Incoming, "https://a.example/").await;
+    scene.deliver(&scene.agent, 0).await;
+    end(&scene, &claim(&scene.store, 1).await[0], 30 * SECOND, Outcome::Exhausted).await;
+    ask(&scene, &one, 0, Extent::Failed, 2).await;
+    assert_eq!(times(&claim(&scene.store, 3).await), [0]);
 }
 
 /// Runs every statement of a replay, at every level.

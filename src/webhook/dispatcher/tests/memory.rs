@@ -1,6 +1,6 @@
 //! A queue that keeps every promise of the trait, in memory, under a clock that is moved by hand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
 use std::time::UNIX_EPOCH;
@@ -52,6 +52,10 @@ pub(super) struct Memory {
     pub(super) failing_claims: AtomicU32,
     pub(super) failing_finishes: AtomicU32,
     pub(super) claims: AtomicUsize,
+    /// The first claim is handed out so long after it was made.
+    pub(super) first_claim_takes: Mutex<Duration>,
+    /// Claims are not taken back before this is set.
+    pub(super) takes_back: watch::Sender<bool>,
     /// Nothing more of any destination is to be begun; none is claimed then.
     pub(super) halts: AtomicBool,
 }
@@ -66,6 +70,8 @@ impl Memory {
             failing_claims: AtomicU32::new(0),
             failing_finishes: AtomicU32::new(0),
             claims: AtomicUsize::new(0),
+            first_claim_takes: Mutex::default(),
+            takes_back: watch::Sender::new(true),
             halts: AtomicBool::new(false),
         })
     }
@@ -90,10 +96,38 @@ impl Memory {
         read(&self.rows.lock().unwrap()[&id])
     }
 
+    fn claim_now(&self, now: Timestamp, limit: usize, busy: &[DestinationId]) -> Vec<Claim> {
+        let mut rows = self.rows.lock().unwrap();
+        let mut heads = BTreeSet::new();
+        let mut due: Vec<&mut Row> = rows
+            .values_mut()
+            .filter(|row| row.state == State::Pending)
+            .filter(|row| heads.insert(row.claim.destination.id) || !one_by_one(&row.claim))
+            .filter(|row| row.due <= now)
+            .filter(|row| row.leased_until.is_none_or(|until| until <= now))
+            .filter(|row| !busy.contains(&row.claim.destination.id))
+            .collect();
+        due.sort_by_key(|row| row.due);
+        due.into_iter()
+            .take(limit)
+            .map(|row| {
+                row.leased_until = Some(now.plus(self.lease));
+                row.claim.fence += 1;
+                row.claim.clone()
+            })
+            .collect()
+    }
+
     pub(super) fn fails(counter: &AtomicU32) -> Result<(), QueueError> {
         let left = counter.try_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
         left.map_or(Ok(()), |_| Err(QueueError::Failed("no disk".into())))
     }
+}
+
+/// Of an ordered destination (all events here are of one room), and of one that has rested, the
+/// first alone is claimed.
+fn one_by_one(claim: &Claim) -> bool {
+    claim.destination.wants.ordered || claim.destination.health.rests_until.is_some()
 }
 
 impl Queue for Memory {
@@ -104,23 +138,10 @@ impl Queue for Memory {
         if self.halts.load(Ordering::SeqCst) && self.claims.load(Ordering::SeqCst) > 1 {
             return Ok(Vec::new());
         }
-        let mut rows = self.rows.lock().unwrap();
-        let mut due: Vec<&mut Row> = rows
-            .values_mut()
-            .filter(|row| row.state == State::Pending && row.due <= now)
-            .filter(|row| row.leased_until.is_none_or(|until| until <= now))
-            .filter(|row| !busy.contains(&row.claim.destination.id))
-            .collect();
-        due.sort_by_key(|row| row.due);
-        Ok(due
-            .into_iter()
-            .take(limit)
-            .map(|row| {
-                row.leased_until = Some(now.plus(self.lease));
-                row.claim.fence += 1;
-                row.claim.clone()
-            })
-            .collect())
+        let claimed = self.claim_now(now, limit, busy);
+        let takes = std::mem::take(&mut *self.first_claim_takes.lock().unwrap());
+        sleep(takes).await;
+        Ok(claimed)
     }
 
     async fn finish(
@@ -155,6 +176,7 @@ impl Queue for Memory {
     }
 
     async fn release(&self, claims: &[Claim]) -> Result<(), QueueError> {
+        self.takes_back.subscribe().wait_for(|takes| *takes).await.unwrap();
         let mut rows = self.rows.lock().unwrap();
         for claim in claims {
             let row = rows.get_mut(&claim.delivery).unwrap();
