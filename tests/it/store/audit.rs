@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use gatepost::app::tenancy::record::account_record;
 use gatepost::domain::address::Address;
 use gatepost::domain::audit::{Act, Actor, Deed, Doer, Entry, Who};
-use gatepost::domain::delivery::{Attempt, Outcome};
+use gatepost::domain::delivery::{Attempt, Extent, Outcome};
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::event::Category;
 use gatepost::domain::id::{AttemptId, AuditId, KeyId};
@@ -13,10 +13,11 @@ use gatepost::domain::key::Key;
 use gatepost::domain::member::Role;
 use gatepost::domain::policy::Mode;
 use gatepost::domain::scope::Scope;
+use gatepost::domain::secret::Secret;
 use gatepost::run;
 use gatepost::store::{
-    AccountUpdate, AuditFilter, Cursor, Direction, DomainLimits, InsertedKey, List, MemberChange,
-    NamedKey, Page, Whose,
+    AccountUpdate, AuditFilter, Cursor, DeliveryFilter, DestinationChange, Direction, DomainLimits,
+    InsertedKey, List, MemberChange, NamedKey, Page, Rotation, Whose,
 };
 use uuid::Uuid;
 
@@ -35,6 +36,61 @@ on_both! {
 }
 
 const KEY: KeyId = KeyId(Uuid::from_u128(5));
+
+/// The same for what is done with a webhook of the Agent.
+async fn change_webhook(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static str, i64)> {
+    let Scene { store, agent, .. } = scene;
+    if number == 0 {
+        let new = destination(agent.id, Category::Incoming, "https://a.example/secret");
+        store.insert_destination(&new, 9, act).await.unwrap();
+        return Some(("insert_destination", 1));
+    }
+    let hook = store.destinations(agent.id).await.unwrap().remove(0).id;
+    let name = match number {
+        1 => {
+            let label = DestinationChange { label: Some("new".into()), ..Default::default() };
+            store.update_destination(agent.id, hook, &label, act).await.unwrap();
+            "update_destination"
+        }
+        2 => {
+            let secret = Secret::new([8; 32]);
+            let rotation = Rotation { secret, overlap_until: None, max_former: 1 };
+            store.rotate_secret(agent.id, hook, &rotation, act).await.unwrap();
+            "rotate_secret"
+        }
+        3 => {
+            store.test_destination(agent, hook, act).await.unwrap();
+            for claim in store.claim_deliveries(at(1), at(9), 10, &[]).await.unwrap() {
+                store.finish_delivery(&claim, &attempt(500), Outcome::Exhausted).await.unwrap();
+            }
+            "test_destination"
+        }
+        4 => {
+            let since = (at(0), Extent::Failed);
+            store.request_replay(agent.id, hook, since, 9, act).await.unwrap();
+            "request_replay"
+        }
+        5 => {
+            let all = DeliveryFilter { state: None, since: None, until: None };
+            let oldest = store.deliveries(hook, &all, &everything(), 1).await.unwrap().pop();
+            store.replay_delivery(agent.id, oldest.unwrap().id, act).await.unwrap();
+            "replay_delivery"
+        }
+        _ => return None,
+    };
+    Some((name, 1))
+}
+
+fn attempt(status: u16) -> Attempt {
+    Attempt {
+        id: AttemptId(run::system_mint().uuid()),
+        at: at(2),
+        latency_ms: 1,
+        status: Some(status),
+        response: Vec::new(),
+        error: None,
+    }
+}
 
 /// Makes the change of this number; what it is called, and how many entries it should leave. `None`
 /// behind the last one.
@@ -82,7 +138,7 @@ async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static st
         5 => ("allow_senders", 1),
         6 => ("remove_senders", 1),
         7 | 8 => ("insert_destination", 1),
-        9 => ("remove_destinations", 2),
+        9 => ("remove_destinations", 3),
         10 | 11 => ("set_active", 1),
         12 => ("revoke_key", 1),
         13 => ("pending_claim", 1),
@@ -121,13 +177,17 @@ async fn every_change_leaves_its_entry(kind: Kind) {
     let request = Some(Uuid::from_u128(8));
     let actor = Actor { remote, request, ..Actor::of(who) };
     let mut expected = 0;
-    for number in 0.. {
-        let Some((name, left)) = change(&scene, number, actor.at(at(1))).await else { break };
+    for number in 0_u32.. {
+        let make = async |act| match number.checked_sub(6) {
+            None => change_webhook(&scene, number, act).await,
+            Some(number) => change(&scene, number, act).await,
+        };
+        let Some((name, left)) = make(actor.at(at(1))).await else { break };
         expected += left;
         assert_eq!(entries().await, before + expected, "{name}");
         // The same again changes nothing, and tells nothing.
-        if !["insert_destination"].contains(&name) {
-            change(&scene, number, actor.at(at(2))).await;
+        if !["insert_destination", "rotate_secret", "test_destination"].contains(&name) {
+            make(actor.at(at(2))).await;
             assert_eq!(entries().await, before + expected, "{name}, again");
         }
         made.insert(name);
@@ -236,17 +296,8 @@ async fn a_receiver_that_is_gone_is_noted(kind: Kind) {
     scene.listen(&scene.agent, Category::Incoming, "https://a.example/secret").await;
     scene.deliver(&scene.agent, 0).await;
     let claims = scene.store.claim_deliveries(at(1), at(9), 10, &[]).await.unwrap();
-    let attempt = Attempt {
-        id: AttemptId(run::system_mint().uuid()),
-        at: at(2),
-        latency_ms: 1,
-        status: Some(410),
-        response: Vec::new(),
-        error: None,
-    };
-    assert!(
-        scene.store.finish_delivery(&claims[0], &attempt, Outcome::Gone).await.unwrap().recorded
-    );
+    let ended = scene.store.finish_delivery(&claims[0], &attempt(410), Outcome::Gone).await;
+    assert!(ended.unwrap().recorded);
     let filter = AuditFilter { doer: Some(Doer::Gateway), ..AuditFilter::default() };
     let told = scene.store.audit(&subtree(&scene.agent), &filter, &everything()).await.unwrap();
     assert_eq!(told.len(), 1);
