@@ -309,9 +309,9 @@ async fn no_webhook_leads_back_to_the_gateway() {
         created(&gateway, &format!("own {number}"), &format!("https://a.example/{number}")).await;
         urls.push((format!("own {number}"), url.to_owned()));
     }
-    // By an address that nobody has told it, and with a key of its own.
-    let (here, key) = (gateway.http, &gateway.key);
-    for path in [&format!("api/v2/contacts?token={key}"), "readyz", "nothing"] {
+    // By an address that nobody has told it. It is refused before anybody looks at a key.
+    let here = gateway.http;
+    for path in ["api/v2/contacts?token=x", "readyz", "nothing"] {
         created(&gateway, "here", &format!("http://{here}/{path}")).await;
     }
     let store = gateway.folder.path().join("store");
