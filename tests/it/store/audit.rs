@@ -5,16 +5,15 @@ use std::collections::BTreeSet;
 use gatepost::app::tenancy::record::account_record;
 use gatepost::domain::address::Address;
 use gatepost::domain::audit::{Act, Actor, Deed, Doer, Entry, Who};
-use gatepost::domain::delivery::{Attempt, Extent, Outcome};
+use gatepost::domain::delivery::{Extent, Outcome};
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::event::Category;
-use gatepost::domain::id::{AttemptId, AuditId, KeyId};
+use gatepost::domain::id::{AuditId, KeyId};
 use gatepost::domain::key::Key;
 use gatepost::domain::member::Role;
 use gatepost::domain::policy::Mode;
 use gatepost::domain::scope::Scope;
 use gatepost::domain::secret::Secret;
-use gatepost::run;
 use gatepost::store::{
     AccountUpdate, AuditFilter, Cursor, DeliveryFilter, DestinationChange, Direction, DomainLimits,
     InsertedKey, List, MemberChange, NamedKey, Page, Rotation, Whose,
@@ -24,7 +23,7 @@ use uuid::Uuid;
 use super::keys::{keep, key};
 use super::members::member;
 use super::scene::{
-    Kind, Scene, account, address, at, by, destination, everything, own_address, subtree,
+    Kind, Scene, account, address, at, attempt, by, destination, everything, own_address, subtree,
 };
 use super::schema::sources;
 
@@ -61,7 +60,7 @@ async fn change_webhook(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'s
         3 => {
             store.test_destination(agent, hook, act).await.unwrap();
             for claim in store.claim_deliveries(at(1), at(9), 10, &[]).await.unwrap() {
-                store.finish_delivery(&claim, &attempt(500), Outcome::Exhausted).await.unwrap();
+                store.finish_delivery(&claim, &attempt(2, 500), Outcome::Exhausted).await.unwrap();
             }
             "test_destination"
         }
@@ -79,17 +78,6 @@ async fn change_webhook(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'s
         _ => return None,
     };
     Some((name, 1))
-}
-
-fn attempt(status: u16) -> Attempt {
-    Attempt {
-        id: AttemptId(run::system_mint().uuid()),
-        at: at(2),
-        latency_ms: 1,
-        status: Some(status),
-        response: Vec::new(),
-        error: None,
-    }
 }
 
 /// Makes the change of this number; what it is called, and how many entries it should leave. `None`
@@ -296,7 +284,7 @@ async fn a_receiver_that_is_gone_is_noted(kind: Kind) {
     scene.listen(&scene.agent, Category::Incoming, "https://a.example/secret").await;
     scene.deliver(&scene.agent, 0).await;
     let claims = scene.store.claim_deliveries(at(1), at(9), 10, &[]).await.unwrap();
-    let ended = scene.store.finish_delivery(&claims[0], &attempt(410), Outcome::Gone).await;
+    let ended = scene.store.finish_delivery(&claims[0], &attempt(2, 410), Outcome::Gone).await;
     assert!(ended.unwrap().recorded);
     let filter = AuditFilter { doer: Some(Doer::Gateway), ..AuditFilter::default() };
     let told = scene.store.audit(&subtree(&scene.agent), &filter, &everything()).await.unwrap();

@@ -3,13 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use gatepost::domain::delivery::{Attempt, Claim, Outcome, Subject};
+use gatepost::domain::delivery::{Claim, Outcome, Subject};
 use gatepost::domain::event::{Category, EventName};
-use gatepost::domain::id::{AttemptId, DestinationId};
-use gatepost::run;
+use gatepost::domain::id::DestinationId;
 use gatepost::store::NewDestination;
 
-use super::scene::{Kind, SECOND, SENDER, Scene, at, by, destination};
+use super::scene::{Kind, SECOND, SENDER, Scene, at, attempt, by, destination};
 
 on_both! {
     what_cannot_be_read_is_put_off_and_the_others_are_delivered,
@@ -28,17 +27,6 @@ const LEASE: i64 = 60 * SECOND;
 
 async fn claim(scene: &Scene, millis: i64, busy: &[DestinationId]) -> Vec<Claim> {
     scene.store.claim_deliveries(at(millis), at(millis + LEASE), 100, busy).await.unwrap()
-}
-
-fn attempt(millis: i64, status: u16) -> Attempt {
-    Attempt {
-        id: AttemptId(run::system_mint().uuid()),
-        at: at(millis),
-        latency_ms: 12,
-        status: Some(status),
-        response: b"ok".to_vec(),
-        error: None,
-    }
 }
 
 async fn every_level_of_the_lineage_hears_of_its_category_and_no_stranger_does(kind: Kind) {

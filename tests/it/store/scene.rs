@@ -10,9 +10,10 @@ use gatepost::domain::address::Address;
 use gatepost::domain::audit::{Act, Actor};
 use gatepost::domain::automation::{Automation, Origin};
 use gatepost::domain::clock::Timestamp;
+use gatepost::domain::delivery::Attempt;
 use gatepost::domain::destination::{Destination, Health, Wants};
 use gatepost::domain::event::Category;
-use gatepost::domain::id::{AccountId, DestinationId, IntakeId, MessageId};
+use gatepost::domain::id::{AccountId, AttemptId, DestinationId, IntakeId, MessageId};
 use gatepost::domain::intake_record::IntakeRecord;
 use gatepost::domain::marker::Marker;
 use gatepost::domain::message::{Attachment, Digest, Mail, Passage};
@@ -77,6 +78,18 @@ pub async fn open(folder: &Path) -> Store {
 /// The database file itself, past the store.
 pub async fn database(folder: &Path) -> SqliteConnection {
     SqliteConnectOptions::new().filename(folder.join("gatepost.db")).connect().await.unwrap()
+}
+
+/// One that was answered so.
+pub fn attempt(millis: i64, status: u16) -> Attempt {
+    Attempt {
+        id: AttemptId(run::system_mint().uuid()),
+        at: at(millis),
+        latency_ms: 12,
+        status: Some(status),
+        response: b"ok".to_vec(),
+        error: None,
+    }
 }
 
 pub fn everything() -> Page {

@@ -1,15 +1,14 @@
 //! What destinations keep secret, and for how long: read from the columns themselves.
 
 use gatepost::app::tenancy::record::account_record;
-use gatepost::domain::delivery::{Attempt, Outcome};
+use gatepost::domain::delivery::Outcome;
 use gatepost::domain::destination::CustomHeader;
 use gatepost::domain::event::Category;
-use gatepost::domain::id::{AttemptId, DestinationId};
+use gatepost::domain::id::DestinationId;
 use gatepost::domain::secret::Secret;
-use gatepost::run;
 use gatepost::store::{Deletion, DestinationChange, Forgotten, Rotated, Rotation};
 
-use super::scene::{DAY, Kind, SECOND, Scene, at, by};
+use super::scene::{DAY, Kind, SECOND, Scene, at, attempt, by};
 
 on_both! {
     a_removed_destination_keeps_no_secret,
@@ -48,16 +47,9 @@ async fn a_removed_destination_keeps_no_secret(kind: Kind) {
     assert_eq!(scene.count(WITH_SECRETS).await, 2);
     scene.deliver(&scene.agent, 2).await;
     let claims = store.claim_deliveries(at(2), at(60 * SECOND), 9, &[]).await.unwrap();
-    let attempt = Attempt {
-        id: AttemptId(run::system_mint().uuid()),
-        at: at(3),
-        latency_ms: 1,
-        status: Some(410),
-        response: Vec::new(),
-        error: None,
-    };
+    let answered = attempt(3, 410);
     assert_eq!((claims.len(), claims[0].destination.id), (1, gone));
-    assert!(store.finish_delivery(&claims[0], &attempt, Outcome::Gone).await.unwrap().halts);
+    assert!(store.finish_delivery(&claims[0], &answered, Outcome::Gone).await.unwrap().halts);
     assert_eq!(scene.count(WITH_SECRETS).await, 1);
     let deleted = store.delete_account(me, (false, 0), account_record, by(at(4))).await;
     assert_eq!(deleted.unwrap(), Deletion::Done { below: 0 });

@@ -5,15 +5,14 @@ use std::collections::BTreeSet;
 use gatepost::domain::delivery::{Attempt, Claim, Extent, Outcome, State, Subject};
 use gatepost::domain::destination::{CustomHeader, Destination, Payload};
 use gatepost::domain::event::{Category, EventName};
-use gatepost::domain::id::{AttemptId, DeliveryId, DestinationId};
+use gatepost::domain::id::{DeliveryId, DestinationId};
 use gatepost::domain::secret::Secret;
-use gatepost::run;
 use gatepost::store::{
     Cursor, DeliveryFilter, DeliveryRecord, DestinationChange, Direction, Page, Redelivery,
     Replayed, Rotated, Rotation, StoreError, Tested,
 };
 
-use super::scene::{DAY, Kind, SECOND, Scene, at, by, everything};
+use super::scene::{self, DAY, Kind, SECOND, Scene, at, by, everything};
 
 on_both! {
     a_destination_is_changed_by_its_account_alone,
@@ -32,15 +31,9 @@ async fn claim(scene: &Scene, millis: i64) -> Vec<Claim> {
     scene.store.claim_deliveries(at(millis), at(millis + LEASE), 100, &[]).await.unwrap()
 }
 
+/// One whose answer is no text.
 fn attempt(millis: i64, status: u16) -> Attempt {
-    Attempt {
-        id: AttemptId(run::system_mint().uuid()),
-        at: at(millis),
-        latency_ms: 12,
-        status: Some(status),
-        response: vec![0xff, 0],
-        error: None,
-    }
+    Attempt { response: vec![0xff, 0], ..scene::attempt(millis, status) }
 }
 
 async fn finish(scene: &Scene, claim: &Claim, millis: i64, outcome: Outcome) -> bool {
