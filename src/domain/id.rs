@@ -101,6 +101,10 @@ uuid_id!(
     MessageId
 );
 uuid_id!(
+    /// A thread: the id of the first message of it.
+    ThreadId
+);
+uuid_id!(
     /// An intake record.
     IntakeId
 );

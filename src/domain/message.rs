@@ -3,13 +3,14 @@
 use serde_json::Value;
 
 use super::account::Lineage;
-use super::address::Address;
 use super::automation::Automation;
 use super::clock::Timestamp;
-use super::id::{AccountId, ContactId, MessageId};
+use super::contact::Handle;
+use super::id::{AccountId, ContactId, MessageId, ThreadId};
 use super::marker::Marker;
 use super::room::Room;
 use super::sender::Sender;
+use super::source::{Inbox, Source};
 
 /// SHA-256 of the raw bytes of a message, and the name under which they are kept.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -94,15 +95,40 @@ pub struct Message {
     pub agent_username: String,
     pub contact: ContactId,
     pub at: Timestamp,
+    /// Messages of a room that answer each other.
+    pub thread: ThreadId,
+    pub inbox: Inbox,
+    /// Octets of the original.
+    pub size: u64,
+    pub raw: Digest,
+    pub content: Content,
+}
+
+/// What a message says, and how it came.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Content {
+    Mail(Box<Mailed>),
+    Received(Box<Received>),
+}
+
+/// Mail, proven and admitted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mailed {
     pub mail: Mail,
     /// The recipient's tag: `local+tag@domain`.
     pub tag: Option<String>,
-    /// Octets of the raw message.
-    pub size: u64,
-    pub raw: Digest,
     /// `{spf, dkim[], dmarc, arc, iprev, alignedDomain, unsignedHeaders}`, as shown in the record.
     pub authentication: Value,
     pub passage: Passage,
+}
+
+/// What the account's own platform handed in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Received {
+    pub handle: Handle,
+    /// The sender's name, where the platform gave one.
+    pub name: Option<String>,
+    pub text: String,
 }
 
 impl Message {
@@ -111,8 +137,52 @@ impl Message {
         Room { contact: self.contact, agent: self.agent }
     }
 
-    /// The proven sender.
-    pub const fn from(&self) -> &Address {
-        &self.mail.from.address
+    /// By which way it came.
+    pub const fn source(&self) -> Source {
+        match &self.content {
+            Content::Mail(_) => Source::Email,
+            Content::Received(received) => received.handle.source(),
+        }
+    }
+
+    /// Who sent it: of mail the proven mailbox.
+    pub fn from(&self) -> Handle {
+        match &self.content {
+            Content::Mail(mailed) => Handle::Mailbox(mailed.mail.from.address.clone()),
+            Content::Received(received) => received.handle.clone(),
+        }
+    }
+
+    /// The sender's display name.
+    pub fn from_name(&self) -> Option<&str> {
+        match &self.content {
+            Content::Mail(mailed) => mailed.mail.from.name.as_deref(),
+            Content::Received(received) => received.name.as_deref(),
+        }
+    }
+
+    /// The text that a person would read.
+    pub fn text(&self) -> &str {
+        match &self.content {
+            Content::Mail(mailed) => &mailed.mail.text,
+            Content::Received(received) => &received.text,
+        }
+    }
+
+    /// The same, for tests that change it.
+    #[cfg(test)]
+    pub(crate) fn mailed_mut(&mut self) -> &mut Mailed {
+        match &mut self.content {
+            Content::Mail(mailed) => mailed,
+            Content::Received(_) => panic!("no mail"),
+        }
+    }
+
+    /// What mail alone has.
+    pub fn mailed(&self) -> Option<&Mailed> {
+        match &self.content {
+            Content::Mail(mailed) => Some(mailed),
+            Content::Received(_) => None,
+        }
     }
 }

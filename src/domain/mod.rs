@@ -37,5 +37,6 @@ pub mod room;
 pub mod scope;
 pub mod secret;
 pub mod sender;
+pub mod source;
 pub mod verdict;
 mod words;

@@ -23,7 +23,7 @@ pub(super) async fn greet(
     tx: &mut Transaction,
     arrived: &[&Arrived],
 ) -> Result<Vec<(ContactId, ContactChange)>, StoreError> {
-    let who = |one: &Arrived| (one.organization, one.from.address.to_string());
+    let who = |one: &Arrived| (one.organization, one.handle.to_string());
     let mut letters: BTreeMap<Who, Vec<&Arrived>> = BTreeMap::new();
     for one in arrived {
         letters.entry(who(one)).or_default().push(one);
@@ -69,14 +69,14 @@ impl Impression {
         let mut last_seen = known.map_or(Timestamp::from_millis(0), |contact| contact.last_seen);
         let mut changes = Vec::with_capacity(letters.len());
         for (place, letter) in letters.iter().enumerate() {
-            let renamed = letter.from.name.is_some() && letter.from.name != name;
+            let renamed = letter.name.is_some() && letter.name != name;
             changes.push(match (known, place) {
                 (None, 0) => ContactChange::Created,
                 _ if renamed => ContactChange::Renamed,
                 _ => ContactChange::Unchanged,
             });
             if renamed {
-                name.clone_from(&letter.from.name);
+                name.clone_from(&letter.name);
             }
             last_seen = last_seen.max(letter.at);
         }
@@ -104,7 +104,7 @@ async fn known(
     let mut known = HashMap::with_capacity(found.len());
     for row in &found {
         let contact = contact(row)?;
-        known.insert((contact.organization, contact.address.to_string()), contact);
+        known.insert((contact.organization, contact.handle.to_string()), contact);
     }
     Ok(known)
 }
@@ -187,7 +187,7 @@ pub(super) fn contact(row: &Row) -> Result<Contact, StoreError> {
     Ok(Contact {
         id: columns.contact("id")?,
         organization: columns.account("organization_id")?,
-        address: columns.address("address")?,
+        handle: columns.word("address")?,
         name: columns.optional_text("name")?,
         first_seen: columns.time("first_seen")?,
         last_seen: columns.time("last_seen")?,

@@ -16,9 +16,9 @@ use super::{intake_records, messages};
 use crate::domain::account::Lineage;
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
+use crate::domain::contact::Handle;
 use crate::domain::id::{AccountId, MessageId};
 use crate::domain::message::{Digest, Mail};
-use crate::domain::sender::Sender;
 
 /// What one transaction of SMTP came to.
 pub(super) struct Ready {
@@ -43,7 +43,9 @@ pub(super) struct Arrived {
     pub(super) agent: AccountId,
     pub(super) organization: AccountId,
     pub(super) at: Timestamp,
-    pub(super) from: Sender,
+    pub(super) handle: Handle,
+    pub(super) name: Option<String>,
+    pub(super) sender: Address,
     pub(super) address: Address,
     pub(super) standing: Standing,
     /// Sorted, each once.
@@ -121,7 +123,9 @@ impl Arrived {
             agent: message.agent,
             organization: message.organization,
             at: message.at,
-            from: message.mail.from.clone(),
+            handle: Handle::Mailbox(message.mail.from.address.clone()),
+            name: message.mail.from.name.clone(),
+            sender: message.mail.from.address.clone(),
             address: accepted.address.clone(),
             standing: accepted.standing,
             keys,
@@ -138,7 +142,7 @@ impl Arrived {
 
     /// What the decision about it rested on.
     pub(super) fn question(&self) -> Question<'_> {
-        Question { agent: self.agent, address: &self.address, sender: &self.from.address }
+        Question { agent: self.agent, address: &self.address, sender: &self.sender }
     }
 }
 

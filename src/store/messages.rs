@@ -10,13 +10,15 @@ use super::mail_row::MailRow;
 use super::many::many;
 use super::page::{Page, within};
 use super::passage_row;
+use super::received_row::ReceivedRow;
 use super::row::Columns;
 use super::sql::{Connection, Row, Statement, Value, sql};
 use crate::domain::contact::ContactChange;
-use crate::domain::id::{AccountId, ContactId, MessageId};
+use crate::domain::id::{AccountId, ContactId, MessageId, ThreadId};
 use crate::domain::marker::Marker;
-use crate::domain::message::{Mail, Message};
+use crate::domain::message::{Content, Mail, Mailed, Message, Received};
 use crate::domain::scope::Scope;
+use crate::domain::source::Source;
 
 impl Store {
     /// A page of the messages in `scope`, the newest first.
@@ -70,8 +72,8 @@ impl Store {
 /// Messages with what was read out of them; goes on with `rest`.
 fn select(rest: &'static str) -> Statement {
     let mut query = sql("SELECT id, partner_id, reseller_id, organization_id, agent_id,
-                agent_username, contact_id, at, tag, size, messages.digest AS digest,
-                authentication, passage, mail
+                agent_username, contact_id, at, thread_id, inbox, source, tag, size,
+                messages.digest AS digest, authentication, passage, mail
          FROM messages JOIN mails ON mails.digest = messages.digest ");
     query.push(rest);
     query
@@ -85,7 +87,8 @@ pub(super) async fn by_ids(
     many(
         "WITH given (message) AS ({rows})
          SELECT id, partner_id, reseller_id, organization_id, agent_id, agent_username, contact_id,
-                at, tag, size, messages.digest AS digest, authentication, passage, mail
+                at, thread_id, inbox, source, tag, size, messages.digest AS digest, authentication,
+                passage, mail
          FROM given CROSS JOIN messages CROSS JOIN mails
          WHERE messages.id = given.message AND mails.digest = messages.digest",
         ids.map(|id| vec![id.0.into()]).collect(),
@@ -162,20 +165,33 @@ pub(super) async fn begun_rooms(
 
 pub(super) fn message(row: &Row) -> Result<Message, StoreError> {
     let columns = Columns { table: "messages", row };
-    let mail =
-        Mail::try_from(columns.json::<MailRow>("mail")?).map_err(|error| columns.corrupt(error))?;
+    let id = columns.uuid("id")?;
     Ok(Message {
-        id: MessageId(columns.uuid("id")?),
+        id: MessageId(id),
         lineage: columns.lineage()?,
         agent: columns.account("agent_id")?,
         agent_username: columns.text("agent_username")?,
         contact: columns.contact("contact_id")?,
         at: columns.time("at")?,
-        mail,
-        tag: columns.optional_text("tag")?,
+        // One from before there were threads is alone in its own.
+        thread: ThreadId(columns.optional_uuid("thread_id")?.unwrap_or(id)),
+        inbox: columns.word("inbox")?,
         size: columns.count("size")?,
         raw: columns.digest("digest")?,
+        content: content(&columns)?,
+    })
+}
+
+fn content(columns: &Columns<'_>) -> Result<Content, StoreError> {
+    if columns.word::<Source>("source")? != Source::Email {
+        let received = Received::from(columns.json::<ReceivedRow>("mail")?);
+        return Ok(Content::Received(Box::new(received)));
+    }
+    let mail = columns.json::<MailRow>("mail")?;
+    Ok(Content::Mail(Box::new(Mailed {
+        mail: Mail::try_from(mail).map_err(|error| columns.corrupt(error))?,
+        tag: columns.optional_text("tag")?,
         authentication: columns.json("authentication")?,
         passage: passage_row::read(columns.optional_text("passage")?.as_deref()),
-    })
+    })))
 }

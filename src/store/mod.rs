@@ -67,6 +67,7 @@ mod passage_row;
 mod past;
 mod policies;
 mod postgres;
+mod received_row;
 mod refusals;
 mod replay_requests;
 mod replays;

@@ -7,14 +7,17 @@ use uuid::Uuid;
 use crate::domain::account::{AccountType, Lineage};
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
-use crate::domain::contact::Contact;
+use crate::domain::contact::{Contact, Handle};
 use crate::domain::delivery::{Claim, Subject};
 use crate::domain::destination::{Destination, Health, Wants};
 use crate::domain::event::{Event, EventName};
-use crate::domain::id::{AccountId, ContactId, DeliveryId, DestinationId, EventId, MessageId};
-use crate::domain::message::{Digest, Mail, Message, Passage};
+use crate::domain::id::{
+    AccountId, ContactId, DeliveryId, DestinationId, EventId, MessageId, ThreadId,
+};
+use crate::domain::message::{Content, Digest, Mail, Mailed, Message, Passage};
 use crate::domain::secret::Secret;
 use crate::domain::sender::Sender;
+use crate::domain::source::Inbox;
 
 const AT: Timestamp = Timestamp::from_millis(1_718_463_395_123);
 
@@ -38,7 +41,7 @@ pub(crate) fn contact() -> Contact {
     Contact {
         id: ContactId::new(41).unwrap(),
         organization: account(3),
-        address: boss(),
+        handle: Handle::Mailbox(boss()),
         name: Some("The Boss".into()),
         first_seen: Timestamp::from_millis(0),
         last_seen: AT,
@@ -53,6 +56,16 @@ pub(crate) fn message(text: &str) -> Message {
         agent_username: "support".into(),
         contact: contact().id,
         at: AT,
+        thread: ThreadId(Uuid::from_u128(0xaa)),
+        inbox: Inbox::Priority,
+        size: 512,
+        raw: Digest([0; 32]),
+        content: Content::Mail(Box::new(mailed(text))),
+    }
+}
+
+fn mailed(text: &str) -> Mailed {
+    Mailed {
         mail: Mail {
             from: Sender { address: boss(), name: Some("The Boss".into()) },
             text: text.into(),
@@ -70,8 +83,6 @@ pub(crate) fn message(text: &str) -> Message {
             findings: json!([]),
         },
         tag: None,
-        size: 512,
-        raw: Digest([0; 32]),
         authentication: json!({}),
         passage: Passage::default(),
     }

@@ -67,8 +67,8 @@ fn full(event: &Event, subject: &Subject, max_text: usize) -> Map<String, Value>
 /// place, and of remarks only what they are and where.
 fn summary(event: &Event, subject: &Subject, rules: &PayloadRules) -> Map<String, Value> {
     let mut top = full(event, subject, rules.preview_bytes);
-    if let (Some(Value::Object(record)), Subject::Message(message)) = (record(&mut top), subject) {
-        let listed = message.mail.attachments.iter().filter(|part| part.listed).count();
+    if let (Some(Value::Object(record)), Subject::Message(_)) = (record(&mut top), subject) {
+        let listed = record.get("attachments").and_then(Value::as_array).map_or(0, Vec::len);
         record.insert("attachments".to_owned(), json!([]));
         record.insert("attachmentCount".to_owned(), json!(listed));
         record.insert("chatDialog".to_owned(), Value::Null);
@@ -97,8 +97,8 @@ fn email_received(event: &Event, subject: &Subject) -> Map<String, Value> {
         ("messageUuid", event.message.map(|id| json!(id.to_string()))),
         ("messageTimestamp", message.map(|message| json!(message.at.seconds()))),
         ("targetAccountId", event.lineage.agent.map(|agent| json!(agent.get()))),
-        ("from", message.map(|message| json!(message.from().to_string()))),
-        ("subject", message.map(|message| json!(message.mail.subject))),
+        ("from", message.map(|message| json!(message.from().address()))),
+        ("subject", message.and_then(Message::mailed).map(|mailed| json!(mailed.mail.subject))),
     ];
     let with_null =
         |(name, value): (&str, Option<Value>)| (name.to_owned(), value.unwrap_or(Value::Null));
@@ -124,14 +124,16 @@ fn data(event: &Event, subject: &Subject, max_text: usize) -> Value {
 
 /// Cuts the body text wherever the record holds it, and says so.
 fn cut(mut record: Map<String, Value>, message: &Message, max: usize) -> Map<String, Value> {
-    let (text, stripped) = (&message.mail.text, &message.mail.stripped_text);
+    let text = message.text();
+    let stripped = message.mailed().map_or("", |mailed| &mailed.mail.stripped_text);
     if text.len() <= max && stripped.len() <= max {
         return record;
     }
     let text = head(text, max);
     record.insert("message".to_owned(), json!(text));
     record.insert("chatDialog".to_owned(), json!([{ "role": "user", "content": text }]));
-    if let Some(Value::Object(metadata)) = record.get_mut("metadata") {
+    if let (Some(_), Some(Value::Object(metadata))) = (message.mailed(), record.get_mut("metadata"))
+    {
         metadata.insert("emailStrippedText".to_owned(), json!(head(stripped, max)));
     }
     record.insert("truncated".to_owned(), Value::Bool(true));
@@ -147,7 +149,7 @@ fn contact_record(contact: &Contact) -> Value {
     json!({
         "id": contact.id.get(),
         "name": contact.name,
-        "email": contact.address.to_string(),
+        "email": contact.handle.address(),
         "organizationId": contact.organization.get(),
         "firstSeen": contact.first_seen.to_string(),
         "lastSeen": contact.last_seen.to_string(),

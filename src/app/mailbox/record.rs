@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::domain::automation::Automation;
 use crate::domain::marker::{self, Marker};
-use crate::domain::message::{Attachment, Message};
+use crate::domain::message::{Attachment, Content, Mailed, Message};
 
 /// Fields of the interface's record that belong to calls, texts and campaigns: mail has no value
 /// for them.
@@ -30,33 +30,8 @@ const YES: [&str; 3] = ["notify", "aiAgent", "callingUserIsContact"];
 const NO: [&str; 7] =
     ["isLive", "missedCall", "bypassAgent", "cnamSpam", "selfCall", "campaign", "forcedCampaign"];
 
-/// The record of an accepted message: an object of 42 keys.
+/// The record of a stored message: an object of 42 keys.
 pub fn message_record(message: &Message) -> Map<String, Value> {
-    let mail = &message.mail;
-    let own = json!({
-        "from": message.contact.get(),
-        "fromUser": mail.from.name.clone().unwrap_or_else(|| message.from().to_string()),
-        "to": message.agent.get(),
-        "toUser": message.agent_username,
-        "timestamp": message.at.seconds(),
-        "date": message.at.to_string(),
-        "message": mail.text,
-        "content-type": "text/plain",
-        "roomId": message.room().to_string(),
-        "status": "success",
-        "attachments": mail.attachments.iter().filter(|part| part.listed)
-            .map(|part| attachment(message, part))
-            .collect::<Vec<_>>(),
-        "source": "email",
-        "uuid": message.id.to_string(),
-        "targetInbox": "inbox",
-        "type": "email",
-        "direction": "inbound",
-        "chatDialog": [{ "role": "user", "content": mail.text }],
-        "agentReplyCount": 0,
-        "eventType": "inbound-email",
-        "metadata": metadata(message),
-    });
     let constants = WITHOUT_VALUE
         .map(|name| (name, Value::Null))
         .into_iter()
@@ -64,36 +39,78 @@ pub fn message_record(message: &Message) -> Map<String, Value> {
         .chain(NO.map(|name| (name, Value::Bool(false))));
     let mut record: Map<String, Value> =
         constants.map(|(name, value)| (name.to_owned(), value)).collect();
-    if let Value::Object(own) = own {
-        record.extend(own);
+    let own = match &message.content {
+        Content::Mail(mailed) => of_mail(message, mailed),
+        Content::Received(_) => of_received(message),
+    };
+    for fields in [of_both(message), own] {
+        if let Value::Object(fields) = fields {
+            record.extend(fields);
+        }
     }
     record
 }
 
+fn of_both(message: &Message) -> Value {
+    let source = message.source();
+    json!({
+        "from": message.contact.get(),
+        "fromUser": message.from_name().map_or_else(|| message.from().address(), str::to_owned),
+        "to": message.agent.get(),
+        "toUser": message.agent_username,
+        "timestamp": message.at.seconds(),
+        "date": message.at.to_string(),
+        "message": message.text(),
+        "content-type": "text/plain",
+        "roomId": message.room().to_string(),
+        "status": "success",
+        "source": source.as_str(),
+        "uuid": message.id.to_string(),
+        "targetInbox": message.inbox.as_str(),
+        "type": source.as_str(),
+        "direction": "inbound",
+        "chatDialog": [{ "role": "user", "content": message.text() }],
+        "agentReplyCount": 0,
+        "eventType": format!("inbound-{source}"),
+    })
+}
+
+fn of_mail(message: &Message, mailed: &Mailed) -> Value {
+    let listed = mailed.mail.attachments.iter().filter(|part| part.listed);
+    json!({
+        "attachments": listed.map(|part| attachment(message, part)).collect::<Vec<_>>(),
+        "metadata": metadata(message, mailed),
+    })
+}
+
+fn of_received(_message: &Message) -> Value {
+    json!({ "attachments": [], "metadata": {} })
+}
+
 /// Header fields that the message does not have are null, lists too.
-fn metadata(message: &Message) -> Value {
-    let mail = &message.mail;
+fn metadata(message: &Message, mailed: &Mailed) -> Value {
+    let mail = &mailed.mail;
     let list = |items: &[String]| (!items.is_empty()).then(|| items.to_vec());
     json!({
         "emailSubject": mail.subject,
         // The proven mailbox alone: what a display name claims is in `fromUser`.
-        "emailFrom": message.from().to_string(),
+        "emailFrom": mail.from.address.to_string(),
         "emailTo": list(&mail.to),
         "emailCc": list(&mail.cc),
         "emailReplyTo": list(&mail.reply_to),
         "emailMessageId": mail.message_id,
         "emailInReplyTo": list(&mail.in_reply_to),
         "emailReferences": list(&mail.references),
-        "emailHtml": html_url(message),
+        "emailHtml": mail.html().map(|part| media_url(message, part)),
         "emailStrippedText": mail.stripped_text,
-        "emailTag": message.tag,
+        "emailTag": mailed.tag,
         "emailAutoSubmitted": mail.auto_submitted,
-        "emailAutomation": message.passage.automation.as_ref().map(automation),
-        "emailDeliveryMarker": message.passage.marker.map(delivery_marker),
+        "emailAutomation": mailed.passage.automation.as_ref().map(automation),
+        "emailDeliveryMarker": mailed.passage.marker.map(delivery_marker),
         "emailDispositionNotificationTo": mail.disposition_notification_to,
         "emailSize": message.size,
         "emailRawUrl": format!("/api/v2/messages/{}/raw", message.id),
-        "authentication": message.authentication,
+        "authentication": mailed.authentication,
         "findings": mail.findings,
     })
 }
@@ -119,10 +136,6 @@ fn attachment(message: &Message, part: &Attachment) -> Value {
         "content-url": media_url(message, part),
         "attachmentType": "email",
     })
-}
-
-fn html_url(message: &Message) -> Option<String> {
-    message.mail.html().map(|part| media_url(message, part))
 }
 
 /// Relative, so that it works with the reader's own base address and token. The message and the
@@ -154,9 +167,10 @@ mod tests {
     use crate::domain::address::Address;
     use crate::domain::automation::Origin;
     use crate::domain::clock::Timestamp;
-    use crate::domain::id::{AccountId, ContactId, MessageId};
+    use crate::domain::id::{AccountId, ContactId, MessageId, ThreadId};
     use crate::domain::message::{Digest, Mail, Passage};
     use crate::domain::sender::Sender;
+    use crate::domain::source::Inbox;
 
     /// The contract's list, as it stands there.
     const FIELDS: &str = "from, fromUser, to, toUser, timestamp, date, message, content-type, \
@@ -206,12 +220,16 @@ mod tests {
             agent_username: "support2".into(),
             contact: ContactId::new(1).unwrap(),
             at: Timestamp::from_millis(1_718_463_395_123),
-            mail,
-            tag: None,
+            thread: ThreadId(uuid::Uuid::from_u128(1)),
+            inbox: Inbox::Priority,
             size: 512,
             raw: Digest([0; 32]),
-            authentication: json!({ "alignedDomain": "good.example" }),
-            passage: Passage::default(),
+            content: Content::Mail(Box::new(Mailed {
+                mail,
+                tag: None,
+                authentication: json!({ "alignedDomain": "good.example" }),
+                passage: Passage::default(),
+            })),
         }
     }
 
@@ -293,7 +311,7 @@ mod tests {
         let signs = vec!["List-Id".to_owned()];
         let automation = Automation { origin: Origin::List, may_auto_reply: false, signs };
         let marker = Marker::read(&[b'a'; 32]);
-        message.passage = Passage { marker, automation: Some(automation) };
+        message.mailed_mut().passage = Passage { marker, automation: Some(automation) };
         let metadata = Value::Object(message_record(&message))["metadata"].clone();
         let automation = json!({ "origin": "list", "mayAutoReply": false, "signs": ["List-Id"] });
         assert_eq!(metadata["emailAutomation"], automation);
@@ -304,9 +322,9 @@ mod tests {
     #[test]
     fn parts_are_linked_by_number_and_encoded_name() {
         let mut message = message();
-        message.mail.from.name = Some("The Boss".into());
-        message.mail.cc = vec!["Anna <anna@good.example>".into()];
-        message.mail.attachments =
+        message.mailed_mut().mail.from.name = Some("The Boss".into());
+        message.mailed_mut().mail.cc = vec!["Anna <anna@good.example>".into()];
+        message.mailed_mut().mail.attachments =
             vec![part(2, "a b.html", false), part(3, "grüße/?#%.png", true), part(4, "..", true)];
         let record = Value::Object(message_record(&message));
         assert_eq!(record["fromUser"], "The Boss");

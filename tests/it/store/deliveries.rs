@@ -57,7 +57,7 @@ async fn every_level_of_the_lineage_hears_of_its_category_and_no_stranger_does(k
         assert_eq!(claim.event.lineage, scene.agent.lineage);
         match &claim.subject {
             Subject::Message(found) => assert_eq!(found.id, message),
-            Subject::Contact(found) => assert_eq!(found.address.to_string(), SENDER),
+            Subject::Contact(found) => assert_eq!(found.handle.to_string(), SENDER),
             Subject::Told(told) => panic!("{told}"),
             Subject::Erased => panic!("{:?} was erased", claim.event),
         }

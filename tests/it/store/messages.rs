@@ -40,12 +40,13 @@ async fn a_message_reads_back_as_it_was_stored(kind: Kind) {
     assert_eq!(scene.commit(vec![intake.clone()], 5).await, Committed::Done(vec![None]));
     let scope = subtree(&scene.agent);
     let found = scene.store.recent_messages(&scope, &everything()).await.unwrap().remove(0);
-    assert_eq!(found.mail, *accepted.message.mail);
+    let mailed = found.mailed().unwrap();
+    assert_eq!(mailed.mail, *accepted.message.mail);
     assert_eq!((found.id, found.at), (accepted.message.id, at(5)));
     assert_eq!((found.agent, found.lineage), (scene.agent.id, scene.agent.lineage));
     assert_eq!((found.size, found.raw), (9, accepted.message.digest));
-    assert_eq!((found.authentication, &found.passage), (json!({}), &accepted.message.passage));
-    assert_eq!(scene.store.marker(&scope, found.id).await.unwrap(), found.passage.marker);
+    assert_eq!((&mailed.authentication, &mailed.passage), (&json!({}), &accepted.message.passage));
+    assert_eq!(scene.store.marker(&scope, found.id).await.unwrap(), mailed.passage.marker);
     let raw = scene.store.raw_message(&scope, found.id).await.unwrap().unwrap();
     assert_eq!(raw, accepted.raw);
     let kept = scene.store.intake_record(&scope, intake.record.id).await.unwrap();

@@ -104,10 +104,11 @@ async fn mail_of_the_first_version_is_read_as_before(kind: Kind) {
     for agent in [4, 5] {
         let scope = Scope::subtree(AccountId::new(agent).unwrap(), AccountType::Agent);
         let message = store.recent_messages(&scope, &everything()).await.unwrap().remove(0);
-        assert_eq!(message.mail.subject.as_deref(), Some("Old"));
-        assert_eq!(message.mail.html().map(|part| part.part), Some(2));
+        let mailed = message.mailed().unwrap();
+        assert_eq!(mailed.mail.subject.as_deref(), Some("Old"));
+        assert_eq!(mailed.mail.html().map(|part| part.part), Some(2));
         // How it came was not kept.
-        assert_eq!(message.passage, Passage::default());
+        assert_eq!(mailed.passage, Passage::default());
         assert_eq!(store.marker(&scope, message.id).await.unwrap(), None);
         let raw = store.raw_message(&scope, message.id).await.unwrap().unwrap();
         assert_eq!(raw.len(), 32);

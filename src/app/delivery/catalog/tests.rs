@@ -19,8 +19,8 @@ use crate::webhook::sample;
 
 fn message() -> Message {
     let mut message = sample::message("Hello\n\n> before");
-    message.mail.stripped_text = "Hello".into();
-    message.mail.attachments = vec![
+    message.mailed_mut().mail.stripped_text = "Hello".into();
+    message.mailed_mut().mail.attachments = vec![
         Attachment {
             part: 2,
             content_type: "text/html".into(),
@@ -36,8 +36,8 @@ fn message() -> Message {
             listed: true,
         },
     ];
-    message.authentication = json!({ "alignedDomain": "good.example" });
-    message.passage = Passage {
+    message.mailed_mut().authentication = json!({ "alignedDomain": "good.example" });
+    message.mailed_mut().passage = Passage {
         marker: Marker::read(&[b'a'; 32]),
         automation: Some(Automation {
             origin: Origin::List,

@@ -104,7 +104,7 @@ fn show(payload: Payload, rules: &PayloadRules, subject: &Subject) -> Value {
 fn with_attachment(text: &str) -> Subject {
     let mut message = sample::message(text);
     for (part, filename, listed) in [(1, "a.html", false), (2, "b.pdf", true)] {
-        message.mail.attachments.push(Attachment {
+        message.mailed_mut().mail.attachments.push(Attachment {
             part,
             content_type: "text/html".into(),
             filename: filename.into(),
@@ -120,7 +120,7 @@ fn a_summary_has_no_text_but_its_beginning_and_no_content_beside_it() {
     let rules = PayloadRules { preview_bytes: 10, ..rules() };
     let mut subject = with_attachment("Top. Secret plans");
     if let Subject::Message(message) = &mut subject {
-        message.mail.findings = json!([
+        message.mailed_mut().mail.findings = json!([
             { "kind": "hidden_text", "detail": "hides \"wire it\"", "field": "message",
               "start": 5, "end": 9 },
         ]);
@@ -196,7 +196,7 @@ fn what_is_too_long_is_cut_step_by_step_and_says_where_the_whole_is() {
     assert_eq!(left, 0, "ids are left");
     // What no step can cut, and what is no message.
     let mut long = sample::message("x");
-    long.mail.subject = Some("s".repeat(300_000));
+    long.mailed_mut().mail.subject = Some("s".repeat(300_000));
     rules.max_body_bytes = 262_144;
     let event = show(Payload::Full, &rules, &Subject::Message(Box::new(long)));
     assert_eq!((&event["subject"], &event["truncated"]), (&Value::Null, &json!(true)));
