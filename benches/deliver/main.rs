@@ -209,7 +209,10 @@ async fn memory(kind: Kind, backlog: usize, delivered: usize) -> Memory {
 
 async fn delay(kind: Kind, sessions: usize, messages: usize) -> Delay {
     let (place, sink) = (Place::new(kind), Sink::start().await);
-    let own = rules(place.path(), &[]);
+    // One sender writes to one Agent, faster than a person would.
+    let unlimited = "[rates]\nsignature_messages_per_minute = 0\nsender_messages_per_minute = 0\n\
+                     room_messages_per_minute = 0\n";
+    let own = rules(place.path(), &[("intake.toml", unlimited)]);
     let site = Site::build(&place.location, &own).await;
     site.hook("measured", &sink.urls(1)[0]).await;
     site.leave_store().await;

@@ -34,6 +34,10 @@ words! {
     }
 }
 
+/// However many destinations wait, a claim looks at so many deliveries of each, or more: who gets
+/// fewer of one has all of its that are due.
+pub const TAKEN_OF_EACH: usize = 8;
+
 /// What an event is about, as stored.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Subject {

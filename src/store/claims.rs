@@ -12,7 +12,7 @@ use super::many::many;
 use super::row::Columns;
 use super::sql::{Row, Value, sql};
 use crate::domain::clock::Timestamp;
-use crate::domain::delivery::Claim;
+use crate::domain::delivery::{Claim, TAKEN_OF_EACH};
 use crate::domain::id::DestinationId;
 
 /// A delivery that this gateway cannot read (another version wrote it, or it is damaged) is looked
@@ -20,7 +20,7 @@ use crate::domain::id::DestinationId;
 const UNREADABLE_PAUSE: i64 = 3_600_000;
 const UNREADABLE_TRIES: i64 = 48;
 
-/// Steps from destination to destination and takes the longest due of each, so that the backlog of
+/// Steps from destination to destination and takes the longest due of each (of many a few), so that the backlog of
 /// one that is busy, rests or was removed, however long, is passed over in one step. Of ordered ones
 /// it takes the heads of rooms that were found before (`heads.rs`). Of one that has rested, one
 /// delivery is taken, as a probe.
@@ -44,7 +44,8 @@ const CLAIM: &str = "
                   SELECT rowid FROM deliveries INDEXED BY deliveries_waiting
                   WHERE state = 'pending' AND room IS NULL AND destination_id = destination
                     AND next_attempt_at <= $1 AND lease_until <= $1
-                  ORDER BY next_attempt_at, id LIMIT $3)
+                  ORDER BY next_attempt_at, id
+                  LIMIT (SELECT MAX($6, $3 * 2 / COUNT(*)) FROM waiting))
             UNION ALL
             SELECT one.rowid, one.destination_id, destinations.rests_until > 0,
                    one.next_attempt_at, one.id
@@ -75,7 +76,8 @@ const CLAIM_BESIDE_OTHERS: &str = "
             SELECT id, next_attempt_at AS due_at FROM deliveries
             WHERE state = 'pending' AND room IS NULL AND destination_id = destination
               AND next_attempt_at <= $1 AND lease_until <= $1
-            ORDER BY next_attempt_at, id LIMIT $3 * 4) AS one
+            ORDER BY next_attempt_at, id
+            LIMIT (SELECT GREATEST($6 * 2, $3 * 4 / COUNT(*)) FROM waiting)) AS one
         WHERE destinations.rests_until <= $1 AND draining = 0 AND disabled_at IS NULL
           AND destination NOT IN
               (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($4 AS JSON)))
@@ -155,9 +157,10 @@ impl Store {
             .on_postgres(CLAIM_BESIDE_OTHERS)
             .bind(now)
             .bind(lease_until)
-            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .bind(count(limit))
             .bind(busy)
             .bind(heads)
+            .bind(count(TAKEN_OF_EACH))
             .fetch_all(tx.on())
             .await?;
         let needed = Needed::load(&mut tx, &rows).await?;
@@ -298,6 +301,10 @@ async fn probes(
         give_back(tx, &others).await?;
     }
     Ok(claims)
+}
+
+fn count(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
 async fn give_back(tx: &mut Transaction, claims: &[Claim]) -> Result<(), StoreError> {

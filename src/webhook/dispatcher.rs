@@ -1,6 +1,6 @@
 //! The loop that takes due deliveries from the queue and has them attempted.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::future::Future;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::attempt::Sender;
 use super::lanes::{Bounds, Lanes, Offer};
 use crate::domain::clock::Timestamp;
-use crate::domain::delivery::{Attempt, Claim, Outcome};
+use crate::domain::delivery::{Attempt, Claim, Outcome, TAKEN_OF_EACH};
 use crate::domain::id::DestinationId;
 use crate::domain::ports::Wake;
 use crate::rules::WebhookRules;
@@ -32,8 +32,9 @@ pub enum QueueError {
 /// `policies/webhooks.toml`'s lease is due again, under a higher fence.
 pub trait Queue: Send + Sync + 'static {
     /// Claims up to `limit` due deliveries, the longest due first, none for a destination in
-    /// `busy`. Any number of one destination may be among them, but of what is sent in order no
-    /// two of one room: until one is finished, or its lease has ended, the next is not claimed.
+    /// `busy`. Any number of one destination may be among them ([`TAKEN_OF_EACH`] at least, if so
+    /// many are due and there are places), but of what is sent in order no two of one room: until
+    /// one is finished, or its lease has ended, the next is not claimed.
     fn claim(
         &self,
         limit: usize,
@@ -76,6 +77,13 @@ struct Ended {
     /// It may let others of its destination go that no claim has seen: the next of its room, or
     /// all that waited for a probe.
     frees: bool,
+    unrecorded: Option<Unrecorded>,
+}
+
+/// What was delivered, before the queue knows it.
+struct Unrecorded {
+    claim: Arc<Claim>,
+    attempt: Attempt,
 }
 
 /// Brings deliveries to their destinations until it is told to stop.
@@ -85,6 +93,9 @@ pub struct Dispatcher<Q> {
     bell: Bell,
     lanes: Lanes<Box<Claim>>,
     running: JoinSet<Ended>,
+    /// What was delivered and is being recorded. It holds no place of its destination: on a disk
+    /// that is busy, a place is wanted for the next attempt long before the last one is recorded.
+    recording: JoinSet<()>,
     /// Claims on their way back to the queue.
     returning: JoinSet<()>,
     /// The destinations that the last claim had to pass over.
@@ -105,6 +116,7 @@ impl<Q: Queue> Dispatcher<Q> {
             bell,
             lanes,
             running: JoinSet::new(),
+            recording: JoinSet::new(),
             returning: JoinSet::new(),
             passed_over: HashSet::new(),
             ask_at: Instant::now(),
@@ -121,7 +133,7 @@ impl<Q: Queue> Dispatcher<Q> {
             for claim in self.lanes.ready(now) {
                 self.start(claim);
             }
-            let places = self.lanes.free() > 0;
+            let places = self.lanes.free() > 0 && self.recording.len() < self.most();
             if places && now >= self.ask_at {
                 // Not broken off by a stop: what the queue has handed out must be known.
                 self.ask(&shutdown).await;
@@ -130,6 +142,7 @@ impl<Q: Queue> Dispatcher<Q> {
             tokio::select! {
                 () = shutdown.soft() => break,
                 Some(ended) = self.running.join_next() => self.ended(ended),
+                Some(_) = self.recording.join_next() => {}
                 Some(_) = self.returning.join_next() => {}
                 () = self.bell.0.notified() => self.hurry(),
                 () = sleep_until(self.ask_at), if places => {}
@@ -138,7 +151,15 @@ impl<Q: Queue> Dispatcher<Q> {
         let unbegun: Vec<Claim> = self.lanes.drain().into_iter().map(|claim| *claim).collect();
         self.give_back(unbegun);
         while self.returning.join_next().await.is_some() {}
-        while self.running.join_next().await.is_some() {}
+        while let Some(ended) = self.running.join_next().await {
+            self.ended(ended);
+        }
+        while self.recording.join_next().await.is_some() {}
+    }
+
+    /// Ends that may wait for the queue, beside attempts that are under way.
+    fn most(&self) -> usize {
+        self.rules().dispatcher.concurrency
     }
 
     /// Beside the loop: a queue that is slow to take them holds up no attempt.
@@ -183,15 +204,20 @@ impl<Q: Queue> Dispatcher<Q> {
             return self.back_off(&QueueError::TooSlow);
         }
         self.failures = 0;
-        let all = claims.len() < limit;
+        let mut more = claims.len() >= limit;
+        let mut of_each: HashMap<DestinationId, usize> = HashMap::new();
         for claim in claims {
             let destination = claim.destination.id;
+            let taken = of_each.entry(destination).or_default();
+            *taken += 1;
+            // It may have more than were taken beside the others.
+            more |= *taken >= TAKEN_OF_EACH;
             if let Offer::Start(claim) = self.lanes.offer(destination, Box::new(claim), asked_at) {
                 self.start(claim);
             }
         }
         let now = Instant::now();
-        self.ask_at = if all { now + self.pause().await } else { now };
+        self.ask_at = if more { now } else { now + self.pause().await };
     }
 
     /// Until the next delivery is due, or the poll interval. What is already due but was not
@@ -236,9 +262,15 @@ impl<Q: Queue> Dispatcher<Q> {
 
     fn ended(&mut self, ended: Result<Ended, tokio::task::JoinError>) {
         // `carry` catches what may panic; it fails only when it is aborted with the dispatcher.
-        let Ok(Ended { destination, took, halts, frees }) = ended else { return };
+        let Ok(Ended { destination, took, halts, frees, unrecorded }) = ended else { return };
         let now = Instant::now();
         self.lanes.done(destination, took, now);
+        if let Some(Unrecorded { claim, attempt }) = unrecorded {
+            let (queue, rules) = (Arc::clone(&self.queue), Arc::clone(&self.sender.rules));
+            self.recording.spawn(async move {
+                record(&*queue, &rules, &claim, attempt, Outcome::Delivered).await;
+            });
+        }
         if halts {
             // What was claimed before it rested loses no attempt.
             let unbegun = self.lanes.withdraw(destination);
@@ -251,7 +283,7 @@ impl<Q: Queue> Dispatcher<Q> {
     }
 }
 
-/// Attempts a delivery and records the end. An attempt that panics is recorded as failed: were
+/// Attempts a delivery and records the end, unless nothing follows from it for others. An attempt that panics is recorded as failed: were
 /// it left to its lease, it would come back for ever.
 async fn carry<Q: Queue>(queue: Arc<Q>, sender: Sender, claim: Claim) -> Ended {
     let claim = Arc::new(claim);
@@ -268,11 +300,15 @@ async fn carry<Q: Queue>(queue: Arc<Q>, sender: Sender, claim: Claim) -> Ended {
     // A claim of one that had rested is its probe.
     let probed = claim.destination.health.rests_until.is_some() && outcome == Outcome::Delivered;
     let frees = claim.destination.wants.ordered || probed;
+    if outcome == Outcome::Delivered && !frees {
+        let unrecorded = Some(Unrecorded { claim, attempt });
+        return Ended { destination, took, halts: false, frees, unrecorded };
+    }
     let mut task = JoinSet::new();
     task.spawn(async move { record(&*queue, &sender.rules, &claim, attempt, outcome).await });
     // A queue that panics has not recorded: the delivery is due again when its lease ends.
     let halts = matches!(task.join_next().await, Some(Ok(true)));
-    Ended { destination, took, halts, frees }
+    Ended { destination, took, halts, frees, unrecorded: None }
 }
 
 /// Records the end of an attempt, again and again while the lease lasts: every end that is lost

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use gatepost::domain::delivery::{Claim, Outcome, Subject};
+use gatepost::domain::delivery::{Claim, Outcome, Subject, TAKEN_OF_EACH};
 use gatepost::domain::event::{Category, EventName};
 use gatepost::domain::id::DestinationId;
 use gatepost::store::NewDestination;
@@ -20,6 +20,7 @@ on_both! {
     gone_retires_the_destination_once_and_cancels_what_waits,
     destinations_are_unique_bounded_and_removed_by_what_is_given,
     the_backlog_of_a_busy_destination_costs_a_claim_nothing,
+    one_with_a_backlog_among_many_is_not_starved,
     a_long_backlog_of_a_removed_destination_is_cancelled_by_and_by,
 }
 
@@ -273,6 +274,33 @@ async fn the_backlog_of_a_busy_destination_costs_a_claim_nothing(kind: Kind) {
 }
 
 /// So many more deliveries like the one that waits longest.
+/// However many destinations wait, a claim takes its share of each: nothing that is due is left
+/// unseen where a destination gave fewer than that.
+async fn one_with_a_backlog_among_many_is_not_starved(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let big = scene.listen(&scene.agent, Category::Incoming, "https://big.example/").await;
+    for millis in 1..=20 {
+        scene.deliver(&scene.agent, millis).await;
+    }
+    for number in 0..30 {
+        let url = format!("https://{number}.example/");
+        scene.listen(&scene.agent, Category::Incoming, &url).await;
+    }
+    scene.deliver(&scene.agent, 30).await;
+    // 21 of the one, one of each other: 51 in all, fewer than may be claimed.
+    let first = claim(&scene, 40, &[]).await;
+    let of_big = |claims: &[Claim]| claims.iter().filter(|c| c.destination.id == big.id).count();
+    assert!(of_big(&first) >= TAKEN_OF_EACH, "{}", of_big(&first));
+    assert_eq!(first.len() - of_big(&first), 30);
+    let mut rest = 0;
+    while rest + of_big(&first) < 21 {
+        let more = claim(&scene, 40, &[]).await;
+        assert!(!more.is_empty(), "{rest}");
+        rest += of_big(&more);
+    }
+    assert!(claim(&scene, 40, &[]).await.is_empty());
+}
+
 async fn fill(scene: &Scene, kind: Kind, count: u32) {
     let (id, numbers) = match kind {
         Kind::Sqlite => (
