@@ -42,6 +42,7 @@ mod plans;
 mod recipients;
 mod replays;
 mod retention;
+mod rooms;
 pub mod scene;
 mod schema;
 mod secrets;

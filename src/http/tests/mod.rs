@@ -60,6 +60,7 @@ use crate::domain::marker::Marker;
 use crate::domain::member::{Member, Role};
 use crate::domain::message::{Attachment, Digest, Mail, Passage};
 use crate::domain::sender::Sender;
+use crate::domain::thread::ThreadKeys;
 use crate::domain::verdict::Verdict;
 use crate::egress::guard::Guard;
 use crate::rules::Rules;
@@ -336,6 +337,7 @@ impl House {
                 organization: account.lineage.organization.unwrap(),
                 at: record.at,
                 mail: mail(sender, raw, part).into(),
+                thread: ThreadKeys::default(),
                 tag: None,
                 digest: Digest(self.mint.secret()),
                 authentication: json!({}),
