@@ -42,7 +42,8 @@ type Key = (ContactId, AccountId);
 
 impl Store {
     /// Marks these rooms as read up to a message each, and none back. One that is not in `scope`,
-    /// or is no more, is left out. Answers how many were changed.
+    /// or is no more, is left out. Answers how many were changed. It leaves no audit entry: nobody's
+    /// rights change, and no content.
     pub async fn mark_read(
         &self,
         scope: &Scope,
