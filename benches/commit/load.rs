@@ -18,6 +18,7 @@ use gatepost::domain::intake_record::IntakeRecord;
 use gatepost::domain::message::{Digest, Mail, Passage};
 use gatepost::domain::policy::Mode;
 use gatepost::domain::sender::Sender;
+use gatepost::domain::thread::ThreadKeys;
 use gatepost::domain::verdict::Verdict;
 use gatepost::rules::{Rules, StoreRules};
 use gatepost::run;
@@ -124,6 +125,7 @@ impl Load {
             organization: agent.lineage.organization.unwrap(),
             at: now,
             mail: Arc::new(mail),
+            thread: ThreadKeys::default(),
             tag: None,
             digest,
             authentication: self.authentication.clone(),

@@ -38,5 +38,6 @@ pub mod scope;
 pub mod secret;
 pub mod sender;
 pub mod source;
+pub mod thread;
 pub mod verdict;
 mod words;

@@ -26,3 +26,37 @@ impl FromStr for Room {
         Ok(Self { contact: contact.parse()?, agent: agent.parse()? })
     }
 }
+
+/// Characters of a preview.
+const PREVIEW: usize = 200;
+
+/// How a message begins, on one line: without what it quotes, unless it only quotes.
+pub fn preview(stripped: &str, text: &str) -> String {
+    let words = |text: &str| {
+        let mut line = String::new();
+        for word in text.split_whitespace() {
+            if line.len() >= 4 * PREVIEW {
+                break;
+            }
+            line.push_str(if line.is_empty() { "" } else { " " });
+            line.extend(word.chars().take(PREVIEW));
+        }
+        line.chars().take(PREVIEW).collect::<String>()
+    };
+    let own = words(stripped);
+    if own.is_empty() { words(text) } else { own }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_preview_is_one_line_of_bounded_length() {
+        assert_eq!(preview("Thank\r\n you! ", "x"), "Thank you!");
+        assert_eq!(preview(" \r\n", "> before"), "> before");
+        assert_eq!(preview("", ""), "");
+        assert_eq!(preview(&"ä ".repeat(1_000_000), ""), "ä ".repeat(100));
+        assert_eq!(preview(&"ä".repeat(1_000_000), "").chars().count(), PREVIEW);
+    }
+}

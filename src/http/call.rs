@@ -34,6 +34,7 @@ use crate::domain::audit::Actor;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
 use crate::domain::instant;
+use crate::domain::room::Room;
 use crate::domain::scope::Scope;
 
 /// The type of a stream of events (HTML, "Server-sent events").
@@ -146,6 +147,15 @@ impl Call {
         })
     }
 
+    /// The room in the path, as answers show it.
+    pub(super) fn room(&self) -> Result<Room, Problem> {
+        self.path("roomId").parse().map_err(|_| {
+            Problem::invalid(
+                "roomId in the path must be \"<contactId>:<agentId>\", as answers show it",
+            )
+        })
+    }
+
     /// An id in the query or in the body, which must agree where both have one; `None` where neither
     /// has. One reader for all ids of accounts and members (their ids are of one sequence), so that
     /// each has one spelling everywhere.
@@ -218,6 +228,11 @@ pub(super) fn uuid(text: &str) -> Option<Uuid> {
     Uuid::try_parse(text).ok().filter(|_| text.len() == 36)
 }
 
+/// What an operation calls the segments of its path, in their order.
+fn names(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
+}
+
 /// Authorises, reads, and performs one request.
 pub(super) async fn perform(
     http: Arc<Http>,
@@ -260,7 +275,8 @@ async fn authorise(
     let path: Vec<(String, String)> = path
         .ok_or_else(|| Problem::invalid("the path is not UTF-8 in percent-encoding"))?
         .iter()
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .zip(names(operation.path))
+        .map(|((_, value), name)| (name.to_owned(), value.to_owned()))
         .collect();
     let in_path = path.iter().find(|(name, _)| name == target::TARGET);
     let in_path = in_path.map(|(_, value)| value.as_str());

@@ -105,6 +105,11 @@ impl Rows {
         format!("[{}]", texts.join(","))
     }
 
+    /// Where a list that shows the oldest first goes on.
+    pub(super) fn newest_if_more(&self) -> Option<Cursor> {
+        self.texts.first().map(|(cursor, _)| *cursor).filter(|_| self.more)
+    }
+
     /// Adds the `Link` header to the page at `path`.
     pub(super) fn link(&self, call: &Call, path: &str, limit: u32, response: &mut Response) {
         let links = self.links(call, path, limit);

@@ -20,9 +20,9 @@ use super::call::{self, Call};
 use super::error::{Code, Problem};
 use super::observe;
 use super::routes::{
-    account, account_lists, accounts, addresses, audit, deliveries, domains, events, health,
-    inbound_policy, inbound_whitelist, intake, media, members, messages, policy_preview, tokens,
-    webhooks,
+    account, account_lists, accounts, addresses, audit, contacts, conversations, deliveries,
+    domains, events, health, inbound_policy, inbound_whitelist, intake, media, members, messages,
+    policy_preview, rooms, tokens, webhooks,
 };
 use super::tag::Tag;
 use super::target::Aim;
@@ -198,6 +198,15 @@ pub static OPERATIONS: &[Operation] = &[
         account_lists::by_external_id),
     operation!(Messaging: Get "/messages/recent", READ, ["limit", "before", "after"], NoBody,
         messages::recent),
+    operation!(Messaging: Get "/messages/{roomId}", READ, ["limit", "before", "after", "thread"], NoBody,
+        messages::of_room),
+    operation!(Messaging: Get "/conversations", READ, rooms::LIST, NoBody, rooms::inbox),
+    operation!(Messaging: Get "/junkConversations", READ, rooms::LIST, NoBody, rooms::junk),
+    operation!(Messaging: Get "/conversation/{roomId}/{uuid}", READ, ["limit", "after"], NoBody,
+        conversations::show),
+    operation!(Messaging: Post "/conversation/batch", READ, [], Required(&["items", "markRead"]),
+        conversations::batch),
+    operation!(Messaging: Get "/contacts", READ, ["limit", "after"], NoBody, contacts::list),
     operation!(Messaging: Get "/messages/{uuid}/raw", READ, [], NoBody, messages::raw),
     operation!(Messaging: Get "/media/{uuid}/{filename}", READ, [], NoBody, media::show),
     operation!(InboundEmail: Get "/email/inboundPolicy", READ_AGENT, [], NoBody, inbound_policy::show),
@@ -246,19 +255,34 @@ pub static OPERATIONS: &[Operation] = &[
 
 /// The router of the whole API, and of the two questions that need no key.
 pub fn router(http: Arc<Http>) -> Router {
-    let mut paths: BTreeMap<&'static str, MethodRouter<Arc<Http>>> = BTreeMap::new();
+    let mut paths: BTreeMap<String, MethodRouter<Arc<Http>>> = BTreeMap::new();
     for operation in OPERATIONS {
-        let methods = paths.remove(operation.path).unwrap_or_default();
-        paths.insert(operation.path, on(methods, operation));
+        let shape = shape(operation.path);
+        let methods = paths.remove(&shape).unwrap_or_default();
+        paths.insert(shape, on(methods, operation));
     }
     let operations = paths
         .into_iter()
-        .fold(Router::new(), |router, (path, methods)| router.route(path, methods));
+        .fold(Router::new(), |router, (path, methods)| router.route(&path, methods));
     let whole = Router::new()
         .nest(BASE, operations)
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready));
     observed(whole, http)
+}
+
+/// A path without the names of its segments: two operations may call the same one differently
+/// (`call` reads them by their places).
+pub(super) fn shape(path: &str) -> String {
+    let mut number = 0;
+    let segments = path.split('/').map(|segment| {
+        if !segment.starts_with('{') {
+            return segment.to_owned();
+        }
+        number += 1;
+        format!("{{segment{number}}}")
+    });
+    segments.collect::<Vec<_>>().join("/")
 }
 
 type PathParams = Result<RawPathParams, RawPathParamsRejection>;

@@ -111,6 +111,7 @@ pub struct Limits {
     pub max_html_bytes: usize,
     pub max_shown_mailboxes: usize,
     pub max_shown_bytes: usize,
+    pub max_thread_keys: usize,
     pub max_findings: usize,
 }
 
@@ -194,6 +195,7 @@ impl IntakeRules {
         check("limits.max_html_bytes", wide(limits.max_html_bytes), 1024, 1 << 26)?;
         check("limits.max_shown_mailboxes", wide(limits.max_shown_mailboxes), 1, 10_000)?;
         check("limits.max_shown_bytes", wide(limits.max_shown_bytes), 64, 65_536)?;
+        check("limits.max_thread_keys", wide(limits.max_thread_keys), 0, 1000)?;
         check("limits.max_findings", wide(limits.max_findings), 1, 1000)?;
         check("dedup.window_days", self.dedup.window_days, 1, 365)?;
         let (directory, rates) = (&self.directory, &self.rates);

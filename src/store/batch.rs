@@ -4,17 +4,19 @@
 //! The phases come in one order for all transactions, and within a phase what is locked is locked
 //! in the order of its keys, so that gateways wait for each other but not in a circle.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use super::addresses::{Question, standings};
 use super::db::{Base, Transaction, settled};
 use super::entry::{Arrived, Entry, Ready};
 use super::error::StoreError;
 use super::group::Together;
-use super::{announcements, arrivals, contacts, contents, gates, intake_records, messages};
+use super::threads::Threads;
+use super::{announcements, arrivals, contacts, contents, gates, intake_records, messages, rooms};
 use crate::domain::event::{Event, announced};
 use crate::domain::id::{EventId, MessageId};
 use crate::domain::message::Digest;
+use crate::domain::room::Room;
 
 /// How the writing of one commit ended.
 #[derive(Debug)]
@@ -86,14 +88,15 @@ impl Intakes {
         known: &HashSet<Digest>,
     ) -> Result<(), StoreError> {
         let met = contacts::greet(tx, fresh).await?;
-        let begun = messages::begun_rooms(tx, fresh, &met).await?;
+        let threads = Threads::find(tx, fresh, &met).await?;
         contents::keep(tx, fresh, known).await?;
-        messages::insert(tx, fresh, &met).await?;
-        let mut seen = BTreeSet::new();
+        messages::insert(tx, fresh, &met, &threads.found).await?;
+        threads.keep(tx).await?;
+        let mut begun = rooms::arrive(tx, fresh, &met).await?;
         let mut events = Vec::new();
         for (message, (contact, change)) in fresh.iter().zip(met) {
-            let room = (contact, message.agent);
-            let first_of_room = seen.insert(room) && !begun.contains(&room);
+            // The first of the group that comes to it.
+            let first_of_room = begun.remove(&Room { contact, agent: message.agent });
             for name in announced(change, first_of_room) {
                 events.push(Event {
                     id: EventId(self.base.mint().uuid()),

@@ -18,6 +18,7 @@ use crate::domain::clock::Timestamp;
 use crate::domain::id::{AccountId, MessageId};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::message::{Digest, Mail, Passage};
+use crate::domain::thread::ThreadKeys;
 
 /// What one transaction of SMTP comes to: one entry per recipient, committed together.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +60,8 @@ pub struct NewMessage {
     pub at: Timestamp,
     /// Shared by all recipients.
     pub mail: Arc<Mail>,
+    /// By which it finds its thread.
+    pub thread: ThreadKeys,
     pub tag: Option<String>,
     pub digest: Digest,
     pub authentication: Value,

@@ -119,6 +119,7 @@ async fn make(
     for ((who, letters), id) in strangers.iter().zip(ids) {
         let impression = Impression::of(None, letters);
         let first = letters.first().map_or(impression.last_seen, |letter| letter.at);
+        let lineage = letters.first().map(|letter| letter.lineage).unwrap_or_default();
         rows.push(vec![
             id.into(),
             who.0.into(),
@@ -126,10 +127,13 @@ async fn make(
             impression.name.into(),
             first.into(),
             impression.last_seen.into(),
+            lineage.partner.into(),
+            lineage.reseller.into(),
         ]);
     }
     let made = many(
-        "INSERT INTO contacts (id, organization_id, address, name, first_seen, last_seen) {rows}
+        "INSERT INTO contacts (id, organization_id, address, name, first_seen, last_seen,
+             partner_id, reseller_id) {rows}
          ON CONFLICT (organization_id, address) DO NOTHING RETURNING id, organization_id, address",
         rows,
     )

@@ -19,6 +19,9 @@ use crate::domain::clock::Timestamp;
 use crate::domain::contact::Handle;
 use crate::domain::id::{AccountId, MessageId};
 use crate::domain::message::{Digest, Mail};
+use crate::domain::room;
+use crate::domain::source::Inbox;
+use crate::domain::thread::ThreadKeys;
 
 /// What one transaction of SMTP came to.
 pub(super) struct Ready {
@@ -50,6 +53,10 @@ pub(super) struct Arrived {
     pub(super) standing: Standing,
     /// Sorted, each once.
     pub(super) keys: Vec<[u8; 32]>,
+    pub(super) thread: ThreadKeys,
+    pub(super) inbox: Inbox,
+    /// How its text begins.
+    pub(super) preview: String,
     pub(super) remembered_until: Timestamp,
     pub(super) digest: Digest,
     pub(super) raw: Bytes,
@@ -59,7 +66,7 @@ pub(super) struct Arrived {
     pub(super) object: Option<String>,
     /// What was read out of the raw bytes, as it is kept: once for all recipients.
     pub(super) mail: Arc<str>,
-    /// The message's columns, but for its contact.
+    /// The message's columns, but for its contact, its thread and its inbox.
     pub(super) columns: Vec<Value>,
 }
 
@@ -129,6 +136,9 @@ impl Arrived {
             address: accepted.address.clone(),
             standing: accepted.standing,
             keys,
+            thread: message.thread.clone(),
+            inbox: Inbox::Priority,
+            preview: room::preview(&message.mail.stripped_text, &message.mail.text),
             remembered_until: accepted.remembered_until,
             digest: message.digest,
             // In the blob store by now: it need not be kept in memory any longer.

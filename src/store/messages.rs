@@ -1,7 +1,5 @@
 //! Messages, as their Agents read them.
 
-use std::collections::{BTreeSet, HashSet};
-
 use super::commit::NewMessage;
 use super::db::{Store, Transaction};
 use super::entry::Arrived;
@@ -14,7 +12,7 @@ use super::received_row::ReceivedRow;
 use super::row::Columns;
 use super::sql::{Connection, Row, Statement, Value, sql};
 use crate::domain::contact::ContactChange;
-use crate::domain::id::{AccountId, ContactId, MessageId, ThreadId};
+use crate::domain::id::{ContactId, MessageId, ThreadId};
 use crate::domain::marker::Marker;
 use crate::domain::message::{Content, Mail, Mailed, Message, Received};
 use crate::domain::scope::Scope;
@@ -70,7 +68,7 @@ impl Store {
 }
 
 /// Messages with what was read out of them; goes on with `rest`.
-fn select(rest: &'static str) -> Statement {
+pub(super) fn select(rest: &'static str) -> Statement {
     let mut query = sql("SELECT id, partner_id, reseller_id, organization_id, agent_id,
                 agent_username, contact_id, at, thread_id, inbox, source, tag, size,
                 messages.digest AS digest, authentication, passage, mail
@@ -97,7 +95,7 @@ pub(super) async fn by_ids(
     .await
 }
 
-/// The columns of a new message, but for its contact.
+/// The columns of a new message, but for its contact, its thread and its inbox.
 pub(super) fn columns(message: &NewMessage, size: i64) -> Vec<Value> {
     let lineage = message.lineage;
     vec![
@@ -117,50 +115,26 @@ pub(super) fn columns(message: &NewMessage, size: i64) -> Vec<Value> {
     ]
 }
 
-/// Writes new messages, each with its contact.
+/// Writes new messages, each with its contact and its thread.
 pub(super) async fn insert(
     tx: &mut Transaction,
     arrived: &[&Arrived],
     met: &[(ContactId, ContactChange)],
+    threads: &[ThreadId],
 ) -> Result<(), StoreError> {
-    let rows = arrived.iter().zip(met).map(|(one, (contact, _))| {
-        one.columns.iter().cloned().chain([contact.get().into()]).collect()
+    let rows = arrived.iter().zip(met).zip(threads).map(|((one, (contact, _)), thread)| {
+        let found = [contact.get().into(), thread.0.into(), one.inbox.as_str().into()];
+        one.columns.iter().cloned().chain(found).collect()
     });
     many(
         "INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id,
              agent_username, at, sender, tag, size, digest, authentication, passage,
-             contact_id) {rows}",
+             contact_id, thread_id, inbox) {rows}",
         rows.collect(),
     )
     .execute(tx.on())
     .await
     .map(drop)
-}
-
-/// The rooms of these messages that have messages already. Their contacts are locked, so nobody
-/// else begins one of them at this moment.
-pub(super) async fn begun_rooms(
-    tx: &mut Transaction,
-    arrived: &[&Arrived],
-    met: &[(ContactId, ContactChange)],
-) -> Result<HashSet<(ContactId, AccountId)>, StoreError> {
-    let rooms: BTreeSet<(ContactId, AccountId)> =
-        arrived.iter().zip(met).map(|(one, (contact, _))| (*contact, one.agent)).collect();
-    let found = many(
-        "WITH given (contact, agent) AS ({rows})
-         SELECT contact, agent FROM given
-         WHERE EXISTS (SELECT 1 FROM messages WHERE contact_id = contact AND agent_id = agent)",
-        rooms.iter().map(|(contact, agent)| vec![contact.get().into(), (*agent).into()]).collect(),
-    )
-    .fetch_all(tx.on())
-    .await?;
-    found
-        .iter()
-        .map(|row| {
-            let columns = Columns { table: "messages", row };
-            Ok((columns.contact("contact")?, columns.account("agent")?))
-        })
-        .collect()
 }
 
 pub(super) fn message(row: &Row) -> Result<Message, StoreError> {

@@ -9,13 +9,15 @@ use std::collections::BTreeSet;
 
 use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
-use super::gates;
 use super::page::Cursor;
+use super::rooms::Gone;
 use super::row::Columns;
-use super::sql::{Statement, Value, sql};
+use super::sql::{Row, Statement, Value, sql};
+use super::{gates, rooms};
 use crate::domain::account::{AccountType, Lineage};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
+use crate::domain::room::Room;
 use crate::rules::Kept;
 
 /// What an account keeps only since `until`.
@@ -259,7 +261,7 @@ async fn delete_events(
     Ok(Deleted { rows, whole: true })
 }
 
-/// A message goes, and its original with what was read out of it if no other message has the same.
+/// A message goes, with its place in its room and its thread, and its original with what was read out of it if no other message has the same.
 /// Whoever stores a message holds its original locked, so that one which nobody holds, and which no
 /// message names, is nobody's.
 async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<Deleted, StoreError> {
@@ -274,7 +276,11 @@ async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<Deleted,
     let mut ours = digests_of(originals.locking("FOR UPDATE SKIP LOCKED"), tx).await?;
     messages.retain(|(_, digest)| ours.contains(digest));
     let ids: Vec<Value> = messages.iter().map(|(id, _)| (*id).into()).collect();
-    let rows = run(tx, "DELETE FROM messages WHERE id", &ids, "").await?;
+    run(tx, "DELETE FROM thread_keys WHERE message_id", &ids, "").await?;
+    let end = " RETURNING id, at, contact_id, agent_id";
+    let gone = among("DELETE FROM messages WHERE id", &ids, end).fetch_all(tx.on()).await?;
+    let gone = gone.iter().map(gone_of).collect::<Result<Vec<_>, _>>()?;
+    rooms::leave(tx, &gone).await?;
     let used = among("SELECT DISTINCT digest FROM messages WHERE digest", &values(&ours), "");
     for digest in digests_of(used, tx).await? {
         ours.remove(&digest);
@@ -282,7 +288,14 @@ async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<Deleted,
     // An object of the blob store stays: its sweeper finds that nobody names it.
     run(tx, "DELETE FROM mails WHERE digest", &values(&ours), "").await?;
     run(tx, "DELETE FROM raw_messages WHERE digest", &values(&ours), "").await?;
-    Ok(Deleted { rows, whole: true })
+    Ok(Deleted { rows: u64::try_from(gone.len()).unwrap_or(u64::MAX), whole: true })
+}
+
+fn gone_of(row: &Row) -> Result<Gone, StoreError> {
+    let columns = Columns { table: "messages", row };
+    let room =
+        Room { contact: columns.contact("contact_id")?, agent: columns.account("agent_id")? };
+    Ok(Gone { room, place: Cursor { at: columns.time("at")?, id: columns.uuid("id")? } })
 }
 
 async fn digests_of(

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::loops::{BEEN_HERE, Visit, marker};
 use super::step::step;
-use super::{Examination, Gateway};
+use super::{Examination, Gateway, thread};
 use crate::domain::account::{Account, Lineage};
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
@@ -187,6 +187,7 @@ impl Gateway {
             organization,
             at: now,
             mail: Arc::clone(mail),
+            thread: thread::keys(mail, self.rules.limits.max_thread_keys),
             tag: recipient.tag.clone(),
             digest: examination.digest,
             authentication: examination.authentication.clone(),

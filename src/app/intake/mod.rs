@@ -17,6 +17,7 @@ mod recipient;
 mod refusal;
 mod session;
 mod step;
+mod thread;
 
 use std::sync::Arc;
 

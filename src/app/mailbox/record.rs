@@ -83,8 +83,8 @@ fn of_mail(message: &Message, mailed: &Mailed) -> Value {
     })
 }
 
-fn of_received(_message: &Message) -> Value {
-    json!({ "attachments": [], "metadata": {} })
+fn of_received(message: &Message) -> Value {
+    json!({ "attachments": [], "metadata": { "threadId": message.thread.to_string() } })
 }
 
 /// Header fields that the message does not have are null, lists too.
@@ -92,6 +92,7 @@ fn metadata(message: &Message, mailed: &Mailed) -> Value {
     let mail = &mailed.mail;
     let list = |items: &[String]| (!items.is_empty()).then(|| items.to_vec());
     json!({
+        "threadId": message.thread.to_string(),
         "emailSubject": mail.subject,
         // The proven mailbox alone: what a display name claims is in `fromUser`.
         "emailFrom": mail.from.address.to_string(),
@@ -183,7 +184,7 @@ mod tests {
     const METADATA: &str = "emailSubject, emailFrom, emailTo, emailCc, emailReplyTo, \
         emailMessageId, emailInReplyTo, emailReferences, emailHtml, emailStrippedText, emailTag, \
         emailAutoSubmitted, emailAutomation, emailDeliveryMarker, \
-        emailDispositionNotificationTo, emailSize, emailRawUrl, authentication, findings";
+        emailDispositionNotificationTo, emailSize, emailRawUrl, authentication, findings, threadId";
 
     fn part(part: u32, filename: &str, listed: bool) -> Attachment {
         Attachment {
@@ -299,6 +300,7 @@ mod tests {
             "emailSize",
             "emailStrippedText",
             "findings",
+            "threadId",
         ];
         assert_eq!(present, expected);
         let raw = "/api/v2/messages/00000000-0000-0000-0000-000000000001/raw";

@@ -86,7 +86,7 @@ async fn list(
     kind: AccountType,
     noun: &str,
 ) -> Result<Response, Problem> {
-    let filter = AccountFilter { active: flag(call.query(), "active")?, ..Default::default() };
+    let filter = AccountFilter { active: call.query().flag("active")?, ..Default::default() };
     answer(http, call, kind, &filter, noun).await
 }
 
@@ -107,7 +107,7 @@ pub(in super::super) async fn search(http: Arc<Http>, call: Call) -> Result<Resp
     let kind = kind.ok_or_else(|| Problem::invalid(kinds))?;
     let text = |name: &str| query.get(name).map(ToOwned::to_owned);
     let filter = AccountFilter {
-        active: flag(query, "active")?,
+        active: query.flag("active")?,
         text: text("queryText"),
         since: seconds(query, "createdStart")?,
         // v2 names the last second that is meant.
@@ -116,7 +116,7 @@ pub(in super::super) async fn search(http: Arc<Http>, call: Call) -> Result<Resp
         external_id: text("externalAccountId"),
         plan: text("productPlanId"),
         billing: text("billingId"),
-        subscribed: flag(query, "subscribed")?,
+        subscribed: query.flag("subscribed")?,
     };
     answer(&http, &call, kind, &filter, "accounts").await
 }
@@ -148,31 +148,17 @@ async fn answer(
 fn page(http: &Http, query: &Query) -> Result<(u32, AccountPage), Problem> {
     let limits = &http.rules.limits;
     let named = query.get("page").is_some() || query.get("pageSize").is_some();
-    let paged = flag(query, "pagination")?.unwrap_or(named);
-    let number = |name: &str, range: std::ops::RangeInclusive<u32>, otherwise: u32| {
-        let Some(text) = query.get(name) else { return Ok(otherwise) };
-        let canonical =
-            text.bytes().all(|b| b.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
-        let number = text.parse().ok().filter(|number| canonical && range.contains(number));
-        number.ok_or_else(|| {
-            let (low, high) = (range.start(), range.end());
-            Problem::invalid(format!("{name} must be a whole number from {low} to {high}"))
-        })
-    };
+    let paged = query.flag("pagination")?.unwrap_or(named);
     let (most, usual) = (limits.max_page, limits.default_page);
-    let size = number("pageSize", 1..=most, if paged { usual } else { most })?;
+    let size = query.number("pageSize", 1..=most)?;
+    let size = size.unwrap_or(if paged { usual } else { most });
     // What is passed over is read, too: further on by `after`.
     let last = if paged { limits.max_walk / size } else { limits.max_walk };
-    let place = number("page", 0..=last, 0)?;
+    let place = query.number("page", 0..=last)?.unwrap_or(0);
     let (place, limit) = if paged { (place, size) } else { (0, most) };
     let after = query.get("after").map(str::parse).transpose();
     let after = after.map_err(|error| Problem::invalid(format!("after: {error}")))?;
     Ok((place, AccountPage { after, skip: place.saturating_mul(limit), limit }))
-}
-
-fn flag(query: &Query, name: &str) -> Result<Option<bool>, Problem> {
-    let value = query.get(name).map(|text| text.parse::<bool>()).transpose();
-    value.map_err(|_| Problem::invalid(format!("{name} must be true or false")))
 }
 
 /// Unix seconds.

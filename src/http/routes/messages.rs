@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use super::super::Http;
 use super::super::answer::{download, json, place};
-use super::super::call::Call;
+use super::super::call::{Call, uuid};
 use super::super::error::Problem;
 use super::super::page;
 use crate::app::mailbox::record::message_record;
-use crate::domain::id::MessageId;
+use crate::domain::id::{MessageId, ThreadId};
 use crate::domain::message::Message;
 use crate::store::{Cursor, Page};
 
@@ -28,14 +28,36 @@ pub(in super::super) async fn recent(http: Arc<Http>, call: Call) -> Result<Resp
     let (mailbox, scope) = (&http.use_cases.mailbox, &call.target().scope);
     page.until = mailbox.end_of_recent(scope, &page, http.rules.limits.max_walk).await?;
     let part = |part: Page| async move { mailbox.recent(scope, &part).await };
-    let show = |message: &Message| {
-        let cursor = Cursor { at: message.at, id: message.id.0 };
-        (cursor, Value::Object(message_record(message)).to_string())
-    };
-    let rows = page::read(&http.rules, page, part, show).await?;
+    let rows = page::read(&http.rules, page, part, shown).await?;
     let mut response = json(StatusCode::OK, rows.array());
     rows.link(&call, "/messages/recent", limit, &mut response);
     Ok(response)
+}
+
+/// A page of a room's records, or of one `thread` of it, as [`recent`] shows them.
+pub(in super::super) async fn of_room(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
+    let room = call.room()?;
+    let limit = page::limit(&call, &http.rules)?;
+    let thread = call.query().get("thread").map(|text| {
+        let detail = "thread must be the id of a thread: metadata.threadId of a record";
+        uuid(text).map(ThreadId).ok_or_else(|| Problem::invalid(detail))
+    });
+    let thread = thread.transpose()?;
+    let page = Page { limit, from: page::from(&call)?, until: None };
+    let (mailbox, scope) = (&http.use_cases.mailbox, &call.target().scope);
+    if !mailbox.has_room(scope, room).await? {
+        return Err(Problem::not_found("room"));
+    }
+    let part = |part: Page| async move { mailbox.room_messages(scope, room, thread, &part).await };
+    let rows = page::read(&http.rules, page, part, shown).await?;
+    let mut response = json(StatusCode::OK, rows.array());
+    rows.link(&call, &format!("/messages/{room}"), limit, &mut response);
+    Ok(response)
+}
+
+fn shown(message: &Message) -> (Cursor, String) {
+    let cursor = Cursor { at: message.at, id: message.id.0 };
+    (cursor, Value::Object(message_record(message)).to_string())
 }
 
 /// The original, octet for octet; beside it, as a header of the answer, the field that whoever

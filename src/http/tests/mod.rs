@@ -19,6 +19,7 @@ mod preview;
 mod rates;
 mod reply;
 mod restricted;
+mod rooms;
 mod secrecy;
 mod table;
 mod targets;
@@ -59,7 +60,10 @@ use crate::domain::key::KeyOwner;
 use crate::domain::marker::Marker;
 use crate::domain::member::{Member, Role};
 use crate::domain::message::{Attachment, Digest, Mail, Passage};
+use crate::domain::room::Room;
+use crate::domain::scope::Scope;
 use crate::domain::sender::Sender;
+use crate::domain::thread::ThreadKeys;
 use crate::domain::verdict::Verdict;
 use crate::egress::guard::Guard;
 use crate::rules::Rules;
@@ -336,6 +340,7 @@ impl House {
                 organization: account.lineage.organization.unwrap(),
                 at: record.at,
                 mail: mail(sender, raw, part).into(),
+                thread: ThreadKeys::default(),
                 tag: None,
                 digest: Digest(self.mint.secret()),
                 authentication: json!({}),
@@ -350,7 +355,9 @@ impl House {
         };
         let intake = record.id;
         self.commit(Intake { record, accepted: Some(accepted) }).await;
-        Received { message, intake }
+        let scope = Scope::subtree(account.id, account.kind);
+        let room = self.store.messages(&scope, &[message]).await.unwrap()[0].room();
+        Received { message, intake, room }
     }
 
     /// What was made for a webhook, the newest first.
@@ -405,6 +412,7 @@ impl House {
 pub(super) struct Received {
     pub(super) message: MessageId,
     pub(super) intake: IntakeId,
+    pub(super) room: Room,
 }
 
 async fn move_in(tenancy: &Tenancy) -> BTreeMap<&'static str, Resident> {

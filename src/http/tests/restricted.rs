@@ -66,6 +66,7 @@ impl Scene {
             _ => of.mail.intake.to_string(),
         };
         let path = operation.path.replace("{uuid}", &of.mail.message.to_string());
+        let path = path.replace("{roomId}", &of.mail.room.to_string());
         let path = path.replace("{filename}", "0-a.png").replace("{id}", &id);
         let mut query: Vec<String> =
             target.map(|id| format!("targetAccountId={id}")).into_iter().collect();
@@ -103,6 +104,10 @@ impl Scene {
             (Verb::Delete, "/member") => json!({ "targetMemberId": self.few }),
             (_, "/member") => json!({ "targetMemberId": self.few, "permittedAccountIds": [] }),
             (_, "/domain") => json!({ "domain": "new.example" }),
+            (_, "/conversation/batch") => {
+                let Received { room, message, .. } = self.own.mail;
+                json!({ "items": [{ "roomId": room.to_string(), "uuid": message.to_string() }] })
+            }
             (_, "/account") => json!({ "description": "x" }),
             (_, "/createReseller") => json!({ "resellerName": "x" }),
             (_, "/createOrganization" | "/updateOrganization") => json!({ "orgName": "x" }),
@@ -204,8 +209,10 @@ async fn its_organization_shows_its_agents_only() {
             } else {
                 let shown = scene.ask(operation, &scene.own, target).await;
                 assert_eq!(shown.status, 200, "{what}");
-                let Received { message, intake } = &scene.foreign.mail;
-                for hidden in [message.to_string(), intake.to_string(), "agent2".to_owned()] {
+                let Received { message, intake, room } = &scene.foreign.mail;
+                for hidden in
+                    [message.to_string(), intake.to_string(), room.to_string(), "agent2".to_owned()]
+                {
                     assert!(!shown.text().contains(&hidden), "{what}: {hidden}");
                 }
             }

@@ -147,7 +147,9 @@ async fn every_statement_on_postgres_finds_its_rows_by_an_index() {
 
 /// The long lists: they must come in order by themselves.
 fn in_order(sql: &str) -> bool {
-    sql.contains("BY at") || sql.contains("FROM deliveries WHERE destination_id = $1")
+    sql.contains("BY at")
+        || sql.contains("BY last_at")
+        || sql.contains("FROM deliveries WHERE destination_id = $1")
 }
 
 /// Whether rows of a list are left out one by one: it must know where to end when all of them are.
@@ -425,6 +427,7 @@ async fn lists(scene: &Scene) {
                 store.audit(&scope, &AuditFilter::default(), &page).await.unwrap();
                 store.past_verdicts(&scope, &page, at(0)).await.unwrap();
                 store.recent_messages(&scope, &page).await.unwrap();
+                super::many_rooms::exercise(scene, &scope, &page).await;
                 store.intake_records(&scope, &IntakeFilter::default(), &page).await.unwrap();
                 page.until = Some(cursor);
                 for filter in filters() {

@@ -21,6 +21,7 @@ use gatepost::domain::policy::Mode;
 use gatepost::domain::scope::Scope;
 use gatepost::domain::secret::Secret;
 use gatepost::domain::sender::Sender;
+use gatepost::domain::thread::ThreadKeys;
 use gatepost::domain::verdict::Verdict;
 use gatepost::run;
 use gatepost::store::{
@@ -202,6 +203,7 @@ impl Scene {
                     organization: agent.lineage.organization.unwrap(),
                     at: at(millis),
                     mail: mail(from, name).into(),
+                    thread: ThreadKeys::default(),
                     tag: None,
                     digest: Digest(key),
                     authentication: json!({}),

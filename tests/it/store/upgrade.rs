@@ -6,8 +6,9 @@ use gatepost::domain::account::AccountType;
 use gatepost::domain::id::AccountId;
 use gatepost::domain::message::Passage;
 use gatepost::domain::scope::Scope;
+use gatepost::domain::source::Inbox;
 use gatepost::run;
-use gatepost::store::{Location, Store};
+use gatepost::store::{Cursor, Location, RoomFilter, RoomPage, Store};
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _};
@@ -112,6 +113,22 @@ async fn mail_of_the_first_version_is_read_as_before(kind: Kind) {
         assert_eq!(store.marker(&scope, message.id).await.unwrap(), None);
         let raw = store.raw_message(&scope, message.id).await.unwrap().unwrap();
         assert_eq!(raw.len(), 32);
+        let filter = RoomFilter { inbox: Inbox::Priority, unread: true };
+        let page = RoomPage { before: None, skip: 0, limit: 9 };
+        let room = store.list_rooms(&scope, filter, page, 9).await.unwrap().rooms.remove(0);
+        assert_eq!((room.room, room.last_message), (message.room(), message.id));
+        assert_eq!((room.messages, room.unread, room.preview.as_str()), (1, 1, "Hello"));
+        // It is alone in its thread.
+        let thread = Some(message.thread);
+        let found = store.room_messages(&scope, room.room, thread, &everything()).await.unwrap();
+        assert_eq!(found, [message.clone()]);
+        let mark = Cursor { at: message.at, id: message.id.0 };
+        assert_eq!(store.mark_read(&scope, &[(room.room, mark)]).await.unwrap(), 1);
+        assert_eq!(store.list_rooms(&scope, filter, page, 9).await.unwrap().rooms, []);
+    }
+    for (id, kind) in [(1, AccountType::Partner), (2, AccountType::Reseller)] {
+        let scope = Scope::subtree(AccountId::new(id).unwrap(), kind);
+        assert_eq!(store.list_contacts(&scope, None, 9).await.unwrap().len(), 1);
     }
     store.close().await;
     if let Location::Folder(data) = location {

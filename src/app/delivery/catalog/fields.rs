@@ -257,6 +257,7 @@ RECORD = {
     "truncated" ?may: boolean, "Something of this record was cut.";
 }
 METADATA = {
+    "threadId": string, "The thread: messages of a room that answer each other.";
     "emailSubject": string|null, "The subject, decoded.";
     "emailFrom": string, "The address that was proven.";
     "emailTo": array|null, "To, as written.";

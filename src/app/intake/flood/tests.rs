@@ -4,6 +4,7 @@ use crate::domain::clock::Timestamp;
 use crate::domain::message::{Mail, Passage};
 use crate::domain::policy::Mode;
 use crate::domain::sender::Sender;
+use crate::domain::thread::ThreadKeys;
 use crate::store::{Accepted, NewMessage, Standing};
 
 const ALICE: &str = "alice@good.example";
@@ -163,6 +164,7 @@ fn intake(message: Option<(i64, i64)>) -> Intake {
             organization: account(organization),
             at: Timestamp::from_millis(0),
             mail: mail.into(),
+            thread: ThreadKeys::default(),
             tag: None,
             digest,
             authentication: Value::Null,

@@ -61,6 +61,22 @@ fn record(town: &Town, node: usize) -> Option<Value> {
     town.goods[node].mail.as_ref().map(|mail| json!(mail.intake.to_string()))
 }
 
+fn room(town: &Town, node: usize) -> Option<Value> {
+    town.goods[node].mail.as_ref().map(|mail| json!(mail.room.to_string()))
+}
+
+fn no_room() -> Value {
+    json!(format!("{0}:{0}", super::NOBODY))
+}
+
+fn turn(town: &Town, node: usize) -> Option<Value> {
+    town.goods[node].mail.as_ref().map(|mail| json!(format!("{}/{}", mail.room, mail.message)))
+}
+
+fn no_turn() -> Value {
+    json!(format!("{}/{}", shown(&no_room()), shown(&no_uuid())))
+}
+
 fn agent(town: &Town, node: usize) -> Option<Value> {
     (town.tree.nodes[node].kind == 'A').then(|| json!(town.tree.nodes[node].id))
 }
@@ -87,9 +103,11 @@ fn address(town: &Town, node: usize) -> Option<Value> {
 }
 
 /// All of them.
-const THINGS: [Thing; 31] = [
+const THINGS: [Thing; 33] = [
     thing("GET /messages/{uuid}/raw", Place::Path, message, no_uuid, 404),
     thing("GET /media/{uuid}/{filename}", Place::Path, message, no_uuid, 404),
+    thing("GET /messages/{roomId}", Place::Path, room, no_room, 404),
+    thing("GET /conversation/{roomId}/{uuid}", Place::Path, turn, no_turn, 404),
     thing("GET /email/intake/{id}", Place::Path, record, no_uuid, 404),
     thing("GET /email/intake", Place::Query("agent"), agent, no_id, 403),
     thing("GET /email/intake", Place::Query("agent"), contact, no_id, 403),
@@ -180,6 +198,8 @@ impl Thing {
             Place::Path => {
                 let path = self.operation.split_once(' ').unwrap().1;
                 let path = path.replace("{filename}", &format!("0-{PICTURE}"));
+                let path = path.replace("{roomId}/{uuid}", &shown(value));
+                let path = path.replace("{roomId}", &shown(value));
                 request.path = path.replace("{uuid}", &shown(value)).replace("{id}", &shown(value));
             }
             Place::Query(name) => {

@@ -49,6 +49,7 @@ impl Sample {
 pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
     let mail = agent.mail.as_ref().expect("an Agent has mail");
     let path = operation.split_once(' ').unwrap().1.replace("{uuid}", &mail.message.to_string());
+    let path = path.replace("{roomId}", &mail.room.to_string());
     let path = path.replace("{filename}", &format!("0-{PICTURE}"));
     let id = match path.split('/').nth(1) {
         Some("webhooks") => agent.webhook.to_string(),
@@ -65,6 +66,10 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
         }
         "POST /email/addresses" | "DELETE /email/addresses" => {
             sample.with(json!({ "address": format!("{new}@shared.example") }))
+        }
+        // What is named is said again in the answer: nothing that anybody has.
+        "POST /conversation/batch" => {
+            sample.with(json!({ "items": [{ "roomId": "1:1", "uuid": uuid::Uuid::nil() }] }))
         }
         "POST /account" => sample.with(json!({ "description": new })),
         "POST /createReseller" => sample.with(json!({ "resellerName": new })),

@@ -1,0 +1,247 @@
+//! Conversations as agents read them: rooms in their inboxes, and the threads of many rooms at once.
+
+use std::collections::HashMap;
+
+use super::Mailbox;
+use crate::domain::clock::Timestamp;
+use crate::domain::contact::Contact;
+use crate::domain::id::{ContactId, MessageId, ThreadId};
+use crate::domain::message::Message;
+use crate::domain::room::Room;
+use crate::domain::scope::Scope;
+use crate::domain::source::Source;
+use crate::store::{Cursor, Found, Page, RoomFilter, RoomList, RoomPage, StoreError};
+
+/// Messages, and octets of their originals, that are read at a time while threads are put
+/// together; one message always fits. What is read at a time is held in memory.
+const PIECE: usize = 256;
+const PIECE_OCTETS: u64 = 4 << 20;
+/// No text that was read out of an original is longer than this (`intake.toml` says by how much),
+/// so that one with large attachments counts no more.
+const LONGEST_TEXT: u64 = 1 << 20;
+/// Pieces that one request reads, so that the number of its statements is bounded, too.
+const PIECES: usize = 64;
+/// What a turn counts beside its text.
+const TURN_OCTETS: usize = 256;
+
+/// One message of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn {
+    pub id: MessageId,
+    pub at: Timestamp,
+    pub source: Source,
+    pub text: String,
+}
+
+impl Turn {
+    /// What a conversation shows of a message.
+    pub fn of(message: &Message) -> Self {
+        let (source, text) = (message.source(), message.text().to_owned());
+        Self { id: message.id, at: message.at, source, text }
+    }
+}
+
+/// What is answered to one of many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Conversation {
+    /// The whole thread, the oldest first; and where the message is that it was asked for by.
+    Whole(Found, Vec<Turn>),
+    /// No such message in this room, or no such room.
+    Missing,
+    /// Beside the others it is too much: it must be asked for alone, page by page.
+    TooLong,
+}
+
+/// How much one answer may hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Messages of one conversation.
+    pub messages: u32,
+    /// Octets of them all.
+    pub octets: usize,
+}
+
+impl Mailbox {
+    /// A page of the rooms of an inbox; see `Store::list_rooms`.
+    pub async fn rooms(
+        &self,
+        scope: &Scope,
+        filter: RoomFilter,
+        page: RoomPage,
+        most: u32,
+    ) -> Result<RoomList, StoreError> {
+        self.store.list_rooms(scope, filter, page, most).await
+    }
+
+    /// Whether there is such a room.
+    pub async fn has_room(&self, scope: &Scope, room: Room) -> Result<bool, StoreError> {
+        self.store.has_room(scope, room).await
+    }
+
+    /// A page of a room's messages, or of one thread of it, the newest first.
+    pub async fn room_messages(
+        &self,
+        scope: &Scope,
+        room: Room,
+        thread: Option<ThreadId>,
+        page: &Page,
+    ) -> Result<Vec<Message>, StoreError> {
+        self.store.room_messages(scope, room, thread, page).await
+    }
+
+    /// Where a message of this room is, if it is there.
+    pub async fn find(
+        &self,
+        scope: &Scope,
+        room: Room,
+        id: MessageId,
+    ) -> Result<Option<Found>, StoreError> {
+        Ok(self.store.find_messages(scope, &[(room, id)]).await?.remove(&(room, id)))
+    }
+
+    /// The threads of many messages, each named with its room, within bounds that hold for all
+    /// together: whichever comes first has its place. Reads a bounded number of times.
+    pub async fn conversations(
+        &self,
+        scope: &Scope,
+        named: &[(Room, MessageId)],
+        bounds: Bounds,
+    ) -> Result<Vec<Conversation>, StoreError> {
+        let found = self.store.find_messages(scope, named).await?;
+        let mut order: Vec<Found> = Vec::new();
+        let mut uses: HashMap<ThreadId, usize> = HashMap::new();
+        for one in named.iter().filter_map(|name| found.get(name)) {
+            let count = uses.entry(one.thread).or_default();
+            if *count == 0 {
+                order.push(*one);
+            }
+            *count += 1;
+        }
+        let most = bounds.messages.saturating_add(1);
+        let outlines = self.store.outline_threads(&order, most).await?;
+        let mut gathering = Gathering::new(uses, bounds);
+        let mut wanted = Vec::new();
+        for thread in order.iter().map(|one| one.thread) {
+            let outline = outlines.get(&thread).map_or(&[][..], Vec::as_slice);
+            if gathering.begin(thread, outline.len()) {
+                wanted.extend(outline.iter().map(|(id, octets)| (thread, *id, *octets)));
+            }
+        }
+        self.gather(scope, &wanted, &mut gathering).await?;
+        let answer = |name: &(Room, MessageId)| match found.get(name) {
+            None => Conversation::Missing,
+            Some(one) => match gathering.whole.get(&one.thread) {
+                Some(turns) if !turns.is_empty() => Conversation::Whole(*one, turns.clone()),
+                // Erased since it was found.
+                Some(_) => Conversation::Missing,
+                None => Conversation::TooLong,
+            },
+        };
+        Ok(named.iter().map(answer).collect())
+    }
+
+    async fn gather(
+        &self,
+        scope: &Scope,
+        wanted: &[(ThreadId, MessageId, u64)],
+        gathering: &mut Gathering,
+    ) -> Result<(), StoreError> {
+        let mut rest = wanted;
+        for _ in 0..PIECES {
+            let (mut ids, mut octets, mut taken) = (Vec::new(), 0_u64, 0);
+            for (thread, id, size) in rest {
+                let size = (*size).min(LONGEST_TEXT);
+                let fits = octets.saturating_add(size) <= PIECE_OCTETS && ids.len() < PIECE;
+                if !fits && !ids.is_empty() {
+                    break;
+                }
+                taken += 1;
+                if gathering.whole.contains_key(thread) {
+                    octets = octets.saturating_add(size);
+                    ids.push(*id);
+                }
+            }
+            if ids.is_empty() {
+                return Ok(());
+            }
+            let mut read: HashMap<MessageId, Message> = HashMap::with_capacity(ids.len());
+            for message in self.store.messages(scope, &ids).await? {
+                read.insert(message.id, message);
+            }
+            let (now, later) = rest.split_at(taken.min(rest.len()));
+            for (thread, id, _) in now {
+                if let Some(message) = read.get(id) {
+                    gathering.add(*thread, Turn::of(message));
+                }
+            }
+            rest = later;
+        }
+        // What could not be read any more is not whole.
+        rest.iter().for_each(|(thread, ..)| gathering.give_up(*thread));
+        Ok(())
+    }
+
+    /// Marks rooms as read, each up to a message of it.
+    pub async fn mark_read(
+        &self,
+        scope: &Scope,
+        marks: &[(Room, Cursor)],
+    ) -> Result<u64, StoreError> {
+        self.store.mark_read(scope, marks).await
+    }
+
+    /// A page of contacts; see `Store::list_contacts`.
+    pub async fn contacts(
+        &self,
+        scope: &Scope,
+        after: Option<ContactId>,
+        limit: u32,
+    ) -> Result<Vec<Contact>, StoreError> {
+        self.store.list_contacts(scope, after, limit).await
+    }
+}
+
+/// Threads on their way into one answer; one that would be too much gives its place back.
+struct Gathering {
+    whole: HashMap<ThreadId, Vec<Turn>>,
+    /// How often each is shown.
+    uses: HashMap<ThreadId, usize>,
+    octets: usize,
+    bounds: Bounds,
+}
+
+impl Gathering {
+    fn new(uses: HashMap<ThreadId, usize>, bounds: Bounds) -> Self {
+        Self { whole: HashMap::new(), uses, octets: 0, bounds }
+    }
+
+    /// Whether a thread of so many messages may be tried.
+    fn begin(&mut self, thread: ThreadId, messages: usize) -> bool {
+        let fits = messages <= usize::try_from(self.bounds.messages).unwrap_or(usize::MAX);
+        if fits {
+            self.whole.insert(thread, Vec::with_capacity(messages));
+        }
+        fits
+    }
+
+    fn add(&mut self, thread: ThreadId, turn: Turn) {
+        let octets = self.octets_of(thread, &turn);
+        let Some(turns) = self.whole.get_mut(&thread) else { return };
+        self.octets = self.octets.saturating_add(octets);
+        turns.push(turn);
+        if self.octets > self.bounds.octets {
+            self.give_up(thread);
+        }
+    }
+
+    fn give_up(&mut self, thread: ThreadId) {
+        let turns = self.whole.remove(&thread).unwrap_or_default();
+        let octets: usize = turns.iter().map(|turn| self.octets_of(thread, turn)).sum();
+        self.octets = self.octets.saturating_sub(octets);
+    }
+
+    fn octets_of(&self, thread: ThreadId, turn: &Turn) -> usize {
+        let uses = self.uses.get(&thread).copied().unwrap_or(1);
+        turn.text.len().saturating_add(TURN_OCTETS).saturating_mul(uses)
+    }
+}

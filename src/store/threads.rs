@@ -1,0 +1,99 @@
+//! Which messages of a room belong together: what is known is a row for each Message-ID that was
+//! seen in the room, its own or one that somebody named.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::db::Transaction;
+use super::entry::Arrived;
+use super::error::StoreError;
+use super::many::many;
+use super::row::Columns;
+use super::sql::Value;
+use crate::domain::contact::ContactChange;
+use crate::domain::id::{AccountId, ContactId, ThreadId};
+use crate::domain::thread::ThreadKey;
+
+/// The threads of new messages, and by what later ones will find them.
+pub(super) struct Threads {
+    /// In the order of the messages.
+    pub(super) found: Vec<ThreadId>,
+    /// What is known from now on: the rows of `thread_keys`.
+    new: Vec<Vec<Value>>,
+}
+
+impl Threads {
+    /// Messages of one room see each other, in their order. The contacts are locked, so that
+    /// nobody else brings something into one of these rooms at this moment.
+    pub(super) async fn find(
+        tx: &mut Transaction,
+        arrived: &[&Arrived],
+        met: &[(ContactId, ContactChange)],
+    ) -> Result<Self, StoreError> {
+        let mut asked = BTreeSet::new();
+        for (one, (contact, _)) in arrived.iter().zip(met) {
+            asked.extend(one.thread.all().map(|key| (*contact, one.agent, key)));
+        }
+        let mut known = known(tx, &asked).await?;
+        let mut threads = Self { found: Vec::with_capacity(arrived.len()), new: Vec::new() };
+        for (one, (contact, _)) in arrived.iter().zip(met) {
+            let room = known.entry((*contact, one.agent)).or_default();
+            let mut new: Vec<ThreadKey> =
+                one.thread.all().filter(|key| !room.contains_key(key)).collect();
+            new.sort_unstable();
+            new.dedup();
+            let thread = one.thread.join(one.id, room);
+            threads.found.push(thread);
+            threads.new.extend(new.into_iter().map(|key| {
+                vec![
+                    contact.get().into(),
+                    one.agent.into(),
+                    key.0.as_slice().into(),
+                    thread.0.into(),
+                    one.id.0.into(),
+                ]
+            }));
+        }
+        Ok(threads)
+    }
+
+    /// Writes what is new, once the messages are there.
+    pub(super) async fn keep(self, tx: &mut Transaction) -> Result<(), StoreError> {
+        many(
+            "INSERT INTO thread_keys (contact_id, agent_id, key, thread_id, message_id) {rows}
+             ON CONFLICT (contact_id, agent_id, key) DO NOTHING",
+            self.new,
+        )
+        .execute(tx.on())
+        .await
+        .map(drop)
+    }
+}
+
+type Known = HashMap<(ContactId, AccountId), HashMap<ThreadKey, ThreadId>>;
+
+async fn known(
+    tx: &mut Transaction,
+    asked: &BTreeSet<(ContactId, AccountId, ThreadKey)>,
+) -> Result<Known, StoreError> {
+    let rows = asked.iter().map(|(contact, agent, key)| {
+        vec![contact.get().into(), (*agent).into(), key.0.as_slice().into()]
+    });
+    let found = many(
+        "WITH given (contact, agent, name) AS ({rows})
+         SELECT contact_id, agent_id, key, thread_id FROM given CROSS JOIN thread_keys
+         WHERE contact_id = given.contact AND agent_id = given.agent AND key = given.name",
+        rows.collect(),
+    )
+    .fetch_all(tx.on())
+    .await?;
+    let mut known = Known::new();
+    for row in &found {
+        let columns = Columns { table: "thread_keys", row };
+        let key = <[u8; 16]>::try_from(columns.bytes("key")?);
+        let key = key.map_err(|_| columns.corrupt("a key is not 16 octets"))?;
+        let room = (columns.contact("contact_id")?, columns.account("agent_id")?);
+        let thread = ThreadId(columns.uuid("thread_id")?);
+        known.entry(room).or_default().insert(ThreadKey(key), thread);
+    }
+    Ok(known)
+}
