@@ -18,9 +18,11 @@ use uuid::Uuid;
 use super::Http;
 use super::body::{self, BodyRule, Fields};
 use super::error::{Code, Problem};
+use super::linked::{self, Signed};
 use super::observe::Trace;
 use super::once::{self, Asked};
 use super::query::{self, Query};
+use super::range::Conditions;
 use super::remote::Peer;
 use super::router::Operation;
 use super::uploads::Place;
@@ -52,6 +54,7 @@ pub struct Call {
     again: Again,
     accept: Option<HeaderValue>,
     last_event_id: Option<HeaderValue>,
+    conditions: Conditions,
 }
 
 /// What it takes to ask again who is calling and what it may.
@@ -110,6 +113,11 @@ impl Call {
     /// The event that a client of a stream saw last: it sends that with the URL of its first request.
     pub(super) fn last_event_id(&self) -> Option<&str> {
         self.last_event_id.as_ref().map(|value| value.to_str().unwrap_or("?"))
+    }
+
+    /// Which part of a file it is after.
+    pub(super) const fn conditions(&self) -> &Conditions {
+        &self.conditions
     }
 
     /// What the request acts on, and the scope that goes with it.
@@ -213,6 +221,12 @@ impl Call {
     }
 }
 
+/// The segments of a path that have a name; `None` where it is not UTF-8 in percent-encoding.
+pub(super) fn segments(path: Option<RawPathParams>) -> Option<Vec<(String, String)>> {
+    let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    path.map(|path| path.iter().map(own).collect())
+}
+
 /// A UUID in the form with hyphens.
 pub(super) fn uuid(text: &str) -> Option<Uuid> {
     Uuid::try_parse(text).ok().filter(|_| text.len() == 36)
@@ -233,6 +247,13 @@ pub(super) async fn perform(
     let peer = parts.extensions.get::<Peer>().map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0);
     let from = http.proxies.client(peer, &parts.headers);
     trace.came_from(from);
+    if let Some(handler) = operation.linked
+        && let Some(signed) = Signed::read(raw_query)
+    {
+        let asked = (operation, path, &parts, body);
+        let visit = linked::visit(&http, asked, signed, from, &trace).await?;
+        return handler(http, visit).await;
+    }
     let caller = auth::caller(&http, raw_query, (from, operation.need.effect), &trace).await?;
     trace.called_by(caller.account.id);
     let request = Some(trace.request());
@@ -257,11 +278,8 @@ async fn authorise(
     let limit = http.rules.limits.max_query_bytes;
     let aim = operation.aim;
     let query = Query::parse(raw_query, limit, operation.query, aim.names())?;
-    let path: Vec<(String, String)> = path
-        .ok_or_else(|| Problem::invalid("the path is not UTF-8 in percent-encoding"))?
-        .iter()
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect();
+    let path = segments(path)
+        .ok_or_else(|| Problem::invalid("the path is not UTF-8 in percent-encoding"))?;
     let in_path = path.iter().find(|(name, _)| name == target::TARGET);
     let in_path = in_path.map(|(_, value)| value.as_str());
     let once = once::name(operation, &parts.headers)?;
@@ -281,7 +299,19 @@ async fn authorise(
     let again = Again { token: token.clone().unwrap_or_default(), named, need };
     let header = |name: HeaderName| parts.headers.get(name).cloned();
     let (accept, last_event_id) = (header(ACCEPT), header(LAST_EVENT_ID));
-    let mut call = Call { caller, actor, target, path, query, body, again, accept, last_event_id };
+    let conditions = Conditions::of(parts);
+    let mut call = Call {
+        caller,
+        actor,
+        target,
+        path,
+        query,
+        body,
+        again,
+        accept,
+        last_event_id,
+        conditions,
+    };
     let (Some(name), Some(token)) = (once, token) else {
         return (operation.handler)(http, call).await;
     };

@@ -23,11 +23,13 @@ mod body;
 pub mod call;
 pub mod error;
 mod limits;
+mod linked;
 mod observe;
 mod once;
 mod page;
 mod places;
 mod query;
+mod range;
 mod readiness;
 mod remote;
 pub mod router;
@@ -59,6 +61,7 @@ use crate::app::audit::AuditLog;
 use crate::app::delivery::{Destinations, EventLog};
 use crate::app::intake::preview::Preview;
 use crate::app::mailbox::Mailbox;
+use crate::app::mailbox::links::Links;
 use crate::app::once::Answers;
 use crate::app::tenancy::Tenancy;
 use crate::domain::id::Mint;
@@ -73,6 +76,7 @@ pub struct UseCases {
     pub access: Access,
     pub tenancy: Tenancy,
     pub mailbox: Mailbox,
+    pub links: Links,
     pub destinations: Destinations,
     pub events: EventLog,
     pub preview: Preview,

@@ -2,6 +2,7 @@
 //! deleting what is old.
 
 pub mod intake;
+pub mod links;
 pub mod record;
 pub mod retention;
 mod sweeper;

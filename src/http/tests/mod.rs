@@ -46,6 +46,7 @@ use crate::app::audit::AuditLog;
 use crate::app::delivery::{Destinations, EventLog};
 use crate::app::intake::preview::Preview;
 use crate::app::mailbox::Mailbox;
+use crate::app::mailbox::links::Links;
 use crate::app::once::Answers;
 use crate::app::tenancy::{Claiming, Invitation, Tenancy};
 use crate::domain::account::{Account, AccountType};
@@ -162,6 +163,7 @@ impl House {
         let tenancy = Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access_rules));
         let servers = Servers::Given(vec![dns]);
         let dns = Arc::new(Authenticator::new(servers, &rules.intake, "gw.example").unwrap());
+        let links = Links::open(&store, mint.clock().clone(), &access_rules).await.unwrap();
         let use_cases = UseCases {
             access: Access::new(store.clone(), mint.clock().clone(), &access_rules),
             tenancy: tenancy.clone(),
@@ -172,7 +174,13 @@ impl House {
                 Arc::clone(&access_rules),
                 Arc::new(rules.webhooks.clone()),
             ),
-            events: EventLog::new(store.clone(), Arc::clone(&access_rules), rules.webhooks.payload),
+            events: EventLog::new(
+                store.clone(),
+                Arc::clone(&access_rules),
+                rules.webhooks.payload,
+                links.clone(),
+            ),
+            links,
             preview: preview(&store, &rules, &mint, &dns),
             audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&access_rules)),
             answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),

@@ -11,7 +11,7 @@ fn rules() -> PayloadRules {
 
 fn read(name: EventName, subject: &Subject, max: usize) -> Value {
     let rules = PayloadRules { max_text_bytes: max, ..rules() };
-    let body = body(&sample::event(name, 1), subject, Payload::Full, &rules);
+    let body = body(&sample::event(name, 1), subject, Payload::Full, &rules, &sample::links());
     serde_json::from_slice(&body).unwrap()
 }
 
@@ -79,7 +79,7 @@ fn long_text_is_cut_on_a_character_everywhere() {
 fn the_same_rows_give_the_same_bytes() {
     let event = sample::event(EventName::EmailReceived, 1);
     for payload in Payload::ALL {
-        let once = || body(&event, &message("x"), *payload, &rules());
+        let once = || body(&event, &message("x"), *payload, &rules(), &sample::links());
         assert_eq!(once(), once());
     }
 }
@@ -165,7 +165,7 @@ fn a_thin_body_has_ids_and_nothing_that_needs_protecting() {
     let told = json!({ "member": { "id": 5, "email": "a@good.example" }, "redirectUrl": "x" });
     let event = sample::event(EventName::MemberInvited, 1);
     let event = Event { message: None, contact: None, ..event };
-    let thin = body(&event, &Subject::Told(told), Payload::Thin, &rules());
+    let thin = body(&event, &Subject::Told(told), Payload::Thin, &rules(), &sample::links());
     let thin: Value = serde_json::from_slice(&thin).unwrap();
     assert_eq!(thin["data"], json!({ "accountId": 7, "memberId": 5 }));
 }
@@ -202,7 +202,7 @@ fn what_is_too_long_is_cut_step_by_step_and_says_where_the_whole_is() {
     assert_eq!((&event["subject"], &event["truncated"]), (&Value::Null, &json!(true)));
     let told = Subject::Told(json!({ "account": { "id": 7, "notes": "n".repeat(300_000) } }));
     let event = Event { message: None, ..sample::event(EventName::AccountCreated, 1) };
-    let cut = body(&event, &told, Payload::Full, &rules);
+    let cut = body(&event, &told, Payload::Full, &rules, &sample::links());
     let cut: Value = serde_json::from_slice(&cut).unwrap();
     assert_eq!(cut["url"], "/api/v2/account?targetAccountId=7");
     assert_eq!(cut["data"]["accountId"], 7);
@@ -214,7 +214,7 @@ fn what_is_too_long_is_cut_step_by_step_and_says_where_the_whole_is() {
     ] {
         let event = Event { name, ..event.clone() };
         let cut: Value =
-            serde_json::from_slice(&body(&event, &told, Payload::Full, &rules)).unwrap();
+            serde_json::from_slice(&body(&event, &told, Payload::Full, &rules, &sample::links())).unwrap();
         assert_eq!((&cut["url"], &cut["truncated"]), (&url, &json!(true)), "{name}");
     }
 }
