@@ -13,6 +13,7 @@ mod events;
 mod hostile;
 mod injection;
 mod mailbox;
+mod media;
 mod members;
 mod once;
 mod preview;
