@@ -134,8 +134,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let guard = guard.for_gateway_at(own_hosts);
     let client = Client::new(guard.clone(), Limits::from(webhooks.as_ref()), lookup)?;
     let links = Links::open(&store, mint.clock().clone(), &access).await?.at(public_url.as_ref());
-    let events =
-        EventLog::new(store.clone(), Arc::clone(&access), webhooks.payload, links.clone());
+    let events = EventLog::new(store.clone(), Arc::clone(&access), webhooks.payload, links.clone());
     let sender =
         Sender { client, mint: mint.clone(), links: links.clone(), rules: Arc::clone(&webhooks) };
     let dispatcher = outgoing(&store, sender, bell.clone());

@@ -94,11 +94,15 @@ impl File {
         let (status, part) = match conditions.wanted(length, &self.tag) {
             Wanted::Whole => (StatusCode::OK, 0..length),
             Wanted::Part(part) => (StatusCode::PARTIAL_CONTENT, part),
-            Wanted::Had => return (StatusCode::NOT_MODIFIED, [(ETAG, tag(&self.tag))]).into_response(),
+            Wanted::Had => {
+                return (StatusCode::NOT_MODIFIED, [(ETAG, tag(&self.tag))]).into_response();
+            }
             Wanted::Nothing => {
                 let detail = format!("the file has {length} octets: ask for some of those");
                 let mut refused = Problem::new(Code::RangeNotSatisfiable, detail).into_response();
-                refused.headers_mut().insert(CONTENT_RANGE, header(&format!("bytes */{length}"), "none"));
+                refused
+                    .headers_mut()
+                    .insert(CONTENT_RANGE, header(&format!("bytes */{length}"), "none"));
                 return refused;
             }
         };

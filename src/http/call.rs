@@ -300,18 +300,8 @@ async fn authorise(
     let header = |name: HeaderName| parts.headers.get(name).cloned();
     let (accept, last_event_id) = (header(ACCEPT), header(LAST_EVENT_ID));
     let conditions = Conditions::of(parts);
-    let mut call = Call {
-        caller,
-        actor,
-        target,
-        path,
-        query,
-        body,
-        again,
-        accept,
-        last_event_id,
-        conditions,
-    };
+    let mut call =
+        Call { caller, actor, target, path, query, body, again, accept, last_event_id, conditions };
     let (Some(name), Some(token)) = (once, token) else {
         return (operation.handler)(http, call).await;
     };

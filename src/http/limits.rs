@@ -357,9 +357,14 @@ mod tests {
         let mut rates = Rules::defaults().unwrap().access.rates;
         (rates.links_per_minute, rates.keyless_per_minute) = (2, 1);
         let (limits, now) = (Limits::new(rates), Instant::now());
-        let open = |from: &str| limits.open_at(ip(from), now).map_err(|problem| problem.retry_after);
+        let open =
+            |from: &str| limits.open_at(ip(from), now).map_err(|problem| problem.retry_after);
         assert!(fail(&limits, None, "192.0.2.1", now) && !fail(&limits, None, "192.0.2.1", now));
-        assert_eq!([open("192.0.2.1"), open("192.0.2.1")], [Ok(()), Ok(())], "whoever fails beside");
+        assert_eq!(
+            [open("192.0.2.1"), open("192.0.2.1")],
+            [Ok(()), Ok(())],
+            "whoever fails beside"
+        );
         assert_eq!((open("192.0.2.1"), open("192.0.2.2")), (Err(Some(30)), Ok(())));
         rates.links_per_minute = 0;
         let limits = Limits::new(rates);

@@ -76,9 +76,9 @@ pub(super) async fn visit(
         Some(filename) => part(filename).map(|(number, name)| Linked::Part(number, name)),
     };
     let said = (signed.expires.as_str(), signed.signature.as_str());
-    let opening = message.zip(what).map_or(Opening::Never, |(message, what)| {
-        http.use_cases.links.check(message, what, said)
-    });
+    let opening = message
+        .zip(what)
+        .map_or(Opening::Never, |(message, what)| http.use_cases.links.check(message, what, said));
     let (Some(message), Opening::Now | Opening::Expired) = (message, opening) else {
         let refused = http.limits.admit(None, from, Effect::Read).map_err(|refused| {
             trace.leaves(refused.quota);

@@ -123,8 +123,20 @@ mod tests {
             assert_eq!(conditions(range).wanted(10, "\"t\""), Wanted::Nothing, "{range}");
         }
         for range in [
-            "", "bytes", "bytes=", "bytes=-", "bytes=4-2", "bytes=a-b", "bytes=1-2,4-5", "bytes=+1-2",
-            "bytes=1 - 2", "bytes=--1", "items=0-1", "bytes=0x1-2", "bytes=1-2-3", "bytes:0-1",
+            "",
+            "bytes",
+            "bytes=",
+            "bytes=-",
+            "bytes=4-2",
+            "bytes=a-b",
+            "bytes=1-2,4-5",
+            "bytes=+1-2",
+            "bytes=1 - 2",
+            "bytes=--1",
+            "items=0-1",
+            "bytes=0x1-2",
+            "bytes=1-2-3",
+            "bytes:0-1",
         ] {
             assert_eq!(conditions(range).wanted(10, "\"t\""), Wanted::Whole, "{range}");
         }

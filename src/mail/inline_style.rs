@@ -93,7 +93,10 @@ mod tests {
         for (style, expected) in [
             ("COLOR: Red", "color:red;"),
             ("color:rgb(1, 2, 3);padding:0 4px", "color:rgb(1, 2, 3);padding:0 4px;"),
-            ("font-family: 'Segoe UI', Arial, sans-serif", "font-family:segoe ui, arial, sans-serif;"),
+            (
+                "font-family: 'Segoe UI', Arial, sans-serif",
+                "font-family:segoe ui, arial, sans-serif;",
+            ),
             ("border:1px solid #ccc; x", "border:1px solid #ccc;"),
             ("", ""),
         ] {

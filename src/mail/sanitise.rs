@@ -21,9 +21,8 @@ use super::tags::{Piece, Pieces, attributes, decode_entities};
 /// Without content.
 const VOID: [&str; 5] = ["br", "col", "hr", "img", "wbr"];
 /// What a parser of the standard opens again in the next paragraph (HTML Standard §13.2.4.3).
-const FORMATTING: [&str; 13] = [
-    "a", "b", "big", "code", "em", "font", "i", "s", "small", "strike", "strong", "tt", "u",
-];
+const FORMATTING: [&str; 13] =
+    ["a", "b", "big", "code", "em", "font", "i", "s", "small", "strike", "strong", "tt", "u"];
 /// The rest of a line.
 const PHRASES: [&str; 18] = [
     "abbr", "bdi", "bdo", "cite", "del", "dfn", "ins", "kbd", "mark", "q", "samp", "span", "sub",
@@ -31,13 +30,37 @@ const PHRASES: [&str; 18] = [
 ];
 /// What ends a paragraph.
 const BLOCKS: [&str; 28] = [
-    "address", "article", "aside", "blockquote", "center", "dd", "div", "dl", "dt", "figcaption",
-    "figure", "footer", "h1", "h2", "h3", "h4", "h5", "h6", "header", "li", "main", "nav", "ol",
-    "p", "pre", "section", "table", "ul",
+    "address",
+    "article",
+    "aside",
+    "blockquote",
+    "center",
+    "dd",
+    "div",
+    "dl",
+    "dt",
+    "figcaption",
+    "figure",
+    "footer",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "header",
+    "li",
+    "main",
+    "nav",
+    "ol",
+    "p",
+    "pre",
+    "section",
+    "table",
+    "ul",
 ];
 /// What stands in tables only.
-const OF_TABLES: [&str; 8] =
-    ["caption", "colgroup", "tbody", "td", "tfoot", "th", "thead", "tr"];
+const OF_TABLES: [&str; 8] = ["caption", "colgroup", "tbody", "td", "tfoot", "th", "thead", "tr"];
 
 /// Attributes of any element: what it looks like and what it is called.
 const GENERIC: [&str; 13] = [
@@ -57,8 +80,12 @@ const OF_ELEMENT: [(&str, &[&str]); 7] = [
 /// Where a link may lead; the empty rest is refused, which leaves no relative one.
 const SCHEMES: [&str; 4] = ["http", "https", "mailto", "tel"];
 /// The pictures that `image` may hand in.
-const PICTURES: [&str; 4] =
-    ["data:image/gif;base64,", "data:image/jpeg;base64,", "data:image/png;base64,", "data:image/webp;base64,"];
+const PICTURES: [&str; 4] = [
+    "data:image/gif;base64,",
+    "data:image/jpeg;base64,",
+    "data:image/png;base64,",
+    "data:image/webp;base64,",
+];
 
 /// Elements around another, and formatting among them. Newsletters nest some twenty tables, four
 /// elements each; what goes deeper loses its tags and keeps its text.
@@ -82,7 +109,8 @@ fn builder() -> Builder<'static> {
     let elements: [&[&'static str]; 5] = [&VOID, &FORMATTING, &PHRASES, &BLOCKS, &OF_TABLES];
     let mut schemes = HashSet::from(SCHEMES);
     schemes.insert("data");
-    let of_element = OF_ELEMENT.iter().map(|(name, known)| (*name, known.iter().copied().collect()));
+    let of_element =
+        OF_ELEMENT.iter().map(|(name, known)| (*name, known.iter().copied().collect()));
     let mut builder = Builder::empty();
     builder
         .tags(elements.concat().into_iter().collect())
@@ -96,9 +124,10 @@ fn builder() -> Builder<'static> {
         .set_tag_attribute_value("a", "target", "_blank")
         .strip_comments(true)
         .attribute_filter(|element, name, value| {
-            let is_data = value.trim_start().get(..5).is_some_and(|scheme| {
-                scheme.eq_ignore_ascii_case("data:")
-            });
+            let is_data = value
+                .trim_start()
+                .get(..5)
+                .is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"));
             let fits = match (element, name) {
                 ("img", "src") => PICTURES.iter().any(|kind| value.starts_with(kind)),
                 (_, "href") => !is_data,

@@ -18,10 +18,12 @@ impl Store {
         }
         let mut tx = self.begin().await?;
         // Another gateway may do the same at this moment: one of them is first.
-        sql("INSERT INTO link_keys (single, secret) VALUES (1, $1) ON CONFLICT (single) DO NOTHING")
-            .bind(self.mint().secret().as_slice())
-            .execute(tx.on())
-            .await?;
+        sql(
+            "INSERT INTO link_keys (single, secret) VALUES (1, $1) ON CONFLICT (single) DO NOTHING",
+        )
+        .bind(self.mint().secret().as_slice())
+        .execute(tx.on())
+        .await?;
         let row = sql(KEY).fetch_one(tx.on()).await?;
         tx.commit().await?;
         Columns { table: "link_keys", row: &row }.bytes("secret").map(Secret::new)

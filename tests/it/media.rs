@@ -17,7 +17,8 @@ const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUg==";
 /// A page with a picture of its own and one from elsewhere, and an attachment with a name that is
 /// no ASCII.
 fn with_page() -> Vec<u8> {
-    let (head, _) = letter("with a page").split_once("\r\n\r\n").map(|(h, t)| (h.to_owned(), t.len())).unwrap();
+    let (head, _) =
+        letter("with a page").split_once("\r\n\r\n").map(|(h, t)| (h.to_owned(), t.len())).unwrap();
     let head = head.replace("text/plain; charset=utf-8", "multipart/mixed; boundary=m");
     let message = format!(
         "{head}\r\n\r\n--m\r\nContent-Type: multipart/related; boundary=r\r\n\r\n\
@@ -57,7 +58,8 @@ async fn who_gets_the_event_reads_the_files_without_a_key() {
     assert_eq!(page.status, 200);
     assert_eq!(page.headers["content-type"], "text/html; charset=utf-8");
     let html = page.text();
-    for there in ["<h1>Grüße</h1>", &format!("src=\"data:image/png;base64,{PIXEL}\""), "far", "bad"] {
+    for there in ["<h1>Grüße</h1>", &format!("src=\"data:image/png;base64,{PIXEL}\""), "far", "bad"]
+    {
         assert!(html.contains(there), "{there}: {html}");
     }
     for gone in ["script", "onclick", "p.gif", "cid:", "x()"] {
@@ -89,9 +91,11 @@ async fn who_gets_the_event_reads_the_files_without_a_key() {
     gateway.restart_by(&[], clock).await;
     assert_eq!(open(gateway.http, &file).await.status, 410);
     let record = told(&gateway).await;
-    let again = record["attachments"].as_array().unwrap().iter().find(|one| {
-        one["content-url"] == pdf["content-url"]
-    });
+    let again = record["attachments"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["content-url"] == pdf["content-url"]);
     let again = link(&again.unwrap()["signed-url"]);
     assert_ne!(again, file);
     assert_eq!(open(gateway.http, &again).await.body, answer.body);

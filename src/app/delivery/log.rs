@@ -92,12 +92,7 @@ pub struct Shown {
 
 impl EventLog {
     /// The log of this store, read within these bounds, with these links in its messages.
-    pub fn new(
-        store: Store,
-        rules: Arc<AccessRules>,
-        payload: PayloadRules,
-        links: Links,
-    ) -> Self {
+    pub fn new(store: Store, rules: Arc<AccessRules>, payload: PayloadRules, links: Links) -> Self {
         let waiters = Waiters::new(&rules.events);
         let (placing, behind) = (Arc::default(), Arc::default());
         Self { store, rules, payload, links, waiters, placing, behind }

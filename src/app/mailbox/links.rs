@@ -100,13 +100,7 @@ impl Links {
         self.link(&raw_path(message), message, Linked::Raw, expires)
     }
 
-    fn link(
-        &self,
-        path: &str,
-        message: MessageId,
-        what: Linked<'_>,
-        expires: Timestamp,
-    ) -> String {
+    fn link(&self, path: &str, message: MessageId, what: Linked<'_>, expires: Timestamp) -> String {
         let expires = expires.seconds();
         let tag = hmac::sign(&self.key(), &content(message, what, expires));
         let signature = URL_SAFE_NO_PAD.encode(tag);

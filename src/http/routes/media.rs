@@ -70,7 +70,12 @@ async fn serve(
 }
 
 /// The part with this number and name, ready to be served.
-fn file(raw: &[u8], (index, name): (u32, &str), original: bool, bounds: PageBounds) -> Option<File> {
+fn file(
+    raw: &[u8],
+    (index, name): (u32, &str),
+    original: bool,
+    bounds: PageBounds,
+) -> Option<File> {
     let part = mime::part(raw, index).filter(|part| part.is_called(name))?;
     if let Some(page) = page::page(raw, index, bounds).filter(|_| !original) {
         return Some(match page.shown {

@@ -165,7 +165,10 @@ fn a_full_body_has_links_that_need_no_key_beside_those_that_do() {
     assert_eq!(metadata["signedUrlsExpire"], "2024-06-16T14:57:00.000Z");
     let plain = show(Payload::Full, &rules(), &message("Hello"));
     let metadata = &plain["data"]["message"]["metadata"];
-    assert_eq!((&metadata["emailHtml"], &metadata["emailHtmlSignedUrl"]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        (&metadata["emailHtml"], &metadata["emailHtmlSignedUrl"]),
+        (&Value::Null, &Value::Null)
+    );
 }
 
 #[test]
@@ -239,7 +242,8 @@ fn what_is_too_long_is_cut_step_by_step_and_says_where_the_whole_is() {
     ] {
         let event = Event { name, ..event.clone() };
         let cut: Value =
-            serde_json::from_slice(&body(&event, &told, Payload::Full, &rules, &sample::links())).unwrap();
+            serde_json::from_slice(&body(&event, &told, Payload::Full, &rules, &sample::links()))
+                .unwrap();
         assert_eq!((&cut["url"], &cut["truncated"]), (&url, &json!(true)), "{name}");
     }
 }
