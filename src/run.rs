@@ -15,6 +15,7 @@ use crate::app::audit::AuditLog;
 use crate::app::delivery::{Destinations, EventLog, Outbox};
 use crate::app::intake::Gateway;
 use crate::app::intake::preview::Preview;
+use crate::app::mailbox::links::Links;
 use crate::app::mailbox::retention::Retention;
 use crate::app::mailbox::{self, Mailbox};
 use crate::app::once::Answers;
@@ -114,7 +115,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         egress_allow,
         tls,
         trusted_proxy,
-        public_url: _,
+        public_url,
     } = settings;
     let shutdown = Shutdown::default();
     let store = Store::open(&place, &rules.store, mint.clone()).await?;
@@ -132,8 +133,11 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let lookup = lookup(dns.as_deref(), &webhooks)?;
     let guard = guard.for_gateway_at(own_hosts);
     let client = Client::new(guard.clone(), Limits::from(webhooks.as_ref()), lookup)?;
-    let events = EventLog::new(store.clone(), Arc::clone(&access), webhooks.payload);
-    let dispatcher = outgoing(&store, client, Arc::clone(&webhooks), bell.clone(), &mint);
+    let links = Links::open(&store, mint.clock().clone(), &access).await?.at(public_url.as_ref());
+    let events = EventLog::new(store.clone(), Arc::clone(&access), webhooks.payload, links.clone());
+    let sender =
+        Sender { client, mint: mint.clone(), links: links.clone(), rules: Arc::clone(&webhooks) };
+    let dispatcher = outgoing(&store, sender, bell.clone());
 
     // Incoming: the listener asks intake.
     let bells: Vec<Arc<dyn Wake>> = vec![Arc::new(bell), Arc::new(events.clone())];
@@ -151,7 +155,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
 
     // The API beside them.
     let (socket, http) = bind(http).await?;
-    let (bounds, parts) = ((access, webhooks), (preview, events.clone(), apart));
+    let (bounds, parts) = ((access, webhooks), (preview, events.clone(), links, apart));
     let api = api(&store, parts, guard, mint.clone(), bounds);
     let api = Arc::new(api.behind(trusted_proxy).ending_with(shutdown.clone()));
     let (audit, router) = (api.audit_log(), http::router(Arc::clone(&api)));
@@ -207,15 +211,9 @@ fn preview(
 }
 
 /// What takes deliveries from the store when the bell rings.
-fn outgoing(
-    store: &Store,
-    client: Client,
-    rules: Arc<WebhookRules>,
-    bell: Bell,
-    mint: &Mint,
-) -> Dispatcher<Outbox> {
-    let outbox = Outbox::new(store.clone(), mint.clock().clone(), rules.dispatcher.lease());
-    Dispatcher::new(Arc::new(outbox), Sender { client, mint: mint.clone(), rules }, bell)
+fn outgoing(store: &Store, sender: Sender, bell: Bell) -> Dispatcher<Outbox> {
+    let (clock, lease) = (sender.mint.clock().clone(), sender.rules.dispatcher.lease());
+    Dispatcher::new(Arc::new(Outbox::new(store.clone(), clock, lease)), sender, bell)
 }
 
 /// The way in for mail: who speaks SMTP, where, under which name, behind which proxies, and the
@@ -381,7 +379,7 @@ fn self_signed(place: &Place, hostname: &DomainName) -> Result<Pair, SelfSignedE
 
 fn api(
     store: &Store,
-    (preview, events, dns): (Preview, EventLog, Arc<Authenticator>),
+    (preview, events, links, dns): (Preview, EventLog, Links, Arc<Authenticator>),
     guard: Guard,
     mint: Mint,
     (rules, webhooks): (Arc<AccessRules>, Arc<WebhookRules>),
@@ -390,6 +388,7 @@ fn api(
         access: Access::new(store.clone(), mint.clock().clone(), &rules),
         tenancy: Tenancy::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         mailbox: Mailbox::new(store.clone()),
+        links,
         destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&rules), webhooks),
         events,
         preview,

@@ -1,16 +1,26 @@
 //! The shapes of answers that are no errors.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use axum::body::{Body, Bytes};
-use axum::http::StatusCode;
-use axum::http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
+use axum::http::header::{
+    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY,
+    CONTENT_TYPE, ETAG, HeaderName, HeaderValue,
+};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Http;
-use super::error::Problem;
+use super::error::{Code, Problem};
+use super::range::{Conditions, Wanted};
+
+const CORP: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 /// The envelope of v2: `{success: true, message, …}`.
 pub(super) fn success(status: StatusCode, message: &str, fields: Value) -> Response {
@@ -35,25 +45,95 @@ pub(super) async fn place(http: &Http) -> Result<OwnedSemaphorePermit, Problem> 
     place.map_err(|_| Problem::unavailable("the places for downloads are closed"))
 }
 
-/// Octets of a stranger, to be saved and never shown by a browser (threats D6). They keep their
-/// `place` until they are sent or the connection is gone.
-pub(super) fn download(
+/// A file of a stranger on its way out: originals, attachments, pages.
+#[derive(Debug)]
+pub(super) struct File {
     bytes: Vec<u8>,
-    content_type: &str,
-    filename: &str,
-    place: OwnedSemaphorePermit,
-) -> Response {
-    let disposition = format!("attachment; filename*=UTF-8''{}", extended(filename));
-    let headers = [
-        (CONTENT_TYPE, header(content_type, "application/octet-stream")),
-        (CONTENT_DISPOSITION, header(&disposition, "attachment")),
-        (
-            CONTENT_SECURITY_POLICY,
-            HeaderValue::from_static("sandbox; default-src 'none'; frame-ancestors 'none'"),
-        ),
-    ];
-    let held = Held { bytes, _place: place };
-    (headers, Body::from(Bytes::from_owner(held))).into_response()
+    tag: String,
+    content_type: String,
+    disposition: String,
+    policy: &'static str,
+}
+
+/// Nothing of it runs, loads, or is shown inside something else.
+const SAVED: &str = "sandbox; default-src 'none'; frame-ancestors 'none'";
+/// The same for a page that is shown: its own pictures and styles; its links open elsewhere.
+const SHOWN: &str = "sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'; \
+                     img-src data:; style-src 'unsafe-inline'; form-action 'none'; \
+                     base-uri 'none'; frame-ancestors 'none'";
+
+impl File {
+    /// To be saved and never shown by a browser (threats D6). Takes as long as a look at each octet.
+    pub(super) fn saved(bytes: Vec<u8>, content_type: String, filename: &str) -> Self {
+        Self::new(bytes, content_type, ("attachment", filename), SAVED)
+    }
+
+    /// To be shown: what was made harmless before.
+    pub(super) fn shown(text: String, content_type: &str, filename: &str) -> Self {
+        Self::new(text.into_bytes(), content_type.to_owned(), ("inline", filename), SHOWN)
+    }
+
+    fn new(
+        bytes: Vec<u8>,
+        content_type: String,
+        (kind, filename): (&str, &str),
+        policy: &'static str,
+    ) -> Self {
+        let digest = digest(&SHA256, &bytes);
+        // Half of it tells all files apart.
+        let half = digest.as_ref().get(..16).unwrap_or_default();
+        let tag = format!("\"{}\"", URL_SAFE_NO_PAD.encode(half));
+        let disposition = disposition(kind, filename);
+        Self { bytes, tag, content_type, disposition, policy }
+    }
+
+    /// What `conditions` want of it: the whole, a part, or the word that there is none. The octets
+    /// keep their `place` until they are sent or the connection is gone, whichever is first.
+    pub(super) fn answer(self, conditions: &Conditions, place: OwnedSemaphorePermit) -> Response {
+        let length = self.bytes.len();
+        let (status, part) = match conditions.wanted(length, &self.tag) {
+            Wanted::Whole => (StatusCode::OK, 0..length),
+            Wanted::Part(part) => (StatusCode::PARTIAL_CONTENT, part),
+            Wanted::Had => {
+                return (StatusCode::NOT_MODIFIED, [(ETAG, tag(&self.tag))]).into_response();
+            }
+            Wanted::Nothing => {
+                let detail = format!("the file has {length} octets: ask for some of those");
+                let mut refused = Problem::new(Code::RangeNotSatisfiable, detail).into_response();
+                refused
+                    .headers_mut()
+                    .insert(CONTENT_RANGE, header(&format!("bytes */{length}"), "none"));
+                return refused;
+            }
+        };
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, header(&self.content_type, "application/octet-stream"));
+        headers.insert(CONTENT_DISPOSITION, header(&self.disposition, "attachment"));
+        headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(self.policy));
+        // No page of another origin shows it as a picture or a script of its own.
+        headers.insert(CORP, HeaderValue::from_static("same-origin"));
+        headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(part.len()));
+        headers.insert(ETAG, tag(&self.tag));
+        if status == StatusCode::PARTIAL_CONTENT {
+            let text = format!("bytes {}-{}/{length}", part.start, part.end.saturating_sub(1));
+            headers.insert(CONTENT_RANGE, header(&text, "none"));
+        }
+        let held = Bytes::from_owner(Held { bytes: self.bytes, _place: place });
+        (status, headers, stream(held.slice(part))).into_response()
+    }
+}
+
+/// Octets of a file that are given to a connection at a time.
+const CHUNK: usize = 65_536;
+
+/// A piece at a time, as fast as the client takes them: a connection has no copy of the rest.
+fn stream(mut left: Bytes) -> Body {
+    let pieces = std::iter::from_fn(move || {
+        let piece = left.split_to(left.len().min(CHUNK));
+        (!piece.is_empty()).then_some(Ok::<_, Infallible>(piece))
+    });
+    Body::from_stream(futures_util::stream::iter(pieces))
 }
 
 struct Held {
@@ -71,6 +151,22 @@ fn header(text: &str, otherwise: &'static str) -> HeaderValue {
     HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(otherwise))
 }
 
+fn tag(text: &str) -> HeaderValue {
+    header(text, "\"\"")
+}
+
+/// RFC 6266: the name in ASCII for those who know no better, and as it is (RFC 8187). The first has
+/// neither a quote, a backslash nor a percent sign, which programs read in several ways.
+fn disposition(kind: &str, filename: &str) -> String {
+    let plain = |c: char| match c {
+        '"' | '\\' | '%' => '_',
+        ' '..='~' => c,
+        _ => '_',
+    };
+    let ascii: String = filename.chars().map(plain).collect();
+    format!("{kind}; filename=\"{ascii}\"; filename*=UTF-8''{}", extended(filename))
+}
+
 /// `ext-value` without its prefix: all but `attr-char` in percent-encoding (RFC 8187 §3.2.1).
 fn extended(text: &str) -> String {
     text.bytes().fold(String::new(), |mut encoded, byte| {
@@ -82,4 +178,39 @@ fn extended(text: &str) -> String {
         }
         encoded
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_said_twice_and_ends_no_header() {
+        for (name, expected) in [
+            ("a.pdf", r#"x; filename="a.pdf"; filename*=UTF-8''a.pdf"#),
+            ("a b.pdf", r#"x; filename="a b.pdf"; filename*=UTF-8''a%20b.pdf"#),
+            ("grüße.html", r#"x; filename="gr__e.html"; filename*=UTF-8''gr%C3%BC%C3%9Fe.html"#),
+            ("🙂.png", r#"x; filename="_.png"; filename*=UTF-8''%F0%9F%99%82.png"#),
+            ("a\"b\\c%d", r#"x; filename="a_b_c_d"; filename*=UTF-8''a%22b%5Cc%25d"#),
+            ("a\r\nX: y", r#"x; filename="a__X: y"; filename*=UTF-8''a%0D%0AX%3A%20y"#),
+        ] {
+            assert_eq!(disposition("x", name), expected, "{name:?}");
+            assert!(HeaderValue::from_str(&disposition("x", name)).is_ok());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_comes_in_pieces_and_whole() {
+        let octets: Vec<u8> = (0..200_001_u32).map(|number| number.to_le_bytes()[0]).collect();
+        let body = stream(Bytes::from(octets.clone()));
+        let mut frames = body.into_data_stream();
+        let (mut got, mut pieces) = (Vec::new(), 0);
+        while let Some(piece) = futures_util::StreamExt::next(&mut frames).await {
+            let piece = piece.unwrap();
+            assert!(piece.len() <= CHUNK);
+            got.extend_from_slice(&piece);
+            pieces += 1;
+        }
+        assert_eq!((got == octets, pieces), (true, 4));
+    }
 }

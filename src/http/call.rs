@@ -18,9 +18,11 @@ use uuid::Uuid;
 use super::Http;
 use super::body::{self, BodyRule, Fields};
 use super::error::{Code, Problem};
+use super::linked::{self, Signed};
 use super::observe::Trace;
 use super::once::{self, Asked};
 use super::query::{self, Query};
+use super::range::Conditions;
 use super::remote::Peer;
 use super::router::Operation;
 use super::uploads::Place;
@@ -53,6 +55,7 @@ pub struct Call {
     again: Again,
     accept: Option<HeaderValue>,
     last_event_id: Option<HeaderValue>,
+    conditions: Conditions,
 }
 
 /// What it takes to ask again who is calling and what it may.
@@ -111,6 +114,11 @@ impl Call {
     /// The event that a client of a stream saw last: it sends that with the URL of its first request.
     pub(super) fn last_event_id(&self) -> Option<&str> {
         self.last_event_id.as_ref().map(|value| value.to_str().unwrap_or("?"))
+    }
+
+    /// Which part of a file it is after.
+    pub(super) const fn conditions(&self) -> &Conditions {
+        &self.conditions
     }
 
     /// What the request acts on, and the scope that goes with it.
@@ -223,6 +231,15 @@ impl Call {
     }
 }
 
+/// The segments of a path that have a name in the table; `None` where it is not UTF-8 in percent-encoding.
+pub(super) fn segments(
+    operation: &Operation,
+    path: Option<RawPathParams>,
+) -> Option<Vec<(String, String)>> {
+    let own = |((_, value), name): ((&str, &str), &str)| (name.to_owned(), value.to_owned());
+    path.map(|path| path.iter().zip(names(operation.path)).map(own).collect())
+}
+
 /// A UUID in the form with hyphens.
 pub(super) fn uuid(text: &str) -> Option<Uuid> {
     Uuid::try_parse(text).ok().filter(|_| text.len() == 36)
@@ -248,6 +265,13 @@ pub(super) async fn perform(
     let peer = parts.extensions.get::<Peer>().map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0);
     let from = http.proxies.client(peer, &parts.headers);
     trace.came_from(from);
+    if let Some(handler) = operation.linked
+        && let Some(signed) = Signed::read(raw_query)
+    {
+        let asked = (operation, path, &parts, body);
+        let visit = linked::visit(&http, asked, signed, from, &trace).await?;
+        return handler(http, visit).await;
+    }
     let caller = auth::caller(&http, raw_query, (from, operation.need.effect), &trace).await?;
     trace.called_by(caller.account.id);
     let request = Some(trace.request());
@@ -272,12 +296,8 @@ async fn authorise(
     let limit = http.rules.limits.max_query_bytes;
     let aim = operation.aim;
     let query = Query::parse(raw_query, limit, operation.query, aim.names())?;
-    let path: Vec<(String, String)> = path
-        .ok_or_else(|| Problem::invalid("the path is not UTF-8 in percent-encoding"))?
-        .iter()
-        .zip(names(operation.path))
-        .map(|((_, value), name)| (name.to_owned(), value.to_owned()))
-        .collect();
+    let path = segments(operation, path)
+        .ok_or_else(|| Problem::invalid("the path is not UTF-8 in percent-encoding"))?;
     let in_path = path.iter().find(|(name, _)| name == target::TARGET);
     let in_path = in_path.map(|(_, value)| value.as_str());
     let once = once::name(operation, &parts.headers)?;
@@ -297,7 +317,9 @@ async fn authorise(
     let again = Again { token: token.clone().unwrap_or_default(), named, need };
     let header = |name: HeaderName| parts.headers.get(name).cloned();
     let (accept, last_event_id) = (header(ACCEPT), header(LAST_EVENT_ID));
-    let mut call = Call { caller, actor, target, path, query, body, again, accept, last_event_id };
+    let conditions = Conditions::of(parts);
+    let mut call =
+        Call { caller, actor, target, path, query, body, again, accept, last_event_id, conditions };
     let (Some(name), Some(token)) = (once, token) else {
         return (operation.handler)(http, call).await;
     };

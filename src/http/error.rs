@@ -60,6 +60,10 @@ codes! {
     PayloadTooLarge = "payload_too_large", PAYLOAD_TOO_LARGE, "The body is too large";
     UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE,
         "The body is of another type";
+    /// A link whose time is over.
+    LinkExpired = "link_expired", GONE, "The link has expired";
+    /// No part of the file lies where the request asks for one.
+    RangeNotSatisfiable = "range_not_satisfiable", RANGE_NOT_SATISFIABLE, "Nothing lies there";
     RateLimited = "rate_limited", TOO_MANY_REQUESTS, "Too many requests";
     /// A mistake of ours.
     Internal = "internal", INTERNAL_SERVER_ERROR, "Something went wrong here";

@@ -39,6 +39,8 @@ pub(crate) struct Limits {
 struct Counted {
     keys: Tallies<(Hash, Effect)>,
     keyless: Tallies<Network>,
+    /// Links that were opened.
+    links: Tallies<Network>,
     /// Keys that were valid, and when.
     valid: HashMap<Hash, Duration>,
 }
@@ -81,6 +83,7 @@ impl Limits {
             // Readings and changes of a key have a count each.
             keys: Tallies::new(rates.max_counted.saturating_mul(2)),
             keyless: Tallies::new(rates.max_counted),
+            links: Tallies::new(rates.max_counted),
             valid: HashMap::new(),
         };
         Self { rates, began: Instant::now(), counted: Mutex::new(counted) }
@@ -192,6 +195,24 @@ impl Limits {
         if let Some(share) = admitted.owed {
             self.lock().keyless.give_back(&admitted.from, share, now);
         }
+    }
+
+    /// A link of ours is opened from this address; 429 if too many were. A wrong one is `refuse`d as
+    /// what cannot be a key.
+    pub(super) fn open(&self, from: IpAddr) -> Result<(), Problem> {
+        self.open_at(from, Instant::now())
+    }
+
+    fn open_at(&self, from: IpAddr, now: Instant) -> Result<(), Problem> {
+        let (now, from) = (self.moment(now), Network::of_client(from));
+        let Some(rate) = Rate::per_minute(self.rates.links_per_minute) else { return Ok(()) };
+        let mut counted = self.lock();
+        if !counted.links.may(&from, rate, now) {
+            let wait = counted.links.wait(&from, rate, now);
+            return Err(too_many("too many links were opened from this address", wait));
+        }
+        counted.links.add(&from, rate, now);
+        Ok(())
     }
 
     const fn per_minute(&self, effect: Effect) -> u32 {
@@ -329,6 +350,25 @@ mod tests {
         // One that is valid no longer is a guess like any other from then on.
         assert!(fail(&limits, Some(1), "2001:db8::1", now + Duration::from_secs(20)));
         assert!(!fail(&limits, Some(1), "2001:db8::1", now + Duration::from_secs(20)));
+    }
+
+    #[test]
+    fn links_are_counted_by_themselves() {
+        let mut rates = Rules::defaults().unwrap().access.rates;
+        (rates.links_per_minute, rates.keyless_per_minute) = (2, 1);
+        let (limits, now) = (Limits::new(rates), Instant::now());
+        let open =
+            |from: &str| limits.open_at(ip(from), now).map_err(|problem| problem.retry_after);
+        assert!(fail(&limits, None, "192.0.2.1", now) && !fail(&limits, None, "192.0.2.1", now));
+        assert_eq!(
+            [open("192.0.2.1"), open("192.0.2.1")],
+            [Ok(()), Ok(())],
+            "whoever fails beside"
+        );
+        assert_eq!((open("192.0.2.1"), open("192.0.2.2")), (Err(Some(30)), Ok(())));
+        rates.links_per_minute = 0;
+        let limits = Limits::new(rates);
+        assert!((0..99).all(|_| limits.open_at(ip("192.0.2.1"), now).is_ok()));
     }
 
     #[test]

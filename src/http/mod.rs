@@ -6,6 +6,8 @@
 //!   `body` read what was sent, strictly: a parameter or a field that the operation does not
 //!   declare is refused by name (400), because a misspelt one would silently change nothing. v2
 //!   clients send none but `token` and `targetAccountId` to these operations.
+//! - `linked` lets in whoever has no key and a link that was signed for one file, of the operations
+//!   that the table says so of; `range` reads which part of a file is wanted.
 //! - `error` is the closed list of codes and the shape of every error; `answer` and `page` the
 //!   shapes of the rest; `observe` puts on every answer what every answer must carry, and logs it.
 //! - `limits` bounds how much a key, or an address without one, may ask for; `remote` says where a
@@ -15,7 +17,8 @@
 //! - `routes` has one file per noun: wire shapes and words, no decisions.
 //!
 //! `run` makes an [`Http`] and serves its router. What never happens here: SQL, a read of a token
-//! or a target outside `auth` and `target`, a connection to a stranger, a URI or a query in a log.
+//! or a target outside `auth` and `target`, of a signature outside `linked`, a connection to a stranger,
+//! a URI or a query in a log.
 
 mod answer;
 mod auth;
@@ -23,11 +26,13 @@ mod body;
 pub mod call;
 pub mod error;
 mod limits;
+mod linked;
 mod observe;
 mod once;
 mod page;
 mod places;
 mod query;
+mod range;
 mod readiness;
 mod remote;
 pub mod router;
@@ -59,6 +64,7 @@ use crate::app::audit::AuditLog;
 use crate::app::delivery::{Destinations, EventLog};
 use crate::app::intake::preview::Preview;
 use crate::app::mailbox::Mailbox;
+use crate::app::mailbox::links::Links;
 use crate::app::once::Answers;
 use crate::app::tenancy::Tenancy;
 use crate::domain::id::Mint;
@@ -73,6 +79,7 @@ pub struct UseCases {
     pub access: Access,
     pub tenancy: Tenancy,
     pub mailbox: Mailbox,
+    pub links: Links,
     pub destinations: Destinations,
     pub events: EventLog,
     pub preview: Preview,

@@ -91,6 +91,14 @@ pub(super) fn token(raw: &str) -> Option<String> {
     }
 }
 
+/// The value of this parameter, if it is there exactly once, and no token is there at all.
+pub(super) fn without_token(raw: &str, wanted: &str) -> Option<String> {
+    let mut values = pairs(raw).filter(|(name, _)| name.as_deref() == Some(wanted));
+    let (found, more) = (values.next()?, values.next());
+    let has_token = pairs(raw).any(|(name, _)| name.as_deref() == Some(TOKEN));
+    found.1.filter(|_| more.is_none() && !has_token)
+}
+
 /// A name that a client chose, fit to be shown to it.
 pub(super) fn quoted(name: &str) -> String {
     const SHOWN: usize = 60;

@@ -18,6 +18,7 @@ use super::Http;
 use super::body::BodyRule::{self, None as NoBody, Optional, Required, WithMessage};
 use super::call::{self, Call};
 use super::error::{Code, Problem};
+use super::linked::{self, Visit};
 use super::observe;
 use super::routes::{
     account, account_lists, accounts, addresses, audit, contacts, conversations, deliveries,
@@ -70,6 +71,9 @@ pub type Answering = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Se
 /// Performs an authorised request.
 pub type Handler = fn(Arc<Http>, Call) -> Answering;
 
+/// Performs a request that a signed link opens.
+pub type LinkHandler = fn(Arc<Http>, Visit) -> Answering;
+
 /// One operation of the API.
 #[derive(Debug)]
 pub struct Operation {
@@ -87,12 +91,19 @@ pub struct Operation {
     /// The fields that it knows, beside the target.
     pub body: BodyRule,
     pub handler: Handler,
+    /// What answers whoever has no key and a link that was signed for it; of most operations nothing.
+    pub linked: Option<LinkHandler>,
 }
 
 impl Operation {
     /// What it is called: its verb and its path.
     pub fn name(&self) -> String {
         format!("{} {}", self.verb.as_str(), self.path)
+    }
+
+    /// The same, also for whoever has no key and a link that was signed for it.
+    const fn or_by_link(self, handler: LinkHandler) -> Self {
+        Self { linked: Some(handler), ..self }
     }
 }
 
@@ -113,6 +124,7 @@ macro_rules! operation {
             query: &$query,
             body: $body,
             handler: |http, call| Box::pin($($handler)::+(http, call)),
+            linked: None,
         }
     };
 }
@@ -207,8 +219,10 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Messaging: Post "/conversation/batch", READ, [], Required(&["items", "markRead"]),
         conversations::batch),
     operation!(Messaging: Get "/contacts", READ, ["limit", "after"], NoBody, contacts::list),
-    operation!(Messaging: Get "/messages/{uuid}/raw", READ, [], NoBody, messages::raw),
-    operation!(Messaging: Get "/media/{uuid}/{filename}", READ, [], NoBody, media::show),
+    operation!(Messaging: Get "/messages/{uuid}/raw", READ, linked::SIGNED, NoBody, messages::raw)
+        .or_by_link(|http, visit| Box::pin(messages::raw_by_link(http, visit))),
+    operation!(Messaging: Get "/media/{uuid}/{filename}", READ, media::QUERY, NoBody, media::show)
+        .or_by_link(|http, visit| Box::pin(media::show_by_link(http, visit))),
     operation!(InboundEmail: Get "/email/inboundPolicy", READ_AGENT, [], NoBody, inbound_policy::show),
     operation!(InboundEmail: Put "/email/inboundPolicy", WRITE_AGENT, [], Required(&["mode"]),
         inbound_policy::set),

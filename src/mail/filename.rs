@@ -113,6 +113,7 @@ mod tests {
             ("in\u{200b}voice.pdf\u{e0041}", "invoice.pdf"),
             ("x.txt. . ", "x.txt"),
             ("CON", "_CON"),
+            ("🙂 \"a\".png", "🙂 _a_.png"),
             ("con.txt", "_con.txt"),
             ("Lpt1.tar.gz", "_Lpt1.tar.gz"),
             ("com¹", "_com¹"),

@@ -21,7 +21,7 @@ use super::text::{self, Body, Readable};
 
 /// The most that `policies/intake.toml` may say: what was accepted under any limits is served
 /// again, with the same numbers. Header sections of parts had no limit once.
-const WIDEST: structure::Bounds = structure::Bounds {
+pub(super) const WIDEST: structure::Bounds = structure::Bounds {
     parts: 100_000,
     depth: 100,
     header_bytes: usize::MAX,
@@ -167,7 +167,7 @@ fn leaf(raw: &[u8], number: usize, entry: &Entry, is_html: bool) -> Leaf {
 
 /// What can be an attachment of the message itself, by number: a forwarded message is one, and a
 /// multipart without parts that has anything in it.
-fn leaves(entries: &[Entry]) -> impl Iterator<Item = (usize, &Entry)> {
+pub(super) fn leaves(entries: &[Entry]) -> impl Iterator<Item = (usize, &Entry)> {
     entries.iter().enumerate().filter(|(_, entry)| {
         let is_empty = entry.body.is_empty()
             && entry.media.as_ref().is_some_and(|media| media.kind == "multipart");

@@ -2,7 +2,7 @@
 //!
 //! Two steps. [`scan::scan`] reads the header section strictly and yields the one From mailbox that
 //! `verify` proves and `app` judges. [`summarise`] reads the rest for an accepted message: text,
-//! HTML, attachments, remarks. [`mime::part`] serves one attachment later.
+//! HTML, attachments, remarks. [`mime::part`] serves one attachment later, [`page::page`] the HTML.
 //!
 //! - `scan`, `mailbox`: our own code on raw octets, no library below them;
 //! - `structure`, `bodies`: our own walk over the parts, whose cost is bounded;
@@ -13,6 +13,8 @@
 //!   whole or reads differently than the scanner did;
 //! - below `html`: `tags` (the tokenizer), `elements`, `look` (over `sheet`, `css`, `colour`),
 //!   `passages`, `text_sink`; below `findings`: `unseen`, `links`; below `reply`: `quotes`;
+//! - `page`: the HTML part for people, over `sanitise` (twice: our tags, then ammonia) and
+//!   `inline_style`;
 //! - `machine`: signs that no person wrote it;
 //! - `visible`: what can be seen of a text; `line_ends`: those of files become those of mail.
 //!
@@ -30,6 +32,7 @@ mod filename;
 mod findings;
 pub mod headers;
 mod html;
+mod inline_style;
 mod library;
 pub mod line_ends;
 mod links;
@@ -38,9 +41,11 @@ pub mod machine;
 mod mailbox;
 mod measures;
 pub mod mime;
+pub mod page;
 mod passages;
 mod quotes;
 mod reply;
+mod sanitise;
 pub mod scan;
 mod sheet;
 mod structure;

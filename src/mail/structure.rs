@@ -58,6 +58,8 @@ pub(super) struct Entry {
     /// `inline`, `attachment` or another, lower case.
     pub(super) disposition: Option<String>,
     pub(super) filename: Option<String>,
+    /// What a page calls it by (RFC 2392), without angle brackets.
+    pub(super) content_id: Option<String>,
     pub(super) encoding: Encoding,
     /// Octets of the message: behind the header section, before the line end of the delimiter.
     pub(super) body: Range<usize>,
@@ -177,6 +179,7 @@ impl Walk<'_> {
             media: head.media,
             disposition: head.disposition,
             filename: head.filename,
+            content_id: head.content_id,
             encoding: head.encoding,
             body: body_at..self.raw.len(),
             is_disputed: is_disputed || head.is_disputed,
@@ -375,6 +378,13 @@ fn unfolded(value: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(value.iter().map(flat).collect())
 }
 
+/// What stands between the angle brackets of a Content-ID field, or all of one that has none.
+fn content_id(value: &[u8]) -> Option<String> {
+    let text = str::from_utf8(value).ok()?.trim();
+    let inner = text.strip_prefix('<').and_then(|text| text.strip_suffix('>')).unwrap_or(text);
+    (!inner.is_empty()).then(|| inner.to_owned())
+}
+
 /// A name of printable ASCII (RFC 5322 §2.2), and a colon; white space before it is forgiven.
 fn is_field(line: &[u8]) -> bool {
     let colon = memchr::memchr(b':', line);
@@ -389,6 +399,7 @@ struct Head {
     media: Option<MediaType>,
     disposition: Option<String>,
     filename: Option<String>,
+    content_id: Option<String>,
     encoding: Encoding,
     /// The values read so far, of each of the three.
     values: [Option<Vec<u8>>; 3],
@@ -413,6 +424,9 @@ impl Head {
             self.encoding = transfer_encoding(&value);
             2
         } else {
+            if is(b"content-id") {
+                self.content_id = content_id(&value);
+            }
             return;
         };
         let Some(seen) = self.values.get_mut(slot) else { return };

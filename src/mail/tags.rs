@@ -168,51 +168,31 @@ impl<'a> Pieces<'a> {
 
     /// One attribute at `at`; returns the position behind it. The first of equal names counts.
     fn attribute(&self, at: usize, tag: &mut Tag<'a>) -> usize {
-        let bytes = self.html.as_bytes();
-        let ends_name = |b: &u8| b.is_ascii_whitespace() || matches!(b, b'/' | b'>' | b'=');
-        // A leading equals sign is part of the name, so that every attribute moves forward.
-        let name_end = until(bytes, at + 1, ends_name);
-        let name = bytes.get(at..name_end).unwrap_or_default();
-        let equals = until(bytes, name_end, |b| !b.is_ascii_whitespace());
-        let (value, end) = if bytes.get(equals) == Some(&b'=') {
-            let start = until(bytes, equals + 1, |b| !b.is_ascii_whitespace());
-            match bytes.get(start) {
-                Some(quote @ (b'"' | b'\'')) => {
-                    let end = until(bytes, start + 1, |b| b == quote);
-                    (self.html.get(start + 1..end), end + 1)
-                }
-                _ => {
-                    let end = until(bytes, start, |b| b.is_ascii_whitespace() || *b == b'>');
-                    (self.html.get(start..end), end)
-                }
-            }
-        } else {
-            (Some(""), name_end)
-        };
-        let slot = match name.to_ascii_lowercase().as_slice() {
-            b"style" => &mut tag.style,
-            b"href" => &mut tag.href,
-            b"id" => &mut tag.id,
-            b"class" => &mut tag.class,
-            b"color" | b"text" => &mut tag.colour,
-            b"bgcolor" => &mut tag.bgcolor,
-            b"media" => &mut tag.media,
-            b"type" => &mut tag.kind,
+        let (name, value, end) = attribute(self.html, at);
+        let slot = match name.to_ascii_lowercase().as_str() {
+            "style" => &mut tag.style,
+            "href" => &mut tag.href,
+            "id" => &mut tag.id,
+            "class" => &mut tag.class,
+            "color" | "text" => &mut tag.colour,
+            "bgcolor" => &mut tag.bgcolor,
+            "media" => &mut tag.media,
+            "type" => &mut tag.kind,
             other => {
-                tag.is_hidden |= other == b"hidden";
-                tag.is_open |= other == b"open";
-                tag.has_image |= other == b"background";
-                let describes = matches!(other, b"title" | b"alt" | b"aria-label" | b"summary");
+                tag.is_hidden |= other == "hidden";
+                tag.is_open |= other == "open";
+                tag.has_image |= other == "background";
+                let describes = matches!(other, "title" | "alt" | "aria-label" | "summary");
                 if let Some(value) =
                     value.filter(|value| describes && value.len() > tag.described.len())
                 {
                     tag.described = value;
                 }
-                return end.min(bytes.len());
+                return end;
             }
         };
         *slot = slot.or(value);
-        end.min(bytes.len())
+        end
     }
 }
 
@@ -272,6 +252,47 @@ impl<'a> Iterator for Pieces<'a> {
             }
         }
     }
+}
+
+/// The attributes of a start tag, which is all of `source`: names and values as written.
+pub(super) fn attributes(source: &str) -> impl Iterator<Item = (&str, &str)> {
+    let bytes = source.as_bytes();
+    let mut at = until(bytes, 1, |b| b.is_ascii_whitespace() || matches!(b, b'/' | b'>'));
+    std::iter::from_fn(move || {
+        at = until(bytes, at, |b| !b.is_ascii_whitespace() && *b != b'/');
+        if bytes.get(at).is_none_or(|b| *b == b'>') {
+            return None;
+        }
+        let (name, value, end) = attribute(source, at);
+        at = end;
+        Some((name, value.unwrap_or_default()))
+    })
+}
+
+/// The attribute at `at`, and the position behind it.
+fn attribute(html: &str, at: usize) -> (&str, Option<&str>, usize) {
+    let bytes = html.as_bytes();
+    let ends_name = |b: &u8| b.is_ascii_whitespace() || matches!(b, b'/' | b'>' | b'=');
+    // A leading equals sign is part of the name, so that every attribute moves forward.
+    let name_end = until(bytes, at + 1, ends_name);
+    let name = html.get(at..name_end).unwrap_or_default();
+    let equals = until(bytes, name_end, |b| !b.is_ascii_whitespace());
+    let (value, end) = if bytes.get(equals) == Some(&b'=') {
+        let start = until(bytes, equals + 1, |b| !b.is_ascii_whitespace());
+        match bytes.get(start) {
+            Some(quote @ (b'"' | b'\'')) => {
+                let end = until(bytes, start + 1, |b| b == quote);
+                (html.get(start + 1..end), end + 1)
+            }
+            _ => {
+                let end = until(bytes, start, |b| b.is_ascii_whitespace() || *b == b'>');
+                (html.get(start..end), end)
+            }
+        }
+    } else {
+        (Some(""), name_end)
+    };
+    (name, value, end.min(bytes.len()))
 }
 
 /// `text` with its entities decoded; what is no entity stays as written.

@@ -13,6 +13,7 @@ pub struct AccessRules {
     pub domains: Domains,
     pub connections: Connections,
     pub rates: Rates,
+    pub media: Media,
     pub events: Events,
     pub idempotency: Idempotency,
     pub keys: KeyRules,
@@ -107,6 +108,7 @@ pub struct Rates {
     pub reads_per_minute: u32,
     pub writes_per_minute: u32,
     pub keyless_per_minute: u32,
+    pub links_per_minute: u32,
     pub max_counted: usize,
     denied_seconds: u64,
     pub max_denied: usize,
@@ -115,6 +117,32 @@ pub struct Rates {
 impl Rates {
     pub const fn denied(&self) -> Duration {
         Duration::from_secs(self.denied_seconds)
+    }
+}
+
+/// How parts of messages are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Media {
+    link_minutes: u64,
+    pub max_html_bytes: usize,
+    pub max_html_tags: usize,
+    pub max_picture_bytes: usize,
+}
+
+impl Media {
+    /// How long a signed link is good.
+    pub const fn link(&self) -> Duration {
+        Duration::from_secs(self.link_minutes.saturating_mul(60))
+    }
+
+    fn validate(&self) -> Result<(), RulesError> {
+        let check = |key, value, low, high| within("access.toml", key, value, low, high);
+        let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        check("media.link_minutes", self.link_minutes, 1, 43_200)?;
+        check("media.max_html_bytes", wide(self.max_html_bytes), 1024, 1 << 23)?;
+        check("media.max_html_tags", wide(self.max_html_tags), 100, 100_000)?;
+        check("media.max_picture_bytes", wide(self.max_picture_bytes), 0, 1 << 25)
     }
 }
 
@@ -241,9 +269,11 @@ impl AccessRules {
         check("rates.reads_per_minute", rates.reads_per_minute.into(), 0, 1_000_000)?;
         check("rates.writes_per_minute", rates.writes_per_minute.into(), 0, 1_000_000)?;
         check("rates.keyless_per_minute", rates.keyless_per_minute.into(), 0, 1_000_000)?;
+        check("rates.links_per_minute", rates.links_per_minute.into(), 0, 1_000_000)?;
         check("rates.max_counted", wide(rates.max_counted), 2, 1_000_000)?;
         check("rates.denied_seconds", rates.denied_seconds, 1, 60)?;
         check("rates.max_denied", wide(rates.max_denied), 1, 100_000)?;
+        self.media.validate()?;
         let events = &self.events;
         check("events.max_waiting", wide(events.max_waiting), 1, 100_000)?;
         let per_account = wide(events.max_waiting_per_account);

@@ -57,6 +57,7 @@ mod intake_records;
 mod keys;
 mod lease;
 mod leavings;
+mod links;
 mod location;
 mod mail_row;
 mod many;

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::masked;
 use super::outcome::{self, Answer};
 use crate::app::delivery::payload;
+use crate::app::mailbox::links::Links;
 use crate::domain::clock::Timestamp;
 use crate::domain::delivery::{Attempt, Claim, Outcome};
 use crate::domain::id::{AttemptId, Mint};
@@ -21,6 +22,7 @@ use crate::rules::{PayloadRules, WebhookRules};
 pub struct Sender {
     pub client: Client,
     pub mint: Mint,
+    pub links: Links,
     pub rules: std::sync::Arc<WebhookRules>,
 }
 
@@ -36,7 +38,7 @@ impl Sender {
     pub async fn attempt(&self, claim: &Claim) -> (Attempt, Outcome) {
         let at = self.mint.clock().now();
         let began = Instant::now();
-        let request = prepare(claim, at, &self.rules.payload);
+        let request = prepare(claim, at, &self.rules.payload, &self.links);
         let sent = self.client.post(&claim.destination.url, request.headers, request.body).await;
         let ended = self.conclude(claim, at, began.elapsed(), sent);
         log(claim, &ended);
@@ -89,9 +91,9 @@ impl Sender {
 /// those that v2 receivers know: `X-Service-Signature` is the same `v1` signature, without the
 /// version before it. After a rotation the former secrets sign beside the new one, each until its
 /// time.
-pub fn prepare(claim: &Claim, at: Timestamp, rules: &PayloadRules) -> Request {
+pub fn prepare(claim: &Claim, at: Timestamp, rules: &PayloadRules, links: &Links) -> Request {
     let wanted = claim.destination.wants.payload;
-    let body = payload::body(&claim.event, &claim.subject, wanted, rules);
+    let body = payload::body(&claim.event, &claim.subject, wanted, rules, links);
     let id = claim.event.id.to_string();
     let secret = &claim.destination.secret;
     let former = claim.destination.former_secrets.iter().filter(|one| one.until > at);
@@ -167,7 +169,7 @@ mod tests {
             until: Timestamp::from_millis(AT.millis() + 1000 * seconds),
         };
         destination.former_secrets = vec![former(2, 60), former(3, 1), former(4, 0)];
-        let request = prepare(&sample::claim(1, &destination), AT, &rules());
+        let request = prepare(&sample::claim(1, &destination), AT, &rules(), &sample::links());
         let value = request.headers["webhook-signature"].to_str().unwrap();
         let id = "00000000-0000-0000-0000-000000000001";
         let signed = |octet| {
@@ -184,7 +186,7 @@ mod tests {
     #[test]
     fn custom_headers_are_added_and_take_the_place_of_none_of_ours() {
         let mut destination = sample::destination(1, "https://a.example/");
-        let plain = prepare(&sample::claim(1, &destination), AT, &rules());
+        let plain = prepare(&sample::claim(1, &destination), AT, &rules(), &sample::links());
         destination.wants.headers = vec![
             header("X-Api-Key", "canary"),
             header("Webhook-Id", "forged"),
@@ -194,7 +196,7 @@ mod tests {
             header("bad name", "x"),
             header("x-injected", "a\r\nwebhook-id: b"),
         ];
-        let request = prepare(&sample::claim(1, &destination), AT, &rules());
+        let request = prepare(&sample::claim(1, &destination), AT, &rules(), &sample::links());
         assert_eq!(request.headers["x-api-key"], "canary");
         assert!(request.headers["x-api-key"].is_sensitive());
         assert!(!format!("{request:?}").contains("canary"));

@@ -1,12 +1,15 @@
 //! Nouns for the tests of this room.
 
+use std::time::Duration;
+
 use serde_json::json;
 use url::Url;
 use uuid::Uuid;
 
+use crate::app::mailbox::links::Links;
 use crate::domain::account::{AccountType, Lineage};
 use crate::domain::address::Address;
-use crate::domain::clock::Timestamp;
+use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::contact::{Contact, Handle};
 use crate::domain::delivery::{Claim, Subject};
 use crate::domain::destination::{Destination, Health, Wants};
@@ -20,6 +23,12 @@ use crate::domain::sender::Sender;
 use crate::domain::source::Inbox;
 
 const AT: Timestamp = Timestamp::from_millis(1_718_463_395_123);
+
+/// Good for a day from the moment of all that is here.
+pub(crate) fn links() -> Links {
+    let day = Duration::from_secs(86_400);
+    Links::signing(Secret::new([5; 32]), Clock::new(|| AT), day)
+}
 
 fn account(id: i64) -> AccountId {
     AccountId::new(id).unwrap()

@@ -33,6 +33,7 @@ mod loops;
 mod machines;
 #[cfg(feature = "mailin")]
 mod mailin;
+mod media;
 mod neighbours;
 mod originals;
 mod originals_backup;

@@ -12,8 +12,9 @@ mod usage;
 
 pub use caller::{Caller, Target, identity_of};
 
+use crate::domain::account::AccountType;
 use crate::domain::clock::{Clock, Timestamp};
-use crate::domain::id::AccountId;
+use crate::domain::id::{AccountId, MessageId};
 use crate::domain::scope::Scope;
 use crate::rules::AccessRules;
 use crate::store::{KeyHolder, Store, StoreError};
@@ -85,6 +86,13 @@ impl Access {
         let KeyHolder { key, account, member } = found;
         let level = identity::level(&identity_of(&account, member.as_ref()));
         Ok(Caller { key, account, member, level: level.ok_or(Denied::OutOfScope)? })
+    }
+
+    /// What whoever has a signed link to a message may read: its Agent's rows, while the Agent and
+    /// all above it are active; `None` also where there is no such message.
+    pub async fn bearer(&self, message: MessageId) -> Result<Option<Scope>, StoreError> {
+        let agent = self.store.agent_of_message(message).await?;
+        Ok(agent.map(|agent| Scope::subtree(agent, AccountType::Agent)))
     }
 
     /// What the caller acts on: itself, or `requested` if it lies in its hierarchy. What the key

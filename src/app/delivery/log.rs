@@ -19,9 +19,11 @@ use uuid::Uuid;
 use self::waiting::Waiters;
 pub use self::waiting::{Full, Waiting};
 use super::payload;
+use crate::app::mailbox::links::Links;
 use crate::domain::clock::Timestamp;
+use crate::domain::delivery::Subject;
 use crate::domain::destination::Payload;
-use crate::domain::event::EventName;
+use crate::domain::event::{Event, EventName};
 use crate::domain::id::{AccountId, EventId, KeyId};
 use crate::domain::ports::Wake;
 use crate::domain::scope::Scope;
@@ -37,6 +39,7 @@ pub struct EventLog {
     store: Store,
     rules: Arc<AccessRules>,
     payload: PayloadRules,
+    links: Links,
     waiters: Waiters,
     /// Whoever finds somebody else giving places waits for that, and finds little left to do.
     placing: Arc<Mutex<()>>,
@@ -88,10 +91,11 @@ pub struct Shown {
 }
 
 impl EventLog {
-    /// The log of this store, read within these bounds.
-    pub fn new(store: Store, rules: Arc<AccessRules>, payload: PayloadRules) -> Self {
+    /// The log of this store, read within these bounds, with these links in its messages.
+    pub fn new(store: Store, rules: Arc<AccessRules>, payload: PayloadRules, links: Links) -> Self {
         let waiters = Waiters::new(&rules.events);
-        Self { store, rules, payload, waiters, placing: Arc::default(), behind: Arc::default() }
+        let (placing, behind) = (Arc::default(), Arc::default());
+        Self { store, rules, payload, links, waiters, placing, behind }
     }
 
     /// The place behind which a reader of `scope` begins: with the oldest if the event that it
@@ -136,7 +140,7 @@ impl EventLog {
             let page = self.store.events(scope, filter, after, bounds).await?;
             let mut events = page.events.iter();
             for (event, subject) in events.by_ref() {
-                let body = payload::body(event, subject, Payload::Full, &self.payload);
+                let body = self.body(event, subject);
                 octets = octets.saturating_add(body.len());
                 part.events.push(Shown { id: event.id, name: event.name, body });
                 if octets >= most {
@@ -151,7 +155,7 @@ impl EventLog {
                     return Ok(Part { more: true, ..part });
                 }
                 for (event, subject) in cut.into_iter().chain(events) {
-                    let body = payload::body(event, subject, Payload::Full, &self.payload);
+                    let body = self.body(event, subject);
                     part.events.push(Shown { id: event.id, name: event.name, body });
                 }
             }
@@ -165,6 +169,10 @@ impl EventLog {
             }
         }
         Ok(part)
+    }
+
+    fn body(&self, event: &Event, subject: &Subject) -> Bytes {
+        payload::body(event, subject, Payload::Full, &self.payload, &self.links)
     }
 
     /// A place among those who wait for what happens in `scope`, with this key of this account.

@@ -1,5 +1,6 @@
-//! The body of an event (contract §5), as webhooks, the list and the stream all show it. Pure: the
-//! same rows give the same bytes, so that every attempt of a delivery sends what the first one sent.
+//! The body of an event (contract §5), as webhooks, the list and the stream all show it. The same
+//! rows give the same bytes, so that every attempt of a delivery sends what the first one sent; but
+//! for links that open without a key: those are good from when the body is made.
 
 mod thin;
 
@@ -9,7 +10,8 @@ mod tests;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use crate::app::mailbox::record::message_record;
+use crate::app::mailbox::links::Links;
+use crate::app::mailbox::record::{add_links, message_record};
 use crate::domain::contact::Contact;
 use crate::domain::delivery::Subject;
 use crate::domain::destination::Payload;
@@ -31,10 +33,16 @@ const CUT_OF_METADATA: [&str; 8] = [
 
 /// JSON in UTF-8 of at most `max_body_bytes`. Where anything was cut, `truncated` says so and `url`
 /// where the whole can be read, if it can: relative, for the reader's own base address and key.
-pub fn body(event: &Event, subject: &Subject, payload: Payload, rules: &PayloadRules) -> Bytes {
+pub fn body(
+    event: &Event,
+    subject: &Subject,
+    payload: Payload,
+    rules: &PayloadRules,
+    links: &Links,
+) -> Bytes {
     let whole = match payload {
         Payload::Thin => thin::body(event, subject),
-        Payload::Full => full(event, subject, rules.max_text_bytes),
+        Payload::Full => full(event, subject, rules.max_text_bytes, Some(links)),
         Payload::Summary => summary(event, subject, rules),
     };
     Bytes::from(capped(whole, event, subject, rules.max_body_bytes))
@@ -52,8 +60,13 @@ fn envelope(event: &Event, data: Value) -> Map<String, Value> {
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn full(event: &Event, subject: &Subject, max_text: usize) -> Map<String, Value> {
-    let mut top = envelope(event, data(event, subject, max_text));
+fn full(
+    event: &Event,
+    subject: &Subject,
+    max_text: usize,
+    links: Option<&Links>,
+) -> Map<String, Value> {
+    let mut top = envelope(event, data(event, subject, max_text, links));
     if event.name == EventName::EmailReceived {
         top.extend(email_received(event, subject));
     }
@@ -63,10 +76,10 @@ fn full(event: &Event, subject: &Subject, max_text: usize) -> Map<String, Value>
     top
 }
 
-/// The same with no text but its beginning, without HTML, with the number of attachments in their
+/// The same with no text but its beginning, without HTML and links that open without a key, with the number of attachments in their
 /// place, and of remarks only what they are and where.
 fn summary(event: &Event, subject: &Subject, rules: &PayloadRules) -> Map<String, Value> {
-    let mut top = full(event, subject, rules.preview_bytes);
+    let mut top = full(event, subject, rules.preview_bytes, None);
     if let (Some(Value::Object(record)), Subject::Message(_)) = (record(&mut top), subject) {
         let listed = record.get("attachments").and_then(Value::as_array).map_or(0, Vec::len);
         record.insert("attachments".to_owned(), json!([]));
@@ -105,10 +118,13 @@ fn email_received(event: &Event, subject: &Subject) -> Map<String, Value> {
     fields.into_iter().map(with_null).collect()
 }
 
-fn data(event: &Event, subject: &Subject, max_text: usize) -> Value {
+fn data(event: &Event, subject: &Subject, max_text: usize, links: Option<&Links>) -> Value {
     match subject {
         Subject::Message(message) => {
-            let record = cut(message_record(message), message, max_text);
+            let mut record = cut(message_record(message), message, max_text);
+            if let Some(links) = links {
+                add_links(&mut record, message, links);
+            }
             json!({ "roomId": message.room().to_string(), "message": record })
         }
         Subject::Told(data) => data.clone(),

@@ -3,6 +3,7 @@
 
 pub mod conversations;
 pub mod intake;
+pub mod links;
 pub mod record;
 pub mod retention;
 mod sweeper;

@@ -5,7 +5,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::links::Links;
 use crate::domain::automation::Automation;
+use crate::domain::id::MessageId;
 use crate::domain::marker::{self, Marker};
 use crate::domain::message::{Attachment, Content, Mailed, Message};
 
@@ -102,7 +104,7 @@ fn metadata(message: &Message, mailed: &Mailed) -> Value {
         "emailMessageId": mail.message_id,
         "emailInReplyTo": list(&mail.in_reply_to),
         "emailReferences": list(&mail.references),
-        "emailHtml": mail.html().map(|part| media_url(message, part)),
+        "emailHtml": mail.html().map(|part| media_path(message.id, part)),
         "emailStrippedText": mail.stripped_text,
         "emailTag": mailed.tag,
         "emailAutoSubmitted": mail.auto_submitted,
@@ -110,7 +112,7 @@ fn metadata(message: &Message, mailed: &Mailed) -> Value {
         "emailDeliveryMarker": mailed.passage.marker.map(delivery_marker),
         "emailDispositionNotificationTo": mail.disposition_notification_to,
         "emailSize": message.size,
-        "emailRawUrl": format!("/api/v2/messages/{}/raw", message.id),
+        "emailRawUrl": raw_path(message.id),
         "authentication": mailed.authentication,
         "findings": mail.findings,
     })
@@ -134,15 +136,39 @@ fn attachment(message: &Message, part: &Attachment) -> Value {
     json!({
         "content-type": part.content_type,
         "filename": part.filename,
-        "content-url": media_url(message, part),
+        "content-url": media_path(message.id, part),
         "attachmentType": "email",
     })
 }
 
 /// Relative, so that it works with the reader's own base address and token. The message and the
 /// number find the part; the file name is for people, and proves that it is the part they mean.
-fn media_url(message: &Message, part: &Attachment) -> String {
-    format!("/api/v2/media/{}/{}-{}", message.id, part.part, path_segment(&part.filename))
+pub(super) fn media_path(message: MessageId, part: &Attachment) -> String {
+    format!("/api/v2/media/{message}/{}-{}", part.part, path_segment(&part.filename))
+}
+
+/// Where the original is read; relative, too.
+pub(super) fn raw_path(message: MessageId) -> String {
+    format!("/api/v2/messages/{message}/raw")
+}
+
+/// Adds to the record of a stored message, as events show it, links that need no key.
+pub fn add_links(record: &mut Map<String, Value>, message: &Message, links: &Links) {
+    let Some(mail) = message.mailed().map(|mailed| &mailed.mail) else { return };
+    let expires = links.expiry();
+    let shown = record.get_mut("attachments").and_then(Value::as_array_mut);
+    let listed = mail.attachments.iter().filter(|part| part.listed);
+    for (shown, part) in shown.into_iter().flatten().zip(listed) {
+        if let Value::Object(shown) = shown {
+            shown.insert("signed-url".to_owned(), links.part(message.id, part, expires).into());
+        }
+    }
+    if let Some(Value::Object(metadata)) = record.get_mut("metadata") {
+        let html = mail.html().map(|part| links.part(message.id, part, expires));
+        metadata.insert("emailHtmlSignedUrl".to_owned(), html.into());
+        metadata.insert("emailRawSignedUrl".to_owned(), links.raw(message.id, expires).into());
+        metadata.insert("signedUrlsExpire".to_owned(), expires.to_string().into());
+    }
 }
 
 /// Percent-encodes all but the unreserved characters (RFC 3986 §2.3).
@@ -168,7 +194,7 @@ mod tests {
     use crate::domain::address::Address;
     use crate::domain::automation::Origin;
     use crate::domain::clock::Timestamp;
-    use crate::domain::id::{AccountId, ContactId, MessageId, ThreadId};
+    use crate::domain::id::{AccountId, ContactId, ThreadId};
     use crate::domain::message::{Digest, Mail, Passage};
     use crate::domain::sender::Sender;
     use crate::domain::source::Inbox;

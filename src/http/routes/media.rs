@@ -1,37 +1,93 @@
 //! `GET /media/{uuid}/{filename}`: one part of a message. The message's id and the number before the
 //! first hyphen find it; the rest must be its name, so that no link ever leads to another file.
+//!
+//! The HTML of a message is served as a page that is safe to be shown; `original=true` serves it as
+//! the octets that came, like any other part.
 
 use std::sync::Arc;
 
 use axum::response::Response;
 
 use super::super::Http;
-use super::super::answer::{download, place};
+use super::super::answer::{File, place};
 use super::super::call::Call;
 use super::super::error::Problem;
+use super::super::linked::{EXPIRES, SIGNATURE, Visit, part};
+use super::super::query::Query;
+use super::super::range::Conditions;
 use crate::domain::id::MessageId;
+use crate::domain::scope::Scope;
 use crate::mail::mime::{self, Part};
+use crate::mail::page::{self, PageBounds, Shown};
 
-/// The part, decoded, under the name that its message gave it.
+const ORIGINAL: &str = "original";
+/// What the operation knows; a signed link has the last two.
+pub(in super::super) const QUERY: [&str; 3] = [ORIGINAL, EXPIRES, SIGNATURE];
+
+/// The part, under the name that its message gave it.
 pub(in super::super) async fn show(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let missing = || Problem::not_found("attachment");
-    let id = MessageId(call.uuid("uuid")?);
-    let (index, name) = asked(call.path("filename")).ok_or_else(missing)?;
-    let place = place(&http).await?;
-    let raw = http.use_cases.mailbox.raw(&call.target().scope, id).await?.ok_or_else(missing)?;
-    // Decoding tens of megabytes would hold up every other request of this thread.
-    let part = tokio::task::spawn_blocking(move || mime::part(&raw, index)).await;
-    let part = part.map_err(|error| Problem::internal(format!("a part was not read: {error}")))?;
-    let part = part.filter(|part| part.is_called(name)).ok_or_else(missing)?;
-    let content_type = safe_type(&part);
-    Ok(download(part.bytes, &content_type, &part.filename, place))
+    let asked = (MessageId(call.uuid("uuid")?), call.path("filename"));
+    serve(&http, &call.target().scope, asked, call.query(), call.conditions()).await
 }
 
-/// The part's number, which the record wrote before the name, and the name.
-fn asked(filename: &str) -> Option<(u32, &str)> {
-    let (number, name) = filename.split_once('-')?;
-    let canonical = number.bytes().all(|digit| digit.is_ascii_digit());
-    Some((number.parse().ok().filter(|_| canonical)?, name))
+/// The same for whoever has a link to it.
+pub(in super::super) async fn show_by_link(
+    http: Arc<Http>,
+    visit: Visit,
+) -> Result<Response, Problem> {
+    let asked = (visit.message, visit.filename.as_str());
+    serve(&http, &visit.scope, asked, &visit.query, &visit.conditions).await
+}
+
+async fn serve(
+    http: &Http,
+    scope: &Scope,
+    (id, filename): (MessageId, &str),
+    query: &Query,
+    conditions: &Conditions,
+) -> Result<Response, Problem> {
+    let missing = || Problem::not_found("attachment");
+    let original = match query.get(ORIGINAL) {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(_) => return Err(Problem::invalid("original must be true or false")),
+    };
+    let (index, name) = part(filename).ok_or_else(missing)?;
+    let name = name.to_owned();
+    let place = place(http).await?;
+    let raw = http.use_cases.mailbox.raw(scope, id).await?.ok_or_else(missing)?;
+    let media = &http.rules.media;
+    let bounds = PageBounds {
+        html_bytes: media.max_html_bytes,
+        tags: media.max_html_tags,
+        picture_bytes: media.max_picture_bytes,
+    };
+    // Decoding tens of megabytes would hold up every other request of this thread.
+    let made = tokio::task::spawn_blocking(move || file(&raw, (index, &name), original, bounds));
+    let made = made.await;
+    let made = made.map_err(|error| Problem::internal(format!("a part was not read: {error}")))?;
+    Ok(made.ok_or_else(missing)?.answer(conditions, place))
+}
+
+/// The part with this number and name, ready to be served.
+fn file(
+    raw: &[u8],
+    (index, name): (u32, &str),
+    original: bool,
+    bounds: PageBounds,
+) -> Option<File> {
+    let part = mime::part(raw, index).filter(|part| part.is_called(name))?;
+    if let Some(page) = page::page(raw, index, bounds).filter(|_| !original) {
+        return Some(match page.shown {
+            Shown::Html(html) => File::shown(html, "text/html; charset=utf-8", &page.filename),
+            Shown::Text(text) => {
+                let filename = format!("{}.txt", page.filename);
+                File::shown(text, "text/plain; charset=utf-8", &filename)
+            }
+        });
+    }
+    let content_type = safe_type(&part);
+    Some(File::saved(part.bytes, content_type, &part.filename))
 }
 
 /// Types that a browser shows without running anything in them. Everything else is served as

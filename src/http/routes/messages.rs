@@ -8,17 +8,22 @@ use axum::response::Response;
 use serde_json::Value;
 
 use super::super::Http;
-use super::super::answer::{download, json, place};
+use super::super::answer::{File, json, place};
 use super::super::call::{Call, uuid};
 use super::super::error::Problem;
+use super::super::linked::Visit;
 use super::super::page;
+use super::super::range::Conditions;
 use crate::app::mailbox::record::message_record;
 use crate::domain::id::{MessageId, ThreadId};
 use crate::domain::message::Message;
+use crate::domain::scope::Scope;
 use crate::store::{Cursor, Page};
 
 /// `domain::marker::FIELD`, as HTTP spells it.
 const DELIVERED: HeaderName = HeaderName::from_static("x-gatepost-delivered");
+
+const RFC822: &str = "message/rfc822";
 
 /// A page of records, the newest first: a bare array, as v2 answers it. `Link` leads on: `next` to
 /// older ones, `prev` to newer ones.
@@ -64,11 +69,33 @@ fn shown(message: &Message) -> (Cursor, String) {
 /// sends it on adds.
 pub(in super::super) async fn raw(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
     let id = MessageId(call.uuid("uuid")?);
-    let place = place(&http).await?;
-    let raw = http.use_cases.mailbox.raw(&call.target().scope, id).await?;
+    original(&http, &call.target().scope, id, call.conditions()).await
+}
+
+/// The same for whoever has a link to it.
+pub(in super::super) async fn raw_by_link(
+    http: Arc<Http>,
+    visit: Visit,
+) -> Result<Response, Problem> {
+    original(&http, &visit.scope, visit.message, &visit.conditions).await
+}
+
+async fn original(
+    http: &Http,
+    scope: &Scope,
+    id: MessageId,
+    conditions: &Conditions,
+) -> Result<Response, Problem> {
+    let place = place(http).await?;
+    let raw = http.use_cases.mailbox.raw(scope, id).await?;
     let raw = raw.ok_or_else(|| Problem::not_found("message"))?;
-    let marker = http.use_cases.mailbox.marker(&call.target().scope, id).await?;
-    let mut response = download(raw, "message/rfc822", &format!("{id}.eml"), place);
+    let marker = http.use_cases.mailbox.marker(scope, id).await?;
+    // A look at each octet of tens of megabytes.
+    let name = format!("{id}.eml");
+    let file = tokio::task::spawn_blocking(move || File::saved(raw, RFC822.to_owned(), &name));
+    let file = file.await;
+    let file = file.map_err(|error| Problem::internal(format!("not read: {error}")))?;
+    let mut response = file.answer(conditions, place);
     if let Some(Ok(value)) = marker.map(|marker| HeaderValue::try_from(marker.to_string())) {
         response.headers_mut().insert(DELIVERED, value);
     }

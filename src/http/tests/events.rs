@@ -123,7 +123,8 @@ async fn a_list_goes_on_behind_an_event_and_shows_what_webhooks_get() {
         let reply = house.get(name, "/events?limit=200").await;
         let mut bodies = Vec::new();
         for (event, subject) in log(&house, name).await {
-            let body = payload::body(&event, &subject, Payload::Full, &rules);
+            let body =
+                payload::body(&event, &subject, Payload::Full, &rules, &house.http.use_cases.links);
             bodies.push(String::from_utf8(body.to_vec()).unwrap());
         }
         assert!(bodies.len() > 3 && reply.text().contains(&bodies.join(",")), "{}", reply.text());

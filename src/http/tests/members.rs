@@ -271,7 +271,7 @@ async fn an_invitation_is_an_event_and_nothing_else() {
     assert_eq!(claims.len(), 1);
     let (event, subject) = (&claims[0].event, &claims[0].subject);
     let rules = crate::rules::Rules::defaults().unwrap().webhooks.payload;
-    let told = payload::body(event, subject, Payload::Full, &rules);
+    let told = payload::body(event, subject, Payload::Full, &rules, &house.http.use_cases.links);
     let told: Value = serde_json::from_slice(&told).unwrap();
     assert_eq!(
         (&told["event"], &told["type"]),

@@ -13,6 +13,7 @@ mod events;
 mod hostile;
 mod injection;
 mod mailbox;
+mod media;
 mod members;
 mod once;
 mod preview;
@@ -47,6 +48,7 @@ use crate::app::audit::AuditLog;
 use crate::app::delivery::{Destinations, EventLog};
 use crate::app::intake::preview::Preview;
 use crate::app::mailbox::Mailbox;
+use crate::app::mailbox::links::Links;
 use crate::app::once::Answers;
 use crate::app::tenancy::{Claiming, Invitation, Tenancy};
 use crate::domain::account::{Account, AccountType};
@@ -166,6 +168,7 @@ impl House {
         let tenancy = Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access_rules));
         let servers = Servers::Given(vec![dns]);
         let dns = Arc::new(Authenticator::new(servers, &rules.intake, "gw.example").unwrap());
+        let links = Links::open(&store, mint.clock().clone(), &access_rules).await.unwrap();
         let use_cases = UseCases {
             access: Access::new(store.clone(), mint.clock().clone(), &access_rules),
             tenancy: tenancy.clone(),
@@ -176,7 +179,13 @@ impl House {
                 Arc::clone(&access_rules),
                 Arc::new(rules.webhooks.clone()),
             ),
-            events: EventLog::new(store.clone(), Arc::clone(&access_rules), rules.webhooks.payload),
+            events: EventLog::new(
+                store.clone(),
+                Arc::clone(&access_rules),
+                rules.webhooks.payload,
+                links.clone(),
+            ),
+            links,
             preview: preview(&store, &rules, &mint, &dns),
             audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&access_rules)),
             answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
@@ -342,7 +351,7 @@ impl House {
                 mail: mail(sender, raw, part).into(),
                 thread: ThreadKeys::default(),
                 tag: None,
-                digest: Digest(self.mint.secret()),
+                digest: self.digest(raw),
                 authentication: json!({}),
                 passage: Passage {
                     marker: Marker::read(b"0123456789abcdef0123456789abcdef"),
@@ -358,6 +367,13 @@ impl House {
         let scope = Scope::subtree(account.id, account.kind);
         let room = self.store.messages(&scope, &[message]).await.unwrap()[0].room();
         Received { message, intake, room }
+    }
+
+    /// Any, for what is kept in its row; the true one for what is compared with it when it is read.
+    fn digest(&self, raw: &str) -> Digest {
+        let sha256 = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, raw.as_bytes());
+        let is_small = raw.len() < 100_000;
+        Digest(if is_small { self.mint.secret() } else { sha256.as_ref().try_into().unwrap() })
     }
 
     /// What was made for a webhook, the newest first.

@@ -10,7 +10,7 @@ use crate::mail::scan::section;
 
 /// Line ends as they would be on the wire: the collections keep messages with the line ends of the
 /// system that they were made on, and many begin with the "From " line of a mailbox file.
-fn on_the_wire(raw: &[u8]) -> Vec<u8> {
+pub(super) fn on_the_wire(raw: &[u8]) -> Vec<u8> {
     let raw = match raw.strip_prefix(b"From ") {
         Some(rest) => rest.splitn(2, |byte| *byte == b'\n').nth(1).unwrap_or_default(),
         None => raw,
@@ -27,7 +27,7 @@ fn on_the_wire(raw: &[u8]) -> Vec<u8> {
     out
 }
 
-fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+pub(super) fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
         if path.is_dir() {

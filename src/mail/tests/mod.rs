@@ -7,6 +7,7 @@ mod evasions;
 mod hidden;
 mod identity;
 mod mailboxes;
+mod pages;
 mod parts;
 mod random;
 mod section;

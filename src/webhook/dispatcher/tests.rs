@@ -56,7 +56,8 @@ impl Scene {
         let guard = Guard::new(vec!["127.0.0.0/8".parse().unwrap()], &self.rules);
         let client = Client::new(guard, Limits::from(self.rules.as_ref()), lookup).unwrap();
         let mint = Mint::new(self.hands.clock(), Arc::new(|bytes: &mut [u8]| bytes.fill(7)));
-        let sender = Sender { client, mint, rules: Arc::clone(&self.rules) };
+        let links = sample::links();
+        let sender = Sender { client, mint, links, rules: Arc::clone(&self.rules) };
         Dispatcher::new(Arc::clone(&self.queue), sender, self.bell.clone())
     }
 

@@ -231,6 +231,8 @@ async fn exercise(scene: &Scene) {
     let again = vec![scene.intake(agent, 2).await];
     store.arrived_before(&Commit { intakes: again, now: at(2) }).await.unwrap();
     store.known_identity().await.unwrap();
+    store.link_key().await.unwrap();
+    store.agent_of_message(MessageId(Uuid::nil())).await.unwrap();
     let refused = record(agent, 0, Verdict::Refused(Reason::UnknownRecipient));
     for _ in 0..2 {
         store.count_refusal(&refused, "192.0.2.0/24").await.unwrap();

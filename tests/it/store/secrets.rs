@@ -4,15 +4,18 @@ use gatepost::app::tenancy::record::account_record;
 use gatepost::domain::delivery::Outcome;
 use gatepost::domain::destination::CustomHeader;
 use gatepost::domain::event::Category;
-use gatepost::domain::id::DestinationId;
+use gatepost::domain::id::{DestinationId, MessageId};
 use gatepost::domain::secret::Secret;
 use gatepost::store::{Deletion, DestinationChange, Forgotten, Rotated, Rotation};
+use uuid::Uuid;
 
 use super::scene::{DAY, Kind, SECOND, Scene, at, attempt, by};
 
 on_both! {
     a_removed_destination_keeps_no_secret,
     former_secrets_that_have_ended_are_forgotten,
+    links_are_signed_by_one_secret_of_the_database,
+    a_message_has_an_agent_while_all_above_are_active,
 }
 
 const WITH_SECRETS: &str = "SELECT COUNT(*) FROM destinations
@@ -89,4 +92,31 @@ async fn former_secrets_that_have_ended_are_forgotten(kind: Kind) {
     assert_eq!(scene.count(kept).await, 1);
     assert_eq!(forget(30, None).await.destinations, 1);
     assert_eq!(scene.count(kept).await, 0);
+}
+
+async fn links_are_signed_by_one_secret_of_the_database(kind: Kind) {
+    let (scene, other) = (Scene::new(kind).await, Scene::new(kind).await);
+    // Two gateways at once: one of them makes it.
+    let beside = scene.open().await;
+    let (first, second) = tokio::join!(scene.store.link_key(), beside.link_key());
+    let secret = first.unwrap();
+    assert_eq!(second.unwrap(), secret);
+    assert_eq!(scene.store.link_key().await.unwrap(), secret);
+    assert_eq!(secret.expose().len(), 32);
+    assert_ne!(other.store.link_key().await.unwrap(), secret);
+    assert_eq!(scene.count("SELECT COUNT(*) FROM link_keys").await, 1);
+}
+
+async fn a_message_has_an_agent_while_all_above_are_active(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let (store, agent) = (&scene.store, scene.agent.id);
+    let id = scene.deliver(&scene.agent, 1).await;
+    assert_eq!(store.agent_of_message(id).await.unwrap(), Some(agent));
+    assert_eq!(store.agent_of_message(MessageId(Uuid::nil())).await.unwrap(), None);
+    for above in [&scene.agent, &scene.organization, &scene.partner] {
+        for (active, expected) in [(false, None), (true, Some(agent))] {
+            store.set_active(above.id, active, by(at(1))).await.unwrap();
+            assert_eq!(store.agent_of_message(id).await.unwrap(), expected, "{active}");
+        }
+    }
 }

@@ -195,6 +195,7 @@ ATTACHMENT = {
     "content-type": string, "As the message declares it.";
     "filename": string, "Cleaned.";
     "content-url": string, "Where to read it; relative to the API, without a token.";
+    "signed-url" ?may: string, "Where to read it until signedUrlsExpire, with no key at all.";
     "attachmentType": string, "Always email.";
 }
 TURN = {
@@ -275,6 +276,9 @@ METADATA = {
     "emailDispositionNotificationTo": string|null, "Who wants a receipt.";
     "emailSize": integer, "Octets of the raw message.";
     "emailRawUrl": string, "Where the raw message can be read; relative, without a token.";
+    "emailHtmlSignedUrl" ?may: string|null, "The HTML, until signedUrlsExpire, with no key at all.";
+    "emailRawSignedUrl" ?may: string, "The raw message, in the same way.";
+    "signedUrlsExpire" ?may: string, "Until when signed links open, ISO 8601.";
     "authentication": object|null, "What proved the sender; null where it was cut.";
     "findings": array|null, "Remarks on the message; null where they were cut.";
 }

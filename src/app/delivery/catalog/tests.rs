@@ -110,7 +110,8 @@ fn event(name: EventName) -> Event {
 
 fn shown(name: EventName, subject: &Subject, mode: Payload) -> Value {
     let rules = Rules::defaults().unwrap().webhooks.payload;
-    serde_json::from_slice(&payload::body(&event(name), subject, mode, &rules)).unwrap()
+    serde_json::from_slice(&payload::body(&event(name), subject, mode, &rules, &sample::links()))
+        .unwrap()
 }
 
 fn part(entry: &Entry, mode: Payload) -> Value {
@@ -155,7 +156,8 @@ fn what_is_erased_or_cut_is_as_the_catalogue_says() {
             for max in (300..5000).step_by(100) {
                 rules.max_body_bytes = max;
                 let subject = subject(entry.name);
-                let body = payload::body(&event(entry.name), &subject, *mode, &rules);
+                let body =
+                    payload::body(&event(entry.name), &subject, *mode, &rules, &sample::links());
                 let body = serde_json::from_slice(&body).unwrap();
                 let wrong = check(&part(&entry, *mode), &body);
                 assert!(wrong.is_empty(), "{} {mode} {max}: {wrong:?}", entry.name);

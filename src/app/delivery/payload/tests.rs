@@ -11,7 +11,7 @@ fn rules() -> PayloadRules {
 
 fn read(name: EventName, subject: &Subject, max: usize) -> Value {
     let rules = PayloadRules { max_text_bytes: max, ..rules() };
-    let body = body(&sample::event(name, 1), subject, Payload::Full, &rules);
+    let body = body(&sample::event(name, 1), subject, Payload::Full, &rules, &sample::links());
     serde_json::from_slice(&body).unwrap()
 }
 
@@ -22,6 +22,8 @@ fn message(text: &str) -> Subject {
 #[test]
 fn email_received_names_its_message_at_the_top() {
     let event = read(EventName::EmailReceived, &message("Hello"), 20_000);
+    let mut record = message_record(&sample::message("Hello"));
+    add_links(&mut record, &sample::message("Hello"), &sample::links());
     let expected = json!({
         "id": "00000000-0000-0000-0000-000000000001",
         "event": "email.received",
@@ -35,7 +37,7 @@ fn email_received_names_its_message_at_the_top() {
         "subject": "Hi",
         "data": {
             "roomId": "41:7",
-            "message": Value::Object(message_record(&sample::message("Hello"))),
+            "message": Value::Object(record),
         },
     });
     assert_eq!(event, expected);
@@ -79,7 +81,7 @@ fn long_text_is_cut_on_a_character_everywhere() {
 fn the_same_rows_give_the_same_bytes() {
     let event = sample::event(EventName::EmailReceived, 1);
     for payload in Payload::ALL {
-        let once = || body(&event, &message("x"), *payload, &rules());
+        let once = || body(&event, &message("x"), *payload, &rules(), &sample::links());
         assert_eq!(once(), once());
     }
 }
@@ -96,7 +98,7 @@ fn an_erased_message_leaves_its_ids_and_no_content() {
 
 fn show(payload: Payload, rules: &PayloadRules, subject: &Subject) -> Value {
     let event = sample::event(EventName::EmailReceived, 1);
-    let text = body(&event, subject, payload, rules);
+    let text = body(&event, subject, payload, rules, &sample::links());
     assert!(text.len() <= rules.max_body_bytes, "{}", text.len());
     serde_json::from_slice(&text).unwrap()
 }
@@ -135,12 +137,38 @@ fn a_summary_has_no_text_but_its_beginning_and_no_content_beside_it() {
     assert_eq!(event["subject"], "Hi");
     let url = "/api/v2/messages/00000000-0000-0000-0000-0000000000aa/raw?targetAccountId=7";
     assert_eq!((&event["truncated"], &event["url"]), (&json!(true), &json!(url)));
-    for hidden in ["plans", "b.pdf", "a.html", "wire it"] {
+    for hidden in ["plans", "b.pdf", "a.html", "wire it", "signature=", "signedUrlsExpire"] {
         assert!(whole.contains(hidden) && !event.to_string().contains(hidden), "{hidden}");
     }
     let short = show(Payload::Summary, &rules, &message("Short"));
     assert_eq!(short.get("truncated"), None);
     assert_eq!(short["data"]["message"]["message"], "Short");
+}
+
+#[test]
+fn a_full_body_has_links_that_need_no_key_beside_those_that_do() {
+    let event = show(Payload::Full, &rules(), &with_attachment("Hello"));
+    let record = &event["data"]["message"];
+    let metadata = &record["metadata"];
+    let base = "/api/v2/media/00000000-0000-0000-0000-0000000000aa/";
+    assert_eq!(record["attachments"][0]["content-url"], format!("{base}2-b.pdf"));
+    for (link, path) in [
+        (&record["attachments"][0]["signed-url"], format!("{base}2-b.pdf")),
+        (&metadata["emailHtmlSignedUrl"], format!("{base}1-a.html")),
+        (&metadata["emailRawSignedUrl"], metadata["emailRawUrl"].as_str().unwrap().to_owned()),
+    ] {
+        // A day later, on the next whole minute.
+        let said = link.as_str().unwrap().strip_prefix(&path).unwrap();
+        let signature = said.strip_prefix("?expires=1718549820&signature=").unwrap();
+        assert_eq!(signature.len(), 43, "{link}");
+    }
+    assert_eq!(metadata["signedUrlsExpire"], "2024-06-16T14:57:00.000Z");
+    let plain = show(Payload::Full, &rules(), &message("Hello"));
+    let metadata = &plain["data"]["message"]["metadata"];
+    assert_eq!(
+        (&metadata["emailHtml"], &metadata["emailHtmlSignedUrl"]),
+        (&Value::Null, &Value::Null)
+    );
 }
 
 #[test]
@@ -165,7 +193,7 @@ fn a_thin_body_has_ids_and_nothing_that_needs_protecting() {
     let told = json!({ "member": { "id": 5, "email": "a@good.example" }, "redirectUrl": "x" });
     let event = sample::event(EventName::MemberInvited, 1);
     let event = Event { message: None, contact: None, ..event };
-    let thin = body(&event, &Subject::Told(told), Payload::Thin, &rules());
+    let thin = body(&event, &Subject::Told(told), Payload::Thin, &rules(), &sample::links());
     let thin: Value = serde_json::from_slice(&thin).unwrap();
     assert_eq!(thin["data"], json!({ "accountId": 7, "memberId": 5 }));
 }
@@ -202,7 +230,7 @@ fn what_is_too_long_is_cut_step_by_step_and_says_where_the_whole_is() {
     assert_eq!((&event["subject"], &event["truncated"]), (&Value::Null, &json!(true)));
     let told = Subject::Told(json!({ "account": { "id": 7, "notes": "n".repeat(300_000) } }));
     let event = Event { message: None, ..sample::event(EventName::AccountCreated, 1) };
-    let cut = body(&event, &told, Payload::Full, &rules);
+    let cut = body(&event, &told, Payload::Full, &rules, &sample::links());
     let cut: Value = serde_json::from_slice(&cut).unwrap();
     assert_eq!(cut["url"], "/api/v2/account?targetAccountId=7");
     assert_eq!(cut["data"]["accountId"], 7);
@@ -214,7 +242,8 @@ fn what_is_too_long_is_cut_step_by_step_and_says_where_the_whole_is() {
     ] {
         let event = Event { name, ..event.clone() };
         let cut: Value =
-            serde_json::from_slice(&body(&event, &told, Payload::Full, &rules)).unwrap();
+            serde_json::from_slice(&body(&event, &told, Payload::Full, &rules, &sample::links()))
+                .unwrap();
         assert_eq!((&cut["url"], &cut["truncated"]), (&url, &json!(true)), "{name}");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::asked::{Asked, anonymous, places};
 use super::town::Town;
-use super::tree::{Expected, Key, Named, Node, Owner, Person, Rule, Tree, rules};
+use super::tree::{Expected, Key, Named, Node, Owner, Person, Rule, Tree, by_link, rules};
 use crate::app::access::need::Effect;
 use crate::http::router::{OPERATIONS, Operation, Verb};
 
@@ -114,6 +114,9 @@ fn every_operation_is_in_the_oracle_and_the_oracle_has_no_other() {
         // A link or an image in a mail can make a reader send a GET (threats E13).
         assert!(!rule.changes || operation.verb != Verb::Get, "{name}");
         assert_eq!(rule.query, operation.aim.names(), "{name}");
+        let linked = by_link().contains(&name);
+        assert_eq!(operation.linked.is_some(), linked, "{name}");
+        assert!(!linked || !rule.changes, "{name}");
     }
     let early: Vec<_> = waiting.iter().filter(|operation| built.contains(*operation)).collect();
     assert!(early.is_empty(), "built, and said to be waiting: {early:?}");

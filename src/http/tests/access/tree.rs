@@ -104,6 +104,7 @@ pub(super) struct Above {
 #[serde(deny_unknown_fields)]
 struct Book {
     waiting: Vec<String>,
+    by_link: Vec<String>,
     above: Vec<Above>,
     rule: Vec<Rule>,
 }
@@ -117,6 +118,11 @@ pub(super) fn above() -> Vec<Above> {
     let above = book().above;
     assert!(!above.is_empty() && above.iter().all(|one| !one.why.is_empty()));
     above
+}
+
+/// Operations that a signed link opens without a key.
+pub(super) fn by_link() -> Vec<String> {
+    book().by_link
 }
 
 /// The oracle's lines by operation, and the operations that nobody has built yet.

@@ -1,0 +1,251 @@
+//! Links that open one thing of one message without a key, for a while: a part, or the original.
+//!
+//! Signed by a secret of the installation (HMAC-SHA-256, RFC 2104), the same for all gateways. What
+//! is signed is all that the link says, so that it opens nothing else; whether the message is there,
+//! and its Agent active, is asked when it is opened. So nothing is kept of a link, and none is
+//! withdrawn but by deleting or deactivating what it leads to.
+
+use std::fmt;
+use std::time::Duration;
+
+use aws_lc_rs::{digest, hmac};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use url::Url;
+
+use super::record::{media_path, raw_path};
+use crate::domain::clock::{Clock, Timestamp};
+use crate::domain::id::MessageId;
+use crate::domain::message::Attachment;
+use crate::domain::secret::Secret;
+use crate::rules::AccessRules;
+use crate::store::{Store, StoreError};
+
+/// Keeps this use of the secret, and this order of what is signed, apart from all others.
+const PURPOSE: &[u8] = b"gatepost media link 1\0";
+
+/// What a link opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Linked<'a> {
+    /// A part by its number and its name as the record has it.
+    Part(u32, &'a str),
+    /// The original.
+    Raw,
+}
+
+/// Whether a link opens what it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    Now,
+    /// It was ours, and its time is over.
+    Expired,
+    /// Nobody here signed it.
+    Never,
+}
+
+/// Makes links and checks them. Cheap to clone.
+#[derive(Clone)]
+pub struct Links {
+    secret: Secret,
+    clock: Clock,
+    lasts: Duration,
+    /// In front of every path, without a slash at its end; empty for relative links.
+    base: String,
+}
+
+impl fmt::Debug for Links {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Links").field("base", &self.base).finish_non_exhaustive()
+    }
+}
+
+impl Links {
+    /// Signs by the secret of this store, which is made now if there is none.
+    pub async fn open(
+        store: &Store,
+        clock: Clock,
+        rules: &AccessRules,
+    ) -> Result<Self, StoreError> {
+        Ok(Self::signing(store.link_key().await?, clock, rules.media.link()))
+    }
+
+    /// Signs by this secret links that are good for `lasts`, rounded up to a whole minute.
+    pub const fn signing(secret: Secret, clock: Clock, lasts: Duration) -> Self {
+        Self { secret, clock, lasts, base: String::new() }
+    }
+
+    /// The same, with the URL in front under which clients reach the API, if it is known.
+    #[must_use]
+    pub fn at(self, public: Option<&Url>) -> Self {
+        let base = public.map(|url| url.as_str().trim_end_matches('/').to_owned());
+        Self { base: base.unwrap_or_default(), ..self }
+    }
+
+    /// When a link that is made now expires: on a whole minute, so that what is shown twice within
+    /// it is the same, octet for octet.
+    pub fn expiry(&self) -> Timestamp {
+        let end = self.clock.now().plus(self.lasts).millis();
+        let minute = 60_000;
+        Timestamp::from_millis(end.saturating_add(minute - 1).div_euclid(minute) * minute)
+    }
+
+    /// The link to a part.
+    pub fn part(&self, message: MessageId, part: &Attachment, expires: Timestamp) -> String {
+        let what = Linked::Part(part.part, &part.filename);
+        self.link(&media_path(message, part), message, what, expires)
+    }
+
+    /// The link to the original.
+    pub fn raw(&self, message: MessageId, expires: Timestamp) -> String {
+        self.link(&raw_path(message), message, Linked::Raw, expires)
+    }
+
+    fn link(&self, path: &str, message: MessageId, what: Linked<'_>, expires: Timestamp) -> String {
+        let expires = expires.seconds();
+        let tag = hmac::sign(&self.key(), &content(message, what, expires));
+        let signature = URL_SAFE_NO_PAD.encode(tag);
+        format!("{}{path}?expires={expires}&signature={signature}", self.base)
+    }
+
+    /// Whether this signature opens this; `expires` and `signature` as they stand in the link. Takes
+    /// the same time whatever is wrong with the signature.
+    pub fn check(
+        &self,
+        message: MessageId,
+        what: Linked<'_>,
+        (expires, signature): (&str, &str),
+    ) -> Opening {
+        // One moment has one spelling.
+        let moment = expires.parse::<i64>().ok().filter(|at| at.to_string() == expires);
+        let (Some(moment), Ok(tag)) = (moment, URL_SAFE_NO_PAD.decode(signature)) else {
+            return Opening::Never;
+        };
+        if hmac::verify(&self.key(), &content(message, what, moment), &tag).is_err() {
+            return Opening::Never;
+        }
+        match self.clock.now().seconds() < moment {
+            true => Opening::Now,
+            false => Opening::Expired,
+        }
+    }
+
+    fn key(&self) -> hmac::Key {
+        hmac::Key::new(hmac::HMAC_SHA256, self.secret.expose())
+    }
+}
+
+/// All that a link says, each at its place and of one length: nothing can be moved from one to
+/// another.
+fn content(message: MessageId, what: Linked<'_>, expires: i64) -> Vec<u8> {
+    let (kind, part, name) = match what {
+        Linked::Part(part, name) => (1, part, name),
+        Linked::Raw => (2, 0, ""),
+    };
+    let name = digest::digest(&digest::SHA256, name.as_bytes());
+    [
+        PURPOSE,
+        &[kind],
+        message.0.as_bytes(),
+        &part.to_be_bytes(),
+        name.as_ref(),
+        &expires.to_be_bytes(),
+    ]
+    .concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use uuid::Uuid;
+
+    use super::*;
+
+    const NOW: i64 = 1_718_463_395_123;
+
+    fn links(octet: u8) -> (Links, Arc<AtomicI64>) {
+        let now = Arc::new(AtomicI64::new(NOW));
+        let told = Arc::clone(&now);
+        let clock = Clock::new(move || Timestamp::from_millis(told.load(Ordering::Relaxed)));
+        (Links::signing(Secret::new([octet; 32]), clock, Duration::from_secs(3600)), now)
+    }
+
+    fn part(name: &str) -> Attachment {
+        Attachment {
+            part: 3,
+            content_type: "application/pdf".into(),
+            filename: name.into(),
+            size: 1,
+            listed: true,
+        }
+    }
+
+    /// `expires` and `signature` of a link.
+    fn said(link: &str) -> (String, String) {
+        let (_, query) = link.split_once("?expires=").unwrap();
+        let (expires, signature) = query.split_once("&signature=").unwrap();
+        (expires.to_owned(), signature.to_owned())
+    }
+
+    #[test]
+    fn a_link_opens_what_it_names_until_its_time() {
+        let (links, now) = links(7);
+        let id = MessageId(Uuid::from_u128(1));
+        let expires = links.expiry();
+        // An hour later, on the next whole minute.
+        assert_eq!(expires.to_string(), "2024-06-15T15:57:00.000Z");
+        let link = links.part(id, &part("a b.pdf"), expires);
+        let path = "/api/v2/media/00000000-0000-0000-0000-000000000001/3-a%20b.pdf?expires=";
+        assert!(link.starts_with(path), "{link}");
+        let (at, signature) = said(&link);
+        let what = Linked::Part(3, "a b.pdf");
+        assert_eq!(links.check(id, what, (&at, &signature)), Opening::Now);
+        now.store(expires.millis() - 1, Ordering::Relaxed);
+        assert_eq!(links.check(id, what, (&at, &signature)), Opening::Now);
+        now.store(expires.millis(), Ordering::Relaxed);
+        assert_eq!(links.check(id, what, (&at, &signature)), Opening::Expired);
+    }
+
+    #[test]
+    fn nothing_of_it_can_be_exchanged() {
+        let (links, _) = links(7);
+        let (id, other) = (MessageId(Uuid::from_u128(1)), MessageId(Uuid::from_u128(2)));
+        let what = Linked::Part(3, "a.pdf");
+        let (at, signature) = said(&links.part(id, &part("a.pdf"), links.expiry()));
+        let (_, of_raw) = said(&links.raw(id, links.expiry()));
+        let later = (at.parse::<i64>().unwrap() + 1).to_string();
+        let cut = &signature[..42];
+        for (id, what, expires, signature) in [
+            (other, what, at.as_str(), signature.as_str()),
+            (id, Linked::Part(4, "a.pdf"), &at, &signature),
+            (id, Linked::Part(3, "b.pdf"), &at, &signature),
+            (id, Linked::Part(3, ""), &at, &signature),
+            (id, Linked::Raw, &at, &signature),
+            (id, what, &at, &of_raw),
+            (id, what, &later, &signature),
+            (id, what, &format!("+{at}"), &signature),
+            (id, what, &format!("0{at}"), &signature),
+            (id, what, "", &signature),
+            (id, what, "99999999999999999999", &signature),
+            (id, what, &at, cut),
+            (id, what, &at, &format!("{signature}=")),
+            (id, what, &at, &format!("{signature}A")),
+            (id, what, &at, ""),
+            (id, what, &at, &"A".repeat(43)),
+        ] {
+            assert_eq!(links.check(id, what, (expires, signature)), Opening::Never, "{expires}");
+        }
+        assert_eq!(links.check(id, what, (&at, &signature)), Opening::Now);
+        assert_eq!(self::links(8).0.check(id, what, (&at, &signature)), Opening::Never);
+    }
+
+    #[test]
+    fn a_public_url_stands_in_front_and_the_secret_is_not_shown() {
+        let (links, _) = links(7);
+        let public = Url::parse("https://mail.example/gate/").unwrap();
+        let link = links.clone().at(Some(&public)).raw(MessageId(Uuid::nil()), links.expiry());
+        assert!(link.starts_with("https://mail.example/gate/api/v2/messages/"), "{link}");
+        assert!(!format!("{links:?}").contains('7'));
+    }
+}

@@ -1,0 +1,113 @@
+//! Requests that come with a signed link instead of a key (contract §4: signed media links work
+//! without a token).
+//!
+//! Only of operations that the table says so of, and only where there is no token: one that is there
+//! decides alone, and what a link would open beside it does not matter. Whether the link is ours is
+//! known before anything is looked up. A wrong one is what a missing key is: the same 401, counted
+//! with those of its address. A right one opens one thing of one message, whatever else it says.
+
+use std::net::IpAddr;
+
+use axum::body::{Body, HttpBody as _};
+use axum::extract::RawPathParams;
+use axum::http::request::Parts;
+
+use super::Http;
+use super::call::{segments, uuid};
+use super::error::{Code, Problem};
+use super::observe::Trace;
+use super::query::{self, Query};
+use super::range::Conditions;
+use super::router::Operation;
+use crate::app::access::Denied;
+use crate::app::access::need::Effect;
+use crate::app::mailbox::links::{Linked, Opening};
+use crate::domain::id::MessageId;
+use crate::domain::scope::Scope;
+
+/// The query of a signed link.
+pub(super) const SIGNED: [&str; 2] = [EXPIRES, SIGNATURE];
+pub(super) const EXPIRES: &str = "expires";
+pub(super) const SIGNATURE: &str = "signature";
+
+/// What a link says of itself, as it came.
+#[derive(Debug)]
+pub(super) struct Signed {
+    expires: String,
+    signature: String,
+}
+
+impl Signed {
+    /// Of a query without a token; both must be there, each once.
+    pub(super) fn read(raw_query: &str) -> Option<Self> {
+        let expires = query::without_token(raw_query, EXPIRES)?;
+        Some(Self { expires, signature: query::without_token(raw_query, SIGNATURE)? })
+    }
+}
+
+/// A request that a link has opened: all that a handler sees.
+#[derive(Debug)]
+pub struct Visit {
+    /// The message that the link leads to.
+    pub(super) message: MessageId,
+    /// What of it may be read: that of its Agent.
+    pub(super) scope: Scope,
+    /// The segment of the path that names a part; empty for an original.
+    pub(super) filename: String,
+    pub(super) query: Query,
+    pub(super) conditions: Conditions,
+}
+
+/// The request that this link opens; 401 if we did not make it, 410 if its time is over, 404 if
+/// what it leads to is gone.
+pub(super) async fn visit(
+    http: &Http,
+    (operation, path, parts, body): (&Operation, Option<RawPathParams>, &Parts, Body),
+    signed: Signed,
+    from: IpAddr,
+    trace: &Trace,
+) -> Result<Visit, Problem> {
+    let path = segments(operation, path).unwrap_or_default();
+    let segment = |name: &str| path.iter().find(|(known, _)| known == name);
+    let message = segment("uuid").and_then(|(_, text)| uuid(text)).map(MessageId);
+    let filename = segment("filename").map(|(_, text)| text.as_str());
+    let what = match filename {
+        None => Some(Linked::Raw),
+        Some(filename) => part(filename).map(|(number, name)| Linked::Part(number, name)),
+    };
+    let said = (signed.expires.as_str(), signed.signature.as_str());
+    let opening = message
+        .zip(what)
+        .map_or(Opening::Never, |(message, what)| http.use_cases.links.check(message, what, said));
+    let (Some(message), Opening::Now | Opening::Expired) = (message, opening) else {
+        let refused = http.limits.admit(None, from, Effect::Read).map_err(|refused| {
+            trace.leaves(refused.quota);
+            refused.problem
+        })?;
+        http.limits.refuse(refused);
+        return Err(Denied::NoKey.into());
+    };
+    http.limits.open(from)?;
+    if opening == Opening::Expired {
+        let detail = "the time of this link is over: read the message or its event again, which \
+                      have a new one";
+        return Err(Problem::new(Code::LinkExpired, detail));
+    }
+    let raw_query = parts.uri.query().unwrap_or_default();
+    let limit = http.rules.limits.max_query_bytes;
+    let query = Query::parse(raw_query, limit, operation.query, &[])?;
+    if !body.is_end_stream() {
+        return Err(Problem::invalid("this operation takes no body: use the query"));
+    }
+    let scope = http.use_cases.access.bearer(message).await?;
+    let scope = scope.ok_or_else(|| Problem::not_found("message"))?;
+    let filename = filename.unwrap_or_default().to_owned();
+    Ok(Visit { message, scope, filename, query, conditions: Conditions::of(parts) })
+}
+
+/// The number of a part, which the record wrote before its name, and the name.
+pub(super) fn part(filename: &str) -> Option<(u32, &str)> {
+    let (number, name) = filename.split_once('-')?;
+    let canonical = number.bytes().all(|digit| digit.is_ascii_digit());
+    Some((number.parse().ok().filter(|_| canonical)?, name))
+}

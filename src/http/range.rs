@@ -1,0 +1,164 @@
+//! Parts of a file, and what a client has of it already (RFC 9110 §13 and §14).
+
+use std::ops::Range;
+
+use axum::http::header::{HeaderName, IF_NONE_MATCH, IF_RANGE, RANGE};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method};
+
+/// The fields of a request that say which part of a file it is after.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Conditions {
+    range: Option<String>,
+    if_range: Option<String>,
+    if_none_match: Option<String>,
+}
+
+/// What such a request gets of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Whole,
+    /// 206 with these octets; never none.
+    Part(Range<usize>),
+    /// 416: nothing of the file lies there.
+    Nothing,
+    /// 304: the client has it.
+    Had,
+}
+
+impl Conditions {
+    pub(super) fn of(parts: &Parts) -> Self {
+        let text = |name| text(&parts.headers, name);
+        Self {
+            // Of a HEAD, as of all but GET, a range says nothing (RFC 9110 §14.2).
+            range: (parts.method == Method::GET).then(|| text(RANGE)).flatten(),
+            if_range: text(IF_RANGE),
+            if_none_match: text(IF_NONE_MATCH),
+        }
+    }
+
+    /// Of a file of `length` octets with this strong entity tag, in the order of RFC 9110 §13.2.2.
+    pub(super) fn wanted(&self, length: usize, tag: &str) -> Wanted {
+        if let Some(known) = &self.if_none_match {
+            let is_ours = |one: &str| one == "*" || one.strip_prefix("W/").unwrap_or(one) == tag;
+            if known.split(',').any(|one| is_ours(one.trim())) {
+                return Wanted::Had;
+            }
+        }
+        // Of another version the whole; a date is of none, because there are none to compare.
+        if self.if_range.as_deref().is_some_and(|known| known.trim() != tag) {
+            return Wanted::Whole;
+        }
+        self.range.as_deref().map_or(Wanted::Whole, |range| single(range, length))
+    }
+}
+
+/// The value of a field that is there once.
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (Some(value), None) => value.to_str().ok().map(str::to_owned),
+        _ => None,
+    }
+}
+
+/// What one range of octets means. Several are not served as such: what they would cost is the
+/// client's choice (RFC 9110 §14.2 lets a server ignore any), so they are answered by the whole, as
+/// what cannot be read is.
+fn single(range: &str, length: usize) -> Wanted {
+    let Some((unit, set)) = range.split_once('=') else { return Wanted::Whole };
+    if !unit.eq_ignore_ascii_case("bytes") {
+        return Wanted::Whole;
+    }
+    let Some((first, last)) = set.trim().split_once('-') else { return Wanted::Whole };
+    let found = match (number(first), number(last)) {
+        (Some(first), Some(last)) if first <= last => first..last.saturating_add(1).min(length),
+        (Some(first), None) if last.is_empty() => first..length,
+        // Of an empty file there is no last octet to begin with.
+        (None, Some(_)) if first.is_empty() && length == 0 => return Wanted::Whole,
+        (None, Some(last)) if first.is_empty() => length.saturating_sub(last)..length,
+        _ => return Wanted::Whole,
+    };
+    match found.is_empty() {
+        true => Wanted::Nothing,
+        false => Wanted::Part(found),
+    }
+}
+
+/// Digits only; more than fit are more than any file has.
+fn number(text: &str) -> Option<usize> {
+    let digits = !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
+    digits.then(|| text.parse().unwrap_or(usize::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conditions(range: &str) -> Conditions {
+        Conditions { range: Some(range.to_owned()), ..Conditions::default() }
+    }
+
+    #[test]
+    fn one_range_is_a_part() {
+        for (range, part) in [
+            ("bytes=0-0", 0..1),
+            ("bytes=0-9", 0..10),
+            ("bytes=2-4", 2..5),
+            ("BYTES=2-4", 2..5),
+            ("bytes=9-9", 9..10),
+            ("bytes=5-", 5..10),
+            ("bytes=5-99999999999999999999999", 5..10),
+            ("bytes=-3", 7..10),
+            ("bytes=-99", 0..10),
+            ("bytes= 2-4 ", 2..5),
+        ] {
+            assert_eq!(conditions(range).wanted(10, "\"t\""), Wanted::Part(part), "{range}");
+        }
+    }
+
+    #[test]
+    fn what_is_behind_the_end_is_nothing_and_what_is_no_range_is_ignored() {
+        for range in ["bytes=10-", "bytes=10-12", "bytes=99999999999999999999999-", "bytes=-0"] {
+            assert_eq!(conditions(range).wanted(10, "\"t\""), Wanted::Nothing, "{range}");
+        }
+        for range in [
+            "",
+            "bytes",
+            "bytes=",
+            "bytes=-",
+            "bytes=4-2",
+            "bytes=a-b",
+            "bytes=1-2,4-5",
+            "bytes=+1-2",
+            "bytes=1 - 2",
+            "bytes=--1",
+            "items=0-1",
+            "bytes=0x1-2",
+            "bytes=1-2-3",
+            "bytes:0-1",
+        ] {
+            assert_eq!(conditions(range).wanted(10, "\"t\""), Wanted::Whole, "{range}");
+        }
+        assert_eq!(conditions("bytes=-5").wanted(0, "\"t\""), Wanted::Whole);
+        assert_eq!(conditions("bytes=0-").wanted(0, "\"t\""), Wanted::Nothing);
+    }
+
+    #[test]
+    fn conditions_come_before_the_range() {
+        let with = |if_range: Option<&str>, if_none_match: Option<&str>| Conditions {
+            if_range: if_range.map(str::to_owned),
+            if_none_match: if_none_match.map(str::to_owned),
+            ..conditions("bytes=0-1")
+        };
+        let wanted = |conditions: Conditions| conditions.wanted(10, "\"t\"");
+        assert_eq!(wanted(with(Some("\"t\""), None)), Wanted::Part(0..2));
+        for other in ["\"u\"", "W/\"t\"", "t", "Sat, 15 Jun 2024 14:56:35 GMT"] {
+            assert_eq!(wanted(with(Some(other), None)), Wanted::Whole, "{other}");
+        }
+        for known in ["\"t\"", "*", "W/\"t\"", "\"a\", \"t\""] {
+            assert_eq!(wanted(with(None, Some(known))), Wanted::Had, "{known}");
+        }
+        assert_eq!(wanted(with(None, Some("\"u\", t"))), Wanted::Part(0..2));
+    }
+}

@@ -1,0 +1,137 @@
+//! What is left of a style attribute when a stranger's page is shown: size, colour and space of
+//! text and boxes. Nothing that loads, moves, covers or hides something.
+
+/// The properties that are kept; ammonia is told the same.
+pub(super) const PROPERTIES: [&str; 34] = [
+    "background-color",
+    "border",
+    "border-bottom",
+    "border-collapse",
+    "border-color",
+    "border-left",
+    "border-radius",
+    "border-right",
+    "border-spacing",
+    "border-style",
+    "border-top",
+    "border-width",
+    "color",
+    "direction",
+    "font-family",
+    "font-size",
+    "font-style",
+    "font-weight",
+    "letter-spacing",
+    "line-height",
+    "list-style-type",
+    "margin",
+    "max-width",
+    "min-width",
+    "padding",
+    "padding-bottom",
+    "padding-left",
+    "padding-right",
+    "padding-top",
+    "text-align",
+    "text-decoration",
+    "vertical-align",
+    "white-space",
+    "width",
+];
+
+/// Octets of a value; a list of fonts is the longest that makes sense.
+const LONGEST: usize = 200;
+
+/// The declarations of `style` that are kept, in their order. One whose value has a character that
+/// no plain value needs goes as a whole: a backslash, a slash, a colon, a quote that is not about a
+/// font's name, a parenthesis that is not `rgb()`'s.
+pub(super) fn kept(style: &str) -> String {
+    let mut kept = String::new();
+    for declaration in style.split(';') {
+        let Some((name, value)) = declaration.split_once(':') else { continue };
+        let name = name.trim().to_ascii_lowercase();
+        let Some(name) = PROPERTIES.iter().find(|known| **known == name) else { continue };
+        let mut value = value.trim().to_ascii_lowercase();
+        if *name == "font-family" {
+            // Names of several words need no quotes (CSS Fonts 4 §3.1).
+            value.retain(|c| c != '\'' && c != '"');
+        }
+        if is_plain(&value) {
+            kept.push_str(name);
+            kept.push(':');
+            kept.push_str(&value);
+            kept.push(';');
+        }
+    }
+    kept
+}
+
+fn is_plain(value: &str) -> bool {
+    let inner = ["rgb(", "rgba("]
+        .iter()
+        .find_map(|function| value.strip_prefix(function)?.strip_suffix(')'))
+        .unwrap_or(value);
+    let mut before = ' ';
+    let plain = inner.chars().all(|c| {
+        // A length below zero draws one thing over another, or off the page.
+        let fits = match c {
+            '-' => before.is_ascii_alphanumeric(),
+            _ => c.is_ascii_alphanumeric() || matches!(c, ' ' | '#' | '.' | ',' | '%'),
+        };
+        before = c;
+        fits
+    });
+    plain && !inner.is_empty() && value.len() <= LONGEST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn size_colour_and_space_are_kept() {
+        for (style, expected) in [
+            ("COLOR: Red", "color:red;"),
+            ("color:rgb(1, 2, 3);padding:0 4px", "color:rgb(1, 2, 3);padding:0 4px;"),
+            (
+                "font-family: 'Segoe UI', Arial, sans-serif",
+                "font-family:segoe ui, arial, sans-serif;",
+            ),
+            ("border:1px solid #ccc; x", "border:1px solid #ccc;"),
+            ("", ""),
+        ] {
+            assert_eq!(kept(style), expected, "{style}");
+        }
+    }
+
+    #[test]
+    fn what_loads_moves_covers_or_hides_is_not() {
+        for style in [
+            "position:fixed;top:0;left:0",
+            "display:none",
+            "opacity:0",
+            "z-index:9",
+            "background:url(https://x.example/a)",
+            "background-color:url(x)",
+            "color:u\\72l(https://x.example)",
+            "width:expression(alert(1))",
+            "width:calc(1px - 9px)",
+            "margin:-9999px",
+            "margin:0 -1px",
+            "text-indent:-9999px",
+            "behavior:url(x.htc)",
+            "-moz-binding:url(x)",
+            "@import 'https://x.example'",
+            "color:red/**/",
+            "font-family:a\u{0}b",
+            "font-family:</style><script>",
+            "color:rgb(1",
+            "color:rgb(url(x))",
+            "color:",
+            "width:１px",
+        ] {
+            assert_eq!(kept(style), "", "{style}");
+        }
+        assert_eq!(kept(&format!("font-family:{}", "a".repeat(201))), "");
+    }
+}

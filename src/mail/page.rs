@@ -1,0 +1,141 @@
+//! The HTML part of a message as a page for people: sanitised, the pictures of the message itself
+//! in it, and nothing from anywhere else.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::bodies::bodies;
+use super::charset;
+use super::filename;
+use super::html;
+use super::library::guarded;
+use super::mime::{WIDEST, leaves};
+use super::sanitise::sanitise;
+use super::structure::{self, Entry};
+
+/// How much a page may take (`policies/access.toml`, `[media]`).
+#[derive(Clone, Copy, Debug)]
+pub struct PageBounds {
+    /// Octets of HTML that are read.
+    pub html_bytes: usize,
+    pub tags: usize,
+    /// Octets of all pictures in it, decoded; each is counted as often as it is shown.
+    pub picture_bytes: usize,
+}
+
+/// The HTML part of a message, to be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Harmless: cleaned by `filename::sanitise`.
+    pub filename: String,
+    pub shown: Shown,
+}
+
+/// What there is to be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// A page in UTF-8.
+    Html(String),
+    /// The text of one that is too large to be made harmless.
+    Text(String),
+}
+
+/// Said where the text of a page is cut.
+const CUT: &str = "\n\n[The HTML goes on: the original has all of it.]\n";
+
+/// The part with this number, if it is the HTML that stands for the whole message (what a record's
+/// `emailHtml` names). Attached HTML is a file, and this is `None`.
+pub fn page(raw: &[u8], index: u32, bounds: PageBounds) -> Option<Page> {
+    let entries = structure::walk(raw, WIDEST).ok()?;
+    let number = usize::try_from(index).ok()?;
+    let first = bodies(&entries).html.into_iter().find(|at| is_html(entries.get(*at)));
+    let entry = entries.get(number).filter(|_| first == Some(number))?;
+    let label = entry.media.as_ref().and_then(|media| media.charset.as_deref());
+    let octets = decoded(raw, entry)?;
+    let read = charset::decode_html(&octets, label, bounds.html_bytes);
+    let mut pictures = Pictures::of(raw, &entries, bounds.picture_bytes);
+    let clean = match read.is_cut {
+        true => None,
+        false => sanitise(&read.text, bounds.tags, &mut |id| pictures.get(id)),
+    };
+    let shown = match clean {
+        Some(clean) => Shown::Html(format!("<!doctype html>\n{clean}")),
+        None => {
+            let reading = guarded(|| html::read(&read.text, bounds.html_bytes, 0, &|_, _| false))?;
+            let cut = if read.is_cut || reading.is_cut { CUT } else { "" };
+            Shown::Text(format!("{}{cut}", reading.text))
+        }
+    };
+    Some(Page { filename: filename::sanitise(entry.name(), "text/html"), shown })
+}
+
+fn is_html(entry: Option<&Entry>) -> bool {
+    entry.is_some_and(|entry| entry.is("text", "html"))
+}
+
+fn decoded(raw: &[u8], entry: &Entry) -> Option<Vec<u8>> {
+    let body = raw.get(entry.body.clone())?;
+    guarded(|| entry.encoding.decode(body).into_owned())
+}
+
+/// The parts of a message that its page may show, each decoded once.
+struct Pictures<'m> {
+    raw: &'m [u8],
+    /// By Content-ID; of equal ones the first.
+    named: BTreeMap<&'m str, &'m Entry>,
+    made: BTreeMap<&'m str, Option<(usize, String)>>,
+    left: usize,
+}
+
+impl<'m> Pictures<'m> {
+    fn of(raw: &'m [u8], entries: &'m [Entry], left: usize) -> Self {
+        let mut named = BTreeMap::new();
+        for (_, entry) in leaves(entries) {
+            if let Some(id) = entry.content_id.as_deref() {
+                named.entry(id).or_insert(entry);
+            }
+        }
+        Self { raw, named, made: BTreeMap::new(), left }
+    }
+
+    /// The picture that `cid:` with this name means (RFC 2392 §2), as a `data:` URI.
+    fn get(&mut self, name: &str) -> Option<String> {
+        let name = percent_decoded(name)?;
+        let (id, entry) = self.named.get_key_value(name.as_str())?;
+        let (raw, left) = (self.raw, self.left);
+        let made = self.made.entry(id).or_insert_with(|| {
+            let octets = decoded(raw, entry).filter(|octets| octets.len() <= left)?;
+            let kind = kind(&octets)?;
+            Some((octets.len(), format!("data:{kind};base64,{}", STANDARD.encode(&octets))))
+        });
+        let (octets, uri) = made.as_ref()?;
+        self.left = self.left.checked_sub(*octets)?;
+        Some(uri.clone())
+    }
+}
+
+/// What the octets are, whatever the part says: pictures of points, which run nothing.
+fn kind(octets: &[u8]) -> Option<&'static str> {
+    let is_webp = octets.starts_with(b"RIFF") && octets.get(8..12) == Some(b"WEBP");
+    match octets {
+        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
+        _ => is_webp.then_some("image/webp"),
+    }
+}
+
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut bytes = text.bytes();
+    let mut plain = Vec::with_capacity(text.len());
+    while let Some(byte) = bytes.next() {
+        let hex = |digit: Option<u8>| char::from(digit?).to_digit(16);
+        plain.push(match byte {
+            b'%' => u8::try_from(hex(bytes.next())? * 16 + hex(bytes.next())?).ok()?,
+            _ => byte,
+        });
+    }
+    String::from_utf8(plain).ok()
+}

@@ -1,0 +1,342 @@
+//! HTML of a stranger, made harmless (threats D6, D7): two allowlists, one behind the other.
+//!
+//! First our own: every tag is written anew, from the few elements below, with the few attributes,
+//! closed in the order in which they were opened. What is written that way has one reading only, so
+//! a parser with another idea of the standard has nothing to disagree about (mutation XSS), and the
+//! tree that a parser of the standard builds of it is no larger than what is written: without that,
+//! formatting that is never closed is opened again in every paragraph, and the tree grows with the
+//! square of the page. Then ammonia, which has such a parser, over the same lists.
+//!
+//! Nothing is loaded from anywhere: the only pictures are those that `image` hands in.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use ammonia::{Builder, UrlRelative};
+
+use super::inline_style;
+use super::library::guarded;
+use super::tags::{Piece, Pieces, attributes, decode_entities};
+
+/// Without content.
+const VOID: [&str; 5] = ["br", "col", "hr", "img", "wbr"];
+/// What a parser of the standard opens again in the next paragraph (HTML Standard §13.2.4.3).
+const FORMATTING: [&str; 13] =
+    ["a", "b", "big", "code", "em", "font", "i", "s", "small", "strike", "strong", "tt", "u"];
+/// The rest of a line.
+const PHRASES: [&str; 18] = [
+    "abbr", "bdi", "bdo", "cite", "del", "dfn", "ins", "kbd", "mark", "q", "samp", "span", "sub",
+    "sup", "time", "var", "rp", "rt",
+];
+/// What ends a paragraph.
+const BLOCKS: [&str; 28] = [
+    "address",
+    "article",
+    "aside",
+    "blockquote",
+    "center",
+    "dd",
+    "div",
+    "dl",
+    "dt",
+    "figcaption",
+    "figure",
+    "footer",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "header",
+    "li",
+    "main",
+    "nav",
+    "ol",
+    "p",
+    "pre",
+    "section",
+    "table",
+    "ul",
+];
+/// What stands in tables only.
+const OF_TABLES: [&str; 8] = ["caption", "colgroup", "tbody", "td", "tfoot", "th", "thead", "tr"];
+
+/// Attributes of any element: what it looks like and what it is called.
+const GENERIC: [&str; 13] = [
+    "align", "bgcolor", "border", "color", "dir", "face", "height", "lang", "size", "style",
+    "title", "valign", "width",
+];
+const OF_ELEMENT: [(&str, &[&str]); 7] = [
+    ("a", &["href"]),
+    ("img", &["alt", "src"]),
+    ("ol", &["start", "type"]),
+    ("table", &["cellpadding", "cellspacing"]),
+    ("td", &["colspan", "rowspan"]),
+    ("th", &["colspan", "rowspan"]),
+    ("col", &["span"]),
+];
+
+/// Where a link may lead; the empty rest is refused, which leaves no relative one.
+const SCHEMES: [&str; 4] = ["http", "https", "mailto", "tel"];
+/// The pictures that `image` may hand in.
+const PICTURES: [&str; 4] = [
+    "data:image/gif;base64,",
+    "data:image/jpeg;base64,",
+    "data:image/png;base64,",
+    "data:image/webp;base64,",
+];
+
+/// Elements around another, and formatting among them. Newsletters nest some twenty tables, four
+/// elements each; what goes deeper loses its tags and keeps its text.
+const DEEPEST: usize = 200;
+const MOST_FORMATTING: usize = 16;
+
+/// `html` with nothing in it that runs, loads or leads astray; the page of an answer, without its
+/// doctype. `image` answers the content of `cid:` pictures as a `data:` URI. `None` where it has
+/// more than `most` tags, or cannot be read.
+pub(super) fn sanitise(
+    html: &str,
+    most: usize,
+    image: &mut dyn FnMut(&str) -> Option<String>,
+) -> Option<String> {
+    let written = Writer { out: String::new(), open: Vec::new(), image }.write(html, most)?;
+    guarded(|| builder().clean(&written).to_string())
+}
+
+/// The second list.
+fn builder() -> Builder<'static> {
+    let elements: [&[&'static str]; 5] = [&VOID, &FORMATTING, &PHRASES, &BLOCKS, &OF_TABLES];
+    let mut schemes = HashSet::from(SCHEMES);
+    schemes.insert("data");
+    let of_element =
+        OF_ELEMENT.iter().map(|(name, known)| (*name, known.iter().copied().collect()));
+    let mut builder = Builder::empty();
+    builder
+        .tags(elements.concat().into_iter().collect())
+        .clean_content_tags(HashSet::from(["script", "style", "svg", "math", "template", "title"]))
+        .generic_attributes(HashSet::from(GENERIC))
+        .tag_attributes(of_element.collect::<HashMap<_, _>>())
+        .filter_style_properties(HashSet::from(inline_style::PROPERTIES))
+        .url_schemes(schemes)
+        .url_relative(UrlRelative::Deny)
+        .link_rel(Some("noopener noreferrer nofollow"))
+        .set_tag_attribute_value("a", "target", "_blank")
+        .strip_comments(true)
+        .attribute_filter(|element, name, value| {
+            let is_data = value
+                .trim_start()
+                .get(..5)
+                .is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"));
+            let fits = match (element, name) {
+                ("img", "src") => PICTURES.iter().any(|kind| value.starts_with(kind)),
+                (_, "href") => !is_data,
+                _ => true,
+            };
+            fits.then_some(Cow::Borrowed(value))
+        });
+    builder
+}
+
+/// Writes a page anew.
+struct Writer<'i> {
+    out: String,
+    /// What is open, the innermost last.
+    open: Vec<&'static str>,
+    image: &'i mut dyn FnMut(&str) -> Option<String>,
+}
+
+impl Writer<'_> {
+    fn write(mut self, html: &str, most: usize) -> Option<String> {
+        let (mut pieces, mut start, mut left) = (Pieces::new(html), 0, most);
+        while let Some(piece) = pieces.next() {
+            match piece {
+                Piece::Text(text) => self.text(text),
+                Piece::Open(tag) => {
+                    left = left.checked_sub(1)?;
+                    // The tag may stand behind something that is no piece (`<!doctype html>`).
+                    let source = html.get(start..pieces.at()).unwrap_or_default();
+                    let source = tag_in(source);
+                    if let Some(name) = known(tag.name.as_str()) {
+                        self.start(name, source);
+                    }
+                }
+                Piece::Close(name) => {
+                    left = left.checked_sub(1)?;
+                    if let Some(name) = known(name.as_str()) {
+                        self.end(name);
+                    }
+                }
+                Piece::Comment(_) | Piece::Raw(..) => {}
+            }
+            start = pieces.at();
+        }
+        self.close_from(0);
+        Some(self.out)
+    }
+
+    /// Entities stay as they are: a parser of the standard makes no tag of one.
+    fn text(&mut self, text: &str) {
+        escape(text, &mut self.out);
+    }
+
+    fn start(&mut self, name: &'static str, source: &str) {
+        if name == "img" {
+            return self.picture(source);
+        }
+        let stops: &[&str] = match name {
+            "td" | "th" => &["td", "th"],
+            "tr" => &["tr"],
+            "tbody" | "thead" | "tfoot" | "caption" | "colgroup" => {
+                &["tbody", "thead", "tfoot", "caption", "colgroup"]
+            }
+            "li" => &["li"],
+            "dd" | "dt" => &["dd", "dt"],
+            "a" => &["a"],
+            _ => &[],
+        };
+        if OF_TABLES.contains(&name) || name == "col" {
+            let Some(table) = self.open.iter().rposition(|open| *open == "table") else { return };
+            if let Some(at) = self.nearest(stops, table) {
+                self.close_from(at);
+            }
+        } else {
+            let cell = self.boundary();
+            let lists = self.open.iter().rposition(|open| matches!(*open, "ul" | "ol" | "dl"));
+            let from = if name == "a" { cell } else { cell.max(lists.map_or(0, |at| at + 1)) };
+            if let Some(at) = self.nearest(stops, from) {
+                self.close_from(at);
+            }
+            if BLOCKS.contains(&name)
+                && let Some(at) = self.nearest(&["p"], self.boundary())
+            {
+                self.close_from(at);
+            }
+        }
+        let formatting = self.open.iter().filter(|open| FORMATTING.contains(open)).count();
+        let is_one_more = FORMATTING.contains(&name) && formatting >= MOST_FORMATTING;
+        if self.open.len() >= DEEPEST || is_one_more {
+            return;
+        }
+        self.tag(name, source);
+        if !VOID.contains(&name) {
+            self.open.push(name);
+        }
+    }
+
+    /// The end of what is open, and of all that is open in it; what is not open in this cell of a
+    /// table is not ended from within.
+    fn end(&mut self, name: &'static str) {
+        let from = match name {
+            "table" => 0,
+            _ if OF_TABLES.contains(&name) => {
+                self.open.iter().rposition(|open| *open == "table").unwrap_or(0)
+            }
+            _ => self.boundary(),
+        };
+        if let Some(at) = self.nearest(&[name], from) {
+            self.close_from(at);
+        }
+    }
+
+    /// Behind the innermost cell that is open.
+    fn boundary(&self) -> usize {
+        let is_cell = |open: &&str| matches!(*open, "td" | "th" | "caption" | "table");
+        self.open.iter().rposition(|open| is_cell(&open)).map_or(0, |at| at + 1)
+    }
+
+    fn nearest(&self, names: &[&str], from: usize) -> Option<usize> {
+        let found = self.open.iter().rposition(|open| names.contains(open));
+        found.filter(|at| *at >= from)
+    }
+
+    fn close_from(&mut self, at: usize) {
+        for name in self.open.split_off(at.min(self.open.len())).into_iter().rev() {
+            self.out.push_str("</");
+            self.out.push_str(name);
+            self.out.push('>');
+        }
+    }
+
+    /// A picture of the message itself; of any other the words that stand for it.
+    fn picture(&mut self, source: &str) {
+        let value = |name: &str| {
+            let found = attributes(source).find(|(other, _)| other.eq_ignore_ascii_case(name));
+            found.map(|(_, value)| decode_entities(value).into_owned())
+        };
+        let cid = value("src").and_then(|src| {
+            let (scheme, id) = src.trim().split_once(':')?;
+            scheme.eq_ignore_ascii_case("cid").then(|| id.to_owned())
+        });
+        let Some(data) = cid.and_then(|id| (self.image)(&id)) else {
+            if let Some(alt) = value("alt") {
+                escape(&alt.replace('&', "&amp;"), &mut self.out);
+            }
+            return;
+        };
+        self.tag("img", source);
+        // What `tag` wrote ends with the mark that is put behind the picture.
+        self.out.pop();
+        for piece in [" src=\"", &data, "\">"] {
+            self.out.push_str(piece);
+        }
+    }
+
+    fn tag(&mut self, name: &str, source: &str) {
+        self.out.push('<');
+        self.out.push_str(name);
+        let own = OF_ELEMENT.iter().find(|(element, _)| *element == name);
+        let own = own.map_or(&[][..], |(_, known)| known);
+        let mut seen: Vec<&str> = Vec::new();
+        for (written, value) in attributes(source) {
+            let lower = written.to_ascii_lowercase();
+            let known = GENERIC.iter().chain(own).find(|known| **known == lower);
+            // The first of equal names counts (HTML Standard §13.2.5.33).
+            let Some(known) = known.filter(|known| !seen.contains(known) && **known != "src")
+            else {
+                continue;
+            };
+            seen.push(known);
+            let value = match *known {
+                "style" => Cow::Owned(inline_style::kept(&decode_entities(value))),
+                _ => Cow::Borrowed(value),
+            };
+            self.out.push(' ');
+            self.out.push_str(known);
+            self.out.push_str("=\"");
+            escape(&value, &mut self.out);
+            self.out.push('"');
+        }
+        self.out.push('>');
+    }
+}
+
+/// The start tag at the end of what lies between two pieces.
+fn tag_in(source: &str) -> &str {
+    // What is skipped before a tag is a declaration, which ends with `>`, as the tag itself may.
+    let mut rest = source;
+    while rest.starts_with("<!") || rest.starts_with("<?") || rest.starts_with("</") {
+        rest = rest.find('>').and_then(|end| rest.get(end + 1..)).unwrap_or_default();
+    }
+    rest
+}
+
+/// The name of an element that is kept.
+fn known(name: &str) -> Option<&'static str> {
+    let lists: [&[&'static str]; 5] = [&VOID, &FORMATTING, &PHRASES, &BLOCKS, &OF_TABLES];
+    lists.into_iter().flatten().find(|known| **known == name).copied()
+}
+
+/// Characters that begin or end something become entities; entities stay.
+fn escape(text: &str, out: &mut String) {
+    for c in text.chars() {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            // What no parser keeps as it is (HTML Standard §13.2.3.5).
+            '\0' => {}
+            c => out.push(c),
+        }
+    }
+}
