@@ -21,8 +21,8 @@ use super::error::{Code, Problem};
 use super::observe;
 use super::routes::{
     account, account_lists, accounts, addresses, audit, deliveries, domains, events, health,
-    inbound_policy, inbound_whitelist, intake, media, members, messages, policy_preview, tokens,
-    webhooks,
+    inbound_policy, inbound_whitelist, intake, media, members, messages, policy_preview, search,
+    tokens, webhooks,
 };
 use super::tag::Tag;
 use super::target::Aim;
@@ -198,6 +198,8 @@ pub static OPERATIONS: &[Operation] = &[
         account_lists::by_external_id),
     operation!(Messaging: Get "/messages/recent", READ, ["limit", "before", "after"], NoBody,
         messages::recent),
+    operation!(Messaging: Get "/messages/search", READ,
+        ["q", "limit", "before", "after", "since", "until", "source"], NoBody, search::messages),
     operation!(Messaging: Get "/messages/{uuid}/raw", READ, [], NoBody, messages::raw),
     operation!(Messaging: Get "/media/{uuid}/{filename}", READ, [], NoBody, media::show),
     operation!(InboundEmail: Get "/email/inboundPolicy", READ_AGENT, [], NoBody, inbound_policy::show),

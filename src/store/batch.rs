@@ -11,7 +11,9 @@ use super::db::{Base, Transaction, settled};
 use super::entry::{Arrived, Entry, Ready};
 use super::error::StoreError;
 use super::group::Together;
-use super::{announcements, arrivals, contacts, contents, gates, intake_records, messages};
+use super::{
+    announcements, arrivals, contacts, contents, gates, intake_records, messages, search_entries,
+};
 use crate::domain::event::{Event, announced};
 use crate::domain::id::{EventId, MessageId};
 use crate::domain::message::Digest;
@@ -89,6 +91,7 @@ impl Intakes {
         let begun = messages::begun_rooms(tx, fresh, &met).await?;
         contents::keep(tx, fresh, known).await?;
         messages::insert(tx, fresh, &met).await?;
+        search_entries::insert(tx, fresh).await?;
         let mut seen = BTreeSet::new();
         let mut events = Vec::new();
         for (message, (contact, change)) in fresh.iter().zip(met) {

@@ -70,7 +70,7 @@ impl Store {
 }
 
 /// Messages with what was read out of them; goes on with `rest`.
-fn select(rest: &'static str) -> Statement {
+pub(super) fn select(rest: &'static str) -> Statement {
     let mut query = sql("SELECT id, partner_id, reseller_id, organization_id, agent_id,
                 agent_username, contact_id, at, thread_id, inbox, source, tag, size,
                 messages.digest AS digest, authentication, passage, mail

@@ -1,9 +1,11 @@
 //! Reading what was accepted: messages, their parts, their raw bytes, and the intake records; and
 //! deleting what is old.
 
+mod indexer;
 pub mod intake;
 pub mod record;
 pub mod retention;
+pub mod search;
 mod sweeper;
 
 use crate::domain::id::{IntakeId, MessageId};
@@ -11,8 +13,10 @@ use crate::domain::intake_record::IntakeRecord;
 use crate::domain::marker::Marker;
 use crate::domain::message::Message;
 use crate::domain::scope::Scope;
-use crate::store::{Cursor, IntakeFilter, List, Page, Store, StoreError};
+use crate::rules::SearchLimits;
+use crate::store::{Cursor, Direction, IntakeFilter, List, Page, Store, StoreError};
 
+pub use indexer::index;
 pub use sweeper::sweep;
 
 /// The use cases over messages and records. Every read takes the scope that `access` decided.
@@ -44,6 +48,16 @@ impl Mailbox {
             return Ok(None);
         }
         self.store.end_of_walk(List::Messages, scope, page, (None, None), most).await
+    }
+
+    /// A search that begins at the newest message, or at a cursor.
+    pub fn search<'s>(
+        &'s self,
+        asked: (&'s Scope, &'s search::Asked),
+        from: Option<(Direction, Cursor)>,
+        limits: SearchLimits,
+    ) -> search::Search<'s> {
+        search::Search::new(&self.store, asked, from, limits)
     }
 
     /// The raw bytes of a message, as received.
