@@ -44,6 +44,7 @@ mod replays;
 mod retention;
 pub mod scene;
 mod schema;
+mod search;
 mod secrets;
 mod silence;
 mod space;

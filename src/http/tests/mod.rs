@@ -19,6 +19,7 @@ mod preview;
 mod rates;
 mod reply;
 mod restricted;
+mod search;
 mod secrecy;
 mod table;
 mod targets;
