@@ -9,9 +9,10 @@ CREATE TABLE search_entries (
     source   TEXT NOT NULL,
     at       INTEGER NOT NULL
 ) STRICT;
--- Tokens are told apart by spaces and are of no other ASCII than letters, digits and colons.
+-- Tokens are told apart by spaces and are of no other ASCII than letters, digits and colons. With
+-- detail 'none', FTS5 would read a frequent token's list from its beginning.
 CREATE VIRTUAL TABLE search_words USING fts5 (
-    tokens, content = '', contentless_delete = 1, detail = 'none',
+    tokens, content = '', contentless_delete = 1, detail = 'column',
     tokenize = "ascii tokenchars ':'"
 );
 CREATE TRIGGER search_entries_gone AFTER DELETE ON search_entries

@@ -21,7 +21,7 @@ use crate::rules::SearchLimits;
 use crate::store::{Cursor, Direction, List, Page, Store, StoreError, Wanted};
 
 /// The first windows hold these parts of what a request may walk through, the last one the rest.
-const WINDOWS: [u32; 2] = [32, 4];
+const WINDOWS: [u32; 3] = [128, 16, 2];
 
 /// What is looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

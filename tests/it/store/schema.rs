@@ -53,7 +53,6 @@ async fn of_sqlite(scene: &Scene) -> BTreeSet<String> {
         FROM sqlite_schema AS m, pragma_table_info(m.name) AS c
         WHERE m.type = 'table' AND m.name NOT LIKE '\\_sqlx%' ESCAPE '\\'
           AND m.name NOT LIKE 'sqlite%' AND m.name NOT IN ('user_ids', 'event_numbers')
-          AND m.name NOT LIKE 'search\\_words%' ESCAPE '\\'
         UNION ALL
         SELECT m.name || '.' || f.\"from\" || ' REFERENCES ' || f.\"table\" || '.' || f.\"to\"
         FROM sqlite_schema AS m, pragma_foreign_key_list(m.name) AS f WHERE m.type = 'table'
@@ -77,7 +76,9 @@ async fn of_sqlite(scene: &Scene) -> BTreeSet<String> {
 fn twins(mut all: BTreeSet<String>) -> BTreeSet<String> {
     all.retain(|one| {
         let own = ["number ", "tokens "].map(|name| format!("search_entries.{name}"));
-        !one.starts_with("search_entries INDEX") && !own.iter().any(|name| one.starts_with(name))
+        let of_index = ["search_entries INDEX", "search_words"];
+        let of_index = of_index.iter().any(|name| one.starts_with(name));
+        !of_index && !own.iter().any(|name| one.starts_with(name))
     });
     all
 }
