@@ -155,6 +155,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
 
     // The API beside them.
     let (socket, http) = bind(http).await?;
+    let search = access.search;
     let (bounds, parts) = ((access, webhooks), (preview, events.clone(), links, apart));
     let api = api(&store, parts, guard, mint.clone(), bounds);
     let api = Arc::new(api.behind(trusted_proxy).ending_with(shutdown.clone()));
@@ -176,17 +177,29 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     tls.follow(&rules.smtp.tls, &shutdown);
     shutdown.spawn(dispatcher.run(shutdown.clone()));
     clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
-    attend(audit, events, &shutdown);
+    attend(audit, events, mailbox::index(store, search), &shutdown);
     shutdown.spawn(http::serve(socket, router, api, shutdown.clone(), tls.https));
     Ok(running)
 }
 
-/// Writes down what the API refuses, and looks at the log for those who wait for it, until the soft
-/// stop.
-fn attend(audit: AuditLog, events: EventLog, shutdown: &Shutdown) {
+/// Writes down what the API refuses, looks at the log for those who wait for it, and indexes mail
+/// from before there was a search, until the soft stop.
+fn attend(
+    audit: AuditLog,
+    events: EventLog,
+    index: impl Future<Output = ()> + Send + 'static,
+    shutdown: &Shutdown,
+) {
     let stop = shutdown.clone();
     shutdown.spawn(async move {
         tokio::join!(audit.run(stop.soft()), events.run(stop.soft()));
+    });
+    let stop = shutdown.clone();
+    shutdown.spawn(async move {
+        tokio::select! {
+            () = index => {}
+            () = stop.soft() => {}
+        }
     });
 }
 

@@ -35,6 +35,7 @@ pub mod reason;
 pub mod retry;
 pub mod room;
 pub mod scope;
+pub mod search;
 pub mod secret;
 pub mod sender;
 pub mod source;

@@ -95,10 +95,21 @@ where
         texts.reverse();
     }
     let until = if is_full { None } else { page.until };
-    Ok(Rows { texts, from: page.from, more: is_full || until.is_some(), until })
+    Ok(Rows::new(texts, page.from, is_full, until))
 }
 
 impl Rows {
+    /// What another walk than [`read`] found, the newest first; with where it ended, if that was
+    /// before the page was full and before the end of the list.
+    pub(super) fn new(
+        texts: Vec<(Cursor, String)>,
+        from: Option<(Direction, Cursor)>,
+        is_full: bool,
+        until: Option<Cursor>,
+    ) -> Self {
+        Self { texts, from, more: is_full || until.is_some(), until }
+    }
+
     /// All of them as a JSON array.
     pub(super) fn array(&self) -> String {
         let texts: Vec<_> = self.texts.iter().map(|(_, text)| text.as_str()).collect();

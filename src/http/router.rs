@@ -23,7 +23,7 @@ use super::observe;
 use super::routes::{
     account, account_lists, accounts, addresses, audit, contacts, conversations, deliveries,
     domains, events, health, inbound_policy, inbound_whitelist, intake, media, members, messages,
-    policy_preview, rooms, tokens, webhooks,
+    policy_preview, rooms, search, tokens, webhooks,
 };
 use super::tag::Tag;
 use super::target::Aim;
@@ -210,6 +210,8 @@ pub static OPERATIONS: &[Operation] = &[
         account_lists::by_external_id),
     operation!(Messaging: Get "/messages/recent", READ, ["limit", "before", "after"], NoBody,
         messages::recent),
+    operation!(Messaging: Get "/messages/search", READ,
+        ["q", "limit", "before", "after", "since", "until", "source"], NoBody, search::messages),
     operation!(Messaging: Get "/messages/{roomId}", READ, ["limit", "before", "after", "thread"], NoBody,
         messages::of_room),
     operation!(Messaging: Get "/conversations", READ, rooms::LIST, NoBody, rooms::inbox),

@@ -10,6 +10,7 @@ use super::{RulesError, within};
 #[serde(deny_unknown_fields)]
 pub struct AccessRules {
     pub limits: Limits,
+    pub search: SearchLimits,
     pub domains: Domains,
     pub connections: Connections,
     pub rates: Rates,
@@ -53,6 +54,30 @@ impl Limits {
 
     pub const fn body(&self) -> Duration {
         Duration::from_secs(self.body_seconds)
+    }
+}
+
+/// What one search may look at, and how mail from before there was one gets into its index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SearchLimits {
+    pub max_rows: u32,
+    pub max_candidates: u32,
+    pub index_at_once: u32,
+    index_pause_millis: u64,
+}
+
+impl SearchLimits {
+    pub const fn index_pause(&self) -> Duration {
+        Duration::from_millis(self.index_pause_millis)
+    }
+
+    fn validate(&self, beyond_a_page: u64) -> Result<(), RulesError> {
+        let check = |key, value, low, high| within("access.toml", key, value, low, high);
+        check("search.max_rows", self.max_rows.into(), beyond_a_page, 1_000_000)?;
+        check("search.max_candidates", self.max_candidates.into(), beyond_a_page, 100_000)?;
+        check("search.index_at_once", self.index_at_once.into(), 1, 1000)?;
+        check("search.index_pause_millis", self.index_pause_millis, 1, 60_000)
     }
 }
 
@@ -252,6 +277,7 @@ impl AccessRules {
         check("limits.max_downloads", wide(limits.max_downloads), 1, 1000)?;
         check("limits.max_uploads", wide(limits.max_uploads), 1, 100)?;
         check("limits.max_preview", limits.max_preview.into(), 1, 100_000)?;
+        self.search.validate(beyond_a_page)?;
         let domains = &self.domains;
         check("domains.max_domains", domains.max_domains, 1, 100_000)?;
         check("domains.max_claims", domains.max_claims, 1, 10_000)?;

@@ -12,7 +12,10 @@ use super::entry::{Arrived, Entry, Ready};
 use super::error::StoreError;
 use super::group::Together;
 use super::threads::Threads;
-use super::{announcements, arrivals, contacts, contents, gates, intake_records, messages, rooms};
+use super::{
+    announcements, arrivals, contacts, contents, gates, intake_records, messages, rooms,
+    search_entries,
+};
 use crate::domain::event::{Event, announced};
 use crate::domain::id::{EventId, MessageId};
 use crate::domain::message::Digest;
@@ -91,6 +94,7 @@ impl Intakes {
         let threads = Threads::find(tx, fresh, &met).await?;
         contents::keep(tx, fresh, known).await?;
         messages::insert(tx, fresh, &met, &threads.found).await?;
+        search_entries::insert(tx, fresh).await?;
         threads.keep(tx).await?;
         let mut begun = rooms::arrive(tx, fresh, &met).await?;
         let mut events = Vec::new();

@@ -20,7 +20,7 @@ use super::location::{Location, Place};
 use super::postgres;
 use super::refusals::Refusals;
 use super::space::Space;
-use super::sql::{Connection, sql};
+use super::sql::{Connection, Row, Statement, sql};
 use crate::domain::id::Mint;
 use crate::rules::{Deliveries, StoreRules};
 
@@ -197,6 +197,17 @@ impl Store {
 
     pub(super) fn reader(&self) -> Connection<'_> {
         self.base.reader()
+    }
+
+    /// All rows of a statement that looks for tokens: see [`Pool::begin_search`].
+    pub(super) async fn fetch_by_bitmaps(&self, query: Statement) -> Result<Vec<Row>, StoreError> {
+        let Database::Postgres(pool) = &self.base.database else {
+            return query.fetch_all(self.reader()).await;
+        };
+        let mut lease = pool.begin_search().await?;
+        let rows = query.fetch_all(Connection::Postgres(&mut lease)).await?;
+        lease.commit().await?;
+        Ok(rows)
     }
 
     pub(super) fn mint(&self) -> &Mint {

@@ -12,7 +12,7 @@ use super::error::StoreError;
 use super::mail_row::MailRow;
 use super::row::stored;
 use super::sql::Value;
-use super::{intake_records, messages};
+use super::{intake_records, messages, search_entries};
 use crate::domain::account::Lineage;
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
@@ -20,7 +20,8 @@ use crate::domain::contact::Handle;
 use crate::domain::id::{AccountId, MessageId};
 use crate::domain::message::{Digest, Mail};
 use crate::domain::room;
-use crate::domain::source::Inbox;
+use crate::domain::search::words::Document;
+use crate::domain::source::{Inbox, Source};
 use crate::domain::thread::ThreadKeys;
 
 /// What one transaction of SMTP came to.
@@ -37,6 +38,14 @@ pub(super) struct Entry {
     pub(super) explanation: String,
     pub(super) message: Option<MessageId>,
     pub(super) arrived: Option<Arrived>,
+}
+
+/// What is kept of a mail, made once for all recipients.
+#[derive(Clone)]
+struct Shared {
+    mail: Arc<str>,
+    /// The tokens by which a search finds it.
+    words: Arc<str>,
 }
 
 /// An accepted message on its way in.
@@ -68,6 +77,8 @@ pub(super) struct Arrived {
     pub(super) mail: Arc<str>,
     /// The message's columns, but for its contact, its thread and its inbox.
     pub(super) columns: Vec<Value>,
+    /// Those of its entry in the index of full-text search.
+    pub(super) search: Vec<Value>,
 }
 
 impl Ready {
@@ -77,20 +88,20 @@ impl Ready {
         kept: &Kept,
         apart: impl Fn(&Bytes) -> bool,
     ) -> Result<Self, StoreError> {
-        let mut shared: Option<(&Arc<Mail>, Arc<str>)> = None;
+        let mut shared: Option<(&Arc<Mail>, Shared)> = None;
         let mut entries = Vec::with_capacity(commit.intakes.len());
         for intake in &commit.intakes {
             let arrived = match &intake.accepted {
                 None => None,
                 Some(accepted) => {
                     let mail = &accepted.message.mail;
-                    let text = match &shared {
-                        Some((known, text)) if Arc::ptr_eq(known, mail) => Arc::clone(text),
-                        _ => json(mail)?,
+                    let read = match &shared {
+                        Some((known, read)) if Arc::ptr_eq(known, mail) => read.clone(),
+                        _ => Shared::of(mail)?,
                     };
-                    shared = Some((mail, Arc::clone(&text)));
+                    shared = Some((mail, read.clone()));
                     let object = kept.get(&accepted.message.digest).cloned();
-                    Some(Arrived::new(accepted, text, apart(&accepted.raw), object))
+                    Some(Arrived::new(accepted, read, apart(&accepted.raw), object))
                 }
             };
             entries.push(Entry {
@@ -110,17 +121,28 @@ impl Ready {
     }
 
     /// About how many octets it hands to the database: originals and what was read out of them
-    /// once, evidence for each recipient.
+    /// once, evidence and the words of a search for each recipient.
     pub(super) fn octets(&self) -> usize {
         let contents = self.arrived().map(|arrived| arrived.raw.len() + arrived.mail.len());
-        let evidence = self.entries.iter().flat_map(|entry| &entry.record).map(Value::octets);
+        let search = self.arrived().flat_map(|arrived| &arrived.search);
+        let evidence = self.entries.iter().flat_map(|entry| &entry.record);
+        let evidence = evidence.chain(search).map(Value::octets);
         contents.max().unwrap_or(0) + evidence.sum::<usize>()
     }
 }
 
+impl Shared {
+    fn of(mail: &Mail) -> Result<Self, StoreError> {
+        let words = search_entries::text(&Document::of_mail(mail));
+        Ok(Self { mail: json(mail)?, words: words.into() })
+    }
+}
+
 impl Arrived {
-    fn new(accepted: &Accepted, mail: Arc<str>, apart: bool, object: Option<String>) -> Self {
+    fn new(accepted: &Accepted, read: Shared, apart: bool, object: Option<String>) -> Self {
         let message = &accepted.message;
+        let whose = (&message.lineage, message.agent);
+        let when = (message.at, Source::Email);
         let mut keys = accepted.arrival_keys.clone();
         keys.sort_unstable();
         keys.dedup();
@@ -145,8 +167,9 @@ impl Arrived {
             raw: if apart { Bytes::new() } else { accepted.raw.clone() },
             apart,
             object,
-            mail,
+            mail: read.mail,
             columns: messages::columns(message, stored_size(accepted.raw.len())),
+            search: search_entries::columns(message.id, whose, when, &read.words),
         }
     }
 

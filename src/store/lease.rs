@@ -14,6 +14,9 @@ use sqlx::postgres::{PgConnection, PgPool, Postgres};
 use super::sql::in_time;
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+/// An index of tokens can only be read by bitmaps, which our connections are told not to use.
+const BEGIN_SEARCH: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY;
+    SET LOCAL enable_bitmapscan = on; SET LOCAL enable_seqscan = off";
 
 /// The connections of one gateway.
 #[derive(Clone, Debug)]
@@ -35,10 +38,19 @@ impl Pool {
 
     /// A connection in a transaction of its own; dropped without `commit`, it leaves nothing.
     pub(super) async fn begin(&self) -> Result<Lease, sqlx::Error> {
+        self.begin_with(BEGIN).await
+    }
+
+    /// The same for a search, which writes nothing.
+    pub(super) async fn begin_search(&self) -> Result<Lease, sqlx::Error> {
+        self.begin_with(BEGIN_SEARCH).await
+    }
+
+    async fn begin_with(&self, begin: &'static str) -> Result<Lease, sqlx::Error> {
         let mut lease = self.lend().await?;
         // From before the statement on: nobody knows how far it came if it is broken off.
         lease.in_transaction = true;
-        let beginning = sqlx::raw_sql(BEGIN).execute(&mut *lease.connection);
+        let beginning = sqlx::raw_sql(begin).execute(&mut *lease.connection);
         in_time(self.deadline, beginning).await?;
         Ok(lease)
     }

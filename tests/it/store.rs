@@ -46,6 +46,7 @@ mod retention;
 mod rooms;
 pub mod scene;
 mod schema;
+mod search;
 mod secrets;
 mod silence;
 mod space;

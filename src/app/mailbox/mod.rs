@@ -2,10 +2,12 @@
 //! and deleting what is old.
 
 pub mod conversations;
+mod indexer;
 pub mod intake;
 pub mod links;
 pub mod record;
 pub mod retention;
+pub mod search;
 mod sweeper;
 
 use crate::domain::id::{IntakeId, MessageId};
@@ -13,8 +15,10 @@ use crate::domain::intake_record::IntakeRecord;
 use crate::domain::marker::Marker;
 use crate::domain::message::Message;
 use crate::domain::scope::Scope;
-use crate::store::{Cursor, IntakeFilter, List, Page, Store, StoreError};
+use crate::rules::SearchLimits;
+use crate::store::{Cursor, Direction, IntakeFilter, List, Page, Store, StoreError};
 
+pub use indexer::index;
 pub use sweeper::sweep;
 
 /// The use cases over messages and records. Every read takes the scope that `access` decided.
@@ -46,6 +50,16 @@ impl Mailbox {
             return Ok(None);
         }
         self.store.end_of_walk(List::Messages, scope, page, (None, None), most).await
+    }
+
+    /// A search that begins at the newest message, or at a cursor.
+    pub fn search<'s>(
+        &'s self,
+        asked: (&'s Scope, &'s search::Asked),
+        from: Option<(Direction, Cursor)>,
+        limits: SearchLimits,
+    ) -> search::Search<'s> {
+        search::Search::new(&self.store, asked, from, limits)
     }
 
     /// The raw bytes of a message, as received.

@@ -22,5 +22,6 @@ pub(super) mod members;
 pub(super) mod messages;
 pub(super) mod policy_preview;
 pub(super) mod rooms;
+pub(super) mod search;
 pub(super) mod tokens;
 pub(super) mod webhooks;

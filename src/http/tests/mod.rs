@@ -21,6 +21,7 @@ mod rates;
 mod reply;
 mod restricted;
 mod rooms;
+mod search;
 mod secrecy;
 mod table;
 mod targets;

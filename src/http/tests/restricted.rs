@@ -75,6 +75,7 @@ impl Scene {
         }
         match operation.path {
             "/getAccountByExternalId" => query.push("externalAccountId=nobody".into()),
+            "/messages/search" => query.push("q=hello".into()),
             "/searchAccounts" => query.push("accountType=account".into()),
             _ => {}
         }

@@ -79,6 +79,7 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
         "POST /updateAccount" => sample.with(json!({ "accountName": new })),
         "DELETE /deleteOrganization" => sample.with(json!({ "targetOrganizationId": NOBODY })),
         "DELETE /deleteAccount" => sample.with(json!({ "targetAccountId": NOBODY })),
+        "GET /messages/search" => sample.asking("q", "subject:hello"),
         "GET /searchAccounts" => sample.asking("accountType", "account"),
         "GET /getAccountByExternalId" => sample.asking("externalAccountId", new),
         "GET /member" => sample.asking("targetMemberId", NOBODY),

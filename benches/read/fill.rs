@@ -1,0 +1,272 @@
+//! Messages that the database makes up by itself, past the store: millions of rows in minutes. They
+//! are spread over a year, the Agents and a hundred contacts of each organization, and say one of a
+//! thousand things. The tables and their indexes are those of the migrations.
+
+use std::fmt::Write as _;
+
+use gatepost::domain::address::Address;
+use gatepost::domain::message::Mail;
+use gatepost::domain::search::tokens;
+use gatepost::domain::search::words::Document;
+use gatepost::domain::sender::Sender;
+use gatepost::store::Location;
+use serde_json::json;
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _, PgConnection, SqliteConnection};
+
+use super::accounts::Accounts;
+
+/// In every message.
+pub const COMMON: &str = "please";
+/// In one of a thousand.
+pub const RARE: &str = "zebra";
+/// When the first message came, and when the last one did.
+const START: u64 = 1_740_000_000_000;
+const END: u64 = 1_771_000_000_000;
+/// A time that nine of ten messages came after.
+pub const EARLY: u64 = START + (END - START) / 10;
+/// Contacts of an organization; their ids, which no other rows have.
+const CONTACTS: u64 = 100;
+const FIRST_CONTACT: u64 = 1_000_000_000;
+const MAILS: u64 = 1000;
+/// Rows of one statement.
+const PIECE: u64 = 50_000;
+
+/// A connection past the store.
+enum Database {
+    Sqlite(SqliteConnection),
+    Postgres(PgConnection),
+}
+
+impl Database {
+    async fn open(location: &Location) -> Self {
+        match location {
+            Location::Folder(folder) => {
+                let options = sqlx::sqlite::SqliteConnectOptions::new();
+                let options = options.filename(folder.join("gatepost.db"));
+                Self::Sqlite(options.pragma("cache_size", "-512000").connect().await.unwrap())
+            }
+            Location::Postgres(url) => {
+                let options: sqlx::postgres::PgConnectOptions = url.expose().parse().unwrap();
+                Self::Postgres(options.connect().await.unwrap())
+            }
+        }
+    }
+
+    async fn run(&mut self, text: String) {
+        let query = sqlx::raw_sql(AssertSqlSafe(text));
+        match self {
+            Self::Sqlite(one) => drop(one.execute(query).await.unwrap()),
+            Self::Postgres(one) => drop(one.execute(query).await.unwrap()),
+        }
+    }
+
+    const fn is_postgres(&self) -> bool {
+        matches!(self, Self::Postgres(_))
+    }
+}
+
+/// Writes so many messages, and their entries in the index of search if they are to have some.
+pub async fn fill(location: &Location, accounts: &Accounts, rows: u64, search: bool) {
+    let mut database = Database::open(location).await;
+    let postgres = database.is_postgres();
+    database.run(tables(accounts, postgres)).await;
+    let index = "CREATE INDEX search_entries_by_tokens ON search_entries USING gin (tokens)
+                 WITH (fastupdate = on, gin_pending_list_limit = 1024)";
+    if postgres {
+        database
+            .run("DROP INDEX search_entries_by_tokens; SET synchronous_commit = off".into())
+            .await;
+    } else {
+        database.run("PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF".into()).await;
+    }
+    let mut first = 1;
+    while first <= rows {
+        let last = (first + PIECE - 1).min(rows);
+        database.run(format!("BEGIN; {}; COMMIT", messages(rows, first, last, postgres))).await;
+        if search {
+            let entries = entries(rows, first, last, postgres);
+            database.run(format!("BEGIN; {entries}; COMMIT")).await;
+        }
+        first = last + 1;
+    }
+    database.run(rooms()).await;
+    if postgres {
+        database.run(format!("SET maintenance_work_mem = '512MB'; {index}")).await;
+    }
+    database.run("DROP TABLE bench_agents; DROP TABLE bench_mails".into()).await;
+    let tidy = if postgres { "VACUUM ANALYZE" } else { "PRAGMA wal_checkpoint(TRUNCATE); ANALYZE" };
+    database.run(tidy.into()).await;
+}
+
+/// The contacts, what messages say, and whose they are.
+fn tables(accounts: &Accounts, postgres: bool) -> String {
+    let (integer, octets) = if postgres { ("BIGINT", "BYTEA") } else { ("INTEGER", "BLOB") };
+    let mut text = format!(
+        "CREATE TABLE bench_agents (i {integer} PRIMARY KEY, partner_id {integer}, \
+             reseller_id {integer}, organization_id {integer}, agent_id {integer}, \
+             username TEXT, first_contact {integer});
+         CREATE TABLE bench_mails (i {integer} PRIMARY KEY, digest {octets}, tokens TEXT);"
+    );
+    let mut organizations = Vec::new();
+    for (i, agent) in accounts.agents.iter().enumerate() {
+        let id = |id: Option<gatepost::domain::id::AccountId>| id.unwrap().get();
+        let lineage = agent.lineage;
+        let organization = id(lineage.organization);
+        if !organizations.contains(&organization) {
+            organizations.push(organization);
+        }
+        let place = organizations.iter().position(|one| *one == organization).unwrap();
+        let contacts = FIRST_CONTACT + u64::try_from(place).unwrap() * CONTACTS;
+        write!(
+            text,
+            "INSERT INTO bench_agents VALUES ({i}, {}, {}, {organization}, {}, '{}', {contacts});",
+            id(lineage.partner),
+            id(lineage.reseller),
+            agent.id,
+            agent.username.replace('\'', "")
+        )
+        .unwrap();
+    }
+    for (place, organization) in organizations.iter().enumerate() {
+        let first = FIRST_CONTACT + u64::try_from(place).unwrap() * CONTACTS;
+        write!(
+            text,
+            "INSERT INTO contacts (id, organization_id, address, name, first_seen, last_seen) \
+             WITH RECURSIVE s(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM s WHERE n < {}) \
+             SELECT {first} + n, {organization}, 'sender' || n || '@sender.example', 'Sender', \
+                 {START}, {END} FROM s;",
+            CONTACTS - 1
+        )
+        .unwrap();
+    }
+    for number in 0..MAILS {
+        let (mail, words) = mail(number);
+        let digest = format!("{number:064x}");
+        let digest =
+            if postgres { format!("'\\x{digest}'::bytea") } else { format!("x'{digest}'") };
+        write!(
+            text,
+            "INSERT INTO raw_messages (digest, bytes) VALUES ({digest}, {digest});
+             INSERT INTO mails (digest, mail) VALUES ({digest}, '{mail}');
+             INSERT INTO bench_mails VALUES ({number}, {digest}, '{words}');"
+        )
+        .unwrap();
+    }
+    text
+}
+
+/// The JSON of a mail as the store keeps it, and its tokens.
+fn mail(number: u64) -> (String, String) {
+    let mut state = number * 7919 + 1;
+    let mut text = format!("{COMMON} answer");
+    for _ in 0..60 {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        // Few words are frequent, many are not.
+        let (many, few) = ((state >> 33) % 5000, (state >> 33) % 50);
+        write!(text, " w{}", if state >> 63 == 0 { many } else { few }).unwrap();
+    }
+    if number == MAILS / 2 {
+        text.push(' ');
+        text.push_str(RARE);
+    }
+    let from = Address::parse("sender@sender.example").unwrap();
+    let mail = Mail {
+        from: Sender { address: from, name: Some("Sender".into()) },
+        text: text.clone(),
+        subject: Some(format!("Question number {number}")),
+        to: Vec::new(),
+        cc: Vec::new(),
+        reply_to: Vec::new(),
+        message_id: Some(format!("{number}@sender.example")),
+        in_reply_to: Vec::new(),
+        references: Vec::new(),
+        stripped_text: text.clone(),
+        auto_submitted: None,
+        disposition_notification_to: None,
+        attachments: Vec::new(),
+        findings: json!([]),
+    };
+    let kept = json!({
+        "from": mail.from.address.to_string(), "from_name": mail.from.name, "text": text,
+        "subject": mail.subject, "to": [], "cc": [], "reply_to": [], "message_id": mail.message_id,
+        "in_reply_to": [], "references": [], "stripped_text": text, "auto_submitted": null,
+        "disposition_notification_to": null, "attachments": [], "findings": [],
+    });
+    let words = tokens::of_document(&Document::of_mail(&mail));
+    (kept.to_string(), words.into_iter().collect::<Vec<_>>().join(" "))
+}
+
+/// Where the numbers, the Agent and the mail of each message of a piece come from.
+fn source(first: u64, last: u64) -> String {
+    // Two generators of Lehmer's, so that Agent, contact and mail do not go together.
+    format!(
+        "(WITH RECURSIVE s(n) AS (SELECT CAST({first} AS BIGINT) UNION ALL \
+              SELECT n + 1 FROM s WHERE n < {last}) SELECT n FROM s) AS s \
+         JOIN bench_agents AS a ON a.i = (n * 48271 % 2147483647) % {} \
+         JOIN bench_mails AS m ON m.i = (n * 16807 % 2147483647) % {MAILS}",
+        100
+    )
+}
+
+/// When a message came, and its id.
+fn place(rows: u64, postgres: bool) -> (String, String) {
+    let at = format!("({START} + n * {} / {rows})", END - START);
+    let id = if postgres {
+        format!(
+            "CAST(lpad(to_hex({at}), 12, '0') || '7' || lpad(to_hex(n % 4096), 3, '0') || '8' \
+             || lpad(to_hex(n), 15, '0') AS UUID)"
+        )
+    } else {
+        format!("unhex(printf('%012x7%03x8%015x', {at}, n % 4096, n))")
+    };
+    (at, id)
+}
+
+fn messages(rows: u64, first: u64, last: u64, postgres: bool) -> String {
+    let (at, id) = place(rows, postgres);
+    format!(
+        "INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id, \
+             agent_username, contact_id, at, sender, size, digest, authentication) \
+         SELECT {id}, a.partner_id, a.reseller_id, a.organization_id, a.agent_id, a.username, \
+             a.first_contact + (n * 69621 % 2147483647) % {CONTACTS}, {at}, \
+             'sender@sender.example', 2000, m.digest, '{{}}' FROM {}",
+        source(first, last)
+    )
+}
+
+fn entries(rows: u64, first: u64, last: u64, postgres: bool) -> String {
+    let (at, id) = place(rows, postgres);
+    let mut places = String::from("''");
+    let levels = [("p", "partner_id"), ("r", "reseller_id"), ("o", "organization_id")];
+    for (letter, column) in levels.into_iter().chain([("a", "agent_id")]) {
+        for (size, span) in [22, 27, 32, 37].into_iter().enumerate() {
+            write!(
+                places,
+                " || 'in:{letter}' || a.{column} || ':{size}:' || ({at} >> {span}) || ' '"
+            )
+            .unwrap();
+        }
+    }
+    let source = source(first, last);
+    if postgres {
+        return format!(
+            "INSERT INTO search_entries (id, agent_id, source, at, tokens) \
+             SELECT {id}, a.agent_id, 'email', {at}, \
+                 array_to_tsvector(string_to_array({places} || m.tokens, ' ')) FROM {source}"
+        );
+    }
+    format!(
+        "INSERT INTO search_entries (number, id, agent_id, source, at) \
+         SELECT n, {id}, a.agent_id, 'email', {at} FROM {source}; \
+         INSERT INTO search_words (rowid, tokens) SELECT n, {places} || m.tokens FROM {source}"
+    )
+}
+
+/// As the migration makes them of messages that are there.
+fn rooms() -> String {
+    let migration = include_str!("../../migrations/sqlite/0010_rooms.sql");
+    let (_, rest) = migration.split_once("INSERT INTO rooms").unwrap();
+    let (statement, _) = rest.split_once(';').unwrap();
+    format!("INSERT INTO rooms{statement}")
+}

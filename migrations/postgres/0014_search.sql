@@ -1,0 +1,24 @@
+-- What full-text search finds messages by: tokens that the program makes (src/domain/search), so
+-- that both databases find the same. Not a twin: SQLite keeps them in an index of FTS5, PostgreSQL in
+-- a tsvector. An entry goes with its message, its tokens with the entry.
+CREATE TABLE search_entries (
+    id       UUID PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,
+    agent_id BIGINT NOT NULL,
+    source   TEXT COLLATE "C" NOT NULL,
+    at       BIGINT NOT NULL,
+    tokens   TSVECTOR NOT NULL
+);
+-- There is one way to look for tokens, so that nothing is gained by knowing how frequent they are.
+ALTER TABLE search_entries ALTER COLUMN tokens SET STATISTICS 0;
+-- New tokens wait in a list that every search reads: a short one.
+CREATE INDEX search_entries_by_tokens ON search_entries USING gin (tokens)
+    WITH (fastupdate = on, gin_pending_list_limit = 1024);
+
+-- Messages from before there was an index get their entries by and by, the newest first: next_id is
+-- the next one, null when all have theirs.
+CREATE TABLE search_progress (
+    id      BIGINT PRIMARY KEY CHECK (id = 1),
+    next_id UUID
+);
+INSERT INTO search_progress (id, next_id)
+    VALUES (1, (SELECT id FROM messages ORDER BY id DESC LIMIT 1));

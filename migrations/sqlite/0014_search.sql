@@ -1,0 +1,28 @@
+-- What full-text search finds messages by: tokens that the program makes (src/domain/search), so
+-- that both databases find the same. Not a twin: SQLite keeps them in an index of FTS5, PostgreSQL in
+-- a tsvector. An entry goes with its message, its tokens with the entry. Its number is the row of
+-- the index: an implicit one might change.
+CREATE TABLE search_entries (
+    number   INTEGER PRIMARY KEY,
+    id       BLOB NOT NULL UNIQUE REFERENCES messages (id) ON DELETE CASCADE,
+    agent_id INTEGER NOT NULL,
+    source   TEXT NOT NULL,
+    at       INTEGER NOT NULL
+) STRICT;
+-- Tokens are told apart by spaces and are of no other ASCII than letters, digits and colons. With
+-- detail 'none', FTS5 would read a frequent token's list from its beginning.
+CREATE VIRTUAL TABLE search_words USING fts5 (
+    tokens, content = '', contentless_delete = 1, detail = 'column',
+    tokenize = "ascii tokenchars ':'"
+);
+CREATE TRIGGER search_entries_gone AFTER DELETE ON search_entries
+    BEGIN DELETE FROM search_words WHERE rowid = old.number; END;
+
+-- Messages from before there was an index get their entries by and by, the newest first: next_id is
+-- the next one, null when all have theirs.
+CREATE TABLE search_progress (
+    id      INTEGER PRIMARY KEY CHECK (id = 1),
+    next_id BLOB
+) STRICT;
+INSERT INTO search_progress (id, next_id)
+    VALUES (1, (SELECT id FROM messages ORDER BY id DESC LIMIT 1));

@@ -1,0 +1,202 @@
+//! Full-text search: walks what an account has from the newest to the oldest, or from a cursor on,
+//! asks the index for candidates, and reads of each whether it matches.
+//!
+//! What a request may look at is bounded, whatever it looks for: it walks through windows that hold
+//! a known number of the account's own messages, small ones first because a common word fills a page
+//! from there, and reads so many candidates at most. Where it ends early it says where.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use uuid::Uuid;
+
+use crate::domain::clock::Timestamp;
+use crate::domain::id::MessageId;
+use crate::domain::message::Message;
+use crate::domain::scope::Scope;
+use crate::domain::search::query::Query;
+use crate::domain::search::tokens;
+use crate::domain::search::words::Document;
+use crate::domain::source::Source;
+use crate::rules::SearchLimits;
+use crate::store::{Cursor, Direction, List, Page, Store, StoreError, Wanted};
+
+/// The first windows hold these parts of what a request may walk through, the last one the rest.
+const WINDOWS: [u32; 3] = [128, 16, 2];
+
+/// What is looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    pub query: Query,
+    pub source: Option<Source>,
+    /// Not before this.
+    pub since: Option<Timestamp>,
+    /// Before this.
+    pub until: Option<Timestamp>,
+}
+
+/// A search on its way.
+#[derive(Debug)]
+pub struct Search<'s> {
+    store: &'s Store,
+    scope: &'s Scope,
+    asked: &'s Asked,
+    tokens: BTreeSet<String>,
+    /// What has been looked at so far.
+    from: Option<(Direction, Cursor)>,
+    direction: Direction,
+    limits: SearchLimits,
+    /// Messages that may still be walked through, and candidates that may still be read.
+    rows: u32,
+    candidates: u32,
+    windows: std::slice::Iter<'static, u32>,
+    window: Option<Window>,
+    waiting: VecDeque<Cursor>,
+    ended: bool,
+    until: Option<Cursor>,
+}
+
+/// A part of what the account has, whose size is known.
+#[derive(Debug)]
+struct Window {
+    spans: Vec<String>,
+    /// Its last place; none where it goes to the end of the list.
+    end: Option<Cursor>,
+}
+
+impl<'s> Search<'s> {
+    pub(super) fn new(
+        store: &'s Store,
+        (scope, asked): (&'s Scope, &'s Asked),
+        from: Option<(Direction, Cursor)>,
+        limits: SearchLimits,
+    ) -> Self {
+        Self {
+            store,
+            scope,
+            asked,
+            tokens: asked.query.tokens(),
+            from,
+            direction: from.map_or(Direction::Before, |(direction, _)| direction),
+            limits,
+            rows: limits.max_rows,
+            candidates: limits.max_candidates,
+            windows: WINDOWS.iter(),
+            window: None,
+            waiting: VecDeque::new(),
+            ended: false,
+            until: None,
+        }
+    }
+
+    /// The next messages that match, at most `most` of them, in the order of the walk; none when it
+    /// has ended.
+    pub async fn some(&mut self, most: usize) -> Result<Vec<Message>, StoreError> {
+        let mut found = Vec::new();
+        while found.len() < most && !self.ended {
+            if self.waiting.is_empty() {
+                self.look().await?;
+                continue;
+            }
+            let many = self.waiting.len().min(most.saturating_sub(found.len()));
+            let places: Vec<Cursor> = self.waiting.drain(..many).collect();
+            let ids: Vec<MessageId> = places.iter().map(|place| MessageId(place.id)).collect();
+            let mut messages = self.store.messages_among(self.scope, &ids).await?;
+            for place in places {
+                self.from = Some((self.direction, place));
+                let message = messages.remove(&MessageId(place.id));
+                let matches =
+                    |message: &Message| self.asked.query.matches(&Document::of(&message.content));
+                found.extend(message.filter(matches));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Where the walk ended, if that was before the end of the list.
+    pub const fn until(&self) -> Option<Cursor> {
+        self.until
+    }
+
+    /// Goes on to the next candidates, or to the next window, or ends.
+    async fn look(&mut self) -> Result<(), StoreError> {
+        let Some(window) = &self.window else { return self.open().await };
+        if self.candidates == 0 {
+            (self.ended, self.until) = (true, self.from.map(|(_, place)| place));
+            return Ok(());
+        }
+        let wanted = Wanted { all: &self.tokens, spans: &window.spans, source: self.asked.source };
+        let limit = self.candidates.min(self.limits.max_candidates);
+        let page = Page { limit, from: self.from, until: window.end };
+        let between = (self.asked.since, self.asked.until);
+        let found = self.store.search(self.scope, wanted, &page, between).await?;
+        let many = u32::try_from(found.len()).unwrap_or(u32::MAX);
+        self.candidates = self.candidates.saturating_sub(many);
+        if many < limit {
+            self.close();
+        }
+        self.waiting = found.into();
+        Ok(())
+    }
+
+    /// All candidates of the window are known. What is left of it are none.
+    fn close(&mut self) {
+        match self.window.take().and_then(|window| window.end) {
+            None => self.ended_with_the_list(),
+            Some(end) => self.until = Some(end),
+        }
+    }
+
+    fn ended_with_the_list(&mut self) {
+        self.rows = 0;
+        self.until = None;
+    }
+
+    async fn open(&mut self) -> Result<(), StoreError> {
+        // Behind the window before, of which the last candidate is not the end.
+        if let Some(end) = self.until {
+            self.from = Some((self.direction, end));
+        }
+        if self.rows == 0 {
+            self.ended = true;
+            return Ok(());
+        }
+        let part = self.windows.next().copied().unwrap_or(1);
+        let most = (self.limits.max_rows / part).clamp(1, self.rows);
+        self.rows = self.rows.saturating_sub(most);
+        let Some(first) = self.place(self.from, 1).await? else {
+            self.ended_with_the_list();
+            return Ok(());
+        };
+        let end = self.place(self.from, most).await?;
+        let last = match end {
+            Some(end) => end,
+            // The other end of the list.
+            None => self.place(self.far(), 1).await?.unwrap_or(first),
+        };
+        let (low, high) = (first.at.min(last.at), first.at.max(last.at));
+        let (level, root) = (self.scope.level(), self.scope.root());
+        let spans = tokens::of_spans(level, root.get(), low, high);
+        self.window = Some(Window { spans, end });
+        Ok(())
+    }
+
+    /// The place of the last of the next rows; none if there are fewer.
+    async fn place(
+        &self,
+        from: Option<(Direction, Cursor)>,
+        most: u32,
+    ) -> Result<Option<Cursor>, StoreError> {
+        let page = Page { limit: 1, from, until: None };
+        let between = (self.asked.since, self.asked.until);
+        self.store.end_of_walk(List::Messages, self.scope, &page, between, most).await
+    }
+
+    /// From where a walk the other way begins.
+    fn far(&self) -> Option<(Direction, Cursor)> {
+        let first = Cursor { at: Timestamp::from_millis(i64::MIN), id: Uuid::nil() };
+        match self.direction {
+            Direction::Before => Some((Direction::After, first)),
+            Direction::After => None,
+        }
+    }
+}

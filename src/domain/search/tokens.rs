@@ -1,0 +1,151 @@
+//! The tokens that an index keeps of a message, and those by which a query finds its candidates.
+//!
+//! `invoice` stands for a word anywhere, `s:invoice` for one of the subject, `f:boss` of the sender,
+//! `b:inv` for a word that begins so. `in:o12:1:3021` says whose the message is and when it came:
+//! organization 12, in the span 3021 of size 1. A search asks for the spans that it looks at beside
+//! its words, so that it costs what the searcher's own rows cost, whatever others have. A token is
+//! of letters, digits, marks and colons, without spaces or quotes, and has at most a hundred
+//! characters.
+
+use std::collections::BTreeSet;
+
+use super::words::{Document, Field, is_alone};
+use crate::domain::account::{AccountType, Lineage};
+use crate::domain::clock::Timestamp;
+
+/// Characters of a beginning that is kept as a token: shorter ones are not searched for.
+pub const BEGINNING: usize = 3;
+
+/// The spans of time, as powers of two in milliseconds: about 70 minutes, 37 hours, 50 days and four
+/// years. Each is 32 of the one before, so that any time is covered by few of them.
+const SPANS: [u32; 4] = [22, 27, 32, 37];
+/// Beyond the year 2248 all is one time.
+const END: i64 = (1 << 43) - 1;
+
+/// The tokens of what a message says.
+pub fn of_document(document: &Document) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for field in Field::ALL {
+        for word in document.field(field) {
+            found.extend(beginning(word));
+            match field {
+                Field::Subject => found.insert(format!("s:{word}")),
+                Field::From => found.insert(format!("f:{word}")),
+                Field::Names | Field::Text => false,
+            };
+            found.insert(word.clone());
+        }
+    }
+    found
+}
+
+/// The token of a word in this field, or in any.
+pub fn of_word(word: &str, field: Option<Field>) -> String {
+    match field {
+        Some(Field::Subject) => format!("s:{word}"),
+        Some(Field::From) => format!("f:{word}"),
+        Some(Field::Names | Field::Text) | None => word.to_owned(),
+    }
+}
+
+/// The token of how a word begins; `None` where it is too short to have one.
+pub fn beginning(word: &str) -> Option<String> {
+    let first: String = word.chars().take(BEGINNING).collect();
+    (first.chars().count() == BEGINNING).then(|| format!("b:{first}"))
+}
+
+/// Whether a word can be no longer than this: its beginning is the whole of it.
+pub fn is_whole(word: &str) -> bool {
+    word.chars().all(is_alone)
+}
+
+/// The tokens of whose a message is and when it came.
+pub fn of_place(lineage: &Lineage, at: Timestamp) -> Vec<String> {
+    let at = at.millis().clamp(0, END);
+    let mut found = Vec::new();
+    for (level, letter) in LEVELS {
+        let Some(id) = lineage.at(level) else { continue };
+        for (size, span) in SPANS.iter().enumerate() {
+            found.push(format!("in:{letter}{id}:{size}:{}", at >> span));
+        }
+    }
+    found
+}
+
+/// The tokens of which each message of this account has one that came within these times, both of
+/// them included: few, and exact up to the smallest span.
+pub fn of_spans(
+    level: AccountType,
+    id: impl std::fmt::Display,
+    from: Timestamp,
+    to: Timestamp,
+) -> Vec<String> {
+    let letter =
+        LEVELS.iter().find(|(known, _)| *known == level).map_or('a', |(_, letter)| *letter);
+    let mut at = from.millis().clamp(0, END);
+    let last = to.millis().clamp(0, END);
+    let mut found = Vec::new();
+    while at <= last {
+        // The largest span that begins here and ends within; the smallest one in any case.
+        let fits = |span: &u32| {
+            let length = 1_i64 << span;
+            at % length == 0 && at + (length - 1) <= last
+        };
+        let size = SPANS.iter().rposition(fits).unwrap_or(0);
+        let span = SPANS.get(size).copied().unwrap_or_default();
+        found.push(format!("in:{letter}{id}:{size}:{}", at >> span));
+        at = ((at >> span) + 1) << span;
+    }
+    found
+}
+
+const LEVELS: [(AccountType, char); 4] = [
+    (AccountType::Partner, 'p'),
+    (AccountType::Reseller, 'r'),
+    (AccountType::Organization, 'o'),
+    (AccountType::Agent, 'a'),
+];
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::domain::id::AccountId;
+
+    #[test]
+    fn any_time_is_covered_by_few_spans() {
+        let spans = |from, to| {
+            let times = (Timestamp::from_millis(from), Timestamp::from_millis(to));
+            of_spans(AccountType::Agent, 7, times.0, times.1)
+        };
+        assert_eq!(spans(5, 5), ["in:a7:0:0"]);
+        assert_eq!(spans(0, (1 << 27) - 1), ["in:a7:1:0"]);
+        assert!(spans(1, 0).is_empty());
+        assert_eq!(spans(0, i64::MAX).len(), 64);
+        assert_eq!(spans(i64::MIN, i64::MAX).len(), 64);
+        assert!(spans(1, END - 1).len() <= 64 + 6 * 31);
+    }
+
+    proptest! {
+        #[test]
+        fn what_lies_within_has_exactly_one_of_the_tokens(
+            from in 0..=END, length in 0_i64..1 << 40, at in 0..=END
+        ) {
+            let to = from.saturating_add(length).min(END);
+            let lineage = Lineage::default().with(AccountType::Agent, AccountId::new(7).unwrap());
+            let asked = of_spans(
+                AccountType::Agent, 7, Timestamp::from_millis(from), Timestamp::from_millis(to));
+            prop_assert!(asked.len() <= 64 + 6 * 31);
+            let hits = |at: i64| {
+                let own = of_place(&lineage, Timestamp::from_millis(at));
+                own.iter().filter(|token| asked.contains(token)).count()
+            };
+            for at in [from, to, from + (to - from) / 2] {
+                prop_assert_eq!(hits(at), 1);
+            }
+            let (first, last) = (from >> 22, to >> 22);
+            prop_assert_eq!(hits(at), usize::from((first..=last).contains(&(at >> 22))));
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The words of a text, folded, and those of a message by field.
+//!
+//! Folding: NFKC, small letters, without the accents of Latin, Greek and Cyrillic letters (combining
+//! marks U+0300 to U+036F), `ß` as `ss` and `ς` as `σ`; what is invisible (soft hyphens, joiners) is
+//! not there. A word is a run of letters, digits and marks. Han, Hiragana, Katakana, Hangul and Thai
+//! are written without spaces, or with few: each character is a word, and a run of them in a query
+//! is a phrase.
+
+use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
+use icu_properties::props::{
+    DefaultIgnorableCodePoint, GeneralCategory, GeneralCategoryGroup, Script,
+};
+use icu_properties::{CodePointMapData, CodePointSetData};
+
+use crate::domain::message::{Content, Mail, Received};
+
+/// Characters of a word that count; what follows them is not looked at, in text and query alike.
+/// Bounds what one word costs an index.
+pub const LONGEST_WORD: usize = 64;
+/// Words of one message that can be found, in the order of [`Field`]: bounds what hostile text costs
+/// an index. Like the octets below not for an operator to change, as stored tokens were made by it.
+pub const MAX_WORDS: usize = 16_000;
+/// Octets of these words together: a tsvector ends at a mebibyte.
+pub const MAX_OCTETS: usize = 400_000;
+
+/// Written without spaces.
+const ALONE: [Script; 5] =
+    [Script::Han, Script::Hiragana, Script::Katakana, Script::Hangul, Script::Thai];
+
+/// Where a word stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Field {
+    Subject,
+    /// The sender's name and address.
+    From,
+    /// The names of the attachments that are listed.
+    Names,
+    Text,
+}
+
+/// The words of a message, by field.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Document {
+    subject: Vec<String>,
+    from: Vec<String>,
+    names: Vec<String>,
+    text: Vec<String>,
+}
+
+impl Document {
+    /// Of a stored message.
+    pub fn of(content: &Content) -> Self {
+        match content {
+            Content::Mail(mailed) => Self::of_mail(&mailed.mail),
+            Content::Received(received) => Self::of_received(received),
+        }
+    }
+
+    /// Of mail.
+    pub fn of_mail(mail: &Mail) -> Self {
+        let address = mail.from.address.to_string();
+        let from = [mail.from.name.as_deref().unwrap_or_default(), &address];
+        let listed = mail.attachments.iter().filter(|part| part.listed);
+        let names: Vec<&str> = listed.map(|part| part.filename.as_str()).collect();
+        Self::read(mail.subject.as_deref().unwrap_or_default(), &from, &names, &mail.text)
+    }
+
+    /// Of what a platform handed in.
+    pub fn of_received(received: &Received) -> Self {
+        let address = received.handle.address();
+        let from = [received.name.as_deref().unwrap_or_default(), &address];
+        Self::read("", &from, &[], &received.text)
+    }
+
+    fn read(subject: &str, from: &[&str], names: &[&str], text: &str) -> Self {
+        let (mut count, mut octets) = (0, 0);
+        let mut take = |texts: &[&str]| {
+            let mut found = Vec::new();
+            for word in texts.iter().flat_map(|text| words(text)) {
+                count += 1;
+                octets += word.len();
+                if count > MAX_WORDS || octets > MAX_OCTETS {
+                    break;
+                }
+                found.push(word);
+            }
+            found
+        };
+        let (subject, from, names) = (take(&[subject]), take(from), take(names));
+        Self { subject, from, names, text: take(&[text]) }
+    }
+
+    /// The words of one field, in their order.
+    pub fn field(&self, field: Field) -> &[String] {
+        match field {
+            Field::Subject => &self.subject,
+            Field::From => &self.from,
+            Field::Names => &self.names,
+            Field::Text => &self.text,
+        }
+    }
+}
+
+impl Field {
+    /// All of them, in the order in which their words are counted.
+    pub const ALL: [Self; 4] = [Self::Subject, Self::From, Self::Names, Self::Text];
+}
+
+/// The folded words of a text, in their order.
+pub fn words(text: &str) -> impl Iterator<Item = String> {
+    let mut folded = folded(text).peekable();
+    std::iter::from_fn(move || {
+        let mut word = String::new();
+        let mut length = 0;
+        while let Some(c) = folded.peek().copied() {
+            match kind(c) {
+                Kind::Between if length == 0 => {}
+                Kind::Between => break,
+                Kind::Alone if length > 0 => break,
+                Kind::Alone => {
+                    folded.next();
+                    return Some(c.into());
+                }
+                Kind::Part => {
+                    length += 1;
+                    if length <= LONGEST_WORD {
+                        word.push(c);
+                    }
+                }
+            }
+            folded.next();
+        }
+        (length > 0).then_some(word)
+    })
+}
+
+/// Whether it is the one character of a word of its own.
+pub fn is_alone(c: char) -> bool {
+    matches!(kind(c), Kind::Alone)
+}
+
+fn folded(text: &str) -> impl Iterator<Item = char> {
+    let small = DecomposingNormalizerBorrowed::new_nfkd()
+        .normalize_iter(text.chars())
+        .flat_map(char::to_lowercase)
+        .filter(|c| !('\u{300}'..='\u{36f}').contains(c) && !is_invisible(*c))
+        .flat_map(|c| match c {
+            'ß' => ['s'].into_iter().chain(Some('s')),
+            'ς' => ['σ'].into_iter().chain(None),
+            other => [other].into_iter().chain(None),
+        });
+    ComposingNormalizerBorrowed::new_nfc().normalize_iter(small)
+}
+
+fn is_invisible(c: char) -> bool {
+    !c.is_ascii() && CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
+}
+
+enum Kind {
+    Between,
+    Part,
+    Alone,
+}
+
+fn kind(c: char) -> Kind {
+    if c.is_ascii() {
+        return if c.is_ascii_alphanumeric() { Kind::Part } else { Kind::Between };
+    }
+    let category = CodePointMapData::<GeneralCategory>::new().get(c);
+    if !c.is_alphanumeric() && !GeneralCategoryGroup::Mark.contains(category) {
+        return Kind::Between;
+    }
+    let script = CodePointMapData::<Script>::new().get(c);
+    if ALONE.contains(&script) { Kind::Alone } else { Kind::Part }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Vec<String> {
+        words(text).collect()
+    }
+
+    #[test]
+    fn words_are_runs_of_letters_digits_and_marks() {
+        for (text, expected) in [
+            ("", vec![]),
+            (" -- ... ", vec![]),
+            ("Hello, World!", vec!["hello", "world"]),
+            ("boss@good.example", vec!["boss", "good", "example"]),
+            ("don't_do 1,234.50", vec!["don", "t", "do", "1", "234", "50"]),
+            ("Straße STRASSE ẞ", vec!["strasse", "strasse", "ss"]),
+            ("Ångström e\u{301}té ﬁn İ", vec!["angstrom", "ete", "fin", "i"]),
+            ("ΟΔΟΣ οδός", vec!["οδοσ", "οδοσ"]),
+            ("Ёлка й", vec!["елка", "и"]),
+            ("in\u{ad}vo\u{200b}ice", vec!["invoice"]),
+            ("東京都 x", vec!["東", "京", "都", "x"]),
+            ("abc東が", vec!["abc", "東", "が"]),
+            ("한국 ไทย", vec!["한", "국", "ไ", "ท", "ย"]),
+            ("हिन्दी", vec!["हिन्दी"]),
+            ("ﾊﾝｶｸ", vec!["ハ", "ン", "カ", "ク"]),
+            ("a\0b", vec!["a", "b"]),
+        ] {
+            assert_eq!(of(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_word_is_cut_and_no_text_has_more_words_than_are_counted() {
+        let long = "x".repeat(LONGEST_WORD + 9);
+        assert_eq!(of(&format!("{long} y")), [&long[..LONGEST_WORD], "y"]);
+        let document = Document::read("subject", &["from"], &[], &"a ".repeat(MAX_WORDS));
+        assert_eq!(document.field(Field::Text).len(), MAX_WORDS - 2);
+        let wide = "😀𝕏".repeat(9) + &"𐍈".repeat(LONGEST_WORD);
+        let document = Document::read("", &[], &[], &format!("{wide} ").repeat(MAX_WORDS));
+        let octets: usize = document.field(Field::Text).iter().map(String::len).sum();
+        assert!(octets <= MAX_OCTETS && octets > MAX_OCTETS - 1000, "{octets}");
+    }
+}

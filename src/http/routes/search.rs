@@ -1,0 +1,80 @@
+//! `GET /messages/search`: full-text search over the messages of all Agents below the target.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::Value;
+
+use super::super::Http;
+use super::super::answer::json;
+use super::super::call::Call;
+use super::super::error::Problem;
+use super::super::page::{self, Rows};
+use crate::app::mailbox::record::message_record;
+use crate::app::mailbox::search::{Asked, Search};
+use crate::domain::search::query::Query;
+use crate::domain::source::Source;
+use crate::store::{Cursor, Direction};
+
+/// A page of records that match, the newest first, and `Link` as for recent messages. A page that
+/// looks at many messages ends early, before it is full or even empty: `next` goes on behind them.
+pub(in super::super) async fn messages(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
+    let limit = page::limit(&call, &http.rules)?;
+    let from = page::from(&call)?;
+    let asked = asked(&call)?;
+    let scope = &call.target().scope;
+    let search = http.use_cases.mailbox.search((scope, &asked), from, http.rules.search);
+    let rows = read(&http, search, limit, from).await?;
+    let mut response = json(StatusCode::OK, rows.array());
+    rows.link(&call, "/messages/search", limit, &mut response);
+    Ok(response)
+}
+
+/// What is looked for.
+fn asked(call: &Call) -> Result<Asked, Problem> {
+    let query = call.query();
+    let text = query.get("q").ok_or_else(|| Problem::invalid("q is missing: what to look for"))?;
+    let source = query.get("source").map(str::parse::<Source>).transpose();
+    Ok(Asked {
+        query: Query::parse(text).map_err(|error| Problem::invalid(error.to_string()))?,
+        source: source.map_err(|error| Problem::invalid(format!("source: {error}")))?,
+        since: call.time("since")?,
+        until: call.time("until")?,
+    })
+}
+
+/// A few messages at a time, until the page is full, or large, or the search has ended.
+async fn read(
+    http: &Http,
+    mut search: Search<'_>,
+    limit: u32,
+    from: Option<(Direction, Cursor)>,
+) -> Result<Rows, Problem> {
+    let limits = &http.rules.limits;
+    let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
+    let step = usize::try_from(limits.page_step).unwrap_or(usize::MAX);
+    let (mut texts, mut octets, mut is_full) = (Vec::new(), 0_usize, false);
+    while !is_full {
+        // One more than the page holds says that there is another page.
+        let missing = wanted.saturating_sub(texts.len()).saturating_add(1);
+        let messages = search.some(step.min(missing)).await?;
+        if messages.is_empty() {
+            break;
+        }
+        for message in &messages {
+            is_full = texts.len() >= wanted || octets >= limits.max_page_bytes;
+            if is_full {
+                break;
+            }
+            let text = Value::Object(message_record(message)).to_string();
+            octets = octets.saturating_add(text.len());
+            texts.push((Cursor { at: message.at, id: message.id.0 }, text));
+        }
+    }
+    let until = if is_full { None } else { search.until() };
+    if matches!(from, Some((Direction::After, _))) {
+        texts.reverse();
+    }
+    Ok(Rows::new(texts, from, is_full, until))
+}
