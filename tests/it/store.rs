@@ -32,6 +32,7 @@ mod faults;
 mod health;
 mod keys;
 mod lists;
+mod logs;
 mod members;
 mod messages;
 pub mod objects;

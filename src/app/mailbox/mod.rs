@@ -2,8 +2,10 @@
 //! deleting what is old.
 
 pub mod intake;
+pub mod logs;
 pub mod record;
 pub mod retention;
+pub mod series;
 mod sweeper;
 
 use crate::domain::id::{IntakeId, MessageId};

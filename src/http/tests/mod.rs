@@ -12,6 +12,7 @@ mod domains;
 mod events;
 mod hostile;
 mod injection;
+mod logs;
 mod mailbox;
 mod members;
 mod once;
@@ -23,6 +24,7 @@ mod secrecy;
 mod table;
 mod targets;
 mod tenancy;
+mod time_series;
 mod tokens;
 mod waiting;
 mod webhook_changes;
@@ -60,6 +62,7 @@ use crate::domain::marker::Marker;
 use crate::domain::member::{Member, Role};
 use crate::domain::message::{Attachment, Digest, Mail, Passage};
 use crate::domain::sender::Sender;
+use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
 use crate::egress::guard::Guard;
 use crate::rules::Rules;
@@ -480,5 +483,7 @@ fn record(
         headers: b"From: boss@good.example\r\n".to_vec(),
         steps: json!([{ "name": "scan", "result": "pass" }]),
         count: 1,
+        source: Source::Email,
+        took: None,
     }
 }
