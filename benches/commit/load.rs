@@ -18,6 +18,7 @@ use gatepost::domain::intake_record::IntakeRecord;
 use gatepost::domain::message::{Digest, Mail, Passage};
 use gatepost::domain::policy::Mode;
 use gatepost::domain::sender::Sender;
+use gatepost::domain::source::Source;
 use gatepost::domain::thread::ThreadKeys;
 use gatepost::domain::verdict::Verdict;
 use gatepost::rules::{Rules, StoreRules};
@@ -116,6 +117,8 @@ impl Load {
             headers: headers.into_bytes(),
             steps: self.steps.clone(),
             count: 1,
+            source: Source::Email,
+            took: None,
         };
         let message = NewMessage {
             id,

@@ -31,6 +31,12 @@ impl Timestamp {
         self.0.div_euclid(1000)
     }
 
+    /// Its year and its month (from 1) in UTC.
+    pub fn month(self) -> (i64, i64) {
+        let (year, month, _) = civil_from_days(self.seconds().div_euclid(86_400));
+        (year, month)
+    }
+
     /// This instant plus `duration`; stays at the end of time instead of wrapping.
     pub fn plus(self, duration: Duration) -> Self {
         let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);

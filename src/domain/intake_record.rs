@@ -1,6 +1,7 @@
 //! The lasting trace of one verdict with its evidence, kept for accepted and refused mail alike.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -9,6 +10,7 @@ use super::address::Address;
 use super::clock::Timestamp;
 use super::id::{AccountId, IntakeId, MessageId};
 use super::message::Digest;
+use super::source::Source;
 use super::verdict::Verdict;
 
 /// Not a message and not an event. Of refused mail it keeps headers, hashes and evidence, never
@@ -42,6 +44,10 @@ pub struct IntakeRecord {
     pub steps: Value,
     /// How many refusals this record stands for: more than 1 only at RCPT.
     pub count: u64,
+    /// By which way it came.
+    pub source: Source,
+    /// From the end of the message until its commit began; `None` where there was none.
+    pub took: Option<Duration>,
 }
 
 #[cfg(test)]
@@ -66,6 +72,8 @@ impl IntakeRecord {
             headers: Vec::new(),
             steps: serde_json::json!([]),
             count: 1,
+            source: Source::Email,
+            took: None,
         }
     }
 }

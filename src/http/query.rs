@@ -7,6 +7,10 @@ use super::error::Problem;
 /// The name under which the key comes.
 pub(super) const TOKEN: &str = "token";
 
+/// Stands among the parameters of an operation for filters of any field: it reads their names
+/// itself, and refuses those that are none.
+pub(super) const FILTERS: &str = "field__op";
+
 /// The parameters of one request, the token left out.
 #[derive(Debug, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
@@ -34,7 +38,8 @@ impl Query {
             if name == TOKEN {
                 continue;
             }
-            if !targets.contains(&name.as_str()) && !known.contains(&name.as_str()) {
+            let is_known = targets.contains(&name.as_str()) || known.contains(&name.as_str());
+            if !is_known && !known.contains(&FILTERS) {
                 return Err(Problem::invalid(format!(
                     "query parameter {} is not known here: expected {}",
                     quoted(&name),

@@ -22,8 +22,8 @@ use super::linked::{self, Visit};
 use super::observe;
 use super::routes::{
     account, account_lists, accounts, addresses, audit, contacts, conversations, deliveries,
-    domains, events, health, inbound_policy, inbound_whitelist, intake, media, members, messages,
-    policy_preview, rooms, search, tokens, webhooks,
+    domains, events, health, inbound_policy, inbound_whitelist, intake, logs, media, members,
+    messages, policy_preview, rooms, search, time_series, tokens, webhooks,
 };
 use super::tag::Tag;
 use super::target::Aim;
@@ -249,6 +249,9 @@ pub static OPERATIONS: &[Operation] = &[
         ["agent", "sender", "recipient", "verdict", "reason", "since", "until", "limit", "after"],
         NoBody, intake::list),
     operation!(InboundEmail: Get "/email/intake/{id}", READ, [], NoBody, intake::show),
+    operation!(ConversationLogs: Get "/logs", READ, logs::LIST, NoBody, logs::list),
+    operation!(ConversationLogs: Post "/logs/timeSeries", READ, [], Required(time_series::FIELDS),
+        time_series::measure),
     operation!(Accounts: Get "/audit", READ.administrators(),
         ["deed", "actor", "since", "until", "limit", "before", "after"], NoBody, audit::list),
     operation!(Webhooks: Get "/webhooks", READ_OWN, [], NoBody, webhooks::list),

@@ -16,6 +16,7 @@ pub struct AccessRules {
     pub rates: Rates,
     pub media: Media,
     pub events: Events,
+    pub logs: Logs,
     pub idempotency: Idempotency,
     pub keys: KeyRules,
     pub members: MemberRules,
@@ -214,6 +215,39 @@ impl Events {
     }
 }
 
+/// How much of the conversation log one request reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Logs {
+    pub max_rows: u32,
+    pub max_metric_rows: u32,
+    pub max_page: u32,
+    pub default_page: u32,
+    pub step: u32,
+    pub max_filters: usize,
+    pub max_values: usize,
+    pub max_buckets: usize,
+    pub max_groups: usize,
+    pub max_points: usize,
+}
+
+impl Logs {
+    fn validate(&self) -> Result<(), RulesError> {
+        let check = |key, value, low, high| within("access.toml", key, value, low, high);
+        let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        check("logs.max_rows", self.max_rows.into(), 1, 10_000_000)?;
+        check("logs.max_metric_rows", self.max_metric_rows.into(), 1, 10_000_000)?;
+        check("logs.max_page", self.max_page.into(), 1, 10_000)?;
+        check("logs.default_page", self.default_page.into(), 1, self.max_page.into())?;
+        check("logs.step", self.step.into(), 1, 10_000)?;
+        check("logs.max_filters", wide(self.max_filters), 1, 100)?;
+        check("logs.max_values", wide(self.max_values), 1, 500)?;
+        check("logs.max_buckets", wide(self.max_buckets), 1, 10_000)?;
+        check("logs.max_groups", wide(self.max_groups), 1, 1000)?;
+        check("logs.max_points", wide(self.max_points), wide(self.max_buckets), 1_000_000)
+    }
+}
+
 /// What is kept of requests that carry an `Idempotency-Key`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -300,6 +334,7 @@ impl AccessRules {
         check("rates.denied_seconds", rates.denied_seconds, 1, 60)?;
         check("rates.max_denied", wide(rates.max_denied), 1, 100_000)?;
         self.media.validate()?;
+        self.logs.validate()?;
         let events = &self.events;
         check("events.max_waiting", wide(events.max_waiting), 1, 100_000)?;
         let per_account = wide(events.max_waiting_per_account);

@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 
 pub use access::{
-    AccessRules, Events as EventRules, Limits as AccessLimits, Rates as AccessRates, SearchLimits,
+    AccessRules, Events as EventRules, Limits as AccessLimits, Logs as LogRules,
+    Rates as AccessRates, SearchLimits,
 };
 pub use acme::{AcmeRules, Challenges as ChallengeRules};
 pub use intake::{

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use super::db::{Store, Transaction};
 use super::entry::Entry;
@@ -123,6 +124,8 @@ pub(super) fn columns(record: &IntakeRecord) -> Vec<Value> {
         record.digest.as_ref().map(|digest| digest.0.as_slice()).into(),
         record.headers.as_slice().into(),
         record.steps.to_string().into(),
+        record.source.as_str().into(),
+        record.took.map(|took| i64::try_from(took.as_micros()).unwrap_or(i64::MAX)).into(),
     ]
 }
 
@@ -148,7 +151,7 @@ pub(super) async fn write(
     many(
         "INSERT INTO intake_records (id, at, partner_id, reseller_id, organization_id, agent_id,
              recipient, sender, envelope_from, remote_address, helo, verdict, reason, size, digest,
-             headers, steps, count, explanation, message_id, counted_as) {rows}
+             headers, steps, source, took_us, count, explanation, message_id, counted_as) {rows}
          ON CONFLICT (counted_as)
              DO UPDATE SET count = intake_records.count + excluded.count
          RETURNING id, counted_as",
@@ -162,7 +165,7 @@ fn select(rest: &'static str) -> Statement {
     let mut query =
         sql("SELECT id, at, partner_id, reseller_id, organization_id, agent_id, recipient,
                 sender, envelope_from, remote_address, helo, reason, explanation, message_id, size,
-                digest, headers, steps, count
+                digest, headers, steps, count, source, took_us
          FROM intake_records ");
     query.push(rest);
     query
@@ -171,6 +174,7 @@ fn select(rest: &'static str) -> Statement {
 fn record(row: &Row) -> Result<IntakeRecord, StoreError> {
     let columns = Columns { table: "intake_records", row };
     let reason = columns.optional_word::<Reason>("reason")?;
+    let took = columns.optional_integer("took_us")?.and_then(|micros| u64::try_from(micros).ok());
     Ok(IntakeRecord {
         id: IntakeId(columns.uuid("id")?),
         at: columns.time("at")?,
@@ -189,5 +193,7 @@ fn record(row: &Row) -> Result<IntakeRecord, StoreError> {
         headers: columns.bytes("headers")?,
         steps: columns.json("steps")?,
         count: columns.count("count")?,
+        source: columns.word("source")?,
+        took: took.map(Duration::from_micros),
     })
 }

@@ -112,7 +112,14 @@ pub(super) fn columns(message: &NewMessage, size: i64) -> Vec<Value> {
         message.digest.0.as_slice().into(),
         message.authentication.to_string().into(),
         passage_row::written(&message.passage).into(),
+        message.mail.subject.as_deref().map(listed).into(),
     ]
+}
+
+/// As much of a subject as lists and logs show.
+fn listed(subject: &str) -> String {
+    const SHOWN: usize = 1000;
+    subject.chars().take(SHOWN).collect()
 }
 
 /// Writes new messages, each with its contact and its thread.
@@ -129,7 +136,7 @@ pub(super) async fn insert(
     many(
         "INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id,
              agent_username, at, sender, tag, size, digest, authentication, passage,
-             contact_id, thread_id, inbox) {rows}",
+             subject, contact_id, thread_id, inbox) {rows}",
         rows.collect(),
     )
     .execute(tx.on())

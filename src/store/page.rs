@@ -58,6 +58,12 @@ pub struct Page {
 }
 
 impl Page {
+    /// The same from behind this place on, towards older rows.
+    #[must_use]
+    pub fn behind(self, place: Cursor) -> Self {
+        Self { from: Some((Direction::Before, place)), ..self }
+    }
+
     /// Goes on with the comparisons, the order and the limit that read the rows of this page.
     pub(super) fn read(&self, statement: &mut Statement) {
         self.read_between(statement, None, None);
@@ -85,9 +91,33 @@ impl Page {
         statement.push(" LIMIT ").push_value(i64::from(self.limit));
     }
 
-    /// The comparisons and the order. One bound on each side, the tightest: SQLite looks up no
-    /// more, and would walk through what lies between two.
+    /// The comparisons without order and limit, for what puts rows together.
+    pub(super) fn lie_between(
+        &self,
+        statement: &mut Statement,
+        since: Option<Timestamp>,
+        before: Option<Timestamp>,
+    ) {
+        self.bounds("at", statement, since, before);
+    }
+
+    /// The comparisons and the order.
     fn range(
+        &self,
+        time: &'static str,
+        statement: &mut Statement,
+        since: Option<Timestamp>,
+        before: Option<Timestamp>,
+    ) {
+        self.bounds(time, statement, since, before);
+        let order = if self.ascending() { "ASC" } else { "DESC" };
+        statement.push(" ORDER BY ").push(time).push(" ").push(order);
+        statement.push(", id ").push(order);
+    }
+
+    /// One bound on each side, the tightest: SQLite looks up no more, and would walk through what
+    /// lies between two.
+    fn bounds(
         &self,
         time: &'static str,
         statement: &mut Statement,
@@ -115,9 +145,6 @@ impl Page {
         if let Some((cursor, with)) = upper {
             compare(if with { "<=" } else { "<" }, cursor);
         }
-        let order = if ascending { "ASC" } else { "DESC" };
-        statement.push(" ORDER BY ").push(time).push(" ").push(order);
-        statement.push(", id ").push(order);
     }
 
     const fn ascending(&self) -> bool {

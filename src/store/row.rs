@@ -40,6 +40,10 @@ impl Columns<'_> {
         self.row.get(column).map_err(|error| self.corrupt(error))
     }
 
+    pub(super) fn optional_real(&self, column: &str) -> Result<Option<f64>, StoreError> {
+        self.row.get(column).map_err(|error| self.corrupt(error))
+    }
+
     pub(super) fn count(&self, column: &str) -> Result<u64, StoreError> {
         u64::try_from(self.integer(column)?).map_err(|error| self.corrupt(error))
     }

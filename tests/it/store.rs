@@ -32,6 +32,7 @@ mod faults;
 mod health;
 mod keys;
 mod lists;
+mod logs;
 mod many_rooms;
 mod members;
 mod messages;

@@ -18,6 +18,7 @@ use crate::domain::message::{Mail, Passage};
 use crate::domain::policy::{Facts, decide};
 use crate::domain::ports::{Answer, Envelope, Recipient};
 use crate::domain::reason::Reason;
+use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
 use crate::store::{Accepted, Commit, Intake, NewMessage, Standing, StoreError};
 
@@ -87,6 +88,8 @@ pub fn record(
         headers: examination.headers.clone(),
         steps: steps(case, examination, standing, reason, began),
         count: 1,
+        source: Source::Email,
+        took: None,
     }
 }
 

@@ -73,7 +73,7 @@ impl Gateway {
 
     /// The one path: examine, judge, commit, answer.
     async fn take_in(&self, envelope: &Envelope, raw: &Bytes) -> Result<Answer, StoreError> {
-        let arrived = self.mint.clock().now();
+        let (arrived, began) = (self.mint.clock().now(), Instant::now());
         let examination = examine(&self.authenticator, &self.rules, envelope, raw, arrived).await;
         if examination.proof == Proof::Undecidable(Reason::TooBusy) {
             // Ours, and not a verdict on the message: no record (contract §2.3).
@@ -82,9 +82,13 @@ impl Gateway {
         for _ in 0..DECISIONS {
             // Messages are listed by the time of their acceptance; look-ups may have taken long.
             let now = self.mint.clock().now();
-            let Some(judgement) = self.judge_all(envelope, raw, &examination, now).await? else {
+            let Some(mut judgement) = self.judge_all(envelope, raw, &examination, now).await?
+            else {
                 break;
             };
+            for intake in &mut judgement.commit.intakes {
+                intake.record.took = Some(began.elapsed());
+            }
             let taken = match self.within_rates(&judgement.commit, &examination) {
                 Ok(taken) => taken,
                 // What is there already counts nothing, and its sender is to hear so (contract

@@ -12,6 +12,7 @@ use crate::domain::intake_record::IntakeRecord;
 use crate::domain::policy::Mode;
 use crate::domain::ports::{Answer, Client, Recipient};
 use crate::domain::reason::Reason;
+use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
 use crate::store::{Answering, Listing, StoreError};
 
@@ -75,6 +76,8 @@ impl Gateway {
                 began,
             )]),
             count: 1,
+            source: Source::Email,
+            took: None,
         };
         self.store.count_refusal(&record, &network(client.address)).await
     }

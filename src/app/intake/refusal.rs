@@ -14,6 +14,7 @@ use crate::domain::id::{AccountId, IntakeId};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::ports::{Answer, Envelope};
 use crate::domain::reason::Reason;
+use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
 use crate::mail::scan;
 use crate::store::{Commit, Intake, StoreError};
@@ -89,6 +90,8 @@ impl Gateway {
                 began,
             )]),
             count: 1,
+            source: Source::Email,
+            took: None,
         }
     }
 }

@@ -5,9 +5,11 @@ pub mod conversations;
 mod indexer;
 pub mod intake;
 pub mod links;
+pub mod logs;
 pub mod record;
 pub mod retention;
 pub mod search;
+pub mod series;
 mod sweeper;
 
 use crate::domain::id::{IntakeId, MessageId};

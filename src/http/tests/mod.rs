@@ -12,6 +12,7 @@ mod domains;
 mod events;
 mod hostile;
 mod injection;
+mod logs;
 mod mailbox;
 mod media;
 mod members;
@@ -26,6 +27,7 @@ mod secrecy;
 mod table;
 mod targets;
 mod tenancy;
+mod time_series;
 mod tokens;
 mod waiting;
 mod webhook_changes;
@@ -66,6 +68,7 @@ use crate::domain::message::{Attachment, Digest, Mail, Passage};
 use crate::domain::room::Room;
 use crate::domain::scope::Scope;
 use crate::domain::sender::Sender;
+use crate::domain::source::Source;
 use crate::domain::thread::ThreadKeys;
 use crate::domain::verdict::Verdict;
 use crate::egress::guard::Guard;
@@ -505,5 +508,7 @@ fn record(
         headers: b"From: boss@good.example\r\n".to_vec(),
         steps: json!([{ "name": "scan", "result": "pass" }]),
         count: 1,
+        source: Source::Email,
+        took: None,
     }
 }

@@ -117,6 +117,9 @@ impl Scene {
                 json!({ "targetOrganizationId": self.house.id("org1").get() })
             }
             (_, "/deleteAccount") => json!({ "targetAccountId": self.house.id("agent2").get() }),
+            (_, "/logs/timeSeries") => {
+                json!({ "metric": "accepted", "start": 1_794_900_000, "end": 1_795_100_000 })
+            }
             (verb, path) => panic!("{verb:?} {path} has no body here: give it one"),
         }
     }

@@ -21,6 +21,7 @@ use gatepost::domain::policy::Mode;
 use gatepost::domain::scope::Scope;
 use gatepost::domain::secret::Secret;
 use gatepost::domain::sender::Sender;
+use gatepost::domain::source::Source;
 use gatepost::domain::thread::ThreadKeys;
 use gatepost::domain::verdict::Verdict;
 use gatepost::run;
@@ -320,6 +321,8 @@ pub fn record(agent: &Account, millis: i64, verdict: Verdict) -> IntakeRecord {
         headers: b"From: x\r\n".to_vec(),
         steps: json!([{ "name": "policy" }]),
         count: 1,
+        source: Source::Email,
+        took: None,
     }
 }
 

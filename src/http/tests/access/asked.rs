@@ -118,10 +118,12 @@ fn due(town: &Town, operation: &str, reach: &Reach, node: usize) -> Option<Strin
     let below = |wanted: char| (shown && kind == wanted).then(|| name(node));
     let own = (shown && node == reach.target && reach.person.is_none()).then(|| mark(node));
     match operation {
-        "GET /messages/recent" | "GET /messages/search" | "GET /email/intake"
-        | "GET /conversations" | "GET /contacts" => {
-            (shown && kind == 'A').then(|| mark(node))
-        }
+        "GET /messages/recent"
+        | "GET /messages/search"
+        | "GET /email/intake"
+        | "GET /logs"
+        | "GET /conversations"
+        | "GET /contacts" => (shown && kind == 'A').then(|| mark(node)),
         "GET /webhooks"
         | "GET /email/inboundWhitelist"
         | "GET /email/addresses"

@@ -88,6 +88,11 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
         "DELETE /member" => sample.with(json!({ "targetMemberId": NOBODY })),
         "POST /tokens" => sample.with(json!({ "type": "admin", "description": new })),
         "DELETE /tokens" => sample.with(json!({ "id": uuid::Uuid::nil() })),
+        "POST /logs/timeSeries" => {
+            let time = (1_794_900_000, 1_795_100_000);
+            let asked = json!({ "metric": "accepted", "groupBy": "accountId" });
+            sample.with(asked).holding("start", time.0.into()).holding("end", time.1.into())
+        }
         "GET /audit" => sample.asking("limit", 200),
         "POST /domain" | "DELETE /domain" => {
             sample.with(json!({ "domain": format!("{new}.example") }))

@@ -1,0 +1,138 @@
+//! The conversation log as readers see it: pages of rows, and how a value is written as JSON or in a
+//! table.
+
+use serde_json::{Map, Value};
+
+use super::Mailbox;
+use crate::domain::condition::LogFilter;
+use crate::domain::log_field::{LogField, LogValue};
+use crate::domain::scope::Scope;
+use crate::store::{Cursor, List, LogRow, Page, StoreError};
+
+/// A page of the log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogPage {
+    pub rows: Vec<LogRow>,
+    /// How many rows match, of those that were looked at.
+    pub total: u64,
+    /// Whether all rows of the time that was asked for were looked at.
+    pub complete: bool,
+}
+
+impl Mailbox {
+    /// The page with this number, from 1, of pages of this size; of the `most` newest rows in the
+    /// filter's time no older one is looked at.
+    pub async fn log_page(
+        &self,
+        scope: &Scope,
+        filter: &LogFilter,
+        (number, size): (u64, u32),
+        fields: &[LogField],
+        most: u32,
+    ) -> Result<LogPage, StoreError> {
+        let until = self.end_of_log(scope, filter, most).await?;
+        let whole = Page { limit: u32::MAX, from: None, until };
+        let total = self.store.count_logs(scope, filter, &whole).await?;
+        let mut found = LogPage { rows: Vec::new(), total, complete: until.is_none() };
+        let skip = number.saturating_sub(1).saturating_mul(size.into());
+        if skip >= total {
+            return Ok(found);
+        }
+        let mut page = Page { limit: size, from: None, until };
+        if skip > 0 {
+            let place = self.store.log_place(scope, filter, until, skip).await?;
+            let Some(place) = place else { return Ok(found) };
+            page = page.behind(place);
+        }
+        found.rows = self.store.logs(scope, filter, &page, fields).await?;
+        Ok(found)
+    }
+
+    /// The next rows of the log from `page` on.
+    pub async fn logs(
+        &self,
+        scope: &Scope,
+        filter: &LogFilter,
+        page: &Page,
+        fields: &[LogField],
+    ) -> Result<Vec<LogRow>, StoreError> {
+        self.store.logs(scope, filter, page, fields).await
+    }
+
+    /// Where a request for the log ends that looks at no more than `most` rows; `None` where there
+    /// are no more.
+    pub async fn end_of_log(
+        &self,
+        scope: &Scope,
+        filter: &LogFilter,
+        most: u32,
+    ) -> Result<Option<Cursor>, StoreError> {
+        let page = Page { limit: 1, from: None, until: None };
+        let (time, most) = ((filter.since, filter.before), most.saturating_add(1));
+        self.store.end_of_walk(List::IntakeRecords, scope, &page, time, most).await
+    }
+}
+
+/// A row as JSON, by the names of its fields.
+pub fn log_record(row: &LogRow, fields: &[LogField]) -> Map<String, Value> {
+    let named = fields.iter().zip(&row.values);
+    named.map(|(field, value)| (field.name().to_owned(), json(value))).collect()
+}
+
+fn json(value: &LogValue) -> Value {
+    match value {
+        LogValue::Null => Value::Null,
+        LogValue::Integer(number) => (*number).into(),
+        LogValue::Real(number) => as_number(*number),
+        LogValue::Text(text) => text.as_str().into(),
+        LogValue::Id(id) => id.to_string().into(),
+        LogValue::Time(at) => at.to_string().into(),
+    }
+}
+
+/// A number as people write it: a whole one without a fraction.
+pub fn as_number(number: f64) -> Value {
+    serde_json::from_str(&number.to_string()).unwrap_or(Value::Null)
+}
+
+/// A value as a cell of a table; one without value is empty. A spreadsheet would take a text that
+/// begins like a formula for one, and carry it out: it gets an apostrophe, which spreadsheets take
+/// for "this is text" (threats D: what strangers write is shown to people).
+pub fn cell(value: &LogValue) -> String {
+    match value {
+        LogValue::Null => String::new(),
+        LogValue::Text(text) if text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) => {
+            format!("'{text}")
+        }
+        LogValue::Integer(number) => number.to_string(),
+        LogValue::Real(number) => number.to_string(),
+        LogValue::Text(text) => text.clone(),
+        LogValue::Id(id) => id.to_string(),
+        LogValue::Time(at) => at.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_cell_begins_like_a_formula() {
+        for text in ["=1+1", "+1", "-1", "@x", "\t=1", "\r=1", "\n=1"] {
+            let shown = cell(&LogValue::Text(text.into()));
+            assert_eq!(shown, format!("'{text}"));
+        }
+        for text in ["", "a=1", "'", " =1"] {
+            assert_eq!(cell(&LogValue::Text(text.into())), text);
+        }
+        assert_eq!(cell(&LogValue::Integer(-1)), "-1");
+        assert_eq!(cell(&LogValue::Null), "");
+    }
+
+    #[test]
+    fn whole_numbers_have_no_fraction() {
+        for (number, shown) in [(3.0, "3"), (0.5, "0.5"), (-2.0, "-2"), (f64::NAN, "null")] {
+            assert_eq!(as_number(number).to_string(), shown);
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Metrics over the conversation log: bucket by bucket, group by group, and over the whole time.
+
+use std::collections::BTreeMap;
+
+use super::Mailbox;
+use crate::domain::clock::Timestamp;
+use crate::domain::condition::LogFilter;
+use crate::domain::metric::{Grouping, Interval, Metric, Tally};
+use crate::domain::scope::Scope;
+use crate::rules::LogRules;
+use crate::store::StoreError;
+
+/// What is asked of a metric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    pub metric: Metric,
+    /// Not older, and older: the time is bounded.
+    pub since: Timestamp,
+    pub before: Timestamp,
+    pub interval: Interval,
+    pub grouping: Option<Grouping>,
+}
+
+/// The rows of one kind: bucket by bucket (empty ones, too), and all together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Series {
+    pub whole: Tally,
+    pub buckets: Vec<(Timestamp, Tally)>,
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    pub all: Series,
+    /// Where rows are told apart; without the word those that have none.
+    pub groups: Vec<(Option<String>, Series)>,
+}
+
+/// Why there is none.
+#[derive(Debug, thiserror::Error)]
+pub enum Unmeasured {
+    #[error(
+        "more than {0} records lie between start and end: narrow them, or choose a target with \
+         less below it"
+    )]
+    TooManyRows(u32),
+    #[error(
+        "more than {0} buckets lie between start and end: narrow them, or choose a longer interval"
+    )]
+    TooManyBuckets(usize),
+    #[error("more than {0} groups: choose another groupBy, or filter")]
+    TooManyGroups(usize),
+    #[error(
+        "more than {0} points (groups times buckets): narrow start and end, or choose a longer \
+         interval"
+    )]
+    TooManyPoints(usize),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A month is put together of its days.
+const DAYS: usize = 31;
+
+impl Mailbox {
+    /// Calculates a metric, in one statement over rows that are few enough.
+    pub async fn measure(
+        &self,
+        scope: &Scope,
+        asked: &Question,
+        rules: &LogRules,
+    ) -> Result<Measured, Unmeasured> {
+        let starts = starts(asked, rules.max_buckets)
+            .ok_or(Unmeasured::TooManyBuckets(rules.max_buckets))?;
+        let conditions = asked.metric.filters.clone();
+        let (since, before) = (Some(asked.since), Some(asked.before));
+        let filter = LogFilter { conditions, since, before }.narrowed();
+        if self.end_of_log(scope, &filter, rules.max_metric_rows).await?.is_some() {
+            return Err(Unmeasured::TooManyRows(rules.max_metric_rows));
+        }
+        let most = match asked.interval {
+            Interval::Month => rules.max_points.saturating_mul(DAYS),
+            _ => rules.max_points,
+        };
+        let (formula, by) = (&asked.metric.formula, (asked.interval, asked.grouping));
+        let wanted = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
+        let found = self.store.log_tallies(scope, &filter, formula, by, wanted).await?;
+        if found.len() > most {
+            return Err(Unmeasured::TooManyPoints(rules.max_points));
+        }
+        let mut all = Group::new();
+        let mut groups: BTreeMap<Option<String>, Group> = BTreeMap::new();
+        for bucket in found {
+            let start = begin(bucket.start, asked.interval);
+            all.entry(start).or_default().add(&bucket.tally);
+            if asked.grouping.is_some() {
+                let group = groups.entry(bucket.group).or_default();
+                group.entry(start).or_default().add(&bucket.tally);
+            }
+        }
+        if groups.len() > rules.max_groups {
+            return Err(Unmeasured::TooManyGroups(rules.max_groups));
+        }
+        if groups.len().saturating_mul(starts.len()) > rules.max_points {
+            return Err(Unmeasured::TooManyPoints(rules.max_points));
+        }
+        let groups = groups.into_iter().map(|(word, group)| (word, series(&starts, &group)));
+        Ok(Measured { all: series(&starts, &all), groups: groups.collect() })
+    }
+}
+
+type Group = BTreeMap<Timestamp, Tally>;
+
+fn series(starts: &[Timestamp], found: &Group) -> Series {
+    let tally = |start: &Timestamp| (*start, found.get(start).copied().unwrap_or_default());
+    let mut whole = Tally::default();
+    found.values().for_each(|tally| whole.add(tally));
+    Series { whole, buckets: starts.iter().map(tally).collect() }
+}
+
+/// Where the buckets begin; `None` if they are more than `most`.
+fn starts(asked: &Question, most: usize) -> Option<Vec<Timestamp>> {
+    let mut starts = Vec::new();
+    let mut start = begin(asked.since, asked.interval);
+    while start < asked.before {
+        if starts.len() >= most {
+            return None;
+        }
+        starts.push(start);
+        start = next(start, asked.interval);
+    }
+    Some(starts)
+}
+
+/// The beginning of the bucket that a moment lies in.
+fn begin(at: Timestamp, interval: Interval) -> Timestamp {
+    // The first Monday lies before the first Thursday.
+    let shift = if interval == Interval::Week { 3 * DAY } else { 0 };
+    match width(interval) {
+        Some(width) => {
+            let begun = (at.millis() + shift).div_euclid(width) * width - shift;
+            Timestamp::from_millis(begun)
+        }
+        None => {
+            let (year, month) = at.month();
+            Timestamp::from_utc([year, month, 1, 0, 0, 0])
+        }
+    }
+}
+
+fn next(start: Timestamp, interval: Interval) -> Timestamp {
+    match width(interval) {
+        Some(width) => Timestamp::from_millis(start.millis() + width),
+        None => {
+            let (year, month) = start.month();
+            let (year, month) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
+            Timestamp::from_utc([year, month, 1, 0, 0, 0])
+        }
+    }
+}
+
+const DAY: i64 = 86_400_000;
+
+const fn width(interval: Interval) -> Option<i64> {
+    match interval {
+        Interval::Hour => Some(DAY / 24),
+        Interval::Day => Some(DAY),
+        Interval::Week => Some(7 * DAY),
+        Interval::Month => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        crate::domain::instant::parse(text).unwrap()
+    }
+
+    #[test]
+    fn buckets_begin_where_calendars_have_them() {
+        let question = |since, before, interval| Question {
+            metric: Metric::ready("accepted").unwrap(),
+            since: at(since),
+            before: at(before),
+            interval,
+            grouping: None,
+        };
+        for (since, before, interval, expected) in [
+            (
+                "2026-11-22T05:20:00Z",
+                "2026-11-22T07:00:00Z",
+                Interval::Hour,
+                vec!["2026-11-22T05:00:00Z", "2026-11-22T06:00:00Z"],
+            ),
+            (
+                "2024-02-28T23:00:00Z",
+                "2024-03-01T00:00:01Z",
+                Interval::Day,
+                vec!["2024-02-28", "2024-02-29", "2024-03-01"],
+            ),
+            // A Sunday, and the Monday after it.
+            ("2026-11-22", "2026-11-24", Interval::Week, vec!["2026-11-16", "2026-11-23"]),
+            (
+                "2025-11-30",
+                "2026-02-01",
+                Interval::Month,
+                vec!["2025-11-01", "2025-12-01", "2026-01-01"],
+            ),
+            ("2026-01-01", "2026-01-01", Interval::Day, vec![]),
+        ] {
+            let asked = question(since, before, interval);
+            let expected: Vec<_> = expected.into_iter().map(at).collect();
+            assert_eq!(starts(&asked, 3), Some(expected), "{since} {before}");
+        }
+        let long = question("2026-01-01", "2026-01-05", Interval::Day);
+        assert_eq!((starts(&long, 3), starts(&long, 4).unwrap().len()), (None, 4));
+    }
+}

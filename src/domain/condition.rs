@@ -1,0 +1,213 @@
+//! Which rows of the conversation log are meant: comparisons of its fields, all of which must hold.
+
+use std::str::FromStr as _;
+
+use uuid::Uuid;
+
+use super::clock::Timestamp;
+use super::decimal::Decimal;
+use super::instant;
+use super::log_field::{Kind, LogField, Op};
+
+/// A value that a field is compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scalar {
+    Integer(i64),
+    Decimal(Decimal),
+    Text(String),
+    Id(Uuid),
+}
+
+/// What a comparison asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Test {
+    /// Of a comparison with one value, or with any of several.
+    Values(Vec<Scalar>),
+    /// Whether there is a value.
+    IsSet(bool),
+}
+
+/// One comparison.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    pub field: LogField,
+    pub op: Op,
+    pub test: Test,
+}
+
+/// The rows of a time that fulfil all conditions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogFilter {
+    pub conditions: Vec<Condition>,
+    /// Not older.
+    pub since: Option<Timestamp>,
+    /// Older.
+    pub before: Option<Timestamp>,
+}
+
+impl Condition {
+    /// Reads the values as those of the field; says what may be asked otherwise.
+    pub fn new(field: LogField, op: Op, values: &[&str]) -> Result<Self, String> {
+        let name = field.name();
+        let ops = field.kind().ops();
+        if !ops.contains(&op) {
+            let known: Vec<_> = ops.iter().map(|op| op.as_str()).collect();
+            let known = known.join(", ");
+            return Err(format!("{name} does not take {op}: expected one of {known}"));
+        }
+        if matches!(op, Op::Isnull | Op::Isset) {
+            let wanted = match values {
+                ["true"] => op == Op::Isset,
+                ["false"] => op == Op::Isnull,
+                _ => return Err(format!("{name} {op}: expected true or false")),
+            };
+            return Ok(Self { field, op, test: Test::IsSet(wanted) });
+        }
+        let takes_many = matches!(op, Op::In | Op::Nin);
+        if values.is_empty() || values.len() > 1 && !takes_many {
+            let shape = if takes_many { "one value or more" } else { "one value" };
+            return Err(format!("{name} {op}: expected {shape}"));
+        }
+        let piece = matches!(op, Op::Contains | Op::Icontains | Op::Startswith);
+        if piece && values.contains(&"") {
+            return Err(format!("{name} {op}: the text is empty, send at least one character"));
+        }
+        let values = values.iter().map(|text| scalar(field, text)).collect::<Result<_, _>>()?;
+        Ok(Self { field, op, test: Test::Values(values) })
+    }
+
+    /// What it says of the time: not older than the one, older than the other.
+    fn time(&self) -> (Option<Timestamp>, Option<Timestamp>) {
+        let unit = match self.field {
+            LogField::Timestamp => 1000,
+            LogField::Date => 1,
+            _ => return (None, None),
+        };
+        let Test::Values(values) = &self.test else { return (None, None) };
+        let [Scalar::Integer(value)] = values.as_slice() else { return (None, None) };
+        let at = |value: i64| Some(Timestamp::from_millis(value.saturating_mul(unit)));
+        let (this, next) = (at(*value), at(value.saturating_add(1)));
+        match self.op {
+            Op::Eq => (this, next),
+            Op::Gte => (this, None),
+            Op::Gt => (next, None),
+            Op::Lt => (None, this),
+            Op::Lte => (None, next),
+            _ => (None, None),
+        }
+    }
+}
+
+impl LogFilter {
+    /// With the times that its conditions name: what lies outside need not be looked at.
+    #[must_use]
+    pub fn narrowed(mut self) -> Self {
+        for condition in &self.conditions {
+            let (since, before) = condition.time();
+            self.since = self.since.max(since);
+            self.before = match (self.before, before) {
+                (Some(one), Some(other)) => Some(one.min(other)),
+                (one, other) => one.or(other),
+            };
+        }
+        self
+    }
+}
+
+fn scalar(field: LogField, text: &str) -> Result<Scalar, String> {
+    let (read, shape) = match field.kind() {
+        Kind::Integer if field == LogField::Timestamp => {
+            let seconds = instant::parse(text).map(|at| Scalar::Integer(at.seconds()));
+            (seconds, "Unix seconds, or a date like 2026-11-20T10:00:00Z")
+        }
+        Kind::Integer => {
+            let whole = i64::from_str(text).ok().filter(|number| number.to_string() == text);
+            (whole.map(Scalar::Integer), "a whole number")
+        }
+        Kind::Real => (Decimal::parse(text).map(Scalar::Decimal), "a number like 12.5"),
+        Kind::Text | Kind::Unfilled => (Some(Scalar::Text(text.to_owned())), "a text"),
+        Kind::Id => {
+            let id = Uuid::try_parse(text).ok().filter(|_| text.len() == 36);
+            (id.map(Scalar::Id), "a UUID, as answers show it")
+        }
+        Kind::Time => {
+            let at = instant::parse(text).map(|at| Scalar::Integer(at.millis()));
+            (at, "a date like 2026-11-20T10:00:00Z, or Unix seconds")
+        }
+    };
+    read.ok_or_else(|| format!("{}: a value is not what it takes: expected {shape}", field.name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_takes_its_comparisons_and_its_values() {
+        let good = |kind: Kind| match kind {
+            Kind::Integer => "7",
+            Kind::Real => "-7.25",
+            Kind::Text | Kind::Unfilled => "x'y",
+            Kind::Id => "0198c0de-0000-7000-8000-000000000000",
+            Kind::Time => "2026-11-20T10:00:00Z",
+        };
+        for field in LogField::ALL {
+            let kind = field.kind();
+            for op in Op::ALL {
+                let value = match op {
+                    Op::Isnull | Op::Isset => "true",
+                    _ => good(kind),
+                };
+                let read = Condition::new(*field, *op, &[value]);
+                assert_eq!(read.is_ok(), kind.ops().contains(op), "{field:?} {op}: {read:?}");
+                if kind.ops().contains(op) {
+                    let many = Condition::new(*field, *op, &[value, value]);
+                    assert_eq!(many.is_ok(), matches!(op, Op::In | Op::Nin), "{field:?} {op}");
+                    assert!(Condition::new(*field, *op, &[]).is_err(), "{field:?} {op}");
+                }
+            }
+            if !matches!(kind, Kind::Text | Kind::Unfilled) {
+                let read = Condition::new(*field, Op::Eq, &["x"]).unwrap_err();
+                assert!(read.contains("expected"), "{read}");
+            }
+        }
+        for (field, op, value, said) in [
+            (LogField::Outcome, Op::Gte, "x", "expected one of eq, ne, in, nin, contains"),
+            (LogField::Outcome, Op::Contains, "", "at least one character"),
+            (LogField::Outcome, Op::Isnull, "yes", "expected true or false"),
+            (LogField::Size, Op::Eq, "07", "a whole number"),
+            (LogField::Size, Op::Icontains, "7", "does not take icontains"),
+            (LogField::Uuid, Op::Eq, "0198c0de000070008000000000000000", "a UUID"),
+        ] {
+            let read = Condition::new(field, op, &[value]).unwrap_err();
+            assert!(read.contains(said), "{read}");
+        }
+    }
+
+    #[test]
+    fn comparisons_of_time_bound_the_walk() {
+        let narrowed = |field, op, value: &str| {
+            let conditions = vec![Condition::new(field, op, &[value]).unwrap()];
+            let (since, before) =
+                (Some(Timestamp::from_millis(5000)), Some(Timestamp::from_millis(20_000)));
+            let filter = LogFilter { conditions, since, before }.narrowed();
+            (filter.since.unwrap().millis(), filter.before.unwrap().millis())
+        };
+        for (op, value, expected) in [
+            (Op::Eq, "9", (9000, 10_000)),
+            (Op::Gte, "9", (9000, 20_000)),
+            (Op::Gt, "9", (10_000, 20_000)),
+            (Op::Lt, "9", (5000, 9000)),
+            (Op::Lte, "9", (5000, 10_000)),
+            (Op::Ne, "9", (5000, 20_000)),
+            (Op::In, "9", (5000, 20_000)),
+            (Op::Gte, "1", (5000, 20_000)),
+            (Op::Lt, "999", (5000, 20_000)),
+        ] {
+            assert_eq!(narrowed(LogField::Timestamp, op, value), expected, "{op}");
+        }
+        let by_date = narrowed(LogField::Date, Op::Gt, "1970-01-01T00:00:07.250Z");
+        assert_eq!(by_date, (7251, 20_000));
+        assert_eq!(narrowed(LogField::Size, Op::Eq, "9"), (5000, 20_000));
+    }
+}

@@ -1,0 +1,80 @@
+//! Numbers as people write them, kept exactly: a database gets two whole numbers, and divides.
+
+/// At most 2^53 in absolute value, so that every value is one of the floating-point numbers, and the
+/// quotient by a power of ten is the nearest one to what was written.
+const MOST: i64 = 1 << 53;
+/// Digits behind the point.
+const DIGITS: u32 = 15;
+
+/// A number with at most 15 digits behind its point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decimal {
+    /// The number without its point.
+    pub digits: i64,
+    /// 10 to the number of digits behind the point.
+    pub divisor: i64,
+}
+
+impl Decimal {
+    /// A whole number.
+    pub const fn whole(digits: i64) -> Self {
+        Self { digits, divisor: 1 }
+    }
+
+    /// Reads `-12`, `0.5`, `.5`; no exponent, no sign but `-`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (sign, unsigned) = match text.strip_prefix('-') {
+            Some(unsigned) => (-1, unsigned),
+            None => (1, text),
+        };
+        let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+        let is_plain = unsigned.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let ends = unsigned.ends_with('.') || whole.is_empty() && fraction.is_empty();
+        let behind = u32::try_from(fraction.len()).ok().filter(|behind| *behind <= DIGITS)?;
+        if !is_plain || ends {
+            return None;
+        }
+        let digits = format!("{whole}{fraction}").parse::<i64>().ok()?;
+        let divisor = 10_i64.pow(behind);
+        (digits <= MOST).then_some(Self { digits: sign * digits, divisor })
+    }
+
+    /// The nearest floating-point number.
+    #[expect(clippy::cast_precision_loss, reason = "both are at most 2^53: they are exact")]
+    pub fn value(self) -> f64 {
+        self.digits as f64 / self.divisor as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_what_is_meant() {
+        for text in ["0", "1", "-1", "0.1", ".25", "-12.125", "9007199254740992", "0.000001"] {
+            assert_eq!(Decimal::parse(text).unwrap().value(), text.parse::<f64>().unwrap());
+        }
+        for text in [
+            "",
+            "-",
+            ".",
+            "1.",
+            "+1",
+            "1e3",
+            "0x1",
+            " 1",
+            "1 ",
+            "--1",
+            "1.2.3",
+            "NaN",
+            "inf",
+            "١",
+            "9007199254740993",
+            "0.0000000000000001",
+            "99999999999999999999",
+        ] {
+            assert_eq!(Decimal::parse(text), None, "{text:?}");
+        }
+    }
+}

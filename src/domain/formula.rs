@@ -1,0 +1,393 @@
+//! The little language of metrics: numbers, fields of the log, `+ - * /`, comparisons (1 or 0) and
+//! parentheses. `latencyMs / 1000`, `delivered / deliveries`, `outcome == 'refused'`.
+//!
+//! What has no value makes none, and so does a division by zero. Databases differ in what they do
+//! beyond the range of their numbers, so a formula that could lead there is refused beforehand.
+
+use super::decimal::Decimal;
+use super::log_field::{Kind, LogField};
+
+/// Longest text of a formula, octets.
+const LONGEST: usize = 500;
+/// Parentheses and signs inside each other: bounds the stack here, and in the databases.
+const DEEPEST: u32 = 20;
+/// Leaves and operators, so that a row costs a bounded number of look-ups.
+const LARGEST: u32 = 60;
+/// Results lie between 10 to the power of this and of its negative; they are summed over many rows.
+const WIDEST: i32 = 250;
+
+/// A calculation with two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Equal,
+    NotEqual,
+}
+
+/// What a formula says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Formula {
+    Constant(Decimal),
+    /// A field of numbers.
+    Field(LogField),
+    /// Whether a field of text has this value, or has not; 1 or 0, also where it has none.
+    Is {
+        field: LogField,
+        text: String,
+        negated: bool,
+    },
+    Negate(Box<Self>),
+    Calculate(Operator, Box<Self>, Box<Self>),
+}
+
+impl Operator {
+    /// As it is written, and as both databases write it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Add => "+",
+            Self::Subtract => "-",
+            Self::Multiply => "*",
+            Self::Divide => "/",
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+            Self::Equal => "=",
+            Self::NotEqual => "<>",
+        }
+    }
+
+    /// Whether it makes 1 or 0.
+    pub const fn compares(self) -> bool {
+        !matches!(self, Self::Add | Self::Subtract | Self::Multiply | Self::Divide)
+    }
+}
+
+impl Formula {
+    /// Reads it; says where and why it cannot.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > LONGEST {
+            return Err(format!("formula has at most {LONGEST} octets"));
+        }
+        let mut reader = Reader { text, at: 0, depth: 0, size: 0 };
+        let formula = reader.comparison()?;
+        reader.skip();
+        if reader.at < text.len() {
+            return Err(reader.fault("an operator, or the end"));
+        }
+        let Size { high, low, .. } = formula.size();
+        if high > WIDEST || low < -WIDEST {
+            return Err(format!(
+                "formula could lead beyond the range of numbers (10 to the power of {WIDEST}): \
+                 multiply and divide less"
+            ));
+        }
+        Ok(formula)
+    }
+
+    fn size(&self) -> Size {
+        match self {
+            Self::Constant(number) => Size::of(*number),
+            // Whole numbers of 64 bits; of latencyMs thousandths.
+            Self::Field(field) if field.kind() == Kind::Real => Size::new(19, -3),
+            Self::Field(_) => Size { high: 19, low: 0, grain: 0 },
+            Self::Is { .. } => Size { high: 0, low: 0, grain: 0 },
+            Self::Negate(inner) => inner.size(),
+            Self::Calculate(operator, one, other) => {
+                let (one, other) = (one.size(), other.size());
+                match operator {
+                    Operator::Add | Operator::Subtract => {
+                        let grain = one.grain.min(other.grain);
+                        Size { high: one.high.max(other.high) + 1, low: grain, grain }
+                    }
+                    Operator::Multiply => Size::new(one.high + other.high, one.low + other.low),
+                    Operator::Divide => Size::new(one.high - other.low, one.low - other.high),
+                    _ => Size { high: 0, low: 0, grain: 0 },
+                }
+            }
+        }
+    }
+}
+
+/// How large the results of a formula may be, in powers of ten.
+#[derive(Clone, Copy)]
+struct Size {
+    /// None is beyond.
+    high: i32,
+    /// None is below, unless it is 0.
+    low: i32,
+    /// All are multiples of a power of two that is not below: what is left of a difference is one.
+    grain: i32,
+}
+
+impl Size {
+    /// Of numbers with 53 bits.
+    const fn new(high: i32, low: i32) -> Self {
+        Self { high, low, grain: low - 17 }
+    }
+
+    fn of(number: Decimal) -> Self {
+        let power = |number: u64| number.checked_ilog10().map_or(0, u32::cast_signed);
+        let divisor = power(number.divisor.unsigned_abs());
+        let low = power(number.digits.unsigned_abs()) - divisor;
+        match divisor {
+            0 => Self { high: low + 1, low, grain: 0 },
+            _ => Self::new(low + 1, low),
+        }
+    }
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+    depth: u32,
+    size: u32,
+}
+
+impl Reader<'_> {
+    fn rest(&self) -> &str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn skip(&mut self) {
+        let rest = self.rest();
+        self.at += rest.len() - rest.trim_start_matches(' ').len();
+    }
+
+    fn fault(&self, expected: &str) -> String {
+        let place = self.text.get(..self.at).unwrap_or_default().chars().count() + 1;
+        format!("formula, character {place}: expected {expected}")
+    }
+
+    /// Takes the first of these that follows.
+    fn take<T: Copy>(&mut self, signs: &[(&str, T)]) -> Option<T> {
+        self.skip();
+        let rest = self.rest();
+        let (sign, meaning) = signs.iter().find(|(sign, _)| rest.starts_with(sign))?;
+        self.at += sign.len();
+        Some(*meaning)
+    }
+
+    /// As many octets as fulfil this.
+    fn run(&mut self, belongs: impl Fn(char) -> bool) -> String {
+        let rest = self.rest();
+        let end = rest.find(|c| !belongs(c)).unwrap_or(rest.len());
+        let taken = rest.get(..end).unwrap_or_default().to_owned();
+        self.at += end;
+        taken
+    }
+
+    fn grow(&mut self) -> Result<(), String> {
+        self.size += 1;
+        let fault = || format!("formula is too large: at most {LARGEST} numbers and operators");
+        (self.size <= LARGEST).then_some(()).ok_or_else(fault)
+    }
+
+    fn calculate(&mut self, by: Operator, one: Formula, two: Formula) -> Result<Formula, String> {
+        self.grow()?;
+        Ok(Formula::Calculate(by, Box::new(one), Box::new(two)))
+    }
+
+    fn comparison(&mut self) -> Result<Formula, String> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err(format!("formula is too deep: at most {DEEPEST} levels"));
+        }
+        let one = self.sum()?;
+        let whole = match self.take(&[
+            ("<=", Operator::LessOrEqual),
+            (">=", Operator::GreaterOrEqual),
+            ("==", Operator::Equal),
+            ("!=", Operator::NotEqual),
+            ("<", Operator::Less),
+            (">", Operator::Greater),
+        ]) {
+            Some(operator) => {
+                let other = self.sum()?;
+                self.calculate(operator, one, other)?
+            }
+            None => one,
+        };
+        self.depth -= 1;
+        Ok(whole)
+    }
+
+    fn sum(&mut self) -> Result<Formula, String> {
+        let mut whole = self.product()?;
+        while let Some(operator) = self.take(&[("+", Operator::Add), ("-", Operator::Subtract)]) {
+            let next = self.product()?;
+            whole = self.calculate(operator, whole, next)?;
+        }
+        Ok(whole)
+    }
+
+    fn product(&mut self) -> Result<Formula, String> {
+        let mut whole = self.unary()?;
+        while let Some(operator) = self.take(&[("*", Operator::Multiply), ("/", Operator::Divide)])
+        {
+            let next = self.unary()?;
+            whole = self.calculate(operator, whole, next)?;
+        }
+        Ok(whole)
+    }
+
+    fn unary(&mut self) -> Result<Formula, String> {
+        if self.take(&[("-", ())]).is_none() {
+            return self.leaf();
+        }
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err(format!("formula is too deep: at most {DEEPEST} levels"));
+        }
+        self.grow()?;
+        let inner = self.unary()?;
+        self.depth -= 1;
+        Ok(Formula::Negate(Box::new(inner)))
+    }
+
+    fn leaf(&mut self) -> Result<Formula, String> {
+        const EXPECTED: &str = "a number, a field, or a parenthesis";
+        if self.take(&[("(", ())]).is_some() {
+            let inner = self.comparison()?;
+            let closed = self.take(&[(")", ())]);
+            return closed.map(|()| inner).ok_or_else(|| self.fault("a closing parenthesis"));
+        }
+        self.grow()?;
+        let begin = self.at;
+        let number = self.run(|c| c.is_ascii_digit() || c == '.');
+        if !number.is_empty() {
+            let read = Decimal::parse(&number).map(Formula::Constant);
+            self.at = if read.is_some() { self.at } else { begin };
+            return read.ok_or_else(|| self.fault("a number of at most 15 digits"));
+        }
+        let name = self.run(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
+        if name.is_empty() {
+            return Err(self.fault(EXPECTED));
+        }
+        let Some(field) = LogField::named(&name) else {
+            self.at = begin;
+            return Err(format!("{}; fields are {}", self.fault(EXPECTED), LogField::names()));
+        };
+        match field.kind() {
+            Kind::Integer | Kind::Real => Ok(Formula::Field(field)),
+            Kind::Text => self.is(field),
+            Kind::Id | Kind::Time | Kind::Unfilled => {
+                self.at = begin;
+                Err(self.fault("a field of numbers or of text"))
+            }
+        }
+    }
+
+    /// Behind the name of a field of text.
+    fn is(&mut self, field: LogField) -> Result<Formula, String> {
+        let fault = "== or != and a text in quotes behind a field of text";
+        let negated = self.take(&[("==", false), ("!=", true)]);
+        let negated = negated.ok_or_else(|| self.fault(fault))?;
+        let quote = self.take(&[("'", '\''), ("\"", '"')]).ok_or_else(|| self.fault(fault))?;
+        let text = self.run(|c| c != quote);
+        if !self.rest().starts_with(quote) {
+            return Err(self.fault("a closing quote"));
+        }
+        self.at += 1;
+        Ok(Formula::Is { field, text, negated })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// With parentheses round everything.
+    fn shown(formula: &Formula) -> String {
+        match formula {
+            Formula::Constant(number) => number.value().to_string(),
+            Formula::Field(field) => field.name().to_owned(),
+            Formula::Is { field, text, negated } => {
+                format!("({} {} {text:?})", field.name(), if *negated { "!=" } else { "==" })
+            }
+            Formula::Negate(inner) => format!("(-{})", shown(inner)),
+            Formula::Calculate(operator, one, other) => {
+                format!("({} {} {})", shown(one), operator.as_str(), shown(other))
+            }
+        }
+    }
+
+    #[test]
+    fn formulas_are_read_as_they_are_meant() {
+        for (text, meant) in [
+            ("1", "1"),
+            (" 1 ", "1"),
+            ("latencyMs", "latencyMs"),
+            ("1+2*3", "(1 + (2 * 3))"),
+            ("(1+2)*3", "((1 + 2) * 3)"),
+            ("1-2-3", "((1 - 2) - 3)"),
+            ("8/4/2", "((8 / 4) / 2)"),
+            ("-size", "(-size)"),
+            ("--2", "(-(-2))"),
+            ("2*-3", "(2 * (-3))"),
+            ("delivered / deliveries", "(delivered / deliveries)"),
+            ("latencyMs > 2.5", "(latencyMs > 2.5)"),
+            ("size+1 <= count*2", "((size + 1) <= (count * 2))"),
+            ("size == 1", "(size = 1)"),
+            ("outcome == 'refused'", "(outcome == \"refused\")"),
+            ("(outcome != \"a'b\") * count", "((outcome != \"a'b\") * count)"),
+        ] {
+            assert_eq!(shown(&Formula::parse(text).unwrap()), meant, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_formula_is_refused_with_its_place() {
+        let (deep, wide) = ("(".repeat(21), vec!["1"; 40].join("+"));
+        let far = vec!["size"; 15].join("*");
+        let near = format!("1/{}", vec!["(1/size)"; 14].join("/"));
+        for (text, said) in [
+            ("", "character 1: expected a number"),
+            ("1 +", "character 4: expected a number"),
+            ("1 2", "character 3: expected an operator"),
+            ("(1", "character 3: expected a closing parenthesis"),
+            ("1)", "character 2: expected an operator"),
+            ("1..2", "character 1: expected a number of at most"),
+            (
+                "nothing",
+                "character 1: expected a number, a field, or a parenthesis; fields are id,",
+            ),
+            ("size; DROP TABLE messages", "character 5: expected an operator"),
+            ("uuid", "a field of numbers or of text"),
+            ("experiments.id", "a field of numbers or of text"),
+            ("outcome", "== or !="),
+            ("outcome == refused", "a text in quotes"),
+            ("outcome == 'refused", "a closing quote"),
+            ("1 < 2 < 3", "character 7: expected an operator"),
+            ("ü", "character 1"),
+            (&deep, "too deep"),
+            (&"-".repeat(30), "too deep"),
+            (&wide, "too large"),
+            (&far, "beyond the range"),
+            (&near, "beyond the range"),
+            (&"1".repeat(501), "at most 500 octets"),
+        ] {
+            let fault = Formula::parse(text).unwrap_err();
+            assert!(fault.contains(said), "{text}: {fault}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_sent_is_read_or_refused(text in "[-+*/<>=!().' 0-9a-zü]{0,80}") {
+            if let Ok(formula) = Formula::parse(&text) {
+                prop_assert_eq!(Formula::parse(&shown(&formula).replace("<>", "!=")
+                    .replace(" = ", " == ")), Ok(formula));
+            }
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! What a conversation log tells of one intake record: the closed table of its fields, by the names
+//! that requests and answers use. What each is in the database, `store` knows.
+
+use uuid::Uuid;
+
+use super::clock::Timestamp;
+use super::words::words;
+
+/// What the values of a field are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    Integer,
+    /// A number that may have a fraction.
+    Real,
+    Text,
+    /// A UUID.
+    Id,
+    /// A moment.
+    Time,
+    /// Known from v2, and never filled: null in every row.
+    Unfilled,
+}
+
+/// One value of one row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LogValue {
+    Null,
+    Integer(i64),
+    Real(f64),
+    Text(String),
+    Id(Uuid),
+    Time(Timestamp),
+}
+
+words! {
+    /// How a filter compares. `ne` and `nin` let rows through that have no value.
+    Op {
+        Eq = "eq",
+        Ne = "ne",
+        Gt = "gt",
+        Gte = "gte",
+        Lt = "lt",
+        Lte = "lte",
+        In = "in",
+        Nin = "nin",
+        Contains = "contains",
+        /// Without regard to ASCII case.
+        Icontains = "icontains",
+        Startswith = "startswith",
+        Isnull = "isnull",
+        /// The opposite.
+        Isset = "isset",
+    }
+}
+
+macro_rules! fields {
+    ($($variant:ident = $name:literal, $kind:ident, $listed:literal, $about:literal;)*) => {
+        /// A field of the log.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum LogField { $(#[doc = $about] $variant,)* }
+
+        impl LogField {
+            /// All of them, in the order in which they are listed.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The interface's word.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// What its values are.
+            pub const fn kind(self) -> Kind {
+                match self { $(Self::$variant => Kind::$kind,)* }
+            }
+
+            /// Whether it is shown where no fields are asked for.
+            pub const fn is_listed(self) -> bool {
+                match self { $(Self::$variant => $listed,)* }
+            }
+
+            /// What it says, for people.
+            pub const fn about(self) -> &'static str {
+                match self { $(Self::$variant => $about,)* }
+            }
+        }
+    };
+}
+
+fields! {
+    Id = "id", Id, true, "The intake record.";
+    Uuid = "uuid", Id, true, "The message, where one was accepted; of a repeat the first one.";
+    Timestamp = "timestamp", Integer, true, "When it was decided, Unix seconds.";
+    Date = "date", Time, true, "The same, ISO 8601 with milliseconds.";
+    AccountIdV2 = "account_id", Integer, true, "The Agent that it came for.";
+    AccountId = "accountId", Integer, false, "The same as account_id.";
+    OrgId = "org_id", Integer, true, "The Agent's organization, or the one that has the domain.";
+    OrganizationId = "organizationId", Integer, false, "The same as org_id.";
+    ResellerId = "resellerId", Integer, false, "The reseller above it.";
+    EventType = "eventType", Text, true, "inbound-<source>, whatever became of it.";
+    Outcome = "outcome", Text, true, "accepted, refused or deferred.";
+    Reason = "reason", Text, true, "The reason code, unless it was accepted.";
+    RoomId = "roomId", Text, true, "The room of the message.";
+    ConversationRef = "conversationRef", Id, true, "The thread of the message in its room.";
+    ContactId = "contactId", Integer, false, "The contact that the message is from.";
+    Source = "source", Text, true, "email, sms, chat or call.";
+    Direction = "direction", Text, false, "inbound.";
+    Sender = "sender", Text, true, "The mailbox in From; proven only if accepted.";
+    Recipient = "recipient", Text, true, "As given in RCPT.";
+    EnvelopeFrom = "envelopeFrom", Text, false, "As given in MAIL.";
+    RemoteAddress = "remoteAddress", Text, false, "The address of the client.";
+    Subject = "subject", Text, true, "The subject of the message, its first 1000 characters.";
+    Size = "size", Integer, false, "Octets.";
+    Count = "count", Integer, true, "How many refusals a counted record stands for, else 1.";
+    LatencyMs = "latencyMs", Real, true,
+        "From the end of the message until its commit began, milliseconds.";
+    Deliveries = "deliveries", Integer, false,
+        "Webhook deliveries that the message made for destinations below the target.";
+    Delivered = "delivered", Integer, false, "Of these, those that were taken.";
+    Exhausted = "exhausted", Integer, false, "Of these, those that were given up.";
+    Pending = "pending", Integer, false, "Of these, those that are under way.";
+    ExperimentId = "experiments.id", Unfilled, false, "Known from v2; always null.";
+    ExperimentVariant = "experiments.variant", Unfilled, false, "Known from v2; always null.";
+    ExperimentVersion = "experiments.versionId", Unfilled, false, "Known from v2; always null.";
+    TaskAttemptId = "taskAttemptId", Unfilled, false, "Known from v2; always null.";
+    Metadata = "metadata", Unfilled, false, "Known from v2; always null.";
+}
+
+impl Kind {
+    /// The interface's word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Integer => "integer",
+            Self::Real => "number",
+            Self::Text => "string",
+            Self::Id => "uuid",
+            Self::Time => "date",
+            Self::Unfilled => "null",
+        }
+    }
+
+    /// Whether one can calculate with its values.
+    pub const fn is_number(self) -> bool {
+        matches!(self, Self::Integer | Self::Real)
+    }
+
+    /// How a filter may compare its values.
+    pub const fn ops(self) -> &'static [Op] {
+        match self {
+            Self::Integer | Self::Real | Self::Time => &[
+                Op::Eq,
+                Op::Ne,
+                Op::Gt,
+                Op::Gte,
+                Op::Lt,
+                Op::Lte,
+                Op::In,
+                Op::Nin,
+                Op::Isnull,
+                Op::Isset,
+            ],
+            Self::Text | Self::Unfilled => &[
+                Op::Eq,
+                Op::Ne,
+                Op::In,
+                Op::Nin,
+                Op::Contains,
+                Op::Icontains,
+                Op::Startswith,
+                Op::Isnull,
+                Op::Isset,
+            ],
+            Self::Id => &[Op::Eq, Op::Ne, Op::In, Op::Nin, Op::Isnull, Op::Isset],
+        }
+    }
+}
+
+impl LogField {
+    /// The field of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|field| field.name() == name)
+    }
+
+    /// All names, for whoever used another.
+    pub fn names() -> String {
+        Self::ALL.iter().map(|field| field.name()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_field_s() {
+        let names: BTreeSet<_> = LogField::ALL.iter().map(|field| field.name()).collect();
+        assert_eq!(names.len(), LogField::ALL.len());
+        for field in LogField::ALL {
+            assert_eq!(LogField::named(field.name()), Some(*field));
+            // A suffix begins with two underscores.
+            assert!(!field.name().contains("__") && !field.about().is_empty());
+        }
+        assert_eq!(LogField::named("Outcome"), None);
+    }
+}

@@ -1,0 +1,191 @@
+//! Metrics over the conversation log: what is calculated for each row, and how rows are put together.
+
+use super::condition::Condition;
+use super::formula::Formula;
+use super::log_field::{LogField, Op};
+use super::words::words;
+
+words! {
+    /// How the values of many rows become one.
+    Aggregation {
+        Average = "avg",
+        /// How many rows have a value.
+        Count = "count",
+        Sum = "sum",
+        Least = "min",
+        Greatest = "max",
+    }
+}
+
+words! {
+    /// The length of a bucket of a series, in UTC; weeks begin on Monday.
+    Interval {
+        Hour = "hour",
+        Day = "day",
+        Week = "week",
+        Month = "month",
+    }
+}
+
+words! {
+    /// By what rows are told apart.
+    Grouping {
+        Reason = "reason",
+        Outcome = "outcome",
+        Source = "source",
+        AccountId = "accountId",
+    }
+}
+
+/// What is calculated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metric {
+    pub name: String,
+    pub title: String,
+    pub filters: Vec<Condition>,
+    pub formula: Formula,
+    pub aggregation: Aggregation,
+    /// What the result is multiplied with.
+    pub scale: f64,
+    /// Digits behind the point that are shown; all without it.
+    pub precision: Option<u32>,
+    /// With fewer rows that have a value, there is no result.
+    pub minimum_sample: u64,
+}
+
+/// What the rows of one bucket come to. Buckets can be put together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Tally {
+    /// Rows that have a value.
+    pub events: u64,
+    pub sum: f64,
+    pub least: Option<f64>,
+    pub greatest: Option<f64>,
+}
+
+/// One that everybody has: name, title, what must hold, formula, aggregation, digits.
+type Ready =
+    (&'static str, &'static str, Option<(LogField, &'static str)>, &'static str, Aggregation);
+
+/// Those that everybody has. Counted refusals count as often as they happened.
+const READY: [Ready; 9] = [
+    ("accepted", "Accepted", Some((LogField::Outcome, "accepted")), "count", Aggregation::Sum),
+    ("refused", "Refused", Some((LogField::Outcome, "refused")), "count", Aggregation::Sum),
+    ("deferred", "Deferred", Some((LogField::Outcome, "deferred")), "count", Aggregation::Sum),
+    ("latency", "Average latency, ms", None, "latencyMs", Aggregation::Average),
+    ("latencyMax", "Greatest latency, ms", None, "latencyMs", Aggregation::Greatest),
+    ("deliveries", "Deliveries", None, "deliveries", Aggregation::Sum),
+    ("delivered", "Delivered", None, "delivered", Aggregation::Sum),
+    ("exhausted", "Given up", None, "exhausted", Aggregation::Sum),
+    ("pending", "Pending", None, "pending", Aggregation::Sum),
+];
+
+impl Metric {
+    /// One of those that everybody has.
+    pub fn ready(name: &str) -> Option<Self> {
+        let (name, title, which, formula, aggregation) =
+            READY.into_iter().find(|(known, ..)| *known == name)?;
+        let filters = which.map(|(field, word)| Condition::new(field, Op::Eq, &[word]));
+        Some(Self {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            filters: filters.transpose().ok()?.into_iter().collect(),
+            formula: Formula::parse(formula).ok()?,
+            aggregation,
+            scale: 1.0,
+            precision: Some(3),
+            minimum_sample: 0,
+        })
+    }
+
+    /// The names of those that everybody has.
+    pub fn ready_names() -> String {
+        READY.map(|(name, ..)| name).join(", ")
+    }
+
+    /// The result; `None` where there is nothing to calculate it from, or too little.
+    pub fn result(&self, tally: &Tally) -> Option<f64> {
+        if tally.events < self.minimum_sample {
+            return None;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "rows are counted up to a bound far below")]
+        let events = tally.events as f64;
+        let value = match self.aggregation {
+            Aggregation::Average => (tally.events > 0).then(|| tally.sum / events),
+            Aggregation::Count => Some(events),
+            Aggregation::Sum => Some(tally.sum),
+            Aggregation::Least => tally.least,
+            Aggregation::Greatest => tally.greatest,
+        };
+        value.map(|value| self.rounded(value * self.scale))
+    }
+
+    fn rounded(&self, value: f64) -> f64 {
+        let shown = self.precision.and_then(|precision| {
+            format!("{value:.*}", usize::try_from(precision).ok()?).parse().ok()
+        });
+        // No negative zero.
+        shown.unwrap_or(value) + 0.0
+    }
+}
+
+impl Tally {
+    /// What both come to together.
+    pub fn add(&mut self, other: &Self) {
+        let either =
+            |one: Option<f64>, other: Option<f64>, pick: fn(f64, f64) -> f64| match (one, other) {
+                (Some(one), Some(other)) => Some(pick(one, other)),
+                (one, other) => one.or(other),
+            };
+        self.events = self.events.saturating_add(other.events);
+        self.sum += other.sum;
+        self.least = either(self.least, other.least, f64::min);
+        self.greatest = either(self.greatest, other.greatest, f64::max);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_that_everybody_has_are_in_order() {
+        for (name, ..) in READY {
+            let metric = Metric::ready(name).unwrap();
+            assert_eq!(metric.name, name);
+            assert!(Metric::ready_names().contains(name));
+        }
+        assert_eq!(Metric::ready("nothing"), None);
+    }
+
+    #[test]
+    fn a_result_is_scaled_and_rounded_and_rests_on_enough() {
+        let mut tally = Tally { events: 3, sum: 2.0, least: Some(-1.0), greatest: Some(2.0) };
+        tally.add(&Tally { events: 1, sum: 0.0, least: Some(0.0), greatest: Some(0.0) });
+        tally.add(&Tally::default());
+        let mut metric = Metric::ready("latency").unwrap();
+        for (aggregation, scale, precision, expected) in [
+            (Aggregation::Average, 1.0, None, 0.5),
+            (Aggregation::Average, 100.0, Some(0), 50.0),
+            (Aggregation::Count, 1.0, None, 4.0),
+            (Aggregation::Sum, 0.333, Some(2), 0.67),
+            (Aggregation::Least, 1.0, None, -1.0),
+            (Aggregation::Greatest, -0.001, Some(1), 0.0),
+        ] {
+            (metric.aggregation, metric.scale, metric.precision) = (aggregation, scale, precision);
+            let result = metric.result(&tally).unwrap();
+            assert_eq!((result, result.is_sign_negative()), (expected, expected < 0.0));
+            metric.minimum_sample = 5;
+            assert_eq!(metric.result(&tally), None);
+            metric.minimum_sample = 0;
+        }
+        for (aggregation, expected) in [
+            (Aggregation::Average, None),
+            (Aggregation::Sum, Some(0.0)),
+            (Aggregation::Least, None),
+        ] {
+            metric.aggregation = aggregation;
+            assert_eq!(metric.result(&Tally::default()), expected);
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! The conversation log: the same rows, in the same order, and the same sums on both databases.
+
+use std::time::Duration;
+
+use gatepost::domain::condition::{Condition, LogFilter};
+use gatepost::domain::event::Category;
+use gatepost::domain::formula::{Formula, Operator};
+use gatepost::domain::log_field::{Kind as Values, LogField, LogValue, Op};
+use gatepost::domain::metric::{Grouping, Interval, Tally};
+use gatepost::domain::reason::Reason;
+use gatepost::domain::source::Source;
+use gatepost::domain::verdict::Verdict;
+use gatepost::store::{Cursor, Intake, LogRow, Page};
+use proptest::prelude::{Just, Strategy, prop_oneof};
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
+use uuid::Uuid;
+
+use super::scene::{DAY, Kind, Scene, address, at, everything, record, subtree};
+
+on_both! {
+    rows_are_found_by_every_comparison,
+    pages_follow_each_other_and_are_counted,
+    deliveries_are_told_to_those_whose_they_are,
+    a_formula_comes_to_what_it_says,
+    buckets_are_those_of_the_calendar,
+    every_comparison_of_every_field_is_understood,
+}
+
+/// Five rows of one Agent, told apart by their sizes, and one of another.
+async fn rows(kind: Kind) -> Scene {
+    let scene = Scene::new(kind).await;
+    scene.listen(&scene.agent, Category::Incoming, "https://a.example/").await;
+    let mut accepted = scene.intake(&scene.agent, 0).await;
+    accepted.record.took = Some(Duration::from_micros(12_500));
+    accepted.record.size = 1;
+    let mut refused = record(&scene.agent, DAY, Verdict::Refused(Reason::DkimMissing));
+    (refused.size, refused.took) = (2, Some(Duration::from_micros(250)));
+    let mut counted = record(&scene.agent, DAY, Verdict::Refused(Reason::UnknownRecipient));
+    (counted.size, counted.count, counted.sender) = (0, 3, None);
+    let mut deferred = record(&scene.agent, 2 * DAY, Verdict::Deferred(Reason::DnsUnavailable));
+    (deferred.size, deferred.sender) = (4, Some(address("Bob@good.example")));
+    let mut sms = record(&scene.agent, 8 * DAY, Verdict::Accepted);
+    (sms.size, sms.source, sms.recipient) = (5, Source::Sms, "100%_Desk".into());
+    let other = scene.intake(&scene.other, 0).await;
+    scene.commit(vec![accepted], 0).await;
+    scene.store.count_refusal(&counted, "192.0.2.0/24").await.unwrap();
+    for record in [refused, deferred, sms] {
+        scene.commit(vec![Intake { record, accepted: None }], 0).await;
+    }
+    scene.commit(vec![other], 0).await;
+    scene
+}
+
+fn filter(conditions: &[(LogField, Op, &str)]) -> LogFilter {
+    let conditions = conditions.iter().map(|(field, op, value)| {
+        let values: Vec<_> = value.split(',').collect();
+        Condition::new(*field, *op, &values).unwrap()
+    });
+    LogFilter { conditions: conditions.collect(), since: None, before: None }.narrowed()
+}
+
+async fn sizes(scene: &Scene, filter: &LogFilter, page: &Page) -> Vec<LogValue> {
+    let scope = subtree(&scene.agent);
+    let found = scene.store.logs(&scope, filter, page, &[LogField::Size]).await.unwrap();
+    let total = scene.store.count_logs(&scope, filter, page).await.unwrap();
+    assert_eq!(usize::try_from(total).unwrap(), found.len());
+    found.into_iter().map(|row| row.values[0].clone()).collect()
+}
+
+async fn rows_are_found_by_every_comparison(kind: Kind) {
+    let scene = rows(kind).await;
+    let day = (at(DAY).seconds().to_string(), at(DAY).to_string());
+    for (conditions, expected) in [
+        (vec![], "5 4 2 0 1"),
+        (vec![(LogField::Size, Op::Eq, "4")], "4"),
+        (vec![(LogField::Size, Op::Ne, "4")], "5 2 0 1"),
+        (vec![(LogField::Size, Op::Gt, "1"), (LogField::Size, Op::Lte, "4")], "4 2"),
+        (vec![(LogField::Size, Op::In, "1,5,9")], "5 1"),
+        (vec![(LogField::Size, Op::Nin, "1,5,9")], "4 2 0"),
+        (vec![(LogField::LatencyMs, Op::Gte, "0.25")], "2 1"),
+        (vec![(LogField::LatencyMs, Op::Eq, "12.5")], "1"),
+        (vec![(LogField::LatencyMs, Op::Isset, "false")], "5 4 0"),
+        (vec![(LogField::Count, Op::Eq, "3")], "0"),
+        (vec![(LogField::Timestamp, Op::Eq, &day.0)], "2 0"),
+        (vec![(LogField::Timestamp, Op::Gt, &day.0)], "5 4"),
+        (vec![(LogField::Date, Op::Lt, &day.1)], "1"),
+        (vec![(LogField::Date, Op::Ne, &day.1)], "5 4 1"),
+        (vec![(LogField::Outcome, Op::Eq, "accepted")], "5 1"),
+        (vec![(LogField::Reason, Op::Ne, "dkim_missing")], "5 4 0 1"),
+        (vec![(LogField::Sender, Op::Eq, "bob@good.example")], "4"),
+        (vec![(LogField::Sender, Op::Isnull, "true")], "0"),
+        (vec![(LogField::Sender, Op::Icontains, "BOB@")], "4"),
+        (vec![(LogField::Sender, Op::Contains, "BOB@")], ""),
+        // No sign stands for others.
+        (vec![(LogField::Recipient, Op::Contains, "%_d")], ""),
+        (vec![(LogField::Recipient, Op::Icontains, "%_d")], "5"),
+        (vec![(LogField::Recipient, Op::Startswith, "100%")], "5"),
+        (vec![(LogField::Recipient, Op::Startswith, "%")], ""),
+        (vec![(LogField::EventType, Op::Eq, "inbound-sms")], "5"),
+        (vec![(LogField::Subject, Op::Eq, "Subject")], "1"),
+        (vec![(LogField::RoomId, Op::Isset, "true")], "1"),
+        (vec![(LogField::Deliveries, Op::Gte, "1")], "1"),
+        (vec![(LogField::Uuid, Op::Isnull, "true"), (LogField::Outcome, Op::Eq, "accepted")], "5"),
+        (vec![(LogField::Metadata, Op::Ne, "x")], "5 4 2 0 1"),
+        (vec![(LogField::Metadata, Op::Eq, "x")], ""),
+    ] {
+        let mut found = sizes(&scene, &filter(&conditions), &everything()).await;
+        // Two rows have one time: their order is that of their ids.
+        let wanted: Vec<_> =
+            expected.split_whitespace().map(|size| size.parse().unwrap()).collect();
+        let mut wanted: Vec<_> = wanted.into_iter().map(LogValue::Integer).collect();
+        let number = |value: &LogValue| match value {
+            LogValue::Integer(number) => *number,
+            other => panic!("{other:?}"),
+        };
+        if expected.contains("2 0") {
+            found.sort_by_key(number);
+            wanted.sort_by_key(number);
+        }
+        assert_eq!(found, wanted, "{conditions:?}");
+    }
+}
+
+async fn every_comparison_of_every_field_is_understood(kind: Kind) {
+    let scene = rows(kind).await;
+    let scope = subtree(&scene.partner).only(vec![scene.agent.id]);
+    for field in LogField::ALL {
+        for op in field.kind().ops() {
+            let value = match (op, field.kind()) {
+                (Op::Isnull | Op::Isset, _) => "true",
+                (_, Values::Id) => "0198c0de-0000-7000-8000-000000000000",
+                (_, Values::Text | Values::Unfilled) => "' OR 1=1 --",
+                _ => "7",
+            };
+            let filter = filter(&[(*field, *op, value)]);
+            let page = Page { limit: 2, from: None, until: None };
+            scene.store.logs(&scope, &filter, &page, &[*field]).await.unwrap();
+            scene.store.count_logs(&scope, &filter, &page).await.unwrap();
+        }
+    }
+}
+
+async fn pages_follow_each_other_and_are_counted(kind: Kind) {
+    let scene = rows(kind).await;
+    let scope = subtree(&scene.agent);
+    let filter = filter(&[(LogField::Size, Op::Ne, "4")]);
+    let all = scene.store.logs(&scope, &filter, &everything(), &[LogField::Id]).await.unwrap();
+    assert_eq!(all.len(), 4);
+    let mut walked: Vec<LogRow> = Vec::new();
+    let mut page = Page { limit: 3, from: None, until: None };
+    for skip in [0, 3] {
+        if skip > 0 {
+            let place = scene.store.log_place(&scope, &filter, None, skip).await.unwrap();
+            page = page.behind(place.unwrap());
+        }
+        walked.extend(scene.store.logs(&scope, &filter, &page, &[LogField::Id]).await.unwrap());
+    }
+    assert_eq!(walked, all);
+    assert_eq!(scene.store.log_place(&scope, &filter, None, 5).await.unwrap(), None);
+    // What lies behind the end is neither shown nor counted.
+    let until = Some(Cursor { at: at(DAY), id: Uuid::nil() });
+    let page = Page { until, ..everything() };
+    assert_eq!(scene.store.count_logs(&scope, &filter, &page).await.unwrap(), 3);
+    assert_eq!(scene.store.log_place(&scope, &filter, until, 4).await.unwrap(), None);
+}
+
+async fn deliveries_are_told_to_those_whose_they_are(kind: Kind) {
+    let scene = rows(kind).await;
+    scene.listen(&scene.reseller, Category::Incoming, "https://r.example/").await;
+    scene.deliver(&scene.agent, 9 * DAY).await;
+    let fields = [LogField::Deliveries, LogField::Pending, LogField::Delivered];
+    let filter = LogFilter { since: Some(at(9 * DAY)), ..LogFilter::default() };
+    for (scope, expected) in [
+        (subtree(&scene.agent), 1),
+        (subtree(&scene.organization), 1),
+        (subtree(&scene.reseller), 2),
+        (subtree(&scene.partner), 2),
+        (subtree(&scene.partner).only(vec![scene.agent.id]), 1),
+    ] {
+        let found = scene.store.logs(&scope, &filter, &everything(), &fields).await.unwrap();
+        let wanted = [expected, expected, 0].map(LogValue::Integer);
+        assert_eq!(found[0].values, wanted, "{scope:?}");
+    }
+}
+
+/// What a formula makes of a row, by another reading of it.
+fn value(formula: &Formula, row: &[LogValue], fields: &[LogField]) -> Option<f64> {
+    let of = |field: &LogField| &row[fields.iter().position(|known| known == field).unwrap()];
+    let truth = |truth: bool| Some(if truth { 1.0 } else { 0.0 });
+    match formula {
+        Formula::Constant(number) => Some(number.value()),
+        Formula::Field(field) => match of(field) {
+            LogValue::Integer(number) => Some(*number as f64),
+            LogValue::Real(number) => Some(*number),
+            LogValue::Null => None,
+            other => panic!("{other:?}"),
+        },
+        Formula::Is { field, text, negated } => {
+            truth((of(field) == &LogValue::Text(text.clone())) != *negated)
+        }
+        Formula::Negate(inner) => value(inner, row, fields).map(|number| -number),
+        Formula::Calculate(operator, one, other) => {
+            let (one, other) = (value(one, row, fields)?, value(other, row, fields)?);
+            match operator {
+                Operator::Add => Some(one + other),
+                Operator::Subtract => Some(one - other),
+                Operator::Multiply => Some(one * other),
+                Operator::Divide => (other != 0.0).then(|| one / other),
+                Operator::Less => truth(one < other),
+                Operator::LessOrEqual => truth(one <= other),
+                Operator::Greater => truth(one > other),
+                Operator::GreaterOrEqual => truth(one >= other),
+                Operator::Equal => truth(one == other),
+                Operator::NotEqual => truth(one != other),
+            }
+        }
+    }
+}
+
+/// Any formula, as text.
+fn formulas() -> impl Strategy<Value = String> {
+    let leaf = prop_oneof![
+        Just("0"),
+        Just("1"),
+        Just("2.5"),
+        Just("0.001"),
+        Just("size"),
+        Just("count"),
+        Just("latencyMs"),
+        Just("deliveries"),
+        Just("delivered"),
+        Just("(outcome == 'refused')"),
+        Just("(reason != \"dkim_missing\")"),
+        Just("(subject == 'Subject')"),
+    ];
+    leaf.prop_map(str::to_owned).prop_recursive(4, 20, 2, |inner| {
+        let sign = prop_oneof![
+            Just("+"),
+            Just("-"),
+            Just("*"),
+            Just("/"),
+            Just("<"),
+            Just("<="),
+            Just(">"),
+            Just(">="),
+            Just("=="),
+            Just("!="),
+        ];
+        prop_oneof![
+            (inner.clone(), sign, inner.clone())
+                .prop_map(|(a, sign, b)| format!("({a} {sign} {b})")),
+            inner.prop_map(|inner| format!("-{inner}")),
+        ]
+    })
+}
+
+async fn a_formula_comes_to_what_it_says(kind: Kind) {
+    let scene = rows(kind).await;
+    let scope = subtree(&scene.agent);
+    let fields = LogField::ALL;
+    let all = LogFilter::default();
+    let rows = scene.store.logs(&scope, &all, &everything(), fields).await.unwrap();
+    assert_eq!(rows.len(), 5);
+    let mut runner = TestRunner::deterministic();
+    let mut texts = vec!["1".to_owned(), "size / deliveries".to_owned(), "latencyMs".to_owned()];
+    texts.extend((0..60).map(|_| formulas().new_tree(&mut runner).unwrap().current()));
+    let mut with_values = 0;
+    for text in texts {
+        let Ok(formula) = Formula::parse(&text) else { continue };
+        let values: Vec<_> =
+            rows.iter().filter_map(|row| value(&formula, &row.values, fields)).collect();
+        let by = (Interval::Month, None);
+        let buckets = scene.store.log_tallies(&scope, &all, &formula, by, 99).await.unwrap();
+        let mut found = Tally::default();
+        buckets.iter().for_each(|bucket| found.add(&bucket.tally));
+        assert_eq!(usize::try_from(found.events).unwrap(), values.len(), "{text}");
+        let sum: f64 = values.iter().sum();
+        let near = values.iter().map(|value| value.abs()).sum::<f64>() * 1e-9;
+        assert!((found.sum - sum).abs() <= near, "{text}: {} for {sum}", found.sum);
+        let least = values.iter().copied().reduce(f64::min);
+        assert_eq!((found.least, found.greatest), (least, values.iter().copied().reduce(f64::max)));
+        with_values += usize::from(!values.is_empty());
+    }
+    assert!(with_values > 30, "{with_values}");
+}
+
+async fn buckets_are_those_of_the_calendar(kind: Kind) {
+    let scene = rows(kind).await;
+    let scope = subtree(&scene.agent);
+    let (one, all) = (Formula::parse("count").unwrap(), LogFilter::default());
+    // The scene's time begins on Sunday, 2025-06-15T15:06:40Z.
+    for (interval, grouping, expected) in [
+        (
+            Interval::Hour,
+            None,
+            vec![
+                ("06-15T15", "", 1.0),
+                ("06-16T15", "", 4.0),
+                ("06-17T15", "", 1.0),
+                ("06-23T15", "", 1.0),
+            ],
+        ),
+        (
+            Interval::Day,
+            Some(Grouping::Source),
+            vec![
+                ("06-15T00", "email", 1.0),
+                ("06-16T00", "email", 4.0),
+                ("06-17T00", "email", 1.0),
+                ("06-23T00", "sms", 1.0),
+            ],
+        ),
+        (
+            Interval::Week,
+            Some(Grouping::Outcome),
+            vec![
+                ("06-09T00", "accepted", 1.0),
+                ("06-16T00", "deferred", 1.0),
+                ("06-16T00", "refused", 4.0),
+                ("06-23T00", "accepted", 1.0),
+            ],
+        ),
+    ] {
+        let by = (interval, grouping);
+        let found = scene.store.log_tallies(&scope, &all, &one, by, 99).await.unwrap();
+        let mut found: Vec<_> = found
+            .into_iter()
+            .map(|one| (one.start.to_string(), one.group.unwrap_or_default(), one.tally.sum))
+            .collect();
+        found.sort_by(|one, other| one.partial_cmp(other).unwrap());
+        let expected: Vec<_> = expected
+            .into_iter()
+            .map(|(start, group, sum)| (format!("2025-{start}:00:00.000Z"), group.to_owned(), sum))
+            .collect();
+        assert_eq!(found, expected, "{interval}");
+        let few = scene.store.log_tallies(&scope, &all, &one, by, 2).await.unwrap();
+        assert_eq!(few.len(), 2);
+    }
+    for grouping in [Grouping::Reason, Grouping::AccountId] {
+        let by = (Interval::Week, Some(grouping));
+        let late = LogFilter { since: Some(at(8 * DAY)), before: Some(at(9 * DAY)), ..all.clone() };
+        let found = scene.store.log_tallies(&scope, &late, &one, by, 9).await.unwrap();
+        let agent = (grouping == Grouping::AccountId).then(|| scene.agent.id.to_string());
+        assert_eq!((found.len(), &found[0].group), (1, &agent));
+    }
+}
+
+/// Every statement of the log, at every level.
+pub async fn exercise(scene: &Scene) {
+    let Scene { store, partner, reseller, organization, agent, .. } = scene;
+    let one = Formula::parse("latencyMs / deliveries + (outcome == 'x') * 2.5").unwrap();
+    let asked = [
+        LogFilter::default(),
+        filter(&[(LogField::Subject, Op::Icontains, "x"), (LogField::Reason, Op::In, "a,b")]),
+        filter(&[(LogField::Delivered, Op::Gte, "1"), (LogField::Timestamp, Op::Gt, "1")]),
+    ];
+    let until = Some(Cursor { at: at(-DAY), id: Uuid::nil() });
+    let page = Page { limit: 9, from: None, until };
+    for account in [partner, reseller, organization, agent] {
+        for scope in [subtree(account), subtree(account).only(vec![agent.id])] {
+            for filter in &asked {
+                for page in [page, page.behind(Cursor { at: at(DAY), id: Uuid::nil() })] {
+                    store.logs(&scope, filter, &page, LogField::ALL).await.unwrap();
+                    store.count_logs(&scope, filter, &page).await.unwrap();
+                }
+                store.log_place(&scope, filter, until, 3).await.unwrap();
+                let by = (Interval::Week, Some(Grouping::Reason));
+                store.log_tallies(&scope, filter, &one, by, 9).await.unwrap();
+            }
+        }
+    }
+}
