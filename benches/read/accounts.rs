@@ -18,15 +18,15 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    pub async fn build(tenancy: &Tenancy) -> Self {
+    /// Below the root of the store.
+    pub async fn build(tenancy: &Tenancy, partner: AccountId) -> Self {
         let below = async |kind: AccountType, parent: AccountId, number: usize| {
             let name = format!("{kind} {number}");
             tenancy.create_account(kind, parent, &name, &[]).await.unwrap()
         };
-        let partner = tenancy.create_partner("measured").await.unwrap();
         let (mut agents, mut organizations) = (Vec::new(), Vec::new());
         for number in 0..RESELLERS {
-            let reseller = below(AccountType::Reseller, partner.id, number).await;
+            let reseller = below(AccountType::Reseller, partner, number).await;
             for number in 0..ORGANIZATIONS {
                 let organization = below(AccountType::Organization, reseller.id, number).await;
                 for number in 0..AGENTS {
@@ -50,7 +50,7 @@ impl Accounts {
         let readers = vec![
             ("Agent", key(agents[0].id).await),
             ("organization", key(organization.id).await),
-            ("partner", key(partner.id).await),
+            ("partner", key(partner).await),
             ("restricted member", member),
         ];
         Self { agents, readers }

@@ -106,7 +106,7 @@ async fn measure(kind: &'static str, rows: u64, options: &Options, report: &mut 
         }
     };
     let site = Site::build(&location, &rules(folder.path(), &[])).await;
-    let accounts = Accounts::build(&site.tenancy).await;
+    let accounts = Accounts::build(&site.tenancy, site.house.partner.id).await;
     site.leave_store().await;
     let begun = Instant::now();
     fill::fill(&location, &accounts, rows, !options.without_search).await;
