@@ -116,7 +116,7 @@ async fn nobody_reads_another_sender_in_the_corpus() {
         let examined = examiner.examine(&raw).await;
         match readers::sender(&raw, limits, &examined) {
             Ok(Some(sender)) => {
-                let faults = check(&schema, &record(&examined));
+                let faults = check(&schema, &shown(&examined));
                 wrong.extend(faults.iter().map(|fault| format!("{}: {fault}", message.path)));
                 accepted.insert(message.path.clone(), (sender, raw));
             }
@@ -145,7 +145,7 @@ async fn nobody_reads_another_sender_in_the_corpus() {
 }
 
 /// The Message record of what was accepted.
-fn record(examined: &Examination) -> Value {
+fn shown(examined: &Examination) -> Value {
     let account = AccountId::new(7).unwrap();
     let id = Uuid::from_u128(1);
     let mailed = Mailed {
