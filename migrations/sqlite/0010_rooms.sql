@@ -31,7 +31,7 @@ CREATE TABLE rooms (
 INSERT INTO rooms (contact_id, agent_id, partner_id, reseller_id, organization_id, inbox, started_at,
                    last_at, last_message_id, messages, unread, read_at, read_id)
     SELECT contact_id, agent_id, partner_id, reseller_id, organization_id, 'inbox', started, at, id,
-           messages, messages, 0, id
+           messages, messages, -1, id
     FROM (SELECT contact_id, agent_id, partner_id, reseller_id, organization_id, at, id,
                  ROW_NUMBER() OVER (PARTITION BY contact_id, agent_id
                                     ORDER BY at DESC, id DESC) AS place,

@@ -166,7 +166,8 @@ fn brought(room: Key, new: &[&Arrived]) -> Option<Vec<Value>> {
         latest.preview.as_str().into(),
         count.into(),
         count.into(),
-        0.into(),
+        // Nothing was read: a place before all messages.
+        (-1).into(),
         latest.id.0.into(),
     ])
 }

@@ -3,12 +3,22 @@
 
 use std::collections::BTreeMap;
 
+use gatepost::app::delivery::catalog::record_schema;
 use gatepost::app::intake::Examination;
+use gatepost::app::mailbox::record::message_record;
+use gatepost::domain::account::Lineage;
+use gatepost::domain::clock::Timestamp;
+use gatepost::domain::id::{AccountId, ContactId, MessageId, ThreadId};
+use gatepost::domain::message::{Content, Mailed, Passage};
 use gatepost::domain::policy::Proof;
 use gatepost::domain::reason::Reason;
+use gatepost::domain::source::Inbox;
 use gatepost::mail::scan::scan;
 use gatepost::testkit::dns::Zone;
+use gatepost::testkit::schema::check;
 use gatepost::testkit::signer::{Key, Signer};
+use serde_json::Value;
+use uuid::Uuid;
 
 use crate::support::corpus::{Message, messages, say};
 use crate::support::examiner::Examiner;
@@ -82,6 +92,7 @@ async fn nobody_reads_another_sender_in_the_corpus() {
     let Some(messages) = messages() else { return say(&format!("senders: {NOT_GIVEN}")) };
     let examiner = Examiner::over(Zone::default()).await;
     let key = Key::generate_ed25519().unwrap();
+    let schema = record_schema();
     let refusals = [Reason::SenderInvalid, Reason::Malformed].map(Proof::Unproven);
     let (mut accepted, mut refused, mut wrong) = (BTreeMap::new(), 0, Vec::new());
     for message in &messages {
@@ -104,7 +115,11 @@ async fn nobody_reads_another_sender_in_the_corpus() {
         };
         let examined = examiner.examine(&raw).await;
         match readers::sender(&raw, limits, &examined) {
-            Ok(Some(sender)) => drop(accepted.insert(message.path.clone(), (sender, raw))),
+            Ok(Some(sender)) => {
+                let faults = check(&schema, &shown(&examined));
+                wrong.extend(faults.iter().map(|fault| format!("{}: {fault}", message.path)));
+                accepted.insert(message.path.clone(), (sender, raw));
+            }
             Ok(None) if refusals.contains(&examined.proof) => refused += 1,
             // SMTP refuses it; signed with a bare CR in it, it does not verify.
             Ok(None) if has_bare_cr(&message.raw) => refused += 1,
@@ -127,6 +142,31 @@ async fn nobody_reads_another_sender_in_the_corpus() {
         accepted.len()
     ));
     assert!(accepted.len() >= 100, "{}", accepted.len());
+}
+
+/// The Message record of what was accepted.
+fn shown(examined: &Examination) -> Value {
+    let account = AccountId::new(7).unwrap();
+    let id = Uuid::from_u128(1);
+    let mailed = Mailed {
+        mail: examined.mail.as_deref().unwrap().clone(),
+        tag: None,
+        authentication: examined.authentication.clone(),
+        passage: Passage { marker: None, automation: examined.automation.clone() },
+    };
+    Value::Object(message_record(&gatepost::domain::message::Message {
+        id: MessageId(id),
+        lineage: Lineage::default(),
+        agent: account,
+        agent_username: "desk".into(),
+        contact: ContactId::new(8).unwrap(),
+        at: Timestamp::from_millis(1_718_463_395_123),
+        thread: ThreadId(id),
+        inbox: Inbox::Priority,
+        size: 1,
+        raw: examined.digest,
+        content: Content::Mail(Box::new(mailed)),
+    }))
 }
 
 fn has_bare_cr(raw: &[u8]) -> bool {

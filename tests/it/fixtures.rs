@@ -1,5 +1,7 @@
 //! Every fixture through real SMTP: the reply, the record, and what is stored or is not.
 
+use std::collections::BTreeSet;
+
 use gatepost::app::delivery::catalog;
 use gatepost::domain::reason::Reason;
 use gatepost::testkit::case::{Case, ExpectedRecord};
@@ -48,6 +50,7 @@ async fn every_case_ends_as_its_fixture_says() {
         }
     }
     assert!(faults.is_empty(), "{} records differ:\n{}", faults.len(), faults.join("\n"));
+    compare_rooms(&gateway, &messages).await;
 
     // Refused or deferred for whatever reason: no message, no event, no delivery.
     let accepted = cases.iter().filter(|case| case.script.expect == "accepted");
@@ -64,6 +67,23 @@ async fn every_case_ends_as_its_fixture_says() {
     assert!(arrived.iter().all(|request| request.verified), "a signature is wrong");
     compare_log(&gateway, arrived.iter().map(|request| request.body.as_slice())).await;
     gateway.finish().await;
+}
+
+/// Each record is as its schema says, and the same in the list of its room as in that of all.
+async fn compare_rooms(gateway: &TestGateway, messages: &[Value]) {
+    let schema = catalog::record_schema();
+    for message in messages {
+        assert_eq!(check(&schema, message), Vec::<String>::new(), "{}", message["uuid"]);
+    }
+    let rooms: BTreeSet<&str> =
+        messages.iter().map(|one| one["roomId"].as_str().unwrap()).collect();
+    for room in rooms {
+        let wanted: Vec<&Value> = messages.iter().filter(|one| one["roomId"] == room).collect();
+        let shown = gateway.get(&format!("/messages/{room}?limit=200")).await;
+        let shown: Vec<&Value> = shown.as_array().unwrap().iter().collect();
+        // A page of large texts ends early.
+        assert!(!shown.is_empty() && wanted.starts_with(&shown), "{room}");
+    }
 }
 
 /// What was delivered is as the catalogue says, and byte for byte what the log shows.

@@ -139,10 +139,26 @@ fn holder(name: &str, schema: Value) -> Value {
     })
 }
 
-fn message(mode: Payload) -> Value {
+/// The Message record, whole, as lists of messages show it: JSON Schema 2020-12.
+pub fn record_schema() -> Value {
+    let mut record = record();
+    if let Some(Value::Object(properties)) = record.get_mut("properties") {
+        // Only events cut.
+        properties.retain(|name, _| !["attachmentCount", "truncated"].contains(&name.as_str()));
+    }
+    put(&mut record, "$schema", json!("https://json-schema.org/draft/2020-12/schema"));
+    record
+}
+
+fn record() -> Value {
     let mut record =
         object("The Message record, as GET /messages/recent shows it.", fields::RECORD);
     explain(&mut record, "metadata", object("What belongs to mail.", fields::METADATA));
+    record
+}
+
+fn message(mode: Payload) -> Value {
+    let mut record = record();
     if let (Payload::Summary, Some(Value::Array(names))) = (mode, record.get_mut("required")) {
         names.push("attachmentCount".into());
     }

@@ -211,3 +211,35 @@ fn every_field_is_explained() {
         assert_eq!(entry.schema["title"], entry.name.as_str());
     }
 }
+
+/// The README's table names each field of the record and of its metadata, with its types.
+#[test]
+fn the_readme_shows_the_record_as_the_schema_has_it() {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let readme = std::fs::read_to_string(readme).unwrap();
+    let table = readme.split("| of the Message record | type |").nth(1).unwrap();
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let mut shown = Vec::new();
+    for row in rows {
+        let mut cells = row.trim_matches('|').split('|').map(str::trim);
+        let (names, kinds) = (cells.next().unwrap(), cells.next().unwrap());
+        shown.extend(names.split(", ").map(|name| format!("{}: {kinds}", name.trim_matches('`'))));
+    }
+    let schema = super::record_schema();
+    let types = |schema: &Value, place: &str| -> Vec<String> {
+        let one = |(name, property): (&String, &Value)| {
+            let kinds = match &property["type"] {
+                Value::Array(kinds) => kinds.iter().map(|kind| kind.as_str().unwrap()).collect(),
+                kind => vec![kind.as_str().unwrap()],
+            };
+            format!("{place}{name}: {}", kinds.join(" or "))
+        };
+        schema["properties"].as_object().unwrap().iter().map(one).collect()
+    };
+    let metadata = &schema["properties"]["metadata"];
+    let mut wanted = [types(&schema, ""), types(metadata, "metadata.")].concat();
+    wanted.sort();
+    shown.sort();
+    assert_eq!(shown, wanted);
+    assert_eq!(schema["required"].as_array().unwrap().len(), 42);
+}
