@@ -135,9 +135,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let client = Client::new(guard.clone(), Limits::from(webhooks.as_ref()), lookup)?;
     let links = Links::open(&store, mint.clock().clone(), &access).await?.at(public_url.as_ref());
     let events = EventLog::new(store.clone(), Arc::clone(&access), webhooks.payload, links.clone());
-    let sender =
-        Sender { client, mint: mint.clone(), links: links.clone(), rules: Arc::clone(&webhooks) };
-    let dispatcher = outgoing(&store, sender, bell.clone());
+    let dispatcher = outgoing(&store, (client, &links), &webhooks, bell.clone(), &mint);
 
     // Incoming: the listener asks intake.
     let bells: Vec<Arc<dyn Wake>> = vec![Arc::new(bell), Arc::new(events.clone())];
@@ -224,9 +222,16 @@ fn preview(
 }
 
 /// What takes deliveries from the store when the bell rings.
-fn outgoing(store: &Store, sender: Sender, bell: Bell) -> Dispatcher<Outbox> {
-    let (clock, lease) = (sender.mint.clock().clone(), sender.rules.dispatcher.lease());
-    Dispatcher::new(Arc::new(Outbox::new(store.clone(), clock, lease)), sender, bell)
+fn outgoing(
+    store: &Store,
+    (client, links): (Client, &Links),
+    rules: &Arc<WebhookRules>,
+    bell: Bell,
+    mint: &Mint,
+) -> Dispatcher<Outbox> {
+    let outbox = Outbox::new(store.clone(), mint.clock().clone(), rules.dispatcher.lease());
+    let (mint, links, rules) = (mint.clone(), links.clone(), Arc::clone(rules));
+    Dispatcher::new(Arc::new(outbox), Sender { client, mint, links, rules }, bell)
 }
 
 /// The way in for mail: who speaks SMTP, where, under which name, behind which proxies, and the

@@ -177,10 +177,34 @@ impl Writer<'_> {
 
     /// Entities stay as they are: a parser of the standard makes no tag of one.
     fn text(&mut self, text: &str) {
+        if !text.trim_ascii().is_empty() {
+            self.shelter();
+        }
         escape(text, &mut self.out);
     }
 
+    /// A cell for what stands in a table and in none: a parser of the standard would move it in
+    /// front of the table, at a cost that grows with all that it has moved before.
+    fn shelter(&mut self) {
+        let missing: &[&'static str] = match self.open.last() {
+            Some(&("table" | "tbody" | "thead" | "tfoot")) => &["tr", "td"],
+            Some(&"tr") => &["td"],
+            Some(&"colgroup") => {
+                self.end("colgroup");
+                &["tr", "td"]
+            }
+            _ => &[],
+        };
+        for name in missing {
+            self.tag(name, "");
+            self.open.push(name);
+        }
+    }
+
     fn start(&mut self, name: &'static str, source: &str) {
+        if !OF_TABLES.contains(&name) && name != "col" {
+            self.shelter();
+        }
         if name == "img" {
             return self.picture(source);
         }
@@ -242,7 +266,7 @@ impl Writer<'_> {
     /// Behind the innermost cell that is open.
     fn boundary(&self) -> usize {
         let is_cell = |open: &&str| matches!(*open, "td" | "th" | "caption" | "table");
-        self.open.iter().rposition(|open| is_cell(&open)).map_or(0, |at| at + 1)
+        self.open.iter().rposition(|open| is_cell(open)).map_or(0, |at| at + 1)
     }
 
     fn nearest(&self, names: &[&str], from: usize) -> Option<usize> {

@@ -144,6 +144,19 @@ impl Rates {
     pub const fn denied(&self) -> Duration {
         Duration::from_secs(self.denied_seconds)
     }
+
+    fn validate(&self) -> Result<(), RulesError> {
+        let check = |key, value, low, high| within("access.toml", key, value, low, high);
+        let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        check("rates.reads_per_minute", self.reads_per_minute.into(), 0, 1_000_000)?;
+        check("rates.writes_per_minute", self.writes_per_minute.into(), 0, 1_000_000)?;
+        check("rates.keyless_per_minute", self.keyless_per_minute.into(), 0, 1_000_000)?;
+        check("rates.links_per_minute", self.links_per_minute.into(), 0, 1_000_000)?;
+        check("rates.max_counted", wide(self.max_counted), 2, 1_000_000)?;
+        check("rates.denied_seconds", self.denied_seconds, 1, 60)?;
+        check("rates.max_denied", wide(self.max_denied), 1, 100_000)?;
+        Ok(())
+    }
 }
 
 /// How parts of messages are served.
@@ -325,14 +338,7 @@ impl AccessRules {
         check("connections.connection_seconds", connections.connection_seconds, 1, 86_400)?;
         check("connections.write_seconds", connections.write_seconds, 1, 600)?;
         check("connections.handshake_seconds", connections.handshake_seconds, 1, 300)?;
-        let rates = &self.rates;
-        check("rates.reads_per_minute", rates.reads_per_minute.into(), 0, 1_000_000)?;
-        check("rates.writes_per_minute", rates.writes_per_minute.into(), 0, 1_000_000)?;
-        check("rates.keyless_per_minute", rates.keyless_per_minute.into(), 0, 1_000_000)?;
-        check("rates.links_per_minute", rates.links_per_minute.into(), 0, 1_000_000)?;
-        check("rates.max_counted", wide(rates.max_counted), 2, 1_000_000)?;
-        check("rates.denied_seconds", rates.denied_seconds, 1, 60)?;
-        check("rates.max_denied", wide(rates.max_denied), 1, 100_000)?;
+        self.rates.validate()?;
         self.media.validate()?;
         self.logs.validate()?;
         let events = &self.events;
