@@ -15,7 +15,8 @@ use crate::domain::scope::Scope;
 
 /// Of the deliveries of a message those in some state, made for destinations of accounts in the
 /// scope: what was made for those above is not told. A repeat made none. Both questions are numbers:
-/// an EXISTS is a join to PostgreSQL, which it may begin with all that a destination was sent.
+/// an EXISTS is a join to PostgreSQL, which it may begin with all that a
+/// destination was sent; nor may it begin with all of a state, whose index is kept out by `|| ''`.
 const DELIVERIES: &str =
     "(SELECT COUNT(*) FROM events AS e JOIN deliveries AS d ON d.event_id = e.id
      WHERE e.message_id = intake_records.message_id
@@ -68,9 +69,9 @@ const fn column(field: LogField) -> Column {
         LogField::Count => "count",
         LogField::LatencyMs => "(CAST(took_us AS DOUBLE PRECISION) / 1000)",
         LogField::Deliveries => return Column::Deliveries(""),
-        LogField::Delivered => return Column::Deliveries(" AND d.state = 'delivered'"),
-        LogField::Exhausted => return Column::Deliveries(" AND d.state = 'exhausted'"),
-        LogField::Pending => return Column::Deliveries(" AND d.state = 'pending'"),
+        LogField::Delivered => return Column::Deliveries(" AND d.state || '' = 'delivered'"),
+        LogField::Exhausted => return Column::Deliveries(" AND d.state || '' = 'exhausted'"),
+        LogField::Pending => return Column::Deliveries(" AND d.state || '' = 'pending'"),
         LogField::ExperimentId
         | LogField::ExperimentVariant
         | LogField::ExperimentVersion
