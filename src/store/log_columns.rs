@@ -2,8 +2,8 @@
 //! `intake_records`, the same for both databases.
 //!
 //! What is of the message is looked up by its id, row by row: a join could be turned into a walk of
-//! all messages. Text is compared by functions that both have in the same sense (`LIKE` they have in
-//! two).
+//! all messages. Text is compared by functions that both have in the same
+//! sense (`LIKE` they have in two).
 
 use super::page::within;
 use super::sql::{Statement, Value};
@@ -14,8 +14,8 @@ use crate::domain::log_field::{LogField, Op};
 use crate::domain::scope::Scope;
 
 /// Of the deliveries of a message those in some state, made for destinations of accounts in the
-/// scope: what was made for those above is not told. A repeat made none. Both questions are numbers:
-/// an EXISTS is a join to PostgreSQL, which it may begin with all that a
+/// scope: what was made for those above is not told. A repeat made none. Both questions are
+/// numbers: an EXISTS is a join to PostgreSQL, which it may begin with all that a
 /// destination was sent; nor may it begin with all of a state, whose index is kept out by `|| ''`.
 const DELIVERIES: &str =
     "(SELECT COUNT(*) FROM events AS e JOIN deliveries AS d ON d.event_id = e.id
