@@ -2,8 +2,8 @@
 //! `intake_records`, the same for both databases.
 //!
 //! What is of the message is looked up by its id, row by row: a join could be turned into a walk of
-//! all messages. Text is compared by functions that both have in the same sense (`LIKE` they have in
-//! two).
+//! all messages. Text is compared by functions that both have in the same
+//! sense (`LIKE` they have in two).
 
 use super::page::within;
 use super::sql::{Statement, Value};
@@ -14,14 +14,17 @@ use crate::domain::log_field::{LogField, Op};
 use crate::domain::scope::Scope;
 
 /// Of the deliveries of a message those in some state, made for destinations of accounts in the
-/// scope: what was made for those above is not told. A repeat made none.
+/// scope: what was made for those above is not told. A repeat made none. Both questions are
+/// numbers: an EXISTS is a join to PostgreSQL, which it may begin with all that a
+/// destination was sent; nor may it begin with all of a state, whose index is kept out by `|| ''`.
 const DELIVERIES: &str =
     "(SELECT COUNT(*) FROM events AS e JOIN deliveries AS d ON d.event_id = e.id
      WHERE e.message_id = intake_records.message_id
-       AND EXISTS (SELECT 1 FROM messages AS m
-                   WHERE m.id = intake_records.message_id AND m.at >= intake_records.at)
-       AND EXISTS (SELECT 1 FROM destinations JOIN accounts ON accounts.id = destinations.account_id
-                   WHERE destinations.id = d.destination_id AND ";
+       AND (SELECT COUNT(*) FROM messages AS m
+            WHERE m.id = intake_records.message_id AND m.at >= intake_records.at) > 0
+       AND (SELECT COUNT(*) FROM accounts
+            WHERE accounts.id = (SELECT account_id FROM destinations
+                                 WHERE destinations.id = d.destination_id) AND ";
 
 /// What a field is.
 enum Column {
@@ -66,9 +69,9 @@ const fn column(field: LogField) -> Column {
         LogField::Count => "count",
         LogField::LatencyMs => "(CAST(took_us AS DOUBLE PRECISION) / 1000)",
         LogField::Deliveries => return Column::Deliveries(""),
-        LogField::Delivered => return Column::Deliveries(" AND d.state = 'delivered'"),
-        LogField::Exhausted => return Column::Deliveries(" AND d.state = 'exhausted'"),
-        LogField::Pending => return Column::Deliveries(" AND d.state = 'pending'"),
+        LogField::Delivered => return Column::Deliveries(" AND d.state || '' = 'delivered'"),
+        LogField::Exhausted => return Column::Deliveries(" AND d.state || '' = 'exhausted'"),
+        LogField::Pending => return Column::Deliveries(" AND d.state || '' = 'pending'"),
         LogField::ExperimentId
         | LogField::ExperimentVariant
         | LogField::ExperimentVersion
@@ -86,7 +89,7 @@ pub(super) fn value_of(statement: &mut Statement, field: LogField, scope: &Scope
         Column::Deliveries(state) => {
             statement.push(DELIVERIES);
             within(statement, scope);
-            statement.push(")").push(state).push(")");
+            statement.push(") > 0").push(state).push(")");
         }
     }
 }

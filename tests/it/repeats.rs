@@ -1,5 +1,7 @@
 //! The same message again makes no second message and no second event (contract §2.6).
 
+use serde_json::json;
+
 use crate::support::{PATIENCE, TestGateway, letter, signed, signer};
 
 const FROM: &str = "alice@good.example";
@@ -23,6 +25,12 @@ async fn a_repeat_is_accepted_and_makes_nothing_new() {
     let records = records["intake"].as_array().unwrap().clone();
     assert_eq!(records.len(), 3);
     assert!(records.iter().all(|record| record["messageUuid"] == records[0]["messageUuid"]));
+    // So has the log, with the time that each took.
+    let timed = gateway.get("/logs?outcome=accepted&latencyMs__gt=0&fields=uuid").await;
+    assert_eq!(
+        (&timed["totalCount"], &timed["logs"][0]["uuid"]),
+        (&json!(3), &timed["logs"][2]["uuid"])
+    );
     gateway.finish().await;
 }
 
