@@ -15,6 +15,7 @@ use crate::app::audit::AuditLog;
 use crate::app::delivery::{Destinations, EventLog, Outbox};
 use crate::app::intake::Gateway;
 use crate::app::intake::preview::Preview;
+use crate::app::intake::reception::Reception;
 use crate::app::mailbox::retention::Retention;
 use crate::app::mailbox::{self, Mailbox};
 use crate::app::once::Answers;
@@ -144,6 +145,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let apart = apart(dns.as_deref(), &intake, &hostname, access.limits.max_uploads)?;
     let kept = (rules.smtp.framing.bare_line_ends, rules.retention.clone());
     let preview = preview(&store, &apart, &intake, kept, &mint);
+    let reception = Reception::new(store.clone(), mint.clone(), &intake, Arc::clone(&wake));
     let gateway =
         Gateway::new(store.clone(), authenticator, intake, mint.clone(), wake, postmaster);
     let incoming =
@@ -151,7 +153,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
 
     // The API beside them.
     let (socket, http) = bind(http).await?;
-    let (bounds, parts) = ((access, webhooks), (preview, events.clone(), apart));
+    let (bounds, parts) = ((access, webhooks), (preview, reception, events.clone(), apart));
     let api = api(&store, parts, guard, mint.clone(), bounds);
     let api = Arc::new(api.behind(trusted_proxy).ending_with(shutdown.clone()));
     let (audit, router) = (api.audit_log(), http::router(Arc::clone(&api)));
@@ -381,7 +383,7 @@ fn self_signed(place: &Place, hostname: &DomainName) -> Result<Pair, SelfSignedE
 
 fn api(
     store: &Store,
-    (preview, events, dns): (Preview, EventLog, Arc<Authenticator>),
+    (preview, reception, events, dns): (Preview, Reception, EventLog, Arc<Authenticator>),
     guard: Guard,
     mint: Mint,
     (rules, webhooks): (Arc<AccessRules>, Arc<WebhookRules>),
@@ -393,6 +395,7 @@ fn api(
         destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&rules), webhooks),
         events,
         preview,
+        reception,
         audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&rules)),
         answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         dns,

@@ -11,6 +11,7 @@ use gatepost::app::delivery::Destinations;
 use gatepost::app::tenancy::{Claiming, Tenancy};
 use gatepost::domain::account::{Account, AccountType};
 use gatepost::domain::address::Address;
+use gatepost::domain::contact::Handle;
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::event::Category;
 use gatepost::domain::id::{AccountId, IntakeId, MessageId, Mint};
@@ -18,6 +19,7 @@ use gatepost::domain::intake_record::IntakeRecord;
 use gatepost::domain::message::{Digest, Mail, Passage};
 use gatepost::domain::policy::Mode;
 use gatepost::domain::sender::Sender;
+use gatepost::domain::source::Source;
 use gatepost::domain::verdict::Verdict;
 use gatepost::rules::{Rules, StoreRules};
 use gatepost::run;
@@ -100,10 +102,11 @@ impl Load {
         let record = IntakeRecord {
             id: IntakeId(self.mint.uuid()),
             at: now,
+            source: Source::Email,
             lineage: agent.lineage,
             agent: Some(agent.id),
             recipient: address.to_string(),
-            sender: Some(mail.from.address.clone()),
+            sender: Some(Handle::Mailbox(mail.from.address.clone())),
             envelope_from: mail.from.address.to_string(),
             remote_address: "192.0.2.1".parse().unwrap(),
             helo: "mail.sender.example".into(),

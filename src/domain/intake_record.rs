@@ -5,10 +5,11 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::account::Lineage;
-use super::address::Address;
 use super::clock::Timestamp;
+use super::contact::Handle;
 use super::id::{AccountId, IntakeId, MessageId};
 use super::message::Digest;
+use super::source::Source;
 use super::verdict::Verdict;
 
 /// Not a message and not an event. Of refused mail it keeps headers, hashes and evidence, never
@@ -17,14 +18,17 @@ use super::verdict::Verdict;
 pub struct IntakeRecord {
     pub id: IntakeId,
     pub at: Timestamp,
+    pub source: Source,
     /// Whose record it is: the Agent's lineage; without an Agent the lineage of the account that
     /// owns the recipient's domain; else that of the partner.
     pub lineage: Lineage,
     pub agent: Option<AccountId>,
-    /// As given in RCPT; empty when the client never came so far.
+    /// As given in RCPT; empty when the client never came so far. Of what was handed in otherwise the
+    /// Agent's username.
     pub recipient: String,
-    /// The mailbox in From, as far as one could be found; proven only if accepted.
-    pub sender: Option<Address>,
+    /// The mailbox in From, as far as one could be found; proven only if accepted. Of what was handed
+    /// in otherwise, who the platform says wrote it.
+    pub sender: Option<Handle>,
     /// As given in MAIL; empty for the null reverse-path.
     pub envelope_from: String,
     pub remote_address: IpAddr,
@@ -51,6 +55,7 @@ impl IntakeRecord {
         Self {
             id: IntakeId(uuid::Uuid::nil()),
             at: Timestamp::from_millis(0),
+            source: Source::Email,
             lineage: Lineage::default(),
             agent: None,
             recipient: String::new(),

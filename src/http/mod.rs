@@ -58,6 +58,7 @@ use crate::app::access::Access;
 use crate::app::audit::AuditLog;
 use crate::app::delivery::{Destinations, EventLog};
 use crate::app::intake::preview::Preview;
+use crate::app::intake::reception::Reception;
 use crate::app::mailbox::Mailbox;
 use crate::app::once::Answers;
 use crate::app::tenancy::Tenancy;
@@ -76,6 +77,7 @@ pub struct UseCases {
     pub destinations: Destinations,
     pub events: EventLog,
     pub preview: Preview,
+    pub reception: Reception,
     pub audit: AuditLog,
     pub answers: Answers,
     /// Answers questions about DNS that tenants cause: it shares nothing with mail's.

@@ -21,8 +21,8 @@ use super::error::{Code, Problem};
 use super::observe;
 use super::routes::{
     account, account_lists, accounts, addresses, audit, deliveries, domains, events, health,
-    inbound_policy, inbound_whitelist, intake, media, members, messages, policy_preview, tokens,
-    webhooks,
+    inbound_policy, inbound_whitelist, intake, media, members, messages, policy_preview,
+    receive_message, tokens, webhooks,
 };
 use super::tag::Tag;
 use super::target::Aim;
@@ -200,6 +200,8 @@ pub static OPERATIONS: &[Operation] = &[
         messages::recent),
     operation!(Messaging: Get "/messages/{uuid}/raw", READ, [], NoBody, messages::raw),
     operation!(Messaging: Get "/media/{uuid}/{filename}", READ, [], NoBody, media::show),
+    operation!(Messaging: Post "/agent/receiveMessage", WRITE_OWN.once(), [], Required(receive_message::FIELDS),
+        receive_message::receive),
     operation!(InboundEmail: Get "/email/inboundPolicy", READ_AGENT, [], NoBody, inbound_policy::show),
     operation!(InboundEmail: Put "/email/inboundPolicy", WRITE_AGENT, [], Required(&["mode"]),
         inbound_policy::set),

@@ -18,7 +18,10 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
-pub use access::{AccessRules, Events as EventRules, Limits as AccessLimits, Rates as AccessRates};
+pub use access::{
+    AccessRules, Events as EventRules, Limits as AccessLimits, Rates as AccessRates,
+    Received as ReceivedRules,
+};
 pub use acme::{AcmeRules, Challenges as ChallengeRules};
 pub use intake::{
     Alignment, Directory as DirectoryRules, IntakeRules, Limits as IntakeLimits,

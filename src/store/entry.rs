@@ -4,21 +4,26 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use uuid::Uuid;
 
 use super::addresses::{Question, Standing};
 use super::commit::{Accepted, Commit};
 use super::contents::Kept;
 use super::error::StoreError;
 use super::mail_row::MailRow;
+use super::received::Handed;
+use super::received_row::ReceivedRow;
 use super::row::stored;
 use super::sql::Value;
 use super::{intake_records, messages};
 use crate::domain::account::Lineage;
 use crate::domain::address::Address;
+use crate::domain::audit::Once;
 use crate::domain::clock::Timestamp;
 use crate::domain::contact::Handle;
 use crate::domain::id::{AccountId, MessageId};
 use crate::domain::message::{Digest, Mail};
+use crate::domain::source::Inbox;
 
 /// What one transaction of SMTP came to.
 pub(super) struct Ready {
@@ -45,11 +50,13 @@ pub(super) struct Arrived {
     pub(super) at: Timestamp,
     pub(super) handle: Handle,
     pub(super) name: Option<String>,
-    pub(super) sender: Address,
-    pub(super) address: Address,
-    pub(super) standing: Standing,
+    /// Of mail. What a platform hands in asks only that its Agent is active.
+    pub(super) decided: Option<Decided>,
+    /// The request that may be carried out once, and whoever does so.
+    pub(super) once: Option<(Once, Uuid)>,
     /// Sorted, each once.
     pub(super) keys: Vec<[u8; 32]>,
+    pub(super) inbox: Inbox,
     pub(super) remembered_until: Timestamp,
     pub(super) digest: Digest,
     pub(super) raw: Bytes,
@@ -59,8 +66,15 @@ pub(super) struct Arrived {
     pub(super) object: Option<String>,
     /// What was read out of the raw bytes, as it is kept: once for all recipients.
     pub(super) mail: Arc<str>,
-    /// The message's columns, but for its contact.
+    /// The message's columns, but for its contact and its inbox.
     pub(super) columns: Vec<Value>,
+}
+
+/// What mail was admitted by.
+pub(super) struct Decided {
+    pub(super) sender: Address,
+    pub(super) address: Address,
+    pub(super) standing: Standing,
 }
 
 impl Ready {
@@ -79,7 +93,7 @@ impl Ready {
                     let mail = &accepted.message.mail;
                     let text = match &shared {
                         Some((known, text)) if Arc::ptr_eq(known, mail) => Arc::clone(text),
-                        _ => json(mail)?,
+                        _ => json(&MailRow::from(mail.as_ref()))?,
                     };
                     shared = Some((mail, Arc::clone(&text)));
                     let object = kept.get(&accepted.message.digest).cloned();
@@ -95,6 +109,23 @@ impl Ready {
             });
         }
         Ok(Self { entries, now: commit.now })
+    }
+
+    /// The same of what a platform handed in.
+    pub(super) fn handed(
+        handed: &Handed,
+        object: Option<String>,
+        apart: bool,
+    ) -> Result<Self, StoreError> {
+        let arrived = Arrived::handed(handed, object, apart)?;
+        let entry = Entry {
+            record: intake_records::columns(&handed.record),
+            count: handed.record.count,
+            explanation: handed.record.explanation.clone(),
+            message: handed.record.message,
+            arrived: Some(arrived),
+        };
+        Ok(Self { entries: vec![entry], now: handed.message.at })
     }
 
     /// The messages among the entries.
@@ -125,10 +156,14 @@ impl Arrived {
             at: message.at,
             handle: Handle::Mailbox(message.mail.from.address.clone()),
             name: message.mail.from.name.clone(),
-            sender: message.mail.from.address.clone(),
-            address: accepted.address.clone(),
-            standing: accepted.standing,
+            decided: Some(Decided {
+                sender: message.mail.from.address.clone(),
+                address: accepted.address.clone(),
+                standing: accepted.standing,
+            }),
+            once: None,
             keys,
+            inbox: Inbox::Priority,
             remembered_until: accepted.remembered_until,
             digest: message.digest,
             // In the blob store by now: it need not be kept in memory any longer.
@@ -140,9 +175,34 @@ impl Arrived {
         }
     }
 
+    fn handed(handed: &Handed, object: Option<String>, apart: bool) -> Result<Self, StoreError> {
+        let message = &handed.message;
+        Ok(Self {
+            id: message.id,
+            lineage: message.lineage,
+            agent: message.agent,
+            organization: message.organization,
+            at: message.at,
+            handle: message.received.handle.clone(),
+            name: message.received.name.clone(),
+            decided: None,
+            once: handed.once,
+            keys: Vec::new(),
+            inbox: message.inbox,
+            remembered_until: message.at,
+            digest: message.digest,
+            raw: if apart { Bytes::new() } else { handed.raw.clone() },
+            apart,
+            object,
+            mail: json(&ReceivedRow::from(&message.received))?,
+            columns: messages::columns_of_received(message, stored_size(handed.raw.len())),
+        })
+    }
+
     /// What the decision about it rested on.
-    pub(super) fn question(&self) -> Question<'_> {
-        Question { agent: self.agent, address: &self.address, sender: &self.sender }
+    pub(super) fn question(&self) -> Option<Question<'_>> {
+        let Decided { sender, address, .. } = self.decided.as_ref()?;
+        Some(Question { agent: self.agent, address, sender })
     }
 }
 
@@ -150,8 +210,8 @@ fn stored_size(size: usize) -> i64 {
     stored(u64::try_from(size).unwrap_or(u64::MAX))
 }
 
-fn json(mail: &Mail) -> Result<Arc<str>, StoreError> {
-    let text = serde_json::to_string(&MailRow::from(mail));
+fn json(content: &impl serde::Serialize) -> Result<Arc<str>, StoreError> {
+    let text = serde_json::to_string(content);
     let text =
         text.map_err(|error| StoreError::Corrupt { table: "mails", detail: error.to_string() })?;
     // As every text: PostgreSQL cannot store NUL. JSON has it escaped, so nothing is left to do.

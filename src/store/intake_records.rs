@@ -10,8 +10,8 @@ use super::many::many;
 use super::page::{Page, within};
 use super::row::{Columns, stored};
 use super::sql::{Row, Statement, Value, sql};
-use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
+use crate::domain::contact::Handle;
 use crate::domain::id::{IntakeId, MessageId};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::reason::Reason;
@@ -21,7 +21,7 @@ use crate::domain::verdict::Verdict;
 /// Which records a list shows; absent fields match everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IntakeFilter {
-    pub sender: Option<Address>,
+    pub sender: Option<Handle>,
     /// As given in RCPT, without regard to ASCII case.
     pub recipient: Option<String>,
     /// `accepted`, `refused` or `deferred`.
@@ -108,12 +108,13 @@ pub(super) fn columns(record: &IntakeRecord) -> Vec<Value> {
     vec![
         record.id.0.into(),
         record.at.into(),
+        record.source.as_str().into(),
         record.lineage.partner.into(),
         record.lineage.reseller.into(),
         record.lineage.organization.into(),
         record.agent.into(),
         record.recipient.as_str().into(),
-        record.sender.as_ref().map(Address::to_string).into(),
+        record.sender.as_ref().map(Handle::to_string).into(),
         record.envelope_from.as_str().into(),
         record.remote_address.to_string().into(),
         record.helo.as_str().into(),
@@ -146,7 +147,7 @@ pub(super) async fn write(
     rows: Vec<Vec<Value>>,
 ) -> Result<Vec<Row>, StoreError> {
     many(
-        "INSERT INTO intake_records (id, at, partner_id, reseller_id, organization_id, agent_id,
+        "INSERT INTO intake_records (id, at, source, partner_id, reseller_id, organization_id, agent_id,
              recipient, sender, envelope_from, remote_address, helo, verdict, reason, size, digest,
              headers, steps, count, explanation, message_id, counted_as) {rows}
          ON CONFLICT (counted_as)
@@ -160,7 +161,7 @@ pub(super) async fn write(
 
 fn select(rest: &'static str) -> Statement {
     let mut query =
-        sql("SELECT id, at, partner_id, reseller_id, organization_id, agent_id, recipient,
+        sql("SELECT id, at, source, partner_id, reseller_id, organization_id, agent_id, recipient,
                 sender, envelope_from, remote_address, helo, reason, explanation, message_id, size,
                 digest, headers, steps, count
          FROM intake_records ");
@@ -174,10 +175,11 @@ fn record(row: &Row) -> Result<IntakeRecord, StoreError> {
     Ok(IntakeRecord {
         id: IntakeId(columns.uuid("id")?),
         at: columns.time("at")?,
+        source: columns.word("source")?,
         lineage: columns.lineage()?,
         agent: columns.optional_account("agent_id")?,
         recipient: columns.text("recipient")?,
-        sender: columns.optional_address("sender")?,
+        sender: columns.optional_word("sender")?,
         envelope_from: columns.text("envelope_from")?,
         remote_address: columns.word::<IpAddr>("remote_address")?,
         helo: columns.text("helo")?,

@@ -10,13 +10,14 @@ use super::mail_row::MailRow;
 use super::many::many;
 use super::page::{Page, within};
 use super::passage_row;
+use super::received::NewReceived;
 use super::received_row::ReceivedRow;
 use super::row::Columns;
 use super::sql::{Connection, Row, Statement, Value, sql};
 use crate::domain::contact::ContactChange;
 use crate::domain::id::{AccountId, ContactId, MessageId, ThreadId};
 use crate::domain::marker::Marker;
-use crate::domain::message::{Content, Mail, Mailed, Message, Received};
+use crate::domain::message::{Content, Mail, Mailed, Message, Passage, Received};
 use crate::domain::scope::Scope;
 use crate::domain::source::Source;
 
@@ -58,6 +59,18 @@ impl Store {
         blobs.get(&name, columns.count("size")?, columns.digest("digest")?).await.map(Some)
     }
 
+    /// By which way a message in `scope` came.
+    pub async fn source_of(
+        &self,
+        scope: &Scope,
+        id: MessageId,
+    ) -> Result<Option<Source>, StoreError> {
+        let mut query = sql("SELECT source FROM messages WHERE id = $1 AND ").bind(id.0);
+        within(&mut query, scope);
+        let row = query.fetch_optional(self.reader()).await?;
+        row.map(|row| Columns { table: "messages", row: &row }.word("source")).transpose()
+    }
+
     /// The delivery marker of a message in `scope`.
     pub async fn marker(&self, scope: &Scope, id: MessageId) -> Result<Option<Marker>, StoreError> {
         let mut query = sql("SELECT passage FROM messages WHERE id = $1 AND ").bind(id.0);
@@ -97,7 +110,7 @@ pub(super) async fn by_ids(
     .await
 }
 
-/// The columns of a new message, but for its contact.
+/// The columns of a new message, but for its contact and its inbox.
 pub(super) fn columns(message: &NewMessage, size: i64) -> Vec<Value> {
     let lineage = message.lineage;
     vec![
@@ -114,6 +127,29 @@ pub(super) fn columns(message: &NewMessage, size: i64) -> Vec<Value> {
         message.digest.0.as_slice().into(),
         message.authentication.to_string().into(),
         passage_row::written(&message.passage).into(),
+        Source::Email.as_str().into(),
+    ]
+}
+
+/// The same of what a platform handed in.
+pub(super) fn columns_of_received(message: &NewReceived, size: i64) -> Vec<Value> {
+    let (lineage, handle) = (message.lineage, &message.received.handle);
+    vec![
+        message.id.0.into(),
+        lineage.partner.into(),
+        lineage.reseller.into(),
+        lineage.organization.into(),
+        message.agent.into(),
+        message.agent_username.as_str().into(),
+        message.at.into(),
+        handle.to_string().into(),
+        None::<String>.into(),
+        size.into(),
+        message.digest.0.as_slice().into(),
+        // Nothing was proven.
+        "{}".into(),
+        passage_row::written(&Passage::default()).into(),
+        handle.source().as_str().into(),
     ]
 }
 
@@ -124,12 +160,13 @@ pub(super) async fn insert(
     met: &[(ContactId, ContactChange)],
 ) -> Result<(), StoreError> {
     let rows = arrived.iter().zip(met).map(|(one, (contact, _))| {
-        one.columns.iter().cloned().chain([contact.get().into()]).collect()
+        let found = [contact.get().into(), one.inbox.as_str().into()];
+        one.columns.iter().cloned().chain(found).collect()
     });
     many(
         "INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id,
-             agent_username, at, sender, tag, size, digest, authentication, passage,
-             contact_id) {rows}",
+             agent_username, at, sender, tag, size, digest, authentication, passage, source,
+             contact_id, inbox) {rows}",
         rows.collect(),
     )
     .execute(tx.on())

@@ -39,6 +39,7 @@ mod once;
 mod ordered;
 mod owners;
 mod plans;
+mod received;
 mod recipients;
 mod replays;
 mod retention;

@@ -12,12 +12,14 @@ use super::{Examination, Gateway};
 use crate::domain::account::{Account, Lineage};
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
+use crate::domain::contact::Handle;
 use crate::domain::id::{IntakeId, MessageId, Mint};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::message::{Mail, Passage};
 use crate::domain::policy::{Facts, decide};
 use crate::domain::ports::{Answer, Envelope, Recipient};
 use crate::domain::reason::Reason;
+use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
 use crate::store::{Accepted, Commit, Intake, NewMessage, Standing, StoreError};
 
@@ -72,10 +74,11 @@ pub fn record(
     IntakeRecord {
         id: IntakeId(mint.uuid()),
         at: case.now,
+        source: Source::Email,
         lineage: Lineage::default(),
         agent: None,
         recipient: case.recipient.to_owned(),
-        sender: examination.sender.clone(),
+        sender: examination.sender.clone().map(Handle::Mailbox),
         envelope_from: case.envelope.reverse_path.clone(),
         remote_address: client.address,
         helo: client.helo.clone(),

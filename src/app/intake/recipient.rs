@@ -12,6 +12,7 @@ use crate::domain::intake_record::IntakeRecord;
 use crate::domain::policy::Mode;
 use crate::domain::ports::{Answer, Client, Recipient};
 use crate::domain::reason::Reason;
+use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
 use crate::store::{Answering, Listing, StoreError};
 
@@ -54,6 +55,7 @@ impl Gateway {
         let record = IntakeRecord {
             id: IntakeId(self.mint.uuid()),
             at: self.mint.clock().now(),
+            source: Source::Email,
             lineage: listing.lineage,
             agent: listing.answering.map(|answering| answering.agent),
             recipient: path.to_owned(),

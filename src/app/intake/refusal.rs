@@ -14,6 +14,7 @@ use crate::domain::id::{AccountId, IntakeId};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::ports::{Answer, Envelope};
 use crate::domain::reason::Reason;
+use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
 use crate::mail::scan;
 use crate::store::{Commit, Intake, StoreError};
@@ -68,6 +69,7 @@ impl Gateway {
         IntakeRecord {
             id: IntakeId(self.mint.uuid()),
             at: self.mint.clock().now(),
+            source: Source::Email,
             lineage,
             agent,
             recipient: recipient.to_owned(),

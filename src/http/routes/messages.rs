@@ -15,6 +15,7 @@ use super::super::page;
 use crate::app::mailbox::record::message_record;
 use crate::domain::id::MessageId;
 use crate::domain::message::Message;
+use crate::domain::source::Source;
 use crate::store::{Cursor, Page};
 
 /// `domain::marker::FIELD`, as HTTP spells it.
@@ -46,7 +47,13 @@ pub(in super::super) async fn raw(http: Arc<Http>, call: Call) -> Result<Respons
     let raw = http.use_cases.mailbox.raw(&call.target().scope, id).await?;
     let raw = raw.ok_or_else(|| Problem::not_found("message"))?;
     let marker = http.use_cases.mailbox.marker(&call.target().scope, id).await?;
-    let mut response = download(raw, "message/rfc822", &format!("{id}.eml"), place);
+    let source = http.use_cases.mailbox.source(&call.target().scope, id).await?;
+    let (kind, ending) = match source {
+        None | Some(Source::Email) => ("message/rfc822", "eml"),
+        // As it was posted, without the names of targets.
+        Some(_) => ("application/json", "json"),
+    };
+    let mut response = download(raw, kind, &format!("{id}.{ending}"), place);
     if let Some(Ok(value)) = marker.map(|marker| HeaderValue::try_from(marker.to_string())) {
         response.headers_mut().insert(DELIVERED, value);
     }

@@ -19,5 +19,6 @@ pub(super) mod media;
 pub(super) mod members;
 pub(super) mod messages;
 pub(super) mod policy_preview;
+pub(super) mod receive_message;
 pub(super) mod tokens;
 pub(super) mod webhooks;

@@ -85,6 +85,10 @@ impl Changes {
         let all = json!({ "address": "new@partner.example", "catchAll": true });
         self.make_once(add, id, all, &["address.added"]).await;
         self.make_once("DELETE /email/addresses", id, address, &["address.removed"]).await;
+        // Content changes no right: its record says who handed it in.
+        let message = json!({ "targetAgent": id, "sourceAddress": "anna", "message": "Hello" });
+        let receive = "POST /agent/receiveMessage";
+        assert_eq!(self.make(receive, id, message, &[]).await["success"], true);
         let hook = |kind: &str| json!({ "url": HOOK, "label": "x", "type": kind });
         for kind in ["incoming", "contact"] {
             self.make_once("POST /webhooks", id, hook(kind), &["webhook.added"]).await;

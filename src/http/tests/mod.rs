@@ -17,6 +17,7 @@ mod members;
 mod once;
 mod preview;
 mod rates;
+mod received;
 mod reply;
 mod restricted;
 mod secrecy;
@@ -45,12 +46,14 @@ use crate::app::access::Access;
 use crate::app::audit::AuditLog;
 use crate::app::delivery::{Destinations, EventLog};
 use crate::app::intake::preview::Preview;
+use crate::app::intake::reception::Reception;
 use crate::app::mailbox::Mailbox;
 use crate::app::once::Answers;
 use crate::app::tenancy::{Claiming, Invitation, Tenancy};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
 use crate::domain::clock::{Clock, Timestamp};
+use crate::domain::contact::Handle;
 use crate::domain::delivery::{Attempt, Outcome};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::{AccountId, AttemptId, DestinationId, IntakeId, MessageId, Mint};
@@ -60,6 +63,7 @@ use crate::domain::marker::Marker;
 use crate::domain::member::{Member, Role};
 use crate::domain::message::{Attachment, Digest, Mail, Passage};
 use crate::domain::sender::Sender;
+use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
 use crate::egress::guard::Guard;
 use crate::rules::Rules;
@@ -162,6 +166,8 @@ impl House {
         let tenancy = Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access_rules));
         let servers = Servers::Given(vec![dns]);
         let dns = Arc::new(Authenticator::new(servers, &rules.intake, "gw.example").unwrap());
+        let payload = rules.webhooks.payload;
+        let events = EventLog::new(store.clone(), Arc::clone(&access_rules), payload);
         let use_cases = UseCases {
             access: Access::new(store.clone(), mint.clock().clone(), &access_rules),
             tenancy: tenancy.clone(),
@@ -172,7 +178,8 @@ impl House {
                 Arc::clone(&access_rules),
                 Arc::new(rules.webhooks.clone()),
             ),
-            events: EventLog::new(store.clone(), Arc::clone(&access_rules), rules.webhooks.payload),
+            events: events.clone(),
+            reception: Reception::new(store.clone(), mint.clone(), &rules.intake, Arc::new(events)),
             preview: preview(&store, &rules, &mint, &dns),
             audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&access_rules)),
             answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
@@ -324,7 +331,7 @@ impl House {
         let now = self.mint.clock().now();
         let message = MessageId(self.mint.uuid());
         let mut record = record(&self.mint, account, Verdict::Accepted, Some(message));
-        record.sender = Some(sender.clone());
+        record.sender = Some(Handle::Mailbox(sender.clone()));
         let accepted = Accepted {
             standing,
             address,
@@ -465,10 +472,11 @@ fn record(
     IntakeRecord {
         id: IntakeId(mint.uuid()),
         at: mint.clock().now(),
+        source: Source::Email,
         lineage: owner.lineage,
         agent: owner.lineage.agent,
         recipient: format!("{}@partner.example", owner.name),
-        sender: Some(Address::parse("boss@good.example").unwrap()),
+        sender: Some(Handle::Mailbox(Address::parse("boss@good.example").unwrap())),
         envelope_from: "bounce@good.example".into(),
         remote_address: "192.0.2.7".parse().unwrap(),
         helo: "mx.good.example".into(),

@@ -102,6 +102,10 @@ impl Scene {
             (Verb::Post, "/member") => json!({ "email": "new@good.example" }),
             (Verb::Delete, "/member") => json!({ "targetMemberId": self.few }),
             (_, "/member") => json!({ "targetMemberId": self.few, "permittedAccountIds": [] }),
+            (_, "/agent/receiveMessage") => json!({
+                "targetAgent": self.house.id("agent1").get(), "sourceAddress": "anna",
+                "message": "Hello",
+            }),
             (_, "/domain") => json!({ "domain": "new.example" }),
             (_, "/account") => json!({ "description": "x" }),
             (_, "/createReseller") => json!({ "resellerName": "x" }),

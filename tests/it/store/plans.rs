@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use gatepost::app::tenancy::record::account_record;
 use gatepost::domain::account::AccountType;
 use gatepost::domain::audit::{Actor, Deed, Doer, Once, Who};
+use gatepost::domain::contact::Handle;
 use gatepost::domain::delivery::{Attempt, Outcome};
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::event::{Category, EventName};
@@ -226,6 +227,7 @@ async fn exercise(scene: &Scene) {
     for millis in [0, 1] {
         scene.deliver(agent, millis).await;
     }
+    store.receive(&super::received::handed(agent, 2, "+15551231234")).await.unwrap();
     let again = vec![scene.intake(agent, 2).await];
     store.arrived_before(&Commit { intakes: again, now: at(2) }).await.unwrap();
     store.known_identity().await.unwrap();
@@ -308,6 +310,9 @@ async fn accounts(scene: &Scene) {
         }
     }
     store.addressee(agent.id).await.unwrap();
+    for account in [partner, reseller, organization, agent] {
+        store.agents_called(&subtree(account), "desk", 2).await.unwrap();
+    }
     let details = serde_json::json!({ "email": "a@b.example" }).as_object().unwrap().clone();
     let external_id = Some(Some("x".to_owned()));
     let update = AccountUpdate { external_id, details, ..AccountUpdate::default() };
@@ -438,6 +443,7 @@ async fn lists(scene: &Scene) {
             store.intake_record(&scope, IntakeId(nil)).await.unwrap();
             store.raw_message(&scope, MessageId(nil)).await.unwrap();
             store.marker(&scope, MessageId(nil)).await.unwrap();
+            store.source_of(&scope, MessageId(nil)).await.unwrap();
         }
     }
 }
@@ -477,7 +483,10 @@ fn log_filters() -> Vec<AuditFilter> {
 fn filters() -> Vec<IntakeFilter> {
     let any = IntakeFilter::default();
     let ever = [
-        IntakeFilter { sender: Some(address("alice@good.example")), ..any.clone() },
+        IntakeFilter {
+            sender: Some(Handle::Mailbox(address("alice@good.example"))),
+            ..any.clone()
+        },
         IntakeFilter { recipient: Some("desk@agents.example".into()), ..any.clone() },
         IntakeFilter { verdict: Some("refused".into()), ..any.clone() },
         IntakeFilter { reason: Some(Reason::DkimMissing), ..any },

@@ -10,6 +10,7 @@ use gatepost::domain::address::Address;
 use gatepost::domain::audit::{Act, Actor};
 use gatepost::domain::automation::{Automation, Origin};
 use gatepost::domain::clock::Timestamp;
+use gatepost::domain::contact::Handle;
 use gatepost::domain::delivery::Attempt;
 use gatepost::domain::destination::{Destination, Health, Wants};
 use gatepost::domain::event::Category;
@@ -21,6 +22,7 @@ use gatepost::domain::policy::Mode;
 use gatepost::domain::scope::Scope;
 use gatepost::domain::secret::Secret;
 use gatepost::domain::sender::Sender;
+use gatepost::domain::source::Source;
 use gatepost::domain::verdict::Verdict;
 use gatepost::run;
 use gatepost::store::{
@@ -303,10 +305,11 @@ pub fn record(agent: &Account, millis: i64, verdict: Verdict) -> IntakeRecord {
     IntakeRecord {
         id: IntakeId(run::system_mint().uuid()),
         at: at(millis),
+        source: Source::Email,
         lineage: agent.lineage,
         agent: Some(agent.id),
         recipient: own_address(agent).to_string(),
-        sender: Some(address(SENDER)),
+        sender: Some(Handle::Mailbox(address(SENDER))),
         envelope_from: SENDER.into(),
         remote_address: "192.0.2.1".parse().unwrap(),
         helo: "client.example".into(),

@@ -58,6 +58,7 @@ fn subject(name: EventName) -> Subject {
         EventName::EmailReceived
         | EventName::ConversationStarted
         | EventName::ConversationUpdated => Subject::Message(Box::new(message())),
+        EventName::MessageReceived => Subject::Message(Box::new(sample::received())),
         EventName::ContactCreated | EventName::ContactUpdated => {
             Subject::Contact(sample::contact())
         }

@@ -87,12 +87,14 @@ fn address(town: &Town, node: usize) -> Option<Value> {
 }
 
 /// All of them.
-const THINGS: [Thing; 31] = [
+const THINGS: [Thing; 33] = [
     thing("GET /messages/{uuid}/raw", Place::Path, message, no_uuid, 404),
     thing("GET /media/{uuid}/{filename}", Place::Path, message, no_uuid, 404),
     thing("GET /email/intake/{id}", Place::Path, record, no_uuid, 404),
     thing("GET /email/intake", Place::Query("agent"), agent, no_id, 403),
     thing("GET /email/intake", Place::Query("agent"), contact, no_id, 403),
+    thing("POST /agent/receiveMessage", Place::Body("targetAgent"), agent, no_id, 403),
+    thing("POST /agent/receiveMessage", Place::Body("targetAgent"), contact, no_id, 403),
     thing("POST /webhooks", Place::Body("id"), webhook, no_uuid, 404),
     thing("POST /webhooks/{id}/rotate", Place::Path, webhook, no_uuid, 404),
     thing("POST /webhooks/{id}/test", Place::Path, webhook, no_uuid, 404),

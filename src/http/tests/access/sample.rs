@@ -58,6 +58,9 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
     let sample = Sample::of(&path.replace("{id}", &id));
     let (new, url) = (format!("new{number}"), format!("https://hooks.example/new{number}"));
     match operation {
+        "POST /agent/receiveMessage" => sample.with(json!({
+            "targetAgent": NOBODY.to_string(), "sourceAddress": new, "message": "Hello",
+        })),
         "PUT /email/inboundPolicy" => sample.with(json!({ "mode": "open" })),
         "POST /email/inboundPolicy/preview" => sample.with(json!({ "mode": "open", "days": 1 })),
         "POST /email/inboundWhitelist" | "DELETE /email/inboundWhitelist" => {
