@@ -16,6 +16,7 @@ use crate::app::delivery::{Destinations, EventLog, Outbox};
 use crate::app::intake::Gateway;
 use crate::app::intake::preview::Preview;
 use crate::app::intake::reception::Reception;
+use crate::app::mailbox::erasure::Erasures;
 use crate::app::mailbox::retention::Retention;
 use crate::app::mailbox::{self, Mailbox};
 use crate::app::once::Answers;
@@ -153,8 +154,9 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
 
     // The API beside them.
     let (socket, http) = bind(http).await?;
-    let (bounds, parts) = ((access, webhooks), (preview, reception, events.clone(), apart));
-    let api = api(&store, parts, guard, mint.clone(), bounds);
+    let erasures = Erasures::new(store.clone(), mint.clock().clone(), &rules.retention);
+    let (bounds, parts) = ((access, webhooks), (preview, reception, erasures.clone()));
+    let api = api(&store, parts, (events.clone(), apart), guard, mint.clone(), bounds);
     let api = Arc::new(api.behind(trusted_proxy).ending_with(shutdown.clone()));
     let (audit, router) = (api.audit_log(), http::router(Arc::clone(&api)));
 
@@ -174,6 +176,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     tls.follow(&rules.smtp.tls, &shutdown);
     shutdown.spawn(dispatcher.run(shutdown.clone()));
     clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
+    let stop = shutdown.clone();
+    shutdown.spawn(async move { erasures.run(stop.soft()).await });
     attend(audit, events, &shutdown);
     shutdown.spawn(http::serve(socket, router, api, shutdown.clone(), tls.https));
     Ok(running)
@@ -383,7 +387,8 @@ fn self_signed(place: &Place, hostname: &DomainName) -> Result<Pair, SelfSignedE
 
 fn api(
     store: &Store,
-    (preview, reception, events, dns): (Preview, Reception, EventLog, Arc<Authenticator>),
+    (preview, reception, erasures): (Preview, Reception, Erasures),
+    (events, dns): (EventLog, Arc<Authenticator>),
     guard: Guard,
     mint: Mint,
     (rules, webhooks): (Arc<AccessRules>, Arc<WebhookRules>),
@@ -396,6 +401,7 @@ fn api(
         events,
         preview,
         reception,
+        erasures,
         audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&rules)),
         answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         dns,

@@ -29,6 +29,7 @@ use crate::app::access::need::{Need, TargetType};
 use crate::app::access::{Caller, Denied, Target};
 use crate::app::delivery::Destinations;
 use crate::app::intake::reception::Reception;
+use crate::app::mailbox::erasure::Erasures;
 use crate::app::tenancy::Tenancy;
 use crate::domain::account::{Account, AccountType};
 use crate::domain::audit::Actor;
@@ -98,6 +99,11 @@ impl Call {
     /// What takes in what platforms hand in, for the caller.
     pub(super) fn reception(&self, http: &Http) -> Reception {
         http.use_cases.reception.by(&self.actor)
+    }
+
+    /// What erases, for the caller.
+    pub(super) fn erasures(&self, http: &Http) -> Erasures {
+        http.use_cases.erasures.by(&self.actor)
     }
 
     /// For whoever answers for longer than a moment.
@@ -281,7 +287,9 @@ async fn authorise(
     let path: Vec<(String, String)> = path
         .ok_or_else(|| Problem::invalid("the path is not UTF-8 in percent-encoding"))?
         .iter()
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .zip(operation.segments())
+        // Operations may call the same place of a path by different names.
+        .map(|((_, value), name)| (name.to_owned(), value.to_owned()))
         .collect();
     let in_path = path.iter().find(|(name, _)| name == target::TARGET);
     let in_path = in_path.map(|(_, value)| value.as_str());

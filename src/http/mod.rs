@@ -60,6 +60,7 @@ use crate::app::delivery::{Destinations, EventLog};
 use crate::app::intake::preview::Preview;
 use crate::app::intake::reception::Reception;
 use crate::app::mailbox::Mailbox;
+use crate::app::mailbox::erasure::Erasures;
 use crate::app::once::Answers;
 use crate::app::tenancy::Tenancy;
 use crate::domain::id::Mint;
@@ -78,6 +79,7 @@ pub struct UseCases {
     pub events: EventLog,
     pub preview: Preview,
     pub reception: Reception,
+    pub erasures: Erasures,
     pub audit: AuditLog,
     pub answers: Answers,
     /// Answers questions about DNS that tenants cause: it shares nothing with mail's.

@@ -20,8 +20,8 @@ use super::call::{self, Call};
 use super::error::{Code, Problem};
 use super::observe;
 use super::routes::{
-    account, account_lists, accounts, addresses, audit, deliveries, domains, events, health,
-    inbound_policy, inbound_whitelist, intake, media, members, messages, policy_preview,
+    account, account_lists, accounts, addresses, audit, deliveries, domains, erasure, events,
+    health, inbound_policy, inbound_whitelist, intake, media, members, messages, policy_preview,
     receive_message, tokens, webhooks,
 };
 use super::tag::Tag;
@@ -90,10 +90,20 @@ pub struct Operation {
 }
 
 impl Operation {
+    /// The names of the segments of its path that have one.
+    pub(super) fn segments(&self) -> impl Iterator<Item = &'static str> {
+        self.path.split('/').filter_map(named)
+    }
+
     /// What it is called: its verb and its path.
     pub fn name(&self) -> String {
         format!("{} {}", self.verb.as_str(), self.path)
     }
+}
+
+/// The name of a segment that stands for any.
+fn named(segment: &'static str) -> Option<&'static str> {
+    segment.strip_prefix('{')?.strip_suffix('}')
 }
 
 /// A line of the table.
@@ -200,6 +210,9 @@ pub static OPERATIONS: &[Operation] = &[
         messages::recent),
     operation!(Messaging: Get "/messages/{uuid}/raw", READ, [], NoBody, messages::raw),
     operation!(Messaging: Get "/media/{uuid}/{filename}", READ, [], NoBody, media::show),
+    operation!(Messaging: Delete "/messages/{uuid}", WRITE_OWN, [], NoBody, erasure::message),
+    operation!(Messaging: Delete "/contacts/{id}", WRITE_PARENT.at_least(Level::OrganizationAdmin).unrestricted(),
+        [], NoBody, erasure::contact),
     operation!(Messaging: Post "/agent/receiveMessage", WRITE_OWN.once(), [], Required(receive_message::FIELDS),
         receive_message::receive),
     operation!(InboundEmail: Get "/email/inboundPolicy", READ_AGENT, [], NoBody, inbound_policy::show),
@@ -248,13 +261,17 @@ pub static OPERATIONS: &[Operation] = &[
 
 /// The router of the whole API, and of the two questions that need no key.
 pub fn router(http: Arc<Http>) -> Router {
-    let mut paths: BTreeMap<&'static str, MethodRouter<Arc<Http>>> = BTreeMap::new();
+    // One place of a path may have another name in another operation: the first one's is the route's.
+    let mut paths: BTreeMap<String, (&'static str, MethodRouter<Arc<Http>>)> = BTreeMap::new();
     for operation in OPERATIONS {
-        let methods = paths.remove(operation.path).unwrap_or_default();
-        paths.insert(operation.path, on(methods, operation));
+        let segments = operation.path.split('/').map(|one| named(one).map_or(one, |_| "{}"));
+        let place = segments.collect::<Vec<_>>().join("/");
+        let (path, methods) =
+            paths.remove(&place).unwrap_or_else(|| (operation.path, MethodRouter::default()));
+        paths.insert(place, (path, on(methods, operation)));
     }
     let operations = paths
-        .into_iter()
+        .into_values()
         .fold(Router::new(), |router, (path, methods)| router.route(path, methods));
     let whole = Router::new()
         .nest(BASE, operations)

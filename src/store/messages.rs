@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use super::commit::NewMessage;
 use super::db::{Store, Transaction};
 use super::entry::Arrived;
+use super::erasure::PRESENT;
 use super::error::StoreError;
 use super::mail_row::MailRow;
 use super::many::many;
@@ -30,6 +31,7 @@ impl Store {
     ) -> Result<Vec<Message>, StoreError> {
         let mut query = select("WHERE ");
         within(&mut query, scope);
+        query.push(PRESENT);
         page.read(&mut query);
         let rows = query.fetch_all(self.reader()).await?;
         let messages = rows.iter().map(message).collect::<Result<_, _>>()?;
@@ -48,6 +50,7 @@ impl Store {
              WHERE id = $1 AND ")
             .bind(id.0);
         within(&mut query, scope);
+        query.push(PRESENT);
         let row = query.fetch_optional(self.reader()).await?;
         let Some(row) = row else { return Ok(None) };
         let columns = Columns { table: "raw_messages", row: &row };
@@ -67,6 +70,7 @@ impl Store {
     ) -> Result<Option<Source>, StoreError> {
         let mut query = sql("SELECT source FROM messages WHERE id = $1 AND ").bind(id.0);
         within(&mut query, scope);
+        query.push(PRESENT);
         let row = query.fetch_optional(self.reader()).await?;
         row.map(|row| Columns { table: "messages", row: &row }.word("source")).transpose()
     }
@@ -75,6 +79,7 @@ impl Store {
     pub async fn marker(&self, scope: &Scope, id: MessageId) -> Result<Option<Marker>, StoreError> {
         let mut query = sql("SELECT passage FROM messages WHERE id = $1 AND ").bind(id.0);
         within(&mut query, scope);
+        query.push(PRESENT);
         let row = query.fetch_optional(self.reader()).await?;
         let Some(row) = row else { return Ok(None) };
         let columns = Columns { table: "messages", row: &row };
@@ -103,7 +108,9 @@ pub(super) async fn by_ids(
                 at, thread_id, inbox, source, tag, size, messages.digest AS digest, authentication,
                 passage, mail
          FROM given CROSS JOIN messages CROSS JOIN mails
-         WHERE messages.id = given.message AND mails.digest = messages.digest",
+         WHERE messages.id = given.message AND mails.digest = messages.digest
+           AND NOT EXISTS (SELECT 1 FROM erasures
+                           WHERE subject IN (messages.contact_id, messages.agent_id))",
         ids.map(|id| vec![id.0.into()]).collect(),
     )
     .fetch_all(on)

@@ -41,6 +41,7 @@ mod domains;
 mod draft;
 mod embedded;
 mod entry;
+mod erasure;
 mod error;
 mod event_lists;
 mod event_log;
@@ -96,6 +97,7 @@ pub use destination_changes::{DestinationChange, KnownDestination, Rotated, Rota
 pub use destinations::NewDestination;
 pub use directory::{Answering, By, Listing};
 pub use domains::{DomainClaim, DomainLimits, HeldDomain, Proven};
+pub use erasure::Erasing;
 pub use error::StoreError;
 pub use event_lists::{EventFilter, EventPage, Found as FoundEvent, Place as EventPlace};
 pub use finish::Finished;

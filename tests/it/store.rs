@@ -27,6 +27,7 @@ mod deletion;
 mod deliveries;
 mod directory;
 mod domains;
+mod erasure;
 mod events;
 mod faults;
 mod health;

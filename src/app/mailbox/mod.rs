@@ -1,6 +1,7 @@
 //! Reading what was accepted: messages, their parts, their raw bytes, and the intake records; and
 //! deleting what is old.
 
+pub mod erasure;
 pub mod intake;
 pub mod record;
 pub mod retention;

@@ -9,6 +9,7 @@ pub(super) mod addresses;
 pub(super) mod audit;
 pub(super) mod deliveries;
 pub(super) mod domains;
+pub(super) mod erasure;
 mod event_stream;
 pub(super) mod events;
 pub(super) mod health;

@@ -9,6 +9,7 @@ mod audit;
 mod canary;
 mod deliveries;
 mod domains;
+mod erasure;
 mod events;
 mod hostile;
 mod injection;
@@ -48,6 +49,7 @@ use crate::app::delivery::{Destinations, EventLog};
 use crate::app::intake::preview::Preview;
 use crate::app::intake::reception::Reception;
 use crate::app::mailbox::Mailbox;
+use crate::app::mailbox::erasure::Erasures;
 use crate::app::once::Answers;
 use crate::app::tenancy::{Claiming, Invitation, Tenancy};
 use crate::domain::account::{Account, AccountType};
@@ -180,6 +182,7 @@ impl House {
             ),
             events: events.clone(),
             reception: Reception::new(store.clone(), mint.clone(), &rules.intake, Arc::new(events)),
+            erasures: Erasures::new(store.clone(), mint.clock().clone(), &rules.retention),
             preview: preview(&store, &rules, &mint, &dns),
             audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&access_rules)),
             answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),

@@ -52,6 +52,7 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
     let path = path.replace("{filename}", &format!("0-{PICTURE}"));
     let id = match path.split('/').nth(1) {
         Some("webhooks") => agent.webhook.to_string(),
+        Some("contacts") => NOBODY.to_string(),
         Some("deliveries") => agent.delivery.expect("it received mail").to_string(),
         _ => mail.intake.to_string(),
     };
