@@ -175,9 +175,9 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     }
     tls.follow(&rules.smtp.tls, &shutdown);
     shutdown.spawn(dispatcher.run(shutdown.clone()));
-    clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
     let stop = shutdown.clone();
     shutdown.spawn(async move { erasures.run(stop.soft()).await });
+    clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
     attend(audit, events, &shutdown);
     shutdown.spawn(http::serve(socket, router, api, shutdown.clone(), tls.https));
     Ok(running)

@@ -1,6 +1,6 @@
 //! Erasing: a message at once; a contact, or what a deleted account has left, some rows at a time,
 //! because there may be millions. What is under way is a row of `erasures`, made in the transaction
-//! that asks for it: from then on nobody reads its messages ([`PRESENT`]), and whoever takes it up, on
+//! that asks for it: from then on nobody reads its messages (`PRESENT`), and whoever takes it up, on
 //! any gateway, after any crash, goes on where the last transaction ended.
 //!
 //! A contact gives up its handle in that transaction: who writes under it is another one from then

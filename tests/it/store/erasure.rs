@@ -2,7 +2,7 @@
 //! dies in between, and whoever writes beside it.
 
 use gatepost::domain::account::Account;
-use gatepost::domain::id::ContactId;
+use gatepost::domain::id::{ContactId, MessageId};
 use gatepost::domain::reason::Reason;
 use gatepost::domain::verdict::Verdict;
 use gatepost::store::{Commit, Committed, Erasing, Intake, Receipt, Store};
@@ -21,6 +21,36 @@ const MARKER: &str = "mallory@planted.example";
 
 async fn shown(store: &Store, account: &Account) -> usize {
     store.recent_messages(&subtree(account), &everything()).await.unwrap().len()
+}
+
+/// Runs every statement of what is handed in and erased.
+pub async fn exercise(scene: &Scene) {
+    let Scene { store, partner, reseller, agent, organization, .. } = scene;
+    for account in [partner, reseller, organization, agent] {
+        let nobody = MessageId(uuid::Uuid::nil());
+        for scope in [subtree(account), subtree(account).only(vec![agent.id])] {
+            store.agents_called(&scope, "desk", 2).await.unwrap();
+            store.source_of(&scope, nobody).await.unwrap();
+            assert!(!store.erase_message(&scope, nobody, by(at(3))).await.unwrap());
+        }
+    }
+    store.receive(&handed(agent, 2, "+15551231234")).await.unwrap();
+    let scope = subtree(organization);
+    let message = scene.deliver(agent, 3).await;
+    store.erase_message(&scope, message, by(at(3))).await.unwrap();
+    let text = handed(agent, 2, "+15550001111");
+    let Receipt::Stored(contact) = store.receive(&text).await.unwrap() else { panic!() };
+    assert!(store.erase_contact(&scope, contact, by(at(3))).await.unwrap());
+    for _ in 0..9 {
+        store.erase_some(contact.get(), (1, 9), at(4)).await.unwrap();
+    }
+}
+
+/// Goes on with all that is being erased.
+pub async fn finish(store: &Store) {
+    for subject in store.erasures(0, 99).await.unwrap() {
+        store.erase_some(subject, (9, 9), at(9)).await.unwrap();
+    }
 }
 
 /// Rows of any table that hold the marker.

@@ -22,7 +22,7 @@ use gatepost::run;
 use gatepost::store::{
     AccountFilter, AccountPage, AccountUpdate, AuditFilter, Commit, Cursor, Deletion, Direction,
     DomainLimits, Due, EventFilter, InsertedKey, IntakeFilter, List, MemberChange, NamedKey, Page,
-    Receipt, Whose,
+    Whose,
 };
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Executor as _, Row as _};
@@ -229,16 +229,7 @@ async fn exercise(scene: &Scene) {
     for millis in [0, 1] {
         scene.deliver(agent, millis).await;
     }
-    store.receive(&super::received::handed(agent, 2, "+15551231234")).await.unwrap();
-    let scope = subtree(organization);
-    let message = scene.deliver(agent, 3).await;
-    store.erase_message(&scope, message, by(at(3))).await.unwrap();
-    let text = super::received::handed(agent, 2, "+15550001111");
-    let Receipt::Stored(contact) = store.receive(&text).await.unwrap() else { panic!() };
-    assert!(store.erase_contact(&scope, contact, by(at(3))).await.unwrap());
-    for _ in 0..9 {
-        store.erase_some(contact.get(), (1, 9), at(4)).await.unwrap();
-    }
+    super::erasure::exercise(scene).await;
     let again = vec![scene.intake(agent, 2).await];
     store.arrived_before(&Commit { intakes: again, now: at(2) }).await.unwrap();
     store.known_identity().await.unwrap();
@@ -321,9 +312,6 @@ async fn accounts(scene: &Scene) {
         }
     }
     store.addressee(agent.id).await.unwrap();
-    for account in [partner, reseller, organization, agent] {
-        store.agents_called(&subtree(account), "desk", 2).await.unwrap();
-    }
     let details = serde_json::json!({ "email": "a@b.example" }).as_object().unwrap().clone();
     let external_id = Some(Some("x".to_owned()));
     let update = AccountUpdate { external_id, details, ..AccountUpdate::default() };
@@ -333,9 +321,7 @@ async fn accounts(scene: &Scene) {
         let deleting = store.delete_account(account.id, (true, 9), account_record, by(at(0)));
         assert!(matches!(deleting.await.unwrap(), Deletion::Done { .. }));
     }
-    for subject in store.erasures(0, 99).await.unwrap() {
-        store.erase_some(subject, (9, 9), at(9)).await.unwrap();
-    }
+    super::erasure::finish(store).await;
     store.with_leavings(&[agent.id]).await.unwrap();
     store.delete_leavings(organization.id, 9).await.unwrap();
 }
@@ -457,7 +443,6 @@ async fn lists(scene: &Scene) {
             store.intake_record(&scope, IntakeId(nil)).await.unwrap();
             store.raw_message(&scope, MessageId(nil)).await.unwrap();
             store.marker(&scope, MessageId(nil)).await.unwrap();
-            store.source_of(&scope, MessageId(nil)).await.unwrap();
         }
     }
 }
