@@ -15,6 +15,8 @@ use crate::app::audit::AuditLog;
 use crate::app::delivery::{Destinations, EventLog, Outbox};
 use crate::app::intake::Gateway;
 use crate::app::intake::preview::Preview;
+use crate::app::intake::reception::Reception;
+use crate::app::mailbox::erasure::Erasures;
 use crate::app::mailbox::links::Links;
 use crate::app::mailbox::retention::Retention;
 use crate::app::mailbox::{self, Mailbox};
@@ -146,6 +148,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let apart = apart(dns.as_deref(), &intake, &hostname, access.limits.max_uploads)?;
     let kept = (rules.smtp.framing.bare_line_ends, rules.retention.clone());
     let preview = preview(&store, &apart, &intake, kept, &mint);
+    let reception = Reception::new(store.clone(), mint.clone(), &intake, Arc::clone(&wake));
     let gateway =
         Gateway::new(store.clone(), authenticator, intake, mint.clone(), wake, postmaster);
     let incoming =
@@ -154,8 +157,10 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     // The API beside them.
     let (socket, http) = bind(http).await?;
     let search = access.search;
-    let (bounds, parts) = ((access, webhooks), (preview, events.clone(), links, apart));
-    let api = api(&store, parts, guard, mint.clone(), bounds);
+    let erasures = Erasures::new(store.clone(), mint.clock().clone(), &rules.retention);
+    let (bounds, parts) = ((access, webhooks), (preview, reception, erasures.clone()));
+    let reading = (events.clone(), links, apart);
+    let api = api(&store, parts, reading, guard, mint.clone(), bounds);
     let api = Arc::new(api.behind(trusted_proxy).ending_with(shutdown.clone()));
     let (audit, router) = (api.audit_log(), http::router(Arc::clone(&api)));
 
@@ -174,6 +179,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     }
     tls.follow(&rules.smtp.tls, &shutdown);
     shutdown.spawn(dispatcher.run(shutdown.clone()));
+    let stop = shutdown.clone();
+    shutdown.spawn(async move { erasures.run(stop.soft()).await });
     clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
     attend(audit, events, mailbox::index(store, search), &shutdown);
     shutdown.spawn(http::serve(socket, router, api, shutdown.clone(), tls.https));
@@ -397,7 +404,8 @@ fn self_signed(place: &Place, hostname: &DomainName) -> Result<Pair, SelfSignedE
 
 fn api(
     store: &Store,
-    (preview, events, links, dns): (Preview, EventLog, Links, Arc<Authenticator>),
+    (preview, reception, erasures): (Preview, Reception, Erasures),
+    (events, links, dns): (EventLog, Links, Arc<Authenticator>),
     guard: Guard,
     mint: Mint,
     (rules, webhooks): (Arc<AccessRules>, Arc<WebhookRules>),
@@ -410,6 +418,8 @@ fn api(
         destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&rules), webhooks),
         events,
         preview,
+        reception,
+        erasures,
         audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&rules)),
         answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         dns,

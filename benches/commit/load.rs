@@ -11,6 +11,7 @@ use gatepost::app::delivery::Destinations;
 use gatepost::app::tenancy::{Claiming, Tenancy};
 use gatepost::domain::account::{Account, AccountType};
 use gatepost::domain::address::Address;
+use gatepost::domain::contact::Handle;
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::event::Category;
 use gatepost::domain::id::{AccountId, IntakeId, MessageId, Mint};
@@ -102,10 +103,11 @@ impl Load {
         let record = IntakeRecord {
             id: IntakeId(self.mint.uuid()),
             at: now,
+            source: Source::Email,
             lineage: agent.lineage,
             agent: Some(agent.id),
             recipient: address.to_string(),
-            sender: Some(mail.from.address.clone()),
+            sender: Some(Handle::Mailbox(mail.from.address.clone())),
             envelope_from: mail.from.address.to_string(),
             remote_address: "192.0.2.1".parse().unwrap(),
             helo: "mail.sender.example".into(),
@@ -117,7 +119,6 @@ impl Load {
             headers: headers.into_bytes(),
             steps: self.steps.clone(),
             count: 1,
-            source: Source::Email,
             took: None,
         };
         let message = NewMessage {

@@ -105,6 +105,8 @@ words! {
         WebhookEnabled = "webhook.enabled",
         WebhookRemoved = "webhook.removed",
         DeliveryReplayed = "delivery.replayed",
+        MessageErased = "message.erased",
+        ContactErased = "contact.erased",
         AccessDenied = "access.denied",
     }
 }

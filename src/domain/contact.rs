@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use icu_normalizer::ComposingNormalizerBorrowed;
+
 use super::address::{Address, AddressError};
 use super::clock::Timestamp;
 use super::id::{AccountId, ContactId};
@@ -44,12 +46,87 @@ impl FromStr for Handle {
     }
 }
 
+/// Text under which nobody can write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HandleError {
+    #[error("is empty")]
+    Empty,
+    #[error("has more than {LONGEST} octets")]
+    TooLong,
+    #[error("has characters that nobody sees: controls, or marks of direction")]
+    Unseen,
+    #[error("is no telephone number of E.164: + and 7 to 15 digits, the first not 0")]
+    NoNumber,
+}
+
+/// Octets of a handle without its source, and of a name: more than any platform's, and a bound of
+/// what every list shows.
+const LONGEST: usize = 256;
+
+/// One line of text as people see it: trimmed, composed (NFC), without what they do not see.
+pub fn plain_line(text: &str) -> Result<String, HandleError> {
+    let text = ComposingNormalizerBorrowed::new_nfc().normalize(text.trim()).into_owned();
+    if text.is_empty() {
+        return Err(HandleError::Empty);
+    }
+    if text.len() > LONGEST {
+        return Err(HandleError::TooLong);
+    }
+    let unseen = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+                         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+    };
+    if text.chars().any(unseen) { Err(HandleError::Unseen) } else { Ok(text) }
+}
+
+/// The same of what was written or called: a telephone number that begins with `+` in its one
+/// spelling (E.164), whatever stands between its digits; short codes and names as they are.
+pub fn line_or_number(text: &str) -> Result<String, HandleError> {
+    let text = plain_line(text)?;
+    match text.strip_prefix('+') {
+        Some(number) => e164(number).ok_or(HandleError::NoNumber),
+        None => Ok(text),
+    }
+}
+
+/// `+15551231234` of `1 (555) 123-1234`.
+fn e164(number: &str) -> Option<String> {
+    let between = [' ', '-', '.', '(', ')', '/', '\u{a0}'];
+    let digits: String = number.chars().filter(|c| !between.contains(c)).collect();
+    let plain = digits.bytes().all(|digit| digit.is_ascii_digit()) && !digits.starts_with('0');
+    (plain && (7..=15).contains(&digits.len())).then(|| format!("+{digits}"))
+}
+
 impl Handle {
+    /// Who writes otherwise than by mail, in one spelling. Without a source, what is a telephone
+    /// number is taken for a sender of texts, and all else for one of a chat.
+    pub fn elsewhere(source: Option<Source>, text: &str) -> Result<Self, HandleError> {
+        let plain = plain_line(text)?;
+        let source = source.unwrap_or_else(|| match plain.strip_prefix('+').and_then(e164) {
+            Some(_) => Source::Sms,
+            None => Source::Chat,
+        });
+        let address = match source {
+            Source::Sms | Source::Call => line_or_number(&plain)?,
+            Source::Chat | Source::Email => plain,
+        };
+        Ok(Self::Elsewhere { source, address })
+    }
+
     /// By which way it writes.
     pub const fn source(&self) -> Source {
         match self {
             Self::Mailbox(_) => Source::Email,
             Self::Elsewhere { source, .. } => *source,
+        }
+    }
+
+    /// The mailbox of who writes by mail.
+    pub const fn mailbox(&self) -> Option<&Address> {
+        match self {
+            Self::Mailbox(address) => Some(address),
+            Self::Elsewhere { .. } => None,
         }
     }
 
@@ -80,4 +157,47 @@ pub enum ContactChange {
     Created,
     Renamed,
     Unchanged,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spelled(source: Option<Source>, text: &str) -> Result<String, HandleError> {
+        Handle::elsewhere(source, text).map(|handle| handle.to_string())
+    }
+
+    #[test]
+    fn a_number_has_one_spelling_and_a_name_is_no_mailbox() {
+        for (text, expected) in [
+            ("+15551231234", "sms:+15551231234"),
+            (" +1 (555) 123-1234 ", "sms:+15551231234"),
+            ("anna", "chat:anna"),
+            ("boss@good.example", "chat:boss@good.example"),
+            ("A\u{30a}nna", "chat:\u{c5}nna"),
+            ("+0155512312", "chat:+0155512312"),
+        ] {
+            let found = spelled(None, text).unwrap();
+            assert_eq!(found, expected);
+            assert_eq!(found.parse::<Handle>().unwrap().to_string(), expected, "read back");
+            let mailbox = Handle::Mailbox(Address::parse("boss@good.example").unwrap());
+            assert_ne!(found.parse::<Handle>().unwrap(), mailbox);
+        }
+        assert_eq!(spelled(Some(Source::Call), "+49 89/123456"), Ok("call:+4989123456".into()));
+        assert_eq!(spelled(Some(Source::Sms), "12345"), Ok("sms:12345".into()), "a short code");
+    }
+
+    #[test]
+    fn what_nobody_sees_is_refused() {
+        for text in
+            ["", " \t ", "a\nb", "a\0", "a\u{202e}b", "a\u{200b}b", "a\u{2066}", "\u{feff}a\u{7}"]
+        {
+            assert!(spelled(None, text).is_err(), "{text:?}");
+        }
+        assert_eq!(spelled(None, &"a".repeat(257)), Err(HandleError::TooLong));
+        assert_eq!(spelled(None, &"a".repeat(256)).map(|text| text.len()), Ok(261));
+        for text in ["+0155512312", "+1", "+1555123123412345", "+1555x231234"] {
+            assert_eq!(spelled(Some(Source::Sms), text), Err(HandleError::NoNumber), "{text}");
+        }
+    }
 }

@@ -7,6 +7,7 @@ use super::clock::Timestamp;
 use super::contact::ContactChange;
 use super::id::{ContactId, EventId, MessageId};
 use super::room::Room;
+use super::source::Source;
 use super::words::words;
 
 words! {
@@ -25,6 +26,7 @@ words! {
     /// are beside it: what concerns a destination itself.
     EventName {
         EmailReceived = "email.received",
+        MessageReceived = "message.received",
         ConversationStarted = "conversation.started",
         ConversationUpdated = "conversation.updated",
         ContactCreated = "contact.created",
@@ -42,7 +44,7 @@ impl EventName {
     /// The category whose destinations receive it (contract §5).
     pub const fn category(self) -> Category {
         match self {
-            Self::EmailReceived => Category::Incoming,
+            Self::EmailReceived | Self::MessageReceived => Category::Incoming,
             Self::ConversationStarted | Self::ConversationUpdated => Category::Conversation,
             Self::ContactCreated | Self::ContactUpdated => Category::Contact,
             Self::AgentPolicyChanged => Category::Agent,
@@ -79,7 +81,11 @@ impl Event {
 }
 
 /// The events of one accepted message, in the order in which they are told.
-pub fn announced(contact: ContactChange, first_of_room: bool) -> impl Iterator<Item = EventName> {
+pub fn announced(
+    contact: ContactChange,
+    first_of_room: bool,
+    source: Source,
+) -> impl Iterator<Item = EventName> {
     let about_contact = match contact {
         ContactChange::Created => Some(EventName::ContactCreated),
         ContactChange::Renamed => Some(EventName::ContactUpdated),
@@ -87,5 +93,9 @@ pub fn announced(contact: ContactChange, first_of_room: bool) -> impl Iterator<I
     };
     let about_room =
         if first_of_room { EventName::ConversationStarted } else { EventName::ConversationUpdated };
-    about_contact.into_iter().chain([about_room, EventName::EmailReceived])
+    let came = match source {
+        Source::Email => EventName::EmailReceived,
+        Source::Sms | Source::Chat | Source::Call => EventName::MessageReceived,
+    };
+    about_contact.into_iter().chain([about_room, came])
 }

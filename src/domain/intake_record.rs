@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::account::Lineage;
-use super::address::Address;
 use super::clock::Timestamp;
+use super::contact::Handle;
 use super::id::{AccountId, IntakeId, MessageId};
 use super::message::Digest;
 use super::source::Source;
@@ -19,14 +19,18 @@ use super::verdict::Verdict;
 pub struct IntakeRecord {
     pub id: IntakeId,
     pub at: Timestamp,
+    /// By which way it came.
+    pub source: Source,
     /// Whose record it is: the Agent's lineage; without an Agent the lineage of the account that
     /// owns the recipient's domain; else that of the partner.
     pub lineage: Lineage,
     pub agent: Option<AccountId>,
-    /// As given in RCPT; empty when the client never came so far.
+    /// As given in RCPT; empty when the client never came so far. Of what was handed in otherwise the
+    /// Agent's username.
     pub recipient: String,
-    /// The mailbox in From, as far as one could be found; proven only if accepted.
-    pub sender: Option<Address>,
+    /// The mailbox in From, as far as one could be found; proven only if accepted. Of what was handed
+    /// in otherwise, who the platform says wrote it.
+    pub sender: Option<Handle>,
     /// As given in MAIL; empty for the null reverse-path.
     pub envelope_from: String,
     pub remote_address: IpAddr,
@@ -44,8 +48,6 @@ pub struct IntakeRecord {
     pub steps: Value,
     /// How many refusals this record stands for: more than 1 only at RCPT.
     pub count: u64,
-    /// By which way it came.
-    pub source: Source,
     /// From the end of the message until its commit began; `None` where there was none.
     pub took: Option<Duration>,
 }
@@ -57,6 +59,7 @@ impl IntakeRecord {
         Self {
             id: IntakeId(uuid::Uuid::nil()),
             at: Timestamp::from_millis(0),
+            source: Source::Email,
             lineage: Lineage::default(),
             agent: None,
             recipient: String::new(),
@@ -72,7 +75,6 @@ impl IntakeRecord {
             headers: Vec::new(),
             steps: serde_json::json!([]),
             count: 1,
-            source: Source::Email,
             took: None,
         }
     }

@@ -1,6 +1,6 @@
 //! An accepted message, as its Agent will read it.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::account::Lineage;
 use super::automation::Automation;
@@ -122,13 +122,55 @@ pub struct Mailed {
     pub passage: Passage,
 }
 
-/// What the account's own platform handed in.
+/// What the account's own platform handed in: its word, checked in shape and size alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Received {
     pub handle: Handle,
     /// The sender's name, where the platform gave one.
     pub name: Option<String>,
     pub text: String,
+    /// What was written or called, spelled as handles are.
+    pub to: Option<String>,
+    /// The platform's name for the thread, inside its room.
+    pub thread: Option<String>,
+    pub attachments: Vec<Linked>,
+    /// As given.
+    pub context: Map<String, Value>,
+    /// As given, of names that the record does not use itself.
+    pub metadata: Map<String, Value>,
+    /// Where the platform wants to hear answers; nothing is ever sent to it.
+    pub outbound_url: Option<String>,
+    /// `[{role, content}]` of a text or a chat, where the platform gave it.
+    pub chat_dialog: Option<Value>,
+    /// Of a call alone.
+    pub call: Call,
+}
+
+/// Something that lies elsewhere; nobody here has looked at it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Linked {
+    /// The platform's word: `image`, `image/png`.
+    pub kind: String,
+    /// https.
+    pub url: String,
+}
+
+/// What a platform tells of a call.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Call {
+    /// Seconds.
+    pub duration: Option<u64>,
+    pub missed: bool,
+    /// The caller's name is a known nuisance's (CNAM).
+    pub cnam_spam: bool,
+    /// `[{role, content}]`.
+    pub dialog: Option<Value>,
+    /// https.
+    pub recording: Option<String>,
+    /// The number that it was diverted from.
+    pub diversion: Option<String>,
+    pub summary: Option<String>,
+    pub outcome: Option<String>,
 }
 
 impl Message {

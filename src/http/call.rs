@@ -30,6 +30,8 @@ use super::{auth, target};
 use crate::app::access::need::{Need, TargetType};
 use crate::app::access::{Caller, Denied, Target};
 use crate::app::delivery::Destinations;
+use crate::app::intake::reception::Reception;
+use crate::app::mailbox::erasure::Erasures;
 use crate::app::tenancy::Tenancy;
 use crate::domain::account::{Account, AccountType};
 use crate::domain::audit::Actor;
@@ -96,6 +98,16 @@ impl Call {
     /// The use cases over destinations, done by the caller.
     pub(super) fn destinations(&self, http: &Http) -> Destinations {
         http.use_cases.destinations.by(&self.actor)
+    }
+
+    /// What takes in what platforms hand in, for the caller.
+    pub(super) fn reception(&self, http: &Http) -> Reception {
+        http.use_cases.reception.by(&self.actor)
+    }
+
+    /// What erases, for the caller.
+    pub(super) fn erasures(&self, http: &Http) -> Erasures {
+        http.use_cases.erasures.by(&self.actor)
     }
 
     /// For whoever answers for longer than a moment.
@@ -217,6 +229,20 @@ impl Call {
     /// The scope of an Agent named beside the target: one answer, whether it is out of reach or not
     /// there.
     pub(super) async fn agent_within(&self, http: &Http, id: AccountId) -> Result<Scope, Problem> {
+        self.agent_in(http, "agent", id).await.map(|found| found.scope)
+    }
+
+    /// The Agent itself, named by this field.
+    pub(super) async fn agent_named(
+        &self,
+        http: &Http,
+        field: &str,
+        id: AccountId,
+    ) -> Result<Account, Problem> {
+        self.agent_in(http, field, id).await.map(|found| found.account)
+    }
+
+    async fn agent_in(&self, http: &Http, field: &str, id: AccountId) -> Result<Target, Problem> {
         let access = &http.use_cases.access;
         let found = access.target(&self.caller, Some(id), Need::read(TargetType::Any)).await?;
         let level = self.target.account.kind;
@@ -225,9 +251,10 @@ impl Call {
             return Err(Denied::OutOfScope.into());
         }
         if found.account.kind != AccountType::Agent {
-            return Err(Problem::invalid("agent must be the id of an Agent (type \"account\")"));
+            let detail = format!("{field} must be the id of an Agent (type \"account\")");
+            return Err(Problem::invalid(detail));
         }
-        Ok(found.scope)
+        Ok(found)
     }
 }
 

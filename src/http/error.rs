@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use crate::app::access::Denied;
 use crate::app::delivery::DestinationError;
+use crate::app::intake::reception::ReceptionError;
 use crate::app::tenancy::TenancyError;
 use crate::store::StoreError;
 
@@ -217,6 +218,23 @@ impl From<TenancyError> for Problem {
                 Self { cause: Some(cause), ..Self::new(Code::Unavailable, detail) }
             }
             TenancyError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<ReceptionError> for Problem {
+    fn from(error: ReceptionError) -> Self {
+        match error {
+            // As of an id that is out of reach.
+            ReceptionError::Nobody => Denied::OutOfScope.into(),
+            ReceptionError::Several | ReceptionError::Inactive => {
+                Self::new(Code::Conflict, error.to_string())
+            }
+            ReceptionError::TooMany { wait, .. } => {
+                let retry_after = Some(wait.as_secs().saturating_add(1));
+                Self { retry_after, ..Self::new(Code::RateLimited, error.to_string()) }
+            }
+            ReceptionError::Store(error) => error.into(),
         }
     }
 }

@@ -63,7 +63,9 @@ use crate::app::access::Access;
 use crate::app::audit::AuditLog;
 use crate::app::delivery::{Destinations, EventLog};
 use crate::app::intake::preview::Preview;
+use crate::app::intake::reception::Reception;
 use crate::app::mailbox::Mailbox;
+use crate::app::mailbox::erasure::Erasures;
 use crate::app::mailbox::links::Links;
 use crate::app::once::Answers;
 use crate::app::tenancy::Tenancy;
@@ -83,6 +85,8 @@ pub struct UseCases {
     pub destinations: Destinations,
     pub events: EventLog,
     pub preview: Preview,
+    pub reception: Reception,
+    pub erasures: Erasures,
     pub audit: AuditLog,
     pub answers: Answers,
     /// Answers questions about DNS that tenants cause: it shares nothing with mail's.

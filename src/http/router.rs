@@ -22,8 +22,9 @@ use super::linked::{self, Visit};
 use super::observe;
 use super::routes::{
     account, account_lists, accounts, addresses, audit, contacts, conversations, deliveries,
-    domains, events, health, inbound_policy, inbound_whitelist, intake, logs, media, members,
-    messages, policy_preview, rooms, search, time_series, tokens, webhooks,
+    domains, erasure, events, health, inbound_policy, inbound_whitelist, intake, logs, media,
+    members, messages, policy_preview, receive_message, rooms, search, time_series, tokens,
+    webhooks,
 };
 use super::tag::Tag;
 use super::target::Aim;
@@ -225,6 +226,11 @@ pub static OPERATIONS: &[Operation] = &[
         .or_by_link(|http, visit| Box::pin(messages::raw_by_link(http, visit))),
     operation!(Messaging: Get "/media/{uuid}/{filename}", READ, media::QUERY, NoBody, media::show)
         .or_by_link(|http, visit| Box::pin(media::show_by_link(http, visit))),
+    operation!(Messaging: Delete "/messages/{uuid}", WRITE_OWN, [], NoBody, erasure::message),
+    operation!(Messaging: Delete "/contacts/{id}", WRITE_PARENT.at_least(Level::OrganizationAdmin).unrestricted(),
+        [], NoBody, erasure::contact),
+    operation!(Messaging: Post "/agent/receiveMessage", WRITE_OWN.once(), [], Required(receive_message::FIELDS),
+        receive_message::receive),
     operation!(InboundEmail: Get "/email/inboundPolicy", READ_AGENT, [], NoBody, inbound_policy::show),
     operation!(InboundEmail: Put "/email/inboundPolicy", WRITE_AGENT, [], Required(&["mode"]),
         inbound_policy::set),

@@ -20,6 +20,7 @@ pub struct AccessRules {
     pub idempotency: Idempotency,
     pub keys: KeyRules,
     pub members: MemberRules,
+    pub received: Received,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -295,6 +296,16 @@ pub struct MemberRules {
     pub max_permitted: usize,
 }
 
+/// Of one message that a platform hands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Received {
+    pub max_text_bytes: usize,
+    pub max_object_bytes: usize,
+    pub max_attachments: usize,
+    pub max_dialog_turns: usize,
+}
+
 impl AccessRules {
     pub(super) fn validate(&self) -> Result<(), RulesError> {
         let check = |key, value, low, high| within("access.toml", key, value, low, high);
@@ -363,6 +374,11 @@ impl AccessRules {
         check("keys.max_per_owner", self.keys.max_per_owner, 1, 1000)?;
         check("keys.last_used_minutes", self.keys.last_used_minutes, 1, 1440)?;
         check("members.max_per_account", wide(self.members.max_per_account), 1, 1000)?;
-        check("members.max_permitted", wide(self.members.max_permitted), 1, 500)
+        check("members.max_permitted", wide(self.members.max_permitted), 1, 500)?;
+        let received = &self.received;
+        check("received.max_text_bytes", wide(received.max_text_bytes), 1024, 1 << 20)?;
+        check("received.max_object_bytes", wide(received.max_object_bytes), 0, 65_536)?;
+        check("received.max_attachments", wide(received.max_attachments), 0, 1000)?;
+        check("received.max_dialog_turns", wide(received.max_dialog_turns), 0, 10_000)
     }
 }

@@ -20,14 +20,14 @@ use serde::de::DeserializeOwned;
 
 pub use access::{
     AccessRules, Events as EventRules, Limits as AccessLimits, Logs as LogRules,
-    Rates as AccessRates, SearchLimits,
+    Rates as AccessRates, Received as ReceivedRules, SearchLimits,
 };
 pub use acme::{AcmeRules, Challenges as ChallengeRules};
 pub use intake::{
     Alignment, Directory as DirectoryRules, IntakeRules, Limits as IntakeLimits,
     Rates as IntakeRates,
 };
-pub use retention::{Kept, Pass as RetentionPass, RetentionRules};
+pub use retention::{Erasure as ErasureRules, Kept, Pass as RetentionPass, RetentionRules};
 pub use smtp::{BareLineEnds, Memory as SmtpMemory, Pace as SmtpPace, SmtpRules, Tls as TlsRules};
 pub use store::{Connections as StoreConnections, Deliveries, Grouping, Objects, StoreRules};
 pub use webhooks::{Payload as PayloadRules, WebhookRules};

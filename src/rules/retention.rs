@@ -50,6 +50,7 @@ pub struct RetentionRules {
     #[serde(default, deserialize_with = "by_account")]
     accounts: BTreeMap<AccountId, Here>,
     pub pass: Pass,
+    pub erasure: Erasure,
 }
 
 /// How much is deleted at a time.
@@ -70,6 +71,20 @@ impl Pass {
 
     pub const fn pause(&self) -> Duration {
         Duration::from_millis(self.pause_millis)
+    }
+}
+
+/// How what somebody asks to have erased goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Erasure {
+    look_seconds: u64,
+    pub batches_before_answer: u64,
+}
+
+impl Erasure {
+    pub const fn look(&self) -> Duration {
+        Duration::from_secs(self.look_seconds)
     }
 }
 
@@ -157,7 +172,10 @@ impl RetentionRules {
         within(file, "pass.batch_rows", pass.batch_rows, 1, 2000)?;
         within(file, "pass.batch_bytes", pass.batch_bytes, 65_536, 1 << 30)?;
         within(file, "pass.batches_per_pass", pass.batches_per_pass, 1, 1_000_000)?;
-        within(file, "pass.pause_millis", pass.pause_millis, 1, 60_000)
+        within(file, "pass.pause_millis", pass.pause_millis, 1, 60_000)?;
+        let Erasure { look_seconds, batches_before_answer } = self.erasure;
+        within(file, "erasure.look_seconds", look_seconds, 1, 3600)?;
+        within(file, "erasure.batches_before_answer", batches_before_answer, 0, 1000)
     }
 }
 

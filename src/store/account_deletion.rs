@@ -1,7 +1,7 @@
 //! Deleting accounts. A deleted account keeps its row, so that its id is never used again and what
 //! it left can be explained, but nothing of what it said of itself; whatever it did, it does no more from the commit on: no key opens
-//! anything, no address answers, no destination hears. Its messages, its contacts and its list go
-//! by and by (`retention.rs`): there may be millions of them.
+//! anything, no address answers, no destination hears, nobody reads its messages. These, its contacts
+//! and its list go by and by (`erasure.rs`): there may be millions of them.
 
 use serde_json::json;
 
@@ -53,6 +53,11 @@ const STOPPED: [&str; 6] = [
      DELETE FROM domains WHERE account_id IN (SELECT account FROM given)",
 ];
 
+/// What it leaves goes by and by.
+const ERASED: &str = "WITH given (account) AS ({rows})
+    INSERT INTO erasures (subject, kind, asked_at) SELECT account, 'account', $1 FROM given WHERE 1 = 1
+    ON CONFLICT (subject) DO NOTHING";
+
 impl Store {
     /// Deletes an account and, with `cascade`, up to `most` accounts below it, in one transaction:
     /// so few that others do not wait for long. Without `cascade` nothing may be below it.
@@ -100,6 +105,8 @@ impl Store {
         .bind(act.at)
         .execute(tx.on())
         .await?;
+        // From now on nobody reads its messages; they are erased soon (`erasure.rs`).
+        many(ERASED, rows.clone()).bind(act.at).execute(tx.on()).await?;
         for text in STOPPED {
             let statement = many(text, rows.clone());
             let statement = if text.contains("$1") { statement.bind(act.at) } else { statement };

@@ -13,24 +13,37 @@ use super::error::StoreError;
 use super::group::Together;
 use super::threads::Threads;
 use super::{
-    announcements, arrivals, contacts, contents, gates, intake_records, messages, rooms,
+    announcements, arrivals, contacts, contents, gates, intake_records, messages, received, rooms,
     search_entries,
 };
 use crate::domain::event::{Event, announced};
-use crate::domain::id::{EventId, MessageId};
+use crate::domain::id::{ContactId, EventId, MessageId};
 use crate::domain::message::Digest;
 use crate::domain::room::Room;
 
 /// How the writing of one commit ended.
 #[derive(Debug)]
 pub(super) enum Written {
-    /// Durable; as [`super::Committed::Done`].
-    Done(Vec<Option<MessageId>>),
+    /// Durable; what became of each entry.
+    Done(Vec<Entered>),
     /// What it was decided by has changed; nothing was written.
     Stale,
+    /// What may be carried out once was carried out by another request; nothing was written.
+    Repeated,
     /// A large original that was there before the transaction was erased meanwhile, and must be
     /// put into the blob store; nothing was written.
     Unkept,
+}
+
+/// What became of one entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entered {
+    /// A record alone.
+    Recorded,
+    /// A message that is there already.
+    Again(MessageId),
+    /// A new one, of this contact.
+    Stored(ContactId),
 }
 
 /// Writes what came in.
@@ -49,13 +62,15 @@ impl Intakes {
         gates::pass(&mut tx, &arrived).await?;
         let stale = stale(&mut tx, group, &arrived).await?;
         let known = contents::known(&mut tx, &arrived).await?;
+        let repeated = received::repeated(&mut tx, group, &stale).await?;
         let mut answers = Vec::with_capacity(group.len());
         let mut admitted = Vec::with_capacity(group.len());
-        for (ready, stale) in group.iter().zip(stale) {
+        for (place, (ready, stale)) in group.iter().zip(stale).enumerate() {
             let gone =
                 |one: &Arrived| one.apart && one.object.is_none() && !known.contains(&one.digest);
             answers.push(match (stale, ready.arrived().any(gone)) {
                 (true, _) => Written::Stale,
+                _ if repeated.contains(&place) => Written::Repeated,
                 (false, true) => Written::Unkept,
                 (false, false) => Written::Done(Vec::new()),
             });
@@ -63,7 +78,7 @@ impl Intakes {
                 admitted.push(ready);
             }
         }
-        let mut earlier = HashMap::new();
+        let (mut earlier, mut met) = (HashMap::new(), HashMap::new());
         if let Some(now) = admitted.iter().map(|ready| ready.now).min() {
             let entries: Vec<&Entry> = admitted.iter().flat_map(|one| &one.entries).collect();
             let arrived: Vec<&Arrived> =
@@ -71,25 +86,25 @@ impl Intakes {
             earlier = arrivals::remember(&mut tx, &arrived, now).await?;
             let fresh: Vec<&Arrived> =
                 arrived.into_iter().filter(|one| !earlier.contains_key(&one.id)).collect();
-            self.store(&mut tx, &fresh, &known).await?;
+            met = self.store(&mut tx, &fresh, &known).await?;
             intake_records::insert(&mut tx, &entries, &earlier).await?;
             tx.commit().await?;
         }
         for (answer, ready) in answers.iter_mut().zip(group) {
-            if let Written::Done(repeats) = answer {
-                *repeats = of_entries(ready, &earlier);
+            if let Written::Done(entered) = answer {
+                *entered = of_entries(ready, &earlier, &met);
             }
         }
         Ok(answers)
     }
 
-    /// Messages that are new to their Agents, with all that they bring.
+    /// Messages that are new to their Agents, with all that they bring; answers whose they are.
     async fn store(
         &self,
         tx: &mut Transaction,
         fresh: &[&Arrived],
         known: &HashSet<Digest>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<HashMap<MessageId, ContactId>, StoreError> {
         let met = contacts::greet(tx, fresh).await?;
         let threads = Threads::find(tx, fresh, &met).await?;
         contents::keep(tx, fresh, known).await?;
@@ -97,11 +112,13 @@ impl Intakes {
         search_entries::insert(tx, fresh).await?;
         threads.keep(tx).await?;
         let mut begun = rooms::arrive(tx, fresh, &met).await?;
+        let contacts = fresh.iter().zip(&met).map(|(one, (contact, _))| (one.id, *contact));
+        let contacts = contacts.collect();
         let mut events = Vec::new();
         for (message, (contact, change)) in fresh.iter().zip(met) {
             // The first of the group that comes to it.
             let first_of_room = begun.remove(&Room { contact, agent: message.agent });
-            for name in announced(change, first_of_room) {
+            for name in announced(change, first_of_room, message.handle.source()) {
                 events.push(Event {
                     id: EventId(self.base.mint().uuid()),
                     name,
@@ -113,7 +130,8 @@ impl Intakes {
                 });
             }
         }
-        announcements::announce(tx, &events, self.base.mint()).await
+        announcements::announce(tx, &events, self.base.mint()).await?;
+        Ok(contacts)
     }
 }
 
@@ -136,21 +154,32 @@ async fn stale(
     group: &[Ready],
     arrived: &[&Arrived],
 ) -> Result<Vec<bool>, StoreError> {
-    let questions: Vec<Question<'_>> = arrived.iter().map(|one| one.question()).collect();
+    let questions: Vec<Question<'_>> = arrived.iter().filter_map(|one| one.question()).collect();
+    let active = received::active(tx, arrived).await?;
     let mut now = standings(tx.on(), &questions).await?.into_iter();
     let mut stale = Vec::with_capacity(group.len());
     for ready in group {
         // All of them are counted, so that questions and answers stay in step.
-        let changed = ready.arrived().filter(|one| now.next().flatten() != Some(one.standing));
+        let changed = ready.arrived().filter(|one| match &one.decided {
+            Some(decided) => now.next().flatten() != Some(decided.standing),
+            None => !active.contains(&one.agent),
+        });
         stale.push(changed.count() > 0);
     }
     Ok(stale)
 }
 
-/// For each entry the earlier message that it is the same as, if it is.
-fn of_entries(ready: &Ready, earlier: &HashMap<MessageId, MessageId>) -> Vec<Option<MessageId>> {
+/// What became of each entry.
+fn of_entries(
+    ready: &Ready,
+    earlier: &HashMap<MessageId, MessageId>,
+    met: &HashMap<MessageId, ContactId>,
+) -> Vec<Entered> {
     let of = |entry: &Entry| {
-        entry.arrived.as_ref().and_then(|arrived| earlier.get(&arrived.id)).copied()
+        let Some(arrived) = &entry.arrived else { return Entered::Recorded };
+        let again = earlier.get(&arrived.id).copied().map(Entered::Again);
+        let stored = || met.get(&arrived.id).copied().map(Entered::Stored);
+        again.or_else(stored).unwrap_or(Entered::Recorded)
     };
     ready.entries.iter().map(of).collect()
 }

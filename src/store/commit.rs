@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::addresses::Standing;
-use super::batch::Written;
+use super::batch::{Entered, Written};
 use super::contents::Kept;
 use super::db::{Store, TRIES};
 use super::entry::Ready;
@@ -87,8 +87,15 @@ impl Store {
                 self.keep_raw(accepted.message.digest, &accepted.raw, &mut kept).await?;
             }
             match self.intakes.ask(Ready::new(commit, &kept, apart)?).await? {
-                Written::Done(earlier) => return Ok(Committed::Done(earlier)),
+                Written::Done(entered) => {
+                    let earlier = entered.into_iter().map(|entered| match entered {
+                        Entered::Again(earlier) => Some(earlier),
+                        Entered::Recorded | Entered::Stored(_) => None,
+                    });
+                    return Ok(Committed::Done(earlier.collect()));
+                }
                 Written::Stale => return Ok(Committed::Stale),
+                Written::Repeated => return Err(StoreError::Repeated),
                 Written::Unkept => {}
             }
         }

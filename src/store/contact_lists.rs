@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::contacts;
 use super::db::Store;
+use super::erasure::{PRESENT_CONTACT, PRESENT_ROOM};
 use super::error::StoreError;
 use super::page::in_range;
 use super::row::Columns;
@@ -34,7 +35,7 @@ impl Store {
                     sql("SELECT id, organization_id, address, name, first_seen, last_seen
                                      FROM contacts WHERE ");
                 in_range(&mut query, scope);
-                query.push(" AND id < ").push_value(below);
+                query.push(PRESENT_CONTACT).push(" AND id < ").push_value(below);
                 query.push(" ORDER BY id DESC LIMIT ").push_value(i64::from(limit));
                 query.fetch_all(self.reader()).await?.iter().map(contacts::contact).collect()
             }
@@ -59,7 +60,11 @@ impl Store {
                 "SELECT contact_id, started_at, last_at FROM (
                      SELECT contact_id, started_at, last_at FROM rooms WHERE agent_id = ",
             );
-            query.push_value(*agent).push(" AND contact_id < ").push_value(below);
+            query
+                .push_value(*agent)
+                .push(PRESENT_ROOM)
+                .push(" AND contact_id < ")
+                .push_value(below);
             query.push(" ORDER BY contact_id DESC LIMIT ").push_value(i64::from(limit));
             query.push(") AS given").varying();
         }

@@ -178,7 +178,8 @@ pub(super) async fn by_ids(
     many(
         "WITH given (contact) AS ({rows})
          SELECT id, organization_id, address, name, first_seen, last_seen
-         FROM given CROSS JOIN contacts WHERE id = given.contact",
+         FROM given CROSS JOIN contacts WHERE id = given.contact
+           AND NOT EXISTS (SELECT 1 FROM erasures WHERE subject = contacts.id)",
         ids.map(|id| vec![id.get().into()]).collect(),
     )
     .fetch_all(on)

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::db::Store;
+use super::erasure::PRESENT_ROOM;
 use super::error::StoreError;
 use super::many::many;
 use super::messages::{self, message};
@@ -31,6 +32,7 @@ impl Store {
                 .bind(room.contact.get())
                 .bind(room.agent);
         within(&mut query, scope);
+        query.push(PRESENT_ROOM);
         Ok(query.fetch_optional(self.reader()).await?.is_some())
     }
 
@@ -76,7 +78,9 @@ impl Store {
              SELECT id, contact_id, at, COALESCE(thread_id, id) AS thread, messages.partner_id,
                     messages.reseller_id, messages.organization_id, agent_id
              FROM given CROSS JOIN messages
-             WHERE id = given.message AND contact_id = given.contact AND agent_id = given.agent",
+             WHERE id = given.message AND contact_id = given.contact AND agent_id = given.agent
+               AND NOT EXISTS (SELECT 1 FROM erasures
+                               WHERE subject IN (messages.contact_id, messages.agent_id))",
             distinct
                 .into_iter()
                 .map(|(id, contact, agent)| vec![id.into(), contact.into(), agent.into()])

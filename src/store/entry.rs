@@ -4,17 +4,21 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use uuid::Uuid;
 
 use super::addresses::{Question, Standing};
 use super::commit::{Accepted, Commit};
 use super::contents::Kept;
 use super::error::StoreError;
 use super::mail_row::MailRow;
+use super::received::Handed;
+use super::received_row::ReceivedRow;
 use super::row::stored;
 use super::sql::Value;
 use super::{intake_records, messages, search_entries};
 use crate::domain::account::Lineage;
 use crate::domain::address::Address;
+use crate::domain::audit::Once;
 use crate::domain::clock::Timestamp;
 use crate::domain::contact::Handle;
 use crate::domain::id::{AccountId, MessageId};
@@ -57,9 +61,10 @@ pub(super) struct Arrived {
     pub(super) at: Timestamp,
     pub(super) handle: Handle,
     pub(super) name: Option<String>,
-    pub(super) sender: Address,
-    pub(super) address: Address,
-    pub(super) standing: Standing,
+    /// Of mail. What a platform hands in asks only that its Agent is active.
+    pub(super) decided: Option<Decided>,
+    /// The request that may be carried out once, and whoever does so.
+    pub(super) once: Option<(Once, Uuid)>,
     /// Sorted, each once.
     pub(super) keys: Vec<[u8; 32]>,
     pub(super) thread: ThreadKeys,
@@ -79,6 +84,13 @@ pub(super) struct Arrived {
     pub(super) columns: Vec<Value>,
     /// Those of its entry in the index of full-text search.
     pub(super) search: Vec<Value>,
+}
+
+/// What mail was admitted by.
+pub(super) struct Decided {
+    pub(super) sender: Address,
+    pub(super) address: Address,
+    pub(super) standing: Standing,
 }
 
 impl Ready {
@@ -115,6 +127,23 @@ impl Ready {
         Ok(Self { entries, now: commit.now })
     }
 
+    /// The same of what a platform handed in.
+    pub(super) fn handed(
+        handed: &Handed,
+        object: Option<String>,
+        apart: bool,
+    ) -> Result<Self, StoreError> {
+        let arrived = Arrived::handed(handed, object, apart)?;
+        let entry = Entry {
+            record: intake_records::columns(&handed.record),
+            count: handed.record.count,
+            explanation: handed.record.explanation.clone(),
+            message: handed.record.message,
+            arrived: Some(arrived),
+        };
+        Ok(Self { entries: vec![entry], now: handed.message.at })
+    }
+
     /// The messages among the entries.
     pub(super) fn arrived(&self) -> impl Iterator<Item = &Arrived> {
         self.entries.iter().filter_map(|entry| entry.arrived.as_ref())
@@ -134,7 +163,7 @@ impl Ready {
 impl Shared {
     fn of(mail: &Mail) -> Result<Self, StoreError> {
         let words = search_entries::text(&Document::of_mail(mail));
-        Ok(Self { mail: json(mail)?, words: words.into() })
+        Ok(Self { mail: json(&MailRow::from(mail))?, words: words.into() })
     }
 }
 
@@ -154,9 +183,12 @@ impl Arrived {
             at: message.at,
             handle: Handle::Mailbox(message.mail.from.address.clone()),
             name: message.mail.from.name.clone(),
-            sender: message.mail.from.address.clone(),
-            address: accepted.address.clone(),
-            standing: accepted.standing,
+            decided: Some(Decided {
+                sender: message.mail.from.address.clone(),
+                address: accepted.address.clone(),
+                standing: accepted.standing,
+            }),
+            once: None,
             keys,
             thread: message.thread.clone(),
             inbox: Inbox::Priority,
@@ -173,9 +205,42 @@ impl Arrived {
         }
     }
 
+    fn handed(handed: &Handed, object: Option<String>, apart: bool) -> Result<Self, StoreError> {
+        let message = &handed.message;
+        Ok(Self {
+            id: message.id,
+            lineage: message.lineage,
+            agent: message.agent,
+            organization: message.organization,
+            at: message.at,
+            handle: message.received.handle.clone(),
+            name: message.received.name.clone(),
+            decided: None,
+            once: handed.once,
+            keys: Vec::new(),
+            thread: message.thread.clone(),
+            inbox: message.inbox,
+            preview: room::preview("", &message.received.text),
+            remembered_until: message.at,
+            digest: message.digest,
+            raw: if apart { Bytes::new() } else { handed.raw.clone() },
+            apart,
+            object,
+            mail: json(&ReceivedRow::from(&message.received))?,
+            columns: messages::columns_of_received(message, stored_size(handed.raw.len())),
+            search: search_entries::columns(
+                message.id,
+                (&message.lineage, message.agent),
+                (message.at, message.received.handle.source()),
+                &search_entries::text(&Document::of_received(&message.received)),
+            ),
+        })
+    }
+
     /// What the decision about it rested on.
-    pub(super) fn question(&self) -> Question<'_> {
-        Question { agent: self.agent, address: &self.address, sender: &self.sender }
+    pub(super) fn question(&self) -> Option<Question<'_>> {
+        let Decided { sender, address, .. } = self.decided.as_ref()?;
+        Some(Question { agent: self.agent, address, sender })
     }
 }
 
@@ -183,8 +248,8 @@ fn stored_size(size: usize) -> i64 {
     stored(u64::try_from(size).unwrap_or(u64::MAX))
 }
 
-fn json(mail: &Mail) -> Result<Arc<str>, StoreError> {
-    let text = serde_json::to_string(&MailRow::from(mail));
+fn json(content: &impl serde::Serialize) -> Result<Arc<str>, StoreError> {
+    let text = serde_json::to_string(content);
     let text =
         text.map_err(|error| StoreError::Corrupt { table: "mails", detail: error.to_string() })?;
     // As every text: PostgreSQL cannot store NUL. JSON has it escaped, so nothing is left to do.

@@ -26,7 +26,9 @@ pub(super) async fn pass(tx: &mut Transaction, arrived: &[&Arrived]) -> Result<(
         return Ok(());
     }
     let accounts = arrived.iter().flat_map(|one| one.lineage.ids()).collect();
-    let domains = arrived.iter().map(|one| one.address.domain()).collect();
+    let domains =
+        arrived.iter().filter_map(|one| one.decided.as_ref()).map(|by| by.address.domain());
+    let domains = domains.collect();
     pass_all(tx, accounts, domains).await
 }
 

@@ -11,8 +11,8 @@ use super::many::many;
 use super::page::{Page, within};
 use super::row::{Columns, stored};
 use super::sql::{Row, Statement, Value, sql};
-use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
+use crate::domain::contact::Handle;
 use crate::domain::id::{IntakeId, MessageId};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::reason::Reason;
@@ -22,7 +22,7 @@ use crate::domain::verdict::Verdict;
 /// Which records a list shows; absent fields match everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IntakeFilter {
-    pub sender: Option<Address>,
+    pub sender: Option<Handle>,
     /// As given in RCPT, without regard to ASCII case.
     pub recipient: Option<String>,
     /// `accepted`, `refused` or `deferred`.
@@ -109,12 +109,13 @@ pub(super) fn columns(record: &IntakeRecord) -> Vec<Value> {
     vec![
         record.id.0.into(),
         record.at.into(),
+        record.source.as_str().into(),
         record.lineage.partner.into(),
         record.lineage.reseller.into(),
         record.lineage.organization.into(),
         record.agent.into(),
         record.recipient.as_str().into(),
-        record.sender.as_ref().map(Address::to_string).into(),
+        record.sender.as_ref().map(Handle::to_string).into(),
         record.envelope_from.as_str().into(),
         record.remote_address.to_string().into(),
         record.helo.as_str().into(),
@@ -124,7 +125,6 @@ pub(super) fn columns(record: &IntakeRecord) -> Vec<Value> {
         record.digest.as_ref().map(|digest| digest.0.as_slice()).into(),
         record.headers.as_slice().into(),
         record.steps.to_string().into(),
-        record.source.as_str().into(),
         record.took.map(|took| i64::try_from(took.as_micros()).unwrap_or(i64::MAX)).into(),
     ]
 }
@@ -149,9 +149,9 @@ pub(super) async fn write(
     rows: Vec<Vec<Value>>,
 ) -> Result<Vec<Row>, StoreError> {
     many(
-        "INSERT INTO intake_records (id, at, partner_id, reseller_id, organization_id, agent_id,
-             recipient, sender, envelope_from, remote_address, helo, verdict, reason, size, digest,
-             headers, steps, source, took_us, count, explanation, message_id, counted_as) {rows}
+        "INSERT INTO intake_records (id, at, source, partner_id, reseller_id, organization_id,
+             agent_id, recipient, sender, envelope_from, remote_address, helo, verdict, reason, size, digest,
+             headers, steps, took_us, count, explanation, message_id, counted_as) {rows}
          ON CONFLICT (counted_as)
              DO UPDATE SET count = intake_records.count + excluded.count
          RETURNING id, counted_as",
@@ -163,9 +163,9 @@ pub(super) async fn write(
 
 fn select(rest: &'static str) -> Statement {
     let mut query =
-        sql("SELECT id, at, partner_id, reseller_id, organization_id, agent_id, recipient,
+        sql("SELECT id, at, source, partner_id, reseller_id, organization_id, agent_id, recipient,
                 sender, envelope_from, remote_address, helo, reason, explanation, message_id, size,
-                digest, headers, steps, count, source, took_us
+                digest, headers, steps, count, took_us
          FROM intake_records ");
     query.push(rest);
     query
@@ -178,10 +178,11 @@ fn record(row: &Row) -> Result<IntakeRecord, StoreError> {
     Ok(IntakeRecord {
         id: IntakeId(columns.uuid("id")?),
         at: columns.time("at")?,
+        source: columns.word("source")?,
         lineage: columns.lineage()?,
         agent: columns.optional_account("agent_id")?,
         recipient: columns.text("recipient")?,
-        sender: columns.optional_address("sender")?,
+        sender: columns.optional_word("sender")?,
         envelope_from: columns.text("envelope_from")?,
         remote_address: columns.word::<IpAddr>("remote_address")?,
         helo: columns.text("helo")?,
@@ -193,7 +194,6 @@ fn record(row: &Row) -> Result<IntakeRecord, StoreError> {
         headers: columns.bytes("headers")?,
         steps: columns.json("steps")?,
         count: columns.count("count")?,
-        source: columns.word("source")?,
         took: took.map(Duration::from_micros),
     })
 }

@@ -1,7 +1,7 @@
 //! What deleted accounts leave beside their messages: the lists of Agents, the contacts of
 //! organizations. There may be millions, so they go by and by, some in each transaction.
 
-use super::db::{Store, settled};
+use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
 use super::gates;
 use super::many::many;
@@ -56,13 +56,22 @@ impl Store {
         if !gates::alone(&mut tx, "retention").await? {
             return Ok(None);
         }
-        let mut gone = 0;
-        for text in [LISTED, KNOWN] {
-            let statement = sql(text).bind(deleted);
-            let statement = statement.bind(i64::try_from(limit).unwrap_or(i64::MAX));
-            gone += statement.execute(tx.on()).await?;
-        }
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let gone = delete(&mut tx, deleted.get(), limit).await?;
         tx.commit().await?;
         Ok(Some(gone))
     }
+}
+
+/// The same within a transaction.
+pub(super) async fn delete(
+    tx: &mut Transaction,
+    deleted: i64,
+    limit: i64,
+) -> Result<u64, StoreError> {
+    let mut gone = 0;
+    for text in [LISTED, KNOWN] {
+        gone += sql(text).bind(deleted).bind(limit).execute(tx.on()).await?;
+    }
+    Ok(gone)
 }

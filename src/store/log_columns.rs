@@ -63,7 +63,10 @@ const fn column(field: LogField) -> Column {
         LogField::EnvelopeFrom => "envelope_from",
         LogField::RemoteAddress => "remote_address",
         LogField::Subject => {
-            "(SELECT m.subject FROM messages AS m WHERE m.id = intake_records.message_id)"
+            "(SELECT m.subject FROM messages AS m
+              WHERE m.id = intake_records.message_id
+                AND NOT EXISTS (SELECT 1 FROM erasures AS e
+                                WHERE e.subject IN (m.contact_id, m.agent_id)))"
         }
         LogField::Size => "size",
         LogField::Count => "count",

@@ -3,18 +3,20 @@
 use super::commit::NewMessage;
 use super::db::{Store, Transaction};
 use super::entry::Arrived;
+use super::erasure::PRESENT;
 use super::error::StoreError;
 use super::mail_row::MailRow;
 use super::many::many;
 use super::page::{Page, within};
 use super::passage_row;
+use super::received::NewReceived;
 use super::received_row::ReceivedRow;
 use super::row::Columns;
 use super::sql::{Connection, Row, Statement, Value, sql};
 use crate::domain::contact::ContactChange;
 use crate::domain::id::{ContactId, MessageId, ThreadId};
 use crate::domain::marker::Marker;
-use crate::domain::message::{Content, Mail, Mailed, Message, Received};
+use crate::domain::message::{Content, Mail, Mailed, Message, Passage, Received};
 use crate::domain::scope::Scope;
 use crate::domain::source::Source;
 
@@ -27,6 +29,7 @@ impl Store {
     ) -> Result<Vec<Message>, StoreError> {
         let mut query = select("WHERE ");
         within(&mut query, scope);
+        query.push(PRESENT);
         page.read(&mut query);
         let rows = query.fetch_all(self.reader()).await?;
         let messages = rows.iter().map(message).collect::<Result<_, _>>()?;
@@ -45,6 +48,7 @@ impl Store {
              WHERE id = $1 AND ")
             .bind(id.0);
         within(&mut query, scope);
+        query.push(PRESENT);
         let row = query.fetch_optional(self.reader()).await?;
         let Some(row) = row else { return Ok(None) };
         let columns = Columns { table: "raw_messages", row: &row };
@@ -56,10 +60,24 @@ impl Store {
         blobs.get(&name, columns.count("size")?, columns.digest("digest")?).await.map(Some)
     }
 
+    /// By which way a message in `scope` came.
+    pub async fn source_of(
+        &self,
+        scope: &Scope,
+        id: MessageId,
+    ) -> Result<Option<Source>, StoreError> {
+        let mut query = sql("SELECT source FROM messages WHERE id = $1 AND ").bind(id.0);
+        within(&mut query, scope);
+        query.push(PRESENT);
+        let row = query.fetch_optional(self.reader()).await?;
+        row.map(|row| Columns { table: "messages", row: &row }.word("source")).transpose()
+    }
+
     /// The delivery marker of a message in `scope`.
     pub async fn marker(&self, scope: &Scope, id: MessageId) -> Result<Option<Marker>, StoreError> {
         let mut query = sql("SELECT passage FROM messages WHERE id = $1 AND ").bind(id.0);
         within(&mut query, scope);
+        query.push(PRESENT);
         let row = query.fetch_optional(self.reader()).await?;
         let Some(row) = row else { return Ok(None) };
         let columns = Columns { table: "messages", row: &row };
@@ -88,7 +106,9 @@ pub(super) async fn by_ids(
                 at, thread_id, inbox, source, tag, size, messages.digest AS digest, authentication,
                 passage, mail
          FROM given CROSS JOIN messages CROSS JOIN mails
-         WHERE messages.id = given.message AND mails.digest = messages.digest",
+         WHERE messages.id = given.message AND mails.digest = messages.digest
+           AND NOT EXISTS (SELECT 1 FROM erasures
+                           WHERE subject IN (messages.contact_id, messages.agent_id))",
         ids.map(|id| vec![id.0.into()]).collect(),
     )
     .fetch_all(on)
@@ -113,6 +133,30 @@ pub(super) fn columns(message: &NewMessage, size: i64) -> Vec<Value> {
         message.authentication.to_string().into(),
         passage_row::written(&message.passage).into(),
         message.mail.subject.as_deref().map(listed).into(),
+        Source::Email.as_str().into(),
+    ]
+}
+
+/// The same of what a platform handed in.
+pub(super) fn columns_of_received(message: &NewReceived, size: i64) -> Vec<Value> {
+    let (lineage, handle) = (message.lineage, &message.received.handle);
+    vec![
+        message.id.0.into(),
+        lineage.partner.into(),
+        lineage.reseller.into(),
+        lineage.organization.into(),
+        message.agent.into(),
+        message.agent_username.as_str().into(),
+        message.at.into(),
+        handle.to_string().into(),
+        None::<String>.into(),
+        size.into(),
+        message.digest.0.as_slice().into(),
+        // Nothing was proven.
+        "{}".into(),
+        passage_row::written(&Passage::default()).into(),
+        None::<String>.into(),
+        handle.source().as_str().into(),
     ]
 }
 
@@ -135,8 +179,8 @@ pub(super) async fn insert(
     });
     many(
         "INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id,
-             agent_username, at, sender, tag, size, digest, authentication, passage,
-             subject, contact_id, thread_id, inbox) {rows}",
+             agent_username, at, sender, tag, size, digest, authentication, passage, subject,
+             source, contact_id, thread_id, inbox) {rows}",
         rows.collect(),
     )
     .execute(tx.on())

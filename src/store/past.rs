@@ -13,6 +13,7 @@ use crate::domain::clock::Timestamp;
 use crate::domain::id::{AccountId, IntakeId};
 use crate::domain::reason::Reason;
 use crate::domain::scope::Scope;
+use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
 
 /// What one intake record says was decided.
@@ -20,6 +21,8 @@ use crate::domain::verdict::Verdict;
 pub struct PastVerdict {
     pub id: IntakeId,
     pub at: Timestamp,
+    pub source: Source,
+    /// Of mail.
     pub sender: Option<Address>,
     pub verdict: Verdict,
 }
@@ -32,7 +35,7 @@ impl Store {
         page: &Page,
         since: Timestamp,
     ) -> Result<Vec<PastVerdict>, StoreError> {
-        let mut query = sql("SELECT id, at, sender, reason FROM intake_records WHERE ");
+        let mut query = sql("SELECT id, at, source, sender, reason FROM intake_records WHERE ");
         within(&mut query, scope);
         page.read_between(&mut query, Some(since), None);
         let rows = query.fetch_all(self.reader()).await?;
@@ -66,10 +69,15 @@ impl Store {
 fn past(row: &Row) -> Result<PastVerdict, StoreError> {
     let columns = Columns { table: "intake_records", row };
     let reason = columns.optional_word::<Reason>("reason")?;
+    let source = columns.word::<Source>("source")?;
     Ok(PastVerdict {
         id: IntakeId(columns.uuid("id")?),
         at: columns.time("at")?,
-        sender: columns.optional_address("sender")?,
+        source,
+        sender: match source {
+            Source::Email => columns.optional_address("sender")?,
+            _ => None,
+        },
         verdict: Verdict::of(reason),
     })
 }

@@ -264,7 +264,10 @@ async fn delete_events(
 /// A message goes, with its place in its room and its thread, and its original with what was read out of it if no other message has the same.
 /// Whoever stores a message holds its original locked, so that one which nobody holds, and which no
 /// message names, is nobody's.
-async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<Deleted, StoreError> {
+pub(super) async fn delete_messages(
+    tx: &mut Transaction,
+    ids: &[Value],
+) -> Result<Deleted, StoreError> {
     let mut messages = Vec::new();
     for row in among("SELECT id, digest FROM messages WHERE id", ids, "").fetch_all(tx.on()).await?
     {
@@ -285,7 +288,7 @@ async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<Deleted,
     for digest in digests_of(used, tx).await? {
         ours.remove(&digest);
     }
-    // An object of the blob store stays: its sweeper finds that nobody names it.
+    // An object of the blob store is for the caller, or its sweeper, who finds that nobody names it.
     run(tx, "DELETE FROM mails WHERE digest", &values(&ours), "").await?;
     run(tx, "DELETE FROM raw_messages WHERE digest", &values(&ours), "").await?;
     Ok(Deleted { rows: u64::try_from(gone.len()).unwrap_or(u64::MAX), whole: true })
@@ -324,7 +327,7 @@ async fn run(
 }
 
 /// `text IN (ids) end`; nothing is in the list of no ids.
-fn among(text: &'static str, ids: &[Value], end: &str) -> Statement {
+pub(super) fn among(text: &'static str, ids: &[Value], end: &str) -> Statement {
     let mut statement = sql(text);
     let mut before = " IN (";
     for id in ids {

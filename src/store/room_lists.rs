@@ -6,6 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::db::Store;
+use super::erasure::PRESENT_ROOM;
 use super::error::StoreError;
 use super::page::{in_range, within};
 use super::row::Columns;
@@ -216,6 +217,7 @@ fn shown(
     places: (Option<RoomPlace>, Option<RoomPlace>),
 ) {
     within(query, scope);
+    query.push(PRESENT_ROOM);
     between(query, scope, filter.inbox, places);
     if filter.unread {
         query.push(" AND unread > 0");

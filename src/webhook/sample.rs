@@ -17,10 +17,12 @@ use crate::domain::event::{Event, EventName};
 use crate::domain::id::{
     AccountId, ContactId, DeliveryId, DestinationId, EventId, MessageId, ThreadId,
 };
-use crate::domain::message::{Content, Digest, Mail, Mailed, Message, Passage};
+use crate::domain::message::{
+    Call, Content, Digest, Linked, Mail, Mailed, Message, Passage, Received,
+};
 use crate::domain::secret::Secret;
 use crate::domain::sender::Sender;
-use crate::domain::source::Inbox;
+use crate::domain::source::{Inbox, Source};
 
 const AT: Timestamp = Timestamp::from_millis(1_718_463_395_123);
 
@@ -71,6 +73,38 @@ pub(crate) fn message(text: &str) -> Message {
         raw: Digest([0; 32]),
         content: Content::Mail(Box::new(mailed(text))),
     }
+}
+
+/// A call that left a message, with a value wherever there can be one.
+pub(crate) fn received() -> Message {
+    let turns = |text: &str| json!([{ "role": "assistant", "content": "Hello" }, { "role": "user", "content": text }]);
+    let object = |value: serde_json::Value| value.as_object().cloned().unwrap_or_default();
+    let received = Received {
+        handle: Handle::elsewhere(Some(Source::Call), "+15551231234").unwrap(),
+        name: Some("Anna".into()),
+        text: "Call me back".into(),
+        to: Some("+15559876543".into()),
+        thread: Some("abc123".into()),
+        attachments: vec![Linked {
+            kind: "audio/mp3".into(),
+            url: "https://platform.example/media/recording.mp3".into(),
+        }],
+        context: object(json!({ "threadId": "abc123" })),
+        metadata: object(json!({ "key": "value" })),
+        outbound_url: Some("https://platform.example/hook".into()),
+        chat_dialog: None,
+        call: Call {
+            duration: Some(9),
+            missed: true,
+            cnam_spam: false,
+            dialog: Some(turns("Call me back")),
+            recording: Some("https://platform.example/media/recording.mp3".into()),
+            diversion: Some("+15550001111".into()),
+            summary: Some("Wants to be called back.".into()),
+            outcome: Some("voicemail".into()),
+        },
+    };
+    Message { content: Content::Received(Box::new(received)), ..message("") }
 }
 
 fn mailed(text: &str) -> Mailed {

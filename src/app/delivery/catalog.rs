@@ -33,6 +33,7 @@ pub fn catalog() -> Vec<Entry> {
 const fn description(name: EventName) -> &'static str {
     match name {
         EventName::EmailReceived => "A message was accepted for an Agent.",
+        EventName::MessageReceived => "A message was handed in for an Agent by its own platform.",
         EventName::ConversationStarted => "The first message of a conversation was accepted.",
         EventName::ConversationUpdated => "A later message of a conversation was accepted.",
         EventName::ContactCreated => "Somebody wrote to an organization for the first time.",
@@ -88,8 +89,10 @@ fn body(name: EventName, mode: Payload) -> Value {
     {
         add(field, json!({ "const": word, "description": description }), true);
     }
-    if name == EventName::EmailReceived {
-        for field in fields::EMAIL_RECEIVED {
+    if matches!(name, EventName::EmailReceived | EventName::MessageReceived) {
+        let mail = name == EventName::EmailReceived;
+        let named = |field: &&fields::Field| mail || field.name != "subject";
+        for field in fields::EMAIL_RECEIVED.iter().filter(named) {
             add(field.name, field.schema(), true);
         }
     }
@@ -153,7 +156,14 @@ pub fn record_schema() -> Value {
 fn record() -> Value {
     let mut record =
         object("The Message record, as GET /messages/recent shows it.", fields::RECORD);
-    explain(&mut record, "metadata", object("What belongs to mail.", fields::METADATA));
+    let mut received = object("What the platform gave, and of ours:", fields::RECEIVED);
+    put(&mut received, "additionalProperties", json!(true));
+    let of_mail = object("What belongs to mail.", fields::METADATA);
+    let either = json!({
+        "description": "What belongs to mail, or what the platform gave.",
+        "anyOf": [of_mail, received],
+    });
+    explain(&mut record, "metadata", either);
     record
 }
 

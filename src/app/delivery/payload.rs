@@ -19,6 +19,9 @@ use crate::domain::event::{Event, EventName};
 use crate::domain::message::Message;
 use crate::rules::PayloadRules;
 
+/// The text once more, turn by turn.
+const DIALOGUES: [&str; 2] = ["chatDialog", "callDialog"];
+
 /// What is left out of a message's `metadata` while the whole is too long, in this order.
 const CUT_OF_METADATA: [&str; 8] = [
     "emailStrippedText",
@@ -67,9 +70,7 @@ fn full(
     links: Option<&Links>,
 ) -> Map<String, Value> {
     let mut top = envelope(event, data(event, subject, max_text, links));
-    if event.name == EventName::EmailReceived {
-        top.extend(email_received(event, subject));
-    }
+    top.extend(came(event, subject));
     if top.get("data").and_then(|data| data.pointer("/message/truncated")).is_some() {
         say_cut(&mut top, event);
     }
@@ -84,10 +85,10 @@ fn summary(event: &Event, subject: &Subject, rules: &PayloadRules) -> Map<String
         let listed = record.get("attachments").and_then(Value::as_array).map_or(0, Vec::len);
         record.insert("attachments".to_owned(), json!([]));
         record.insert("attachmentCount".to_owned(), json!(listed));
-        record.insert("chatDialog".to_owned(), Value::Null);
+        say_no_dialogue(record);
         if let Some(Value::Object(metadata)) = record.get_mut("metadata") {
             for name in ["emailHtml", "emailStrippedText"] {
-                metadata.insert(name.to_owned(), Value::Null);
+                metadata.get_mut(name).into_iter().for_each(|value| *value = Value::Null);
             }
             // Remarks quote what they are about.
             let findings = metadata.get_mut("findings").and_then(Value::as_array_mut);
@@ -99,8 +100,20 @@ fn summary(event: &Event, subject: &Subject, rules: &PayloadRules) -> Map<String
     top
 }
 
-/// What v2 clients read beside the envelope. Of an erased message only the ids are left.
-fn email_received(event: &Event, subject: &Subject) -> Map<String, Value> {
+/// What v2 clients read beside the envelope where a message came; of one that is no mail all but a
+/// subject. Of an erased message only the ids are left.
+fn came(event: &Event, subject: &Subject) -> Map<String, Value> {
+    let mut fields = match event.name {
+        EventName::EmailReceived | EventName::MessageReceived => received(event, subject),
+        _ => return Map::new(),
+    };
+    if event.name == EventName::MessageReceived {
+        fields.remove("subject");
+    }
+    fields
+}
+
+fn received(event: &Event, subject: &Subject) -> Map<String, Value> {
     let message = match subject {
         Subject::Message(message) => Some(message.as_ref()),
         Subject::Contact(_) | Subject::Told(_) | Subject::Erased => None,
@@ -142,18 +155,37 @@ fn data(event: &Event, subject: &Subject, max_text: usize, links: Option<&Links>
 fn cut(mut record: Map<String, Value>, message: &Message, max: usize) -> Map<String, Value> {
     let text = message.text();
     let stripped = message.mailed().map_or("", |mailed| &mailed.mail.stripped_text);
-    if text.len() <= max && stripped.len() <= max {
+    let dialogues = DIALOGUES.map(|name| record.get(name).map_or(0, length_of_dialogue));
+    if text.len() <= max && stripped.len() <= max && dialogues.iter().all(|length| *length <= max) {
         return record;
+    }
+    if message.mailed().is_none() {
+        say_no_dialogue(&mut record);
     }
     let text = head(text, max);
     record.insert("message".to_owned(), json!(text));
-    record.insert("chatDialog".to_owned(), json!([{ "role": "user", "content": text }]));
+    if message.mailed().is_some() {
+        let said = json!([{ "role": "user", "content": text }]);
+        record.insert("chatDialog".to_owned(), said);
+    }
     if let (Some(_), Some(Value::Object(metadata))) = (message.mailed(), record.get_mut("metadata"))
     {
         metadata.insert("emailStrippedText".to_owned(), json!(head(stripped, max)));
     }
     record.insert("truncated".to_owned(), Value::Bool(true));
     record
+}
+
+fn say_no_dialogue(record: &mut Map<String, Value>) {
+    for name in DIALOGUES {
+        record.insert(name.to_owned(), Value::Null);
+    }
+}
+
+/// Octets of what was said.
+fn length_of_dialogue(dialogue: &Value) -> usize {
+    let turns = dialogue.as_array().into_iter().flatten();
+    turns.filter_map(|turn| turn.get("content")?.as_str()).map(str::len).sum()
 }
 
 /// At most `max` octets, ending on a character.
@@ -165,7 +197,9 @@ fn contact_record(contact: &Contact) -> Value {
     json!({
         "id": contact.id.get(),
         "name": contact.name,
-        "email": contact.handle.address(),
+        "email": contact.handle.mailbox().map(ToString::to_string),
+        "address": contact.handle.address(),
+        "source": contact.handle.source().as_str(),
         "organizationId": contact.organization.get(),
         "firstSeen": contact.first_seen.to_string(),
         "lastSeen": contact.last_seen.to_string(),
@@ -202,12 +236,12 @@ fn capped(mut top: Map<String, Value>, event: &Event, subject: &Subject, max: us
 
 const STEPS: [fn(&mut Map<String, Value>); 4] = [
     |record| {
-        record.insert("chatDialog".to_owned(), Value::Null);
+        say_no_dialogue(record);
     },
     |record| {
         if let Some(Value::Object(metadata)) = record.get_mut("metadata") {
             for name in CUT_OF_METADATA {
-                metadata.insert(name.to_owned(), Value::Null);
+                metadata.get_mut(name).into_iter().for_each(|value| *value = Value::Null);
             }
         }
     },

@@ -26,6 +26,7 @@ use tracing::info;
 use super::step::step;
 use super::{Examination, Gateway};
 use crate::domain::address::Address;
+use crate::domain::contact::Handle;
 use crate::domain::id::{AccountId, IntakeId, MessageId};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::message::Digest;
@@ -271,7 +272,7 @@ impl Gateway {
         record.verdict = Verdict::of(Some(reason));
         record.explanation = format!("{} ({words})", reason.explanation());
         record.message = None;
-        let sender = record.sender.as_ref().map(Address::to_string).unwrap_or_default();
+        let sender = record.sender.as_ref().map(Handle::to_string).unwrap_or_default();
         let counted = self.store.count_refusal(&record, &sender).await?;
         if counted == record.id {
             let agent = record.agent.map(AccountId::get);

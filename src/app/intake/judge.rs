@@ -12,6 +12,7 @@ use super::{Examination, Gateway, thread};
 use crate::domain::account::{Account, Lineage};
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
+use crate::domain::contact::Handle;
 use crate::domain::id::{IntakeId, MessageId, Mint};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::message::{Mail, Passage};
@@ -73,10 +74,11 @@ pub fn record(
     IntakeRecord {
         id: IntakeId(mint.uuid()),
         at: case.now,
+        source: Source::Email,
         lineage: Lineage::default(),
         agent: None,
         recipient: case.recipient.to_owned(),
-        sender: examination.sender.clone(),
+        sender: examination.sender.clone().map(Handle::Mailbox),
         envelope_from: case.envelope.reverse_path.clone(),
         remote_address: client.address,
         helo: client.helo.clone(),
@@ -88,7 +90,6 @@ pub fn record(
         headers: examination.headers.clone(),
         steps: steps(case, examination, standing, reason, began),
         count: 1,
-        source: Source::Email,
         took: None,
     }
 }

@@ -13,6 +13,7 @@ mod flood;
 pub mod judge;
 mod loops;
 pub mod preview;
+pub mod reception;
 mod recipient;
 mod refusal;
 mod session;

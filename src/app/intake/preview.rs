@@ -18,6 +18,7 @@ use crate::domain::intake_record::IntakeRecord;
 use crate::domain::policy::Mode;
 use crate::domain::ports::{Client, Envelope, Recipient};
 use crate::domain::scope::Scope;
+use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
 use crate::rules::{BareLineEnds, IntakeRules, Kept, RetentionRules};
 use crate::store::{Cursor, Direction, Page, PastVerdict, Standing, Store, StoreError};
@@ -158,9 +159,11 @@ impl Preview {
         agent: &Account,
         draft: &Draft,
         mode: Mode,
-        records: Vec<PastVerdict>,
+        mut records: Vec<PastVerdict>,
         found: &mut Days,
     ) -> Result<(), StoreError> {
+        // A policy is about mail.
+        records.retain(|record| record.source == Source::Email);
         let senders: BTreeSet<Address> =
             records.iter().filter_map(|record| record.sender.clone()).collect();
         let listed = self.store.listed_among(agent.id, &senders).await?;

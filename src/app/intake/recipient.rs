@@ -55,6 +55,7 @@ impl Gateway {
         let record = IntakeRecord {
             id: IntakeId(self.mint.uuid()),
             at: self.mint.clock().now(),
+            source: Source::Email,
             lineage: listing.lineage,
             agent: listing.answering.map(|answering| answering.agent),
             recipient: path.to_owned(),
@@ -76,7 +77,6 @@ impl Gateway {
                 began,
             )]),
             count: 1,
-            source: Source::Email,
             took: None,
         };
         self.store.count_refusal(&record, &network(client.address)).await

@@ -69,6 +69,7 @@ impl Gateway {
         IntakeRecord {
             id: IntakeId(self.mint.uuid()),
             at: self.mint.clock().now(),
+            source: Source::Email,
             lineage,
             agent,
             recipient: recipient.to_owned(),
@@ -90,7 +91,6 @@ impl Gateway {
                 began,
             )]),
             count: 1,
-            source: Source::Email,
             took: None,
         }
     }

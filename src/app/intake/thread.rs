@@ -21,6 +21,13 @@ pub(super) fn keys(mail: &Mail, most: usize) -> ThreadKeys {
     ThreadKeys { own: mail.message_id.as_deref().map(key), named }
 }
 
+/// Of what a platform handed in: of one that names its thread.
+pub(super) fn named(thread: Option<&str>) -> ThreadKeys {
+    // No Message-ID has a space, so that none is taken for a platform's name.
+    let key = |name| key(&format!("thread {name}"));
+    ThreadKeys { own: thread.map(key), named: Vec::new() }
+}
+
 fn key(id: &str) -> ThreadKey {
     let mut octets = [0; 16];
     octets

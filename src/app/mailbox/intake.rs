@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::domain::address::Address;
 use crate::domain::cause::{Cause, Particulars};
+use crate::domain::contact::Handle;
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::reason::Reason;
 
@@ -12,9 +12,10 @@ pub fn intake_record(record: &IntakeRecord) -> Map<String, Value> {
     let fields = [
         ("id", json!(record.id.to_string())),
         ("date", json!(record.at.to_string())),
+        ("source", json!(record.source.as_str())),
         ("agentId", json!(record.agent.map(|agent| agent.get()))),
         ("recipient", json!(record.recipient)),
-        ("sender", json!(record.sender.as_ref().map(Address::to_string))),
+        ("sender", json!(record.sender.as_ref().map(Handle::to_string))),
         ("envelopeFrom", json!(record.envelope_from)),
         ("remoteAddress", json!(record.remote_address.to_string())),
         ("helo", json!(record.helo)),

@@ -2,6 +2,7 @@
 //! and deleting what is old.
 
 pub mod conversations;
+pub mod erasure;
 mod indexer;
 pub mod intake;
 pub mod links;
@@ -17,6 +18,7 @@ use crate::domain::intake_record::IntakeRecord;
 use crate::domain::marker::Marker;
 use crate::domain::message::Message;
 use crate::domain::scope::Scope;
+use crate::domain::source::Source;
 use crate::rules::SearchLimits;
 use crate::store::{Cursor, Direction, IntakeFilter, List, Page, Store, StoreError};
 
@@ -67,6 +69,11 @@ impl Mailbox {
     /// The raw bytes of a message, as received.
     pub async fn raw(&self, scope: &Scope, id: MessageId) -> Result<Option<Vec<u8>>, StoreError> {
         self.store.raw_message(scope, id).await
+    }
+
+    /// By which way a message came.
+    pub async fn source(&self, scope: &Scope, id: MessageId) -> Result<Option<Source>, StoreError> {
+        self.store.source_of(scope, id).await
     }
 
     /// The delivery marker of a message, for whoever sends its raw bytes on.

@@ -9,7 +9,8 @@ use super::links::Links;
 use crate::domain::automation::Automation;
 use crate::domain::id::MessageId;
 use crate::domain::marker::{self, Marker};
-use crate::domain::message::{Attachment, Content, Mailed, Message};
+use crate::domain::message::{Attachment, Content, Linked, Mailed, Message, Received};
+use crate::domain::source::Source;
 
 /// Fields of the interface's record that belong to calls, texts and campaigns: mail has no value
 /// for them.
@@ -43,7 +44,7 @@ pub fn message_record(message: &Message) -> Map<String, Value> {
         constants.map(|(name, value)| (name.to_owned(), value)).collect();
     let own = match &message.content {
         Content::Mail(mailed) => of_mail(message, mailed),
-        Content::Received(_) => of_received(message),
+        Content::Received(received) => of_received(message, received),
     };
     for fields in [of_both(message), own] {
         if let Value::Object(fields) = fields {
@@ -85,8 +86,56 @@ fn of_mail(message: &Message, mailed: &Mailed) -> Value {
     })
 }
 
-fn of_received(message: &Message) -> Value {
-    json!({ "attachments": [], "metadata": { "threadId": message.thread.to_string() } })
+/// What a platform handed in: its word, as it gave it.
+fn of_received(message: &Message, received: &Received) -> Value {
+    let (call, source) = (&received.call, message.source());
+    let number = matches!(source, Source::Sms | Source::Call).then(|| received.handle.address());
+    let said = json!([{ "role": "user", "content": received.text }]);
+    let chat = received.chat_dialog.clone().unwrap_or(said);
+    json!({
+        "fromNumber": number,
+        "toNumber": received.to,
+        "duration": call.duration,
+        "missedCall": call.missed,
+        "cnamSpam": call.cnam_spam,
+        "callDialog": call.dialog,
+        "chatDialog": (source != Source::Call).then_some(chat),
+        "voicemailRecording": call.recording,
+        "diversion": call.diversion,
+        "summary": call.summary,
+        "agentOutcome": call.outcome,
+        "attachments": received.attachments.iter().map(linked).collect::<Vec<_>>(),
+        "metadata": metadata_of_received(message, received),
+    })
+}
+
+/// What the platform gave, and of ours what it did not: names that begin with `received` are ours.
+fn metadata_of_received(message: &Message, received: &Received) -> Value {
+    let mut metadata = received.metadata.clone();
+    let ours = [
+        ("threadId", json!(message.thread.to_string())),
+        ("receivedContext", json!(received.context)),
+        ("receivedThreadId", json!(received.thread)),
+        ("receivedOutboundMessageWebhookUrl", json!(received.outbound_url)),
+        ("receivedSize", json!(message.size)),
+        ("receivedRawUrl", json!(format!("/api/v2/messages/{}/raw", message.id))),
+    ];
+    metadata.extend(ours.map(|(name, value)| (name.to_owned(), value)));
+    Value::Object(metadata)
+}
+
+/// It lies elsewhere, and nobody here has looked at it.
+fn linked(one: &Linked) -> Value {
+    let path = one.url.split(['?', '#']).next().unwrap_or_default();
+    let name =
+        path.rsplit('/').next().filter(|name| !name.is_empty() && path.matches('/').count() > 2);
+    let kind = if one.kind.contains('/') { one.kind.as_str() } else { "application/octet-stream" };
+    json!({
+        "content-type": kind,
+        "filename": name.unwrap_or("attachment"),
+        "content-url": one.url,
+        "attachmentType": one.kind,
+    })
 }
 
 /// Header fields that the message does not have are null, lists too.

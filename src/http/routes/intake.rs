@@ -13,6 +13,7 @@ use super::super::error::Problem;
 use super::super::page;
 use crate::app::mailbox::intake::{intake_record, whole_intake_record};
 use crate::domain::address::Address;
+use crate::domain::contact::Handle;
 use crate::domain::id::IntakeId;
 use crate::domain::reason::Reason;
 use crate::store::{Cursor, Direction, IntakeFilter, Page};
@@ -63,7 +64,11 @@ pub(in super::super) async fn show(http: Arc<Http>, call: Call) -> Result<Respon
 fn filter(call: &Call) -> Result<IntakeFilter, Problem> {
     let query = call.query();
     // An earlier version may have taken what is no address any more.
-    let read = |text| Address::parse(text).or_else(|error| Address::kept(text).map_err(|_| error));
+    let read = |text: &str| match Address::parse(text) {
+        Ok(address) => Ok(Handle::Mailbox(address)),
+        // `sms:+15551231234`, as a record of what came otherwise shows it.
+        Err(error) => text.parse::<Handle>().map_err(|_| error),
+    };
     let sender = query.get("sender").map(read).transpose();
     let recipient = query.get("recipient");
     if recipient.is_some_and(|path| path.len() > LONGEST_PATH) {

@@ -18,12 +18,11 @@ use crate::app::mailbox::record::message_record;
 use crate::domain::id::{MessageId, ThreadId};
 use crate::domain::message::Message;
 use crate::domain::scope::Scope;
+use crate::domain::source::Source;
 use crate::store::{Cursor, Page};
 
 /// `domain::marker::FIELD`, as HTTP spells it.
 const DELIVERED: HeaderName = HeaderName::from_static("x-gatepost-delivered");
-
-const RFC822: &str = "message/rfc822";
 
 /// A page of records, the newest first: a bare array, as v2 answers it. `Link` leads on: `next` to
 /// older ones, `prev` to newer ones.
@@ -90,9 +89,15 @@ async fn original(
     let raw = http.use_cases.mailbox.raw(scope, id).await?;
     let raw = raw.ok_or_else(|| Problem::not_found("message"))?;
     let marker = http.use_cases.mailbox.marker(scope, id).await?;
+    let source = http.use_cases.mailbox.source(scope, id).await?;
+    let (kind, ending) = match source {
+        None | Some(Source::Email) => ("message/rfc822", "eml"),
+        // As it was posted, without the names of targets.
+        Some(_) => ("application/json", "json"),
+    };
     // A look at each octet of tens of megabytes.
-    let name = format!("{id}.eml");
-    let file = tokio::task::spawn_blocking(move || File::saved(raw, RFC822.to_owned(), &name));
+    let name = format!("{id}.{ending}");
+    let file = tokio::task::spawn_blocking(move || File::saved(raw, kind.to_owned(), &name));
     let file = file.await;
     let file = file.map_err(|error| Problem::internal(format!("not read: {error}")))?;
     let mut response = file.answer(conditions, place);

@@ -19,6 +19,7 @@ use super::inbound_whitelist::addresses;
 use crate::app::intake::preview::{Changed, Days, Looked, Tally};
 use crate::app::mailbox::intake::whole_intake_record;
 use crate::domain::address::Address;
+use crate::domain::contact::Handle;
 use crate::domain::draft::Draft;
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::policy::Mode;
@@ -112,7 +113,7 @@ async fn message(http: &Http, mut call: Call, draft: &Draft) -> Result<Response,
     before.count(was);
     after.count(would);
     let changed = (was != would).then(|| {
-        let sender = current.sender.as_ref();
+        let sender = current.sender.as_ref().and_then(Handle::mailbox);
         entry(Value::Null, sender, &current.at.to_string(), was, would)
     });
     let changed: Vec<Value> = changed.into_iter().collect();

@@ -40,7 +40,7 @@ impl Changes {
         let (verb, path) = operation.split_once(' ').unwrap();
         let mark = if path.contains('?') { '&' } else { '?' };
         let path = format!("{path}{mark}targetAccountId={}", target.to_string());
-        let path = path.replace("{id}", &self.id);
+        let path = path.replace("{id}", &self.id).replace("{uuid}", &self.id);
         let lines = "X-Forwarded-For: 192.0.2.7\r\n";
         let body = (!body.is_null()).then(|| body.to_string());
         let reply = self.house.exact("partner", (verb, &path), lines, body.as_deref()).await;
@@ -85,6 +85,17 @@ impl Changes {
         let all = json!({ "address": "new@partner.example", "catchAll": true });
         self.make_once(add, id, all, &["address.added"]).await;
         self.make_once("DELETE /email/addresses", id, address, &["address.removed"]).await;
+        // Content changes no right: its record says who handed it in.
+        let message = json!({ "targetAgent": id, "sourceAddress": "anna", "message": "Hello" });
+        let receive = "POST /agent/receiveMessage";
+        let room = self.make(receive, id, message.clone(), &[]).await["roomId"].clone();
+        let made = self.make(receive, id, message, &[]).await;
+        self.id = made["messageUuid"].as_str().unwrap().to_owned();
+        self.make_once("DELETE /messages/{uuid}", id, Value::Null, &["message.erased"]).await;
+        let contact = room.as_str().unwrap().split_once(':').unwrap().0;
+        self.id = contact.to_owned();
+        let org = self.house.id("org1").get();
+        self.make_once("DELETE /contacts/{id}", org, Value::Null, &["contact.erased"]).await;
         let hook = |kind: &str| json!({ "url": HOOK, "label": "x", "type": kind });
         for kind in ["incoming", "contact"] {
             self.make_once("POST /webhooks", id, hook(kind), &["webhook.added"]).await;

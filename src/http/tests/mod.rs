@@ -9,6 +9,7 @@ mod audit;
 mod canary;
 mod deliveries;
 mod domains;
+mod erasure;
 mod events;
 mod hostile;
 mod injection;
@@ -19,6 +20,7 @@ mod members;
 mod once;
 mod preview;
 mod rates;
+mod received;
 mod reply;
 mod restricted;
 mod rooms;
@@ -50,13 +52,16 @@ use crate::app::access::Access;
 use crate::app::audit::AuditLog;
 use crate::app::delivery::{Destinations, EventLog};
 use crate::app::intake::preview::Preview;
+use crate::app::intake::reception::Reception;
 use crate::app::mailbox::Mailbox;
+use crate::app::mailbox::erasure::Erasures;
 use crate::app::mailbox::links::Links;
 use crate::app::once::Answers;
 use crate::app::tenancy::{Claiming, Invitation, Tenancy};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
 use crate::domain::clock::{Clock, Timestamp};
+use crate::domain::contact::Handle;
 use crate::domain::delivery::{Attempt, Outcome};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::{AccountId, AttemptId, DestinationId, IntakeId, MessageId, Mint};
@@ -173,6 +178,9 @@ impl House {
         let servers = Servers::Given(vec![dns]);
         let dns = Arc::new(Authenticator::new(servers, &rules.intake, "gw.example").unwrap());
         let links = Links::open(&store, mint.clock().clone(), &access_rules).await.unwrap();
+        let payload = rules.webhooks.payload;
+        let events =
+            EventLog::new(store.clone(), Arc::clone(&access_rules), payload, links.clone());
         let use_cases = UseCases {
             access: Access::new(store.clone(), mint.clock().clone(), &access_rules),
             tenancy: tenancy.clone(),
@@ -183,13 +191,10 @@ impl House {
                 Arc::clone(&access_rules),
                 Arc::new(rules.webhooks.clone()),
             ),
-            events: EventLog::new(
-                store.clone(),
-                Arc::clone(&access_rules),
-                rules.webhooks.payload,
-                links.clone(),
-            ),
+            events: events.clone(),
             links,
+            reception: Reception::new(store.clone(), mint.clone(), &rules.intake, Arc::new(events)),
+            erasures: Erasures::new(store.clone(), mint.clock().clone(), &rules.retention),
             preview: preview(&store, &rules, &mint, &dns),
             audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&access_rules)),
             answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
@@ -341,7 +346,7 @@ impl House {
         let now = self.mint.clock().now();
         let message = MessageId(self.mint.uuid());
         let mut record = record(&self.mint, account, Verdict::Accepted, Some(message));
-        record.sender = Some(sender.clone());
+        record.sender = Some(Handle::Mailbox(sender.clone()));
         let accepted = Accepted {
             standing,
             address,
@@ -493,10 +498,11 @@ fn record(
     IntakeRecord {
         id: IntakeId(mint.uuid()),
         at: mint.clock().now(),
+        source: Source::Email,
         lineage: owner.lineage,
         agent: owner.lineage.agent,
         recipient: format!("{}@partner.example", owner.name),
-        sender: Some(Address::parse("boss@good.example").unwrap()),
+        sender: Some(Handle::Mailbox(Address::parse("boss@good.example").unwrap())),
         envelope_from: "bounce@good.example".into(),
         remote_address: "192.0.2.7".parse().unwrap(),
         helo: "mx.good.example".into(),
@@ -508,7 +514,6 @@ fn record(
         headers: b"From: boss@good.example\r\n".to_vec(),
         steps: json!([{ "name": "scan", "result": "pass" }]),
         count: 1,
-        source: Source::Email,
         took: None,
     }
 }

@@ -104,6 +104,10 @@ impl Scene {
             (Verb::Post, "/member") => json!({ "email": "new@good.example" }),
             (Verb::Delete, "/member") => json!({ "targetMemberId": self.few }),
             (_, "/member") => json!({ "targetMemberId": self.few, "permittedAccountIds": [] }),
+            (_, "/agent/receiveMessage") => json!({
+                "targetAgent": self.house.id("agent1").get(), "sourceAddress": "anna",
+                "message": "Hello",
+            }),
             (_, "/domain") => json!({ "domain": "new.example" }),
             (_, "/conversation/batch") => {
                 let Received { room, message, .. } = self.own.mail;

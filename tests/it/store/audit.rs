@@ -16,7 +16,7 @@ use gatepost::domain::scope::Scope;
 use gatepost::domain::secret::Secret;
 use gatepost::store::{
     AccountUpdate, AuditFilter, Cursor, DeliveryFilter, DestinationChange, Direction, DomainLimits,
-    InsertedKey, List, MemberChange, NamedKey, Page, Rotation, Whose,
+    InsertedKey, List, MemberChange, NamedKey, Page, Receipt, Rotation, Whose,
 };
 use uuid::Uuid;
 
@@ -112,6 +112,15 @@ async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static st
             store.update_account(agent.id, &update, 999, act).await.unwrap();
         }
         16 => {
+            let message = scene.deliver(agent, 0).await;
+            store.erase_message(&subtree(agent), message, act).await.unwrap();
+        }
+        17 => {
+            let text = super::received::handed(agent, 0, "+15551231234");
+            let Receipt::Stored(contact) = store.receive(&text).await.unwrap() else { panic!() };
+            store.erase_contact(&subtree(organization), contact, act).await.unwrap();
+        }
+        18 => {
             let deleting = store.delete_account(organization.id, (true, 9), account_record, act);
             deleting.await.unwrap();
         }
@@ -132,10 +141,16 @@ async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static st
         13 => ("pending_claim", 1),
         14 => ("prove_domain", 1),
         15 => ("update_account", 1),
+        16 => ("erase_message", 1),
+        17 => ("erase_contact", 1),
         // Two Agents of the scene, one of the test, and their organization.
         _ => ("delete_account", 4),
     })
 }
+
+/// Those that make something new each time.
+const ANEW: [&str; 5] =
+    ["insert_destination", "rotate_secret", "test_destination", "erase_message", "erase_contact"];
 
 async fn every_change_leaves_its_entry(kind: Kind) {
     let scene = Scene::new(kind).await;
@@ -174,7 +189,7 @@ async fn every_change_leaves_its_entry(kind: Kind) {
         expected += left;
         assert_eq!(entries().await, before + expected, "{name}");
         // The same again changes nothing, and tells nothing.
-        if !["insert_destination", "rotate_secret", "test_destination"].contains(&name) {
+        if !ANEW.contains(&name) {
             make(actor.at(at(2))).await;
             assert_eq!(entries().await, before + expected, "{name}, again");
         }

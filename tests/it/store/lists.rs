@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 
 use gatepost::domain::account::Account;
+use gatepost::domain::contact::Handle;
 use gatepost::domain::id::{IntakeId, MessageId};
 use gatepost::domain::reason::Reason;
 use gatepost::domain::scope::Scope;
+use gatepost::domain::source::Source;
 use gatepost::domain::verdict::Verdict;
 use gatepost::run;
 use gatepost::store::{Commit, Cursor, Direction, Intake, IntakeFilter, List, Page, PastVerdict};
@@ -127,7 +129,7 @@ async fn records_are_found_by_every_field_of_the_filter(kind: Kind) {
     let scene = Scene::new(kind).await;
     let refused = Verdict::Refused(Reason::DkimMissing);
     let mut mine = record(&scene.agent, 10, refused);
-    mine.sender = Some(address("bob@good.example"));
+    mine.sender = Some(Handle::Mailbox(address("bob@good.example")));
     mine.recipient = "Desk@Agents.Example".into();
     let deferred = record(&scene.other, 20, Verdict::Deferred(Reason::DnsUnavailable));
     let intakes =
@@ -142,7 +144,7 @@ async fn records_are_found_by_every_field_of_the_filter(kind: Kind) {
     };
     for (filter, first, second) in [
         (any.clone(), true, true),
-        (of(&|f| f.sender = Some(address("BOB@good.example"))), true, false),
+        (of(&|f| f.sender = Some(Handle::Mailbox(address("BOB@good.example")))), true, false),
         (of(&|f| f.recipient = Some("desk@agents.example".into())), true, false),
         (of(&|f| f.recipient = Some("desk@agents.%".into())), false, false),
         (of(&|f| f.verdict = Some("refused".into())), true, false),
@@ -266,7 +268,9 @@ async fn verdicts_of_the_past_come_page_by_page_without_their_evidence(kind: Kin
         if verdict.reason() == Some(Reason::SenderInvalid) {
             one.sender = None;
         }
-        wanted.push(PastVerdict { id: one.id, at: one.at, sender: one.sender.clone(), verdict });
+        let sender = one.sender.as_ref().and_then(Handle::mailbox).cloned();
+        let (id, source) = (one.id, Source::Email);
+        wanted.push(PastVerdict { id, at: one.at, source, sender, verdict });
         let foreign = record(&scene.other, millis, verdict);
         let intakes = [one, foreign].map(|record| Intake { record, accepted: None }).to_vec();
         scene.store.commit(&Commit { intakes, now: at(millis) }).await.unwrap();

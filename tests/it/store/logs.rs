@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use gatepost::domain::condition::{Condition, LogFilter};
+use gatepost::domain::contact::Handle;
 use gatepost::domain::event::Category;
 use gatepost::domain::formula::{Formula, Operator};
 use gatepost::domain::log_field::{Kind as Values, LogField, LogValue, Op};
@@ -39,7 +40,7 @@ async fn rows(kind: Kind) -> Scene {
     let mut counted = record(&scene.agent, DAY, Verdict::Refused(Reason::UnknownRecipient));
     (counted.size, counted.count, counted.sender) = (0, 3, None);
     let mut deferred = record(&scene.agent, 2 * DAY, Verdict::Deferred(Reason::DnsUnavailable));
-    (deferred.size, deferred.sender) = (4, Some(address("Bob@good.example")));
+    (deferred.size, deferred.sender) = (4, Some(Handle::Mailbox(address("Bob@good.example"))));
     let mut sms = record(&scene.agent, 8 * DAY, Verdict::Accepted);
     (sms.size, sms.source, sms.recipient) = (5, Source::Sms, "100%_Desk".into());
     let other = scene.intake(&scene.other, 0).await;

@@ -10,6 +10,7 @@ use gatepost::domain::address::Address;
 use gatepost::domain::audit::{Act, Actor};
 use gatepost::domain::automation::{Automation, Origin};
 use gatepost::domain::clock::Timestamp;
+use gatepost::domain::contact::Handle;
 use gatepost::domain::delivery::Attempt;
 use gatepost::domain::destination::{Destination, Health, Wants};
 use gatepost::domain::event::Category;
@@ -306,10 +307,11 @@ pub fn record(agent: &Account, millis: i64, verdict: Verdict) -> IntakeRecord {
     IntakeRecord {
         id: IntakeId(run::system_mint().uuid()),
         at: at(millis),
+        source: Source::Email,
         lineage: agent.lineage,
         agent: Some(agent.id),
         recipient: own_address(agent).to_string(),
-        sender: Some(address(SENDER)),
+        sender: Some(Handle::Mailbox(address(SENDER))),
         envelope_from: SENDER.into(),
         remote_address: "192.0.2.1".parse().unwrap(),
         helo: "client.example".into(),
@@ -321,7 +323,6 @@ pub fn record(agent: &Account, millis: i64, verdict: Verdict) -> IntakeRecord {
         headers: b"From: x\r\n".to_vec(),
         steps: json!([{ "name": "policy" }]),
         count: 1,
-        source: Source::Email,
         took: None,
     }
 }

@@ -67,7 +67,9 @@ async fn of_sqlite(scene: &Scene) -> BTreeSet<String> {
         SELECT m.name || ' INDEX id UNIQUE' FROM sqlite_schema AS m, pragma_table_info(m.name) AS c
         WHERE m.type = 'table' AND c.pk = 1 AND c.type = 'INTEGER' AND c.name = 'id'
         UNION ALL
-        SELECT 'inbound_policies INDEX agent_id UNIQUE'";
+        SELECT 'inbound_policies INDEX agent_id UNIQUE'
+        UNION ALL
+        SELECT 'erasures INDEX subject UNIQUE'";
     let rows = sqlx::query(columns).fetch_all(&mut database(&scene.path()).await).await.unwrap();
     twins(rows.iter().map(|row| row.get(0)).collect())
 }

@@ -22,7 +22,7 @@ impl Field {
         if self.kinds.contains(&"array") {
             let items = match self.name {
                 "attachments" => object("One of them.", ATTACHMENT),
-                "chatDialog" => object("One turn.", TURN),
+                "chatDialog" | "callDialog" => object("One turn.", TURN),
                 "findings" => json!({ "type": "object", "additionalProperties": true }),
                 "permittedAccountIds" => json!({ "type": "integer" }),
                 _ => json!({ "type": "string" }),
@@ -112,13 +112,15 @@ EMAIL_RECEIVED = {
     "messageUuid": string|null, "The message.";
     "messageTimestamp": integer|null, "When it came, in Unix seconds.";
     "targetAccountId": integer|null, "The Agent that it came for.";
-    "from": string|null, "The address that was proven; null where it is not shown.";
+    "from": string|null, "The address, of mail proven; null where it is not shown.";
     "subject": string|null, "Its subject; null where it has none, or it is not shown.";
 }
 CONTACT = {
     "id": integer, "Of the contact.";
     "name": string|null, "The display name that it used last.";
-    "email": string, "Its address, proven.";
+    "email": string|null, "Its mailbox, proven; null of one that does not write by mail.";
+    "address": string, "Under what it writes: the mailbox, a telephone number, a name.";
+    "source": string, "By which way it writes: email, sms, chat or call.";
     "organizationId": integer, "Whose contact it is.";
     "firstSeen": string, "When it first wrote, ISO 8601.";
     "lastSeen": string, "When it last wrote, ISO 8601.";
@@ -194,12 +196,12 @@ ROOM = {
 ATTACHMENT = {
     "content-type": string, "As the message declares it.";
     "filename": string, "Cleaned.";
-    "content-url": string, "Where to read it; relative to the API, without a token.";
+    "content-url": string, "Where to read it; relative to the API, without a token, or elsewhere.";
     "signed-url" ?may: string, "Where to read it until signedUrlsExpire, with no key at all.";
-    "attachmentType": string, "Always email.";
+    "attachmentType": string, "email, or what the platform calls it.";
 }
 TURN = {
-    "role": string, "Always user.";
+    "role": string, "Who said it: user, or as the platform has it.";
     "content": string, "The text.";
 }
 AUTOMATION = {
@@ -230,32 +232,39 @@ RECORD = {
     "aiLeadRating": null, "Not for mail.";
     "aiLeadRatingReason": null, "Not for mail.";
     "aiAgentOverride": null, "Not for mail.";
-    "source": string, "Always email.";
+    "source": string, "By which way it came: email, sms, chat or call.";
     "uuid": string, "The message's id.";
-    "fromNumber": null, "Not for mail.";
-    "toNumber": null, "Not for mail.";
+    "fromNumber": string|null, "The telephone number that it came from.";
+    "toNumber": string|null, "The number or name that it was sent to.";
     "notify": boolean, "Always true.";
-    "targetInbox": string, "Always inbox.";
-    "type": string, "Always email.";
-    "duration": null, "Not for mail.";
+    "targetInbox": string, "inbox or junk.";
+    "type": string, "The same as source.";
+    "duration": integer|null, "Of a call, in seconds.";
     "direction": string, "Always inbound.";
-    "missedCall": boolean, "Always false.";
+    "missedCall": boolean, "A call that nobody took.";
     "bypassAgent": boolean, "Always false.";
-    "cnamSpam": boolean, "Always false.";
+    "cnamSpam": boolean, "A call from a known nuisance.";
     "selfCall": boolean, "Always false.";
     "callingUserIsContact": boolean, "Always true.";
-    "agentOutcome": null, "Not for mail.";
-    "summary": null, "Not for mail.";
-    "callDialog": null, "Not for mail.";
+    "agentOutcome": string|null, "Of a call, what came of it.";
+    "summary": string|null, "Of a call, in short.";
+    "callDialog": array|null, "Of a call, turn by turn; null where it is not shown.";
     "chatDialog": array|null, "The text as a dialogue; null where the text is not shown whole.";
     "agentReplyCount": integer, "Always 0.";
     "campaign": boolean, "Always false.";
-    "diversion": null, "Not for mail.";
-    "voicemailRecording": null, "Not for mail.";
-    "eventType": string, "Always inbound-email.";
+    "diversion": string|null, "Of a call, the number that it was diverted from.";
+    "voicemailRecording": string|null, "Of a call, where a recording lies.";
+    "eventType": string, "inbound- and the source.";
     "forcedCampaign": boolean, "Always false.";
-    "metadata": object, "What belongs to mail.";
+    "metadata": object, "What belongs to mail, or what the platform gave.";
     "truncated" ?may: boolean, "Something of this record was cut.";
+}
+RECEIVED = {
+    "receivedContext": object, "The context that the platform gave.";
+    "receivedThreadId": string|null, "What the platform calls the thread.";
+    "receivedOutboundMessageWebhookUrl": string|null, "Where it wants answers; nothing is sent there.";
+    "receivedSize": integer, "Octets of what was posted.";
+    "receivedRawUrl": string, "Where that can be read; relative, without a token.";
 }
 METADATA = {
     "threadId": string, "The thread: messages of a room that answer each other.";

@@ -58,6 +58,7 @@ fn subject(name: EventName) -> Subject {
         EventName::EmailReceived
         | EventName::ConversationStarted
         | EventName::ConversationUpdated => Subject::Message(Box::new(message())),
+        EventName::MessageReceived => Subject::Message(Box::new(sample::received())),
         EventName::ContactCreated | EventName::ContactUpdated => {
             Subject::Contact(sample::contact())
         }
@@ -225,7 +226,7 @@ fn the_readme_shows_the_record_as_the_schema_has_it() {
         let (names, kinds) = (cells.next().unwrap(), cells.next().unwrap());
         shown.extend(names.split(", ").map(|name| format!("{}: {kinds}", name.trim_matches('`'))));
     }
-    let schema = super::record_schema();
+    let schema = record_schema();
     let types = |schema: &Value, place: &str| -> Vec<String> {
         let one = |(name, property): (&String, &Value)| {
             let kinds = match &property["type"] {

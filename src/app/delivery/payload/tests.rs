@@ -55,6 +55,8 @@ fn conversations_and_contacts_carry_their_noun() {
         "id": 41,
         "name": "The Boss",
         "email": "boss@good.example",
+        "address": "boss@good.example",
+        "source": "email",
         "organizationId": 3,
         "firstSeen": "1970-01-01T00:00:00.000Z",
         "lastSeen": "2024-06-15T14:56:35.123Z",

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{email_received, envelope};
+use super::{came, envelope};
 use crate::domain::delivery::Subject;
-use crate::domain::event::{Event, EventName};
+use crate::domain::event::Event;
 
 /// The body of an event whose receiver reads the rest from the API.
 pub(super) fn body(event: &Event, subject: &Subject) -> Map<String, Value> {
@@ -27,11 +27,10 @@ pub(super) fn body(event: &Event, subject: &Subject) -> Map<String, Value> {
         Subject::Message(_) | Subject::Contact(_) => {}
     }
     let mut top = envelope(event, Value::Object(data));
-    if event.name == EventName::EmailReceived {
-        top.extend(email_received(event, subject));
-        for hidden in ["from", "subject"] {
-            top.insert(hidden.to_owned(), Value::Null);
-        }
+    let mut came = came(event, subject);
+    for hidden in ["from", "subject"] {
+        came.get_mut(hidden).into_iter().for_each(|value| *value = Value::Null);
     }
+    top.extend(came);
     top
 }

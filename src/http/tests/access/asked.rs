@@ -7,6 +7,9 @@ use super::sample::{Sample, sample};
 use super::town::{Town, mark, name};
 use super::tree::{Expected, Key, Named, Reach, Rule};
 
+/// Its body names an Agent beside the target.
+const RECEIVE: &str = "POST /agent/receiveMessage";
+
 /// What may differ between two refusals: the request's own id and the second it was made in.
 pub(super) fn anonymous(reply: &Reply) -> String {
     let mut headers = reply.headers.clone();
@@ -75,6 +78,16 @@ impl Asked<'_> {
                     false => (&[404], "not_found"),
                 }
             }
+            // The first time it is there.
+            Expected::Allowed(ref reach) if self.operation.starts_with("DELETE /messages") => {
+                match town.tree.shows(reach, town.about) {
+                    true => (&self.rule.done, ""),
+                    false => (&[404], "not_found"),
+                }
+            }
+            Expected::Allowed(_) if self.operation.starts_with("DELETE /contacts") => {
+                (&[404], "not_found")
+            }
             Expected::Allowed(ref reach) if self.operation.contains('{') => {
                 match town.tree.shows(reach, town.about) {
                     true => (&[200], ""),
@@ -87,6 +100,14 @@ impl Asked<'_> {
                     && town.tree.nodes[reach.target].kind == 'O' =>
             {
                 (&[400], "invalid_request")
+            }
+            // The body names an Agent below the target, if there is one.
+            Expected::Allowed(ref reach) if self.operation == RECEIVE => {
+                match town.addressee(reach).map(|agent| town.tree.is_awake(agent)) {
+                    Some(true) => (&[200], ""),
+                    Some(false) => (&[409], "conflict"),
+                    None => (&[403], "forbidden"),
+                }
             }
             Expected::Allowed(_) => (&self.rule.done, ""),
         };
@@ -140,6 +161,13 @@ fn due(town: &Town, operation: &str, reach: &Reach, node: usize) -> Option<Strin
 }
 
 impl Town {
+    /// An Agent that a request which reaches this may name.
+    fn addressee(&self, reach: &Reach) -> Option<usize> {
+        let nodes = 0..self.tree.nodes.len();
+        let mut agents = nodes.filter(|node| self.tree.nodes[*node].kind == 'A');
+        agents.find(|node| self.tree.shows(reach, *node) && !self.tree.is_gone(*node))
+    }
+
     /// Its answer; `number` is one that no request had before.
     pub(super) async fn ask(&mut self, asked: &Asked<'_>, number: usize) -> Reply {
         let id = self.tree.id(asked.named);
@@ -152,6 +180,11 @@ impl Town {
         if let (Some(field), Expected::Allowed(reach)) = (deletes, &asked.expected) {
             let made = self.make_below(reach.target, asked.operation).await;
             sample = sample.holding(field, json!(made));
+        }
+        if let (RECEIVE, Expected::Allowed(reach)) = (asked.operation, &asked.expected)
+            && let Some(agent) = self.addressee(reach)
+        {
+            sample = sample.holding("targetAgent", json!(self.tree.nodes[agent].id));
         }
         let sample = named(sample, asked.place, id);
         self.send(asked.operation, &sample, &asked.key.token).await

@@ -53,12 +53,16 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
     let path = path.replace("{filename}", &format!("0-{PICTURE}"));
     let id = match path.split('/').nth(1) {
         Some("webhooks") => agent.webhook.to_string(),
+        Some("contacts") => NOBODY.to_string(),
         Some("deliveries") => agent.delivery.expect("it received mail").to_string(),
         _ => mail.intake.to_string(),
     };
     let sample = Sample::of(&path.replace("{id}", &id));
     let (new, url) = (format!("new{number}"), format!("https://hooks.example/new{number}"));
     match operation {
+        "POST /agent/receiveMessage" => sample.with(json!({
+            "targetAgent": NOBODY.to_string(), "sourceAddress": new, "message": "Hello",
+        })),
         "PUT /email/inboundPolicy" => sample.with(json!({ "mode": "open" })),
         "POST /email/inboundPolicy/preview" => sample.with(json!({ "mode": "open", "days": 1 })),
         "POST /email/inboundWhitelist" | "DELETE /email/inboundWhitelist" => {

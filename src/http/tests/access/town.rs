@@ -286,8 +286,10 @@ impl Town {
         let told = numbers(row);
         let mut named =
             self.tree.nodes.iter().enumerate().filter(|(_, node)| told.contains(&node.id));
-        let its_own =
-            named.clone().next().is_none() || named.any(|(at, _)| self.tree.is_within(at, target));
+        // A contact is its organization's, whichever Agent it wrote to.
+        let its_own = row.starts_with("contacts:")
+            || named.clone().next().is_none()
+            || named.any(|(at, _)| self.tree.is_within(at, target));
         its_own
             && self.tree.nodes.iter().enumerate().all(|(at, node)| {
                 let marked = row.contains(&mark(at)) && !self.tree.is_within(at, target);

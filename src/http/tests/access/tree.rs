@@ -177,6 +177,11 @@ impl Tree {
         self.line(node).any(|at| self.nodes[at].deleted)
     }
 
+    /// Active, and all above it.
+    pub(super) fn is_awake(&self, node: usize) -> bool {
+        self.line(node).all(|at| self.nodes[at].active && !self.nodes[at].deleted)
+    }
+
     pub(super) fn home(&self, owner: Owner) -> usize {
         match owner {
             Owner::Node(node) => node,

@@ -1,0 +1,25 @@
+-- An Agent is found by its username, which others may have, too, in one range of an index.
+CREATE INDEX accounts_called_in_partner ON accounts (partner_id, username, id) WHERE deleted_at IS NULL;
+CREATE INDEX accounts_called_in_reseller ON accounts (reseller_id, username, id)
+    WHERE deleted_at IS NULL;
+CREATE INDEX accounts_called_in_organization ON accounts (organization_id, username, id)
+    WHERE deleted_at IS NULL;
+
+-- What is being erased: a contact, or an account that was deleted (their ids are of one sequence).
+-- From then on its messages are nobody's to read; they go some at a time, and then this row.
+CREATE TABLE erasures (
+    subject         BIGINT PRIMARY KEY,
+    kind            TEXT NOT NULL CHECK (kind IN ('contact', 'account')),
+    asked_at        BIGINT NOT NULL,
+    -- Of a contact: under what it wrote, and how far its organization's records have been looked at.
+    organization_id BIGINT,
+    handle          TEXT,
+    seen_at         BIGINT NOT NULL DEFAULT 0,
+    seen_id         UUID
+);
+INSERT INTO erasures (subject, kind, asked_at)
+    SELECT id, 'account', deleted_at FROM accounts WHERE deleted_at IS NOT NULL;
+
+-- When all that could tell who wrote what was taken out of a record.
+ALTER TABLE intake_records ADD COLUMN erased_at BIGINT;
+CREATE INDEX intake_records_by_message ON intake_records (message_id) WHERE message_id IS NOT NULL;

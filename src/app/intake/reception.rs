@@ -1,0 +1,224 @@
+//! What an account's own platform hands in (`receiveMessage`): a text, a chat message, a call. Nothing
+//! is proven about it, so there is nothing to examine: whoever has a key that reaches the Agent says
+//! who wrote. Then it goes the way of mail: one record, one message, one transaction.
+//!
+//! Mail is never handed in here: mail is proven or it is not mail (contract §1, Sender).
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tracing::info;
+
+use super::examine::sha256;
+use super::step::step;
+use super::thread;
+use crate::domain::account::Account;
+use crate::domain::audit::{Actor, Who};
+use crate::domain::contact::Handle;
+use crate::domain::id::{AccountId, IntakeId, MessageId, Mint};
+use crate::domain::intake_record::IntakeRecord;
+use crate::domain::message::Received;
+use crate::domain::ports::Wake;
+use crate::domain::rate::{Rate, Share, Tallies};
+use crate::domain::room::Room;
+use crate::domain::scope::Scope;
+use crate::domain::source::Inbox;
+use crate::domain::verdict::Verdict;
+use crate::rules::IntakeRules;
+use crate::store::{Handed, NewReceived, Receipt, Store, StoreError};
+
+/// Takes in what platforms hand in.
+#[derive(Clone)]
+pub struct Reception {
+    store: Store,
+    mint: Mint,
+    wake: Arc<dyn Wake>,
+    rooms: Arc<Rooms>,
+    /// Whose doing it is.
+    actor: Actor,
+}
+
+impl std::fmt::Debug for Reception {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reception").finish_non_exhaustive()
+    }
+}
+
+/// How much came lately for one Agent from one who writes, as `policies/intake.toml` bounds it for
+/// mail.
+#[derive(Debug)]
+struct Rooms {
+    rate: Option<Rate>,
+    per_minute: u32,
+    began: Instant,
+    tallies: Mutex<Tallies<(AccountId, Handle)>>,
+}
+
+/// Why something was not taken in.
+#[derive(Debug, thiserror::Error)]
+pub enum ReceptionError {
+    /// Nobody in reach is called so.
+    #[error("no Agent in reach is called so")]
+    Nobody,
+    #[error("several Agents are called so: send the id of one as targetAgent")]
+    Several,
+    #[error("the Agent, or an account above it, is not active")]
+    Inactive,
+    /// Until one more may come.
+    #[error("over {per_minute} messages a minute in one room")]
+    TooMany { per_minute: u32, wait: Duration },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Reception {
+    /// Takes in for this store; `wake` hears of what is committed.
+    pub fn new(store: Store, mint: Mint, rules: &IntakeRules, wake: Arc<dyn Wake>) -> Self {
+        let per_minute = rules.rates.room_messages_per_minute;
+        let rooms = Rooms {
+            rate: Rate::per_minute(per_minute),
+            per_minute,
+            began: Instant::now(),
+            tallies: Mutex::new(Tallies::new(rules.rates.max_tracked)),
+        };
+        Self { store, mint, wake, rooms: Arc::new(rooms), actor: Actor::OPERATOR }
+    }
+
+    /// The same for somebody else.
+    #[must_use]
+    pub fn by(&self, actor: &Actor) -> Self {
+        Self { actor: actor.clone(), ..self.clone() }
+    }
+
+    /// The one Agent in `scope` of this username.
+    pub async fn agent_called(
+        &self,
+        scope: &Scope,
+        username: &str,
+    ) -> Result<Account, ReceptionError> {
+        let mut found = self.store.agents_called(scope, username, 2).await?.into_iter();
+        match (found.next(), found.next()) {
+            (None, _) => Err(ReceptionError::Nobody),
+            (Some(agent), None) => Ok(agent),
+            (Some(_), Some(_)) => Err(ReceptionError::Several),
+        }
+    }
+
+    /// Stores a message for an Agent; `raw` is what was posted. Answers its id and its room.
+    pub async fn receive(
+        &self,
+        agent: &Account,
+        received: Received,
+        inbox: Inbox,
+        raw: Bytes,
+    ) -> Result<(MessageId, Room), ReceptionError> {
+        let share = self.rooms.take(agent.id, &received.handle)?;
+        let handle = received.handle.clone();
+        let handed = self.handed(agent, received, inbox, raw)?;
+        match self.store.receive(&handed).await {
+            Ok(Receipt::Stored(contact)) => {
+                self.wake.wake();
+                let (message, source) = (handed.message.id, handle.source().as_str());
+                info!(agent.id = agent.id.get(), message.id = %message, source, "message received");
+                Ok((message, Room { contact, agent: agent.id }))
+            }
+            Ok(Receipt::Inactive) => {
+                self.rooms.give_back(agent.id, handle, share);
+                Err(ReceptionError::Inactive)
+            }
+            // An error gives nothing back: it may have been written.
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn handed(
+        &self,
+        agent: &Account,
+        received: Received,
+        inbox: Inbox,
+        raw: Bytes,
+    ) -> Result<Handed, StoreError> {
+        let corrupt = || StoreError::Corrupt {
+            table: "accounts",
+            detail: format!("Agent {} has no organization", agent.id),
+        };
+        let organization = agent.lineage.organization.ok_or_else(corrupt)?;
+        let (id, at, digest) = (MessageId(self.mint.uuid()), self.mint.clock().now(), sha256(&raw));
+        let (detail, step) = self.evidence(&received.handle);
+        let unspecified = std::net::IpAddr::from([0, 0, 0, 0]);
+        let record = IntakeRecord {
+            id: IntakeId(self.mint.uuid()),
+            at,
+            source: received.handle.source(),
+            lineage: agent.lineage,
+            agent: Some(agent.id),
+            recipient: agent.username.clone(),
+            sender: Some(received.handle.clone()),
+            envelope_from: String::new(),
+            remote_address: self.actor.remote.unwrap_or(unspecified),
+            helo: String::new(),
+            verdict: Verdict::Accepted,
+            explanation: format!("Accepted: {detail}."),
+            message: Some(id),
+            size: u64::try_from(raw.len()).unwrap_or(u64::MAX),
+            digest: Some(digest),
+            headers: Vec::new(),
+            steps: Value::from(vec![step]),
+            count: 1,
+            took: None,
+        };
+        let message = NewReceived {
+            id,
+            lineage: agent.lineage,
+            agent: agent.id,
+            agent_username: agent.username.clone(),
+            organization,
+            at,
+            inbox,
+            thread: thread::named(received.thread.as_deref()),
+            received,
+            digest,
+        };
+        let holder = self.actor.request.unwrap_or_else(|| self.mint.uuid());
+        let once = self.actor.once.map(|once| (once, holder));
+        Ok(Handed { record, message, raw, once })
+    }
+
+    /// Who handed it in: of whoever is above, the account alone.
+    fn evidence(&self, handle: &Handle) -> (String, Value) {
+        let account = match self.actor.who {
+            Who::Key { account, .. } => Some(account.get()),
+            Who::Operator | Who::Gateway => None,
+        };
+        let by = account.map_or("the operator".to_owned(), |id| format!("a key of account {id}"));
+        let detail = format!("handed in by {by}, whose word it is that the sender is who it says");
+        let inputs = json!({ "accountId": account, "source": handle.source().as_str() });
+        let began = std::time::Instant::now();
+        let step = step("receiveMessage", "accepted", &detail, inputs, began);
+        (detail, step)
+    }
+}
+
+impl Rooms {
+    fn take(&self, agent: AccountId, handle: &Handle) -> Result<Option<Share>, ReceptionError> {
+        let Some(rate) = self.rate else { return Ok(None) };
+        let (key, now) = ((agent, handle.clone()), self.began.elapsed());
+        // Nothing panics while it holds the lock; if something did, the counts would be whole.
+        let mut tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+        if !tallies.may(&key, rate, now) {
+            let wait = tallies.wait(&key, rate, now);
+            return Err(ReceptionError::TooMany { per_minute: self.per_minute, wait });
+        }
+        Ok(Some(tallies.add(&key, rate, now)))
+    }
+
+    fn give_back(&self, agent: AccountId, handle: Handle, share: Option<Share>) {
+        if let Some(share) = share {
+            let mut tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+            tallies.give_back(&(agent, handle), share, self.began.elapsed());
+        }
+    }
+}
