@@ -105,29 +105,17 @@ impl Running {
 /// one for an authority's challenges may follow.
 pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> {
     let own_hosts = settings.own_hosts();
-    let Settings {
-        front_end,
-        smtp,
-        http,
-        hostname,
-        place,
-        postmaster,
-        rules,
-        dns,
-        egress_allow,
-        tls,
-        trusted_proxy,
-        public_url,
-    } = settings;
+    let (rules, dns, proxies) = (settings.rules, settings.dns, settings.trusted_proxy);
+    let (place, hostname) = (settings.place, settings.hostname);
     let shutdown = Shutdown::default();
     let store = Store::open(&place, &rules.store, mint.clone()).await?;
     store.check_writable().await?;
     let (intake, webhooks, access) =
         (Arc::new(rules.intake), Arc::new(rules.webhooks), Arc::new(rules.access));
     let authenticator = authenticator(dns.as_deref(), &intake, &hostname)?;
-    let guard = Guard::new(egress_allow, &webhooks);
+    let guard = Guard::new(settings.egress_allow, &webhooks);
     let to = (&rules.smtp, access.as_ref(), mint.clock());
-    let mut tls = Tls::prepare(tls, &place, &hostname, to).await?;
+    let mut tls = Tls::prepare(settings.tls, &place, &hostname, to).await?;
     // Outgoing: the dispatcher takes from the store, and intake rings its bell and the log's.
     let bell = Bell::default();
     // What customers choose is not in the way of the authority, either.
@@ -135,34 +123,35 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let lookup = lookup(dns.as_deref(), &webhooks)?;
     let guard = guard.for_gateway_at(own_hosts);
     let client = Client::new(guard.clone(), Limits::from(webhooks.as_ref()), lookup)?;
-    let links = Links::open(&store, mint.clock().clone(), &access).await?.at(public_url.as_ref());
+    let links =
+        Links::open(&store, mint.clock().clone(), &access).await?.at(settings.public_url.as_ref());
     let events = EventLog::new(store.clone(), Arc::clone(&access), webhooks.payload, links.clone());
     let dispatcher = outgoing(&store, (client, &links), &webhooks, bell.clone(), &mint);
 
     // Incoming: the listener asks intake.
     let bells: Vec<Arc<dyn Wake>> = vec![Arc::new(bell), Arc::new(events.clone())];
     let wake: Arc<dyn Wake> = Arc::new(bells);
-    let (size, proxies) = (intake.limits.max_message_bytes, trusted_proxy.clone());
-    let way = Way { front_end, address: smtp, hostname: &hostname, proxies, size };
+    let size = intake.limits.max_message_bytes;
+    let (front_end, address) = (settings.front_end, settings.smtp);
+    let way = Way { front_end, address, hostname: &hostname, proxies: proxies.clone(), size };
     let authenticator = Arc::new(authenticator);
     let apart = apart(dns.as_deref(), &intake, &hostname, access.limits.max_uploads)?;
     let kept = (rules.smtp.framing.bare_line_ends, rules.retention.clone());
     let preview = preview(&store, &apart, &intake, kept, &mint);
     let reception = Reception::new(store.clone(), mint.clone(), &intake, Arc::clone(&wake));
     let gateway =
-        Gateway::new(store.clone(), authenticator, intake, mint.clone(), wake, postmaster);
+        Gateway::new(store.clone(), authenticator, intake, mint.clone(), wake, settings.postmaster);
     let incoming =
         Incoming::listen(way, &rules.smtp, &tls, Arc::new(gateway), shutdown.clone()).await?;
 
     // The API beside them.
-    let (socket, http) = bind(http).await?;
+    let (socket, http) = bind(settings.http).await?;
     let search = access.search;
     let erasures = Erasures::new(store.clone(), mint.clock().clone(), &rules.retention);
-    let (bounds, parts) = ((access, webhooks), (preview, reception, erasures.clone()));
+    let parts = (preview, reception, erasures.clone());
     let reading = (events.clone(), links, apart);
-    let api = api(&store, parts, reading, guard, mint.clone(), bounds);
-    let api = Arc::new(api.behind(trusted_proxy).ending_with(shutdown.clone()));
-    let (audit, router) = (api.audit_log(), http::router(Arc::clone(&api)));
+    let api = api(&store, parts, reading, guard, mint.clone(), (access, webhooks));
+    let api = Arc::new(api.behind(proxies).ending_with(shutdown.clone()));
 
     let running = Running {
         smtp: incoming.smtp,
@@ -174,30 +163,33 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         files: tls.files.clone(),
         shutdown: shutdown.clone(),
     };
-    for serve in incoming.serve {
-        shutdown.spawn(serve);
-    }
+    incoming.serve.into_iter().for_each(|serve| shutdown.spawn(serve));
     tls.follow(&rules.smtp.tls, &shutdown);
     shutdown.spawn(dispatcher.run(shutdown.clone()));
-    let stop = shutdown.clone();
-    shutdown.spawn(async move { erasures.run(stop.soft()).await });
     clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
-    attend(audit, events, mailbox::index(store, search), &shutdown);
-    shutdown.spawn(http::serve(socket, router, api, shutdown.clone(), tls.https));
+    attend(api.audit_log(), (events, erasures), mailbox::index(store, search), &shutdown);
+    shutdown.spawn(http::serve(
+        socket,
+        http::router(Arc::clone(&api)),
+        api,
+        shutdown.clone(),
+        tls.https,
+    ));
     Ok(running)
 }
 
-/// Writes down what the API refuses, looks at the log for those who wait for it, and indexes mail
-/// from before there was a search, until the soft stop.
+/// Writes down what the API refuses, looks at the log for those who wait for it, erases what is to be
+/// erased, and indexes mail from before there was a search, until the soft stop.
 fn attend(
     audit: AuditLog,
-    events: EventLog,
+    (events, erasures): (EventLog, Erasures),
     index: impl Future<Output = ()> + Send + 'static,
     shutdown: &Shutdown,
 ) {
     let stop = shutdown.clone();
     shutdown.spawn(async move {
-        tokio::join!(audit.run(stop.soft()), events.run(stop.soft()));
+        let looks = (audit.run(stop.soft()), events.run(stop.soft()));
+        tokio::join!(looks.0, looks.1, erasures.run(stop.soft()));
     });
     let stop = shutdown.clone();
     shutdown.spawn(async move {

@@ -266,7 +266,7 @@ impl Writer<'_> {
     /// Behind the innermost cell that is open.
     fn boundary(&self) -> usize {
         let is_cell = |open: &&str| matches!(*open, "td" | "th" | "caption" | "table");
-        self.open.iter().rposition(|open| is_cell(open)).map_or(0, |at| at + 1)
+        self.open.iter().rposition(is_cell).map_or(0, |at| at + 1)
     }
 
     fn nearest(&self, names: &[&str], from: usize) -> Option<usize> {

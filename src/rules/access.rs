@@ -306,36 +306,44 @@ pub struct Received {
     pub max_dialog_turns: usize,
 }
 
+impl Limits {
+    fn validate(&self) -> Result<(), RulesError> {
+        let check = |key, value, low, high| within("access.toml", key, value, low, high);
+        let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        check("limits.max_body_bytes", wide(self.max_body_bytes), 1024, 1 << 26)?;
+        check("limits.max_drained_bytes", wide(self.max_drained_bytes), 0, 1 << 30)?;
+        check("limits.max_query_bytes", wide(self.max_query_bytes), 256, 65_536)?;
+        check("limits.request_seconds", self.request_seconds, 1, 600)?;
+        check("limits.body_seconds", self.body_seconds, 1, self.request_seconds)?;
+        check("limits.retry_after_seconds", self.retry_after_seconds, 1, 3600)?;
+        check("limits.max_note_bytes", wide(self.max_note_bytes), 0, 10_000)?;
+        let per_call = wide(self.max_addresses_per_call);
+        check("limits.max_addresses_per_call", per_call, 1, 100_000)?;
+        check("limits.max_allowlist_entries", self.max_allowlist_entries, 1, 10_000_000)?;
+        check("limits.max_addresses", self.max_addresses, 1, 100_000)?;
+        check("limits.max_destinations", self.max_destinations, 1, 10_000)?;
+        check("limits.max_account_bytes", wide(self.max_account_bytes), 1024, 65_536)?;
+        check("limits.max_cascade", wide(self.max_cascade), 1, 10_000)?;
+        check("limits.max_page", self.max_page.into(), 1, 10_000)?;
+        check("limits.default_page", self.default_page.into(), 1, self.max_page.into())?;
+        check("limits.max_page_bytes", wide(self.max_page_bytes), 65_536, 1 << 30)?;
+        // More than one page, or no filter would ever fill one.
+        let beyond_a_page = u64::from(self.max_page) + 1;
+        check("limits.max_walk", self.max_walk.into(), beyond_a_page, 1_000_000)?;
+        check("limits.page_step", self.page_step.into(), 1, 200)?;
+        check("limits.max_downloads", wide(self.max_downloads), 1, 1000)?;
+        check("limits.max_uploads", wide(self.max_uploads), 1, 100)?;
+        check("limits.max_preview", self.max_preview.into(), 1, 100_000)?;
+        Ok(())
+    }
+}
+
 impl AccessRules {
     pub(super) fn validate(&self) -> Result<(), RulesError> {
         let check = |key, value, low, high| within("access.toml", key, value, low, high);
         let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-        let limits = &self.limits;
-        check("limits.max_body_bytes", wide(limits.max_body_bytes), 1024, 1 << 26)?;
-        check("limits.max_drained_bytes", wide(limits.max_drained_bytes), 0, 1 << 30)?;
-        check("limits.max_query_bytes", wide(limits.max_query_bytes), 256, 65_536)?;
-        check("limits.request_seconds", limits.request_seconds, 1, 600)?;
-        check("limits.body_seconds", limits.body_seconds, 1, limits.request_seconds)?;
-        check("limits.retry_after_seconds", limits.retry_after_seconds, 1, 3600)?;
-        check("limits.max_note_bytes", wide(limits.max_note_bytes), 0, 10_000)?;
-        let per_call = wide(limits.max_addresses_per_call);
-        check("limits.max_addresses_per_call", per_call, 1, 100_000)?;
-        check("limits.max_allowlist_entries", limits.max_allowlist_entries, 1, 10_000_000)?;
-        check("limits.max_addresses", limits.max_addresses, 1, 100_000)?;
-        check("limits.max_destinations", limits.max_destinations, 1, 10_000)?;
-        check("limits.max_account_bytes", wide(limits.max_account_bytes), 1024, 65_536)?;
-        check("limits.max_cascade", wide(limits.max_cascade), 1, 10_000)?;
-        check("limits.max_page", limits.max_page.into(), 1, 10_000)?;
-        check("limits.default_page", limits.default_page.into(), 1, limits.max_page.into())?;
-        check("limits.max_page_bytes", wide(limits.max_page_bytes), 65_536, 1 << 30)?;
-        // More than one page, or no filter would ever fill one.
-        let beyond_a_page = u64::from(limits.max_page) + 1;
-        check("limits.max_walk", limits.max_walk.into(), beyond_a_page, 1_000_000)?;
-        check("limits.page_step", limits.page_step.into(), 1, 200)?;
-        check("limits.max_downloads", wide(limits.max_downloads), 1, 1000)?;
-        check("limits.max_uploads", wide(limits.max_uploads), 1, 100)?;
-        check("limits.max_preview", limits.max_preview.into(), 1, 100_000)?;
-        self.search.validate(beyond_a_page)?;
+        self.limits.validate()?;
+        self.search.validate(u64::from(self.limits.max_page) + 1)?;
         let domains = &self.domains;
         check("domains.max_domains", domains.max_domains, 1, 100_000)?;
         check("domains.max_claims", domains.max_claims, 1, 10_000)?;

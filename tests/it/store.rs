@@ -29,6 +29,7 @@ mod directory;
 mod domains;
 mod erasure;
 mod events;
+mod exercise;
 mod faults;
 mod health;
 mod keys;

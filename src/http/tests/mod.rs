@@ -13,6 +13,7 @@ mod erasure;
 mod events;
 mod hostile;
 mod injection;
+mod letters;
 mod logs;
 mod mailbox;
 mod media;
@@ -46,6 +47,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 
+use self::letters::{mail, record};
 pub(super) use self::reply::Reply;
 use super::{Http, Readiness, UseCases, router, serve};
 use crate::app::access::Access;
@@ -65,15 +67,12 @@ use crate::domain::contact::Handle;
 use crate::domain::delivery::{Attempt, Outcome};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::{AccountId, AttemptId, DestinationId, IntakeId, MessageId, Mint};
-use crate::domain::intake_record::IntakeRecord;
 use crate::domain::key::KeyOwner;
 use crate::domain::marker::Marker;
 use crate::domain::member::{Member, Role};
-use crate::domain::message::{Attachment, Digest, Mail, Passage};
+use crate::domain::message::{Digest, Passage};
 use crate::domain::room::Room;
 use crate::domain::scope::Scope;
-use crate::domain::sender::Sender;
-use crate::domain::source::Source;
 use crate::domain::thread::ThreadKeys;
 use crate::domain::verdict::Verdict;
 use crate::egress::guard::Guard;
@@ -461,59 +460,4 @@ async fn move_in(tenancy: &Tenancy) -> BTreeMap<&'static str, Resident> {
         }
     }
     residents
-}
-
-fn mail(sender: Address, raw: &str, part: u32) -> Mail {
-    let text = raw.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned();
-    Mail {
-        from: Sender { address: sender, name: Some("The Boss".into()) },
-        stripped_text: text.clone(),
-        text,
-        subject: Some("Hello".into()),
-        to: vec![],
-        cc: vec![],
-        reply_to: vec![],
-        message_id: None,
-        in_reply_to: vec![],
-        references: vec![],
-        auto_submitted: None,
-        disposition_notification_to: None,
-        attachments: vec![Attachment {
-            part,
-            content_type: "image/png".into(),
-            filename: "a.png".into(),
-            size: 3,
-            listed: true,
-        }],
-        findings: json!([]),
-    }
-}
-
-fn record(
-    mint: &Mint,
-    owner: &Account,
-    verdict: Verdict,
-    message: Option<MessageId>,
-) -> IntakeRecord {
-    IntakeRecord {
-        id: IntakeId(mint.uuid()),
-        at: mint.clock().now(),
-        source: Source::Email,
-        lineage: owner.lineage,
-        agent: owner.lineage.agent,
-        recipient: format!("{}@partner.example", owner.name),
-        sender: Some(Handle::Mailbox(Address::parse("boss@good.example").unwrap())),
-        envelope_from: "bounce@good.example".into(),
-        remote_address: "192.0.2.7".parse().unwrap(),
-        helo: "mx.good.example".into(),
-        verdict,
-        explanation: "because".into(),
-        message,
-        size: 100,
-        digest: None,
-        headers: b"From: boss@good.example\r\n".to_vec(),
-        steps: json!([{ "name": "scan", "result": "pass" }]),
-        count: 1,
-        took: None,
-    }
 }

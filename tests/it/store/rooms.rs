@@ -376,7 +376,10 @@ async fn messages_are_found_in_their_rooms_only(kind: Kind) {
         assert!(!store.has_room(narrow, two.room()).await.unwrap());
         let all = everything();
         assert_eq!(store.room_messages(narrow, two.room(), None, &all).await.unwrap(), []);
-        assert_eq!(store.messages(narrow, &[one.id, two.id]).await.unwrap(), [one.clone()]);
+        assert_eq!(
+            store.messages(narrow, &[one.id, two.id]).await.unwrap(),
+            std::slice::from_ref(&one)
+        );
     }
     let both: Vec<_> = found.values().copied().collect();
     let outlines = store.outline_threads(&both, 9).await.unwrap();
