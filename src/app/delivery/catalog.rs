@@ -142,12 +142,18 @@ fn holder(name: &str, schema: Value) -> Value {
     })
 }
 
+const OF_MAIL: &str = "/properties/metadata/anyOf/0/properties";
+
 /// The Message record, whole, as lists of messages show it: JSON Schema 2020-12.
 pub fn record_schema() -> Value {
     let mut record = record();
     if let Some(Value::Object(properties)) = record.get_mut("properties") {
         // Only events cut.
         properties.retain(|name, _| !["attachmentCount", "truncated"].contains(&name.as_str()));
+    }
+    if let Some(Value::Object(properties)) = record.pointer_mut(OF_MAIL) {
+        // Whoever reads lists has a key.
+        properties.retain(|name, _| !name.to_ascii_lowercase().contains("signedurl"));
     }
     put(&mut record, "$schema", json!("https://json-schema.org/draft/2020-12/schema"));
     record
@@ -160,6 +166,7 @@ fn record() -> Value {
     put(&mut received, "additionalProperties", json!(true));
     let of_mail = object("What belongs to mail.", fields::METADATA);
     let either = json!({
+        "type": "object",
         "description": "What belongs to mail, or what the platform gave.",
         "anyOf": [of_mail, received],
     });

@@ -411,7 +411,24 @@ async fn write_to(house: &House, agent: &Account, mark: &str) -> Received {
     let note = format!("{mark} knows them");
     let listed = std::slice::from_ref(&sender);
     house.tenancy.allow(agent.id, listed, Some(&note)).await.unwrap();
-    let raw =
-        format!("From: {sender}\r\nContent-Type: image/png; name={PICTURE}\r\n\r\nfor {mark} only");
-    house.deliver(agent, (sender, address), &raw, 0).await
+    house.deliver(agent, (sender, address), &raw_of(mark), 0).await
+}
+
+impl Town {
+    /// The Agent that samples are about gets another message.
+    pub(super) async fn write_again(&mut self) {
+        let id = AccountId::new(self.tree.nodes[self.about].id).unwrap();
+        let agent = self.house.store.account(id).await.unwrap().unwrap();
+        let mark = mark(self.about);
+        let address = Address::parse(&format!("{mark}@{SHARED}")).unwrap();
+        let sender = Address::parse(&format!("{mark}@good.example")).unwrap();
+        let mail = self.house.deliver(&agent, (sender, address), &raw_of(&mark), 0).await;
+        self.goods[self.about].mail = Some(mail);
+    }
+}
+
+fn raw_of(mark: &str) -> String {
+    format!(
+        "From: {mark}@good.example\r\nContent-Type: image/png; name={PICTURE}\r\n\r\nfor {mark} only"
+    )
 }
