@@ -42,11 +42,23 @@ async fn post(
     from: &str,
     keys: ThreadKeys,
 ) -> Message {
+    let id = send(scene, agent, millis, from, keys).await;
+    message(scene, id).await
+}
+
+/// The same where somebody may delete it at once.
+async fn send(
+    scene: &Scene,
+    agent: &Account,
+    millis: i64,
+    from: &str,
+    keys: ThreadKeys,
+) -> MessageId {
     let mut intake = scene.intake_from(agent, millis, from, None).await;
     let id = intake.record.message.unwrap();
     intake.accepted.as_mut().unwrap().message.thread = keys;
     assert_eq!(scene.commit(vec![intake], millis).await, Committed::Done(vec![None]));
-    message(scene, id).await
+    id
 }
 
 async fn message(scene: &Scene, id: MessageId) -> Message {
@@ -167,7 +179,7 @@ async fn many_who_write_read_and_delete_at_once_leave_rooms_true(kind: Kind) {
     let write = async {
         for number in 0..60 {
             let from = format!("s{}@good.example", number % 2);
-            post(&scene, &scene.agent, number, &from, keys(u8::try_from(number).unwrap(), &[]))
+            send(&scene, &scene.agent, number, &from, keys(u8::try_from(number).unwrap(), &[]))
                 .await;
         }
     };
