@@ -1,7 +1,6 @@
 //! The shapes of answers that are no errors.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use axum::body::{Body, Bytes};
@@ -14,9 +13,8 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
-use tokio::sync::OwnedSemaphorePermit;
 
-use super::Http;
+use super::downloads::Place;
 use super::error::{Code, Problem};
 use super::range::{Conditions, Wanted};
 
@@ -39,10 +37,18 @@ pub(super) fn json(status: StatusCode, text: String) -> Response {
     (status, [content_type], text).into_response()
 }
 
-/// A place among the answers that are held in memory whole; wait for it before reading one.
-pub(super) async fn place(http: &Http) -> Result<OwnedSemaphorePermit, Problem> {
-    let place = Arc::clone(&http.downloads).acquire_owned().await;
-    place.map_err(|_| Problem::unavailable("the places for downloads are closed"))
+/// The strong entity tag of a file that is made of this, and of nothing else (RFC 9110 §8.8.3): it is
+/// known before the file is.
+pub(super) fn entity_tag(of: &str) -> String {
+    let digest = digest(&SHA256, of.as_bytes());
+    // Half of it tells all files apart.
+    let half = digest.as_ref().get(..16).unwrap_or_default();
+    format!("\"{}\"", URL_SAFE_NO_PAD.encode(half))
+}
+
+/// 304: the client has what this tag names.
+pub(super) fn not_modified(known: &str) -> Response {
+    (StatusCode::NOT_MODIFIED, [(ETAG, tag(known))]).into_response()
 }
 
 /// A file of a stranger on its way out: originals, attachments, pages.
@@ -63,40 +69,27 @@ const SHOWN: &str = "sandbox allow-popups allow-popups-to-escape-sandbox; defaul
                      base-uri 'none'; frame-ancestors 'none'";
 
 impl File {
-    /// To be saved and never shown by a browser (threats D6). Takes as long as a look at each octet.
-    pub(super) fn saved(bytes: Vec<u8>, content_type: String, filename: &str) -> Self {
-        Self::new(bytes, content_type, ("attachment", filename), SAVED)
+    /// To be saved and never shown by a browser (threats D6).
+    pub(super) fn saved(bytes: Vec<u8>, content_type: String, filename: &str, tag: String) -> Self {
+        let disposition = disposition("attachment", filename);
+        Self { bytes, tag, content_type, disposition, policy: SAVED }
     }
 
     /// To be shown: what was made harmless before.
-    pub(super) fn shown(text: String, content_type: &str, filename: &str) -> Self {
-        Self::new(text.into_bytes(), content_type.to_owned(), ("inline", filename), SHOWN)
-    }
-
-    fn new(
-        bytes: Vec<u8>,
-        content_type: String,
-        (kind, filename): (&str, &str),
-        policy: &'static str,
-    ) -> Self {
-        let digest = digest(&SHA256, &bytes);
-        // Half of it tells all files apart.
-        let half = digest.as_ref().get(..16).unwrap_or_default();
-        let tag = format!("\"{}\"", URL_SAFE_NO_PAD.encode(half));
-        let disposition = disposition(kind, filename);
-        Self { bytes, tag, content_type, disposition, policy }
+    pub(super) fn shown(text: String, content_type: &str, filename: &str, tag: String) -> Self {
+        let (bytes, content_type) = (text.into_bytes(), content_type.to_owned());
+        let disposition = disposition("inline", filename);
+        Self { bytes, tag, content_type, disposition, policy: SHOWN }
     }
 
     /// What `conditions` want of it: the whole, a part, or the word that there is none. The octets
     /// keep their `place` until they are sent or the connection is gone, whichever is first.
-    pub(super) fn answer(self, conditions: &Conditions, place: OwnedSemaphorePermit) -> Response {
+    pub(super) fn answer(self, conditions: &Conditions, place: Place) -> Response {
         let length = self.bytes.len();
         let (status, part) = match conditions.wanted(length, &self.tag) {
             Wanted::Whole => (StatusCode::OK, 0..length),
             Wanted::Part(part) => (StatusCode::PARTIAL_CONTENT, part),
-            Wanted::Had => {
-                return (StatusCode::NOT_MODIFIED, [(ETAG, tag(&self.tag))]).into_response();
-            }
+            Wanted::Had => return not_modified(&self.tag),
             Wanted::Nothing => {
                 let detail = format!("the file has {length} octets: ask for some of those");
                 let mut refused = Problem::new(Code::RangeNotSatisfiable, detail).into_response();
@@ -138,7 +131,7 @@ fn stream(mut left: Bytes) -> Body {
 
 struct Held {
     bytes: Vec<u8>,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl AsRef<[u8]> for Held {

@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use super::Http;
 use super::body::{self, BodyRule, Fields};
+use super::downloads::Reader;
 use super::error::{Code, Problem};
 use super::linked::{self, Signed};
 use super::observe::Trace;
@@ -158,6 +159,11 @@ impl Call {
             Some(place) => Ok(place),
             None => http.uploads.place(self.caller.key.id).await,
         }
+    }
+
+    /// Who takes a place for an answer that is held in memory whole.
+    pub(super) const fn reader(&self) -> Reader {
+        Reader::Key(self.caller.key.id, self.caller.account.id)
     }
 
     /// A UUID in the path, in its one spelling of 36 characters.

@@ -14,6 +14,7 @@ use axum::http::request::Parts;
 
 use super::Http;
 use super::call::{segments, uuid};
+use super::downloads::Reader;
 use super::error::{Code, Problem};
 use super::observe::Trace;
 use super::query::{self, Query};
@@ -23,6 +24,7 @@ use crate::app::access::Denied;
 use crate::app::access::need::Effect;
 use crate::app::mailbox::links::{Linked, Opening};
 use crate::domain::id::MessageId;
+use crate::domain::network::Network;
 use crate::domain::scope::Scope;
 
 /// The query of a signed link.
@@ -54,6 +56,7 @@ pub struct Visit {
     pub(super) scope: Scope,
     /// The segment of the path that names a part; empty for an original.
     pub(super) filename: String,
+    pub(super) reader: Reader,
     pub(super) query: Query,
     pub(super) conditions: Conditions,
 }
@@ -89,8 +92,8 @@ pub(super) async fn visit(
     };
     http.limits.open(from)?;
     if opening == Opening::Expired {
-        let detail = "the time of this link is over: read the message or its event again, which \
-                      have a new one";
+        let detail = "the time of this link is over: read the event again, which has a new one, or use \
+                      this path with a key";
         return Err(Problem::new(Code::LinkExpired, detail));
     }
     let raw_query = parts.uri.query().unwrap_or_default();
@@ -102,7 +105,8 @@ pub(super) async fn visit(
     let scope = http.use_cases.access.bearer(message).await?;
     let scope = scope.ok_or_else(|| Problem::not_found("message"))?;
     let filename = filename.unwrap_or_default().to_owned();
-    Ok(Visit { message, scope, filename, query, conditions: Conditions::of(parts) })
+    let (reader, conditions) = (Reader::Link(Network::of_client(from)), Conditions::of(parts));
+    Ok(Visit { message, scope, filename, reader, query, conditions })
 }
 
 /// The number of a part, which the record wrote before its name, and the name.

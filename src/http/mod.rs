@@ -24,6 +24,7 @@ mod answer;
 mod auth;
 mod body;
 pub mod call;
+mod downloads;
 pub mod error;
 mod limits;
 mod linked;
@@ -48,14 +49,13 @@ mod tests;
 
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
-
 pub use readiness::Readiness;
 pub use router::router;
 pub use serve::serve;
 
 use ipnet::IpNet;
 
+use self::downloads::Downloads;
 use self::limits::Limits;
 use self::remote::Proxies;
 use self::uploads::Uploads;
@@ -102,7 +102,7 @@ pub struct Http {
     pub(crate) rules: Arc<AccessRules>,
     pub(crate) readiness: Readiness,
     /// Places for answers that are held in memory whole.
-    pub(crate) downloads: Arc<Semaphore>,
+    pub(crate) downloads: Downloads,
     /// Places for messages, and for bodies that are larger than others may be.
     pub(crate) uploads: Uploads,
     pub(crate) limits: Limits,
@@ -121,7 +121,7 @@ impl Http {
         rules: Arc<AccessRules>,
         readiness: Readiness,
     ) -> Self {
-        let downloads = Arc::new(Semaphore::new(rules.limits.max_downloads));
+        let downloads = Downloads::new(rules.limits.max_downloads);
         let uploads = Uploads::new(&rules.limits);
         let limits = Limits::new(rules.rates);
         let (proxies, shutdown) = (Proxies::default(), Shutdown::default());

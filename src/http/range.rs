@@ -37,13 +37,18 @@ impl Conditions {
         }
     }
 
+    /// Whether the client says that it has what this strong entity tag names. `*`, which is whatever
+    /// there is, does not count before it is known that there is something.
+    pub(super) fn have(&self, tag: &str) -> bool {
+        let known = self.if_none_match.as_deref().unwrap_or_default().split(',').map(str::trim);
+        known.map(|one| one.strip_prefix("W/").unwrap_or(one)).any(|one| one == tag)
+    }
+
     /// Of a file of `length` octets with this strong entity tag, in the order of RFC 9110 §13.2.2.
     pub(super) fn wanted(&self, length: usize, tag: &str) -> Wanted {
-        if let Some(known) = &self.if_none_match {
-            let is_ours = |one: &str| one == "*" || one.strip_prefix("W/").unwrap_or(one) == tag;
-            if known.split(',').any(|one| is_ours(one.trim())) {
-                return Wanted::Had;
-            }
+        if self.have(tag) || self.if_none_match.as_deref().is_some_and(|known| known.trim() == "*")
+        {
+            return Wanted::Had;
         }
         // Of another version the whole; a date is of none, because there are none to compare.
         if self.if_range.as_deref().is_some_and(|known| known.trim() != tag) {
@@ -160,5 +165,10 @@ mod tests {
             assert_eq!(wanted(with(None, Some(known))), Wanted::Had, "{known}");
         }
         assert_eq!(wanted(with(None, Some("\"u\", t"))), Wanted::Part(0..2));
+        for (known, expected) in [("\"a\", W/\"t\"", true), ("*", false), ("t", false), ("", false)]
+        {
+            assert_eq!(with(None, Some(known)).have("\"t\""), expected, "{known}");
+        }
+        assert!(!with(None, None).have("\"t\""));
     }
 }

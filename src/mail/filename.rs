@@ -10,7 +10,8 @@ const LONGEST_EXTENSION: usize = 32;
 
 /// A file name for people: the last path component, without controls, unseen characters and
 /// characters that Windows forbids; not a device name; at most 255 octets, the extension kept.
-/// Where nothing is left: `attachment` with the extension that goes with `content_type`.
+/// Where nothing is left: `attachment` with the extension that goes with `content_type`. What it has
+/// made it leaves as it is: links name parts by it.
 pub(super) fn sanitise(name: Option<&str>, content_type: &str) -> String {
     let name = name.unwrap_or_default();
     let base = name.rsplit(['/', '\\']).next().unwrap_or_default();
@@ -23,13 +24,21 @@ pub(super) fn sanitise(name: Option<&str>, content_type: &str) -> String {
             c => c,
         })
         .collect();
-    // Windows drops dots and spaces at the end, so a name must not depend on them.
-    let clean = clean.trim().trim_end_matches(['.', ' ']);
-    if clean.is_empty() {
-        return format!("attachment{}", extension(content_type));
+    let mut settled = clean;
+    // What a cut leaves may end in a dot, or be a device; a third look changes nothing.
+    for _ in 0..3 {
+        settled = settle(&settled);
     }
-    let safe = if is_device(clean) { format!("_{clean}") } else { clean.to_owned() };
-    cut(&safe)
+    match settled.is_empty() {
+        true => format!("attachment{}", extension(content_type)),
+        false => settled,
+    }
+}
+
+/// Windows drops dots and spaces at the end, so a name must not depend on them.
+fn settle(name: &str) -> String {
+    let name = name.trim().trim_end_matches(['.', ' ']);
+    if is_device(name) { cut(&format!("_{name}")) } else { cut(name) }
 }
 
 fn cut(name: &str) -> String {
@@ -132,6 +141,34 @@ mod tests {
         }
         assert_eq!(sanitise(None, "message/rfc822"), "attachment.eml");
         assert_eq!(sanitise(None, "x/y"), "attachment.bin");
+    }
+
+    #[test]
+    fn what_it_has_made_it_leaves_as_it_is() {
+        let (dots, spaces, long) = (".".repeat(300), " ".repeat(300), "a".repeat(300));
+        for name in [
+            format!("{}{dots}b{long}", "a".repeat(251)),
+            format!("{}{spaces}b{long}", "a".repeat(251)),
+            format!("{dots}{long}"),
+            format!("{dots}x"),
+            format!("con{spaces}{long}"),
+            format!("con{spaces}{long}.pdf"),
+            format!("con.{long}"),
+            format!("com1{spaces}.{long}"),
+            format!("{long}. . .{long}"),
+            format!("{long}.{}", "b".repeat(31)),
+            format!("ä{}", "🙂.".repeat(100)),
+            format!("{spaces}{dots}{spaces}"),
+            "con .txt".into(),
+            ". x".into(),
+        ] {
+            let once = sanitise(Some(&name), "application/pdf");
+            assert_eq!(sanitise(Some(&once), "application/pdf"), once, "{name}");
+            assert!((1..=255).contains(&once.len()) && !once.ends_with(['.', ' ']), "{once}");
+            assert!(!is_device(&once), "{once}");
+        }
+        let all = [sanitise(Some(&format!("{dots}{long}")), "application/pdf")];
+        assert_eq!(all, ["attachment.pdf"]);
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub(super) fn kept(style: &str) -> String {
             // Names of several words need no quotes (CSS Fonts 4 §3.1).
             value.retain(|c| c != '\'' && c != '"');
         }
-        if is_plain(&value) {
+        if is_plain(&value) && is_visible(name, &value) {
             kept.push_str(name);
             kept.push(':');
             kept.push_str(&value);
@@ -84,6 +84,35 @@ fn is_plain(value: &str) -> bool {
     plain && !inner.is_empty() && value.len() <= LONGEST
 }
 
+/// Whether its numbers are those of a page that shows what it says: none of more than four digits,
+/// which puts things off the page, and no letters, lines or boxes of no size.
+fn is_visible(name: &str, value: &str) -> bool {
+    const SIZES: [&str; 3] = ["font-size", "line-height", "max-width"];
+    let words = || value.split([' ', ',', '(', ')']).filter(|word| !word.starts_with('#'));
+    let fits = |word: &str| {
+        let (number, unit) = word.split_at(word.trim_end_matches(is_of_unit).len());
+        let whole = number.split('.').next().unwrap_or_default();
+        let has_digits = word.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+        if !has_digits {
+            return true;
+        }
+        // `1e9` is a number as well, of two digits.
+        let is_bare = number.chars().all(|c| c.is_ascii_digit() || c == '.');
+        let Some(size) = number.parse::<f32>().ok().filter(|_| is_bare) else { return false };
+        let least = match unit {
+            _ if !SIZES.contains(&name) => 0.0,
+            "px" | "pt" | "%" => 1.0,
+            _ => 0.1,
+        };
+        whole.len() <= 4 && size >= least
+    };
+    name == "font-family" || words().all(fits)
+}
+
+const fn is_of_unit(c: char) -> bool {
+    c.is_ascii_lowercase() || c == '%'
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,6 +127,14 @@ mod tests {
                 "font-family:segoe ui, arial, sans-serif;",
             ),
             ("border:1px solid #ccc; x", "border:1px solid #ccc;"),
+            ("color:#123456;max-width:9999px", "color:#123456;max-width:9999px;"),
+            ("line-height:1.142857;font-size:.8em", "line-height:1.142857;font-size:.8em;"),
+            ("margin:0;font-size:small", "margin:0;font-size:small;"),
+            ("font-family:font 12345", "font-family:font 12345;"),
+            (
+                "background-color:rgba(255,255,255,0.123456)",
+                "background-color:rgba(255,255,255,0.123456);",
+            ),
             ("", ""),
         ] {
             assert_eq!(kept(style), expected, "{style}");
@@ -129,6 +166,21 @@ mod tests {
             "color:rgb(url(x))",
             "color:",
             "width:１px",
+            "font-size:0",
+            "font-size:0px",
+            "font-size:.0em",
+            "font-size:0.01px",
+            "font-size:00.00%",
+            "font-size:1e-9px",
+            "font-size:1..2px",
+            "line-height:0",
+            "line-height:0%",
+            "max-width:0",
+            "max-width:0.0px",
+            "margin:12345px",
+            "padding-left:1px 99999px",
+            "border-spacing:9e9px",
+            "letter-spacing:00001px",
         ] {
             assert_eq!(kept(style), "", "{style}");
         }

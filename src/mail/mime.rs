@@ -45,7 +45,7 @@ impl Part {
     /// Whether a record could have called it `name`. The number alone does not do: a part of a
     /// message that an earlier version stored may have had another.
     pub fn is_called(&self, name: &str) -> bool {
-        filename::sanitise(Some(name), &self.content_type) == self.filename
+        name == self.filename || filename::sanitise(Some(name), &self.content_type) == self.filename
     }
 }
 

@@ -13,6 +13,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use ammonia::{Builder, UrlRelative};
+use url::Url;
 
 use super::inline_style;
 use super::library::guarded;
@@ -100,8 +101,17 @@ pub(super) fn sanitise(
     most: usize,
     image: &mut dyn FnMut(&str) -> Option<String>,
 ) -> Option<String> {
-    let written = Writer { out: String::new(), open: Vec::new(), image }.write(html, most)?;
+    let written = written(html, most, image)?;
     guarded(|| builder().clean(&written).to_string())
+}
+
+/// What our own list leaves, for the second one.
+pub(super) fn written(
+    html: &str,
+    most: usize,
+    image: &mut dyn FnMut(&str) -> Option<String>,
+) -> Option<String> {
+    Writer { out: String::new(), open: Vec::new(), image }.write(html, most)
 }
 
 /// The second list.
@@ -123,19 +133,22 @@ fn builder() -> Builder<'static> {
         .link_rel(Some("noopener noreferrer nofollow"))
         .set_tag_attribute_value("a", "target", "_blank")
         .strip_comments(true)
-        .attribute_filter(|element, name, value| {
-            let is_data = value
-                .trim_start()
-                .get(..5)
-                .is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"));
-            let fits = match (element, name) {
-                ("img", "src") => PICTURES.iter().any(|kind| value.starts_with(kind)),
-                (_, "href") => !is_data,
-                _ => true,
-            };
-            fits.then_some(Cow::Borrowed(value))
+        .attribute_filter(|element, name, value| match (element, name) {
+            ("img", "src") => {
+                let fits = PICTURES.iter().any(|kind| value.starts_with(kind));
+                fits.then_some(Cow::Borrowed(value))
+            }
+            (_, "href") => target(value).map(Cow::Owned),
+            _ => Some(Cow::Borrowed(value)),
         });
     builder
+}
+
+/// Where a link leads, as a browser understands it (URL Standard §4.4), in the one spelling that
+/// leads there from any page: `https:/x` is a path of ours to a browser that shows it from us.
+fn target(href: &str) -> Option<String> {
+    let url = Url::parse(href).ok()?;
+    SCHEMES.contains(&url.scheme()).then(|| url.into())
 }
 
 /// Writes a page anew.

@@ -16,9 +16,19 @@ use super::sql::{Connection, Row, Statement, Value, sql};
 use crate::domain::contact::ContactChange;
 use crate::domain::id::{ContactId, MessageId, ThreadId};
 use crate::domain::marker::Marker;
-use crate::domain::message::{Content, Mail, Mailed, Message, Passage, Received};
+use crate::domain::message::{Content, Digest, Mail, Mailed, Message, Passage, Received};
 use crate::domain::scope::Scope;
 use crate::domain::source::Source;
+
+/// What is known of the raw bytes of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Original {
+    pub digest: Digest,
+    /// By which way the message came.
+    pub source: Source,
+    /// Of its delivery, for whoever sends the bytes on.
+    pub marker: Option<Marker>,
+}
 
 impl Store {
     /// A page of the messages in `scope`, the newest first.
@@ -60,28 +70,22 @@ impl Store {
         blobs.get(&name, columns.count("size")?, columns.digest("digest")?).await.map(Some)
     }
 
-    /// By which way a message in `scope` came.
-    pub async fn source_of(
+    /// What is known of the original of a message in `scope` without its bytes.
+    pub async fn original(
         &self,
         scope: &Scope,
         id: MessageId,
-    ) -> Result<Option<Source>, StoreError> {
-        let mut query = sql("SELECT source FROM messages WHERE id = $1 AND ").bind(id.0);
-        within(&mut query, scope);
-        query.push(PRESENT);
-        let row = query.fetch_optional(self.reader()).await?;
-        row.map(|row| Columns { table: "messages", row: &row }.word("source")).transpose()
-    }
-
-    /// The delivery marker of a message in `scope`.
-    pub async fn marker(&self, scope: &Scope, id: MessageId) -> Result<Option<Marker>, StoreError> {
-        let mut query = sql("SELECT passage FROM messages WHERE id = $1 AND ").bind(id.0);
+    ) -> Result<Option<Original>, StoreError> {
+        let mut query =
+            sql("SELECT digest, source, passage FROM messages WHERE id = $1 AND ").bind(id.0);
         within(&mut query, scope);
         query.push(PRESENT);
         let row = query.fetch_optional(self.reader()).await?;
         let Some(row) = row else { return Ok(None) };
         let columns = Columns { table: "messages", row: &row };
-        Ok(passage_row::read(columns.optional_text("passage")?.as_deref()).marker)
+        let passage = passage_row::read(columns.optional_text("passage")?.as_deref());
+        let (digest, source) = (columns.digest("digest")?, columns.word("source")?);
+        Ok(Some(Original { digest, source, marker: passage.marker }))
     }
 }
 

@@ -118,6 +118,7 @@ pub use keys::{InsertedKey, KeyHolder, NamedKey, Whose};
 pub use location::{Location, LocationError, Place, PostgresUrl};
 pub use logs::{Bucket, LogRow};
 pub use members::{MemberChange, Membership, NewMember};
+pub use messages::Original;
 pub use once::Done;
 pub use page::{Cursor, Direction, List, Page};
 pub use past::PastVerdict;

@@ -211,8 +211,8 @@ fn record(top: &mut Map<String, Value>) -> Option<&mut Value> {
     top.get_mut("data")?.get_mut("message")
 }
 
-/// Cuts what is too long, step by step: copies of the text, evidence, long lists, attachments, the
-/// text itself; and in the end all but the ids. A header field alone may have a megabyte.
+/// Cuts what is too long, step by step: copies of the text, links, evidence, long lists, attachments,
+/// the text itself; and in the end all but the ids. A header field alone may have a megabyte.
 fn capped(mut top: Map<String, Value>, event: &Event, subject: &Subject, max: usize) -> String {
     let mut text = written(&top);
     if text.len() <= max {
@@ -234,9 +234,16 @@ fn capped(mut top: Map<String, Value>, event: &Event, subject: &Subject, max: us
     written(&top)
 }
 
-const STEPS: [fn(&mut Map<String, Value>); 4] = [
+const STEPS: [fn(&mut Map<String, Value>); 5] = [
     |record| {
         say_no_dialogue(record);
+    },
+    // A link to each attachment that needs no key, beside the one that does.
+    |record| {
+        let listed = record.get_mut("attachments").and_then(Value::as_array_mut);
+        for part in listed.into_iter().flatten().filter_map(Value::as_object_mut) {
+            part.remove("signed-url");
+        }
     },
     |record| {
         if let Some(Value::Object(metadata)) = record.get_mut("metadata") {

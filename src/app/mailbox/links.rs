@@ -37,7 +37,7 @@ pub enum Linked<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
     Now,
-    /// It was ours, and its time is over.
+    /// It was ours, and its time is over, or longer than links have now.
     Expired,
     /// Nobody here signed it.
     Never,
@@ -123,7 +123,11 @@ impl Links {
         if hmac::verify(&self.key(), &content(message, what, moment), &tag).is_err() {
             return Opening::Never;
         }
-        match self.clock.now().seconds() < moment {
+        let now = self.clock.now();
+        // None is good for longer than one that is made now, whatever was the rule when it was made:
+        // its end was rounded up by a minute at most, and clocks may be apart by another.
+        let last = now.plus(self.lasts).plus(Duration::from_secs(120)).seconds();
+        match now.seconds() < moment && moment <= last {
             true => Opening::Now,
             false => Opening::Expired,
         }
@@ -205,6 +209,20 @@ mod tests {
         assert_eq!(links.check(id, what, (&at, &signature)), Opening::Now);
         now.store(expires.millis(), Ordering::Relaxed);
         assert_eq!(links.check(id, what, (&at, &signature)), Opening::Expired);
+    }
+
+    #[test]
+    fn no_link_is_good_for_longer_than_one_that_is_made_now() {
+        let (links, now) = links(7);
+        let id = MessageId(Uuid::from_u128(1));
+        let (at, signature) = said(&links.raw(id, links.expiry()));
+        let shorter = Links { lasts: Duration::from_secs(1800), ..links.clone() };
+        let found = |links: &Links| links.check(id, Linked::Raw, (&at, &signature));
+        assert_eq!((found(&links), found(&shorter)), (Opening::Now, Opening::Expired));
+        now.store(NOW - 59_000, Ordering::Relaxed);
+        assert_eq!(found(&links), Opening::Now, "another clock");
+        now.store(NOW + 1_800_000, Ordering::Relaxed);
+        assert_eq!(found(&shorter), Opening::Now);
     }
 
     #[test]

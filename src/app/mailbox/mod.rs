@@ -15,12 +15,10 @@ mod sweeper;
 
 use crate::domain::id::{IntakeId, MessageId};
 use crate::domain::intake_record::IntakeRecord;
-use crate::domain::marker::Marker;
 use crate::domain::message::Message;
 use crate::domain::scope::Scope;
-use crate::domain::source::Source;
 use crate::rules::SearchLimits;
-use crate::store::{Cursor, Direction, IntakeFilter, List, Page, Store, StoreError};
+use crate::store::{Cursor, Direction, IntakeFilter, List, Original, Page, Store, StoreError};
 
 pub use indexer::index;
 pub use sweeper::sweep;
@@ -71,14 +69,13 @@ impl Mailbox {
         self.store.raw_message(scope, id).await
     }
 
-    /// By which way a message came.
-    pub async fn source(&self, scope: &Scope, id: MessageId) -> Result<Option<Source>, StoreError> {
-        self.store.source_of(scope, id).await
-    }
-
-    /// The delivery marker of a message, for whoever sends its raw bytes on.
-    pub async fn marker(&self, scope: &Scope, id: MessageId) -> Result<Option<Marker>, StoreError> {
-        self.store.marker(scope, id).await
+    /// What is known of the raw bytes of a message without reading them.
+    pub async fn original(
+        &self,
+        scope: &Scope,
+        id: MessageId,
+    ) -> Result<Option<Original>, StoreError> {
+        self.store.original(scope, id).await
     }
 
     /// A page of intake records that match, the newest first.

@@ -8,7 +8,7 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::super::Http;
-use super::super::answer::{place, success};
+use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::query::{FILTERS, quoted};
@@ -45,7 +45,10 @@ pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Respon
 async fn page(http: &Http, call: &Call, wanted: &Wanted) -> Result<Response, Problem> {
     let (number, size) = wanted.page;
     // A large page is held in memory whole.
-    let _place = if size > http.rules.limits.max_page { Some(place(http).await?) } else { None };
+    let _place = match size > http.rules.limits.max_page {
+        true => Some(http.downloads.place(call.reader()).await?),
+        false => None,
+    };
     let found = read(http, call, wanted).await?;
     let pages = found.total.div_ceil(size.into());
     let logs: Vec<Value> =

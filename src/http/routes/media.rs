@@ -9,8 +9,9 @@ use std::sync::Arc;
 use axum::response::Response;
 
 use super::super::Http;
-use super::super::answer::{File, place};
+use super::super::answer::{File, entity_tag, not_modified};
 use super::super::call::Call;
+use super::super::downloads::Reader;
 use super::super::error::Problem;
 use super::super::linked::{EXPIRES, SIGNATURE, Visit, part};
 use super::super::query::Query;
@@ -27,7 +28,8 @@ pub(in super::super) const QUERY: [&str; 3] = [ORIGINAL, EXPIRES, SIGNATURE];
 /// The part, under the name that its message gave it.
 pub(in super::super) async fn show(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
     let asked = (MessageId(call.uuid("uuid")?), call.path("filename"));
-    serve(&http, &call.target().scope, asked, call.query(), call.conditions()).await
+    let reader = (&call.target().scope, call.reader());
+    serve(&http, reader, asked, call.query(), call.conditions()).await
 }
 
 /// The same for whoever has a link to it.
@@ -36,12 +38,12 @@ pub(in super::super) async fn show_by_link(
     visit: Visit,
 ) -> Result<Response, Problem> {
     let asked = (visit.message, visit.filename.as_str());
-    serve(&http, &visit.scope, asked, &visit.query, &visit.conditions).await
+    serve(&http, (&visit.scope, visit.reader), asked, &visit.query, &visit.conditions).await
 }
 
 async fn serve(
     http: &Http,
-    scope: &Scope,
+    (scope, reader): (&Scope, Reader),
     (id, filename): (MessageId, &str),
     query: &Query,
     conditions: &Conditions,
@@ -54,18 +56,31 @@ async fn serve(
     };
     let (index, name) = part(filename).ok_or_else(missing)?;
     let name = name.to_owned();
-    let place = place(http).await?;
-    let raw = http.use_cases.mailbox.raw(scope, id).await?.ok_or_else(missing)?;
+    let mailbox = http.use_cases.mailbox.clone();
+    let found = mailbox.original(scope, id).await?.ok_or_else(missing)?;
     let media = &http.rules.media;
     let bounds = PageBounds {
         html_bytes: media.max_html_bytes,
         tags: media.max_html_tags,
         picture_bytes: media.max_picture_bytes,
     };
-    // Decoding tens of megabytes would hold up every other request of this thread.
-    let made = tokio::task::spawn_blocking(move || file(&raw, (index, &name), original, bounds));
-    let made = made.await;
-    let made = made.map_err(|error| Problem::internal(format!("a part was not read: {error}")))?;
+    // All that the file is made of, by this version: nothing has to be read to know it.
+    let (digest, version) = (found.digest, env!("CARGO_PKG_VERSION"));
+    let tag = entity_tag(&format!("{digest} {index} {original} {bounds:?} {version} {name}"));
+    if conditions.have(&tag) {
+        return Ok(not_modified(&tag));
+    }
+    let place = http.downloads.place(reader).await?;
+    let scope = scope.clone();
+    let work = async move {
+        let Some(raw) = mailbox.raw(&scope, id).await? else { return Ok(None) };
+        // Decoding tens of megabytes would hold up every other request of this thread.
+        let made = tokio::task::spawn_blocking(move || {
+            file(&raw, (index, &name), (original, bounds), tag)
+        });
+        made.await.map_err(|error| Problem::internal(format!("a part was not read: {error}")))
+    };
+    let (made, place) = place.during(work).await?;
     Ok(made.ok_or_else(missing)?.answer(conditions, place))
 }
 
@@ -73,21 +88,22 @@ async fn serve(
 fn file(
     raw: &[u8],
     (index, name): (u32, &str),
-    original: bool,
-    bounds: PageBounds,
+    (original, bounds): (bool, PageBounds),
+    tag: String,
 ) -> Option<File> {
     let part = mime::part(raw, index).filter(|part| part.is_called(name))?;
-    if let Some(page) = page::page(raw, index, bounds).filter(|_| !original) {
+    let is_page = !original && part.content_type == "text/html";
+    if let Some(page) = is_page.then(|| page::page(raw, index, bounds)).flatten() {
         return Some(match page.shown {
-            Shown::Html(html) => File::shown(html, "text/html; charset=utf-8", &page.filename),
+            Shown::Html(html) => File::shown(html, "text/html; charset=utf-8", &page.filename, tag),
             Shown::Text(text) => {
                 let filename = format!("{}.txt", page.filename);
-                File::shown(text, "text/plain; charset=utf-8", &filename)
+                File::shown(text, "text/plain; charset=utf-8", &filename, tag)
             }
         });
     }
     let content_type = safe_type(&part);
-    Some(File::saved(part.bytes, content_type, &part.filename))
+    Some(File::saved(part.bytes, content_type, &part.filename, tag))
 }
 
 /// Types that a browser shows without running anything in them. Everything else is served as

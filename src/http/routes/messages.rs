@@ -8,8 +8,9 @@ use axum::response::Response;
 use serde_json::Value;
 
 use super::super::Http;
-use super::super::answer::{File, json, place};
+use super::super::answer::{File, entity_tag, json, not_modified};
 use super::super::call::{Call, uuid};
+use super::super::downloads::Reader;
 use super::super::error::Problem;
 use super::super::linked::Visit;
 use super::super::page;
@@ -68,7 +69,7 @@ fn shown(message: &Message) -> (Cursor, String) {
 /// sends it on adds.
 pub(in super::super) async fn raw(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
     let id = MessageId(call.uuid("uuid")?);
-    original(&http, &call.target().scope, id, call.conditions()).await
+    original(&http, (&call.target().scope, call.reader()), id, call.conditions()).await
 }
 
 /// The same for whoever has a link to it.
@@ -76,32 +77,35 @@ pub(in super::super) async fn raw_by_link(
     http: Arc<Http>,
     visit: Visit,
 ) -> Result<Response, Problem> {
-    original(&http, &visit.scope, visit.message, &visit.conditions).await
+    original(&http, (&visit.scope, visit.reader), visit.message, &visit.conditions).await
 }
 
 async fn original(
     http: &Http,
-    scope: &Scope,
+    (scope, reader): (&Scope, Reader),
     id: MessageId,
     conditions: &Conditions,
 ) -> Result<Response, Problem> {
-    let place = place(http).await?;
-    let raw = http.use_cases.mailbox.raw(scope, id).await?;
-    let raw = raw.ok_or_else(|| Problem::not_found("message"))?;
-    let marker = http.use_cases.mailbox.marker(scope, id).await?;
-    let source = http.use_cases.mailbox.source(scope, id).await?;
-    let (kind, ending) = match source {
-        None | Some(Source::Email) => ("message/rfc822", "eml"),
-        // As it was posted, without the names of targets.
-        Some(_) => ("application/json", "json"),
+    let missing = || Problem::not_found("message");
+    let mailbox = http.use_cases.mailbox.clone();
+    let found = mailbox.original(scope, id).await?.ok_or_else(missing)?;
+    let tag = entity_tag(&format!("{} original", found.digest));
+    let mut response = if conditions.have(&tag) {
+        not_modified(&tag)
+    } else {
+        let (kind, ending) = match found.source {
+            Source::Email => ("message/rfc822", "eml"),
+            // As it was posted, without the names of targets.
+            Source::Sms | Source::Chat | Source::Call => ("application/json", "json"),
+        };
+        let place = http.downloads.place(reader).await?;
+        let scope = scope.clone();
+        let work = async move { Ok(mailbox.raw(&scope, id).await?) };
+        let (raw, place) = place.during(work).await?;
+        let (raw, name) = (raw.ok_or_else(missing)?, format!("{id}.{ending}"));
+        File::saved(raw, kind.to_owned(), &name, tag).answer(conditions, place)
     };
-    // A look at each octet of tens of megabytes.
-    let name = format!("{id}.{ending}");
-    let file = tokio::task::spawn_blocking(move || File::saved(raw, kind.to_owned(), &name));
-    let file = file.await;
-    let file = file.map_err(|error| Problem::internal(format!("not read: {error}")))?;
-    let mut response = file.answer(conditions, place);
-    if let Some(Ok(value)) = marker.map(|marker| HeaderValue::try_from(marker.to_string())) {
+    if let Some(Ok(value)) = found.marker.map(|marker| HeaderValue::try_from(marker.to_string())) {
         response.headers_mut().insert(DELIVERED, value);
     }
     Ok(response)

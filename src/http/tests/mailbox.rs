@@ -138,7 +138,7 @@ async fn downloads_wait_for_a_place_and_give_it_back() {
     let house = House::with("[limits]\nmax_downloads = 1\n").await;
     let received = house.receive("agent1", WITH_HTML, 2).await;
     let path = format!("/messages/{}/raw", received.message);
-    let taken = Arc::clone(&house.http.downloads).acquire_owned().await.unwrap();
+    let taken = Arc::clone(&house.http.downloads.places).acquire_owned().await.unwrap();
     let asking = house.get("agent1", &path);
     tokio::pin!(asking);
     assert!(timeout(Duration::from_millis(300), &mut asking).await.is_err());
@@ -148,7 +148,7 @@ async fn downloads_wait_for_a_place_and_give_it_back() {
     let unknown = format!("/messages/{}/raw", received.intake);
     assert_eq!(house.get("agent1", &unknown).await.status, 404);
     assert_eq!(house.get("agent1", &path).await.status, 200);
-    assert_eq!(house.http.downloads.available_permits(), 1);
+    assert_eq!(house.http.downloads.places.available_permits(), 1);
 }
 
 #[tokio::test]

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use super::{House, Reply};
 use crate::app::mailbox::links::Links;
@@ -42,6 +44,17 @@ impl House {
 
     fn signed_raw(&self, message: MessageId) -> String {
         self.links().raw(message, self.links().expiry())
+    }
+
+    /// A reader who asks for this, sees the first octets, and takes no more.
+    async fn slowly(&self, path: &str) -> TcpStream {
+        let head = format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n");
+        let mut slow = TcpStream::connect(self.address).await.unwrap();
+        slow.write_all(head.as_bytes()).await.unwrap();
+        let mut first = [0; 12];
+        slow.read_exact(&mut first).await.unwrap();
+        assert_eq!(&first, b"HTTP/1.1 200");
+        slow
     }
 
     async fn open(&self, link: &str) -> Reply {
@@ -112,7 +125,7 @@ async fn a_part_of_a_file_is_served_by_its_range() {
     assert_eq!(original.headers["x-gatepost-delivered"], "0123456789abcdef0123456789abcdef");
     // Whatever it came to, the places are free again.
     let most = house.http.rules.limits.max_downloads;
-    assert_eq!(house.http.downloads.available_permits(), most);
+    assert_eq!(house.http.downloads.places.available_permits(), most);
 }
 
 #[tokio::test]
@@ -289,7 +302,7 @@ async fn a_link_dies_with_its_time_its_message_and_its_accounts() {
     let secret = house.store.link_key().await.unwrap();
     let then = Links::signing(secret, clock, std::time::Duration::from_secs(60));
     let over = house.open(&then.raw(message, then.expiry())).await;
-    over.problem(410, "link_expired", "read the message");
+    over.problem(410, "link_expired", "read the event again");
     // … which is told to those only who have a link of ours.
     let forged = then.raw(message, then.expiry()).replace("signature=", "signature=A");
     house.open(&forged).await.problem(401, "unauthorized", "token");
@@ -358,18 +371,69 @@ async fn a_download_gives_its_place_back_when_its_reader_goes_away() {
     let large = format!("From: boss@good.example\r\n\r\n{}", "0123456789abcdef".repeat(1 << 20));
     let message = house.receive("agent1", &large, 0).await.message;
     let token = house.token("agent1");
-    let head =
-        format!("GET /api/v2/messages/{message}/raw?token={token} HTTP/1.1\r\nHost: h\r\n\r\n");
-    let mut slow = tokio::net::TcpStream::connect(house.address).await.unwrap();
-    tokio::io::AsyncWriteExt::write_all(&mut slow, head.as_bytes()).await.unwrap();
-    let mut first = [0; 12];
-    tokio::io::AsyncReadExt::read_exact(&mut slow, &mut first).await.unwrap();
-    assert_eq!(&first, b"HTTP/1.1 200");
-    assert_eq!(house.http.downloads.available_permits(), 0);
+    let slow = house.slowly(&format!("/api/v2/messages/{message}/raw?token={token}")).await;
+    assert_eq!(house.http.downloads.places.available_permits(), 0);
     drop(slow);
-    let again = Arc::clone(&house.http.downloads);
+    let again = Arc::clone(&house.http.downloads.places);
     let place = tokio::time::timeout(super::PATIENCE, again.acquire_owned()).await;
     drop(place.expect("the place comes back"));
     let whole = house.get("agent1", &format!("/messages/{message}/raw")).await;
     assert_eq!(whole.body.len(), large.len());
+}
+
+/// However slowly somebody reads, by keys or by links: others have places left.
+#[tokio::test]
+async fn a_slow_reader_has_a_few_of_the_places() {
+    let house = House::with("[limits]\nmax_downloads = 8\n").await;
+    let large = format!("From: boss@good.example\r\n\r\n{}", "0123456789abcdef".repeat(1 << 20));
+    let message = house.receive("agent1", &large, 0).await.message;
+    let small = house.receive("agent1", MAIL, 2).await.message;
+    let (token, of_small) = (house.token("agent1"), format!("/messages/{small}/raw"));
+    let with_key = format!("/api/v2/messages/{message}/raw?token={token}");
+    let by_key = [house.slowly(&with_key).await, house.slowly(&with_key).await];
+    house.get("agent1", &of_small).await.problem(429, "rate_limited", "take those first");
+    assert_eq!(house.get("org1", &of_small).await.status, 200);
+    assert_eq!(house.open(&house.signed_file(small)).await.status, 200);
+    let link = house.signed_raw(message);
+    let by_link = [house.slowly(&link).await, house.slowly(&link).await];
+    for link in [house.signed_file(small), house.signed_raw(small)] {
+        house.open(&link).await.problem(429, "rate_limited", "take those first");
+    }
+    assert_eq!(house.get("org1", &of_small).await.status, 200);
+    drop((by_key, by_link));
+}
+
+#[tokio::test]
+async fn what_a_client_has_is_neither_read_nor_given_a_place() {
+    let house = House::with("[limits]\nmax_downloads = 1\n").await;
+    let message = house.receive("agent1", MAIL, 2).await.message;
+    let page = format!("/media/{message}/{PAGE}");
+    let paths = [
+        format!("/media/{message}/{FILE}"),
+        page.clone(),
+        format!("{page}?original=true"),
+        format!("/messages/{message}/raw"),
+    ];
+    let ask = async |path: &str, known: &str| {
+        house.exact("agent1", ("GET", path), &format!("If-None-Match: {known}\r\n"), None).await
+    };
+    let mut tags = Vec::new();
+    for path in &paths {
+        tags.push(house.get("agent1", path).await.headers["etag"].clone());
+        assert_eq!(ask(path, "*").await.status, 304, "{path}");
+    }
+    let taken = Arc::clone(&house.http.downloads.places).acquire_owned().await.unwrap();
+    for (path, tag) in paths.iter().zip(&tags) {
+        let had = ask(path, &format!("\"x\", {tag}")).await;
+        assert_eq!((had.status, &had.headers["etag"]), (304, tag), "{path}");
+        // Nobody else's scope is told that there is something.
+        let lines = format!("If-None-Match: {tag}\r\n");
+        let foreign = house.exact("agent2", ("GET", path), &lines, None).await;
+        foreign.problem(404, "not_found", "no such");
+    }
+    drop(taken);
+    for (first, tag) in tags.iter().enumerate() {
+        assert_eq!(ask(&paths[(first + 1) % paths.len()], tag).await.status, 200, "{tag}");
+    }
+    ask(&format!("/media/{message}/2-c.txt"), "*").await.problem(404, "not_found", "no such");
 }

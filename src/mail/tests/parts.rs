@@ -62,6 +62,12 @@ fn a_part_answers_to_its_own_name_only() {
     {
         assert_eq!(found.is_called(name), expected, "{name}");
     }
+    // Earlier versions kept the dots that a cut left at the end.
+    let kept = format!("{}....", "a".repeat(251));
+    let raw = crlf(&format!("{FROM}Content-Type: x/y; name=\"{kept}...{}\"\n\nx", "b".repeat(99)));
+    let found = part(&raw, 0).unwrap();
+    assert_eq!(found.filename, "a".repeat(251));
+    assert!(found.is_called(&kept) && found.is_called(&found.filename));
 }
 
 #[test]

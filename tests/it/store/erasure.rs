@@ -30,7 +30,7 @@ pub async fn exercise(scene: &Scene) {
         let nobody = MessageId(uuid::Uuid::nil());
         for scope in [subtree(account), subtree(account).only(vec![agent.id])] {
             store.agents_called(&scope, "desk", 2).await.unwrap();
-            store.source_of(&scope, nobody).await.unwrap();
+            store.original(&scope, nobody).await.unwrap();
             assert!(!store.erase_message(&scope, nobody, by(at(3))).await.unwrap());
         }
     }

@@ -255,7 +255,7 @@ async fn lists(scene: &Scene) {
             let nil = Uuid::nil();
             store.intake_record(&scope, IntakeId(nil)).await.unwrap();
             store.raw_message(&scope, MessageId(nil)).await.unwrap();
-            store.marker(&scope, MessageId(nil)).await.unwrap();
+            store.original(&scope, MessageId(nil)).await.unwrap();
         }
     }
 }

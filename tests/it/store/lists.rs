@@ -38,7 +38,8 @@ async fn visible(scene: &Scene, scope: &Scope, of: &[(&Account, MessageId)]) -> 
         let raw = scene.store.raw_message(scope, *id).await.unwrap().is_some();
         let record = every_record.iter().find(|record| record.message == Some(*id)).unwrap();
         let one = scene.store.intake_record(scope, record.id).await.unwrap().is_some();
-        let marker = scene.store.marker(scope, *id).await.unwrap().is_some();
+        let original = scene.store.original(scope, *id).await.unwrap();
+        let marker = original.is_some_and(|found| found.marker.is_some());
         assert_eq!([listed; 4], [recorded, raw, one, marker], "{scope:?}");
         if listed {
             seen.push(place);

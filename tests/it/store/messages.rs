@@ -6,8 +6,9 @@ use gatepost::domain::id::MessageId;
 use gatepost::domain::message::Digest;
 use gatepost::domain::policy::Mode;
 use gatepost::domain::reason::Reason;
+use gatepost::domain::source::Source;
 use gatepost::domain::verdict::Verdict;
-use gatepost::store::{Commit, Committed, Intake, IntakeFilter};
+use gatepost::store::{Commit, Committed, Intake, IntakeFilter, Original};
 use serde_json::json;
 
 use super::scene::{
@@ -46,7 +47,11 @@ async fn a_message_reads_back_as_it_was_stored(kind: Kind) {
     assert_eq!((found.agent, found.lineage), (scene.agent.id, scene.agent.lineage));
     assert_eq!((found.size, found.raw), (9, accepted.message.digest));
     assert_eq!((&mailed.authentication, &mailed.passage), (&json!({}), &accepted.message.passage));
-    assert_eq!(scene.store.marker(&scope, found.id).await.unwrap(), mailed.passage.marker);
+    let (digest, marker) = (accepted.message.digest, mailed.passage.marker);
+    let original = Original { digest, source: Source::Email, marker };
+    assert_eq!(scene.store.original(&scope, found.id).await.unwrap(), Some(original));
+    let others = subtree(&scene.other);
+    assert_eq!(scene.store.original(&others, found.id).await.unwrap(), None);
     let raw = scene.store.raw_message(&scope, found.id).await.unwrap().unwrap();
     assert_eq!(raw, accepted.raw);
     let kept = scene.store.intake_record(&scope, intake.record.id).await.unwrap();

@@ -80,8 +80,9 @@ async fn what_was_handed_in_reads_back(kind: Kind) {
     assert_eq!((found.id, found.at, found.contact), (new.message.id, at(5), contact));
     assert_eq!((found.inbox, found.size, found.source()), (Inbox::Junk, 2, Source::Sms));
     assert_eq!(found.content, Content::Received(Box::new(new.message.received.clone())));
-    assert_eq!(scene.store.source_of(&scope, found.id).await.unwrap(), Some(Source::Sms));
-    assert_eq!(scene.store.source_of(&subtree(&scene.other), found.id).await.unwrap(), None);
+    let original = scene.store.original(&scope, found.id).await.unwrap().unwrap();
+    assert_eq!((original.source, original.digest), (Source::Sms, found.raw));
+    assert_eq!(scene.store.original(&subtree(&scene.other), found.id).await.unwrap(), None);
     let raw = scene.store.raw_message(&scope, found.id).await.unwrap();
     assert_eq!(raw.as_deref(), Some(b"{}".as_slice()));
     let kept = scene.store.intake_record(&scope, new.record.id).await.unwrap();

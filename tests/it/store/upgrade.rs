@@ -110,7 +110,8 @@ async fn mail_of_the_first_version_is_read_as_before(kind: Kind) {
         assert_eq!(mailed.mail.html().map(|part| part.part), Some(2));
         // How it came was not kept.
         assert_eq!(mailed.passage, Passage::default());
-        assert_eq!(store.marker(&scope, message.id).await.unwrap(), None);
+        let original = store.original(&scope, message.id).await.unwrap();
+        assert_eq!(original.map(|found| found.marker), Some(None));
         let raw = store.raw_message(&scope, message.id).await.unwrap().unwrap();
         assert_eq!(raw.len(), 32);
         let filter = RoomFilter { inbox: Inbox::Priority, unread: true };

@@ -174,6 +174,31 @@ fn a_full_body_has_links_that_need_no_key_beside_those_that_do() {
 }
 
 #[test]
+fn links_go_before_evidence_and_attachments() {
+    let mut long = sample::message("Hello");
+    for part in 2..102 {
+        long.mailed_mut().mail.attachments.push(Attachment {
+            part,
+            content_type: "application/pdf".into(),
+            filename: "b.pdf".into(),
+            size: 5,
+            listed: true,
+        });
+    }
+    let subject = Subject::Message(Box::new(long));
+    let whole = show(Payload::Full, &rules(), &subject).to_string();
+    let rules = PayloadRules { max_body_bytes: whole.len() - 1000, ..rules() };
+    let event = show(Payload::Full, &rules, &subject);
+    let record = &event["data"]["message"];
+    assert_eq!(record["attachments"].as_array().unwrap().len(), 100);
+    assert_eq!(record["attachments"][99].get("signed-url"), None);
+    assert!(record["attachments"][99]["content-url"].is_string());
+    assert!(record["metadata"]["authentication"].is_object());
+    assert!(record["metadata"]["emailRawSignedUrl"].is_string());
+    assert_eq!((&record["truncated"], &event["truncated"]), (&json!(true), &json!(true)));
+}
+
+#[test]
 fn a_thin_body_has_ids_and_nothing_that_needs_protecting() {
     let subject = with_attachment("Top. Secret plans");
     let event = show(Payload::Thin, &rules(), &subject);

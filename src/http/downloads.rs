@@ -1,0 +1,202 @@
+//! Places for answers that are held in memory whole: originals, attachments, pages, large lists. An
+//! answer has its place until the client has taken it, so that whoever reads slowly keeps one for
+//! long: a key, or an address that opens links, has a quarter of them at a time, and an account half.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::error::{Code, Problem};
+use crate::domain::id::{AccountId, KeyId};
+use crate::domain::network::{Network, Tally};
+
+/// All places, and how many each reader has or waits for.
+#[derive(Debug)]
+pub(crate) struct Downloads {
+    pub(super) places: Arc<Semaphore>,
+    taken: Taken,
+    most: usize,
+}
+
+/// Who reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Reader {
+    /// With a key of this account, or of a member of it.
+    Key(KeyId, AccountId),
+    /// With a link, from there.
+    Link(Network),
+}
+
+/// Given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    _permit: OwnedSemaphorePermit,
+    _turn: Turn,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Holder {
+    Key(KeyId),
+    Account(AccountId),
+    Link(Network),
+}
+
+/// No more of them than there are requests.
+#[derive(Clone, Debug, Default)]
+struct Taken(Arc<Mutex<Tally<Holder>>>);
+
+#[derive(Debug)]
+struct Turn {
+    taken: Taken,
+    of: Vec<Holder>,
+}
+
+impl Downloads {
+    /// So many places.
+    pub(super) fn new(most: usize) -> Self {
+        Self { places: Arc::new(Semaphore::new(most)), taken: Taken::default(), most }
+    }
+
+    /// A place for one answer; wait for it before reading what is answered. 429 where the reader has
+    /// all that it may have.
+    pub(super) async fn place(&self, reader: Reader) -> Result<Place, Problem> {
+        // One more than one: an answer may still have its place when its client asks for the next.
+        let (quarter, half) = (self.most.div_ceil(4).max(2), self.most.div_ceil(2).max(2));
+        let wanted = match reader {
+            Reader::Key(key, account) => {
+                vec![(Holder::Key(key), quarter), (Holder::Account(account), half)]
+            }
+            Reader::Link(network) => vec![(Holder::Link(network), quarter)],
+        };
+        let turn = self.taken.turn(&wanted).ok_or_else(|| {
+            let detail = "as many files are on their way to this key, to this account, or by links to \
+                          this address as may be at the same time: take those first";
+            Problem::new(Code::RateLimited, detail)
+        })?;
+        let permit = Arc::clone(&self.places).acquire_owned().await;
+        let permit = permit.map_err(|_| Problem::unavailable("no more places for downloads"))?;
+        Ok(Place { _permit: permit, _turn: turn })
+    }
+}
+
+impl Place {
+    /// Does this work, and keeps its place until it is done: it goes on where nobody waits for it any
+    /// more, and what it holds in memory counts until then.
+    pub(super) async fn during<T: Send + 'static>(
+        self,
+        work: impl Future<Output = Result<T, Problem>> + Send + 'static,
+    ) -> Result<(T, Self), Problem> {
+        let done = tokio::spawn(async move { (work.await, self) }).await;
+        let (done, place) =
+            done.map_err(|error| Problem::internal(format!("not read: {error}")))?;
+        Ok((done?, place))
+    }
+}
+
+impl Taken {
+    fn turn(&self, wanted: &[(Holder, usize)]) -> Option<Turn> {
+        let mut taken = self.lock();
+        if wanted.iter().any(|(holder, most)| taken.of(holder) >= *most) {
+            return None;
+        }
+        let of: Vec<Holder> = wanted.iter().map(|(holder, _)| *holder).collect();
+        of.iter().for_each(|holder| taken.add(*holder));
+        drop(taken);
+        Some(Turn { taken: self.clone(), of })
+    }
+
+    /// Nothing panics while it holds the lock; if something did, the counts would be whole.
+    fn lock(&self) -> MutexGuard<'_, Tally<Holder>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut taken = self.taken.lock();
+        self.of.iter().for_each(|holder| taken.remove(holder));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+    use uuid::Uuid;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn key(key: u128, account: i64) -> Reader {
+        Reader::Key(KeyId(Uuid::from_u128(key)), AccountId::new(account).unwrap())
+    }
+
+    fn link(address: &str) -> Reader {
+        Reader::Link(Network::of_client(address.parse().unwrap()))
+    }
+
+    #[tokio::test]
+    async fn nobody_has_all_places() {
+        let downloads = Downloads::new(8);
+        let mut held = Vec::new();
+        for (reader, fits) in [
+            (key(1, 1), true),
+            (key(1, 1), true),
+            (key(1, 1), false),
+            (key(2, 1), true),
+            (key(3, 1), true),
+            // The account has half of them by now.
+            (key(3, 1), false),
+            (key(4, 1), false),
+            (key(5, 2), true),
+            (link("192.0.2.1"), true),
+            (link("::ffff:192.0.2.1"), true),
+            (link("192.0.2.1"), false),
+            (link("192.0.2.2"), true),
+        ] {
+            match downloads.place(reader).await {
+                Ok(place) => held.push(place),
+                Err(problem) => assert_eq!((problem.code, fits), (Code::RateLimited, false)),
+            }
+        }
+        assert_eq!((held.len(), downloads.places.available_permits()), (8, 0));
+        // Whoever waits has its turn already, and gives it back if it goes.
+        let mut waiting = Box::pin(downloads.place(key(5, 2)));
+        assert!(timeout(Duration::from_millis(50), &mut waiting).await.is_err());
+        assert!(downloads.place(key(5, 2)).await.is_err());
+        drop(waiting);
+        held.clear();
+        assert!(downloads.taken.lock().is_empty());
+        assert!(downloads.place(key(1, 1)).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_place_is_kept_until_the_work_is_done_though_nobody_waits() {
+        let downloads = Downloads::new(1);
+        let (go, gate) = std::sync::mpsc::channel::<()>();
+        let (begun, has_begun) = tokio::sync::oneshot::channel();
+        let place = downloads.place(key(1, 1)).await.unwrap();
+        let mut asking = Box::pin(place.during(async move {
+            let large = vec![0_u8; 1 << 20];
+            let work = tokio::task::spawn_blocking(move || {
+                begun.send(()).unwrap();
+                gate.recv().unwrap();
+                large.len()
+            });
+            work.await.map_err(|error| Problem::internal(error.to_string()))
+        }));
+        tokio::select! {
+            _ = &mut asking => panic!("it is not done"),
+            found = has_begun => found.unwrap(),
+        }
+        // The client is gone, the work is not.
+        drop(asking);
+        assert_eq!(downloads.places.available_permits(), 0);
+        go.send(()).unwrap();
+        let free = Arc::clone(&downloads.places).acquire_owned();
+        drop(timeout(PATIENCE, free).await.expect("the place comes back"));
+    }
+}
