@@ -15,8 +15,17 @@ CREATE VIRTUAL TABLE search_words USING fts5 (
     tokens, content = '', contentless_delete = 1, detail = 'column',
     tokenize = "ascii tokenchars ':'"
 );
+-- A deleted row's tokens stay in the index's segments until these are merged: whether some wait for
+-- that, and whether a merge is under way.
+CREATE TABLE search_words_gone (
+    id      INTEGER PRIMARY KEY CHECK (id = 1),
+    waiting INTEGER NOT NULL,
+    merging INTEGER NOT NULL
+) STRICT;
+INSERT INTO search_words_gone (id, waiting, merging) VALUES (1, 0, 0);
 CREATE TRIGGER search_entries_gone AFTER DELETE ON search_entries
-    BEGIN DELETE FROM search_words WHERE rowid = old.number; END;
+    BEGIN DELETE FROM search_words WHERE rowid = old.number;
+    UPDATE search_words_gone SET waiting = 1 WHERE id = 1 AND waiting = 0; END;
 
 -- Messages from before there was an index get their entries by and by, the newest first: next_id is
 -- the next one, null when all have theirs.

@@ -65,8 +65,12 @@ impl Limits {
 pub struct SearchLimits {
     pub max_rows: u32,
     pub max_candidates: u32,
+    pub max_octets: u64,
     pub index_at_once: u32,
+    pub index_octets: u64,
     index_pause_millis: u64,
+    pub forget_pages: u32,
+    forget_look_seconds: u64,
 }
 
 impl SearchLimits {
@@ -74,12 +78,20 @@ impl SearchLimits {
         Duration::from_millis(self.index_pause_millis)
     }
 
+    pub const fn forget_look(&self) -> Duration {
+        Duration::from_secs(self.forget_look_seconds)
+    }
+
     fn validate(&self, beyond_a_page: u64) -> Result<(), RulesError> {
         let check = |key, value, low, high| within("access.toml", key, value, low, high);
         check("search.max_rows", self.max_rows.into(), beyond_a_page, 1_000_000)?;
         check("search.max_candidates", self.max_candidates.into(), beyond_a_page, 100_000)?;
+        check("search.max_octets", self.max_octets, 65_536, 1 << 30)?;
         check("search.index_at_once", self.index_at_once.into(), 1, 1000)?;
-        check("search.index_pause_millis", self.index_pause_millis, 1, 60_000)
+        check("search.index_octets", self.index_octets, 65_536, 1 << 30)?;
+        check("search.index_pause_millis", self.index_pause_millis, 1, 60_000)?;
+        check("search.forget_pages", self.forget_pages.into(), 1, 10_000)?;
+        check("search.forget_look_seconds", self.forget_look_seconds, 1, 86_400)
     }
 }
 

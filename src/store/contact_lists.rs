@@ -9,12 +9,15 @@ use super::erasure::{PRESENT_CONTACT, PRESENT_ROOM};
 use super::error::StoreError;
 use super::page::in_range;
 use super::row::Columns;
-use super::sql::sql;
+use super::sql::{Statement, sql};
 use crate::domain::account::AccountType;
 use crate::domain::clock::Timestamp;
 use crate::domain::contact::Contact;
 use crate::domain::id::{AccountId, ContactId};
 use crate::domain::scope::Scope;
+
+/// Agents of one statement: SQLite takes no more than 500 parts of a UNION.
+const AGENTS: usize = 100;
 
 impl Store {
     /// Up to `limit` contacts with smaller ids than `after`, the largest first: all of the
@@ -50,30 +53,14 @@ impl Store {
         below: i64,
         limit: u32,
     ) -> Result<Vec<Contact>, StoreError> {
-        if agents.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut query = sql("");
-        for (number, agent) in agents.iter().enumerate() {
-            query.push(if number == 0 { "" } else { " UNION ALL " });
-            query.push(
-                "SELECT contact_id, started_at, last_at FROM (
-                     SELECT contact_id, started_at, last_at FROM rooms WHERE agent_id = ",
-            );
-            query
-                .push_value(*agent)
-                .push(PRESENT_ROOM)
-                .push(" AND contact_id < ")
-                .push_value(below);
-            query.push(" ORDER BY contact_id DESC LIMIT ").push_value(i64::from(limit));
-            query.push(") AS given").varying();
-        }
         let mut seen: BTreeMap<ContactId, (Timestamp, Timestamp)> = BTreeMap::new();
-        for row in query.fetch_all(self.reader()).await? {
-            let columns = Columns { table: "rooms", row: &row };
-            let (first, last) = (columns.time("started_at")?, columns.time("last_at")?);
-            let times = seen.entry(columns.contact("contact_id")?).or_insert((first, last));
-            *times = (first.min(times.0), last.max(times.1));
+        for some in agents.chunks(AGENTS) {
+            for row in of_each(some, below, limit).fetch_all(self.reader()).await? {
+                let columns = Columns { table: "rooms", row: &row };
+                let (first, last) = (columns.time("started_at")?, columns.time("last_at")?);
+                let times = seen.entry(columns.contact("contact_id")?).or_insert((first, last));
+                *times = (first.min(times.0), last.max(times.1));
+            }
         }
         let wanted = seen.into_iter().rev().take(usize::try_from(limit).unwrap_or(usize::MAX));
         let wanted: BTreeMap<ContactId, _> = wanted.collect();
@@ -86,4 +73,20 @@ impl Store {
         found.sort_unstable_by_key(|contact| std::cmp::Reverse(contact.id));
         Ok(found)
     }
+}
+
+/// Of each of these Agents the first of its rooms.
+fn of_each(agents: &[AccountId], below: i64, limit: u32) -> Statement {
+    let mut query = sql("");
+    for (number, agent) in agents.iter().enumerate() {
+        query.push(if number == 0 { "" } else { " UNION ALL " });
+        query.push(
+            "SELECT contact_id, started_at, last_at FROM (
+                 SELECT contact_id, started_at, last_at FROM rooms WHERE agent_id = ",
+        );
+        query.push_value(*agent).push(PRESENT_ROOM).push(" AND contact_id < ").push_value(below);
+        query.push(" ORDER BY contact_id DESC LIMIT ").push_value(i64::from(limit));
+        query.push(") AS given").varying();
+    }
+    query
 }

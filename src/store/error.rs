@@ -64,12 +64,20 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether what a row says is the cause, so that the same work fails again.
+    pub fn is_of_a_row(&self) -> bool {
+        match self {
+            Self::Corrupt { .. } => true,
+            Self::Database(error) => error.as_database_error().is_some_and(is_about_rows),
+            _ => false,
+        }
+    }
+
     /// Whether, of several jobs that were done together, one alone may be the cause.
     pub(super) fn may_be_of_one(&self) -> bool {
         match self {
-            Self::Full(_) | Self::Conflict(_) | Self::Corrupt { .. } => true,
-            Self::Database(error) => error.as_database_error().is_some_and(is_about_rows),
-            _ => false,
+            Self::Full(_) | Self::Conflict(_) => true,
+            other => other.is_of_a_row(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Rooms: one row for each contact of each Agent, so that a list of rooms reads one row for each.
 //!
 //! Kept true by whoever brings messages in, takes them away, or marks them as read: after each
-//! transaction the row says what one would compute from `messages`. What changes a row holds it
+//! transaction the row says what one would compute from `messages` (of many unread ones, `COUNTED`). What changes a row holds it
 //! locked, and counts only afterwards, so that it counts what others have done by then. Rows are
 //! locked in one order.
 
@@ -15,10 +15,10 @@ use super::error::StoreError;
 use super::many::many;
 use super::page::Cursor;
 use super::row::{Columns, stored};
-use super::sql::{Row, Value};
+use super::sql::{Row, Value, sql};
 use crate::domain::account::{AccountType, Lineage};
 use crate::domain::contact::ContactChange;
-use crate::domain::id::{AccountId, ContactId};
+use crate::domain::id::{AccountId, ContactId, MessageId};
 use crate::domain::room::Room;
 use crate::domain::scope::Scope;
 
@@ -49,37 +49,40 @@ impl Store {
         scope: &Scope,
         marks: &[(Room, Cursor)],
     ) -> Result<u64, StoreError> {
-        settled!(self.try_mark_read(scope, marks))
-    }
-
-    async fn try_mark_read(
-        &self,
-        scope: &Scope,
-        marks: &[(Room, Cursor)],
-    ) -> Result<u64, StoreError> {
         let mut wanted: BTreeMap<Key, Cursor> = BTreeMap::new();
         for (room, cursor) in marks {
             let mark = wanted.entry((room.contact, room.agent)).or_insert(*cursor);
             *mark = (*cursor).max(*mark);
         }
+        // One by one, so that mail need not wait until all of them are counted.
+        let mut changed = 0;
+        for (room, mark) in wanted {
+            changed += settled!(self.try_mark_read(scope, room, mark))?;
+        }
+        Ok(changed)
+    }
+
+    async fn try_mark_read(
+        &self,
+        scope: &Scope,
+        room: Key,
+        mark: Cursor,
+    ) -> Result<u64, StoreError> {
         let mut tx = self.begin().await?;
-        let kept = lock(&mut tx, wanted.keys()).await?;
-        wanted.retain(|room, mark| {
-            kept.get(room)
-                .is_some_and(|kept| holds(scope, &kept.lineage, room.1) && kept.read < *mark)
-        });
-        let rows = wanted.iter().map(|(room, mark)| {
-            vec![room.0.get().into(), room.1.into(), mark.at.into(), mark.id.into()]
-        });
-        let changed = many(
-            "WITH given (contact, agent, at, id) AS ({rows})
-             UPDATE rooms SET read_at = given.at, read_id = given.id FROM given
-             WHERE contact_id = given.contact AND agent_id = given.agent",
-            rows.collect(),
-        )
+        let kept = lock(&mut tx, [room].iter()).await?;
+        let kept = kept.get(&room).filter(|kept| holds(scope, &kept.lineage, room.1));
+        if kept.is_none_or(|kept| kept.read >= mark) {
+            return Ok(0);
+        }
+        let changed = sql("UPDATE rooms SET read_at = $3, read_id = $4
+                           WHERE contact_id = $1 AND agent_id = $2")
+        .bind(room.0.get())
+        .bind(room.1)
+        .bind(mark.at)
+        .bind(mark.id)
         .execute(tx.on())
         .await?;
-        recount(&mut tx, wanted.keys()).await?;
+        recount(&mut tx, [room].iter()).await?;
         tx.commit().await?;
         Ok(changed)
     }
@@ -180,6 +183,7 @@ pub(super) async fn leave(tx: &mut Transaction, gone: &[Gone]) -> Result<(), Sto
     }
     let kept = lock(tx, rooms.keys()).await?;
     let (mut empty, mut fewer, mut headless) = (Vec::new(), Vec::new(), Vec::new());
+    let mut uncounted = Vec::new();
     for (key, places) in &rooms {
         let Some(kept) = kept.get(key) else { continue };
         let room: [Value; 2] = [key.0.get().into(), key.1.into()];
@@ -190,6 +194,10 @@ pub(super) async fn leave(tx: &mut Transaction, gone: &[Gone]) -> Result<(), Sto
             continue;
         }
         let unread = count(places.iter().filter(|place| **place > kept.read).count());
+        // There may be more than the row says.
+        if unread > 0 && kept.unread >= COUNTED {
+            uncounted.push(*key);
+        }
         let unread = kept.unread.saturating_sub(unread);
         fewer.push([room.to_vec(), vec![stored(messages).into(), stored(unread).into()]].concat());
         if places.iter().any(|place| place.id == kept.latest) {
@@ -211,6 +219,7 @@ pub(super) async fn leave(tx: &mut Transaction, gone: &[Gone]) -> Result<(), Sto
     )
     .execute(tx.on())
     .await?;
+    recount(tx, uncounted.iter()).await?;
     crown(tx, headless).await
 }
 
@@ -235,6 +244,10 @@ async fn crown(tx: &mut Transaction, headless: Vec<Vec<Value>>) -> Result<(), St
     .map(drop)
 }
 
+/// As many unread messages of a room are counted; a row that says so, or more, says how many there
+/// are at least.
+const COUNTED: u64 = 1000;
+
 /// Counts anew what lies behind the place up to which each of these rooms, which are locked, was
 /// read.
 async fn recount(
@@ -244,11 +257,53 @@ async fn recount(
     many(
         "WITH given (contact, agent) AS ({rows})
          UPDATE rooms SET unread = (
-             SELECT COUNT(*) FROM messages
-             WHERE messages.contact_id = rooms.contact_id AND messages.agent_id = rooms.agent_id
-               AND (messages.at, messages.id) > (rooms.read_at, rooms.read_id))
+             SELECT COUNT(*) FROM (
+                 SELECT id FROM messages
+                 WHERE messages.contact_id = rooms.contact_id
+                   AND messages.agent_id = rooms.agent_id
+                   AND (messages.at, messages.id) > (rooms.read_at, rooms.read_id)
+                 LIMIT $1) AS walked)
          FROM given WHERE contact_id = given.contact AND agent_id = given.agent",
         rooms.map(|(contact, agent)| vec![contact.get().into(), (*agent).into()]).collect(),
+    )
+    .bind(stored(COUNTED))
+    .execute(tx.on())
+    .await
+    .map(drop)
+}
+
+/// Says how the latest messages of rooms begin, of which that is not known yet; others are passed
+/// over.
+pub(super) async fn show(
+    tx: &mut Transaction,
+    begins: impl Iterator<Item = (Room, MessageId, &str)>,
+) -> Result<(), StoreError> {
+    let begins: HashMap<MessageId, (Room, &str)> =
+        begins.map(|(room, message, preview)| (message, (room, preview))).collect();
+    let place = |(message, (room, _)): (&MessageId, &(Room, &str))| {
+        vec![room.contact.get().into(), room.agent.into(), message.0.into()]
+    };
+    let found = many(
+        "WITH given (contact, agent, message) AS ({rows})
+         SELECT contact_id, agent_id, last_message_id FROM given CROSS JOIN rooms
+         WHERE contact_id = given.contact AND agent_id = given.agent
+           AND last_message_id = given.message AND preview IS NULL",
+        begins.iter().map(place).collect(),
+    )
+    .locking("ORDER BY contact_id, agent_id FOR NO KEY UPDATE OF rooms")
+    .fetch_all(tx.on())
+    .await?;
+    let mut rows = Vec::with_capacity(found.len());
+    for row in &found {
+        let message = MessageId(Columns { table: "rooms", row }.uuid("last_message_id")?);
+        let Some((room, preview)) = begins.get(&message) else { continue };
+        rows.push(vec![room.contact.get().into(), room.agent.into(), (*preview).into()]);
+    }
+    many(
+        "WITH given (contact, agent, begins) AS ({rows})
+         UPDATE rooms SET preview = given.begins FROM given
+         WHERE contact_id = given.contact AND agent_id = given.agent",
+        rows,
     )
     .execute(tx.on())
     .await

@@ -3,8 +3,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use uuid::Uuid;
+
 use super::db::Store;
 use super::error::StoreError;
+use super::many::many;
 use super::messages;
 use super::page::{Cursor, Page};
 use super::row::Columns;
@@ -24,6 +27,17 @@ pub struct Wanted<'w> {
     /// how many rows are looked at.
     pub spans: &'w [String],
     pub source: Option<Source>,
+}
+
+/// What was read of candidates.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Looked {
+    /// How many of them, from the first one on.
+    pub ids: usize,
+    /// What is kept of these, together.
+    pub octets: u64,
+    /// Those that match, in their order.
+    pub found: Vec<Message>,
 }
 
 impl Store {
@@ -60,22 +74,64 @@ impl Store {
         rows.iter().map(cursor).collect()
     }
 
-    /// These messages as far as they are there and in `scope`, by their ids.
-    pub async fn messages_among(
+    /// Those of these messages that are there, in `scope`, and match, the first ones as far as they
+    /// have no more than `octets` together, as they are kept; one always fits. They are parsed and
+    /// matched where nobody waits for it.
+    pub async fn messages_matching(
         &self,
         scope: &Scope,
         ids: &[MessageId],
-    ) -> Result<HashMap<MessageId, Message>, StoreError> {
-        let rows = messages::by_ids(self.reader(), ids.iter().copied()).await?;
-        let mut found = HashMap::with_capacity(rows.len());
-        for row in &rows {
-            let message = messages::message(row)?;
-            let permitted = scope.permitted().is_none_or(|only| only.contains(&message.agent));
-            if permitted && message.lineage.at(scope.level()) == Some(scope.root()) {
-                found.insert(message.id, message);
+        octets: u64,
+        matches: impl Fn(&Message) -> bool + Send + 'static,
+    ) -> Result<Looked, StoreError> {
+        let sizes = self.sizes(ids).await?;
+        let (mut few, mut sum) = (Vec::with_capacity(ids.len()), 0_u64);
+        for id in ids {
+            let more = sum.saturating_add(sizes.get(&id.0).copied().unwrap_or_default());
+            if more > octets && !few.is_empty() {
+                break;
             }
+            sum = more;
+            few.push(*id);
         }
-        Ok(found)
+        let rows = messages::by_ids(self.reader(), few.iter().copied()).await?;
+        let (looked, scope) = (few.len(), scope.clone());
+        let reading = move || -> Result<Vec<Message>, StoreError> {
+            let mut found = HashMap::with_capacity(rows.len());
+            for row in &rows {
+                let message = messages::message(row)?;
+                let permitted = scope.permitted().is_none_or(|only| only.contains(&message.agent));
+                let within = message.lineage.at(scope.level()) == Some(scope.root());
+                if permitted && within && matches(&message) {
+                    found.insert(message.id, message);
+                }
+            }
+            Ok(few.iter().filter_map(|id| found.remove(id)).collect())
+        };
+        let failed = |error: tokio::task::JoinError| StoreError::Corrupt {
+            table: "mails",
+            detail: error.to_string(),
+        };
+        let found = tokio::task::spawn_blocking(reading).await.map_err(failed)??;
+        Ok(Looked { ids: looked, octets: sum, found })
+    }
+
+    /// How much is kept of each of these messages, without reading it.
+    async fn sizes(&self, ids: &[MessageId]) -> Result<HashMap<Uuid, u64>, StoreError> {
+        let rows = many(
+            "WITH given (message) AS ({rows})
+             SELECT messages.id AS id, CAST(octet_length(mail) AS BIGINT) AS octets
+             FROM given CROSS JOIN messages CROSS JOIN mails
+             WHERE messages.id = given.message AND mails.digest = messages.digest",
+            ids.iter().map(|id| vec![id.0.into()]).collect(),
+        )
+        .fetch_all(self.reader())
+        .await?;
+        let size = |row| {
+            let columns = Columns { table: "mails", row };
+            Ok((columns.uuid("id")?, columns.count("octets")?))
+        };
+        rows.iter().map(size).collect()
     }
 }
 

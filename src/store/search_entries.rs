@@ -1,14 +1,13 @@
 //! The entries of messages in the index of full-text search: written in the commit, and by and by
-//! for messages from before there was an index. They go with their messages, by their foreign key.
+//! for messages from before there was an index (`search_work.rs`). They go with their messages, by
+//! their foreign key.
 
-use super::db::{Store, Transaction, settled};
+use super::db::Transaction;
 use super::entry::Arrived;
 use super::error::StoreError;
-use super::gates;
 use super::many::many;
-use super::messages;
 use super::row::Columns;
-use super::sql::{Value, sql};
+use super::sql::Value;
 use crate::domain::account::Lineage;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::{AccountId, MessageId};
@@ -29,8 +28,11 @@ pub(super) fn columns(
     words: &str,
 ) -> Vec<Value> {
     let mut tokens = tokens::of_place(lineage, at).join(" ");
-    tokens.push(' ');
-    tokens.push_str(words);
+    // A message without a word has no token behind a space: a tsvector refuses an empty one.
+    if !words.is_empty() {
+        tokens.push(' ');
+        tokens.push_str(words);
+    }
     vec![message.0.into(), agent.into(), source.as_str().into(), at.into(), tokens.into()]
 }
 
@@ -40,7 +42,7 @@ pub(super) async fn insert(tx: &mut Transaction, arrived: &[&Arrived]) -> Result
 }
 
 /// Writes entries that are not there yet; each of these columns.
-async fn write(tx: &mut Transaction, rows: Vec<Vec<Value>>) -> Result<(), StoreError> {
+pub(super) async fn write(tx: &mut Transaction, rows: Vec<Vec<Value>>) -> Result<(), StoreError> {
     if tx.has_company() {
         let written = many(
             "WITH given (id, agent_id, source, at, tokens) AS ({rows})
@@ -73,57 +75,4 @@ async fn write(tx: &mut Transaction, rows: Vec<Vec<Value>>) -> Result<(), StoreE
     }
     let written = many("INSERT INTO search_words (rowid, tokens) {rows}", rows);
     written.execute(tx.on()).await.map(drop)
-}
-
-impl Store {
-    /// Gives entries to up to `limit` messages from before there was an index, the newest first, and
-    /// answers whether there may be more; costs one look when all have theirs. One gateway at a time
-    /// does it.
-    pub async fn index_messages(&self, limit: u32) -> Result<bool, StoreError> {
-        let next = sql("SELECT next_id FROM search_progress WHERE id = 1");
-        let row = next.fetch_one(self.reader()).await?;
-        let columns = Columns { table: "search_progress", row: &row };
-        if columns.optional_uuid("next_id")?.is_none() {
-            return Ok(false);
-        }
-        settled!(self.try_index_messages(limit))
-    }
-
-    async fn try_index_messages(&self, limit: u32) -> Result<bool, StoreError> {
-        let mut tx = self.begin().await?;
-        if !gates::alone(&mut tx, "search").await? {
-            return Ok(true);
-        }
-        let row = sql("SELECT next_id FROM search_progress WHERE id = 1").fetch_one(tx.on());
-        let row = row.await?;
-        let next = Columns { table: "search_progress", row: &row }.optional_uuid("next_id")?;
-        let Some(next) = next else { return Ok(false) };
-        // One more than gets an entry: where to go on.
-        let rows = messages::select("WHERE id <= $1 ORDER BY id DESC LIMIT $2")
-            .bind(next)
-            .bind(i64::from(limit) + 1)
-            .locking("FOR KEY SHARE OF messages")
-            .fetch_all(tx.on())
-            .await?;
-        let most = usize::try_from(limit).unwrap_or(usize::MAX);
-        let mut entries = Vec::with_capacity(rows.len());
-        let mut behind = None;
-        for (number, row) in rows.iter().enumerate() {
-            let message = messages::message(row)?;
-            if number >= most {
-                behind = Some(message.id.0);
-                break;
-            }
-            let whose = (&message.lineage, message.agent);
-            let words = text(&Document::of(&message.content));
-            entries.push(columns(message.id, whose, (message.at, message.source()), &words));
-        }
-        write(&mut tx, entries).await?;
-        sql("UPDATE search_progress SET next_id = $1 WHERE id = 1")
-            .bind(behind)
-            .execute(tx.on())
-            .await?;
-        tx.commit().await?;
-        Ok(behind.is_some())
-    }
 }

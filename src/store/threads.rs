@@ -1,7 +1,7 @@
 //! Which messages of a room belong together: what is known is a row for each Message-ID that was
 //! seen in the room, its own or one that somebody named.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::db::Transaction;
 use super::entry::Arrived;
@@ -10,15 +10,15 @@ use super::many::many;
 use super::row::Columns;
 use super::sql::Value;
 use crate::domain::contact::ContactChange;
-use crate::domain::id::{AccountId, ContactId, ThreadId};
+use crate::domain::id::{AccountId, ContactId, MessageId, ThreadId};
 use crate::domain::thread::ThreadKey;
 
 /// The threads of new messages, and by what later ones will find them.
 pub(super) struct Threads {
     /// In the order of the messages.
     pub(super) found: Vec<ThreadId>,
-    /// What is known from now on: the rows of `thread_keys`.
-    new: Vec<Vec<Value>>,
+    /// What is known from now on, and which message it goes with: the rows of `thread_keys`.
+    new: BTreeMap<(ContactId, AccountId, ThreadKey), (ThreadId, MessageId)>,
 }
 
 impl Threads {
@@ -34,24 +34,19 @@ impl Threads {
             asked.extend(one.thread.all().map(|key| (*contact, one.agent, key)));
         }
         let mut known = known(tx, &asked).await?;
-        let mut threads = Self { found: Vec::with_capacity(arrived.len()), new: Vec::new() };
+        let mut threads = Self { found: Vec::with_capacity(arrived.len()), new: BTreeMap::new() };
         for (one, (contact, _)) in arrived.iter().zip(met) {
             let room = known.entry((*contact, one.agent)).or_default();
-            let mut new: Vec<ThreadKey> =
+            let mut new: BTreeSet<ThreadKey> =
                 one.thread.all().filter(|key| !room.contains_key(key)).collect();
-            new.sort_unstable();
-            new.dedup();
+            // Its own goes with it, and no longer with an answer that has overtaken it.
+            new.extend(one.thread.own);
             let thread = one.thread.join(one.id, room);
             threads.found.push(thread);
-            threads.new.extend(new.into_iter().map(|key| {
-                vec![
-                    contact.get().into(),
-                    one.agent.into(),
-                    key.0.as_slice().into(),
-                    thread.0.into(),
-                    one.id.0.into(),
-                ]
-            }));
+            for key in new {
+                let thread = room.get(&key).copied().unwrap_or(thread);
+                threads.new.insert((*contact, one.agent, key), (thread, one.id));
+            }
         }
         Ok(threads)
     }
@@ -60,13 +55,29 @@ impl Threads {
     pub(super) async fn keep(self, tx: &mut Transaction) -> Result<(), StoreError> {
         many(
             "INSERT INTO thread_keys (contact_id, agent_id, key, thread_id, message_id) {rows}
-             ON CONFLICT (contact_id, agent_id, key) DO NOTHING",
-            self.new,
+             ON CONFLICT (contact_id, agent_id, key)
+                 DO UPDATE SET message_id = excluded.message_id",
+            self.new.into_iter().map(row).collect(),
         )
         .execute(tx.on())
         .await
         .map(drop)
     }
+}
+
+fn row(
+    ((contact, agent, key), (thread, message)): (
+        (ContactId, AccountId, ThreadKey),
+        (ThreadId, MessageId),
+    ),
+) -> Vec<Value> {
+    vec![
+        contact.get().into(),
+        agent.into(),
+        key.0.as_slice().into(),
+        thread.0.into(),
+        message.0.into(),
+    ]
 }
 
 type Known = HashMap<(ContactId, AccountId), HashMap<ThreadKey, ThreadId>>;

@@ -51,6 +51,7 @@ mod rooms;
 pub mod scene;
 mod schema;
 mod search;
+mod search_work;
 mod secrets;
 mod silence;
 mod space;

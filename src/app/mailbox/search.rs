@@ -3,7 +3,7 @@
 //!
 //! What a request may look at is bounded, whatever it looks for: it walks through windows that hold
 //! a known number of the account's own messages, small ones first because a common word fills a page
-//! from there, and reads so many candidates at most. Where it ends early it says where.
+//! from there, and reads so many candidates at most, and so many octets of them. Where it ends early it says where.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -22,6 +22,8 @@ use crate::store::{Cursor, Direction, List, Page, Store, StoreError, Wanted};
 
 /// The first windows hold these parts of what a request may walk through, the last one the rest.
 const WINDOWS: [u32; 3] = [128, 16, 2];
+/// What is in memory at a time of candidates that are read, unless one alone is larger.
+const STEP_OCTETS: u64 = 1 << 22;
 
 /// What is looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +50,8 @@ pub struct Search<'s> {
     /// Messages that may still be walked through, and candidates that may still be read.
     rows: u32,
     candidates: u32,
+    /// What may still be read of them.
+    octets: u64,
     windows: std::slice::Iter<'static, u32>,
     window: Option<Window>,
     waiting: VecDeque<Cursor>,
@@ -80,6 +84,7 @@ impl<'s> Search<'s> {
             limits,
             rows: limits.max_rows,
             candidates: limits.max_candidates,
+            octets: limits.max_octets,
             windows: WINDOWS.iter(),
             window: None,
             waiting: VecDeque::new(),
@@ -97,17 +102,22 @@ impl<'s> Search<'s> {
                 self.look().await?;
                 continue;
             }
-            let many = self.waiting.len().min(most.saturating_sub(found.len()));
-            let places: Vec<Cursor> = self.waiting.drain(..many).collect();
-            let ids: Vec<MessageId> = places.iter().map(|place| MessageId(place.id)).collect();
-            let mut messages = self.store.messages_among(self.scope, &ids).await?;
-            for place in places {
-                self.from = Some((self.direction, place));
-                let message = messages.remove(&MessageId(place.id));
-                let matches =
-                    |message: &Message| self.asked.query.matches(&Document::of(&message.content));
-                found.extend(message.filter(matches));
+            if self.octets == 0 {
+                self.end_here();
+                continue;
             }
+            let many = most.saturating_sub(found.len());
+            let ids: Vec<MessageId> =
+                self.waiting.iter().take(many).map(|place| MessageId(place.id)).collect();
+            let query = self.asked.query.clone();
+            let matches = move |message: &Message| query.matches(&Document::of(&message.content));
+            let octets = self.octets.min(STEP_OCTETS);
+            let looked = self.store.messages_matching(self.scope, &ids, octets, matches).await?;
+            self.octets = self.octets.saturating_sub(looked.octets);
+            if let Some(last) = self.waiting.drain(..looked.ids.min(ids.len())).last() {
+                self.from = Some((self.direction, last));
+            }
+            found.extend(looked.found);
         }
         Ok(found)
     }
@@ -121,7 +131,7 @@ impl<'s> Search<'s> {
     async fn look(&mut self) -> Result<(), StoreError> {
         let Some(window) = &self.window else { return self.open().await };
         if self.candidates == 0 {
-            (self.ended, self.until) = (true, self.from.map(|(_, place)| place));
+            self.end_here();
             return Ok(());
         }
         let wanted = Wanted { all: &self.tokens, spans: &window.spans, source: self.asked.source };
@@ -144,6 +154,11 @@ impl<'s> Search<'s> {
             None => self.ended_with_the_list(),
             Some(end) => self.until = Some(end),
         }
+    }
+
+    /// Ends behind what was read last.
+    fn end_here(&mut self) {
+        (self.ended, self.until) = (true, self.from.map(|(_, place)| place));
     }
 
     fn ended_with_the_list(&mut self) {

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gatepost::domain::id::MessageId;
+use gatepost::domain::message::Message;
 use gatepost::domain::scope::Scope;
 use gatepost::domain::source::Inbox;
-use gatepost::store::{Cursor, Page, RoomFilter, RoomPage, RoomPlace};
+use gatepost::rules::Kept;
+use gatepost::store::{Cursor, Due, Page, RoomFilter, RoomPage, RoomPlace};
 use tracing::field::{Field, Visit};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
@@ -93,6 +95,64 @@ async fn a_page_costs_a_few_statements_sqlite() {
 #[tokio::test]
 async fn a_page_costs_a_few_statements_postgres() {
     a_page_costs_a_few_statements(Kind::Postgres).await;
+}
+
+/// Two thousand more messages of the one that is there, in its room.
+macro_rules! two_thousand {
+    ($id:literal) => {
+        concat!(
+            "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+             INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id,
+                 agent_username, at, sender, tag, size, digest, authentication, passage, subject,
+                 source, contact_id, thread_id, inbox)
+             SELECT ",
+            $id,
+            ", partner_id, reseller_id, organization_id, agent_id, agent_username, at + i, sender,
+                 tag, size, digest, authentication, passage, subject, source, contact_id,
+                 thread_id, inbox FROM messages CROSS JOIN n"
+        )
+    };
+}
+
+async fn unread_messages_are_counted_up_to_a_thousand(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let first = scene.deliver(&scene.agent, 0).await;
+    scene
+        .execute(match kind {
+            Kind::Sqlite => two_thousand!("randomblob(16)"),
+            Kind::Postgres => two_thousand!("gen_random_uuid()"),
+        })
+        .await;
+    scene.execute("UPDATE rooms SET messages = 2001, unread = 2001").await;
+    scene.deliver(&scene.other, 3000).await;
+    let (store, scope) = (&scene.store, subtree(&scene.organization));
+    let unread = "SELECT CAST(SUM(unread) AS BIGINT) FROM rooms";
+    let one = store.messages(&scope, &[first]).await.unwrap().remove(0);
+    let other = Page { limit: 1, from: None, until: None };
+    let other = store.recent_messages(&subtree(&scene.other), &other).await.unwrap().remove(0);
+    let mark = |message: &Message| (message.room(), Cursor { at: message.at, id: message.id.0 });
+    // Of each room for itself: of 2,000 that are left, and of none.
+    assert_eq!(store.mark_read(&scope, &[mark(&one), mark(&other)]).await.unwrap(), 2);
+    assert_eq!(scene.count(unread).await, 1000);
+    // Fewer than are counted go: there are as many as before, at least.
+    let due = Due { account: scene.agent.id, kind: scene.agent.kind, until: at(11) };
+    let rows = store.expired(Kept::Messages, &due, None, 99).await.unwrap();
+    assert_eq!(store.delete_expired(Kept::Messages, &rows, 99).await.unwrap().unwrap().rows, 11);
+    assert_eq!(scene.count(unread).await, 1000);
+    let due = Due { until: at(1501), ..due };
+    let rows = store.expired(Kept::Messages, &due, None, 9999).await.unwrap();
+    store.delete_expired(Kept::Messages, &rows, 9999).await.unwrap().unwrap();
+    assert_eq!(scene.count(unread).await, 500);
+}
+
+#[tokio::test]
+async fn unread_messages_are_counted_up_to_a_thousand_sqlite() {
+    unread_messages_are_counted_up_to_a_thousand(Kind::Sqlite).await;
+}
+
+#[tokio::test]
+async fn unread_messages_are_counted_up_to_a_thousand_postgres() {
+    unread_messages_are_counted_up_to_a_thousand(Kind::Postgres).await;
 }
 
 /// Every reading of rooms, in one scope, from all places.

@@ -1,0 +1,216 @@
+//! The index of full-text search beside commits: what is indexed later, what cannot be, what is
+//! taken out of it again.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use gatepost::app::mailbox::Mailbox;
+use gatepost::app::mailbox::search::Asked;
+use gatepost::domain::contact::Handle;
+use gatepost::domain::id::MessageId;
+use gatepost::domain::search::query::Query;
+use gatepost::domain::source::{Inbox, Source};
+use gatepost::rules::Rules;
+use gatepost::store::{
+    Committed, Cursor, Direction, Location, Objects, Receipt, RoomFilter, RoomPage, back_up,
+};
+
+use super::received::handed;
+use super::scene::{Kind, Scene, at, by, subtree};
+
+on_both! {
+    a_message_without_a_word_is_stored,
+    what_cannot_be_read_keeps_nothing_else_from_being_found,
+    a_batch_is_bounded_by_octets_and_what_cannot_be_written_is_passed_over,
+    who_indexes_says_how_rooms_begin,
+    a_search_reads_a_bounded_number_of_octets,
+    words_of_erased_mail_are_in_no_page_in_the_end,
+}
+
+/// Much more than a few messages of the scene have.
+const MUCH: u64 = 1 << 20;
+
+/// As if there had been no search when they came.
+async fn forget(scene: &Scene) {
+    scene.execute("DELETE FROM search_entries").await;
+    let begin = "UPDATE search_progress
+                 SET next_id = (SELECT id FROM messages ORDER BY id DESC LIMIT 1)";
+    scene.execute(begin).await;
+}
+
+/// What one page finds, of up to so many octets; and where the search goes on.
+async fn page(
+    scene: &Scene,
+    max_octets: u64,
+    from: Option<Cursor>,
+) -> (Vec<MessageId>, Option<Cursor>) {
+    let asked =
+        Asked { query: Query::parse("hello").unwrap(), source: None, since: None, until: None };
+    let mut limits = Rules::defaults().unwrap().access.search;
+    limits.max_octets = max_octets;
+    let (mailbox, scope) = (Mailbox::new(scene.store.clone()), subtree(&scene.partner));
+    let from = from.map(|place| (Direction::Before, place));
+    let mut search = mailbox.search((&scope, &asked), from, limits);
+    let mut found = Vec::new();
+    loop {
+        let some = search.some(9).await.unwrap();
+        if some.is_empty() {
+            return (found, search.until());
+        }
+        found.extend(some.iter().map(|message| message.id));
+    }
+}
+
+async fn found(scene: &Scene) -> Vec<MessageId> {
+    page(scene, 1 << 30, None).await.0
+}
+
+/// A tsvector refuses an empty token.
+async fn a_message_without_a_word_is_stored(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let mut new = handed(&scene.agent, 5, "+15551231234");
+    let handle = Handle::elsewhere(Some(Source::Chat), "\u{1f44d}").unwrap();
+    new.record.sender = Some(handle.clone());
+    (new.record.source, new.message.received.handle) = (Source::Chat, handle);
+    (new.message.received.text, new.message.received.name) = ("\u{1f44d}".into(), None);
+    assert!(matches!(scene.store.receive(&new).await, Ok(Receipt::Stored(_))));
+    assert_eq!(scene.count("SELECT COUNT(*) FROM search_entries").await, 1);
+    forget(&scene).await;
+    assert!(!scene.store.index_messages(9, MUCH).await.unwrap());
+    assert_eq!(scene.count("SELECT COUNT(*) FROM search_entries").await, 1);
+}
+
+async fn what_cannot_be_read_keeps_nothing_else_from_being_found(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let mut ids = Vec::new();
+    for millis in 0..3 {
+        ids.push(scene.deliver(&scene.agent, millis).await);
+    }
+    forget(&scene).await;
+    let broken = "UPDATE mails SET mail = 'x'
+                  WHERE digest = (SELECT digest FROM messages WHERE at = 1750000000001)";
+    scene.execute(broken).await;
+    assert!(!scene.store.index_messages(9, MUCH).await.unwrap());
+    assert_eq!(found(&scene).await, [ids[2], ids[0]]);
+}
+
+async fn a_batch_is_bounded_by_octets_and_what_cannot_be_written_is_passed_over(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let mut ids = Vec::new();
+    for millis in 0..4 {
+        ids.push(scene.deliver(&scene.agent, millis).await);
+    }
+    assert_eq!(scene.store.skip_unindexed().await.unwrap(), None);
+    forget(&scene).await;
+    // One always fits.
+    assert!(scene.store.index_messages(9, 1).await.unwrap());
+    assert_eq!(found(&scene).await, ids[3..]);
+    assert_eq!(scene.store.skip_unindexed().await.unwrap(), Some(ids[2]));
+    assert!(scene.store.index_messages(1, MUCH).await.unwrap());
+    // One that is erased before its turn, and the place where the rest begins.
+    let scope = subtree(&scene.agent);
+    assert!(scene.store.erase_message(&scope, ids[0], by(at(9))).await.unwrap());
+    assert!(!scene.store.index_messages(9, MUCH).await.unwrap());
+    assert_eq!(found(&scene).await, [ids[3], ids[1]]);
+}
+
+async fn who_indexes_says_how_rooms_begin(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    for agent in [&scene.agent, &scene.other, &scene.agent] {
+        scene.deliver(agent, 0).await;
+    }
+    scene.execute("UPDATE rooms SET preview = NULL").await;
+    forget(&scene).await;
+    while scene.store.index_messages(1, MUCH).await.unwrap() {}
+    assert_eq!(scene.count("SELECT COUNT(*) FROM rooms WHERE preview = 'Hello'").await, 2);
+    // What a room says already stays.
+    scene.execute("UPDATE rooms SET preview = 'kept'").await;
+    forget(&scene).await;
+    while scene.store.index_messages(2, MUCH).await.unwrap() {}
+    let filter = RoomFilter { inbox: Inbox::Priority, unread: false };
+    let first = RoomPage { before: None, skip: 0, limit: 9 };
+    let rooms = scene.store.list_rooms(&subtree(&scene.partner), filter, first, 9).await.unwrap();
+    assert!(rooms.rooms.iter().all(|room| room.preview == "kept") && rooms.total == 2);
+}
+
+async fn a_search_reads_a_bounded_number_of_octets(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let mut ids = Vec::new();
+    for millis in 0..5 {
+        ids.push(scene.deliver(&scene.agent, millis).await);
+    }
+    ids.reverse();
+    let (mut seen, mut from) = (Vec::new(), None);
+    for number in 0..5 {
+        let (some, until) = page(&scene, 1, from).await;
+        assert_eq!(some, ids[number..=number], "one always fits");
+        seen.extend(some);
+        from = until;
+    }
+    assert_eq!(seen, ids);
+    let rest = match from {
+        Some(_) => page(&scene, 1, from).await,
+        None => (Vec::new(), None),
+    };
+    assert_eq!(rest, (Vec::new(), None));
+    assert_eq!(page(&scene, MUCH, None).await, (ids, None));
+}
+
+/// Whether the word is in a copy of the database, which has no free pages.
+async fn is_kept(scene: &Scene, word: &str, to: &Path) -> bool {
+    back_up(&scene.location, to, Objects::Beside).await.unwrap();
+    let octets = std::fs::read(to.join("gatepost.db")).unwrap();
+    octets.windows(word.len()).any(|some| some == word.as_bytes())
+}
+
+/// FTS5 marks what is deleted, and keeps it in its segments until these are merged.
+async fn words_of_erased_mail_are_in_no_page_in_the_end(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    if kind == Kind::Postgres {
+        assert_eq!(scene.store.forget_words(1).await.unwrap(), None);
+        return;
+    }
+    assert_eq!(scene.store.forget_words(1).await.unwrap(), Some(false));
+    let mut erased = Vec::new();
+    for millis in 0..40 {
+        let mut intake = scene.intake(&scene.agent, millis).await;
+        let message = &mut intake.accepted.as_mut().unwrap().message;
+        let mail = Arc::make_mut(&mut message.mail);
+        mail.text = (0..400).map(|n| format!("hello w{millis}x{n} ")).collect();
+        if millis % 20 == 7 {
+            (mail.text, mail.stripped_text) = ("Quokkazebra".into(), String::new());
+            erased.push(message.id);
+        }
+        assert_eq!(scene.commit(vec![intake], millis).await, Committed::Done(vec![None]));
+    }
+    assert!(is_kept(&scene, "quokkazebra", &scene.folder.path().join("before")).await);
+    let scope = subtree(&scene.agent);
+    for id in erased {
+        assert!(scene.store.erase_message(&scope, id, by(at(50))).await.unwrap());
+    }
+    assert!(is_kept(&scene, "quokkazebra", &scene.folder.path().join("erased")).await);
+    let mut steps = 0;
+    while scene.store.forget_words(4).await.unwrap() == Some(true) {
+        steps += 1;
+        // Mail that comes meanwhile neither ends the merge nor makes it begin anew.
+        if steps % 2 == 0 && steps < 40 {
+            scene.deliver(&scene.agent, 100 + steps).await;
+        }
+        assert!(steps < 1000, "the merge does not end");
+    }
+    assert!(steps > 3, "{steps} steps of 4 pages");
+    assert!(!is_kept(&scene, "quokkazebra", &scene.folder.path().join("after")).await);
+    assert!(matches!(scene.location, Location::Folder(_)));
+    let check = "INSERT INTO search_words (search_words) VALUES ('integrity-check')";
+    scene.execute(check).await;
+    assert_eq!(found(&scene).await.len(), 38 + usize::try_from((steps.min(39)) / 2).unwrap());
+}
+
+/// Every statement, for the planner.
+pub async fn exercise(scene: &Scene) {
+    forget(scene).await;
+    scene.store.skip_unindexed().await.unwrap();
+    scene.execute("UPDATE rooms SET preview = NULL").await;
+    while scene.store.index_messages(1, MUCH).await.unwrap() {}
+    while scene.store.forget_words(9).await.unwrap() == Some(true) {}
+}
