@@ -11,12 +11,15 @@ CREATE TABLE erasures (
     subject         INTEGER PRIMARY KEY,
     kind            TEXT NOT NULL CHECK (kind IN ('contact', 'account')),
     asked_at        INTEGER NOT NULL,
-    -- Of a contact: under what it wrote, and how far its organization's records have been looked at.
+    -- Of a contact: under what it wrote.
     organization_id INTEGER,
     handle          TEXT,
+    -- How far the records of its organization, or of the account, have been looked at.
     seen_at         INTEGER NOT NULL DEFAULT 0,
     seen_id         BLOB
 ) STRICT;
+-- Records of a contact are left out until they are blanked.
+CREATE INDEX erasures_of_contact ON erasures (organization_id, handle);
 INSERT INTO erasures (subject, kind, asked_at)
     SELECT id, 'account', deleted_at FROM accounts WHERE deleted_at IS NOT NULL;
 

@@ -212,11 +212,14 @@ impl Blobs {
 
     /// Takes an object away; answers whether it was there.
     pub(super) async fn remove(&self, path: &Path) -> Result<bool, StoreError> {
-        match self.objects.delete(path).await {
-            Ok(()) => Ok(true),
-            Err(Error::NotFound { .. }) => Ok(false),
-            Err(error) => Err(StoreError::Objects(error.into())),
-        }
+        let removing = async {
+            match self.objects.delete(path).await {
+                Ok(()) => Ok(true),
+                Err(Error::NotFound { .. }) => Ok(false),
+                Err(error) => Err(unanswered(error)),
+            }
+        };
+        in_time(self.rules.read(), removing).await
     }
 
     /// Takes away what puts that were killed left half-written in a folder (an S3-compatible store

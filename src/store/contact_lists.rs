@@ -20,13 +20,13 @@ use crate::domain::scope::Scope;
 const AGENTS: usize = 100;
 
 impl Store {
-    /// Up to `limit` contacts with smaller ids than `after`, the largest first: all of the
-    /// organizations in `scope`, or, where that is some Agents, those who have a room with one of
-    /// them, each since when and until when they wrote to these.
+    /// Up to `limit` contacts with smaller ids than `after`, and none smaller than `until`, the
+    /// largest first: all of the organizations in `scope`, or, where that is some Agents, those who
+    /// have a room with one of them, each since when and until when they wrote to these.
     pub async fn list_contacts(
         &self,
         scope: &Scope,
-        after: Option<ContactId>,
+        (after, until): (Option<ContactId>, Option<ContactId>),
         limit: u32,
     ) -> Result<Vec<Contact>, StoreError> {
         let below = after.map_or(i64::MAX, ContactId::get);
@@ -39,10 +39,34 @@ impl Store {
                                      FROM contacts WHERE ");
                 in_range(&mut query, scope);
                 query.push(PRESENT_CONTACT).push(" AND id < ").push_value(below);
+                if let Some(until) = until {
+                    query.push(" AND id >= ").push_value(until.get());
+                }
                 query.push(" ORDER BY id DESC LIMIT ").push_value(i64::from(limit));
                 query.fetch_all(self.reader()).await?.iter().map(contacts::contact).collect()
             }
         }
+    }
+
+    /// The last of the next `most` contacts while any are being erased, so that a list passes over
+    /// no more; `None` if there are fewer, and where a list is of what some Agents have.
+    pub async fn end_of_contacts(
+        &self,
+        scope: &Scope,
+        after: Option<ContactId>,
+        most: u32,
+    ) -> Result<Option<ContactId>, StoreError> {
+        let of_agents = scope.permitted().is_some() || scope.level() == AccountType::Agent;
+        if of_agents || self.erasures(0, 1).await?.is_empty() {
+            return Ok(None);
+        }
+        let mut query = sql("SELECT id FROM contacts WHERE ");
+        in_range(&mut query, scope);
+        query.push(" AND id < ").push_value(after.map_or(i64::MAX, ContactId::get));
+        query.push(" ORDER BY id DESC LIMIT 1 OFFSET ");
+        query.push_value(i64::from(most.saturating_sub(1)));
+        let row = query.fetch_optional(self.reader()).await?;
+        row.map(|row| Columns { table: "contacts", row: &row }.contact("id")).transpose()
     }
 
     /// Of each Agent as many as are wanted: the first of all of them are among these, each with all

@@ -179,7 +179,8 @@ pub(super) async fn by_ids(
         "WITH given (contact) AS ({rows})
          SELECT id, organization_id, address, name, first_seen, last_seen
          FROM given CROSS JOIN contacts WHERE id = given.contact
-           AND NOT EXISTS (SELECT 1 FROM erasures WHERE subject = contacts.id)",
+           AND NOT EXISTS (SELECT 1 FROM erasures
+                           WHERE subject IN (contacts.id, contacts.organization_id))",
         ids.map(|id| vec![id.get().into()]).collect(),
     )
     .fetch_all(on)

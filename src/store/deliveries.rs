@@ -81,7 +81,11 @@ const EVENTS: &str = "
                 THEN 1 ELSE 0 END AS BIGINT) AS contact_gone
     FROM given CROSS JOIN events
     LEFT JOIN messages ON messages.id = events.message_id
+        AND NOT EXISTS (SELECT 1 FROM erasures
+                        WHERE subject IN (messages.contact_id, messages.agent_id))
     LEFT JOIN contacts ON contacts.id = events.contact_id
+        AND NOT EXISTS (SELECT 1 FROM erasures
+                        WHERE subject IN (contacts.id, contacts.organization_id))
     WHERE events.id = given.event";
 
 impl Store {

@@ -11,7 +11,6 @@
 //! (`sweep.rs`).
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use object_store::path::Path;
 
@@ -22,12 +21,12 @@ use super::many::many;
 use super::page::within;
 use super::retention::{among, delete_messages};
 use super::row::Columns;
-use super::sql::{Row, Value, sql};
+use super::sql::{Connection, Row, Value, sql};
+use super::traces::{self, ERASED, Erasure};
 use super::{accounts, gates, leavings};
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
-use crate::domain::contact::Handle;
-use crate::domain::id::{AccountId, ContactId, MessageId};
+use crate::domain::id::{ContactId, MessageId};
 use crate::domain::message::Digest;
 use crate::domain::scope::Scope;
 
@@ -40,12 +39,9 @@ pub(super) const PRESENT: &str = " AND NOT EXISTS (SELECT 1 FROM erasures
 pub(super) const PRESENT_ROOM: &str = " AND NOT EXISTS (SELECT 1 FROM erasures
      WHERE subject IN (rooms.contact_id, rooms.agent_id))";
 
-/// The same of contacts.
-pub(super) const PRESENT_CONTACT: &str =
-    " AND NOT EXISTS (SELECT 1 FROM erasures WHERE subject = contacts.id)";
-
-/// Clocks of gateways differ: a record of just before may bear a time of just after.
-const CLOCKS: Duration = Duration::from_mins(1);
+/// The same of contacts: of a deleted organization all are.
+pub(super) const PRESENT_CONTACT: &str = " AND NOT EXISTS (SELECT 1 FROM erasures
+     WHERE subject IN (contacts.id, contacts.organization_id))";
 
 /// How far an erasure has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,20 +127,24 @@ impl Store {
         if within.is_none() {
             return Ok(false);
         }
-        // RFC 2606 §2: nobody writes from there.
-        sql("UPDATE contacts SET address = $2, name = NULL WHERE id = $1")
-            .bind(id.get())
-            .bind(format!("erased.{id}@erased.invalid"))
-            .execute(tx.on())
-            .await?;
-        sql("INSERT INTO erasures (subject, kind, asked_at, organization_id, handle)
-             VALUES ($1, 'contact', $2, $3, $4)")
+        let asked = sql("INSERT INTO erasures (subject, kind, asked_at, organization_id, handle)
+             VALUES ($1, 'contact', $2, $3, $4) ON CONFLICT (subject) DO NOTHING")
         .bind(id.get())
         .bind(act.at)
         .bind(account)
         .bind(handle)
         .execute(tx.on())
         .await?;
+        if asked == 0 {
+            // Somebody else asked while this one waited for the contact.
+            return Ok(false);
+        }
+        // RFC 2606 §2: nobody writes from there.
+        sql("UPDATE contacts SET address = $2, name = NULL WHERE id = $1")
+            .bind(id.get())
+            .bind(format!("erased.{id}@erased.invalid"))
+            .execute(tx.on())
+            .await?;
         let (deed, object) = (Deed::ContactErased, id.to_string());
         audit::note(&mut tx, self.mint(), act, Note { account, deed, object, changes: &[] })
             .await?;
@@ -181,51 +181,73 @@ impl Store {
         (rows, octets): (usize, u64),
         now: Timestamp,
     ) -> Result<(Erasing, Objects), StoreError> {
-        let mut tx = self.begin().await?;
         let nothing = Objects::new();
+        let Some(erasure) = Erasure::of(self.reader(), subject).await? else {
+            return Ok((Erasing::Done, nothing));
+        };
+        if messages_of(self.reader(), &erasure, 1).await?.is_empty() {
+            return Ok((self.erase_rest(&erasure, rows, now).await?, nothing));
+        }
+        let mut tx = self.begin().await?;
         if !gates::alone(&mut tx, "erasure").await? {
             return Ok((Erasing::Held, nothing));
         }
-        let found = sql("SELECT kind, asked_at, organization_id, handle, seen_at, seen_id
-                         FROM erasures WHERE subject = $1")
-        .bind(subject)
-        .fetch_optional(tx.on())
-        .await?;
-        let Some(found) = found else { return Ok((Erasing::Done, nothing)) };
-        let columns = Columns { table: "erasures", row: &found };
-        let of_contact = columns.text("kind")? == "contact";
-        let query = match of_contact {
-            true => "SELECT id, digest, size FROM messages WHERE contact_id = $1 LIMIT $2",
-            false => "SELECT id, digest, size FROM messages WHERE agent_id = $1 LIMIT $2",
-        };
-        let limit = i64::try_from(rows).unwrap_or(i64::MAX);
-        let messages = sql(query).bind(subject).bind(limit).fetch_all(tx.on()).await?;
-        if !messages.is_empty() {
-            let few = as_many_as_fit(&messages, octets)?;
-            let objects = erase(&mut tx, messages.get(..few).unwrap_or_default(), now).await?;
-            let Some(objects) = objects else { return Ok((Erasing::Held, nothing)) };
-            tx.commit().await?;
-            return Ok((Erasing::More, objects));
+        let messages = messages_of(tx.on(), &erasure, rows).await?;
+        if messages.is_empty() {
+            return Ok((Erasing::More, nothing));
         }
-        let erasing = match of_contact {
-            true => rest_of_contact(&mut tx, subject, &columns, limit, now).await?,
-            false => rest_of_account(&mut tx, subject, limit).await?,
+        let few = as_many_as_fit(&messages, octets)?;
+        let objects = erase(&mut tx, messages.get(..few).unwrap_or_default(), now).await?;
+        let Some(objects) = objects else { return Ok((Erasing::Held, nothing)) };
+        tx.commit().await?;
+        Ok((Erasing::More, objects))
+    }
+
+    /// What others than its messages tell of a subject; and when there is nothing, itself.
+    async fn erase_rest(
+        &self,
+        erasure: &Erasure,
+        rows: usize,
+        now: Timestamp,
+    ) -> Result<Erasing, StoreError> {
+        let found = traces::find(self, erasure, rows).await?;
+        let mut tx = self.begin().await?;
+        if !gates::alone(&mut tx, "erasure").await? {
+            return Ok(Erasing::Held);
+        }
+        let Some(current) = Erasure::of(tx.on(), erasure.subject).await? else {
+            return Ok(Erasing::Done);
+        };
+        if current.seen != erasure.seen {
+            // Somebody else went on meanwhile.
+            return Ok(Erasing::More);
+        }
+        traces::blank(&mut tx, erasure, &found, now).await?;
+        let limit = i64::try_from(rows).unwrap_or(i64::MAX);
+        let erasing = match (found.ended, erasure.of_contact) {
+            (false, _) => Erasing::More,
+            (true, true) => rest_of_contact(&mut tx, erasure.subject).await?,
+            (true, false) => rest_of_account(&mut tx, erasure.subject, limit).await?,
         };
         if erasing == Erasing::Done {
-            sql("DELETE FROM erasures WHERE subject = $1").bind(subject).execute(tx.on()).await?;
+            sql("DELETE FROM erasures WHERE subject = $1")
+                .bind(erasure.subject)
+                .execute(tx.on())
+                .await?;
         }
         tx.commit().await?;
-        Ok((erasing, nothing))
+        Ok(erasing)
     }
 
     /// Takes away what was named by rows that are gone. What cannot be reached now is left to the
-    /// sweeper.
+    /// sweeper, with all that comes behind it: each might be waited for as long.
     async fn drop_objects(&self, objects: Objects) {
         let Some(blobs) = self.blobs() else { return };
         for name in objects {
             if let Err(error) = blobs.remove(&Path::from(name.as_str())).await {
                 let error = &error as &(dyn std::error::Error + 'static);
-                tracing::warn!(error, "an erased original is left to the sweeper");
+                tracing::warn!(error, "erased originals are left to the sweeper");
+                return;
             }
         }
     }
@@ -274,9 +296,6 @@ async fn erase(
     Ok(Some(held.difference(&left).cloned().collect()))
 }
 
-/// What a record says in the place of what happened.
-const ERASED: &str = "What this record told of its message was erased.";
-
 fn objects(rows: &[Row]) -> Result<Objects, StoreError> {
     let name = |row| Columns { table: "raw_messages", row }.optional_text("object").transpose();
     rows.iter().filter_map(name).collect()
@@ -295,67 +314,22 @@ fn as_many_as_fit(messages: &[Row], octets: u64) -> Result<usize, StoreError> {
     Ok(count)
 }
 
-/// What others than its messages tell of a contact: its organization's records, refused ones too, as
-/// many as `limit`; and when all have been looked at, itself.
-async fn rest_of_contact(
-    tx: &mut Transaction,
-    subject: i64,
-    erasure: &Columns<'_>,
-    limit: i64,
-    now: Timestamp,
-) -> Result<Erasing, StoreError> {
-    let organization = erasure.optional_account("organization_id")?;
-    let handle = erasure.optional_text("handle")?.unwrap_or_default();
-    let seen_id = erasure.optional_uuid("seen_id")?.unwrap_or_default();
-    let records = sql("SELECT id, at, sender, envelope_from FROM intake_records
-                       WHERE organization_id = $1 AND (at, id) > ($2, $3) AND at <= $4
-                       ORDER BY at, id LIMIT $5")
-    .bind(organization.map(AccountId::get))
-    .bind(erasure.time("seen_at")?)
-    .bind(seen_id)
-    .bind(erasure.time("asked_at")?.plus(CLOCKS))
-    .bind(limit)
-    .fetch_all(tx.on())
-    .await?;
-    let mailbox = handle.parse::<Handle>().ok().and_then(|handle| handle.mailbox().cloned());
-    let mailbox = mailbox.map(|mailbox| mailbox.to_string());
-    let (mut traces, mut last) = (Vec::new(), None);
-    for row in &records {
-        let columns = Columns { table: "intake_records", row };
-        let (id, at) = (columns.uuid("id")?, columns.time("at")?);
-        let envelope = columns.text("envelope_from")?.to_ascii_lowercase();
-        if columns.optional_text("sender")?.as_ref() == Some(&handle)
-            || mailbox.as_ref() == Some(&envelope)
-        {
-            traces.push(vec![Value::from(id)]);
-        }
-        last = Some((at, id));
-    }
-    many(
-        "WITH given (record) AS ({rows})
-         UPDATE intake_records
-         SET erased_at = $1, sender = NULL, envelope_from = '', remote_address = '0.0.0.0', helo = '',
-             explanation = $2, digest = NULL, headers = $3, steps = '[]', counted_as = NULL
-         FROM given
-         WHERE id = given.record AND (message_id IS NULL OR NOT EXISTS (
-             SELECT 1 FROM messages WHERE messages.id = intake_records.message_id))",
-        traces,
-    )
-    .bind(now)
-    .bind(ERASED)
-    .bind([].as_slice())
-    .execute(tx.on())
-    .await?;
-    if let Some((at, id)) = last.filter(|_| i64::try_from(records.len()).is_ok_and(|n| n >= limit))
-    {
-        sql("UPDATE erasures SET seen_at = $2, seen_id = $3 WHERE subject = $1")
-            .bind(subject)
-            .bind(at)
-            .bind(id)
-            .execute(tx.on())
-            .await?;
-        return Ok(Erasing::More);
-    }
+/// The next messages of a subject.
+async fn messages_of(
+    on: Connection<'_>,
+    erasure: &Erasure,
+    rows: usize,
+) -> Result<Vec<Row>, StoreError> {
+    let query = match erasure.of_contact {
+        true => "SELECT id, digest, size FROM messages WHERE contact_id = $1 LIMIT $2",
+        false => "SELECT id, digest, size FROM messages WHERE agent_id = $1 LIMIT $2",
+    };
+    let limit = i64::try_from(rows).unwrap_or(i64::MAX);
+    sql(query).bind(erasure.subject).bind(limit).fetch_all(on).await
+}
+
+/// A contact without messages, of whom no record tells.
+async fn rest_of_contact(tx: &mut Transaction, subject: i64) -> Result<Erasing, StoreError> {
     for text in [
         "DELETE FROM thread_keys WHERE contact_id = $1",
         "DELETE FROM rooms WHERE contact_id = $1",

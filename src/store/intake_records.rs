@@ -11,6 +11,7 @@ use super::many::many;
 use super::page::{Page, within};
 use super::row::{Columns, stored};
 use super::sql::{Row, Statement, Value, sql};
+use super::traces::PRESENT_RECORD;
 use crate::domain::clock::Timestamp;
 use crate::domain::contact::Handle;
 use crate::domain::id::{IntakeId, MessageId};
@@ -42,6 +43,7 @@ impl Store {
     ) -> Result<Vec<IntakeRecord>, StoreError> {
         let mut query = select("WHERE ");
         within(&mut query, scope);
+        query.push(PRESENT_RECORD);
         filter.narrow(&mut query);
         page.read_between(&mut query, filter.since, filter.until);
         let rows = query.fetch_all(self.reader()).await?;
@@ -57,6 +59,7 @@ impl Store {
     ) -> Result<Option<IntakeRecord>, StoreError> {
         let mut query = select("WHERE id = $1 AND ").bind(id.0);
         within(&mut query, scope);
+        query.push(PRESENT_RECORD);
         let row = query.fetch_optional(self.reader()).await?;
         row.as_ref().map(record).transpose()
     }

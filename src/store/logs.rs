@@ -7,6 +7,7 @@ use super::log_columns::{all_of, calculated, value_of};
 use super::page::{Cursor, Page, within};
 use super::row::{Columns, stored};
 use super::sql::{Row, Statement, sql};
+use super::traces::PRESENT_RECORD;
 use crate::domain::clock::Timestamp;
 use crate::domain::condition::LogFilter;
 use crate::domain::formula::Formula;
@@ -135,6 +136,7 @@ impl Store {
 
 fn narrow(query: &mut Statement, scope: &Scope, filter: &LogFilter) {
     within(query, scope);
+    query.push(PRESENT_RECORD);
     all_of(query, &filter.conditions, scope);
 }
 

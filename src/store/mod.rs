@@ -92,6 +92,7 @@ mod sql;
 mod subjects;
 mod sweep;
 mod threads;
+mod traces;
 
 pub use account_changes::{AccountUpdate, Updated};
 pub use account_deletion::Deletion;

@@ -8,6 +8,7 @@ use super::many::many;
 use super::page::{Page, within};
 use super::row::Columns;
 use super::sql::{Row, sql};
+use super::traces::PRESENT_RECORD;
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::{AccountId, IntakeId};
@@ -37,6 +38,7 @@ impl Store {
     ) -> Result<Vec<PastVerdict>, StoreError> {
         let mut query = sql("SELECT id, at, source, sender, reason FROM intake_records WHERE ");
         within(&mut query, scope);
+        query.push(PRESENT_RECORD);
         page.read_between(&mut query, Some(since), None);
         let rows = query.fetch_all(self.reader()).await?;
         let verdicts = rows.iter().map(past).collect::<Result<_, _>>()?;

@@ -134,7 +134,7 @@ impl Store {
         Ok(RoomList { rooms, total, next: if more { last } else { end } })
     }
 
-    /// The place of the last of the next `most` rooms that a filter may leave out; it lies behind
+    /// The place of the last of the next `most` rooms that a filter, or erasing, may leave out; it lies behind
     /// all rooms of its millisecond, as in [`Store::end_of_walk`].
     async fn end_of_rooms(
         &self,
@@ -143,7 +143,8 @@ impl Store {
         page: RoomPage,
         most: u32,
     ) -> Result<Option<RoomPlace>, StoreError> {
-        if scope.permitted().is_none() && !filter.unread {
+        let passes_over = scope.permitted().is_some() || filter.unread;
+        if !passes_over && self.erasures(0, 1).await?.is_empty() {
             return Ok(None);
         }
         let mut query = sql("SELECT last_at FROM rooms WHERE ");

@@ -17,6 +17,7 @@ use super::page::Cursor;
 use super::row::{Columns, stored};
 use super::sql::{Row, Value, sql};
 use crate::domain::account::{AccountType, Lineage};
+use crate::domain::clock::Timestamp;
 use crate::domain::contact::ContactChange;
 use crate::domain::id::{AccountId, ContactId, MessageId};
 use crate::domain::room::Room;
@@ -33,6 +34,7 @@ pub(super) struct Gone {
 struct Kept {
     messages: u64,
     unread: u64,
+    started: Timestamp,
     latest: Uuid,
     read: Cursor,
     lineage: Lineage,
@@ -182,8 +184,8 @@ pub(super) async fn leave(tx: &mut Transaction, gone: &[Gone]) -> Result<(), Sto
         rooms.entry((one.room.contact, one.room.agent)).or_default().push(one.place);
     }
     let kept = lock(tx, rooms.keys()).await?;
-    let (mut empty, mut fewer, mut headless) = (Vec::new(), Vec::new(), Vec::new());
-    let mut uncounted = Vec::new();
+    let (mut empty, mut fewer, mut uncounted) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut headless, mut rootless) = (Vec::new(), Vec::new());
     for (key, places) in &rooms {
         let Some(kept) = kept.get(key) else { continue };
         let room: [Value; 2] = [key.0.get().into(), key.1.into()];
@@ -203,6 +205,9 @@ pub(super) async fn leave(tx: &mut Transaction, gone: &[Gone]) -> Result<(), Sto
         if places.iter().any(|place| place.id == kept.latest) {
             headless.push(room.to_vec());
         }
+        if places.iter().any(|place| place.at <= kept.started) {
+            rootless.push(room.to_vec());
+        }
     }
     many(
         "WITH given (contact, agent) AS ({rows})
@@ -220,7 +225,27 @@ pub(super) async fn leave(tx: &mut Transaction, gone: &[Gone]) -> Result<(), Sto
     .execute(tx.on())
     .await?;
     recount(tx, uncounted.iter()).await?;
-    crown(tx, headless).await
+    crown(tx, headless).await?;
+    root(tx, rootless).await
+}
+
+/// A room begins with the oldest message that is left.
+async fn root(tx: &mut Transaction, rootless: Vec<Vec<Value>>) -> Result<(), StoreError> {
+    many(
+        "WITH given (contact, agent) AS ({rows}),
+         oldest (contact, agent, at) AS (
+             SELECT contact, agent, (SELECT at FROM messages
+                 WHERE contact_id = given.contact AND agent_id = given.agent
+                 ORDER BY at, id LIMIT 1)
+             FROM given)
+         UPDATE rooms SET started_at = oldest.at
+         FROM oldest
+         WHERE contact_id = oldest.contact AND agent_id = oldest.agent AND oldest.at IS NOT NULL",
+        rootless,
+    )
+    .execute(tx.on())
+    .await
+    .map(drop)
 }
 
 /// The latest message that is left is the room's latest.
@@ -318,7 +343,7 @@ async fn lock(
     let found = many(
         "WITH given (contact, agent) AS ({rows})
          SELECT contact_id, agent_id, rooms.partner_id, rooms.reseller_id, rooms.organization_id,
-                messages, unread, last_message_id, read_at, read_id
+                messages, unread, started_at, last_message_id, read_at, read_id
          FROM given CROSS JOIN rooms
          WHERE contact_id = given.contact AND agent_id = given.agent",
         rooms.map(|(contact, agent)| vec![contact.get().into(), (*agent).into()]).collect(),
@@ -341,6 +366,7 @@ fn kept(row: &Row) -> Result<(Key, Kept), StoreError> {
     let kept = Kept {
         messages: columns.count("messages")?,
         unread: columns.count("unread")?,
+        started: columns.time("started_at")?,
         latest: columns.uuid("last_message_id")?,
         read: Cursor { at: columns.time("read_at")?, id: columns.uuid("read_id")? },
         lineage,

@@ -21,7 +21,7 @@ use crate::domain::scope::Scope;
 use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
 use crate::rules::{BareLineEnds, IntakeRules, Kept, RetentionRules};
-use crate::store::{Cursor, Direction, Page, PastVerdict, Standing, Store, StoreError};
+use crate::store::{Cursor, Direction, List, Page, PastVerdict, Standing, Store, StoreError};
 use crate::verify::Authenticator;
 
 /// A day.
@@ -135,16 +135,23 @@ impl Preview {
         let (was, would) = (Tally::default(), Tally::default());
         let mut found = Days { was, would, changed: Vec::new(), complete: true, since };
         let (mut left, mut from) = (most, None);
+        // Records that wait to be erased are passed over: not more of them than others.
+        let until = self.end_of_past(scope, since, most).await?;
         loop {
             // One more than is looked at says whether there are more.
             let step = STEP.min(left);
-            let page = Page { limit: step.saturating_add(1), from, until: None };
+            let page = Page { limit: step.saturating_add(1), from, until };
             let mut records = self.store.past_verdicts(scope, &page, since).await?;
             let more = u32::try_from(records.len()).is_ok_and(|length| length > step);
             records.truncate(usize::try_from(step).unwrap_or(usize::MAX));
             let last = records.last().map(|last| Cursor { at: last.at, id: last.id.0 });
             self.weigh(agent, draft, mode, records, &mut found).await?;
-            let Some(last) = last.filter(|_| more) else { return Ok(found) };
+            let Some(last) = last.filter(|_| more) else {
+                if let Some(until) = until {
+                    (found.complete, found.since) = (false, until.at);
+                }
+                return Ok(found);
+            };
             left = left.saturating_sub(step);
             if left == 0 {
                 (found.complete, found.since) = (false, last.at);
@@ -152,6 +159,20 @@ impl Preview {
             }
             from = Some((Direction::Before, last));
         }
+    }
+
+    async fn end_of_past(
+        &self,
+        scope: &Scope,
+        since: Timestamp,
+        most: u32,
+    ) -> Result<Option<Cursor>, StoreError> {
+        if self.store.erasures(0, 1).await?.is_empty() {
+            return Ok(None);
+        }
+        let (whole, time) = (Page { limit: 1, from: None, until: None }, (Some(since), None));
+        let most = most.saturating_add(1);
+        self.store.end_of_walk(List::IntakeRecords, scope, &whole, time, most).await
     }
 
     async fn weigh(

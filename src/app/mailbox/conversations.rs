@@ -190,14 +190,16 @@ impl Mailbox {
         self.store.mark_read(scope, marks).await
     }
 
-    /// A page of contacts; see `Store::list_contacts`.
+    /// A page of contacts, and where it ended if it passed over `most`; see
+    /// `Store::list_contacts`.
     pub async fn contacts(
         &self,
         scope: &Scope,
         after: Option<ContactId>,
-        limit: u32,
-    ) -> Result<Vec<Contact>, StoreError> {
-        self.store.list_contacts(scope, after, limit).await
+        (limit, most): (u32, u32),
+    ) -> Result<(Vec<Contact>, Option<ContactId>), StoreError> {
+        let until = self.store.end_of_contacts(scope, after, most).await?;
+        Ok((self.store.list_contacts(scope, (after, until), limit).await?, until))
     }
 }
 

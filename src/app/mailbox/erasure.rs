@@ -80,7 +80,7 @@ impl Erasures {
                     Ok(true) => sleep(self.pass.pause()).await,
                     Ok(false) => sleep(self.rules.look()).await,
                     Err(error) => {
-                        warn(&error);
+                        warn(&error, None);
                         sleep(self.rules.look()).await;
                     }
                 }
@@ -99,7 +99,11 @@ impl Erasures {
             let subjects = self.store.erasures(after, PAGE).await?;
             let Some(last) = subjects.last().copied() else { return Ok(done) };
             for subject in subjects {
-                done |= self.step(subject).await? != Erasing::Held;
+                match self.step(subject).await {
+                    Ok(erasing) => done |= erasing != Erasing::Held,
+                    // The others do not wait for it.
+                    Err(error) => warn(&error, Some(subject)),
+                }
                 sleep(self.pass.pause()).await;
             }
             after = last;
@@ -107,7 +111,7 @@ impl Erasures {
     }
 }
 
-fn warn(error: &StoreError) {
+fn warn(error: &StoreError, subject: Option<i64>) {
     let error = error as &(dyn std::error::Error + 'static);
-    tracing::warn!(error, "erasing failed; it is tried again");
+    tracing::warn!(error, erasure.subject = subject, "erasing failed; it is tried again");
 }

@@ -48,10 +48,15 @@ impl Mailbox {
         page: &Page,
         most: u32,
     ) -> Result<Option<Cursor>, StoreError> {
-        if scope.permitted().is_none() {
+        if scope.permitted().is_none() && !self.is_erasing().await? {
             return Ok(None);
         }
         self.store.end_of_walk(List::Messages, scope, page, (None, None), most).await
+    }
+
+    /// Whether any list may pass over what is being erased.
+    async fn is_erasing(&self) -> Result<bool, StoreError> {
+        Ok(!self.store.erasures(0, 1).await?.is_empty())
     }
 
     /// A search that begins at the newest message, or at a cursor.
@@ -97,7 +102,8 @@ impl Mailbox {
         page: &Page,
         most: u32,
     ) -> Result<Option<Cursor>, StoreError> {
-        if scope.permitted().is_none() && !filter.passes_over() {
+        let passes_over = scope.permitted().is_some() || filter.passes_over();
+        if !passes_over && !self.is_erasing().await? {
             return Ok(None);
         }
         let time = (filter.since, filter.until);

@@ -21,13 +21,15 @@ pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Respon
     let after = after.map_err(|error| Problem::invalid(format!("after: {error}")))?;
     let mailbox = &http.use_cases.mailbox;
     let scope = &call.target().scope;
-    let mut found = mailbox.contacts(scope, after, limit.saturating_add(1)).await?;
+    let bounds = (limit.saturating_add(1), http.rules.limits.max_walk);
+    let (mut found, until) = mailbox.contacts(scope, after, bounds).await?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = found.len() > limit;
     found.truncate(limit);
+    let next = if more { found.last().map(|last| last.id) } else { until };
     let fields = json!({
         "contacts": found.iter().map(contact).collect::<Vec<_>>(),
-        "next": found.last().filter(|_| more).map(|last| last.id.get()),
+        "next": next.map(|id| id.get()),
     });
     Ok(success(StatusCode::OK, "contacts found", fields))
 }

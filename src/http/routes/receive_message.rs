@@ -21,6 +21,9 @@ use crate::domain::message::{self, Linked, Received};
 use crate::domain::source::{Inbox, Source};
 use crate::rules::ReceivedRules;
 
+/// Of an attachment whose platform does not say.
+const UNTYPED: &str = "file";
+
 /// The fields of the operation.
 pub(in super::super) const FIELDS: &[&str] = &[
     "targetAgent",
@@ -246,7 +249,7 @@ impl Reader<'_> {
     }
 
     fn attachments(&self) -> Result<Vec<Linked>, Problem> {
-        const SHAPE: &str = "attachments must be an array of {\"type\": …, \"url\": \"https://…\"}";
+        const SHAPE: &str = "attachments must be an array of {\"url\": \"https://…\", \"type\": …}";
         let shape = || Problem::invalid(SHAPE);
         let Some(value) = self.body.get("attachments") else { return Ok(Vec::new()) };
         let items = value.as_array().ok_or_else(shape)?;
@@ -255,7 +258,12 @@ impl Reader<'_> {
             return Err(Problem::invalid(format!("attachments has at most {most} entries")));
         }
         let linked = |item: &Value| {
-            let [kind, url] = texts_of(item, ["type", "url"]).ok_or_else(shape)?;
+            // What else is told of it stays in the original.
+            let url = item.get("url").and_then(Value::as_str).ok_or_else(shape)?;
+            let kind = match item.get("type") {
+                None | Some(Value::Null) => UNTYPED,
+                Some(kind) => kind.as_str().ok_or_else(shape)?,
+            };
             let kind = plain_line(kind).map_err(wrong("attachments.type"))?;
             Ok(Linked { kind, url: https("attachments.url", url)? })
         };

@@ -200,6 +200,19 @@ async fn what_is_handed_in_is_never_taken_for_mail() {
 }
 
 #[tokio::test]
+async fn an_attachment_needs_no_type_and_may_say_more() {
+    let house = House::new().await;
+    let link = json!({ "url": "https://example.com/a.png", "name": "A", "size": 4 });
+    post(&house, "org1", &with(&text(), "attachments", json!([link]))).await.success(200);
+    let record = house.get("agent1", "/messages/recent").await.json()[0].clone();
+    let shown = &record["attachments"][0];
+    assert_eq!((&shown["attachmentType"], &shown["content-url"]), (&json!("file"), &link["url"]));
+    let raw = record["metadata"]["receivedRawUrl"].as_str().unwrap().strip_prefix("/api/v2");
+    let raw = house.get("agent1", raw.unwrap()).await.json();
+    assert_eq!(raw["attachments"], json!([link]), "the original has it all");
+}
+
+#[tokio::test]
 async fn what_is_not_in_order_is_refused_and_leaves_nothing() {
     let house = House::with(
         "[received]\nmax_text_bytes = 1024\nmax_object_bytes = 40\n\
@@ -221,6 +234,8 @@ async fn what_is_not_in_order_is_refused_and_leaves_nothing() {
         ("metadata", json!({ "key": "x".repeat(40) }), "40 octets"),
         ("attachments", json!([link, link]), "at most 1"),
         ("attachments", json!([{ "type": "image" }]), "must be an array"),
+        ("attachments", json!([{ "type": 7, "url": "https://example.com/" }]), "must be an array"),
+        ("attachments", json!(["https://example.com/"]), "must be an array"),
         ("attachments", json!([{ "type": "x", "url": "http://example.com/" }]), "https"),
         ("attachments", json!([{ "type": "x", "url": "https://a:b@example.com/" }]), "https"),
         ("attachments", json!([{ "type": "x", "url": "javascript:alert(1)" }]), "https"),

@@ -178,7 +178,10 @@ pub async fn exercise(scene: &Scene, scope: &Scope, page: &Page) {
     store.outline_threads(&[found], 2).await.unwrap();
     store.messages(scope, &[MessageId(message.id.0)]).await.unwrap();
     for after in [None, Some(message.contact)] {
-        store.list_contacts(scope, after, 2).await.unwrap();
+        let until = store.end_of_contacts(scope, after, 1).await.unwrap();
+        for until in [None, until] {
+            store.list_contacts(scope, (after, until), 2).await.unwrap();
+        }
     }
     let mark = Cursor { at: message.at, id: message.id.0 };
     store.mark_read(scope, &[(message.room(), mark)]).await.unwrap();

@@ -129,7 +129,7 @@ async fn mail_of_the_first_version_is_read_as_before(kind: Kind) {
     }
     for (id, kind) in [(1, AccountType::Partner), (2, AccountType::Reseller)] {
         let scope = Scope::subtree(AccountId::new(id).unwrap(), kind);
-        assert_eq!(store.list_contacts(&scope, None, 9).await.unwrap().len(), 1);
+        assert_eq!(store.list_contacts(&scope, (None, None), 9).await.unwrap().len(), 1);
     }
     store.close().await;
     if let Location::Folder(data) = location {
