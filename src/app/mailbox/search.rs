@@ -114,7 +114,7 @@ impl<'s> Search<'s> {
             let octets = self.octets.min(STEP_OCTETS);
             let looked = self.store.messages_matching(self.scope, &ids, octets, matches).await?;
             self.octets = self.octets.saturating_sub(looked.octets);
-            if let Some(last) = self.waiting.drain(..looked.ids.min(ids.len())).last() {
+            if let Some(last) = self.waiting.drain(..looked.ids.min(ids.len())).next_back() {
                 self.from = Some((self.direction, last));
             }
             found.extend(looked.found);
