@@ -11,6 +11,7 @@ use super::row::Columns;
 use super::sql::{Statement, sql};
 use crate::domain::account::AccountType;
 use crate::domain::clock::Timestamp;
+use crate::domain::id::AccountId;
 use crate::domain::scope::Scope;
 
 /// A place in a list that is ordered by time and id. Shown as `<milliseconds>-<uuid>`.
@@ -216,13 +217,18 @@ pub(super) fn within(statement: &mut Statement, scope: &Scope) {
 
 /// The range of the index that a scope's rows lie in.
 pub(super) fn in_range(statement: &mut Statement, scope: &Scope) {
-    statement.push(match scope.level() {
+    below(statement, scope.level(), scope.root());
+}
+
+/// The range of the index that the rows of an account lie in, for who asks on nobody's behalf.
+pub(super) fn below(statement: &mut Statement, level: AccountType, account: AccountId) {
+    statement.push(match level {
         AccountType::Partner => "partner_id = ",
         AccountType::Reseller => "reseller_id = ",
         AccountType::Organization => "organization_id = ",
         AccountType::Agent => "agent_id = ",
     });
-    statement.push_value(scope.root());
+    statement.push_value(account);
 }
 
 #[cfg(test)]

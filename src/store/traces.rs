@@ -9,14 +9,13 @@ use uuid::Uuid;
 use super::db::{Store, Transaction};
 use super::error::StoreError;
 use super::many::many;
-use super::page::in_range;
+use super::page::below;
 use super::row::Columns;
 use super::sql::{Connection, Value, sql};
 use crate::domain::account::AccountType;
 use crate::domain::clock::Timestamp;
 use crate::domain::contact::Handle;
 use crate::domain::id::AccountId;
-use crate::domain::scope::Scope;
 
 /// Goes on with the condition that leaves out records that wait to be blanked; how many
 /// milliseconds it allows for clocks is [`CLOCKS`].
@@ -74,10 +73,9 @@ impl Erasure {
     }
 
     /// Whose records may tell of it: those of a contact's organization, or of the account itself.
-    async fn owner(&self, store: &Store) -> Result<Option<Scope>, StoreError> {
+    async fn owner(&self, store: &Store) -> Result<Option<(AccountType, AccountId)>, StoreError> {
         if self.of_contact {
-            let scope = |account| Scope::subtree(account, AccountType::Organization);
-            return Ok(self.organization.map(scope));
+            return Ok(self.organization.map(|id| (AccountType::Organization, id)));
         }
         let row = sql("SELECT kind FROM accounts WHERE id = $1")
             .bind(self.subject)
@@ -85,7 +83,7 @@ impl Erasure {
             .await?;
         let Some((row, id)) = row.zip(AccountId::new(self.subject)) else { return Ok(None) };
         let kind = Columns { table: "accounts", row: &row }.word("kind")?;
-        Ok(Some(Scope::subtree(id, kind)))
+        Ok(Some((kind, id)))
     }
 }
 
@@ -106,13 +104,13 @@ pub(super) async fn find(
     limit: usize,
 ) -> Result<Traces, StoreError> {
     let mut found = Traces { records: Vec::new(), seen: erasure.seen, ended: true };
-    let Some(owner) = erasure.owner(store).await? else { return Ok(found) };
+    let Some((level, owner)) = erasure.owner(store).await? else { return Ok(found) };
     let mailbox = erasure.handle.parse::<Handle>().ok();
     let mailbox = mailbox.and_then(|handle| Some(handle.mailbox()?.to_string()));
     for _ in 0..LOOKS {
         let mut query = sql("SELECT id, at, sender, envelope_from, erased_at
                              FROM intake_records WHERE ");
-        in_range(&mut query, &owner);
+        below(&mut query, level, owner);
         query.push(" AND (at, id) > (").push_value(found.seen.0).push(", ");
         query.push_value(found.seen.1).push(")");
         if erasure.of_contact {
