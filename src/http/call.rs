@@ -25,7 +25,7 @@ use super::query::{self, Query};
 use super::range::Conditions;
 use super::remote::Peer;
 use super::router::Operation;
-use super::uploads::Place;
+use super::turns::{Place, Turn};
 use super::{auth, target};
 use crate::app::access::need::{Need, TargetType};
 use crate::app::access::{Caller, Denied, Target};
@@ -158,6 +158,11 @@ impl Call {
             Some(place) => Ok(place),
             None => http.uploads.place(self.caller.key.id).await,
         }
+    }
+
+    /// The turn of its key among requests for the log: 429 while another one is answered.
+    pub(super) fn turn_at_logs(&self, http: &Http) -> Result<Turn, Problem> {
+        http.logs.turn(self.caller.key.id)
     }
 
     /// A UUID in the path, in its one spelling of 36 characters.
