@@ -4,10 +4,13 @@ use std::str::FromStr as _;
 
 use uuid::Uuid;
 
+use super::address::Address;
 use super::clock::Timestamp;
+use super::contact::Handle;
 use super::decimal::Decimal;
 use super::instant;
 use super::log_field::{Kind, LogField, Op};
+use super::source::Source;
 
 /// A value that a field is compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +75,11 @@ impl Condition {
         if piece && values.contains(&"") {
             return Err(format!("{name} {op}: the text is empty, send at least one character"));
         }
-        let values = values.iter().map(|text| scalar(field, text)).collect::<Result<_, _>>()?;
+        let values = values.iter().map(|text| scalar(field, text)).collect::<Result<Vec<_>, _>>();
+        let mut values = values?;
+        if field == LogField::Sender && !piece {
+            values.iter_mut().for_each(spell);
+        }
         Ok(Self { field, op, test: Test::Values(values) })
     }
 
@@ -114,11 +121,30 @@ impl LogFilter {
     }
 }
 
+/// How many of these name a field that is told by looking at deliveries.
+pub fn delivery_terms(conditions: &[Condition]) -> usize {
+    conditions.iter().filter(|condition| condition.field.is_of_deliveries()).count()
+}
+
+/// A whole sender in the spelling that is kept.
+fn spell(value: &mut Scalar) {
+    let Scalar::Text(text) = value else { return };
+    let elsewhere = text.split_once(':').and_then(|(source, address)| {
+        let source = source.parse().ok().filter(|source| *source != Source::Email)?;
+        Handle::elsewhere(Some(source), address).ok()
+    });
+    let mailbox = || Address::parse(text).ok().map(Handle::Mailbox);
+    if let Some(handle) = elsewhere.or_else(mailbox) {
+        *text = handle.to_string();
+    }
+}
+
 fn scalar(field: LogField, text: &str) -> Result<Scalar, String> {
     let (read, shape) = match field.kind() {
         Kind::Integer if field == LogField::Timestamp => {
-            let seconds = instant::parse(text).map(|at| Scalar::Integer(at.seconds()));
-            (seconds, "Unix seconds, or a date like 2026-11-20T10:00:00Z")
+            let whole = instant::parse(text).filter(|at| at.millis().rem_euclid(1000) == 0);
+            let seconds = whole.map(|at| Scalar::Integer(at.seconds()));
+            (seconds, "Unix seconds, or a date like 2026-11-20T10:00:00Z (date has fractions)")
         }
         Kind::Integer => {
             let whole = i64::from_str(text).ok().filter(|number| number.to_string() == text);
@@ -177,10 +203,25 @@ mod tests {
             (LogField::Outcome, Op::Isnull, "yes", "expected true or false"),
             (LogField::Size, Op::Eq, "07", "a whole number"),
             (LogField::Size, Op::Icontains, "7", "does not take icontains"),
+            (LogField::Timestamp, Op::Eq, "2026-11-20T10:00:00.5Z", "date has fractions"),
             (LogField::Uuid, Op::Eq, "0198c0de000070008000000000000000", "a UUID"),
         ] {
             let read = Condition::new(field, op, &[value]).unwrap_err();
             assert!(read.contains(said), "{read}");
+        }
+    }
+
+    #[test]
+    fn a_sender_is_compared_in_the_spelling_that_is_kept() {
+        for (op, value, expected) in [
+            (Op::Eq, "Bob@GOOD.example", "bob@good.example"),
+            (Op::In, "\"bob\"@good.example", "bob@good.example"),
+            (Op::Ne, "sms:+1 (555) 123-1234", "sms:+15551231234"),
+            (Op::Nin, "Nobody", "Nobody"),
+            (Op::Contains, "Bob@GOOD.example", "Bob@GOOD.example"),
+        ] {
+            let read = Condition::new(LogField::Sender, op, &[value]).unwrap();
+            assert_eq!(read.test, Test::Values(vec![Scalar::Text(expected.into())]), "{value}");
         }
     }
 

@@ -92,6 +92,16 @@ impl Formula {
         Ok(formula)
     }
 
+    /// How often it names a field that is told by looking at deliveries.
+    pub fn delivery_terms(&self) -> usize {
+        match self {
+            Self::Constant(_) => 0,
+            Self::Field(field) | Self::Is { field, .. } => usize::from(field.is_of_deliveries()),
+            Self::Negate(inner) => inner.delivery_terms(),
+            Self::Calculate(_, one, other) => one.delivery_terms() + other.delivery_terms(),
+        }
+    }
+
     fn size(&self) -> Size {
         match self {
             Self::Constant(number) => Size::of(*number),

@@ -114,7 +114,8 @@ fields! {
     LatencyMs = "latencyMs", Real, true,
         "From the end of the message until its commit began, milliseconds.";
     Deliveries = "deliveries", Integer, false,
-        "Webhook deliveries that the message made for destinations below the target.";
+        "Webhook deliveries that the message made for destinations below the target; null where \
+         retention took its events.";
     Delivered = "delivered", Integer, false, "Of these, those that were taken.";
     Exhausted = "exhausted", Integer, false, "Of these, those that were given up.";
     Pending = "pending", Integer, false, "Of these, those that are under way.";
@@ -178,6 +179,11 @@ impl LogField {
     /// The field of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|field| field.name() == name)
+    }
+
+    /// Whether it is told by looking at all deliveries of the message.
+    pub const fn is_of_deliveries(self) -> bool {
+        matches!(self, Self::Deliveries | Self::Delivered | Self::Exhausted | Self::Pending)
     }
 
     /// All names, for whoever used another.

@@ -1,6 +1,6 @@
 //! Metrics over the conversation log: what is calculated for each row, and how rows are put together.
 
-use super::condition::Condition;
+use super::condition::{Condition, delivery_terms};
 use super::formula::Formula;
 use super::log_field::{LogField, Op};
 use super::words::words;
@@ -96,6 +96,11 @@ impl Metric {
             precision: Some(3),
             minimum_sample: 0,
         })
+    }
+
+    /// How often its filters and its formula name fields of deliveries.
+    pub fn delivery_terms(&self) -> usize {
+        delivery_terms(&self.filters) + self.formula.delivery_terms()
     }
 
     /// The names of those that everybody has.

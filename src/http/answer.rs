@@ -22,13 +22,27 @@ const CORP: HeaderName = HeaderName::from_static("cross-origin-resource-policy")
 
 /// The envelope of v2: `{success: true, message, …}`.
 pub(super) fn success(status: StatusCode, message: &str, fields: Value) -> Response {
+    json(status, envelope(message, fields))
+}
+
+/// The same of one that is large: its octets keep their `place` until they are sent or the
+/// connection is gone, whichever is first.
+pub(super) fn large(message: &str, fields: Value, place: Place) -> Response {
+    let text = envelope(message, fields);
+    let length = (CONTENT_LENGTH, HeaderValue::from(text.len()));
+    let content_type = (CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let held = Bytes::from_owner(Held { bytes: text.into_bytes(), _place: place });
+    ([content_type, length], stream(held)).into_response()
+}
+
+fn envelope(message: &str, fields: Value) -> String {
     let mut envelope = Map::new();
     envelope.insert("success".into(), true.into());
     envelope.insert("message".into(), message.into());
     if let Value::Object(fields) = fields {
         envelope.extend(fields);
     }
-    json(status, Value::Object(envelope).to_string())
+    Value::Object(envelope).to_string()
 }
 
 /// JSON that is written already.

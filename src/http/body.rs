@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::Http;
 use super::error::{Code, Problem};
 use super::query::quoted;
-use super::uploads::Place;
+use super::turns::Place;
 use crate::domain::id::KeyId;
 
 /// Larger bodies are read as JSON where that delays no other request.

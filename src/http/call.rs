@@ -26,7 +26,7 @@ use super::query::{self, Query};
 use super::range::Conditions;
 use super::remote::Peer;
 use super::router::Operation;
-use super::uploads::Place;
+use super::turns::{Place, Turn};
 use super::{auth, target};
 use crate::app::access::need::{Need, TargetType};
 use crate::app::access::{Caller, Denied, Target};
@@ -164,6 +164,11 @@ impl Call {
     /// Who takes a place for an answer that is held in memory whole.
     pub(super) const fn reader(&self) -> Reader {
         Reader::Key(self.caller.key.id, self.caller.account.id)
+    }
+
+    /// The turn of its key among requests for the log: 429 while another one is answered.
+    pub(super) fn turn_at_logs(&self, http: &Http) -> Result<Turn, Problem> {
+        http.logs.turn(self.caller.key.id)
     }
 
     /// A UUID in the path, in its one spelling of 36 characters.

@@ -42,7 +42,7 @@ mod serve;
 mod stalled;
 pub mod tag;
 mod target;
-mod uploads;
+mod turns;
 
 #[cfg(test)]
 mod tests;
@@ -58,7 +58,7 @@ use ipnet::IpNet;
 use self::downloads::Downloads;
 use self::limits::Limits;
 use self::remote::Proxies;
-use self::uploads::Uploads;
+use self::turns::Turns;
 use crate::app::access::Access;
 use crate::app::audit::AuditLog;
 use crate::app::delivery::{Destinations, EventLog};
@@ -93,6 +93,16 @@ pub struct UseCases {
     pub dns: Arc<Authenticator>,
 }
 
+/// What is said where a key has a place, and where none is free.
+const UPLOADS: (&str, &str) = (
+    "a message that was sent with this key is still looked at: send one after the other",
+    "every place for a message is taken",
+);
+const LOGS: (&str, &str) = (
+    "a request for the log with this key is still answered: send one after the other",
+    "every place for a request for the log is taken",
+);
+
 /// Everything that a request may need.
 #[derive(Debug)]
 pub struct Http {
@@ -104,7 +114,9 @@ pub struct Http {
     /// Places for answers that are held in memory whole.
     pub(crate) downloads: Downloads,
     /// Places for messages, and for bodies that are larger than others may be.
-    pub(crate) uploads: Uploads,
+    pub(crate) uploads: Turns,
+    /// Places for statements that walk the conversation log.
+    pub(crate) logs: Turns,
     pub(crate) limits: Limits,
     /// Whose word is taken for where a request comes from.
     pub(crate) proxies: Proxies,
@@ -122,7 +134,11 @@ impl Http {
         readiness: Readiness,
     ) -> Self {
         let downloads = Downloads::new(rules.limits.max_downloads);
-        let uploads = Uploads::new(&rules.limits);
+        let limits = &rules.limits;
+        // Who gets a place has time left to send the body.
+        let patience = limits.body() / 2;
+        let uploads = Turns::new(limits.max_uploads, patience, UPLOADS);
+        let logs = Turns::new(rules.logs.max_at_once, patience, LOGS);
         let limits = Limits::new(rules.rates);
         let (proxies, shutdown) = (Proxies::default(), Shutdown::default());
         Self {
@@ -133,6 +149,7 @@ impl Http {
             readiness,
             downloads,
             uploads,
+            logs,
             limits,
             proxies,
             shutdown,

@@ -245,12 +245,14 @@ impl Events {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Logs {
+    pub max_at_once: usize,
     pub max_rows: u32,
     pub max_metric_rows: u32,
     pub max_page: u32,
     pub default_page: u32,
     pub step: u32,
     pub max_filters: usize,
+    pub max_delivery_terms: usize,
     pub max_values: usize,
     pub max_buckets: usize,
     pub max_groups: usize,
@@ -261,12 +263,14 @@ impl Logs {
     fn validate(&self) -> Result<(), RulesError> {
         let check = |key, value, low, high| within("access.toml", key, value, low, high);
         let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        check("logs.max_at_once", wide(self.max_at_once), 1, 32)?;
         check("logs.max_rows", self.max_rows.into(), 1, 10_000_000)?;
         check("logs.max_metric_rows", self.max_metric_rows.into(), 1, 10_000_000)?;
         check("logs.max_page", self.max_page.into(), 1, 10_000)?;
         check("logs.default_page", self.default_page.into(), 1, self.max_page.into())?;
         check("logs.step", self.step.into(), 1, 10_000)?;
         check("logs.max_filters", wide(self.max_filters), 1, 100)?;
+        check("logs.max_delivery_terms", wide(self.max_delivery_terms), 1, 20)?;
         check("logs.max_values", wide(self.max_values), 1, 500)?;
         check("logs.max_buckets", wide(self.max_buckets), 1, 10_000)?;
         check("logs.max_groups", wide(self.max_groups), 1, 1000)?;

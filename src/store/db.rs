@@ -183,7 +183,7 @@ impl Store {
     pub async fn close(&self) {
         let closing = async {
             match &self.base.database {
-                Database::Sqlite(Embedded { reader, writer }) => {
+                Database::Sqlite(Embedded { reader, writer, .. }) => {
                     reader.close().await;
                     writer.close().await;
                 }
@@ -197,6 +197,15 @@ impl Store {
 
     pub(super) fn reader(&self) -> Connection<'_> {
         self.base.reader()
+    }
+
+    /// All rows of a statement that walks many and is given up when it takes too long, by whichever
+    /// database.
+    pub(super) async fn fetch_in_time(&self, query: Statement) -> Result<Vec<Row>, StoreError> {
+        match &self.base.database {
+            Database::Sqlite(embedded) => embedded.fetch_in_time(query).await,
+            Database::Postgres(_) => query.fetch_all(self.reader()).await,
+        }
     }
 
     /// All rows of a statement that looks for tokens: see [`Pool::begin_search`].

@@ -6,15 +6,19 @@ use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use sqlx::Connection as _;
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
+use tokio_util::sync::CancellationToken;
 
 use super::error::StoreError;
+use super::sql::{Connection, Row, Statement};
 use crate::rules::StoreConnections as Connections;
 
 /// Prepared statements kept by a connection.
@@ -24,6 +28,8 @@ pub(super) const FILE: &str = "gatepost.db";
 const LOCK_FILE: &str = "gatepost.lock";
 /// A migration of a large store takes its time.
 const LOCK_PATIENCE: Duration = Duration::from_secs(300);
+/// Steps of SQLite between two looks at the clock: less than a millisecond.
+const STEPS: i32 = 10_000;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// The connections to one database file.
@@ -31,6 +37,8 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 pub(super) struct Embedded {
     pub(super) reader: SqlitePool,
     pub(super) writer: SqlitePool,
+    /// How long a statement may take that walks many rows.
+    statement: Duration,
 }
 
 /// Opens the store in `folder`, made there first if `create` says so, and brings it to this
@@ -81,7 +89,33 @@ pub(super) async fn open(
         .connect_with(options.read_only(true))
         .await
         .map_err(open_error)?;
-    Ok(Embedded { reader, writer })
+    Ok(Embedded { reader, writer, statement: rules.statement() })
+}
+
+impl Embedded {
+    /// All rows of a statement that is given up when it takes too long.
+    pub(super) async fn fetch_in_time(&self, query: Statement) -> Result<Vec<Row>, StoreError> {
+        let mut one = self.reader.acquire().await?;
+        let watch = Watch::default();
+        let (given_up, until) = (Arc::clone(&watch.0), Instant::now() + self.statement);
+        one.lock_handle().await?.set_progress_handler(STEPS, move || {
+            given_up.load(Ordering::Relaxed) || Instant::now() < until
+        });
+        let rows = query.fetch_all(Connection::Sqlite(&mut one, &CancellationToken::new())).await;
+        drop(watch);
+        one.lock_handle().await?.remove_progress_handler();
+        rows
+    }
+}
+
+/// Whoever has the connection next is not watched, also if nobody waits for the end of this.
+#[derive(Default)]
+struct Watch(Arc<AtomicBool>);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// The versions of the schema that this program knows.
@@ -119,5 +153,30 @@ async fn lock(path: &Path) -> io::Result<File> {
             io::ErrorKind::TimedOut,
             "another process keeps the store locked for its migration",
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sql::sql;
+    use super::*;
+    use crate::rules::Rules;
+
+    #[tokio::test]
+    async fn a_statement_without_end_is_given_up_and_the_next_one_is_not() {
+        let (folder, rules) = (tempfile::tempdir().unwrap(), Rules::defaults().unwrap());
+        let mut connections = rules.store.connections;
+        connections.embedded_readers = 1;
+        let mut store = open(&folder.path().join("data"), &connections, true).await.unwrap();
+        store.statement = Duration::from_millis(20);
+        let endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+                       SELECT COUNT(*) AS found FROM n";
+        let given_up = store.fetch_in_time(sql(endless)).await.err().unwrap();
+        assert!(matches!(given_up, StoreError::Database(_)), "{given_up:?}");
+        // By the same connection, which has a clock no more.
+        let long = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 300000)
+                    SELECT COUNT(*) AS found FROM n";
+        let rows = sql(long).fetch_all(Connection::SqlitePool(&store.reader)).await.unwrap();
+        assert_eq!(rows[0].get::<i64>("found").unwrap(), 300_000);
     }
 }

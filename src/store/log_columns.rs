@@ -14,17 +14,22 @@ use crate::domain::log_field::{LogField, Op};
 use crate::domain::scope::Scope;
 
 /// Of the deliveries of a message those in some state, made for destinations of accounts in the
-/// scope: what was made for those above is not told. A repeat made none. Both questions are
-/// numbers: an EXISTS is a join to PostgreSQL, which it may begin with all that a
-/// destination was sent; nor may it begin with all of a state, whose index is kept out by `|| ''`.
-const DELIVERIES: &str =
-    "(SELECT COUNT(*) FROM events AS e JOIN deliveries AS d ON d.event_id = e.id
-     WHERE e.message_id = intake_records.message_id
-       AND (SELECT COUNT(*) FROM messages AS m
-            WHERE m.id = intake_records.message_id AND m.at >= intake_records.at) > 0
-       AND (SELECT COUNT(*) FROM accounts
-            WHERE accounts.id = (SELECT account_id FROM destinations
-                                 WHERE destinations.id = d.destination_id) AND ";
+/// scope: what was made for those above is not told. A repeat made none: what came before it has the
+/// same message. Nothing is known where no event is left of a message. All questions are numbers: an
+/// EXISTS is a join to PostgreSQL, which it may begin with all that a destination was sent; one
+/// earlier record is enough, for a message may have many.
+const DELIVERIES: &str = "(CASE WHEN (SELECT 1 FROM intake_records AS earlier
+                 WHERE earlier.message_id = intake_records.message_id
+                   AND (earlier.at, earlier.id) < (intake_records.at, intake_records.id)
+                 LIMIT 1) IS NOT NULL THEN 0
+      ELSE (SELECT CASE WHEN COUNT(e.id) > 0 OR intake_records.message_id IS NULL
+                   THEN COUNT(CASE WHEN d.id IS NOT NULL AND (
+                       SELECT COUNT(*) FROM accounts
+                       WHERE accounts.id = (SELECT account_id FROM destinations
+                                            WHERE destinations.id = d.destination_id) AND ";
+const DELIVERIES_END: &str = " THEN 1 END) END
+            FROM events AS e LEFT JOIN deliveries AS d ON d.event_id = e.id
+            WHERE e.message_id = intake_records.message_id) END)";
 
 /// What a field is.
 enum Column {
@@ -72,9 +77,9 @@ const fn column(field: LogField) -> Column {
         LogField::Count => "count",
         LogField::LatencyMs => "(CAST(took_us AS DOUBLE PRECISION) / 1000)",
         LogField::Deliveries => return Column::Deliveries(""),
-        LogField::Delivered => return Column::Deliveries(" AND d.state || '' = 'delivered'"),
-        LogField::Exhausted => return Column::Deliveries(" AND d.state || '' = 'exhausted'"),
-        LogField::Pending => return Column::Deliveries(" AND d.state || '' = 'pending'"),
+        LogField::Delivered => return Column::Deliveries(" AND d.state = 'delivered'"),
+        LogField::Exhausted => return Column::Deliveries(" AND d.state = 'exhausted'"),
+        LogField::Pending => return Column::Deliveries(" AND d.state = 'pending'"),
         LogField::ExperimentId
         | LogField::ExperimentVariant
         | LogField::ExperimentVersion
@@ -92,7 +97,7 @@ pub(super) fn value_of(statement: &mut Statement, field: LogField, scope: &Scope
         Column::Deliveries(state) => {
             statement.push(DELIVERIES);
             within(statement, scope);
-            statement.push(") > 0").push(state).push(")");
+            statement.push(") > 0").push(state).push(DELIVERIES_END);
         }
     }
 }
@@ -119,10 +124,6 @@ fn compare(statement: &mut Statement, condition: &Condition, scope: &Scope) {
         }
         Test::Values(values) => values,
     };
-    if matches!(condition.op, Op::Ne | Op::Nin) {
-        value(statement);
-        statement.push(" IS NULL OR ");
-    }
     match (condition.op, values.as_slice()) {
         (Op::Contains, [Scalar::Text(text)]) => {
             statement.push("REPLACE(");
@@ -160,7 +161,9 @@ fn compare(statement: &mut Statement, condition: &Condition, scope: &Scope) {
                 statement.push(if place > 0 { ", " } else { "" });
                 scalar(statement, value);
             }
-            statement.push(")");
+            // What has no value is no other one either; looked up once.
+            let or_none = matches!(op, Op::Ne | Op::Nin);
+            statement.push(if or_none { ") IS NOT FALSE" } else { ")" });
         }
     }
 }

@@ -1,10 +1,15 @@
 //! The conversation log: intake records, their messages and what became of their deliveries, listed
-//! and put together. How much a request looks at is bounded by `Store::end_of_walk`.
+//! and put together. How much a request looks at is bounded by `Store::end_of_log`, and every
+//! statement is given up in time: what a row costs, filters and formulas say.
+
+use std::cmp::Reverse;
+
+use uuid::Uuid;
 
 use super::db::Store;
 use super::error::StoreError;
 use super::log_columns::{all_of, calculated, value_of};
-use super::page::{Cursor, Page, within};
+use super::page::{Cursor, List, Page, within};
 use super::row::{Columns, stored};
 use super::sql::{Row, Statement, sql};
 use super::traces::PRESENT_RECORD;
@@ -35,6 +40,53 @@ pub struct Bucket {
 const DAY: i64 = 86_400_000;
 
 impl Store {
+    /// The place where a request ends that looks at the newest `most` rows of a time; `None` where
+    /// there are no more. Of a restricted member its Agents' rows alone are counted: it learns
+    /// nothing of how many others there are (threats E6).
+    pub async fn end_of_log(
+        &self,
+        scope: &Scope,
+        (since, before): (Option<Timestamp>, Option<Timestamp>),
+        most: u32,
+    ) -> Result<Option<Cursor>, StoreError> {
+        let page = Page { limit: 1, from: None, until: None };
+        let skip = most.saturating_sub(1);
+        let Some(permitted) = scope.permitted() else {
+            let (list, time) = (List::IntakeRecords, (since, before));
+            return self.end_of_walk(list, scope, &page, time, most).await;
+        };
+        let mut query = sql("");
+        let mut bounds: Option<String> = None;
+        for agent in permitted {
+            // Each in the order of its index; neither database sorts them to put them together.
+            query.push(if bounds.is_some() { " UNION ALL " } else { "" });
+            query.push("SELECT at, id FROM intake_records WHERE agent_id = ");
+            query.push(&agent.get().to_string());
+            match &bounds {
+                Some(text) => {
+                    query.push(text);
+                }
+                None => {
+                    let start = query.text().len();
+                    page.lie_between(&mut query, since, before);
+                    bounds = query.text().get(start..).map(str::to_owned);
+                }
+            }
+        }
+        if bounds.is_none() {
+            return Ok(None);
+        }
+        query.push(" ORDER BY at DESC, id DESC LIMIT 1 OFFSET ").push_value(i64::from(skip));
+        query.varying();
+        let row = self.fetch_in_time(query).await?.pop();
+        let place = row.map(|row| {
+            let columns = Columns { table: "intake_records", row: &row };
+            // All rows of its millisecond are looked at, as in `end_of_walk`.
+            Ok(Cursor { at: columns.time("at")?, id: Uuid::nil() })
+        });
+        place.transpose()
+    }
+
     /// A page of the log in `scope`, the newest first.
     pub async fn logs(
         &self,
@@ -50,10 +102,19 @@ impl Store {
             query.push(&format!(" AS f{place}"));
         }
         query.push(" FROM intake_records WHERE ").varying();
+        let sorts = scope.permitted().is_some();
+        // What has to be sorted is sorted by its place alone.
+        query.push(if sorts { "id IN (SELECT id FROM intake_records WHERE " } else { "" });
         narrow(&mut query, scope, filter);
         page.read_between(&mut query, filter.since, filter.before);
-        let rows = query.fetch_all(self.reader()).await?;
-        let rows = rows.iter().map(|row| log_row(row, fields)).collect::<Result<_, _>>()?;
+        query.push(if sorts { ")" } else { "" });
+        let rows = self.fetch_in_time(query).await?;
+        let rows = rows.iter().map(|row| log_row(row, fields));
+        let mut rows = rows.collect::<Result<Vec<_>, StoreError>>()?;
+        if sorts {
+            rows.sort_by_key(|row| Reverse(row.place));
+            return Ok(rows);
+        }
         Ok(page.shown(rows))
     }
 
@@ -67,10 +128,11 @@ impl Store {
         let mut query = sql("SELECT COUNT(*) AS rows_found FROM
                              (SELECT at FROM intake_records WHERE ");
         narrow(&mut query, scope, filter);
-        page.read_between(&mut query, filter.since, filter.before);
-        query.push(") AS walked");
-        let row = query.fetch_one(self.reader()).await?;
-        Columns { table: "intake_records", row: &row }.count("rows_found")
+        page.lie_between(&mut query, filter.since, filter.before);
+        query.push(" LIMIT ").push_value(i64::from(page.limit)).push(") AS walked");
+        let rows = self.fetch_in_time(query).await?;
+        let counted = |row| Columns { table: "intake_records", row }.count("rows_found");
+        rows.first().map_or(Ok(0), counted)
     }
 
     /// The place of the row before which `skip` others are, `skip` not 0: the next page begins
@@ -87,7 +149,7 @@ impl Store {
         let page = Page { limit: 1, from: None, until };
         page.read_between(&mut query, filter.since, filter.before);
         query.push(" OFFSET ").push_value(stored(skip.saturating_sub(1)));
-        let row = query.fetch_optional(self.reader()).await?;
+        let row = self.fetch_in_time(query).await?.pop();
         row.map(|row| place(&Columns { table: "intake_records", row: &row })).transpose()
     }
 
@@ -129,12 +191,15 @@ impl Store {
             filter.before,
         );
         query.push(") AS walked GROUP BY bucket, place LIMIT ").push_value(stored(most));
-        let rows = query.fetch_all(self.reader()).await?;
+        let rows = self.fetch_in_time(query).await?;
         rows.iter().map(bucket).collect()
     }
 }
 
+/// Rows of a restricted member are walked Agent by Agent: those of others would be passed over, and
+/// they are without bound. `+` keeps the index of its account out of it.
 fn narrow(query: &mut Statement, scope: &Scope, filter: &LogFilter) {
+    query.push(if scope.permitted().is_some() { "+" } else { "" });
     within(query, scope);
     query.push(PRESENT_RECORD);
     all_of(query, &filter.conditions, scope);

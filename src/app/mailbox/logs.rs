@@ -7,7 +7,7 @@ use super::Mailbox;
 use crate::domain::condition::LogFilter;
 use crate::domain::log_field::{LogField, LogValue};
 use crate::domain::scope::Scope;
-use crate::store::{Cursor, List, LogRow, Page, StoreError};
+use crate::store::{Cursor, LogRow, Page, StoreError};
 
 /// A page of the log.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +17,15 @@ pub struct LogPage {
     pub total: u64,
     /// Whether all rows of the time that was asked for were looked at.
     pub complete: bool,
+}
+
+/// Where a page of the log begins.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LogStart {
+    /// `None` where fewer rows match than lie before it.
+    pub page: Option<Page>,
+    /// The last place that is looked at, unless all rows of the time are.
+    pub until: Option<Cursor>,
 }
 
 impl Mailbox {
@@ -30,22 +39,39 @@ impl Mailbox {
         fields: &[LogField],
         most: u32,
     ) -> Result<LogPage, StoreError> {
-        let until = self.end_of_log(scope, filter, most).await?;
-        let whole = Page { limit: u32::MAX, from: None, until };
-        let total = self.store.count_logs(scope, filter, &whole).await?;
-        let mut found = LogPage { rows: Vec::new(), total, complete: until.is_none() };
+        let start = self.log_start(scope, filter, (number, size), most).await?;
+        let rows = match &start.page {
+            Some(page) => self.store.logs(scope, filter, page, fields).await?,
+            None => Vec::new(),
+        };
+        let found = u32::try_from(rows.len()).unwrap_or(u32::MAX);
+        // A page that is not full is the last one.
+        let total = if found < size && number <= 1 {
+            found.into()
+        } else {
+            let whole = Page { limit: u32::MAX, from: None, until: start.until };
+            self.store.count_logs(scope, filter, &whole).await?
+        };
+        Ok(LogPage { rows, total, complete: start.until.is_none() })
+    }
+
+    /// Where the page with this number begins, from 1, and where the request ends.
+    pub async fn log_start(
+        &self,
+        scope: &Scope,
+        filter: &LogFilter,
+        (number, size): (u64, u32),
+        most: u32,
+    ) -> Result<LogStart, StoreError> {
+        let time = (filter.since, filter.before);
+        let until = self.store.end_of_log(scope, time, most.saturating_add(1)).await?;
+        let page = Page { limit: size, from: None, until };
         let skip = number.saturating_sub(1).saturating_mul(size.into());
-        if skip >= total {
-            return Ok(found);
+        if skip == 0 {
+            return Ok(LogStart { page: Some(page), until });
         }
-        let mut page = Page { limit: size, from: None, until };
-        if skip > 0 {
-            let place = self.store.log_place(scope, filter, until, skip).await?;
-            let Some(place) = place else { return Ok(found) };
-            page = page.behind(place);
-        }
-        found.rows = self.store.logs(scope, filter, &page, fields).await?;
-        Ok(found)
+        let place = self.store.log_place(scope, filter, until, skip).await?;
+        Ok(LogStart { page: place.map(|place| page.behind(place)), until })
     }
 
     /// The next rows of the log from `page` on.
@@ -57,19 +83,6 @@ impl Mailbox {
         fields: &[LogField],
     ) -> Result<Vec<LogRow>, StoreError> {
         self.store.logs(scope, filter, page, fields).await
-    }
-
-    /// Where a request for the log ends that looks at no more than `most` rows; `None` where there
-    /// are no more.
-    pub async fn end_of_log(
-        &self,
-        scope: &Scope,
-        filter: &LogFilter,
-        most: u32,
-    ) -> Result<Option<Cursor>, StoreError> {
-        let page = Page { limit: 1, from: None, until: None };
-        let (time, most) = ((filter.since, filter.before), most.saturating_add(1));
-        self.store.end_of_walk(List::IntakeRecords, scope, &page, time, most).await
     }
 }
 

@@ -14,7 +14,8 @@ use futures_util::stream;
 use super::super::Http;
 use super::super::call::{Again, Call};
 use super::super::error::Problem;
-use super::logs::{Wanted, read};
+use super::super::turns::{Turn, to_the_end};
+use super::logs::{Wanted, behind};
 use crate::app::mailbox::logs::cell;
 use crate::domain::scope::Scope;
 use crate::store::{LogRow, Page};
@@ -26,13 +27,22 @@ const COMPLETE: HeaderName = HeaderName::from_static("x-logs-complete");
 struct Table {
     http: Arc<Http>,
     again: Again,
-    scope: Scope,
-    wanted: Wanted,
+    asked: Arc<Asked>,
     /// `None` when it has come to its end.
     page: Option<Page>,
+    /// Rows that it may still have.
+    left: u32,
+    /// A key has one table at a time; its places are taken step by step.
+    turn: Arc<Turn>,
 }
 
-/// One page where one is asked for, else all rows.
+struct Asked {
+    scope: Scope,
+    wanted: Wanted,
+}
+
+/// One page where one is asked for, else all rows that are looked at. The first of them are read
+/// before the answer begins, so that it says what is wrong with the request or the store.
 pub(super) async fn table(
     http: Arc<Http>,
     call: &Call,
@@ -40,44 +50,64 @@ pub(super) async fn table(
 ) -> Result<Response, Problem> {
     let names: Vec<&str> = wanted.fields.iter().map(|field| field.name()).collect();
     let head = written([names]).map_err(|error| Problem::internal(error.to_string()))?;
-    let is_page = ["page", "pageSize"].iter().any(|name| call.query().get(name).is_some());
-    if is_page {
-        let found = read(&http, call, &wanted).await?;
-        let rows = lines(&found.rows).map_err(|error| Problem::internal(error.to_string()))?;
-        return Ok(response(Body::from([head, rows].concat()), found.complete));
+    let turn = Arc::new(call.turn_at_logs(&http)?);
+    let (number, size) = wanted.page;
+    let asked = Arc::new(Asked { scope: call.target().scope.clone(), wanted });
+    let (mailbox, most) = (http.use_cases.mailbox.clone(), http.rules.logs.max_rows);
+    let (of, held) = (Arc::clone(&asked), (Arc::clone(&turn), http.logs.permit().await?));
+    let starting =
+        async move { mailbox.log_start(&of.scope, &of.wanted.filter, (number, size), most).await };
+    let start = to_the_end(held, starting).await??;
+    let left = if asked.wanted.is_paged { size } else { u32::MAX };
+    let mut table = Table { http, again: call.again(), asked, page: start.page, left, turn };
+    let first = table.rows().await?;
+    if first.is_empty() && number > 1 && start.until.is_some() {
+        return Err(behind(most));
     }
-    let (scope, most) = (call.target().scope.clone(), http.rules.logs.max_rows);
-    let until = http.use_cases.mailbox.end_of_log(&scope, &wanted.filter, most).await?;
-    let page = Some(Page { limit: http.rules.logs.step, from: None, until });
-    let table = Table { http, again: call.again(), scope, wanted, page };
-    let rows = stream::unfold((Some(head), table), async |(head, mut table)| {
-        let piece = match head {
-            Some(head) => Ok(head),
+    let first = lines(&first).map_err(|error| Problem::internal(error.to_string()))?;
+    let rows = stream::unfold((Some([head, first].concat()), table), async |(first, mut table)| {
+        let piece = match first {
+            Some(first) => Ok(first),
             None => table.next().await?,
         };
         Some((piece.map(Bytes::from), (None, table)))
     });
-    Ok(response(Body::from_stream(rows), until.is_none()))
+    Ok(response(Body::from_stream(rows), start.until.is_none()))
 }
 
 impl Table {
     /// The next rows, if the key still reads them.
     async fn next(&mut self) -> Option<io::Result<Vec<u8>>> {
-        let page = self.page.take()?;
-        let (mailbox, Wanted { filter, fields, .. }) = (&self.http.use_cases.mailbox, &self.wanted);
-        let read = mailbox.logs(&self.scope, filter, &page, fields).await;
-        let rows = match read {
+        self.page?;
+        let rows = match self.rows().await {
             Ok(rows) => rows,
-            Err(error) => return Some(Err(io::Error::other(error))),
+            Err(problem) => return Some(Err(io::Error::other(format!("{problem:?}")))),
         };
         // Asked when it has been read: what came after a key ended is shown to nobody.
-        let may = self.again.ask(&self.http).await.is_ok_and(|(_, now)| now.scope == self.scope);
+        let again = self.again.ask(&self.http).await;
+        let may = again.is_ok_and(|(_, now)| now.scope == self.asked.scope);
         if !may || self.http.shutdown.is_stopping() {
             return Some(Err(io::ErrorKind::ConnectionAborted.into()));
         }
-        let is_full = u32::try_from(rows.len()).is_ok_and(|found| found >= page.limit);
-        self.page = rows.last().filter(|_| is_full).map(|last| page.behind(last.place));
         Some(lines(&rows))
+    }
+
+    /// Reads the next rows, in a place of their own.
+    async fn rows(&mut self) -> Result<Vec<LogRow>, Problem> {
+        let Some(page) = self.page.take() else { return Ok(Vec::new()) };
+        let page = Page { limit: self.http.rules.logs.step.min(self.left), ..page };
+        let held = (Arc::clone(&self.turn), self.http.logs.permit().await?);
+        let (mailbox, asked) = (self.http.use_cases.mailbox.clone(), Arc::clone(&self.asked));
+        let reading = async move {
+            let Wanted { filter, fields, .. } = &asked.wanted;
+            mailbox.logs(&asked.scope, filter, &page, fields).await
+        };
+        let rows = to_the_end(held, reading).await??;
+        let found = u32::try_from(rows.len()).unwrap_or(u32::MAX);
+        self.left = self.left.saturating_sub(found);
+        let goes_on = found >= page.limit && self.left > 0;
+        self.page = rows.last().filter(|_| goes_on).map(|last| page.behind(last.place));
+        Ok(rows)
     }
 }
 

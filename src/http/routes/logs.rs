@@ -8,14 +8,15 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::super::Http;
-use super::super::answer::success;
+use super::super::answer::{large, success};
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::query::{FILTERS, quoted};
 use super::super::target::TARGET;
+use super::super::turns::to_the_end;
 use super::log_table;
-use crate::app::mailbox::logs::{LogPage, log_record};
-use crate::domain::condition::{Condition, LogFilter};
+use crate::app::mailbox::logs::log_record;
+use crate::domain::condition::{Condition, LogFilter, delivery_terms};
 use crate::domain::log_field::{LogField, Op};
 use crate::rules::LogRules;
 
@@ -29,27 +30,41 @@ pub(super) struct Wanted {
     pub(super) fields: Vec<LogField>,
     /// Its number, from 1, and its size.
     pub(super) page: (u64, u32),
+    /// Whether one is asked for.
+    pub(super) is_paged: bool,
     describes: bool,
 }
 
-/// A page, or all of the time that is asked for as `text/csv` where no page is.
+/// A page; as `text/csv` all rows that are looked at where no page is asked for.
 pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
     let wanted = wanted(&call, &http.rules.logs)?;
     match call.query().get("format") {
-        None | Some("json") => page(&http, &call, &wanted).await,
+        None | Some("json") => page(http, &call, wanted).await,
         Some("csv") => log_table::table(http, &call, wanted).await,
         Some(_) => Err(Problem::invalid("format must be json or csv")),
     }
 }
 
-async fn page(http: &Http, call: &Call, wanted: &Wanted) -> Result<Response, Problem> {
+async fn page(http: Arc<Http>, call: &Call, wanted: Wanted) -> Result<Response, Problem> {
     let (number, size) = wanted.page;
-    // A large page is held in memory whole.
-    let _place = match size > http.rules.limits.max_page {
+    let turn = call.turn_at_logs(&http)?;
+    // A large page is held in memory whole, until it is sent.
+    let held = match size > http.rules.limits.max_page {
         true => Some(http.downloads.place(call.reader()).await?),
         false => None,
     };
-    let found = read(http, call, wanted).await?;
+    let (scope, most) = (call.target().scope.clone(), http.rules.logs.max_rows);
+    let (mailbox, permit) = (http.use_cases.mailbox.clone(), http.logs.permit().await?);
+    let reading = async move {
+        let Wanted { filter, fields, page, .. } = &wanted;
+        let found = mailbox.log_page(&scope, filter, *page, fields, most).await;
+        (found, wanted)
+    };
+    let (found, wanted) = to_the_end((turn, permit), reading).await?;
+    let found = found?;
+    if found.rows.is_empty() && number > 1 && !found.complete {
+        return Err(behind(most));
+    }
     let pages = found.total.div_ceil(size.into());
     let logs: Vec<Value> =
         found.rows.iter().map(|row| log_record(row, &wanted.fields).into()).collect();
@@ -72,21 +87,28 @@ async fn page(http: &Http, call: &Call, wanted: &Wanted) -> Result<Response, Pro
         fields.insert("schema".into(), names.collect::<Vec<_>>().into());
         fields.insert("fields".into(), LogField::ALL.iter().map(described).collect());
     }
-    Ok(success(StatusCode::OK, "logs found", fields))
+    Ok(match held {
+        Some(place) => large("logs found", fields, place),
+        None => success(StatusCode::OK, "logs found", fields),
+    })
 }
 
-/// The page; 400 for one that lies behind the rows that a request looks at.
-pub(super) async fn read(http: &Http, call: &Call, wanted: &Wanted) -> Result<LogPage, Problem> {
-    let (scope, most) = (&call.target().scope, http.rules.logs.max_rows);
-    let Wanted { filter, fields, page, .. } = wanted;
-    let found = http.use_cases.mailbox.log_page(scope, filter, *page, fields, most).await?;
-    if found.rows.is_empty() && page.0 > 1 && !found.complete {
-        return Err(Problem::invalid(format!(
-            "a request looks at the newest {most} records between start and end, and this page lies \
-             behind them: narrow start and end"
-        )));
-    }
-    Ok(found)
+/// For a page that lies behind the rows that a request looks at.
+pub(super) fn behind(most: u32) -> Problem {
+    Problem::invalid(format!(
+        "a request looks at the newest {most} records between start and end, and this page lies \
+         behind them: narrow start and end"
+    ))
+}
+
+/// So often may a request name fields of deliveries.
+pub(super) fn check_delivery_terms(terms: usize, rules: &LogRules) -> Result<(), Problem> {
+    let most = rules.max_delivery_terms;
+    let detail = format!(
+        "filters and formula name deliveries, delivered, exhausted and pending {terms} times: at \
+         most {most} times in one request"
+    );
+    if terms > most { Err(Problem::invalid(detail)) } else { Ok(()) }
 }
 
 fn described(field: &LogField) -> Value {
@@ -119,6 +141,7 @@ fn wanted(call: &Call, rules: &LogRules) -> Result<Wanted, Problem> {
         filter: filter(call, rules)?,
         fields: fields(call)?,
         page: (page, u32::try_from(size).unwrap_or(rules.max_page)),
+        is_paged: ["page", "pageSize"].iter().any(|name| call.query().get(name).is_some()),
         describes,
     })
 }
@@ -157,6 +180,7 @@ fn filter(call: &Call, rules: &LogRules) -> Result<LogFilter, Problem> {
     if conditions.len() > rules.max_filters {
         return Err(Problem::invalid(format!("at most {} filters at once", rules.max_filters)));
     }
+    check_delivery_terms(delivery_terms(&conditions), rules)?;
     Ok(LogFilter { conditions, since, before }.narrowed())
 }
 

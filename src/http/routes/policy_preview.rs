@@ -14,7 +14,7 @@ use super::super::Http;
 use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::{Code, Problem};
-use super::super::uploads::Place;
+use super::super::turns::Place;
 use super::inbound_whitelist::addresses;
 use crate::app::intake::preview::{Changed, Days, Looked, Tally};
 use crate::app::mailbox::intake::whole_intake_record;

@@ -10,6 +10,8 @@ use super::super::Http;
 use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
+use super::super::turns::to_the_end;
+use super::logs::check_delivery_terms;
 use super::metric_definition::Definition;
 use crate::app::mailbox::logs::as_number;
 use crate::app::mailbox::series::{Question, Series, Unmeasured};
@@ -45,8 +47,12 @@ pub(in super::super) async fn measure(http: Arc<Http>, call: Call) -> Result<Res
     let metric = definition.metric.clone();
     let interval = interval.map_err(Problem::invalid)?;
     let asked = Question { metric, since, before, interval, grouping };
-    let scope = &call.target().scope;
-    let found = http.use_cases.mailbox.measure(scope, &asked, &http.rules.logs).await;
+    check_delivery_terms(asked.metric.delivery_terms(), &http.rules.logs)?;
+    let turn = call.turn_at_logs(&http)?;
+    let (mailbox, permit) = (http.use_cases.mailbox.clone(), http.logs.permit().await?);
+    let (scope, rules) = (call.target().scope.clone(), http.rules.logs);
+    let measuring = async move { (mailbox.measure(&scope, &asked, &rules).await, asked) };
+    let (found, asked) = to_the_end((turn, permit), measuring).await?;
     let found = found.map_err(|why| match why {
         Unmeasured::Store(error) => error.into(),
         too_much => Problem::invalid(too_much.to_string()),

@@ -127,7 +127,7 @@ async fn a_log_is_of_whom_the_key_reaches() {
             let reply = house.get(caller, &format!("/logs?fields=id{query}{format}")).await;
             let found = match format {
                 "" => reply.success(200)["totalCount"].as_u64().unwrap(),
-                _ => u64::try_from(records(&reply.body).len() - 1).unwrap(),
+                _ => u64::try_from(records(&unchunked(&reply)).len() - 1).unwrap(),
             };
             assert_eq!(found, expected, "{caller} {query} {format}");
         }
@@ -234,6 +234,8 @@ async fn pages_have_numbers_and_end_where_a_request_ends() {
     assert_eq!(table.headers["x-logs-complete"], "false");
     let far = house.get("partner", "/logs?page=9").await;
     far.problem(400, "invalid_request", "narrow start and end");
+    let far = house.get("partner", "/logs?page=9&format=csv").await;
+    far.problem(400, "invalid_request", "narrow start and end");
     let narrow = house.get("partner", "/logs?start=2026-11-18&end=2026-11-18").await.success(200);
     assert_eq!(narrow["totalCountIsLowerBound"], false);
     let many = page("size=1&count=1&reason=x").await;
@@ -276,6 +278,78 @@ async fn a_table_is_read_back_as_it_was_and_nothing_in_it_is_a_formula() {
     std::io::Write::write_all(&mut python.stdin.take().unwrap(), &table).unwrap();
     let read: Value = serde_json::from_slice(&python.wait_with_output().unwrap().stdout).unwrap();
     assert_eq!(read, json!(expected));
-    let page = house.get("agent1", &format!("{path}&page=2&pageSize=3")).await;
-    assert_eq!(records(&page.body), [expected[0], expected[4]]);
+    // A page of it goes the same way, and ends where it ends.
+    for (page, rows) in [("page=2&pageSize=3", &expected[4..]), ("pageSize=3", &expected[1..4])] {
+        let page = house.get("agent1", &format!("{path}&{page}")).await;
+        assert_eq!(records(&unchunked(&page)), [&expected[..1], rows].concat());
+    }
+    let beyond = house.get("agent1", &format!("{path}&page=9&pageSize=3")).await;
+    assert_eq!(records(&unchunked(&beyond)), expected[..1]);
+}
+
+/// A restricted member learns nothing of how many rows its siblings have (threats E6).
+#[tokio::test]
+async fn what_others_have_shortens_nobodys_log() {
+    let mut house = house("[logs]\nmax_rows = 1\nmax_metric_rows = 1\n").await;
+    house.join("few", "org1", Role::Member, &["agent2", "agent3"]).await;
+    for _ in 0..3 {
+        house.refuse("agent1", REFUSED).await;
+    }
+    let found = house.get("few", "/logs?fields=id,outcome").await.success(200);
+    assert_eq!((outcomes(&found), &found["totalCount"]), (vec!["accepted"], &json!(1)));
+    assert_eq!(found["totalCountIsLowerBound"], false);
+    let table = house.get("few", "/logs?fields=id&format=csv").await;
+    assert_eq!(table.headers["x-logs-complete"], "true");
+    let asked = json!({ "metric": "accepted", "start": "2026-11-17", "end": "2026-11-19" });
+    let measured = house.call("few", "POST", "/logs/timeSeries", Some(&asked)).await.success(200);
+    assert_eq!(measured["value"], 1);
+    // Its own rows are bounded as everybody's.
+    house.refuse("agent2", REFUSED).await;
+    house.refuse("agent2", REFUSED).await;
+    let found = house.get("few", "/logs?outcome=refused&page=1").await.success(200);
+    assert_eq!(found["totalCountIsLowerBound"], true);
+    let measured = house.call("few", "POST", "/logs/timeSeries", Some(&asked)).await;
+    measured.problem(400, "invalid_request", "more than 1 records");
+}
+
+#[tokio::test]
+async fn a_key_asks_for_the_log_one_after_the_other_and_few_at_once() {
+    let house = house("[logs]\nmax_at_once = 1\n[limits]\nbody_seconds = 1\n").await;
+    let measure = json!({ "metric": "accepted", "start": "2026-11-17", "end": "2026-11-19" });
+    let ask = async |caller: &str, way: usize| match way {
+        0 => house.get(caller, "/logs").await,
+        1 => house.get(caller, "/logs?format=csv").await,
+        _ => house.call(caller, "POST", "/logs/timeSeries", Some(&measure)).await,
+    };
+    let caller = house.http.use_cases.access.caller(Some(house.token("agent1"))).await.unwrap();
+    for way in 0..3 {
+        let turn = house.http.logs.turn(caller.key.id).unwrap();
+        ask("agent1", way).await.problem(429, "rate_limited", "one after the other");
+        assert_eq!(ask("agent2", way).await.status, 200);
+        drop(turn);
+        // All places are taken by others: a table, too, says so before it begins.
+        let permit = house.http.logs.permit().await.unwrap();
+        ask("agent1", way).await.problem(503, "unavailable", "");
+        drop(permit);
+        assert_eq!(ask("agent1", way).await.status, 200);
+        assert_eq!(house.http.logs.places.available_permits(), 1);
+    }
+}
+
+#[tokio::test]
+async fn deliveries_are_looked_up_so_often_and_no_more() {
+    let house = house("[logs]\nmax_delivery_terms = 2\n").await;
+    let ready = "/logs?deliveries__gte=0&pending=0&fields=deliveries,delivered,exhausted,pending";
+    assert_eq!(house.get("agent1", ready).await.success(200)["totalCount"], 3);
+    let many = house.get("agent1", "/logs?deliveries__gte=0&deliveries__lt=9&pending=0").await;
+    many.problem(400, "invalid_request", "at most 2 times in one request");
+    let ask = async |formula: &str| {
+        let filters = json!({ "deliveries": { "op": "gte", "value": 0 } });
+        let definition = json!({ "formula": formula, "filters": filters });
+        let asked = json!({ "definition": definition, "start": "2026-11-17", "end": "2026-11-19" });
+        house.call("agent1", "POST", "/logs/timeSeries", Some(&asked)).await
+    };
+    assert_eq!(ask("deliveries + size").await.status, 200);
+    let many = ask("-(deliveries + (deliveries > 1))").await;
+    many.problem(400, "invalid_request", "at most 2 times in one request");
 }

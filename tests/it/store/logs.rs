@@ -1,8 +1,11 @@
 //! The conversation log: the same rows, in the same order, and the same sums on both databases.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
-use gatepost::domain::condition::{Condition, LogFilter};
+use gatepost::app::mailbox::logs::cell;
+use gatepost::domain::account::Account;
+use gatepost::domain::condition::{Condition, LogFilter, Scalar, Test};
 use gatepost::domain::contact::Handle;
 use gatepost::domain::event::Category;
 use gatepost::domain::formula::{Formula, Operator};
@@ -26,6 +29,8 @@ on_both! {
     a_formula_comes_to_what_it_says,
     buckets_are_those_of_the_calendar,
     every_comparison_of_every_field_is_understood,
+    what_others_have_does_not_end_a_walk,
+    what_retention_took_is_not_told_as_none,
 }
 
 /// Five rows of one Agent, told apart by their sizes, and one of another.
@@ -89,7 +94,7 @@ async fn rows_are_found_by_every_comparison(kind: Kind) {
         (vec![(LogField::Date, Op::Ne, &day.1)], "5 4 1"),
         (vec![(LogField::Outcome, Op::Eq, "accepted")], "5 1"),
         (vec![(LogField::Reason, Op::Ne, "dkim_missing")], "5 4 0 1"),
-        (vec![(LogField::Sender, Op::Eq, "bob@good.example")], "4"),
+        (vec![(LogField::Sender, Op::Eq, "Bob@GOOD.example")], "4"),
         (vec![(LogField::Sender, Op::Isnull, "true")], "0"),
         (vec![(LogField::Sender, Op::Icontains, "BOB@")], "4"),
         (vec![(LogField::Sender, Op::Contains, "BOB@")], ""),
@@ -123,21 +128,78 @@ async fn rows_are_found_by_every_comparison(kind: Kind) {
     }
 }
 
+/// Whether a row fulfils a comparison, by another reading of it.
+fn holds(condition: &Condition, row: &LogRow) -> bool {
+    let value = &row.values[0];
+    let values = match &condition.test {
+        Test::IsSet(wanted) => return *wanted == (value != &LogValue::Null),
+        Test::Values(values) => values,
+    };
+    let compare = |scalar: &Scalar| match (value, scalar) {
+        (LogValue::Null, _) => None,
+        (LogValue::Integer(one), Scalar::Integer(other)) => Some(one.cmp(other)),
+        (LogValue::Time(one), Scalar::Integer(other)) => Some(one.millis().cmp(other)),
+        (LogValue::Real(one), Scalar::Decimal(other)) => one.partial_cmp(&other.value()),
+        (LogValue::Text(one), Scalar::Text(other)) => Some(one.cmp(other)),
+        (LogValue::Id(one), Scalar::Id(other)) => Some(one.cmp(other)),
+        other => panic!("{other:?}"),
+    };
+    let any = |wanted: &[Ordering]| {
+        values.iter().any(|scalar| compare(scalar).is_some_and(|is| wanted.contains(&is)))
+    };
+    let text = |test: fn(&str, &str) -> bool| match (value, values.as_slice()) {
+        (LogValue::Text(one), [Scalar::Text(other)]) => test(one, other),
+        _ => false,
+    };
+    match condition.op {
+        Op::Eq | Op::In => any(&[Ordering::Equal]),
+        Op::Ne | Op::Nin => !any(&[Ordering::Equal]),
+        Op::Gt => any(&[Ordering::Greater]),
+        Op::Gte => any(&[Ordering::Greater, Ordering::Equal]),
+        Op::Lt => any(&[Ordering::Less]),
+        Op::Lte => any(&[Ordering::Less, Ordering::Equal]),
+        Op::Contains => text(|one, other| one.contains(other)),
+        Op::Icontains => {
+            text(|one, other| one.to_ascii_lowercase().contains(&other.to_ascii_lowercase()))
+        }
+        Op::Startswith => text(|one, other| one.starts_with(other)),
+        Op::Isnull | Op::Isset => unreachable!(),
+    }
+}
+
 async fn every_comparison_of_every_field_is_understood(kind: Kind) {
     let scene = rows(kind).await;
-    let scope = subtree(&scene.partner).only(vec![scene.agent.id]);
+    let scopes = [subtree(&scene.agent), subtree(&scene.partner).only(vec![scene.agent.id])];
     for field in LogField::ALL {
+        let (none, page) = (LogFilter::default(), everything());
+        let all = scene.store.logs(&scopes[0], &none, &page, &[*field]).await.unwrap();
+        assert_eq!(all.len(), 5);
         for op in field.kind().ops() {
-            let value = match (op, field.kind()) {
-                (Op::Isnull | Op::Isset, _) => "true",
-                (_, Values::Id) => "0198c0de-0000-7000-8000-000000000000",
-                (_, Values::Text | Values::Unfilled) => "' OR 1=1 --",
-                _ => "7",
-            };
-            let filter = filter(&[(*field, *op, value)]);
-            let page = Page { limit: 2, from: None, until: None };
-            scene.store.logs(&scope, &filter, &page, &[*field]).await.unwrap();
-            scene.store.count_logs(&scope, &filter, &page).await.unwrap();
+            let mut values = vec![match (op, field.kind()) {
+                (Op::Isnull | Op::Isset, _) => "true".to_owned(),
+                (_, Values::Id) => "0198c0de-0000-7000-8000-000000000000".to_owned(),
+                (_, Values::Text | Values::Unfilled) => "' OR 1=1 --".to_owned(),
+                _ => "7".to_owned(),
+            }];
+            if !matches!(op, Op::Isnull | Op::Isset) {
+                values.extend(all.iter().map(|row| cell(&row.values[0])));
+                values.retain(|value| !value.is_empty());
+            }
+            let row = |number: usize| all[number].place;
+            for value in values {
+                let condition = Condition::new(*field, *op, &[&value]).unwrap();
+                let wanted = all.iter().enumerate().filter(|(_, row)| holds(&condition, row));
+                let wanted: Vec<_> = wanted.map(|(number, _)| row(number)).collect();
+                let filter = filter(&[(*field, *op, &value)]);
+                for scope in &scopes {
+                    let page = everything();
+                    let found = scene.store.logs(scope, &filter, &page, &[*field]).await.unwrap();
+                    let found: Vec<_> = found.iter().map(|row| row.place).collect();
+                    assert_eq!(found, wanted, "{field:?} {op} {value} {scope:?}");
+                    let count = scene.store.count_logs(scope, &filter, &page).await.unwrap();
+                    assert_eq!(usize::try_from(count).unwrap(), wanted.len());
+                }
+            }
         }
     }
 }
@@ -183,6 +245,54 @@ async fn deliveries_are_told_to_those_whose_they_are(kind: Kind) {
         let wanted = [expected, expected, 0].map(LogValue::Integer);
         assert_eq!(found[0].values, wanted, "{scope:?}");
     }
+}
+
+async fn what_others_have_does_not_end_a_walk(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    for millis in 1..=6 {
+        scene.deliver(if millis % 2 == 0 { &scene.agent } else { &scene.other }, millis).await;
+    }
+    let stranger = scene.stranger().await;
+    let end = async |only: &[&Account], time, most| {
+        let only = only.iter().map(|account| account.id).collect();
+        let scope = subtree(&scene.partner).only(only);
+        scene.store.end_of_log(&scope, time, most).await.unwrap().map(|place| place.at)
+    };
+    let ever = (None, None);
+    let own = [&scene.agent];
+    assert_eq!(end(&own, ever, 1).await, Some(at(6)));
+    assert_eq!(end(&own, ever, 3).await, Some(at(2)));
+    assert_eq!(end(&own, ever, 4).await, None);
+    assert_eq!(end(&own, (Some(at(3)), Some(at(6))), 1).await, Some(at(4)));
+    assert_eq!(end(&own, (Some(at(3)), Some(at(6))), 2).await, None);
+    let both = [&scene.agent, &stranger, &scene.other];
+    assert_eq!(end(&both, ever, 2).await, Some(at(5)));
+    assert_eq!(end(&both, (Some(at(3)), None), 4).await, Some(at(3)));
+    assert_eq!(end(&both, ever, 7).await, None);
+    assert_eq!(end(&[], ever, 1).await, None);
+}
+
+async fn what_retention_took_is_not_told_as_none(kind: Kind) {
+    let scene = rows(kind).await;
+    let fields = [LogField::Size, LogField::Deliveries, LogField::Pending];
+    let told = async || {
+        let (scope, all) = (subtree(&scene.agent), LogFilter::default());
+        let found = scene.store.logs(&scope, &all, &everything(), &fields).await.unwrap();
+        let of = |size: i64| {
+            let mut rows = found.iter();
+            let row = rows.find(|row| row.values[0] == LogValue::Integer(size)).unwrap();
+            row.values[1..].to_vec()
+        };
+        (of(1), of(2))
+    };
+    let (one, none) = (LogValue::Integer(1), LogValue::Integer(0));
+    let refused = vec![none.clone(), none];
+    assert_eq!(told().await, (vec![one.clone(), one], refused.clone()));
+    scene.execute("DELETE FROM deliveries").await;
+    let none = vec![LogValue::Integer(0), LogValue::Integer(0)];
+    assert_eq!(told().await, (none, refused.clone()));
+    scene.execute("DELETE FROM events").await;
+    assert_eq!(told().await, (vec![LogValue::Null, LogValue::Null], refused));
 }
 
 /// What a formula makes of a row, by another reading of it.
@@ -359,7 +469,12 @@ pub async fn exercise(scene: &Scene) {
     let until = Some(Cursor { at: at(-DAY), id: Uuid::nil() });
     let page = Page { limit: 9, from: None, until };
     for account in [partner, reseller, organization, agent] {
+        let both = subtree(account).only(vec![agent.id, scene.other.id]);
+        for time in [(None, None), (Some(at(0)), Some(at(9)))] {
+            store.end_of_log(&both, time, 2).await.unwrap();
+        }
         for scope in [subtree(account), subtree(account).only(vec![agent.id])] {
+            store.end_of_log(&scope, (None, None), 2).await.unwrap();
             for filter in &asked {
                 for page in [page, page.behind(Cursor { at: at(DAY), id: Uuid::nil() })] {
                     store.logs(&scope, filter, &page, LogField::ALL).await.unwrap();
