@@ -364,10 +364,22 @@ fn known(name: &str) -> Option<&'static str> {
     lists.into_iter().flatten().find(|known| **known == name).copied()
 }
 
+/// Whether what stands behind a `&` makes it an entity: a number or a name up to its semicolon, or
+/// one of the names that mail writes without (HTML Standard §13.5).
+fn is_entity(text: &str) -> bool {
+    const LONGEST: usize = 32;
+    const BARE: [&str; 6] = ["amp", "copy", "gt", "lt", "nbsp", "quot"];
+    let end = text.bytes().take(LONGEST).position(|c| !(c.is_ascii_alphanumeric() || c == b'#'));
+    let named = end.is_some_and(|end| end > 0 && text.as_bytes().get(end) == Some(&b';'));
+    named || BARE.iter().any(|name| text.starts_with(name))
+}
+
 /// Characters that begin or end something become entities; entities stay.
 fn escape(text: &str, out: &mut String) {
-    for c in text.chars() {
+    for (at, c) in text.char_indices() {
         match c {
+            // What a parser looks at again and again where a megabyte of it begins nothing.
+            '&' if !is_entity(text.get(at + 1..).unwrap_or_default()) => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),

@@ -363,6 +363,7 @@ fn bombs_make_pages_of_bounded_size() {
         ("styles", format!("<p style=\"{}\">", many("color:red;", 9000))),
         ("entities", many("&lt;", 20_000)),
         ("characters", many("<", 100_000)),
+        ("ampersands", many("&", 100_000)),
         ("lists", many("<ul><li><dl><dd>", 470)),
     ] {
         assert_eq!(loose(&written(&html, 20_000, &mut |_| None).unwrap()), None, "{what}");

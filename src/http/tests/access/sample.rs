@@ -98,6 +98,7 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
             sample.with(asked).holding("start", time.0.into()).holding("end", time.1.into())
         }
         "GET /audit" => sample.asking("limit", 200),
+        "GET /logs" | "GET /conversations" => sample.asking("pageSize", 200),
         "POST /domain" | "DELETE /domain" => {
             sample.with(json!({ "domain": format!("{new}.example") }))
         }
