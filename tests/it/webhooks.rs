@@ -39,7 +39,15 @@ async fn pending_work_survives_a_restart() {
     gateway.restart().await;
     let received = gateway.receiver.wait_for(2, PATIENCE).await.unwrap();
     assert_eq!(received[0].headers["webhook-id"], received[1].headers["webhook-id"]);
-    assert_eq!(received[0].body, received[1].body);
+    // Each attempt makes its own links, which may begin in another minute.
+    let bodies = [0, 1].map(|at| {
+        let mut event: Value = serde_json::from_slice(&received[at].body).unwrap();
+        let metadata = event["data"]["message"]["metadata"].as_object_mut().unwrap();
+        metadata.retain(|name, _| !name.contains("igned"));
+        assert!(metadata.contains_key("emailSubject"));
+        event
+    });
+    assert_eq!(bodies[0], bodies[1]);
     assert!(received.iter().all(|request| request.verified));
     gateway.finish().await;
 }
