@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::{House, Reply};
+use super::House;
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
 
@@ -16,19 +16,6 @@ const WITH_HTML: &str = "From: boss@good.example\r\nMIME-Version: 1.0\r\n\
     --b\r\nContent-Type: text/html\r\nContent-Transfer-Encoding: base64\r\n\
     Content-Disposition: attachment; filename*=utf-8''..%2F..%2Fgr%C3%BC%C3%9Fe%0D%0AX%3A.html\r\n\
     \r\nPHNjcmlwdD4=\r\n--b--\r\n";
-
-fn texts(reply: &Reply) -> Vec<String> {
-    let texts = |record: &Value| record["message"].as_str().unwrap().to_owned();
-    reply.json().as_array().unwrap().iter().map(texts).collect()
-}
-
-/// The path of a link, below the base.
-fn link(reply: &Reply, relation: &str) -> Option<String> {
-    let links = reply.headers.get("link")?;
-    let link = links.split(", ").find(|link| link.ends_with(&format!("rel=\"{relation}\"")))?;
-    let target = link.strip_prefix('<')?.split_once('>')?.0;
-    Some(target.strip_prefix("/api/v2").expect("a relative link below the base").to_owned())
-}
 
 #[tokio::test]
 async fn recent_messages_are_paged_by_links_both_ways() {
@@ -43,30 +30,30 @@ async fn recent_messages_are_paged_by_links_both_ways() {
     let first = house.get("partner", &path).await;
     assert_eq!(first.status, 200);
     first.carries_what_every_answer_carries();
-    assert_eq!(texts(&first), ["m5", "m4"]);
-    let second = house.get("partner", &link(&first, "next").unwrap()).await;
-    assert_eq!(texts(&second), ["m3", "m2"]);
-    let third = house.get("partner", &link(&second, "next").unwrap()).await;
-    assert_eq!(texts(&third), ["m1"]);
-    assert_eq!(link(&third, "next"), None);
-    let back = house.get("partner", &link(&third, "prev").unwrap()).await;
-    assert_eq!(texts(&back), ["m3", "m2"]);
-    let back = house.get("partner", &link(&back, "prev").unwrap()).await;
-    assert_eq!(texts(&back), ["m5", "m4"]);
+    assert_eq!(first.texts(), ["m5", "m4"]);
+    let second = house.get("partner", &first.link("next").unwrap()).await;
+    assert_eq!(second.texts(), ["m3", "m2"]);
+    let third = house.get("partner", &second.link("next").unwrap()).await;
+    assert_eq!(third.texts(), ["m1"]);
+    assert_eq!(third.link("next"), None);
+    let back = house.get("partner", &third.link("prev").unwrap()).await;
+    assert_eq!(back.texts(), ["m3", "m2"]);
+    let back = house.get("partner", &back.link("prev").unwrap()).await;
+    assert_eq!(back.texts(), ["m5", "m4"]);
     // A poller follows `prev` for what has come since, through empty pages too.
-    assert_eq!(link(&back, "prev"), link(&first, "prev"));
-    let nothing_yet = house.get("partner", &link(&back, "prev").unwrap()).await;
+    assert_eq!(back.link("prev"), first.link("prev"));
+    let nothing_yet = house.get("partner", &back.link("prev").unwrap()).await;
     assert_eq!(nothing_yet.text(), "[]");
-    assert_eq!(link(&nothing_yet, "prev"), link(&first, "prev"));
+    assert_eq!(nothing_yet.link("prev"), first.link("prev"));
     house.receive("agent1", "From: a\r\n\r\nm6", 0).await;
-    let since = house.get("partner", &link(&nothing_yet, "prev").unwrap()).await;
-    assert_eq!(texts(&since), ["m6"]);
-    assert_eq!(texts(&house.get("agent2", "/messages/recent").await), ["m4", "m2"]);
-    assert_eq!(texts(&house.get("reseller2", "/messages/recent").await), ["foreign"]);
-    assert_eq!(texts(&house.get("partner", "/messages/recent").await).len(), 7);
+    let since = house.get("partner", &nothing_yet.link("prev").unwrap()).await;
+    assert_eq!(since.texts(), ["m6"]);
+    assert_eq!(house.get("agent2", "/messages/recent").await.texts(), ["m4", "m2"]);
+    assert_eq!(house.get("reseller2", "/messages/recent").await.texts(), ["foreign"]);
+    assert_eq!(house.get("partner", "/messages/recent").await.texts().len(), 7);
     let none = house.get("agent3", "/messages/recent").await;
-    assert_eq!((none.status, none.text().as_str(), link(&none, "next")), (200, "[]", None));
-    let cursor = link(&first, "next").unwrap();
+    assert_eq!((none.status, none.text().as_str(), none.link("next")), (200, "[]", None));
+    let cursor = first.link("next").unwrap();
     let cursor = cursor.split("before=").nth(1).unwrap();
     let both = format!("/messages/recent?before={cursor}&after={cursor}");
     house.get("partner", &both).await.problem(400, "invalid_request", "exclude each other");
@@ -82,9 +69,9 @@ async fn a_page_ends_early_when_it_has_become_large() {
     let (mut path, mut seen, mut pages) = (Some("/messages/recent".to_owned()), String::new(), 0);
     while let Some(next) = path {
         let page = house.get("agent1", &next).await;
-        texts(&page).iter().for_each(|text| seen.push_str(&text[..1]));
+        page.texts().iter().for_each(|text| seen.push_str(&text[..1]));
         assert!(page.body.len() < 65_536 + 100_000, "{}", page.body.len());
-        path = link(&page, "next");
+        path = page.link("next");
         pages += 1;
     }
     assert_eq!((seen.as_str(), pages), ("54321", 5));

@@ -82,6 +82,20 @@ impl Reply {
         assert!(detail.contains(words), "{detail:?} does not say {words:?}");
     }
 
+    /// The texts of a list of messages.
+    pub(in crate::http) fn texts(&self) -> Vec<String> {
+        let text = |record: &Value| record["message"].as_str().unwrap().to_owned();
+        self.json().as_array().unwrap().iter().map(text).collect()
+    }
+
+    /// The path of a link, below the base.
+    pub(in crate::http) fn link(&self, relation: &str) -> Option<String> {
+        let links = self.headers.get("link")?;
+        let link = links.split(", ").find(|link| link.ends_with(&format!("rel=\"{relation}\"")))?;
+        let target = link.strip_prefix('<')?.split_once('>')?.0;
+        Some(target.strip_prefix("/api/v2").expect("a relative link below the base").to_owned())
+    }
+
     #[track_caller]
     pub(in crate::http) fn carries_what_every_answer_carries(&self) {
         for (name, expected) in [

@@ -8,11 +8,6 @@ fn list<'a>(body: &'a Value, name: &str) -> Vec<&'a Value> {
     body[name].as_array().unwrap().iter().collect()
 }
 
-fn texts(reply: &Reply) -> Vec<String> {
-    let text = |record: &Value| record["message"].as_str().unwrap().to_owned();
-    reply.json().as_array().unwrap().iter().map(text).collect()
-}
-
 async fn batch(house: &House, caller: &str, body: Value) -> Reply {
     house.call(caller, "POST", "/conversation/batch", Some(&body)).await
 }
@@ -26,21 +21,21 @@ async fn a_room_shows_its_own_messages_only() {
         house.receive("agent1", &format!("From: a\r\n\r\nm{number}"), 0).await;
     }
     let path = format!("/messages/{}", first.room);
-    assert_eq!(texts(&house.get("agent1", &path).await), ["m4", "m3", "m2", "m1"]);
-    assert_eq!(texts(&house.get("partner", &path).await), ["m4", "m3", "m2", "m1"]);
+    assert_eq!(house.get("agent1", &path).await.texts(), ["m4", "m3", "m2", "m1"]);
+    assert_eq!(house.get("partner", &path).await.texts(), ["m4", "m3", "m2", "m1"]);
     let page = house.get("org1", &format!("{path}?limit=3")).await;
-    assert_eq!(texts(&page), ["m4", "m3", "m2"]);
+    assert_eq!(page.texts(), ["m4", "m3", "m2"]);
     let next = page.headers["link"].split_once('>').unwrap().0.to_owned();
     let next = next.strip_prefix("</api/v2").unwrap();
-    assert_eq!(texts(&house.get("org1", next).await), ["m1"]);
+    assert_eq!(house.get("org1", next).await.texts(), ["m1"]);
     let record = &page.json()[0];
     assert_eq!(record["roomId"], first.room.to_string());
     // Each is a thread of its own here: none names another.
     let thread = record["metadata"]["threadId"].as_str().unwrap();
     assert_eq!(thread, record["uuid"].as_str().unwrap());
-    assert_eq!(texts(&house.get("org1", &format!("{path}?thread={thread}")).await), ["m4"]);
+    assert_eq!(house.get("org1", &format!("{path}?thread={thread}")).await.texts(), ["m4"]);
     let elsewhere = format!("/messages/{}?thread={thread}", other.room);
-    assert_eq!(texts(&house.get("org1", &elsewhere).await).len(), 0);
+    assert_eq!(house.get("org1", &elsewhere).await.texts().len(), 0);
     // The same contact under another Agent, in another room.
     assert_eq!((first.room.contact, first.room.agent), (other.room.contact, house.id("agent1")));
     house.get("agent2", &path).await.problem(404, "not_found", "no such room");

@@ -1,23 +1,7 @@
 //! `GET /messages/search`: pages by links, scopes, and queries that are refused by name. What is
 //! found is proven in the store's suite, against a matcher of its own.
 
-use serde_json::Value;
-
-use super::{House, Reply};
-
-fn texts(reply: &Reply) -> Vec<String> {
-    assert_eq!(reply.status, 200, "{}", reply.text());
-    let text = |record: &Value| record["message"].as_str().unwrap().to_owned();
-    reply.json().as_array().unwrap().iter().map(text).collect()
-}
-
-/// The path of a link, below the base.
-fn link(reply: &Reply, relation: &str) -> Option<String> {
-    let links = reply.headers.get("link")?;
-    let link = links.split(", ").find(|link| link.ends_with(&format!("rel=\"{relation}\"")))?;
-    let target = link.strip_prefix('<')?.split_once('>')?.0;
-    Some(target.strip_prefix("/api/v2").expect("a relative link below the base").to_owned())
-}
+use super::House;
 
 #[tokio::test]
 async fn what_matches_is_paged_by_links_both_ways_within_the_scope() {
@@ -32,29 +16,29 @@ async fn what_matches_is_paged_by_links_both_ways_within_the_scope() {
         format!("/messages/search?q=inv*+-%223%22&limit=2&targetAccountId={}", house.id("org1"));
     let first = house.get("partner", &path).await;
     first.carries_what_every_answer_carries();
-    assert_eq!(texts(&first), ["Invoice 5", "Invoice 4"]);
-    let next = link(&first, "next").unwrap();
+    assert_eq!(first.texts(), ["Invoice 5", "Invoice 4"]);
+    let next = first.link("next").unwrap();
     assert!(next.contains("q=inv*") && next.contains("%223%22"), "{next}");
     let second = house.get("partner", &next).await;
-    assert_eq!(texts(&second), ["Invoice 2", "Invoice 1"]);
-    assert_eq!(link(&second, "next"), None);
-    let back = house.get("partner", &link(&second, "prev").unwrap()).await;
-    assert_eq!(texts(&back), ["Invoice 5", "Invoice 4"]);
+    assert_eq!(second.texts(), ["Invoice 2", "Invoice 1"]);
+    assert_eq!(second.link("next"), None);
+    let back = house.get("partner", &second.link("prev").unwrap()).await;
+    assert_eq!(back.texts(), ["Invoice 5", "Invoice 4"]);
     // A poller follows `prev` for what has come since, through empty pages too.
-    let newest = link(&back, "prev").unwrap();
-    assert!(texts(&house.get("partner", &newest).await).is_empty());
+    let newest = back.link("prev").unwrap();
+    assert!(house.get("partner", &newest).await.texts().is_empty());
     house.receive("agent2", "From: a\r\n\r\nnew INVOICE", 0).await;
-    assert_eq!(texts(&house.get("partner", &newest).await), ["new INVOICE"]);
+    assert_eq!(house.get("partner", &newest).await.texts(), ["new INVOICE"]);
 
     assert_eq!(
-        texts(&house.get("agent4", "/messages/search?q=invoice").await),
+        house.get("agent4", "/messages/search?q=invoice").await.texts(),
         ["foreign invoice"]
     );
-    assert!(texts(&house.get("agent3", "/messages/search?q=invoice").await).is_empty());
+    assert!(house.get("agent3", "/messages/search?q=invoice").await.texts().is_empty());
     let of_sms = house.get("agent1", "/messages/search?q=invoice&source=sms").await;
-    assert!(texts(&of_sms).is_empty());
+    assert!(of_sms.texts().is_empty());
     let past = house.get("agent1", "/messages/search?q=invoice&until=2020-01-01T00:00:00Z").await;
-    assert!(texts(&past).is_empty());
+    assert!(past.texts().is_empty());
 }
 
 /// However little a request may look at, who follows `next` finds everything.
@@ -71,8 +55,8 @@ async fn a_page_that_looks_at_much_ends_early_and_leads_on() {
         (Some("/messages/search?q=%22due+friday%22".to_owned()), Vec::new(), 0);
     while let Some(next) = path {
         let page = house.get("agent1", &next).await;
-        seen.extend(texts(&page));
-        path = link(&page, "next");
+        seen.extend(page.texts());
+        path = page.link("next");
         pages += 1;
     }
     assert_eq!(seen, ["due friday 7", "due friday 0"]);
@@ -121,6 +105,6 @@ async fn what_is_not_understood_is_refused_and_nothing_is_an_operator_of_a_datab
         let query: String = url::form_urlencoded::byte_serialize(hostile.as_bytes()).collect();
         let reply = house.get("agent1", &format!("/messages/search?q={query}")).await;
         let plain = hostile.trim_matches(|c: char| !c.is_ascii_alphanumeric()) == "hello";
-        assert_eq!(texts(&reply).len(), usize::from(plain), "{hostile:?}");
+        assert_eq!(reply.texts().len(), usize::from(plain), "{hostile:?}");
     }
 }
