@@ -10,44 +10,44 @@ use std::time::Duration;
 use ipnet::IpNet;
 use tokio::net::TcpListener;
 
-use crate::app::access::Access;
 use crate::app::audit::AuditLog;
-use crate::app::delivery::{Destinations, EventLog, Outbox};
+use crate::app::delivery::{EventLog, Outbox};
 use crate::app::intake::Gateway;
 use crate::app::intake::preview::Preview;
 use crate::app::intake::reception::Reception;
+use crate::app::mailbox;
 use crate::app::mailbox::erasure::Erasures;
 use crate::app::mailbox::links::Links;
 use crate::app::mailbox::retention::Retention;
-use crate::app::mailbox::{self, Mailbox};
-use crate::app::once::Answers;
-use crate::app::tenancy::Tenancy;
 use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
 use crate::domain::ports::Wake;
-use crate::egress::client::{Client, EgressError, Limits, Lookup, Roots};
+use crate::egress::client::{Client, EgressError, Limits, Lookup};
 use crate::egress::guard::Guard;
-use crate::http::{self, Http, Readiness, UseCases};
+use crate::http;
 use crate::rules::{
-    AccessRules, AcmeRules, BareLineEnds, IntakeRules, RetentionRules, Rules, RulesError,
-    SmtpRules, TlsRules, WebhookRules,
+    BareLineEnds, IntakeRules, RetentionRules, Rules, RulesError, SmtpRules, WebhookRules,
 };
 use crate::shutdown::Shutdown;
 use crate::smtp::Listener;
 #[cfg(feature = "mailin")]
 use crate::smtp::Mailin;
-use crate::store::{Location, Place, Store};
-use crate::tls::acme::{self, Acme};
-use crate::tls::self_signed::{self, SelfSignedError};
-use crate::tls::{Acceptor, Certificates, Files, Pair};
+use crate::store::Store;
+use crate::tls::Files;
+use crate::tls::acme::Acme;
 use crate::verify::{Authenticator, Servers, VerifyError};
 use crate::webhook::attempt::Sender;
 use crate::webhook::dispatcher::{Bell, Dispatcher};
 
+mod api;
 mod settings;
+mod tls;
+mod vault;
 
 pub use self::settings::{RunError, Settings, TlsSettings};
+use self::tls::Tls;
+pub use self::vault::VaultFileError;
 pub use crate::smtp::FrontEnd;
 
 /// A server that runs.
@@ -110,6 +110,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let shutdown = Shutdown::default();
     let store = Store::open(&place, &rules.store, mint.clone()).await?;
     store.check_writable().await?;
+    let vault = vault::open(settings.secrets_key.as_deref(), &place, &mint)?;
     let (intake, webhooks, access) =
         (Arc::new(rules.intake), Arc::new(rules.webhooks), Arc::new(rules.access));
     let authenticator = authenticator(dns.as_deref(), &intake, &hostname)?;
@@ -150,7 +151,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let erasures = Erasures::new(store.clone(), mint.clock().clone(), &rules.retention);
     let parts = (preview, reception, erasures.clone());
     let reading = (events.clone(), links, apart);
-    let api = api(&store, parts, reading, guard, mint.clone(), (access, webhooks));
+    let kept = (&store, vault);
+    let api = api::api(kept, parts, reading, guard, mint.clone(), (access, webhooks));
     let api = Arc::new(api.behind(proxies).ending_with(shutdown.clone()));
 
     let running = Running {
@@ -303,125 +305,6 @@ fn clean_up(
     let retention = Retention::new(store.clone(), clock.clone(), Arc::new(retention));
     let stop = shutdown.clone();
     shutdown.spawn(async move { retention.run(stop.soft()).await });
-}
-
-/// The encrypted ways in.
-struct Tls {
-    smtps: Option<SocketAddr>,
-    starttls: Acceptor,
-    https: Option<Acceptor>,
-    files: Vec<Arc<Files>>,
-    certificates: Certificates,
-    asked: Option<acme::Settings>,
-    acme: Option<Acme>,
-}
-
-impl Tls {
-    async fn prepare(
-        settings: TlsSettings,
-        place: &Place,
-        hostname: &DomainName,
-        (smtp, access, clock): (&SmtpRules, &AccessRules, &Clock),
-    ) -> Result<Self, RunError> {
-        let mut files = Vec::new();
-        let certificates = match settings.smtp {
-            Some(paths) => {
-                let certified = Files::open(paths, Some(hostname), clock.clone()).await?;
-                files.push(Arc::clone(&certified));
-                certified.certificates().clone()
-            }
-            None => {
-                let own = self_signed(place, hostname)?;
-                Certificates::new(own, Some(hostname.clone()), clock.clone())
-            }
-        };
-        let starttls = Acceptor::new(&certificates, smtp.deadlines.handshake())?;
-        let mut https = None;
-        if let Some(paths) = settings.http {
-            // The API's name is for its clients to know.
-            let certified = Files::open(paths, None, clock.clone()).await?;
-            let deadline = access.connections.handshake();
-            let protocols = ["http/1.1"];
-            https = Some(Acceptor::speaking(certified.certificates(), deadline, &protocols)?);
-            files.push(certified);
-        }
-        let (smtps, asked) = (settings.smtps, settings.acme);
-        Ok(Self { smtps, starttls, https, files, certificates, asked, acme: None })
-    }
-
-    /// Shows the certificate that an authority gave, where one is named, and listens for it.
-    async fn ask(
-        &mut self,
-        rules: AcmeRules,
-        (guard, lookup): (Guard, Lookup),
-        mint: &Mint,
-    ) -> Result<(), RunError> {
-        let Some(settings) = self.asked.take() else { return Ok(()) };
-        let mut roots = Roots::default();
-        if let Some(path) = &settings.ca_file {
-            let fail = |source| RunError::AcmeRoot { path: path.clone(), source };
-            let text = tokio::fs::read(path).await.map_err(|error| fail(Some(error)))?;
-            roots = Roots::from_pem(&text).ok_or_else(|| fail(None))?;
-        }
-        let client = Client::trusting(guard, Limits::from(&rules), lookup, &roots)?;
-        let mut acme = Acme::bind(settings, Arc::new(rules), client, mint.clone()).await;
-        acme.show_kept(|chain, key| self.certificates.install(chain, key)).await;
-        self.acme = Some(acme);
-        Ok(())
-    }
-
-    /// Follows the files, and asks the authority, until the soft stop.
-    fn follow(&mut self, rules: &TlsRules, shutdown: &Shutdown) {
-        if let Some(acme) = self.acme.take() {
-            let certificates = self.certificates.clone();
-            let install = move |chain: &[u8], key: &[u8]| certificates.install(chain, key);
-            shutdown.spawn(acme.run(install, shutdown.clone()));
-        }
-        for files in &self.files {
-            let files = Arc::clone(files);
-            let (every, warning, stop) = (rules.reload(), rules.expiry_warning(), shutdown.clone());
-            shutdown.spawn(async move { files.follow(every, warning, stop.soft()).await });
-        }
-    }
-}
-
-/// Kept with the embedded store. Gateways on PostgreSQL have no folder, and a key of theirs in the
-/// database would be in its backups: each makes one that lasts until it stops.
-fn self_signed(place: &Place, hostname: &DomainName) -> Result<Pair, SelfSignedError> {
-    match &place.database {
-        Location::Folder(folder) => self_signed::kept(&folder.join("tls"), hostname),
-        Location::Postgres(_) => self_signed::passing(hostname),
-    }
-}
-
-fn api(
-    store: &Store,
-    (preview, reception, erasures): (Preview, Reception, Erasures),
-    (events, links, dns): (EventLog, Links, Arc<Authenticator>),
-    guard: Guard,
-    mint: Mint,
-    (rules, webhooks): (Arc<AccessRules>, Arc<WebhookRules>),
-) -> Http {
-    let use_cases = UseCases {
-        access: Access::new(store.clone(), mint.clock().clone(), &rules),
-        tenancy: Tenancy::new(store.clone(), mint.clone(), Arc::clone(&rules)),
-        mailbox: Mailbox::new(store.clone()),
-        links,
-        destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&rules), webhooks),
-        events,
-        preview,
-        reception,
-        erasures,
-        audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&rules)),
-        answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&rules)),
-        dns,
-    };
-    let store = store.clone();
-    let readiness = Readiness::new(mint.clock().clone(), move || {
-        let store = store.clone();
-        async move { store.ping().await.map_err(|error| error.to_string()) }
-    });
-    Http::new(use_cases, guard, mint, rules, readiness)
 }
 
 /// The rules, overridden by those of a folder if one is named.

@@ -4,12 +4,18 @@
 //! of what the product does: `intake` takes a message in, `access` answers "may I?", `tenancy`
 //! keeps accounts and what belongs to them, `mailbox` reads messages, `delivery` keeps the
 //! outgoing work; `audit` reads who did what, `once` keeps the answers of requests that are carried
-//! out once. No SQL, no wire shapes (except the shared Message record), no sockets.
+//! out once; `vault` seals what is secret; `relay`, `agents`, `apps` and `computers` are what
+//! accounts set up. No SQL, no wire shapes (except the shared Message record), no sockets.
 
 pub mod access;
+pub mod agents;
+pub mod apps;
 pub mod audit;
+pub mod computers;
 pub mod delivery;
 pub mod intake;
 pub mod mailbox;
 pub mod once;
+pub mod relay;
 pub mod tenancy;
+pub mod vault;

@@ -116,6 +116,7 @@ impl Stage {
             http: SocketAddr::from(([127, 0, 0, 1], 0)),
             hostname: DomainName::parse("mx.agents.example")?,
             place: location.into(),
+            secrets_key: None,
             public_url: None,
             postmaster: None,
             rules,

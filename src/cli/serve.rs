@@ -110,6 +110,7 @@ fn settings(options: ServeOptions) -> Result<Settings, Failure> {
         hostname,
         place,
         public_url: options.public_url()?,
+        secrets_key: options.secrets_key_file.clone(),
         postmaster: options.postmaster()?,
         rules: run::rules(options.policies.as_deref())?,
         dns: options.dns,

@@ -73,6 +73,10 @@ pub struct ServeOptions {
     /// The store instead: sqlite:DIR, or postgres://USER:PASSWORD@HOST/DATABASE for many gateways
     #[arg(long, env = "GATEPOST_DATABASE_URL", value_name = "URL", hide_env_values = true)]
     pub database_url: Option<DatabaseUrl>,
+    /// The keys that seal what customers entrust to this server, one a line, 32 octets in base64
+    /// [default: DATA/secrets.key, made the first time; with PostgreSQL none]
+    #[arg(long, env = "GATEPOST_SECRETS_KEY_FILE", value_name = "FILE")]
+    pub secrets_key_file: Option<PathBuf>,
     /// Where large raw messages are kept: DIR or s3://BUCKET/PREFIX [default: DATA/blobs; with
     /// PostgreSQL the database]
     #[arg(long, env = "GATEPOST_BLOBS", value_name = "DIR|URL")]
@@ -228,6 +232,7 @@ impl ServeOptions {
                 .database_url
                 .or_else(|| file.database_url.filter(|_| self.data.is_none())),
             data: self.data.or_else(|| file.data.filter(|_| !named_by_url)),
+            secrets_key_file: self.secrets_key_file.or(file.secrets_key_file),
             blobs: self.blobs.or(file.blobs),
             tls: self.tls.or(file.tls),
             #[cfg(feature = "mailin")]
@@ -359,6 +364,7 @@ mod tests {
             grace_seconds,
             data,
             database_url,
+            secrets_key_file,
             blobs,
             // Not in the template: most builds have no choice.
             #[cfg(feature = "mailin")]
@@ -373,7 +379,12 @@ mod tests {
         assert!(egress_allow.is_some() && policies.is_some() && postmaster.is_some());
         assert!(smtps.is_some() && smtp_cert.is_some() && smtp_key.is_some());
         assert!(http_cert.is_some() && http_key.is_some());
-        assert!(grace_seconds.is_some() && data.is_some() && database_url.is_some());
+        assert!(
+            grace_seconds.is_some()
+                && secrets_key_file.is_some()
+                && data.is_some()
+                && database_url.is_some()
+        );
         assert!(blobs.is_some() && endpoint.is_some() && region.is_some());
         assert!(access_key.is_some() && secret_key.is_some());
         assert!(directory.is_some() && agree_tos && contact.is_some() && names.is_some());

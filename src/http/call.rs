@@ -30,9 +30,13 @@ use super::turns::{Place, Turn};
 use super::{auth, target};
 use crate::app::access::need::{Need, TargetType};
 use crate::app::access::{Caller, Denied, Target};
+use crate::app::agents::Agents;
+use crate::app::apps::Apps;
+use crate::app::computers::Computers;
 use crate::app::delivery::Destinations;
 use crate::app::intake::reception::Reception;
 use crate::app::mailbox::erasure::Erasures;
+use crate::app::relay::Relays;
 use crate::app::tenancy::Tenancy;
 use crate::domain::account::{Account, AccountType};
 use crate::domain::audit::Actor;
@@ -109,6 +113,26 @@ impl Call {
     /// What erases, for the caller.
     pub(super) fn erasures(&self, http: &Http) -> Erasures {
         http.use_cases.erasures.by(&self.actor)
+    }
+
+    /// The use cases over relays, done by the caller.
+    pub(super) fn relays(&self, http: &Http) -> Relays {
+        http.use_cases.relays.by(&self.actor)
+    }
+
+    /// The use cases over the configuration of Agents, done by the caller.
+    pub(super) fn agents(&self, http: &Http) -> Agents {
+        http.use_cases.agents.by(&self.actor)
+    }
+
+    /// The use cases over apps, integrations and features, done by the caller.
+    pub(super) fn apps(&self, http: &Http) -> Apps {
+        http.use_cases.apps.by(&self.actor)
+    }
+
+    /// The use cases over computer Agents, done by the caller.
+    pub(super) fn computers(&self, http: &Http) -> Computers {
+        http.use_cases.computers.by(&self.actor)
     }
 
     /// For whoever answers for longer than a moment.

@@ -60,7 +60,10 @@ use self::limits::Limits;
 use self::remote::Proxies;
 use self::turns::Turns;
 use crate::app::access::Access;
+use crate::app::agents::Agents;
+use crate::app::apps::Apps;
 use crate::app::audit::AuditLog;
+use crate::app::computers::Computers;
 use crate::app::delivery::{Destinations, EventLog};
 use crate::app::intake::preview::Preview;
 use crate::app::intake::reception::Reception;
@@ -68,6 +71,7 @@ use crate::app::mailbox::Mailbox;
 use crate::app::mailbox::erasure::Erasures;
 use crate::app::mailbox::links::Links;
 use crate::app::once::Answers;
+use crate::app::relay::Relays;
 use crate::app::tenancy::Tenancy;
 use crate::domain::id::Mint;
 use crate::egress::guard::Guard;
@@ -87,6 +91,10 @@ pub struct UseCases {
     pub preview: Preview,
     pub reception: Reception,
     pub erasures: Erasures,
+    pub relays: Relays,
+    pub agents: Agents,
+    pub apps: Apps,
+    pub computers: Computers,
     pub audit: AuditLog,
     pub answers: Answers,
     /// Answers questions about DNS that tenants cause: it shares nothing with mail's.

@@ -7,6 +7,7 @@ use ipnet::IpNet;
 use url::{Host, Url};
 
 use super::FrontEnd;
+use super::vault::VaultFileError;
 use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
 use crate::egress::client::EgressError;
@@ -27,6 +28,8 @@ pub struct Settings {
     /// Where clients reach the API, as they see it.
     pub public_url: Option<Url>,
     pub place: Place,
+    /// The keys of the vault; without them those beside the embedded store.
+    pub secrets_key: Option<PathBuf>,
     pub postmaster: Option<Address>,
     pub rules: Rules,
     /// Resolvers to ask instead of the system's.
@@ -71,6 +74,8 @@ pub enum RunError {
     Egress(#[from] EgressError),
     #[error(transparent)]
     Certificate(#[from] FilesError),
+    #[error(transparent)]
+    Vault(#[from] VaultFileError),
     #[error(transparent)]
     SelfSigned(#[from] SelfSignedError),
     #[error("cannot use TLS")]

@@ -51,7 +51,10 @@ use self::letters::{mail, record};
 pub(super) use self::reply::Reply;
 use super::{Http, Readiness, UseCases, router, serve};
 use crate::app::access::Access;
+use crate::app::agents::Agents;
+use crate::app::apps::Apps;
 use crate::app::audit::AuditLog;
+use crate::app::computers::Computers;
 use crate::app::delivery::{Destinations, EventLog};
 use crate::app::intake::preview::Preview;
 use crate::app::intake::reception::Reception;
@@ -59,7 +62,9 @@ use crate::app::mailbox::Mailbox;
 use crate::app::mailbox::erasure::Erasures;
 use crate::app::mailbox::links::Links;
 use crate::app::once::Answers;
+use crate::app::relay::Relays;
 use crate::app::tenancy::{Claiming, Invitation, Tenancy};
+use crate::app::vault::Vault;
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
 use crate::domain::clock::{Clock, Timestamp};
@@ -180,7 +185,12 @@ impl House {
         let payload = rules.webhooks.payload;
         let events =
             EventLog::new(store.clone(), Arc::clone(&access_rules), payload, links.clone());
+        let vault = Vault::new(&[[7; 32]], mint.clone());
         let use_cases = UseCases {
+            relays: Relays::new(store.clone(), vault.clone(), mint.clone()),
+            agents: Agents::new(store.clone(), vault.clone(), mint.clone()),
+            apps: Apps::new(store.clone(), vault.clone(), mint.clone()),
+            computers: Computers::new(store.clone(), vault, mint.clone()),
             access: Access::new(store.clone(), mint.clock().clone(), &access_rules),
             tenancy: tenancy.clone(),
             mailbox: Mailbox::new(store.clone()),

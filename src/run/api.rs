@@ -1,0 +1,60 @@
+//! The use cases of the API, and what serves them.
+
+use std::sync::Arc;
+
+use crate::app::access::Access;
+use crate::app::agents::Agents;
+use crate::app::apps::Apps;
+use crate::app::audit::AuditLog;
+use crate::app::computers::Computers;
+use crate::app::delivery::{Destinations, EventLog};
+use crate::app::intake::preview::Preview;
+use crate::app::intake::reception::Reception;
+use crate::app::mailbox::Mailbox;
+use crate::app::mailbox::erasure::Erasures;
+use crate::app::mailbox::links::Links;
+use crate::app::once::Answers;
+use crate::app::relay::Relays;
+use crate::app::tenancy::Tenancy;
+use crate::app::vault::Vault;
+use crate::domain::id::Mint;
+use crate::egress::guard::Guard;
+use crate::http::{Http, Readiness, UseCases};
+use crate::rules::{AccessRules, WebhookRules};
+use crate::store::Store;
+use crate::verify::Authenticator;
+
+/// The API over this store; `vault` seals what is secret.
+pub(super) fn api(
+    (store, vault): (&Store, Vault),
+    (preview, reception, erasures): (Preview, Reception, Erasures),
+    (events, links, dns): (EventLog, Links, Arc<Authenticator>),
+    guard: Guard,
+    mint: Mint,
+    (rules, webhooks): (Arc<AccessRules>, Arc<WebhookRules>),
+) -> Http {
+    let use_cases = UseCases {
+        access: Access::new(store.clone(), mint.clock().clone(), &rules),
+        tenancy: Tenancy::new(store.clone(), mint.clone(), Arc::clone(&rules)),
+        mailbox: Mailbox::new(store.clone()),
+        links,
+        destinations: Destinations::new(store.clone(), mint.clone(), Arc::clone(&rules), webhooks),
+        events,
+        preview,
+        reception,
+        erasures,
+        relays: Relays::new(store.clone(), vault.clone(), mint.clone()),
+        agents: Agents::new(store.clone(), vault.clone(), mint.clone()),
+        apps: Apps::new(store.clone(), vault.clone(), mint.clone()),
+        computers: Computers::new(store.clone(), vault, mint.clone()),
+        audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&rules)),
+        answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&rules)),
+        dns,
+    };
+    let store = store.clone();
+    let readiness = Readiness::new(mint.clock().clone(), move || {
+        let store = store.clone();
+        async move { store.ping().await.map_err(|error| error.to_string()) }
+    });
+    Http::new(use_cases, guard, mint, rules, readiness)
+}

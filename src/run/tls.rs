@@ -1,0 +1,106 @@
+//! The encrypted ways in.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use super::{RunError, TlsSettings};
+use crate::domain::clock::Clock;
+use crate::domain::domain_name::DomainName;
+use crate::domain::id::Mint;
+use crate::egress::client::{Client, Limits, Lookup, Roots};
+use crate::egress::guard::Guard;
+use crate::rules::{AccessRules, AcmeRules, SmtpRules, TlsRules};
+use crate::shutdown::Shutdown;
+use crate::store::{Location, Place};
+use crate::tls::acme::{self, Acme};
+use crate::tls::self_signed::{self, SelfSignedError};
+use crate::tls::{Acceptor, Certificates, Files, Pair};
+
+/// The encrypted ways in.
+pub(super) struct Tls {
+    pub(super) smtps: Option<SocketAddr>,
+    pub(super) starttls: Acceptor,
+    pub(super) https: Option<Acceptor>,
+    pub(super) files: Vec<Arc<Files>>,
+    certificates: Certificates,
+    asked: Option<acme::Settings>,
+    pub(super) acme: Option<Acme>,
+}
+
+impl Tls {
+    pub(super) async fn prepare(
+        settings: TlsSettings,
+        place: &Place,
+        hostname: &DomainName,
+        (smtp, access, clock): (&SmtpRules, &AccessRules, &Clock),
+    ) -> Result<Self, RunError> {
+        let mut files = Vec::new();
+        let certificates = match settings.smtp {
+            Some(paths) => {
+                let certified = Files::open(paths, Some(hostname), clock.clone()).await?;
+                files.push(Arc::clone(&certified));
+                certified.certificates().clone()
+            }
+            None => {
+                let own = self_signed(place, hostname)?;
+                Certificates::new(own, Some(hostname.clone()), clock.clone())
+            }
+        };
+        let starttls = Acceptor::new(&certificates, smtp.deadlines.handshake())?;
+        let mut https = None;
+        if let Some(paths) = settings.http {
+            // The API's name is for its clients to know.
+            let certified = Files::open(paths, None, clock.clone()).await?;
+            let deadline = access.connections.handshake();
+            let protocols = ["http/1.1"];
+            https = Some(Acceptor::speaking(certified.certificates(), deadline, &protocols)?);
+            files.push(certified);
+        }
+        let (smtps, asked) = (settings.smtps, settings.acme);
+        Ok(Self { smtps, starttls, https, files, certificates, asked, acme: None })
+    }
+
+    /// Shows the certificate that an authority gave, where one is named, and listens for it.
+    pub(super) async fn ask(
+        &mut self,
+        rules: AcmeRules,
+        (guard, lookup): (Guard, Lookup),
+        mint: &Mint,
+    ) -> Result<(), RunError> {
+        let Some(settings) = self.asked.take() else { return Ok(()) };
+        let mut roots = Roots::default();
+        if let Some(path) = &settings.ca_file {
+            let fail = |source| RunError::AcmeRoot { path: path.clone(), source };
+            let text = tokio::fs::read(path).await.map_err(|error| fail(Some(error)))?;
+            roots = Roots::from_pem(&text).ok_or_else(|| fail(None))?;
+        }
+        let client = Client::trusting(guard, Limits::from(&rules), lookup, &roots)?;
+        let mut acme = Acme::bind(settings, Arc::new(rules), client, mint.clone()).await;
+        acme.show_kept(|chain, key| self.certificates.install(chain, key)).await;
+        self.acme = Some(acme);
+        Ok(())
+    }
+
+    /// Follows the files, and asks the authority, until the soft stop.
+    pub(super) fn follow(&mut self, rules: &TlsRules, shutdown: &Shutdown) {
+        if let Some(acme) = self.acme.take() {
+            let certificates = self.certificates.clone();
+            let install = move |chain: &[u8], key: &[u8]| certificates.install(chain, key);
+            shutdown.spawn(acme.run(install, shutdown.clone()));
+        }
+        for files in &self.files {
+            let files = Arc::clone(files);
+            let (every, warning, stop) = (rules.reload(), rules.expiry_warning(), shutdown.clone());
+            shutdown.spawn(async move { files.follow(every, warning, stop.soft()).await });
+        }
+    }
+}
+
+/// Kept with the embedded store. Gateways on PostgreSQL have no folder, and a key of theirs in the
+/// database would be in its backups: each makes one that lasts until it stops.
+fn self_signed(place: &Place, hostname: &DomainName) -> Result<Pair, SelfSignedError> {
+    match &place.database {
+        Location::Folder(folder) => self_signed::kept(&folder.join("tls"), hostname),
+        Location::Postgres(_) => self_signed::passing(hostname),
+    }
+}
