@@ -141,7 +141,7 @@ fn requests(accounts: &Accounts) -> Vec<(String, String)> {
         }
     }
     for (who, key) in accounts.readers() {
-        let path = format!("/conversations?limit=50&token={key}");
+        let path = format!("/conversations?pageSize=50&token={key}");
         found.push((format!("conversations, {who}"), path));
     }
     for (who, key) in accounts.readers() {
