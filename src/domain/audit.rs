@@ -108,6 +108,14 @@ words! {
         MessageErased = "message.erased",
         ContactErased = "contact.erased",
         AccessDenied = "access.denied",
+        AgentStaged = "agent.staged",
+        AgentPublished = "agent.published",
+        AgentReverted = "agent.reverted",
+        VersionCreated = "version.created",
+        VersionReplaced = "version.replaced",
+        VersionRestored = "version.restored",
+        VersionRenamed = "version.renamed",
+        VersionDeleted = "version.deleted",
     }
 }
 

@@ -31,6 +31,8 @@ words! {
         ConversationUpdated = "conversation.updated",
         ContactCreated = "contact.created",
         ContactUpdated = "contact.updated",
+        AgentPublished = "agent.published",
+        AgentReverted = "agent.reverted",
         AgentPolicyChanged = "agent.policyChanged",
         AccountCreated = "account.created",
         AccountDeleted = "account.deleted",
@@ -47,7 +49,9 @@ impl EventName {
             Self::EmailReceived | Self::MessageReceived => Category::Incoming,
             Self::ConversationStarted | Self::ConversationUpdated => Category::Conversation,
             Self::ContactCreated | Self::ContactUpdated => Category::Contact,
-            Self::AgentPolicyChanged => Category::Agent,
+            Self::AgentPublished | Self::AgentReverted | Self::AgentPolicyChanged => {
+                Category::Agent
+            }
             Self::AccountCreated
             | Self::AccountDeleted
             | Self::MemberInvited

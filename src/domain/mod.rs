@@ -7,6 +7,7 @@
 
 pub mod account;
 pub mod address;
+pub mod agent_config;
 pub mod audit;
 pub mod automation;
 pub mod breaker;

@@ -21,6 +21,7 @@ pub struct AccessRules {
     pub keys: KeyRules,
     pub members: MemberRules,
     pub received: Received,
+    pub agents: AgentRules,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -322,6 +323,29 @@ pub struct Received {
     pub max_dialog_turns: usize,
 }
 
+/// What one Agent's configurations and their versions may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentRules {
+    pub max_config_bytes: usize,
+    pub max_title_bytes: usize,
+    pub max_items: usize,
+    pub max_versions: u32,
+    pub max_automatic_versions: u32,
+}
+
+impl AgentRules {
+    fn validate(&self) -> Result<(), RulesError> {
+        let check = |key, value, low, high| within("access.toml", key, value, low, high);
+        let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        check("agents.max_config_bytes", wide(self.max_config_bytes), 1024, 1 << 20)?;
+        check("agents.max_title_bytes", wide(self.max_title_bytes), 16, 1000)?;
+        check("agents.max_items", wide(self.max_items), 1, 10_000)?;
+        check("agents.max_versions", self.max_versions.into(), 1, 1000)?;
+        check("agents.max_automatic_versions", self.max_automatic_versions.into(), 1, 1000)
+    }
+}
+
 impl Limits {
     fn validate(&self) -> Result<(), RulesError> {
         let check = |key, value, low, high| within("access.toml", key, value, low, high);
@@ -399,6 +423,7 @@ impl AccessRules {
         check("keys.last_used_minutes", self.keys.last_used_minutes, 1, 1440)?;
         check("members.max_per_account", wide(self.members.max_per_account), 1, 1000)?;
         check("members.max_permitted", wide(self.members.max_permitted), 1, 500)?;
+        self.agents.validate()?;
         let received = &self.received;
         check("received.max_text_bytes", wide(received.max_text_bytes), 1024, 1 << 20)?;
         check("received.max_object_bytes", wide(received.max_object_bytes), 0, 65_536)?;

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 
 pub use access::{
-    AccessRules, Events as EventRules, Limits as AccessLimits, Logs as LogRules,
+    AccessRules, AgentRules, Events as EventRules, Limits as AccessLimits, Logs as LogRules,
     Rates as AccessRates, Received as ReceivedRules, SearchLimits,
 };
 pub use acme::{AcmeRules, Challenges as ChallengeRules};

@@ -44,7 +44,7 @@ pub(super) fn api(
         reception,
         erasures,
         relays: Relays::new(store.clone(), vault.clone(), mint.clone()),
-        agents: Agents::new(store.clone(), vault.clone(), mint.clone()),
+        agents: Agents::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         apps: Apps::new(store.clone(), vault.clone(), mint.clone()),
         computers: Computers::new(store.clone(), vault, mint.clone()),
         audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&rules)),

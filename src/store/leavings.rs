@@ -1,5 +1,5 @@
-//! What deleted accounts leave beside their messages: the lists of Agents, the contacts of
-//! organizations. There may be millions, so they go by and by, some in each transaction.
+//! What deleted accounts leave beside their messages: the lists and configurations of Agents, the
+//! contacts of organizations. There may be millions, so they go by and by, some in each transaction.
 
 use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
@@ -12,6 +12,12 @@ use crate::domain::id::AccountId;
 /// The list of an Agent.
 const LISTED: &str = "DELETE FROM allowed_senders WHERE (agent_id, address) IN (
     SELECT agent_id, address FROM allowed_senders WHERE agent_id = $1 ORDER BY address LIMIT $2)";
+
+/// The configurations of an Agent, and their versions.
+const CONFIGURED: &str = "DELETE FROM agent_configs WHERE agent_id = $1 AND kind IN (
+    SELECT kind FROM agent_configs WHERE agent_id = $1 LIMIT $2)";
+const VERSIONS: &str = "DELETE FROM agent_versions WHERE (agent_id, version_id) IN (
+    SELECT agent_id, version_id FROM agent_versions WHERE agent_id = $1 ORDER BY version_id LIMIT $2)";
 
 /// The contacts of an organization that no message names any more.
 const KNOWN: &str = "DELETE FROM contacts WHERE id IN (
@@ -27,6 +33,10 @@ impl Store {
             "WITH given (account) AS ({rows})
              SELECT account FROM given
              WHERE (SELECT agent_id FROM allowed_senders
+                    WHERE agent_id = given.account LIMIT 1) IS NOT NULL
+                OR (SELECT agent_id FROM agent_configs
+                    WHERE agent_id = given.account LIMIT 1) IS NOT NULL
+                OR (SELECT agent_id FROM agent_versions
                     WHERE agent_id = given.account LIMIT 1) IS NOT NULL
                 OR (SELECT organization_id FROM contacts
                     WHERE organization_id = given.account LIMIT 1) IS NOT NULL",
@@ -70,7 +80,7 @@ pub(super) async fn delete(
     limit: i64,
 ) -> Result<u64, StoreError> {
     let mut gone = 0;
-    for text in [LISTED, KNOWN] {
+    for text in [LISTED, CONFIGURED, VERSIONS, KNOWN] {
         gone += sql(text).bind(deleted).bind(limit).execute(tx.on()).await?;
     }
     Ok(gone)

@@ -1,24 +1,59 @@
-//! What an Agent is configured to be: staging, the live configuration, versions; templates.
+//! What an Agent is configured to be: what is worked on (staging), what is in force (default), and
+//! versions to come back to.
+//!
+//! `http` calls in here. What a field may hold is said in `schema.rs` and nowhere else. A change is
+//! decided by what was read, and written only if that is still so (`store/agents.rs`); else it is
+//! decided again. Nothing here knows what a configuration does: whoever carries it out reads the one
+//! in force.
 
-use crate::app::vault::Vault;
+pub mod schema;
+mod staging;
+mod versions;
+
+use std::sync::Arc;
+
+use self::schema::Fault;
+pub use self::staging::Changed;
+pub use self::versions::{Restored, VersionPage};
+use crate::domain::agent_config::{AgentConfig, AgentConfigs, Config, ConfigId};
 use crate::domain::audit::{Act, Actor};
-use crate::domain::id::Mint;
-use crate::store::Store;
+use crate::domain::id::{AccountId, Mint};
+use crate::rules::{AccessRules, AgentRules};
+use crate::store::{Store, StoreError};
 
 /// The use cases.
 #[derive(Clone, Debug)]
 pub struct Agents {
     store: Store,
-    vault: Vault,
     mint: Mint,
+    rules: Arc<AccessRules>,
     /// Who is said to have done what is done here.
     actor: Actor,
 }
 
+/// Why a configuration is not read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// Mistakes in what was sent.
+    #[error("{}", schema::sentence(.0))]
+    Invalid(Vec<Fault>),
+    /// What is staged or kept cannot be published as it is.
+    #[error("this cannot be published: {}", schema::sentence(.0))]
+    Incomplete(Vec<Fault>),
+    /// The state of the Agent does not allow it.
+    #[error("{0}")]
+    Conflict(String),
+    /// The Agent has no such thing.
+    #[error("{0}")]
+    NotFound(String),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
 impl Agents {
-    /// Over this store; what is secret is sealed by this vault.
-    pub const fn new(store: Store, vault: Vault, mint: Mint) -> Self {
-        Self { store, vault, mint, actor: Actor::OPERATOR }
+    /// Over this store.
+    pub const fn new(store: Store, mint: Mint, rules: Arc<AccessRules>) -> Self {
+        Self { store, mint, rules, actor: Actor::OPERATOR }
     }
 
     /// The same for somebody else.
@@ -30,4 +65,49 @@ impl Agents {
     fn act(&self) -> Act<'_> {
         self.actor.at(self.mint.clock().now())
     }
+
+    fn rules(&self) -> &AgentRules {
+        &self.rules.agents
+    }
+
+    /// Both configurations of an Agent; `None` before the first change.
+    pub async fn configs(&self, agent: AccountId) -> Result<Option<AgentConfigs>, AgentError> {
+        Ok(self.store.agent_configs(agent).await?)
+    }
+
+    /// The configuration of this id, if it is the Agent's and was ever set.
+    pub async fn config(&self, agent: AccountId, id: ConfigId) -> Result<AgentConfig, AgentError> {
+        let configs = self.store.agent_configs(agent).await?;
+        let both = configs.map(|configs| [configs.staging, configs.live]);
+        let found = both.into_iter().flatten().find(|one| one.id == id);
+        match found {
+            Some(found) if found.is_set() => Ok(found),
+            Some(_) => Err(AgentError::NotFound(
+                "nothing was published yet: POST /agent/publish publishes what is staged".into(),
+            )),
+            None => Err(no_config()),
+        }
+    }
+
+    /// Mistakes in fields that stand at `at` in what was sent.
+    fn check(&self, fields: &Config, at: &str) -> Result<(), AgentError> {
+        let faults = schema::faults(fields, at, self.rules());
+        if faults.is_empty() { Ok(()) } else { Err(AgentError::Invalid(faults)) }
+    }
+
+    /// Whether a whole configuration is no longer than it may be.
+    fn check_size(&self, config: &Config, at: &str) -> Result<(), AgentError> {
+        let most = self.rules().max_config_bytes;
+        let length = serde_json::to_string(config).map_or(usize::MAX, |text| text.len());
+        if length <= most {
+            return Ok(());
+        }
+        let detail =
+            format!("the configuration would have {length} octets of JSON: at most {most}");
+        Err(AgentError::Invalid(vec![Fault { pointer: at.to_owned(), detail }]))
+    }
+}
+
+fn no_config() -> AgentError {
+    AgentError::NotFound("the Agent has no configuration of this id".into())
 }

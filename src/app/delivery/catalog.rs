@@ -38,6 +38,10 @@ const fn description(name: EventName) -> &'static str {
         EventName::ConversationUpdated => "A later message of a conversation was accepted.",
         EventName::ContactCreated => "Somebody wrote to an organization for the first time.",
         EventName::ContactUpdated => "A sender that is known has another name.",
+        EventName::AgentPublished => {
+            "What an Agent is configured to be was put in force: what was staged, or a version."
+        }
+        EventName::AgentReverted => "What was staged for an Agent became what is in force again.",
         EventName::AgentPolicyChanged => {
             "Who may write to an Agent was changed: its mode, or its allowlist."
         }
@@ -112,7 +116,11 @@ fn data(name: EventName, mode: Payload) -> Value {
     let whole = match name.category() {
         Category::Incoming | Category::Conversation => message(mode),
         Category::Contact => holder("contact", object("The sender.", fields::CONTACT)),
-        Category::Agent => object("The policy as it is now.", fields::POLICY),
+        Category::Agent => match name {
+            EventName::AgentPublished => object("What is in force now.", fields::PUBLISHED),
+            EventName::AgentReverted => object("What is staged now.", fields::REVERTED),
+            _ => object("The policy as it is now.", fields::POLICY),
+        },
         Category::Onboarding => match name {
             EventName::MemberInvited => object("Who was invited, and how.", fields::INVITATION),
             EventName::WebhookTest => object("The webhook.", fields::TEST),

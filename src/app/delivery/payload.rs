@@ -278,6 +278,8 @@ fn say_cut(top: &mut Map<String, Value>, event: &Event) {
         (Some(message), _) => format!("/messages/{message}/raw"),
         (None, EventName::MemberInvited) => "/members".to_owned(),
         (None, EventName::WebhookDisabled | EventName::WebhookTest) => "/webhooks".to_owned(),
+        (None, EventName::AgentPublished) => "/agentEventRules/default".to_owned(),
+        (None, EventName::AgentReverted) => "/agentEventRules/staging".to_owned(),
         (None, EventName::AccountCreated | EventName::AgentPolicyChanged) => "/account".to_owned(),
         // Nothing serves contacts, deleted accounts, or a message that the event does not name.
         (None, _) => return,

@@ -189,7 +189,7 @@ impl House {
         let vault = Vault::new(&[[7; 32]], mint.clone());
         let use_cases = UseCases {
             relays: Relays::new(store.clone(), vault.clone(), mint.clone()),
-            agents: Agents::new(store.clone(), vault.clone(), mint.clone()),
+            agents: Agents::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
             apps: Apps::new(store.clone(), vault.clone(), mint.clone()),
             computers: Computers::new(store.clone(), vault, mint.clone()),
             access: Access::new(store.clone(), mint.clock().clone(), &access_rules),

@@ -125,6 +125,20 @@ CONTACT = {
     "firstSeen": string, "When it first wrote, ISO 8601.";
     "lastSeen": string, "When it last wrote, ISO 8601.";
 }
+PUBLISHED = {
+    "accountId": integer, "The Agent.";
+    "campaignId": string, "The id of its live configuration, which GET /agent/{agentConfigId} shows.";
+    "revision": integer, "Of the live configuration, now.";
+    "changed": array, "The names of the fields that are others now.";
+    "versionId": integer|null, "The version that was restored; null where it is what was staged.";
+    "previousVersionId": integer|null, "The version that holds what was in force before, if anything was.";
+}
+REVERTED = {
+    "accountId": integer, "The Agent.";
+    "campaignId": string, "The id of its live configuration.";
+    "revision": integer, "Of what is staged, now.";
+    "changed": array, "The names of the fields that are others now.";
+}
 POLICY = {
     "accountId": integer, "The Agent.";
     "mode": string, "allowlist or open.";

@@ -1,0 +1,302 @@
+//! What a configuration may hold: one table of fields, each with its shape, its default, and
+//! whether an Agent can be published without it. Whoever writes a configuration is told of all its
+//! mistakes at once, each by its JSON Pointer (RFC 6901).
+
+mod fields;
+
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Map, Value};
+
+pub use self::fields::{CALCULATED, FIELDS, NAMES};
+use crate::domain::agent_config::Config;
+use crate::domain::id::AccountId;
+use crate::rules::AgentRules;
+
+/// Mistakes that one answer lists; a configuration may have as many as it has octets.
+const LISTED: usize = 20;
+/// Of a name that nobody knows, so many characters are said again.
+const SHOWN: usize = 64;
+
+/// One field of a configuration, or of an object within one.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    pub name: &'static str,
+    pub shape: Shape,
+    pub preset: Preset,
+    /// At the top: nothing is published without it. Within an object: it must be there.
+    pub needed: bool,
+}
+
+/// What the value of a field may be; at the top, and where it is not needed, null says that it has
+/// none.
+#[derive(Clone, Copy, Debug)]
+pub enum Shape {
+    /// One line that is not empty, of at most `max_title_bytes`.
+    Line,
+    /// Any text.
+    Text,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A whole number of this range.
+    Whole(i64, i64),
+    Flag,
+    /// The id of an account, as a number or as its decimal.
+    Account,
+    /// An array of at most `max_items` of this shape.
+    List(&'static Self),
+    /// An object of these fields and no other.
+    Object(&'static [Field]),
+    /// An object of which nothing is known.
+    Open,
+    /// The first shape, or the second.
+    Either(&'static Self, &'static Self),
+}
+
+/// The value of a field that nobody has set.
+#[derive(Clone, Copy, Debug)]
+pub enum Preset {
+    /// None: it is shown as null.
+    Null,
+    Text(&'static str),
+    Whole(i64),
+    Flag(bool),
+    /// An empty array.
+    Empty,
+}
+
+impl Preset {
+    /// As JSON.
+    pub fn value(self) -> Value {
+        match self {
+            Self::Null => Value::Null,
+            Self::Text(text) => text.into(),
+            Self::Whole(number) => number.into(),
+            Self::Flag(flag) => flag.into(),
+            Self::Empty => Value::Array(Vec::new()),
+        }
+    }
+}
+
+/// A mistake, and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// RFC 6901.
+    pub pointer: String,
+    /// What to do about it.
+    pub detail: String,
+}
+
+/// An app that a configuration assigns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assigned {
+    /// Where it stands in `apps`.
+    pub index: usize,
+    pub app: String,
+    pub version: String,
+    pub enabled: bool,
+}
+
+/// The mistakes in these fields, which stand at `at` in what was sent; those that are not there are
+/// none.
+pub fn faults(fields: &Config, at: &str, rules: &AgentRules) -> Vec<Fault> {
+    let mut found = Found { faults: Vec::new(), rules };
+    for (name, value) in fields {
+        let pointer = join(at, name);
+        match FIELDS.iter().find(|field| field.name == name) {
+            Some(field) if !value.is_null() => found.check(field.shape, value, &pointer),
+            Some(_) => {}
+            None if CALCULATED.contains(&name.as_str()) => {
+                found.add(&pointer, "is calculated, and cannot be set: leave it out");
+            }
+            None => found.add(&pointer, UNKNOWN),
+        }
+    }
+    found.faults
+}
+
+/// What a configuration lacks to be published.
+pub fn missing(config: &Config) -> Vec<Fault> {
+    let lacks = |field: &&Field| field.needed && !config.contains_key(field.name);
+    let fault = |field: &Field| Fault {
+        pointer: join("", field.name),
+        detail: "is missing: set it before it is published".to_owned(),
+    };
+    FIELDS.iter().filter(lacks).map(fault).collect()
+}
+
+/// All fields, in the order of the table: as they were set, else their defaults; null where there is
+/// no value.
+pub fn shown(config: &Config) -> Config {
+    let value = |field: &Field| match config.get(field.name) {
+        Some(value) => filled(field.shape, value),
+        None => field.preset.value(),
+    };
+    FIELDS.iter().map(|field| (field.name.to_owned(), value(field))).collect()
+}
+
+/// The apps that a configuration assigns. What they need is decided where they are installed.
+pub fn assigned(config: &Config) -> Vec<Assigned> {
+    let apps = config.get("apps").and_then(Value::as_array).into_iter().flatten();
+    let read = |(index, item): (usize, &Value)| {
+        let text = |name| item.get(name).and_then(Value::as_str).map(str::to_owned);
+        let enabled = item.get("enabled").and_then(Value::as_bool).unwrap_or(true);
+        Some(Assigned { index, app: text("appId")?, version: text("version")?, enabled })
+    };
+    apps.enumerate().filter_map(read).collect()
+}
+
+/// The account that a configuration hands work to, if it names one.
+pub fn delegate(config: &Config) -> Option<AccountId> {
+    account(config.get("computerDelegateAccountId")?)
+}
+
+/// Whether a text is one line that is not empty, of at most so many octets.
+pub fn is_line(text: &str, most: usize) -> bool {
+    !text.trim().is_empty() && text.len() <= most && !text.chars().any(char::is_control)
+}
+
+const UNKNOWN: &str = "is not known here: leave it out";
+
+fn account(value: &Value) -> Option<AccountId> {
+    match value {
+        Value::String(text) => text.parse().ok(),
+        Value::Number(number) => number.as_i64().and_then(AccountId::new),
+        _ => None,
+    }
+}
+
+/// The same with the defaults of what is not set within it.
+fn filled(shape: Shape, value: &Value) -> Value {
+    match (shape, value) {
+        (Shape::Object(fields), Value::Object(given)) => {
+            let mut whole = given.clone();
+            for field in fields.iter().filter(|field| !matches!(field.preset, Preset::Null)) {
+                whole.entry(field.name).or_insert_with(|| field.preset.value());
+            }
+            Value::Object(whole)
+        }
+        (Shape::List(shape), Value::Array(items)) => {
+            items.iter().map(|item| filled(*shape, item)).collect()
+        }
+        (Shape::Either(_, shape), Value::Object(_)) => filled(*shape, value),
+        _ => value.clone(),
+    }
+}
+
+/// The pointer of a member, its name escaped (RFC 6901 §3).
+fn join(at: &str, name: &str) -> String {
+    let name: String = name.chars().take(SHOWN).collect();
+    format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"))
+}
+
+struct Found<'r> {
+    faults: Vec<Fault>,
+    rules: &'r AgentRules,
+}
+
+impl Found<'_> {
+    fn add(&mut self, pointer: &str, detail: impl Into<String>) {
+        if self.faults.len() < LISTED {
+            self.faults.push(Fault { pointer: pointer.to_owned(), detail: detail.into() });
+        }
+    }
+
+    fn check(&mut self, shape: Shape, value: &Value, at: &str) {
+        let wrong = match (shape, value) {
+            (Shape::Line, Value::String(text)) => self.line(text),
+            (Shape::Word(words), value) => value
+                .as_str()
+                .is_none_or(|text| !words.contains(&text))
+                .then(|| format!("must be one of: {}", words.join(", "))),
+            (Shape::Whole(low, high), value) => value
+                .as_i64()
+                .is_none_or(|number| !(low..=high).contains(&number))
+                .then(|| format!("must be a whole number from {low} to {high}")),
+            (Shape::Text, Value::String(_)) | (Shape::Flag, Value::Bool(_)) => None,
+            (Shape::Account, value) => account(value)
+                .is_none()
+                .then(|| "must be the id of an account: a whole number".to_owned()),
+            (Shape::List(shape), Value::Array(items)) => return self.list(*shape, items, at),
+            (Shape::Object(fields), Value::Object(given)) => return self.object(fields, given, at),
+            (Shape::Open, Value::Object(_)) => None,
+            (Shape::Either(one, other), value) => {
+                let shape = if fits(*one, value) { one } else { other };
+                if fits(*shape, value) {
+                    return self.check(*shape, value, at);
+                }
+                Some(format!("must be {} or {}", one.words(), other.words()))
+            }
+            (shape, _) => Some(format!("must be {}", shape.words())),
+        };
+        if let Some(detail) = wrong {
+            self.add(at, detail);
+        }
+    }
+
+    fn line(&self, text: &str) -> Option<String> {
+        let most = self.rules.max_title_bytes;
+        (!is_line(text, most)).then(|| format!("must be one line of 1 to {most} octets"))
+    }
+
+    fn list(&mut self, shape: Shape, items: &[Value], at: &str) {
+        let most = self.rules.max_items;
+        if items.len() > most {
+            return self.add(at, format!("has at most {most} entries"));
+        }
+        for (index, item) in items.iter().enumerate() {
+            self.check(shape, item, &format!("{at}/{index}"));
+        }
+    }
+
+    fn object(&mut self, fields: &[Field], given: &Map<String, Value>, at: &str) {
+        for field in fields {
+            match given.get(field.name).filter(|value| !value.is_null()) {
+                Some(value) => self.check(field.shape, value, &join(at, field.name)),
+                None if field.needed => {
+                    let words = field.shape.words();
+                    self.add(&join(at, field.name), format!("is missing: send {words}"));
+                }
+                None => {}
+            }
+        }
+        let known = |name: &str| fields.iter().any(|field| field.name == name);
+        for name in given.keys().filter(|name| !known(name)) {
+            self.add(&join(at, name), UNKNOWN);
+        }
+    }
+}
+
+/// Whether a value is of the JSON type of a shape.
+fn fits(shape: Shape, value: &Value) -> bool {
+    match shape {
+        Shape::Line | Shape::Text | Shape::Word(_) => value.is_string(),
+        Shape::Whole(..) => value.is_number(),
+        Shape::Flag => value.is_boolean(),
+        Shape::Account => value.is_number() || value.is_string(),
+        Shape::List(_) => value.is_array(),
+        Shape::Object(_) | Shape::Open => value.is_object(),
+        Shape::Either(one, other) => fits(*one, value) || fits(*other, value),
+    }
+}
+
+impl Shape {
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Line | Self::Text | Self::Word(_) => "a string",
+            Self::Whole(..) => "a whole number",
+            Self::Flag => "true or false",
+            Self::Account => "the id of an account",
+            Self::List(_) => "an array",
+            Self::Object(_) | Self::Open => "an object",
+            Self::Either(..) => "one of its shapes",
+        }
+    }
+}
+
+/// The mistakes in words, for one line.
+pub fn sentence(faults: &[Fault]) -> String {
+    let one = |fault: &Fault| format!("{} {}", fault.pointer, fault.detail);
+    faults.iter().map(one).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,200 @@
+//! What is worked on, publishing it, and going back to what was published.
+
+use serde_json::json;
+
+use super::{AgentError, Agents, schema};
+use crate::domain::agent_config::{
+    AgentConfigs, Config, ConfigKind, Revisions, VersionId, differing, merged,
+};
+use crate::domain::audit::{Change, Deed};
+use crate::domain::event::EventName;
+use crate::domain::id::AccountId;
+use crate::store::{ConfigChange, Configured};
+
+/// How often a change is decided again because others came first.
+const ATTEMPTS: u32 = 5;
+
+/// What a change came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Changed {
+    pub configs: AgentConfigs,
+    /// The fields that are others now; none where all was so before.
+    pub fields: Vec<String>,
+    /// The version that holds what was in force before, where that was replaced.
+    pub previous: Option<VersionId>,
+}
+
+/// What is to be written, decided by what was read.
+pub(super) struct Decision {
+    pub kind: ConfigKind,
+    pub config: Config,
+    pub deed: Deed,
+    /// What the audit log tells beside the names of the fields.
+    pub told: Vec<Change>,
+    pub event: Option<EventName>,
+    /// The version that it comes from.
+    pub version: Option<VersionId>,
+}
+
+impl Agents {
+    /// Sets these fields of staging: what is not named keeps its value, null takes it away. With a
+    /// `revision`, only if staging has it.
+    pub async fn stage(
+        &self,
+        agent: AccountId,
+        fields: &Config,
+        revision: Option<i64>,
+    ) -> Result<Changed, AgentError> {
+        self.check(fields, "")?;
+        let decide = |configs: Option<&AgentConfigs>| {
+            let staging = configs.map(|configs| &configs.staging);
+            is_at(revision, staging.map_or(0, |staging| staging.revision), "staging")?;
+            // Staging of which nothing was ever set begins as what is in force.
+            let base = configs.map(|both| {
+                if both.staging.is_set() { &both.staging.config } else { &both.live.config }
+            });
+            let config = merged(base.unwrap_or(&Config::new()), fields);
+            self.check_size(&config, "")?;
+            Ok(Decision {
+                kind: ConfigKind::Staging,
+                config,
+                deed: Deed::AgentStaged,
+                told: Vec::new(),
+                event: None,
+                version: None,
+            })
+        };
+        self.change(agent, decide).await
+    }
+
+    /// Puts in force what is staged; what was in force is kept as a version. With a `revision`, only
+    /// if staging has it.
+    pub async fn publish(
+        &self,
+        agent: AccountId,
+        revision: Option<i64>,
+    ) -> Result<Changed, AgentError> {
+        let decide = |configs: Option<&AgentConfigs>| {
+            let staging =
+                configs.map(|configs| &configs.staging).filter(|staging| staging.is_set());
+            let staging = staging.ok_or_else(|| {
+                AgentError::Conflict("nothing is staged: POST /agent writes what is".into())
+            })?;
+            is_at(revision, staging.revision, "staging")?;
+            publishable(&staging.config)?;
+            Ok(Decision {
+                kind: ConfigKind::Default,
+                config: staging.config.clone(),
+                deed: Deed::AgentPublished,
+                told: Vec::new(),
+                event: Some(EventName::AgentPublished),
+                version: None,
+            })
+        };
+        self.change(agent, decide).await
+    }
+
+    /// Makes staging what is in force. With a `revision`, only if staging has it.
+    pub async fn revert(
+        &self,
+        agent: AccountId,
+        revision: Option<i64>,
+    ) -> Result<Changed, AgentError> {
+        let decide = |configs: Option<&AgentConfigs>| {
+            let configs = configs.filter(|configs| configs.live.is_set()).ok_or_else(|| {
+                AgentError::Conflict("nothing was published that staging could go back to".into())
+            })?;
+            is_at(revision, configs.staging.revision, "staging")?;
+            Ok(Decision {
+                kind: ConfigKind::Staging,
+                config: configs.live.config.clone(),
+                deed: Deed::AgentReverted,
+                told: Vec::new(),
+                event: Some(EventName::AgentReverted),
+                version: None,
+            })
+        };
+        self.change(agent, decide).await
+    }
+
+    /// Decides by what there is, and writes if it is still so.
+    pub(super) async fn change(
+        &self,
+        agent: AccountId,
+        decide: impl Fn(Option<&AgentConfigs>) -> Result<Decision, AgentError>,
+    ) -> Result<Changed, AgentError> {
+        for _ in 0..ATTEMPTS {
+            let before = self.store.agent_configs(agent).await?;
+            let decision = decide(before.as_ref())?;
+            let nothing = Config::new();
+            let written = before.as_ref().map(|configs| configs.of(decision.kind));
+            let old = written.map_or(&nothing, |written| &written.config);
+            let fields = differing(old, &decision.config);
+            if let Some(configs) = &before
+                && fields.is_empty()
+                && configs.of(decision.kind).is_set()
+            {
+                return Ok(Changed { configs: configs.clone(), fields, previous: None });
+            }
+            match self.write(agent, before.as_ref(), &decision, &fields).await? {
+                Configured::Done(configs, previous) => {
+                    return Ok(Changed { configs: *configs, fields, previous });
+                }
+                Configured::Moved => {}
+                Configured::Missing => return Err(super::no_config()),
+            }
+        }
+        Err(AgentError::Conflict(
+            "others change this configuration all the time: read it, and try again".into(),
+        ))
+    }
+
+    async fn write(
+        &self,
+        agent: AccountId,
+        before: Option<&AgentConfigs>,
+        decision: &Decision,
+        fields: &[String],
+    ) -> Result<Configured, AgentError> {
+        let named = fields.iter().map(|field| Change::made("changed", field));
+        let changes: Vec<Change> = decision.told.iter().cloned().chain(named).collect();
+        let live = before.map(|configs| configs.live.id.to_string());
+        let says = decision.event.map(|name| {
+            let mut told = Config::new();
+            told.insert("accountId".to_owned(), agent.get().into());
+            told.insert("campaignId".to_owned(), json!(live));
+            told.insert("changed".to_owned(), json!(fields));
+            if name == EventName::AgentPublished {
+                told.insert("versionId".to_owned(), json!(decision.version.map(VersionId::get)));
+            }
+            (name, told)
+        });
+        let replaces = decision.kind == ConfigKind::Default;
+        let change = ConfigChange {
+            kind: decision.kind,
+            config: &decision.config,
+            decided_by: before.map_or_else(Revisions::default, AgentConfigs::revisions),
+            deed: decision.deed,
+            changes: &changes,
+            says,
+            keep: replaces.then_some(self.rules().max_automatic_versions),
+        };
+        Ok(self.store.configure_agent(agent, &change, self.act()).await?)
+    }
+}
+
+/// What must be there before a configuration is put in force.
+pub(super) fn publishable(config: &Config) -> Result<(), AgentError> {
+    let missing = schema::missing(config);
+    if missing.is_empty() { Ok(()) } else { Err(AgentError::Incomplete(missing)) }
+}
+
+/// Whether a change was made for the revision that there is.
+fn is_at(wanted: Option<i64>, revision: i64, what: &str) -> Result<(), AgentError> {
+    match wanted.filter(|wanted| *wanted != revision) {
+        None => Ok(()),
+        Some(wanted) => Err(AgentError::Conflict(format!(
+            "{what} has revision {revision}, not {wanted}: read it, and decide again"
+        ))),
+    }
+}

@@ -1,0 +1,183 @@
+//! Versions: configurations that are kept to come back to.
+
+use super::staging::{Decision, publishable};
+use super::{AgentError, Agents, Changed, no_config, schema};
+use crate::domain::agent_config::{
+    AgentConfigs, AgentVersion, Config, ConfigId, ConfigKind, VersionId, merged,
+};
+use crate::domain::audit::{Change, Deed};
+use crate::domain::event::EventName;
+use crate::domain::id::AccountId;
+use crate::store::Versioned;
+
+/// A part of an Agent's versions, the newest first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VersionPage {
+    pub versions: Vec<AgentVersion>,
+    /// Those that are older than this one follow, if there are any.
+    pub next: Option<VersionId>,
+}
+
+/// What a restoration came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Restored {
+    pub version: VersionId,
+    pub title: String,
+    pub changed: Changed,
+}
+
+impl Agents {
+    /// The live configuration of this id is the Agent's: its versions are named by it.
+    pub async fn live(&self, agent: AccountId, id: ConfigId) -> Result<AgentConfigs, AgentError> {
+        let configs = self.store.agent_configs(agent).await?.ok_or_else(no_config)?;
+        if configs.live.id == id {
+            return Ok(configs);
+        }
+        Err(match configs.staging.id == id {
+            true => AgentError::NotFound(format!(
+                "this is the id of what is staged; versions hang on what is live: {}",
+                configs.live.id
+            )),
+            false => no_config(),
+        })
+    }
+
+    /// Up to `limit` versions that are older than `before`; with what they hold, as many as fit into
+    /// an answer, one at least.
+    pub async fn versions(
+        &self,
+        agent: AccountId,
+        before: Option<VersionId>,
+        limit: u32,
+        with_data: bool,
+    ) -> Result<VersionPage, AgentError> {
+        let limits = &self.rules.limits;
+        let step = if with_data { limits.page_step } else { limit.saturating_add(1) };
+        let (mut versions, mut octets, mut from) = (Vec::<AgentVersion>::new(), 0_usize, before);
+        let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
+        loop {
+            let found = self.store.agent_versions(agent, from, step, with_data).await?;
+            let ended = found.len() < usize::try_from(step).unwrap_or(usize::MAX);
+            from = found.last().map(|last| last.id);
+            for one in found {
+                let length = one.snapshot.as_ref().map_or(0, length);
+                octets = octets.saturating_add(length);
+                let full = versions.len() >= wanted || octets > limits.max_page_bytes;
+                if full && !versions.is_empty() {
+                    let next = versions.last().map(|last| last.id);
+                    return Ok(VersionPage { versions, next });
+                }
+                versions.push(one);
+            }
+            if ended {
+                return Ok(VersionPage { versions, next: None });
+            }
+        }
+    }
+
+    /// Keeps one of an Agent's configurations as a version of this title.
+    pub async fn keep_version(
+        &self,
+        agent: AccountId,
+        (title, source): (&str, ConfigKind),
+    ) -> Result<VersionId, AgentError> {
+        let configs = self.store.agent_configs(agent).await?;
+        let kept = configs.as_ref().map(|configs| configs.of(source)).filter(|one| one.is_set());
+        let kept = kept.ok_or_else(|| {
+            AgentError::Conflict(format!("there is nothing in {source} that could be kept"))
+        })?;
+        let most = self.rules().max_versions;
+        let named = (title, &kept.config);
+        let made = self.store.keep_agent_version(agent, named, most, self.act()).await?;
+        made.ok_or_else(|| self.full())
+    }
+
+    /// Replaces what a version holds by `snapshot`, which stands at `at` in what was sent.
+    pub async fn replace_version(
+        &self,
+        agent: AccountId,
+        id: VersionId,
+        (snapshot, at): (&Config, &str),
+    ) -> Result<(), AgentError> {
+        self.check(snapshot, at)?;
+        // Null says that there is no value, as in a change.
+        let snapshot = merged(&Config::new(), snapshot);
+        self.check_size(&snapshot, at)?;
+        let done = self.store.replace_agent_version(agent, id, &snapshot, self.act()).await?;
+        self.versioned(done)
+    }
+
+    /// Gives a version another title.
+    pub async fn rename_version(
+        &self,
+        agent: AccountId,
+        id: VersionId,
+        title: &str,
+    ) -> Result<(), AgentError> {
+        let most = self.rules().max_versions;
+        let done = self.store.rename_agent_version(agent, (id, title), most, self.act()).await?;
+        self.versioned(done)
+    }
+
+    /// Deletes a version: what it holds is nowhere else, unless it is staged or live, too.
+    pub async fn delete_version(&self, agent: AccountId, id: VersionId) -> Result<(), AgentError> {
+        match self.store.delete_agent_version(agent, id, self.act()).await? {
+            true => Ok(()),
+            false => Err(no_version()),
+        }
+    }
+
+    /// Makes a configuration what a version holds. In `default` it is in force at once: it is
+    /// announced as what is published is, and what was in force is kept.
+    pub async fn restore_version(
+        &self,
+        agent: AccountId,
+        id: VersionId,
+        target: ConfigKind,
+    ) -> Result<Restored, AgentError> {
+        let found = self.store.agent_version(agent, id).await?.ok_or_else(no_version)?;
+        let snapshot = found.snapshot.unwrap_or_default();
+        // What an earlier version of this program took may be refused by now.
+        let faults = schema::faults(&snapshot, "", self.rules());
+        if !faults.is_empty() {
+            return Err(AgentError::Incomplete(faults));
+        }
+        let live = target == ConfigKind::Default;
+        if live {
+            publishable(&snapshot)?;
+        }
+        let decide = |_: Option<&AgentConfigs>| {
+            Ok(Decision {
+                kind: target,
+                config: snapshot.clone(),
+                deed: Deed::VersionRestored,
+                told: vec![Change::made("version", id), Change::made("target", target)],
+                event: live.then_some(EventName::AgentPublished),
+                version: Some(id),
+            })
+        };
+        let changed = self.change(agent, decide).await?;
+        Ok(Restored { version: id, title: found.title, changed })
+    }
+
+    fn versioned(&self, done: Versioned) -> Result<(), AgentError> {
+        match done {
+            Versioned::Done => Ok(()),
+            Versioned::Missing => Err(no_version()),
+            Versioned::Full => Err(self.full()),
+        }
+    }
+
+    fn full(&self) -> AgentError {
+        let most = self.rules().max_versions;
+        AgentError::Conflict(format!("an Agent has at most {most} versions: delete one first"))
+    }
+}
+
+fn no_version() -> AgentError {
+    AgentError::NotFound("the Agent has no version of this id".into())
+}
+
+fn length(config: &Config) -> usize {
+    serde_json::to_string(config).map_or(usize::MAX, |text| text.len())
+}
