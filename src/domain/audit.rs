@@ -107,6 +107,11 @@ words! {
         DeliveryReplayed = "delivery.replayed",
         MessageErased = "message.erased",
         ContactErased = "contact.erased",
+        AppInstalled = "app.installed",
+        AppUpdated = "app.updated",
+        AppRemoved = "app.removed",
+        IntegrationUpdated = "integration.updated",
+        FeaturesAssigned = "features.assigned",
         AccessDenied = "access.denied",
     }
 }

@@ -7,6 +7,7 @@
 
 pub mod account;
 pub mod address;
+pub mod app;
 pub mod audit;
 pub mod automation;
 pub mod breaker;
@@ -21,6 +22,7 @@ pub mod destination;
 pub mod domain_name;
 pub mod draft;
 pub mod event;
+pub mod feature;
 pub mod formula;
 pub mod id;
 pub mod instant;
