@@ -17,7 +17,7 @@ impl Access {
     }
 
     /// Refuses what this account does not have.
-    pub(super) async fn has(&self, account: &Account, feature: Feature) -> Result<(), Denied> {
+    pub async fn has(&self, account: &Account, feature: Feature) -> Result<(), Denied> {
         let all = self.features(account).await?;
         let held = all.iter().any(|one| one.feature == feature && one.enabled);
         held.then_some(()).ok_or(Denied::NoFeature(feature))

@@ -1,5 +1,7 @@
 //! The data of an account's integrations: of apps of the catalogue, or of the customer's own.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::installed::meanwhile;
@@ -51,6 +53,31 @@ impl Apps {
             }
         }
         Err(meanwhile())
+    }
+
+    /// The id of an account that is to be made, and what it keeps from the beginning: this data, as
+    /// [`Apps::keep_integration`] keeps it. Nothing is kept before the account is made.
+    pub async fn for_new_account(
+        &self,
+        data: &[(AppRef, &Map<String, Value>)],
+    ) -> Result<(AccountId, Vec<AppRecord>), AppsError> {
+        let most = self.rules.limits.max_integrations;
+        if u64::try_from(data.len()).unwrap_or(u64::MAX) > most {
+            let detail = format!("an account has at most {most} integrations: send fewer");
+            return Err(AppsError::Invalid(detail));
+        }
+        let mut seen = BTreeSet::new();
+        if let Some((twice, _)) = data.iter().find(|(app, _)| !seen.insert(app)) {
+            let detail = format!("integrations has {twice} twice: send all its data at once");
+            return Err(AppsError::Invalid(detail));
+        }
+        let account = self.store.reserve_account_id().await?;
+        let now = self.mint.clock().now();
+        let kept = data.iter().map(|(app, data)| {
+            let empty = AppRecord::empty(account, Use::Integration, app.clone(), now);
+            self.laid_on(&empty, (self.rules.app(app), false), data).map(|(record, _)| record)
+        });
+        Ok((account, kept.collect::<Result<_, _>>()?))
     }
 
     /// Whether it was kept: somebody else may have been first.
