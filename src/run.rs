@@ -152,7 +152,14 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let parts = (preview, reception, erasures.clone());
     let reading = (events.clone(), links, apart);
     let kept = (&store, vault);
-    let api = api::api(kept, parts, reading, guard, mint.clone(), (access, webhooks));
+    let api = api::api(
+        kept,
+        parts,
+        reading,
+        guard,
+        mint.clone(),
+        (access, webhooks, Arc::new(rules.apps)),
+    );
     let api = Arc::new(api.behind(proxies).ending_with(shutdown.clone()));
 
     let running = Running {

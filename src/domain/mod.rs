@@ -8,6 +8,7 @@
 pub mod account;
 pub mod address;
 pub mod agent_config;
+pub mod app;
 pub mod audit;
 pub mod automation;
 pub mod breaker;
@@ -22,6 +23,7 @@ pub mod destination;
 pub mod domain_name;
 pub mod draft;
 pub mod event;
+pub mod feature;
 pub mod formula;
 pub mod id;
 pub mod instant;

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use crate::app::access::Denied;
 use crate::app::agents::AgentError;
 use crate::app::agents::schema::Fault;
+use crate::app::apps::AppsError;
 use crate::app::delivery::DestinationError;
 use crate::app::intake::reception::ReceptionError;
 use crate::app::tenancy::TenancyError;
@@ -209,7 +210,11 @@ impl From<Denied> for Problem {
             | Denied::TooNarrow(_)
             | Denied::NotAdministrator
             | Denied::Restricted
+            | Denied::OwnFeatures
             | Denied::Outlives(_) => Self::new(Code::Forbidden, error.to_string()),
+            Denied::NoFeature(_) | Denied::NotHeld(_) => {
+                Self::new(Code::FeatureRequired, error.to_string())
+            }
             Denied::WrongTarget(_) => Self::invalid(error.to_string()),
             Denied::Store(error) => error.into(),
         }
@@ -227,6 +232,19 @@ impl From<TenancyError> for Problem {
                 Self { cause: Some(cause), ..Self::new(Code::Unavailable, detail) }
             }
             TenancyError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<AppsError> for Problem {
+    fn from(error: AppsError) -> Self {
+        match error {
+            AppsError::Invalid(detail) => Self::invalid(detail),
+            AppsError::NotFound(detail) => Self::new(Code::NotFound, detail),
+            AppsError::Conflict(detail) => Self::new(Code::Conflict, detail),
+            AppsError::Feature(feature) => Denied::NoFeature(feature).into(),
+            AppsError::Vault(error) => Self::new(Code::Conflict, error.to_string()),
+            AppsError::Store(error) => error.into(),
         }
     }
 }

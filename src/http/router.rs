@@ -21,7 +21,7 @@ use super::error::{Code, Problem};
 use super::linked::{self, Visit};
 use super::observe;
 use super::routes::{
-    account, account_lists, accounts, addresses, agent_versions, agents, audit, contacts, conversations, deliveries, description, domains, erasure, events, health, inbound_policy, inbound_whitelist, intake, logs, media, members, messages, policy_preview, receive_message, rooms, search, time_series, tokens, webhooks,
+    account, account_lists, accounts, addresses, agent_versions, agents, apps, audit, contacts, conversations, deliveries, description, domains, erasure, events, features, health, inbound_policy, inbound_whitelist, intake, logs, media, members, messages, policy_preview, receive_message, rooms, search, time_series, tokens, webhooks,
 };
 use super::tag::Tag;
 use super::target::Aim;
@@ -29,6 +29,7 @@ use crate::app::access::identity::Level;
 use crate::app::access::need::{Need, TargetType};
 use crate::app::agents::schema;
 use crate::domain::account::AccountType;
+use crate::domain::feature::Feature;
 use crate::egress::client::LOOP;
 
 /// Where the operations lie.
@@ -164,6 +165,14 @@ const fn remove(level: Level) -> Need {
     Need::write(TargetType::Parent).administrators().at_least(level)
 }
 
+/// Apps and integrations, of accounts that have the feature.
+const READ_APPS: Need = READ_OWN.with(Feature::Apps);
+const WRITE_APPS: Need = WRITE_OWN.with(Feature::Apps);
+const READ_AGENTS_APPS: Need = READ_AGENT.with(Feature::Apps);
+const WRITE_AGENTS_APPS: Need = WRITE_AGENT.with(Feature::Apps);
+/// Features are given from above, by accounts that have others below them.
+const ASSIGN: Need = WRITE_OWN.administrators().at_least(Level::ResellerAdmin).unrestricted();
+
 /// The whole API.
 #[rustfmt::skip]
 pub static OPERATIONS: &[Operation] = &[
@@ -293,6 +302,21 @@ pub static OPERATIONS: &[Operation] = &[
         Optional(&["target"]), agent_versions::restore),
     operation!(Agents: Put "/agent/{agentConfigId}/versions/{versionId}/title", WRITE_AGENT, [],
         Required(&["title"]), agent_versions::rename),
+    // Apps, integrations, features.
+    operation!(Apps: Get "/apps", READ_APPS, [], NoBody, apps::list),
+    operation!(Apps: Get "/apps/{appId}/{appVersion}", READ_AGENTS_APPS, [], NoBody, apps::show),
+    operation!(Apps: Post "/apps/{appId}/{appVersion}", WRITE_AGENTS_APPS.once(), [],
+        Optional(&["settings"]), apps::install),
+    operation!(Apps: Put "/apps/{appId}/{appVersion}", WRITE_AGENTS_APPS, [], Required(&["settings"]),
+        apps::update),
+    operation!(Apps: Delete "/apps/{appId}/{appVersion}", WRITE_AGENTS_APPS, [], NoBody, apps::remove),
+    operation!(Integrations: Get "/integration/{slug}/{version}", READ_APPS, [], NoBody,
+        apps::integration),
+    operation!(Integrations: Put "/integration/{slug}/{version}", WRITE_APPS, [],
+        Required(&["appData"]), apps::keep_integration),
+    operation!(Features: Get "/features", READ_OWN, [], NoBody, features::list),
+    operation!(Features: Post "/features/assign", ASSIGN, [], Required(&["features"]),
+        features::assign),
 ];
 
 /// The router of the whole API, and of what needs no key: two questions, and the description.

@@ -7,6 +7,7 @@
 
 mod access;
 mod acme;
+mod apps;
 mod intake;
 mod retention;
 mod smtp;
@@ -23,6 +24,7 @@ pub use access::{
     Rates as AccessRates, Received as ReceivedRules, SearchLimits,
 };
 pub use acme::{AcmeRules, Challenges as ChallengeRules};
+pub use apps::{App, AppLimits, AppRules, FeatureRule, Setting, SettingType};
 pub use intake::{
     Alignment, Directory as DirectoryRules, IntakeRules, Limits as IntakeLimits,
     Rates as IntakeRates,
@@ -42,6 +44,7 @@ pub struct Rules {
     pub store: StoreRules,
     pub retention: RetentionRules,
     pub acme: AcmeRules,
+    pub apps: AppRules,
 }
 
 /// A rule file that cannot be used.
@@ -53,11 +56,13 @@ pub enum RulesError {
     Parse { path: PathBuf, source: Box<toml::de::Error> },
     #[error("{file}: {key} is {value}, expected {low} to {high}")]
     Range { file: &'static str, key: Cow<'static, str>, value: u64, low: u64, high: u64 },
+    #[error("{file}: {what}")]
+    Wrong { file: &'static str, what: String },
     #[error("{path}: is not one of the rule files ({expected})")]
     UnknownFile { path: PathBuf, expected: String },
 }
 
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
     ("intake.toml", include_str!("../../policies/intake.toml")),
     ("smtp.toml", include_str!("../../policies/smtp.toml")),
     ("webhooks.toml", include_str!("../../policies/webhooks.toml")),
@@ -65,6 +70,7 @@ const FILES: [(&str, &str); 7] = [
     ("store.toml", include_str!("../../policies/store.toml")),
     ("retention.toml", include_str!("../../policies/retention.toml")),
     ("acme.toml", include_str!("../../policies/acme.toml")),
+    ("apps.toml", include_str!("../../policies/apps.toml")),
 ];
 
 impl Rules {
@@ -82,7 +88,7 @@ impl Rules {
         if let Some(folder) = folder {
             refuse_unknown_files(folder)?;
         }
-        let [intake, smtp, webhooks, access, store, retention, acme] = FILES;
+        let [intake, smtp, webhooks, access, store, retention, acme, apps] = FILES;
         let mut rules = Self {
             intake: read(folder, intake)?,
             smtp: read(folder, smtp)?,
@@ -91,6 +97,7 @@ impl Rules {
             store: read(folder, store)?,
             retention: read(folder, retention)?,
             acme: read(folder, acme)?,
+            apps: read(folder, apps)?,
         };
         rules.store.objects.above_bytes = rules.intake.raw.object_above_bytes;
         rules.store.deliveries.breaker = rules.webhooks.breaker.numbers();
@@ -101,6 +108,7 @@ impl Rules {
         rules.store.validate()?;
         rules.retention.validate()?;
         rules.acme.validate()?;
+        rules.apps.validate()?;
         Ok(rules)
     }
 }

@@ -20,7 +20,7 @@ use crate::app::vault::Vault;
 use crate::domain::id::Mint;
 use crate::egress::guard::Guard;
 use crate::http::{Http, Readiness, UseCases};
-use crate::rules::{AccessRules, WebhookRules};
+use crate::rules::{AccessRules, AppRules, WebhookRules};
 use crate::store::Store;
 use crate::verify::Authenticator;
 
@@ -31,10 +31,10 @@ pub(super) fn api(
     (events, links, dns): (EventLog, Links, Arc<Authenticator>),
     guard: Guard,
     mint: Mint,
-    (rules, webhooks): (Arc<AccessRules>, Arc<WebhookRules>),
+    (rules, webhooks, apps): (Arc<AccessRules>, Arc<WebhookRules>, Arc<AppRules>),
 ) -> Http {
     let use_cases = UseCases {
-        access: Access::new(store.clone(), mint.clock().clone(), &rules),
+        access: Access::new(store.clone(), mint.clock().clone(), &rules, Arc::clone(&apps)),
         tenancy: Tenancy::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         mailbox: Mailbox::new(store.clone()),
         links,
@@ -45,7 +45,7 @@ pub(super) fn api(
         erasures,
         relays: Relays::new(store.clone(), vault.clone(), mint.clone()),
         agents: Agents::new(store.clone(), mint.clone(), Arc::clone(&rules)),
-        apps: Apps::new(store.clone(), vault.clone(), mint.clone()),
+        apps: Apps::new(store.clone(), vault.clone(), mint.clone(), apps),
         computers: Computers::new(store.clone(), vault, mint.clone()),
         audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&rules)),
         answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&rules)),

@@ -32,7 +32,7 @@ pub enum Deletion {
 }
 
 /// What stops with an account. Each finds its rows by an index.
-const STOPPED: [&str; 6] = [
+const STOPPED: [&str; 8] = [
     "WITH given (account) AS ({rows})
      UPDATE keys SET revoked_at = $1
      WHERE revoked_at IS NULL AND account_id IN (SELECT account FROM given)",
@@ -51,6 +51,11 @@ const STOPPED: [&str; 6] = [
     // Whoever has an address in one of them is below its owner, and gone.
     "WITH given (account) AS ({rows})
      DELETE FROM domains WHERE account_id IN (SELECT account FROM given)",
+    // With what they kept secret.
+    "WITH given (account) AS ({rows})
+     DELETE FROM app_records WHERE account_id IN (SELECT account FROM given)",
+    "WITH given (account) AS ({rows})
+     DELETE FROM feature_grants WHERE account_id IN (SELECT account FROM given)",
 ];
 
 /// What it leaves goes by and by.

@@ -10,9 +10,10 @@ use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
 use super::row::Columns;
 use super::sql::{Row, Statement, sql};
-use super::{directory, gates};
+use super::{app_records, directory, gates};
 use crate::domain::account::{Account, AccountType, Details, Lineage};
 use crate::domain::address::Address;
+use crate::domain::app::AppRecord;
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::event::EventName;
@@ -25,6 +26,8 @@ pub type Tell = fn(&Account) -> Details;
 /// An account to be made.
 #[derive(Clone, Debug)]
 pub struct NewAccount {
+    /// One that was reserved for it; `None`: the next.
+    pub id: Option<AccountId>,
     pub kind: AccountType,
     pub name: String,
     pub username: String,
@@ -37,6 +40,8 @@ pub struct NewAccount {
     pub details: Details,
     /// Of an organization, the name of an Agent that is made with it.
     pub first_agent: Option<String>,
+    /// Of an account whose id was reserved, what it keeps for its integrations from the beginning.
+    pub integrations: Vec<AppRecord>,
     pub tell: Tell,
 }
 
@@ -60,6 +65,7 @@ impl NewAccount {
     /// An active account of this name, and of which nothing else is known.
     pub fn plain(kind: AccountType, name: &str, parent: Option<AccountId>, tell: Tell) -> Self {
         Self {
+            id: None,
             kind,
             name: name.to_owned(),
             username: name.to_owned(),
@@ -69,6 +75,7 @@ impl NewAccount {
             external_id: None,
             details: Details::new(),
             first_agent: None,
+            integrations: Vec::new(),
             tell,
         }
     }
@@ -103,7 +110,10 @@ impl Store {
         if !insert(&mut tx, &made).await? {
             return Ok(Created::HasPartner);
         }
-        self.say_created(&mut tx, &made, new.tell, act).await?;
+        self.say_created(&mut tx, &made, new, act).await?;
+        for record in &new.integrations {
+            app_records::insert(&mut tx, record, u64::MAX).await?;
+        }
         for address in &new.addresses {
             let domain_for = made.lineage.organization;
             let claim = Claim { agent: &made, address, catch_all: false, domain_for, most, act };
@@ -118,7 +128,7 @@ impl Store {
                 let first = NewAccount::plain(AccountType::Agent, name, Some(made.id), new.tell);
                 let agent = account_of(&mut tx, &first, made.lineage, act.at).await?;
                 insert(&mut tx, &agent).await?;
-                self.say_created(&mut tx, &agent, new.tell, act).await?;
+                self.say_created(&mut tx, &agent, &first, act).await?;
                 Some(agent)
             }
         };
@@ -134,17 +144,28 @@ impl Store {
         &self,
         tx: &mut Transaction,
         made: &Account,
-        tell: Tell,
+        new: &NewAccount,
         act: Act<'_>,
     ) -> Result<(), StoreError> {
         let mut changes =
             vec![Change::made("accountType", made.kind), Change::made("name", &made.name)];
         changes.extend(made.external_id.iter().map(|id| Change::made("externalAccountId", id)));
+        let integrations = new.integrations.iter().map(|one| &one.app);
+        changes.extend(integrations.map(|app| Change::made("integration", app)));
         let (deed, object) = (Deed::AccountCreated, made.name.clone());
         let note = Note { account: made.id, deed, object, changes: &changes };
         audit::note(tx, self.mint(), act, note).await?;
-        let (name, told) = (EventName::AccountCreated, json!({ "account": tell(made) }));
+        let (name, told) = (EventName::AccountCreated, json!({ "account": (new.tell)(made) }));
         announce_told(tx, self.mint(), name, (act.at, made.lineage), told).await
+    }
+
+    /// An id for an account that is to be made: what is sealed for it is sealed for its id. One that
+    /// is not used is nobody's.
+    pub async fn reserve_account_id(&self) -> Result<AccountId, StoreError> {
+        let mut tx = self.begin().await?;
+        let id = next_account_id(&mut tx).await?;
+        tx.commit().await?;
+        Ok(id)
     }
 
     /// One account, unless it was deleted.
@@ -208,11 +229,10 @@ async fn account_of(
     above: Lineage,
     now: Timestamp,
 ) -> Result<Account, StoreError> {
-    let ids = next_user_ids(tx, 1).await?;
-    let id = ids
-        .first()
-        .and_then(|id| AccountId::new(*id))
-        .ok_or_else(|| StoreError::Corrupt { table: "user_ids", detail: format!("{ids:?}") })?;
+    let id = match new.id {
+        Some(reserved) => reserved,
+        None => next_account_id(tx).await?,
+    };
     Ok(Account {
         id,
         kind: new.kind,
@@ -225,6 +245,12 @@ async fn account_of(
         external_id: new.external_id.clone(),
         details: new.details.clone(),
     })
+}
+
+async fn next_account_id(tx: &mut Transaction) -> Result<AccountId, StoreError> {
+    let ids = next_user_ids(tx, 1).await?;
+    let id = ids.first().and_then(|id| AccountId::new(*id));
+    id.ok_or_else(|| StoreError::Corrupt { table: "user_ids", detail: format!("{ids:?}") })
 }
 
 /// Whether another account directly below `parent` is called so elsewhere, and nobody becomes one

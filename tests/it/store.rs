@@ -21,6 +21,7 @@ macro_rules! on_both {
 }
 
 mod accounts;
+mod apps;
 mod audit;
 mod beside;
 mod deletion;

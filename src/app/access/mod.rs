@@ -5,18 +5,22 @@
 //! nobody else makes a scope.
 
 mod caller;
+mod features;
 pub mod identity;
 pub mod need;
 pub mod token;
 mod usage;
 
+use std::sync::Arc;
+
 pub use caller::{Caller, Target, identity_of};
 
 use crate::domain::account::AccountType;
 use crate::domain::clock::{Clock, Timestamp};
+use crate::domain::feature::Feature;
 use crate::domain::id::{AccountId, MessageId};
 use crate::domain::scope::Scope;
-use crate::rules::AccessRules;
+use crate::rules::{AccessRules, AppRules};
 use crate::store::{KeyHolder, Store, StoreError};
 use identity::Level;
 use need::{Effect, Need, TargetType};
@@ -53,6 +57,22 @@ pub enum Denied {
     /// The target is reached, but the operation makes no sense for it.
     #[error("this operation needs {}: set targetAccountId to one", .0.words())]
     WrongTarget(TargetType),
+    /// The target is reached, but does not have what the operation is about.
+    #[error(
+        "the account does not have the feature {:?}: an account above it that has the feature \
+         assigns it, by POST /features/assign",
+        .0.as_str()
+    )]
+    NoFeature(Feature),
+    /// Features are given from above.
+    #[error(
+        "nobody assigns features to itself: an account above this one does, as its partner or \
+         reseller"
+    )]
+    OwnFeatures,
+    /// Who gives must have.
+    #[error("your account does not have the feature {:?}, and so cannot assign it", .0.as_str())]
+    NotHeld(Feature),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -63,14 +83,16 @@ pub struct Access {
     store: Store,
     clock: Clock,
     usage: Usage,
+    /// They say which features accounts have by default.
+    apps: Arc<AppRules>,
 }
 
 impl Access {
     /// Decides over this store; keys expire by this clock, and their use is noted as coarsely as
     /// the rules say.
-    pub fn new(store: Store, clock: Clock, rules: &AccessRules) -> Self {
+    pub fn new(store: Store, clock: Clock, rules: &AccessRules, apps: Arc<AppRules>) -> Self {
         let usage = Usage::new(store.clone(), rules.keys.last_used());
-        Self { store, clock, usage }
+        Self { store, clock, usage, apps }
     }
 
     /// Who holds this token? Asked of the store with every request, in one statement: what another
@@ -144,6 +166,10 @@ impl Access {
         };
         if !fits {
             return Err(Denied::WrongTarget(need.target));
+        }
+        // Last of all, so that of an account out of reach nothing is learnt by it.
+        if let Some(feature) = need.feature {
+            self.has(&account, feature).await?;
         }
         Ok(Target { account, member, scope })
     }

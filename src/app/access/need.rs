@@ -2,6 +2,7 @@
 //! decided on by `Access::target` alone.
 
 use crate::domain::account::AccountType;
+use crate::domain::feature::Feature;
 
 use super::identity::Level;
 
@@ -76,13 +77,16 @@ pub struct Need {
     /// It is about what hangs on an account above Agents, whichever the target is: a caller that is
     /// restricted to some Agents may not.
     pub unrestricted: bool,
+    /// What the target must have beside being in reach.
+    pub feature: Option<Feature>,
 }
 
 impl Need {
     const fn new(target: TargetType, effect: Effect) -> Self {
         let (administrators, narrows, unrestricted, once) = (false, false, false, false);
         let scope = Level::Agent;
-        Self { scope, target, effect, administrators, narrows, unrestricted, once }
+        let feature = None;
+        Self { scope, target, effect, administrators, narrows, unrestricted, once, feature }
     }
 
     /// Reads something of its target.
@@ -117,6 +121,13 @@ impl Need {
     #[must_use]
     pub const fn narrows(self) -> Self {
         Self { narrows: true, ..self }
+    }
+
+    /// Only for targets that have this feature. Of an operation about accounts: a member that acts on
+    /// itself is asked for none.
+    #[must_use]
+    pub const fn with(self, feature: Feature) -> Self {
+        Self { feature: Some(feature), ..self }
     }
 
     /// Not for members that are restricted to some Agents, whatever the target is.

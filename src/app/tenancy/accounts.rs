@@ -5,6 +5,7 @@ use super::record::account_record;
 use super::{Tenancy, TenancyError};
 use crate::domain::account::{Account, AccountType, Details};
 use crate::domain::address::Address;
+use crate::domain::app::AppRecord;
 use crate::domain::id::AccountId;
 use crate::domain::scope::Scope;
 use crate::store::{
@@ -17,6 +18,9 @@ const LONGEST_NAME: usize = 200;
 /// An account to be made below another one.
 #[derive(Clone, Debug)]
 pub struct NewNode<'a> {
+    /// An id that was reserved for it, and for what it keeps for its integrations.
+    pub id: Option<AccountId>,
+    pub integrations: Vec<AppRecord>,
     pub kind: AccountType,
     pub parent: AccountId,
     pub name: &'a str,
@@ -33,6 +37,8 @@ impl<'a> NewNode<'a> {
     /// An active account of this name, and of which nothing else is known.
     pub fn plain(kind: AccountType, parent: AccountId, name: &'a str) -> Self {
         Self {
+            id: None,
+            integrations: Vec::new(),
             kind,
             parent,
             name,
@@ -79,6 +85,8 @@ impl Tenancy {
         }
         let plain = NewAccount::plain(new.kind, named(new.name)?, Some(new.parent), account_record);
         self.create(NewAccount {
+            id: new.id,
+            integrations: new.integrations.clone(),
             addresses: new.addresses.to_vec(),
             active: new.active,
             external_id: new.external_id.map(external).transpose()?.map(ToOwned::to_owned),

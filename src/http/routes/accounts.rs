@@ -20,6 +20,8 @@ use crate::app::tenancy::NewNode;
 use crate::app::tenancy::details;
 use crate::app::tenancy::record::account_record;
 use crate::domain::account::{Account, AccountType, Details};
+use crate::domain::app::AppRef;
+use crate::domain::feature::Feature;
 use crate::store::AccountUpdate;
 
 /// The fields of `POST /createReseller`.
@@ -184,13 +186,39 @@ async fn create(
     new: &NewNode<'_>,
     noun: &str,
 ) -> Result<Response, Problem> {
-    let (made, agent) = call.tenancy(http).create_node(new).await?;
+    let mut new = new.clone();
+    let integrations = integrations(call.body())?;
+    if !integrations.is_empty() {
+        // It has what its parent has.
+        http.use_cases.access.has(call.account(), Feature::Apps).await?;
+        let (id, kept) = call.apps(http).for_new_account(&integrations).await?;
+        (new.id, new.integrations) = (Some(id), kept);
+    }
+    let (made, agent) = call.tenancy(http).create_node(&new).await?;
     let mut fields = Map::new();
     fields.insert(noun.to_owned(), account_record(&made).into());
     if let Some(agent) = agent {
         fields.insert("account".to_owned(), account_record(&agent).into());
     }
     Ok(success(StatusCode::CREATED, &format!("{noun} created"), fields.into()))
+}
+
+/// The data that the new account keeps for its integrations. (The shape of the list was checked with
+/// what is kept of the account, in which the data is masked.)
+fn integrations(body: &Fields) -> Result<Vec<(AppRef, &Map<String, Value>)>, Problem> {
+    let list = body.get("integrations").and_then(Value::as_array).into_iter().flatten();
+    let one = |item| {
+        let text = |name: &str| Value::get(item, name).and_then(Value::as_str).unwrap_or_default();
+        let app = AppRef::new(text("appId"), text("appVersion"));
+        let data = item.get("appData").and_then(Value::as_object);
+        app.zip(data).ok_or_else(|| {
+            Problem::invalid(
+                "field integrations: an appId has 1 to 64, an appVersion 1 to 32 letters, digits, \
+                 '-', '_' and '.', a letter or a digit first",
+            )
+        })
+    };
+    list.map(one).collect()
 }
 
 /// What the target says of itself; the answer is that of `GET /account`.

@@ -54,6 +54,9 @@ async fn a_tree_is_made_from_the_top() {
     assert_eq!(organization["externalAccountId"], "ext-1");
     assert_eq!(organization["servicePremium"], true);
     assert_eq!(organization["integrations"][0]["appData"]["apiToken"], "********");
+    let target = format!("targetAccountId={}", organization["id"]);
+    let kept = house.get("partner", &format!("/integration/a/v1?{target}")).await.success(200);
+    assert_eq!(kept["appData"], json!({ "apiToken": { "present": true } }));
     assert_eq!(agent["accountName"], "Acme Support");
     assert_eq!(agent["parentId"], organization["id"]);
     assert_eq!(agent["organizationId"], organization["id"]);

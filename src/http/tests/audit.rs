@@ -41,6 +41,8 @@ impl Changes {
         let mark = if path.contains('?') { '&' } else { '?' };
         let path = format!("{path}{mark}targetAccountId={}", target.to_string());
         let path = path.replace("{id}", &self.id).replace("{uuid}", &self.id);
+        let path = path.replace("{appId}/{appVersion}", "crm/v1");
+        let path = path.replace("{slug}/{version}", "acme/v1");
         let lines = "X-Forwarded-For: 192.0.2.7\r\n";
         let body = (!body.is_null()).then(|| body.to_string());
         let reply = self.house.exact("partner", (verb, &path), lines, body.as_deref()).await;
@@ -127,6 +129,24 @@ impl Changes {
         self.make_once("POST /deliveries/{id}/replay", id, json!({}), replayed).await;
     }
 
+    async fn apps(&mut self) {
+        let (id, app) = (self.house.id("agent1").get(), "/apps/{appId}/{appVersion}");
+        let settings = json!({ "settings": { "apiToken": "a-secret", "pipeline": "a-secret" } });
+        self.make_once(&format!("POST {app}"), id, settings, &["app.installed"]).await;
+        let change = json!({ "settings": { "apiToken": "a-secret, too", "pipeline": null } });
+        self.make_once(&format!("PUT {app}"), id, change, &["app.updated"]).await;
+        self.make_once(&format!("DELETE {app}"), id, Value::Null, &["app.removed"]).await;
+        for data in ["a-secret", "a-secret, too"] {
+            let body = json!({ "appData": { "k": data } });
+            let keep = "PUT /integration/{slug}/{version}";
+            self.make_once(keep, id, body, &["integration.updated"]).await;
+        }
+        for on in [json!(false), Value::Null] {
+            let body = json!({ "features": { "computer": on } });
+            self.make_once("POST /features/assign", id, body, &["features.assigned"]).await;
+        }
+    }
+
     async fn people(&mut self) {
         let id = self.house.id("org1").get();
         let domain = json!({ "domain": "new.example" });
@@ -204,6 +224,7 @@ async fn every_operation_that_changes_something_leaves_its_entries() {
     let entries = log(&house, "partner", "").await.len();
     let mut changes = Changes { house, made: BTreeSet::new(), entries, id: String::new() };
     changes.agent().await;
+    changes.apps().await;
     changes.people().await;
     changes.accounts().await;
     let Changes { house, made, .. } = changes;

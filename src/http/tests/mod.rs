@@ -4,6 +4,7 @@
 mod access;
 mod account_lists;
 mod accounts;
+mod apps;
 mod audit;
 #[path = "../../../tests/it/support/canary.rs"]
 mod canary;
@@ -12,6 +13,7 @@ mod described;
 mod domains;
 mod erasure;
 mod events;
+mod features;
 mod hostile;
 mod injection;
 mod letters;
@@ -176,6 +178,7 @@ impl House {
         std::fs::write(policies.join("intake.toml"), patience).unwrap();
         let rules = Rules::load(&policies).unwrap();
         let access_rules = Arc::new(rules.access.clone());
+        let app_rules = Arc::new(rules.apps.clone());
         let mint = mint();
         let location = Location::Folder(folder.path().join("data"));
         let store = Store::create(&location, &rules.store, mint.clone()).await.unwrap();
@@ -190,9 +193,9 @@ impl House {
         let use_cases = UseCases {
             relays: Relays::new(store.clone(), vault.clone(), mint.clone()),
             agents: Agents::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
-            apps: Apps::new(store.clone(), vault.clone(), mint.clone()),
+            apps: Apps::new(store.clone(), vault.clone(), mint.clone(), Arc::clone(&app_rules)),
             computers: Computers::new(store.clone(), vault, mint.clone()),
-            access: Access::new(store.clone(), mint.clock().clone(), &access_rules),
+            access: Access::new(store.clone(), mint.clock().clone(), &access_rules, app_rules),
             tenancy: tenancy.clone(),
             mailbox: Mailbox::new(store.clone()),
             destinations: Destinations::new(

@@ -9,6 +9,7 @@ use super::{House, NOBODY, Received, Reply};
 use crate::app::access::identity::Level;
 use crate::app::access::need::{Effect, TargetType};
 use crate::domain::account::AccountType;
+use crate::domain::app::Use;
 use crate::domain::id::{DeliveryId, DestinationId};
 use crate::domain::member::Role;
 use crate::domain::reason::Reason;
@@ -33,6 +34,8 @@ struct Goods {
     webhook: DestinationId,
     /// One that was given up.
     delivery: DeliveryId,
+    /// One that it has installed, and integrated.
+    app: &'static str,
 }
 
 async fn scene() -> Scene {
@@ -54,7 +57,11 @@ async fn goods(house: &House, agent: &str) -> Goods {
     house.give_up().await;
     let webhook = house.store.destinations(house.id(agent)).await.unwrap()[0].id;
     let delivery = house.made_for(webhook).await[0].id;
-    Goods { mail, webhook, delivery }
+    let app = if agent == "agent1" { "crm/v1" } else { "calendar/v1" };
+    house.post(agent, &format!("/apps/{app}"), json!({})).await.success(201);
+    let data = json!({ "appData": { "key": agent } });
+    house.put(agent, &format!("/integration/{app}"), data).await.success(200);
+    Goods { mail, webhook, delivery, app }
 }
 
 impl Scene {
@@ -68,6 +75,14 @@ impl Scene {
         let path = operation.path.replace("{uuid}", &of.mail.message.to_string());
         let path = path.replace("{roomId}", &of.mail.room.to_string());
         let path = path.replace("{filename}", "0-a.png").replace("{id}", &id);
+        let path = path.replace("{slug}/{version}", of.app);
+        // What is to be installed nobody has; instead of another's, what there is not at all.
+        let app = match (operation.verb, of.app) {
+            (Verb::Post, "crm/v1") => "webhook/v1",
+            (Verb::Post, _) => "nothing/v1",
+            (_, app) => app,
+        };
+        let path = path.replace("{appId}/{appVersion}", app);
         let mut query: Vec<String> =
             target.map(|id| format!("targetAccountId={id}")).into_iter().collect();
         if operation.path == "/member" && operation.verb == Verb::Get {
@@ -113,6 +128,9 @@ impl Scene {
                 let Received { room, message, .. } = self.own.mail;
                 json!({ "items": [{ "roomId": room.to_string(), "uuid": message.to_string() }] })
             }
+            (_, "/apps/{appId}/{appVersion}") => json!({ "settings": {} }),
+            (_, "/integration/{slug}/{version}") => json!({ "appData": { "key": "new" } }),
+            (_, "/features/assign") => json!({ "features": { "relays": true } }),
             (_, "/account") => json!({ "description": "x" }),
             (_, "/createReseller") => json!({ "resellerName": "x" }),
             (_, "/createOrganization" | "/updateOrganization") => json!({ "orgName": "x" }),
@@ -141,8 +159,13 @@ impl Scene {
             let members = house.store.members(id).await.unwrap();
             let keys = house.store.keys(id).await.unwrap();
             let keys: Vec<_> = keys.iter().map(|key| (key.id, key.revoked_at)).collect();
+            let mut apps = Vec::new();
+            for of in Use::ALL {
+                apps.extend(house.store.app_records(id, *of).await.unwrap());
+            }
             state.push(format!(
-                "{name} {policy:?} {senders:?} {addresses:?} {webhooks:?} {members:?} {keys:?}"
+                "{name} {policy:?} {senders:?} {addresses:?} {webhooks:?} {members:?} {keys:?} \
+                 {apps:?}"
             ));
         }
         state
@@ -262,7 +285,9 @@ async fn its_agent_is_its_own() {
         let good = [200, 201, 202].contains(&reply.status);
         assert!(good || foreign && reply.status == 404, "{what}: {}", reply.text());
         // By the id of what another Agent received there is nothing.
-        if operation.path.contains('{') {
+        // (Data of an integration of that name would be its own.)
+        let names = operation.verb == Verb::Put && operation.path.starts_with("/integration");
+        if operation.path.contains('{') && !names {
             let reply = scene.ask(operation, &scene.foreign, agent).await;
             reply.problem(404, "not_found", "");
         }

@@ -7,8 +7,13 @@ use crate::app::access::need::Effect;
 use crate::http::router::{OPERATIONS, Verb};
 
 /// POSTs that change something and create nothing: to send one again is harmless.
-const CREATE_NOTHING: [&str; 3] =
-    ["POST /account", "POST /updateOrganization", "POST /updateAccount"];
+const CREATE_NOTHING: [&str; 4] = [
+    "POST /account",
+    "POST /updateOrganization",
+    "POST /updateAccount",
+    // It sets each to what it says.
+    "POST /features/assign",
+];
 
 #[tokio::test]
 async fn what_answers_is_what_the_table_says() {

@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 
 use gatepost::app::tenancy::record::account_record;
 use gatepost::domain::address::Address;
+use gatepost::domain::app::Use;
 use gatepost::domain::audit::{Act, Actor, Deed, Doer, Entry, Who};
 use gatepost::domain::delivery::{Extent, Outcome};
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::event::Category;
+use gatepost::domain::feature::Feature;
 use gatepost::domain::id::{AuditId, KeyId};
 use gatepost::domain::key::Key;
 use gatepost::domain::member::Role;
@@ -20,6 +22,7 @@ use gatepost::store::{
 };
 use uuid::Uuid;
 
+use super::apps;
 use super::keys::{keep, key};
 use super::members::member;
 use super::scene::{
@@ -74,6 +77,33 @@ async fn change_webhook(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'s
             let oldest = store.deliveries(hook, &all, &everything(), 1).await.unwrap().pop();
             store.replay_delivery(agent.id, oldest.unwrap().id, act).await.unwrap();
             "replay_delivery"
+        }
+        _ => return None,
+    };
+    Some((name, 1))
+}
+
+/// The same for what the Agent keeps of apps, and may use.
+async fn change_app(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static str, i64)> {
+    let Scene { store, agent, .. } = scene;
+    let new = apps::record(agent.id, Use::Installed, "crm");
+    let name = match number {
+        0 => {
+            store.insert_app_record(&new, 9, act).await.unwrap();
+            "insert_app_record"
+        }
+        1 => {
+            store.update_app_record(&new, &["key".into()], act).await.unwrap();
+            "update_app_record"
+        }
+        2 => {
+            store.remove_app(agent.id, &new.app, act).await.unwrap();
+            "remove_app"
+        }
+        3 => {
+            let wanted = [(Feature::Apps, Some(true))];
+            store.assign_features(agent.id, &wanted, act).await.unwrap();
+            "assign_features"
         }
         _ => return None,
     };
@@ -181,9 +211,10 @@ async fn every_change_leaves_its_entry(kind: Kind) {
     let actor = Actor { remote, request, ..Actor::of(who) };
     let mut expected = 0;
     for number in 0_u32.. {
-        let make = async |act| match number.checked_sub(6) {
-            None => change_webhook(&scene, number, act).await,
-            Some(number) => change(&scene, number, act).await,
+        let make = async |act| match number {
+            0..6 => change_webhook(&scene, number, act).await,
+            6..10 => change_app(&scene, number - 6, act).await,
+            _ => change(&scene, number - 10, act).await,
         };
         let Some((name, left)) = make(actor.at(at(1))).await else { break };
         expected += left;

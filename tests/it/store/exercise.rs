@@ -96,6 +96,7 @@ pub async fn exercise(scene: &Scene) {
     super::health::exercise(scene).await;
     super::replays::exercise(scene).await;
     super::search::exercise(scene).await;
+    super::apps::exercise(scene).await;
     accounts(scene).await;
 }
 
@@ -124,6 +125,7 @@ async fn accounts(scene: &Scene) {
         }
     }
     store.addressee(agent.id).await.unwrap();
+    store.reserve_account_id().await.unwrap();
     let details = serde_json::json!({ "email": "a@b.example" }).as_object().unwrap().clone();
     let external_id = Some(Some("x".to_owned()));
     let update = AccountUpdate { external_id, details, ..AccountUpdate::default() };

@@ -85,6 +85,15 @@ impl Asked<'_> {
                     false => (&[404], "not_found"),
                 }
             }
+            // Each has its own of the same name.
+            Expected::Allowed(_) if is_of_apps(self.operation) => (&self.rule.done, ""),
+            // Nobody gives to itself.
+            Expected::Allowed(ref reach)
+                if self.operation == "POST /features/assign"
+                    && reach.target == town.tree.home(self.key.owner) =>
+            {
+                (&[403], "forbidden")
+            }
             Expected::Allowed(_) if self.operation.starts_with("DELETE /contacts") => {
                 (&[404], "not_found")
             }
@@ -131,6 +140,11 @@ fn is_own(operation: &str) -> bool {
     operation.contains("/webhooks/{id}") || operation.contains("/deliveries/{id}")
 }
 
+/// Whether it is about an app, which is called the same wherever it is.
+fn is_of_apps(operation: &str) -> bool {
+    operation.contains("/apps/{") || operation.contains("/integration/{")
+}
+
 /// What an answer must hold of this account, lest nothing leaks because nothing is shown.
 fn due(town: &Town, operation: &str, reach: &Reach, node: usize) -> Option<String> {
     let tree = &town.tree;
@@ -149,7 +163,9 @@ fn due(town: &Town, operation: &str, reach: &Reach, node: usize) -> Option<Strin
         | "GET /email/inboundWhitelist"
         | "GET /email/addresses"
         | "GET /tokens"
+        | "GET /integration/{slug}/{version}"
         | "GET /domains" => own,
+        "GET /apps" | "GET /apps/{appId}/{appVersion}" => own.filter(|_| kind == 'A'),
         // A page holds the last entries only.
         "GET /audit" => own.filter(|_| kind == 'A'),
         "GET /account" => own.map(|_| name(node)),

@@ -51,6 +51,13 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
     let path = operation.split_once(' ').unwrap().1.replace("{uuid}", &mail.message.to_string());
     let path = path.replace("{roomId}", &mail.room.to_string());
     let path = path.replace("{filename}", &format!("0-{PICTURE}"));
+    // Of those that every Agent has, one is removed; one that none has is installed.
+    let app = match operation.split_once(' ').unwrap().0 {
+        "DELETE" => "webhook/v1",
+        "POST" => "calendar/v1",
+        _ => "crm/v1",
+    };
+    let path = path.replace("{appId}/{appVersion}", app).replace("{slug}/{version}", "crm/v1");
     let id = match path.split('/').nth(1) {
         Some("webhooks") => agent.webhook.to_string(),
         Some("contacts") => NOBODY.to_string(),
@@ -99,6 +106,13 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
         }
         "GET /audit" => sample.asking("limit", 200),
         "GET /logs" | "GET /conversations" => sample.asking("pageSize", 200),
+        "POST /apps/{appId}/{appVersion}" => sample,
+        "PUT /apps/{appId}/{appVersion}" => sample.with(json!({ "settings": { "pipeline": new } })),
+        "PUT /integration/{slug}/{version}" => {
+            sample.with(json!({ "appData": { "apiToken": new } }))
+        }
+        // All have it: nothing is missing afterwards.
+        "POST /features/assign" => sample.with(json!({ "features": { "templates": true } })),
         "POST /domain" | "DELETE /domain" => {
             sample.with(json!({ "domain": format!("{new}.example") }))
         }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::json;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, Connection as _, Row as _};
 use url::Url;
@@ -15,6 +16,7 @@ use super::tree::{Expected, Key, Named, Owner, Person, Reach, Tree};
 use crate::app::tenancy::{Claiming, Invitation};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
+use crate::domain::app::AppRef;
 use crate::domain::domain_name::DomainName;
 use crate::domain::event::Category;
 use crate::domain::id::{AccountId, MemberId};
@@ -395,6 +397,7 @@ async fn stock(house: &House, account: &Account, node: usize, key: Uuid) -> Good
         house.tenancy.add_domain(&name, account.id).await.unwrap();
         domain = Some(name.to_string());
     }
+    keep_apps(house, account, &mark).await;
     let mut refused = record(&house.mint, account, Verdict::Refused(Reason::DkimMissing), None);
     refused.explanation = format!("because of {mark}");
     house.commit(Intake { record: refused, accepted: None }).await;
@@ -402,6 +405,22 @@ async fn stock(house: &House, account: &Account, node: usize, key: Uuid) -> Good
     let made = house.store.deliveries(webhook, &DeliveryFilter::default(), &page, 1).await.unwrap();
     let delivery = made.first().map(|made| made.id.0);
     Goods { key, webhook: webhook.0, delivery, domain, mail }
+}
+
+/// Data of an integration and, of an Agent, two apps.
+async fn keep_apps(house: &House, account: &Account, mark: &str) {
+    let (apps, app) = (&house.http.use_cases.apps, |id| AppRef::new(id, "v1").unwrap());
+    let held = house.http.use_cases.access.features(account).await.unwrap();
+    let url = json!(format!("https://{mark}.example"));
+    let kept = serde_json::Map::from_iter([
+        ("baseUrl".to_owned(), url),
+        ("apiToken".to_owned(), json!(mark)),
+    ]);
+    apps.keep_integration(account.id, &app("crm"), &kept).await.unwrap();
+    if account.kind == AccountType::Agent {
+        apps.install(account, &app("crm"), &kept, &held).await.unwrap();
+        apps.install(account, &app("webhook"), &serde_json::Map::new(), &held).await.unwrap();
+    }
 }
 
 async fn write_to(house: &House, agent: &Account, mark: &str) -> Received {

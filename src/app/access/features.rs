@@ -1,0 +1,43 @@
+//! Which features an account has, and who may give them.
+
+use super::{Access, Caller, Denied, Target};
+use crate::domain::account::Account;
+use crate::domain::feature::{self, Feature, Held};
+use crate::store::StoreError;
+
+impl Access {
+    /// How the account stands with every feature: one statement.
+    pub async fn features(&self, account: &Account) -> Result<Vec<Held>, StoreError> {
+        let grants = self.store.feature_grants(&account.lineage).await?;
+        let held = |feature: &Feature| {
+            let default = self.apps.feature(*feature).default;
+            feature::held(*feature, &account.lineage, &grants, default)
+        };
+        Ok(Feature::ALL.iter().map(held).collect())
+    }
+
+    /// Refuses what this account does not have.
+    pub async fn has(&self, account: &Account, feature: Feature) -> Result<(), Denied> {
+        let all = self.features(account).await?;
+        let held = all.iter().any(|one| one.feature == feature && one.enabled);
+        held.then_some(()).ok_or(Denied::NoFeature(feature))
+    }
+
+    /// Whether the caller may assign these features to the target: one below it, and to have only
+    /// what the caller's account has. What is taken away need not be had.
+    pub async fn may_assign(
+        &self,
+        caller: &Caller,
+        target: &Target,
+        wanted: &[(Feature, Option<bool>)],
+    ) -> Result<(), Denied> {
+        if target.account.id == caller.account.id {
+            return Err(Denied::OwnFeatures);
+        }
+        let held = self.features(&caller.account).await?;
+        let lacks =
+            |feature: Feature| held.iter().any(|one| one.feature == feature && !one.enabled);
+        let beyond = wanted.iter().find(|(feature, on)| *on == Some(true) && lacks(*feature));
+        beyond.map_or(Ok(()), |(feature, _)| Err(Denied::NotHeld(*feature)))
+    }
+}

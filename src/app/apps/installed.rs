@@ -1,0 +1,213 @@
+//! Apps of the catalogue, installed on Agents.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::{Apps, AppsError, TRIES};
+use crate::domain::account::Account;
+use crate::domain::app::{AppRecord, AppRef, Use};
+use crate::domain::feature::{Feature, Held};
+use crate::domain::id::AccountId;
+use crate::rules::App;
+use crate::store::NewRecord;
+
+/// What an app needs beside its settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dependency {
+    /// Another app, in any version, that has its own required settings.
+    App {
+        id: String,
+        met: bool,
+    },
+    Feature {
+        feature: Feature,
+        met: bool,
+    },
+}
+
+impl Dependency {
+    /// Whether it is there.
+    pub const fn is_met(&self) -> bool {
+        match self {
+            Self::App { met, .. } | Self::Feature { met, .. } => *met,
+        }
+    }
+}
+
+/// How an app stands with an account.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    pub app: AppRef,
+    /// As the catalogue has it; `None` where it has it no more.
+    pub known: Option<App>,
+    /// With its settings, if it is installed.
+    pub record: Option<AppRecord>,
+    /// Settings without which nothing works, and which have no value.
+    pub missing: Vec<String>,
+    pub dependencies: Vec<Dependency>,
+}
+
+impl State {
+    /// Whether it is installed and has all that it needs.
+    pub fn is_complete(&self) -> bool {
+        self.record.is_some()
+            && self.known.is_some()
+            && self.missing.is_empty()
+            && self.dependencies.iter().all(Dependency::is_met)
+    }
+}
+
+impl Apps {
+    /// What can be installed, and what is, with its state; `held` is how the account stands with
+    /// features. Ordered by id and version.
+    pub async fn list(&self, account: &Account, held: &[Held]) -> Result<Vec<State>, AppsError> {
+        let installed = self.store.app_records(account.id, Use::Installed).await?;
+        let mut all: BTreeMap<AppRef, Option<AppRecord>> = BTreeMap::new();
+        let offered = self.rules.apps().filter(|(_, app)| app.offered);
+        all.extend(offered.map(|(name, _)| (name, None)));
+        all.extend(installed.iter().map(|one| (one.app.clone(), Some(one.clone()))));
+        let state = |(app, record)| self.state(app, record, &installed, held);
+        Ok(all.into_iter().map(state).collect())
+    }
+
+    /// One that is installed.
+    pub async fn installed(
+        &self,
+        account: &Account,
+        app: &AppRef,
+        held: &[Held],
+    ) -> Result<State, AppsError> {
+        let installed = self.store.app_records(account.id, Use::Installed).await?;
+        let record = installed.iter().find(|one| one.app == *app).cloned();
+        let record = record.ok_or_else(not_installed)?;
+        Ok(self.state(app.clone(), Some(record), &installed, held))
+    }
+
+    /// Installs an app of the catalogue with these settings, some or all of them.
+    pub async fn install(
+        &self,
+        account: &Account,
+        app: &AppRef,
+        settings: &Map<String, Value>,
+        held: &[Held],
+    ) -> Result<State, AppsError> {
+        let known = self.rules.app(app).filter(|known| known.offered).ok_or_else(|| {
+            let detail =
+                "the catalogue has no such app in this version: GET /apps lists what it has";
+            AppsError::NotFound(detail.to_owned())
+        })?;
+        let lacking = |feature: &Feature| !has(held, *feature);
+        if let Some(feature) = known.features().find(lacking) {
+            return Err(AppsError::Feature(feature));
+        }
+        let now = self.mint.clock().now();
+        let empty = AppRecord::empty(account.id, Use::Installed, app.clone(), now);
+        let (record, _) = self.laid_on(&empty, (Some(known), true), settings)?;
+        let most = self.rules.limits.max_installed;
+        match self.store.insert_app_record(&record, most, self.act()).await? {
+            NewRecord::Kept => self.installed(account, app, held).await,
+            NewRecord::Exists => Err(AppsError::Conflict(format!(
+                "{app} is installed: change its settings by PUT, or remove it first"
+            ))),
+            NewRecord::TooMany => Err(AppsError::Conflict(format!(
+                "an Agent has at most {most} apps: remove one first"
+            ))),
+        }
+    }
+
+    /// Changes these settings of an app that is installed; what is left out stays.
+    pub async fn update(
+        &self,
+        account: &Account,
+        app: &AppRef,
+        settings: &Map<String, Value>,
+        held: &[Held],
+    ) -> Result<State, AppsError> {
+        for _ in 0..TRIES {
+            let before = self.store.app_record(account.id, Use::Installed, app).await?;
+            let before = before.ok_or_else(not_installed)?;
+            let Some(known) = self.rules.app(app) else {
+                return Err(AppsError::Conflict(format!(
+                    "{app} is not in the catalogue any more: it can only be removed"
+                )));
+            };
+            let (next, changed) = self.laid_on(&before, (Some(known), true), settings)?;
+            if changed.is_empty()
+                || self.store.update_app_record(&next, &changed, self.act()).await?
+            {
+                return self.installed(account, app, held).await;
+            }
+        }
+        Err(meanwhile())
+    }
+
+    /// Removes an app from an Agent, with its settings.
+    pub async fn remove(&self, account: &Account, app: &AppRef) -> Result<(), AppsError> {
+        let removed = self.store.remove_app(account.id, app, self.act()).await?;
+        removed.then_some(()).ok_or_else(not_installed)
+    }
+
+    /// Of these apps, those that the Agent has not installed: they cannot be assigned to it.
+    pub async fn not_installed(
+        &self,
+        agent: AccountId,
+        apps: &[AppRef],
+    ) -> Result<Vec<AppRef>, AppsError> {
+        let installed = self.store.app_records(agent, Use::Installed).await?;
+        let missing = |app: &&AppRef| !installed.iter().any(|one| one.app == **app);
+        Ok(apps.iter().filter(missing).cloned().collect())
+    }
+
+    fn state(
+        &self,
+        app: AppRef,
+        record: Option<AppRecord>,
+        installed: &[AppRecord],
+        held: &[Held],
+    ) -> State {
+        let known = self.rules.app(&app).cloned();
+        let missing = missing(known.as_ref(), record.as_ref());
+        let mut dependencies = Vec::new();
+        if let Some(known) = &known {
+            dependencies.extend(known.requires_apps.iter().map(|id| {
+                let works = |one: &AppRecord| {
+                    one.app.id() == id && missing_of(self.rules.app(&one.app), one).is_empty()
+                };
+                Dependency::App { id: id.clone(), met: installed.iter().any(works) }
+            }));
+            dependencies.extend(
+                known
+                    .features()
+                    .map(|feature| Dependency::Feature { feature, met: has(held, feature) }),
+            );
+        }
+        State { app, known, record, missing, dependencies }
+    }
+}
+
+fn missing(known: Option<&App>, record: Option<&AppRecord>) -> Vec<String> {
+    record.map_or_else(Vec::new, |record| missing_of(known, record))
+}
+
+fn missing_of(known: Option<&App>, record: &AppRecord) -> Vec<String> {
+    let settings = known.into_iter().flat_map(|known| &known.settings);
+    let missing = settings.filter(|(name, setting)| setting.required && !record.has(name));
+    missing.map(|(name, _)| name.clone()).collect()
+}
+
+fn has(held: &[Held], feature: Feature) -> bool {
+    held.iter().any(|one| one.feature == feature && one.enabled)
+}
+
+fn not_installed() -> AppsError {
+    let detail = "the Agent has no such app in this version: install it by POST, GET /apps lists \
+                  what there is";
+    AppsError::NotFound(detail.to_owned())
+}
+
+/// Others change the same again and again.
+pub(super) fn meanwhile() -> AppsError {
+    let detail = "somebody else changes the same at this moment: read it, and send yours again";
+    AppsError::Conflict(detail.to_owned())
+}

@@ -1,0 +1,94 @@
+//! The data of an account's integrations: of apps of the catalogue, or of the customer's own.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::installed::meanwhile;
+use super::{Apps, AppsError, TRIES};
+use crate::domain::app::{AppRecord, AppRef, Use};
+use crate::domain::id::AccountId;
+use crate::store::NewRecord;
+
+impl Apps {
+    /// What the account keeps for this app.
+    pub async fn integration(
+        &self,
+        account: AccountId,
+        app: &AppRef,
+    ) -> Result<AppRecord, AppsError> {
+        let found = self.store.app_record(account, Use::Integration, app).await?;
+        found.ok_or_else(|| {
+            let detail = "the account keeps no data of this integration: PUT keeps some";
+            AppsError::NotFound(detail.to_owned())
+        })
+    }
+
+    /// Keeps these fields of it; those that are left out stay. Fields that the catalogue knows must
+    /// be of their types; all others are secrets.
+    pub async fn keep_integration(
+        &self,
+        account: AccountId,
+        app: &AppRef,
+        data: &Map<String, Value>,
+    ) -> Result<AppRecord, AppsError> {
+        let known = (self.rules.app(app), false);
+        for _ in 0..TRIES {
+            let found = self.store.app_record(account, Use::Integration, app).await?;
+            let kept = match &found {
+                Some(before) => {
+                    let (next, changed) = self.laid_on(before, known, data)?;
+                    changed.is_empty()
+                        || self.store.update_app_record(&next, &changed, self.act()).await?
+                }
+                None => {
+                    let now = self.mint.clock().now();
+                    let empty = AppRecord::empty(account, Use::Integration, app.clone(), now);
+                    let (next, _) = self.laid_on(&empty, known, data)?;
+                    self.insert(&next).await?
+                }
+            };
+            if kept {
+                return self.integration(account, app).await;
+            }
+        }
+        Err(meanwhile())
+    }
+
+    /// The id of an account that is to be made, and what it keeps from the beginning: this data, as
+    /// [`Apps::keep_integration`] keeps it. Nothing is kept before the account is made.
+    pub async fn for_new_account(
+        &self,
+        data: &[(AppRef, &Map<String, Value>)],
+    ) -> Result<(AccountId, Vec<AppRecord>), AppsError> {
+        let most = self.rules.limits.max_integrations;
+        if u64::try_from(data.len()).unwrap_or(u64::MAX) > most {
+            let detail = format!("an account has at most {most} integrations: send fewer");
+            return Err(AppsError::Invalid(detail));
+        }
+        let mut seen = BTreeSet::new();
+        if let Some((twice, _)) = data.iter().find(|(app, _)| !seen.insert(app)) {
+            let detail = format!("integrations has {twice} twice: send all its data at once");
+            return Err(AppsError::Invalid(detail));
+        }
+        let account = self.store.reserve_account_id().await?;
+        let now = self.mint.clock().now();
+        let kept = data.iter().map(|(app, data)| {
+            let empty = AppRecord::empty(account, Use::Integration, app.clone(), now);
+            self.laid_on(&empty, (self.rules.app(app), false), data).map(|(record, _)| record)
+        });
+        Ok((account, kept.collect::<Result<_, _>>()?))
+    }
+
+    /// Whether it was kept: somebody else may have been first.
+    async fn insert(&self, new: &AppRecord) -> Result<bool, AppsError> {
+        let most = self.rules.limits.max_integrations;
+        match self.store.insert_app_record(new, most, self.act()).await? {
+            NewRecord::Kept => Ok(true),
+            NewRecord::Exists => Ok(false),
+            NewRecord::TooMany => Err(AppsError::Conflict(format!(
+                "an account has at most {most} integrations: use one that is there"
+            ))),
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! What is sent of settings and data, and what becomes of what is kept by it. Pure: secrets come in
+//! opened, and go out to be sealed.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use crate::domain::app::{AppRecord, is_name};
+use crate::rules::{App, Setting, SettingType};
+
+/// The longest name of a field.
+const LONGEST_NAME: usize = 64;
+
+/// What stands for a secret in answers: that it is there, or not.
+pub fn present(present: bool) -> Value {
+    json!({ "present": present })
+}
+
+/// Whether a value that is sent is what answers show for a secret: so what was read may be written
+/// back, and keeps what is there.
+pub fn is_kept(value: &Value) -> bool {
+    *value == present(true) || *value == present(false)
+}
+
+/// Fields of a request, told apart.
+#[derive(Default)]
+pub struct Given {
+    shown: Map<String, Value>,
+    secrets: Map<String, Value>,
+    /// Taken away.
+    gone: BTreeSet<String>,
+    /// As they are; they must be there.
+    kept: BTreeSet<String>,
+}
+
+/// What is to be kept.
+pub(super) struct Merged {
+    /// With the names of its secrets, which are sealed as they were.
+    pub record: AppRecord,
+    /// All of them, to be sealed, if one changed.
+    pub secrets: Option<Map<String, Value>>,
+    pub changed: Vec<String>,
+}
+
+/// Tells the fields apart, by the settings of `app`: what it does not know is a secret, or with
+/// `strict` refused. An error names the field, and never its value.
+pub(super) fn given(
+    app: Option<&App>,
+    strict: bool,
+    fields: &Map<String, Value>,
+    longest: usize,
+) -> Result<Given, String> {
+    let mut given = Given::default();
+    for (name, value) in fields {
+        let setting = app.and_then(|app| app.settings.get(name));
+        if setting.is_none() && strict {
+            let known = app.into_iter().flat_map(|app| app.settings.keys().cloned());
+            let known: Vec<String> = known.collect();
+            let what = if is_name(name, LONGEST_NAME) { name } else { "of this name" };
+            return Err(format!("the app has no setting {what}: expected {}", known.join(", ")));
+        }
+        if !is_name(name, LONGEST_NAME) {
+            let shape = format!(
+                "a field has a name of 1 to {LONGEST_NAME} letters, digits, '-', '_' and '.', a \
+                 letter or a digit first"
+            );
+            return Err(shape);
+        }
+        let secret = setting.is_none_or(|setting| setting.secret);
+        match value {
+            Value::Null => drop(given.gone.insert(name.clone())),
+            value if secret && *value == present(false) => {}
+            value if secret && is_kept(value) => drop(given.kept.insert(name.clone())),
+            value => {
+                if let Some(setting) = setting {
+                    fits(setting, value, longest).map_err(|why| format!("{name} {why}"))?;
+                }
+                let among = if secret { &mut given.secrets } else { &mut given.shown };
+                among.insert(name.clone(), value.clone());
+            }
+        }
+    }
+    Ok(given)
+}
+
+/// Whether a setting takes a value, and why not.
+fn fits(setting: &Setting, value: &Value, longest: usize) -> Result<(), String> {
+    match (setting.of, value) {
+        (SettingType::Text, Value::String(text)) => is_text(text, longest),
+        (SettingType::Url, Value::String(text)) => is_text(text, longest).and_then(|()| {
+            let url = Url::parse(text).ok().filter(|url| ["https", "http"].contains(&url.scheme()));
+            let url = url.ok_or("must be a URL that begins with https:// or http://")?;
+            // Where it would be shown to everybody who reads the settings.
+            match url.password().is_some() && !setting.secret {
+                true => Err("holds a password: leave it out of the URL".to_owned()),
+                false => Ok(()),
+            }
+        }),
+        (SettingType::Number, Value::Number(_)) | (SettingType::Boolean, Value::Bool(_)) => Ok(()),
+        (SettingType::Choice, Value::String(text)) if setting.choices.contains(text) => Ok(()),
+        (SettingType::Choice, _) => Err(format!("must be one of {}", setting.choices.join(", "))),
+        (SettingType::Text | SettingType::Url, _) => Err("must be a string".to_owned()),
+        (SettingType::Number, _) => Err("must be a number".to_owned()),
+        (SettingType::Boolean, _) => Err("must be true or false".to_owned()),
+    }
+}
+
+/// Line ends are for key files.
+fn is_text(text: &str, longest: usize) -> Result<(), String> {
+    if text.is_empty() || text.len() > longest {
+        return Err(format!("has 1 to {longest} octets; null takes it away"));
+    }
+    match text.chars().any(|c| c.is_control() && !['\n', '\r', '\t'].contains(&c)) {
+        true => Err("has control characters: leave them out".to_owned()),
+        false => Ok(()),
+    }
+}
+
+impl Given {
+    /// Whether secrets of the record are added, changed or taken away.
+    pub(super) fn touches_secrets(&self, record: &AppRecord) -> bool {
+        let shown = self.shown.keys();
+        !self.secrets.is_empty()
+            || self.gone.iter().chain(shown).any(|name| record.secrets.contains(name))
+    }
+
+    /// Whether nothing is left of secrets of these names.
+    pub(super) fn replaces_all(&self, names: &BTreeSet<String>) -> bool {
+        let replaced = |name: &String| {
+            self.secrets.contains_key(name)
+                || self.shown.contains_key(name)
+                || self.gone.contains(name)
+        };
+        names.iter().all(replaced)
+    }
+
+    /// The record with these fields, given its secrets if they are touched.
+    pub(super) fn laid_on(
+        self,
+        record: &AppRecord,
+        known: Option<Map<String, Value>>,
+    ) -> Result<Merged, String> {
+        // One that a new catalogue says is a secret may still lie among those that were none.
+        if let Some(name) = self.kept.iter().find(|name| !record.has(name)) {
+            return Err(format!("{name} is said to be kept, and there is none: send its value"));
+        }
+        let mut next = record.clone();
+        let (mut secrets, mut changed) = (known, BTreeSet::new());
+        for name in &self.gone {
+            let shown = next.shown.remove(name).is_some();
+            let secret = next.secrets.remove(name);
+            secrets.as_mut().map(|secrets| secrets.remove(name));
+            if shown || secret {
+                changed.insert(name.clone());
+            }
+        }
+        for (name, value) in self.shown {
+            let secret = next.secrets.remove(&name);
+            secrets.as_mut().map(|secrets| secrets.remove(&name));
+            if next.shown.insert(name.clone(), value.clone()) != Some(value) || secret {
+                changed.insert(name);
+            }
+        }
+        for (name, value) in self.secrets {
+            let shown = next.shown.remove(&name).is_some();
+            next.secrets.insert(name.clone());
+            let before = secrets.as_mut().and_then(|all| all.insert(name.clone(), value.clone()));
+            if before != Some(value) || shown {
+                changed.insert(name);
+            }
+        }
+        Ok(Merged { record: next, secrets, changed: changed.into_iter().collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::app::{AppRef, Use};
+    use crate::domain::clock::Timestamp;
+    use crate::domain::id::AccountId;
+    use crate::rules::Rules;
+
+    fn object(value: Value) -> Map<String, Value> {
+        value.as_object().unwrap().clone()
+    }
+
+    fn app(id: &str, version: &str) -> App {
+        let rules = Rules::defaults().unwrap().apps;
+        rules.app(&AppRef::new(id, version).unwrap()).unwrap().clone()
+    }
+
+    fn record() -> AppRecord {
+        let app = AppRef::new("crm", "v1").unwrap();
+        let account = AccountId::new(7).unwrap();
+        AppRecord::empty(account, Use::Installed, app, Timestamp::from_millis(0))
+    }
+
+    #[test]
+    fn each_setting_is_of_its_type() {
+        for (id, fields) in [
+            ("crm", json!({ "baseUrl": "https://crm.example/api", "apiToken": "x" })),
+            ("crm", json!({ "baseUrl": null, "apiToken": null })),
+            (
+                "calendar",
+                json!({ "serviceAccountKey": "{\n\t\"k\": 1\r\n}", "defaultMinutes": 30 }),
+            ),
+            ("tickets", json!({ "priority": "high", "notifyCustomer": false })),
+            ("webhook", json!({ "url": "https://u:hunter2@hooks.example/x" })),
+        ] {
+            given(Some(&app(id, "v1")), true, &object(fields.clone()), 100)
+                .unwrap_or_else(|error| panic!("{fields}: {error}"));
+        }
+        let long = "hunter2".repeat(20);
+        for (id, fields, expected) in [
+            ("crm", json!({ "apikey": "hunter2" }), "the app has no setting apikey: expected apiT"),
+            ("crm", json!({ "hunter2 x": 1 }), "the app has no setting of this name"),
+            ("crm", json!({ "baseUrl": "hunter2" }), "baseUrl must be a URL"),
+            ("crm", json!({ "baseUrl": "file:///hunter2" }), "baseUrl must be a URL"),
+            ("crm", json!({ "baseUrl": "https://u:hunter2@crm.example" }), "holds a password"),
+            ("crm", json!({ "apiToken": ["hunter2"] }), "apiToken must be a string"),
+            ("crm", json!({ "apiToken": "hunter2\0" }), "apiToken has control characters"),
+            ("crm", json!({ "apiToken": long }), "apiToken has 1 to 100 octets"),
+            ("crm", json!({ "apiToken": "" }), "apiToken has 1 to 100 octets"),
+            ("crm", json!({ "pipeline": { "present": true } }), "pipeline must be a string"),
+            ("calendar", json!({ "defaultMinutes": "hunter2" }), "must be a number"),
+            ("tickets", json!({ "priority": "hunter2" }), "must be one of low, normal, high"),
+            ("tickets", json!({ "notifyCustomer": "hunter2" }), "must be true or false"),
+        ] {
+            let refused = given(Some(&app(id, "v1")), true, &object(fields.clone()), 100);
+            let error = refused.err().unwrap_or_else(|| panic!("{fields} is taken"));
+            assert!(error.contains(expected), "{fields}: {error}");
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_knows_is_a_secret() {
+        let fields = object(json!({ "a": 1, "baseUrl": "https://crm.example" }));
+        let unknown = given(None, false, &fields, 100).unwrap();
+        assert_eq!((unknown.shown.len(), unknown.secrets.len()), (0, 2));
+        let known = given(Some(&app("crm", "v1")), false, &fields, 100).unwrap();
+        assert_eq!((known.shown.len(), known.secrets.len()), (1, 1));
+        for name in ["a b", "", "a\0", &"a".repeat(65)] {
+            assert!(given(None, false, &object(json!({ name: 1 })), 100).is_err(), "{name:?}");
+        }
+    }
+
+    /// The record and its secrets with these fields laid on them, and what changed.
+    fn lay(
+        (record, secrets): (&AppRecord, &Value),
+        fields: Value,
+    ) -> Result<(AppRecord, Value, Vec<String>), String> {
+        let given = given(Some(&app("crm", "v1")), false, &object(fields), 100)?;
+        let known = given.touches_secrets(record).then(|| object(secrets.clone()));
+        let merged = given.laid_on(record, known)?;
+        let left = merged.secrets.map_or_else(|| secrets.clone(), Value::Object);
+        Ok((merged.record, left, merged.changed))
+    }
+
+    #[test]
+    fn what_is_left_out_stays_null_takes_away_and_the_same_changes_nothing() {
+        let fields = json!({ "apiToken": "s", "other": [1], "pipeline": "p" });
+        let (one, secrets, changed) = lay((&record(), &json!({})), fields.clone()).unwrap();
+        assert_eq!(changed, ["apiToken", "other", "pipeline"]);
+        assert_eq!(
+            (&one.shown, &secrets),
+            (&object(json!({ "pipeline": "p" })), &json!({ "apiToken": "s", "other": [1] }))
+        );
+        assert_eq!(Vec::from_iter(one.secrets.clone()), ["apiToken", "other"]);
+        let kept = json!({ "apiToken": { "present": true }, "gone": { "present": false } });
+        for same in [json!({}), fields, kept, json!({ "nothing": null })] {
+            let (next, left, changed) = lay((&one, &secrets), same.clone()).unwrap();
+            assert_eq!((next, left, changed), (one.clone(), secrets.clone(), vec![]), "{same}");
+        }
+        let fields = json!({ "apiToken": null, "pipeline": null, "other": "x" });
+        let (two, left, changed) = lay((&one, &secrets), fields).unwrap();
+        assert_eq!(changed, ["apiToken", "other", "pipeline"]);
+        assert_eq!((two.shown.len(), left), (0, json!({ "other": "x" })));
+        let error = lay((&two, &json!({})), json!({ "apiToken": { "present": true } }));
+        assert!(error.unwrap_err().contains("apiToken is said to be kept, and there is none"));
+    }
+
+    #[test]
+    fn a_secret_that_is_none_any_more_and_the_other_way_round_is_kept_once() {
+        let mut was = record();
+        was.secrets.insert("pipeline".into());
+        was.shown.insert("apiToken".into(), json!("old"));
+        let before = json!({ "pipeline": "p" });
+        let fields = json!({ "pipeline": "p", "apiToken": "old" });
+        let (now, secrets, changed) = lay((&was, &before), fields).unwrap();
+        assert_eq!(changed, ["apiToken", "pipeline"]);
+        assert_eq!(
+            (now.shown, secrets),
+            (object(json!({ "pipeline": "p" })), json!({ "apiToken": "old" }))
+        );
+        assert_eq!(Vec::from_iter(now.secrets), ["apiToken"]);
+    }
+}

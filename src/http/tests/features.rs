@@ -1,0 +1,136 @@
+//! What accounts may use: by default, as those above say, and never more than these have.
+
+use serde_json::{Value, json};
+
+use super::{House, NOBODY, Reply};
+use crate::domain::member::Role;
+
+async fn assign(house: &House, caller: &str, target: &str, features: Value) -> Reply {
+    let path = format!("/features/assign?targetAccountId={}", house.id(target));
+    house.post(caller, &path, json!({ "features": features })).await
+}
+
+/// `enabled`, `granted`, `heldAbove` of a feature, as the account reads it.
+async fn standing(house: &House, who: &str, feature: &str) -> (bool, Value, bool) {
+    let all = house.get(who, "/features").await.success(200);
+    assert_eq!(all["accountId"], house.id(who).get());
+    let all = all["features"].as_array().unwrap();
+    let one = all.iter().find(|one| one["feature"] == feature).unwrap();
+    assert!(one["title"].is_string() && one["description"].is_string());
+    assert_eq!(one["default"], true);
+    let flag = |name: &str| one[name].as_bool().unwrap();
+    (flag("enabled"), one["granted"].clone(), flag("heldAbove"))
+}
+
+#[tokio::test]
+async fn what_is_taken_away_above_is_taken_away_below_and_comes_back() {
+    let house = House::new().await;
+    let accounts = ["partner", "reseller1", "org1", "agent1", "org2"];
+    for who in accounts {
+        for feature in ["apps", "computer", "relays", "templates"] {
+            assert_eq!(standing(&house, who, feature).await, (true, Value::Null, true), "{who}");
+        }
+    }
+    let answer = assign(&house, "partner", "reseller1", json!({ "relays": false })).await;
+    assert_eq!(answer.success(200)["features"][2]["enabled"], false);
+    let none = Value::Null;
+    for (who, expected) in [
+        ("partner", (true, none.clone(), true)),
+        ("reseller1", (false, json!(false), true)),
+        ("org1", (false, none.clone(), false)),
+        ("agent1", (false, none.clone(), false)),
+        ("agent4", (true, none.clone(), true)),
+    ] {
+        assert_eq!(standing(&house, who, "relays").await, expected, "{who}");
+    }
+    // Given below, it counts when it is held above again.
+    assign(&house, "partner", "agent1", json!({ "relays": true })).await.success(200);
+    assert_eq!(standing(&house, "agent1", "relays").await, (false, json!(true), false));
+    assign(&house, "partner", "reseller1", json!({ "relays": null })).await.success(200);
+    assert_eq!(standing(&house, "agent1", "relays").await, (true, json!(true), true));
+    assert_eq!(standing(&house, "org2", "relays").await, (true, none, true));
+    // Several at once.
+    let both = json!({ "computer": false, "templates": false });
+    assign(&house, "reseller1", "org1", both).await.success(200);
+    for feature in ["computer", "templates"] {
+        assert!(!standing(&house, "agent2", feature).await.0);
+        assert!(standing(&house, "org2", feature).await.0);
+    }
+}
+
+#[tokio::test]
+async fn only_those_above_assign_and_only_what_they_have() {
+    let mut house = House::new().await;
+    house.join("boss", "reseller1", Role::Admin, &[]).await;
+    house.join("clerk", "reseller1", Role::Member, &[]).await;
+    house.join("few", "reseller1", Role::Admin, &["agent1"]).await;
+    let on = || json!({ "relays": true });
+    for (caller, target, words) in [
+        ("org1", "agent1", "needs a key of reseller"),
+        ("agent1", "agent1", "needs a key of reseller"),
+        ("reseller1", "reseller1", "nobody assigns features to itself"),
+        ("partner", "partner", "nobody assigns features to itself"),
+        ("boss", "reseller1", "nobody assigns features to itself"),
+        ("reseller1", "partner", "does not reach"),
+        ("reseller1", "org3", "does not reach"),
+        ("clerk", "org1", "for administrators"),
+        ("few", "agent1", "restricted to some Agents"),
+    ] {
+        assign(&house, caller, target, on()).await.problem(403, "forbidden", words);
+    }
+    assign(&house, "boss", "org1", on()).await.success(200);
+    assign(&house, "partner", "reseller1", json!({ "relays": false })).await.success(200);
+    for caller in ["reseller1", "boss"] {
+        let reply = assign(&house, caller, "org1", on()).await;
+        reply.problem(403, "feature_required", "cannot assign it");
+        // What it does not have it may take away.
+        assign(&house, caller, "org1", json!({ "relays": false })).await.success(200);
+    }
+    for (features, words) in [
+        (json!({}), "must be an object of features"),
+        (json!([]), "must be an object of features"),
+        (json!({ "relays": 1 }), "each true, false or null"),
+        (json!({ "relay": true }), "no feature \"relay\": expected apps, computer, relays"),
+    ] {
+        let reply = assign(&house, "partner", "org1", features).await;
+        reply.problem(400, "invalid_request", words);
+    }
+}
+
+/// Behind an operation that needs one, every operation of `/apps` among them.
+#[tokio::test]
+async fn an_operation_is_refused_by_its_feature_after_its_reach_was_settled() {
+    let house = House::new().await;
+    house.post("agent1", "/apps/crm/v1", json!({})).await.success(201);
+    assign(&house, "partner", "reseller1", json!({ "apps": false })).await.success(200);
+    for who in ["reseller1", "org1", "agent1"] {
+        let reply = house.get(who, "/apps").await;
+        reply.problem(403, "feature_required", "does not have the feature \"apps\"");
+        let reply = house.put(who, "/integration/acme/v1", json!({ "appData": {} })).await;
+        reply.problem(403, "feature_required", "\"apps\"");
+    }
+    let path = "/apps/crm/v1";
+    for verb in ["GET", "POST", "DELETE"] {
+        house.call("agent1", verb, path, None).await.problem(403, "feature_required", "\"apps\"");
+    }
+    // From above it is as missing: the target is what counts.
+    let at = |who: i64| format!("/apps?targetAccountId={who}");
+    let reply = house.get("partner", &at(house.id("agent1").get())).await;
+    reply.problem(403, "feature_required", "\"apps\"");
+    house.get("partner", &at(house.id("agent4").get())).await.success(200);
+    house.get("agent4", "/apps").await.success(200);
+    // Of what is out of reach nothing is learnt by it, and what is of the wrong kind is said before.
+    let mut answers = std::collections::BTreeSet::new();
+    for target in [house.id("agent1").get(), house.id("agent3").get(), NOBODY] {
+        let reply = house.get("agent4", &at(target)).await;
+        reply.problem(403, "forbidden", "does not reach this account");
+        let id = &reply.headers["x-request-id"];
+        answers.insert(reply.text().replace(id, "ID"));
+    }
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    house.get("org1", path).await.problem(400, "invalid_request", "an Agent");
+    // It reads what it may not use, and what it had is there when it is given back.
+    assert!(!standing(&house, "agent1", "apps").await.0);
+    assign(&house, "partner", "reseller1", json!({ "apps": null })).await.success(200);
+    house.get("agent1", path).await.success(200);
+}

@@ -1,0 +1,241 @@
+//! `policies/apps.toml`: the catalogue of apps, and what features are worth. The file explains both.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+
+use super::{RulesError, within};
+use crate::domain::app::{AppRef, is_name};
+use crate::domain::feature::Feature;
+
+/// Long enough to say what a setting is for; bounds what lists show.
+const LONGEST_NAME: usize = 64;
+
+/// The catalogue of apps, and the features.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AppRules {
+    pub limits: AppLimits,
+    features: Features,
+    apps: BTreeMap<String, BTreeMap<String, App>>,
+}
+
+/// How much an account may keep of apps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AppLimits {
+    pub max_installed: u64,
+    pub max_integrations: u64,
+    pub max_fields: usize,
+    pub max_value_bytes: usize,
+    pub max_data_bytes: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Features {
+    apps: FeatureRule,
+    computer: FeatureRule,
+    relays: FeatureRule,
+    templates: FeatureRule,
+}
+
+/// How a feature is shown, and whether an account has it without having been given it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FeatureRule {
+    pub title: String,
+    pub description: String,
+    pub default: bool,
+}
+
+/// One version of an app.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct App {
+    pub title: String,
+    pub description: String,
+    /// Whether it can be installed; who has it keeps it.
+    #[serde(default = "yes")]
+    pub offered: bool,
+    /// Ids of apps that must be installed, too, in any version.
+    #[serde(default)]
+    pub requires_apps: Vec<String>,
+    #[serde(default)]
+    requires_features: Vec<String>,
+    /// By their names.
+    #[serde(default)]
+    pub settings: BTreeMap<String, Setting>,
+}
+
+/// What an app wants to be told.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Setting {
+    #[serde(rename = "type")]
+    pub of: SettingType,
+    pub title: String,
+    #[serde(default)]
+    pub required: bool,
+    /// Sealed at rest, and never shown.
+    #[serde(default)]
+    pub secret: bool,
+    #[serde(default)]
+    pub choices: Vec<String>,
+}
+
+/// What values a setting takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SettingType {
+    Text,
+    Url,
+    Number,
+    Boolean,
+    /// One of its `choices`.
+    Choice,
+}
+
+impl SettingType {
+    /// As the catalogue spells it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Url => "url",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+            Self::Choice => "choice",
+        }
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl App {
+    /// Features that whoever installs it must have.
+    pub fn features(&self) -> impl Iterator<Item = Feature> {
+        self.requires_features.iter().filter_map(|name| name.parse().ok())
+    }
+}
+
+impl AppRules {
+    /// This version of this app, if the catalogue has it.
+    pub fn app(&self, app: &AppRef) -> Option<&App> {
+        self.apps.get(app.id())?.get(app.version())
+    }
+
+    /// The whole catalogue, in the order of ids and versions.
+    pub fn apps(&self) -> impl Iterator<Item = (AppRef, &App)> {
+        self.apps.iter().flat_map(|(id, versions)| {
+            versions
+                .iter()
+                .filter_map(move |(version, app)| AppRef::new(id, version).map(|name| (name, app)))
+        })
+    }
+
+    /// What this feature is worth.
+    pub const fn feature(&self, feature: Feature) -> &FeatureRule {
+        match feature {
+            Feature::Apps => &self.features.apps,
+            Feature::Computer => &self.features.computer,
+            Feature::Relays => &self.features.relays,
+            Feature::Templates => &self.features.templates,
+        }
+    }
+
+    pub(super) fn validate(&self) -> Result<(), RulesError> {
+        let check = |key, value, low, high| within("apps.toml", key, value, low, high);
+        let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        let limits = &self.limits;
+        check("limits.max_installed", limits.max_installed, 1, 1000)?;
+        check("limits.max_integrations", limits.max_integrations, 1, 1000)?;
+        check("limits.max_fields", wide(limits.max_fields), 1, 500)?;
+        check("limits.max_value_bytes", wide(limits.max_value_bytes), 16, 65_536)?;
+        check("limits.max_data_bytes", wide(limits.max_data_bytes), 64, 262_144)?;
+        for feature in Feature::ALL {
+            let rule = self.feature(*feature);
+            said(&format!("features.{feature}.title"), &rule.title)?;
+            said(&format!("features.{feature}.description"), &rule.description)?;
+        }
+        for (id, versions) in &self.apps {
+            for (version, app) in versions {
+                self.check_app((id, version), app)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_app(&self, (id, version): (&str, &str), app: &App) -> Result<(), RulesError> {
+        let key = format!("apps.{id}.{version}");
+        if AppRef::new(id, version).is_none() {
+            let shape = "an id has 1 to 64, a version 1 to 32 letters, digits, '-', '_' and '.', a \
+                         letter or a digit first";
+            return Err(wrong(&key, shape));
+        }
+        said(&format!("{key}.title"), &app.title)?;
+        said(&format!("{key}.description"), &app.description)?;
+        for wanted in &app.requires_apps {
+            let key = format!("{key}.requires_apps");
+            if !self.apps.contains_key(wanted) {
+                return Err(wrong(&key, &format!("there is no app {wanted}")));
+            }
+            if self.needs(wanted).contains(id) {
+                return Err(wrong(&key, &format!("{wanted} requires {id} in its turn")));
+            }
+        }
+        for feature in &app.requires_features {
+            let known = feature.parse::<Feature>();
+            known.map_err(|why| wrong(&format!("{key}.requires_features"), &why))?;
+        }
+        let mut settings = app.settings.iter();
+        settings.try_for_each(|(name, one)| one.check(&format!("{key}.settings.{name}"), name))
+    }
+
+    /// The app of this id, and all that it requires in any version, and those in their turn: each is
+    /// looked at once.
+    fn needs<'a>(&'a self, id: &'a str) -> BTreeSet<&'a str> {
+        let (mut found, mut left) = (BTreeSet::from([id]), vec![id]);
+        while let Some(next) = left.pop() {
+            let versions = self.apps.get(next).into_iter().flat_map(BTreeMap::values);
+            for wanted in versions.flat_map(|app| &app.requires_apps) {
+                if found.insert(wanted) {
+                    left.push(wanted);
+                }
+            }
+        }
+        found
+    }
+}
+
+impl Setting {
+    fn check(&self, key: &str, name: &str) -> Result<(), RulesError> {
+        if !is_name(name, LONGEST_NAME) {
+            let shape = "a name has 1 to 64 letters, digits, '-', '_' and '.', a letter or a digit \
+                         first";
+            return Err(wrong(key, shape));
+        }
+        said(&format!("{key}.title"), &self.title)?;
+        if (self.of == SettingType::Choice) == self.choices.is_empty() {
+            let why = "a setting of type choice has some, and no other has any";
+            return Err(wrong(&format!("{key}.choices"), why));
+        }
+        if self.secret && !matches!(self.of, SettingType::Text | SettingType::Url) {
+            let why = "only a text or a url can be a secret";
+            return Err(wrong(&format!("{key}.secret"), why));
+        }
+        Ok(())
+    }
+}
+
+fn said(key: &str, text: &str) -> Result<(), RulesError> {
+    if text.trim().is_empty() {
+        return Err(RulesError::Wrong { file: "apps.toml", what: format!("{key} is empty") });
+    }
+    Ok(())
+}
+
+fn wrong(key: &str, why: &str) -> RulesError {
+    RulesError::Wrong { file: "apps.toml", what: format!("{key}: {why}") }
+}
