@@ -107,6 +107,12 @@ words! {
         DeliveryReplayed = "delivery.replayed",
         MessageErased = "message.erased",
         ContactErased = "contact.erased",
+        SessionReset = "session.reset",
+        ComputerCreated = "computer.created",
+        ComputerUpdated = "computer.updated",
+        ComputerProvisioned = "computer.provisioned",
+        ComputerDeprovisioned = "computer.deprovisioned",
+        ComputerRemoved = "computer.removed",
         AccessDenied = "access.denied",
     }
 }
