@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::app::access::Denied;
+use crate::app::computers::ComputerError;
 use crate::app::delivery::DestinationError;
 use crate::app::intake::reception::ReceptionError;
 use crate::app::tenancy::TenancyError;
@@ -235,6 +236,19 @@ impl From<ReceptionError> for Problem {
                 Self { retry_after, ..Self::new(Code::RateLimited, error.to_string()) }
             }
             ReceptionError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<ComputerError> for Problem {
+    fn from(error: ComputerError) -> Self {
+        match error {
+            ComputerError::Invalid(detail) => Self::invalid(detail),
+            ComputerError::NotFound(detail) => Self::new(Code::NotFound, detail),
+            ComputerError::Conflict(detail) => Self::new(Code::Conflict, detail),
+            // As of any state of this server that does not allow it.
+            ComputerError::Vault(error) => Self::new(Code::Conflict, error.to_string()),
+            ComputerError::Store(error) => error.into(),
         }
     }
 }

@@ -273,23 +273,24 @@ async fn insert(
     act: Act<'_>,
 ) -> Result<bool, StoreError> {
     let config = change.config.clone().unwrap_or_default();
-    let made = sql("INSERT INTO computers (agent_id, partner_id, reseller_id, organization_id, name,
+    let made =
+        sql("INSERT INTO computers (agent_id, partner_id, reseller_id, organization_id, name,
                         state, created_at, updated_at, job_id, job_at, config, secrets, revision)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8, $9, $10, $11, 1)
          ON CONFLICT (agent_id) DO NOTHING")
-    .bind(agent.id)
-    .bind(agent.lineage.partner)
-    .bind(agent.lineage.reseller)
-    .bind(agent.lineage.organization)
-    .bind(change.name.clone().flatten())
-    .bind(state.as_str())
-    .bind(act.at)
-    .bind(job.map(|job| job.id))
-    .bind(job.map(|job| job.at.millis()))
-    .bind(Json::Object(config.authored).to_string())
-    .bind(config.sealed.as_deref())
-    .execute(tx.on())
-    .await?;
+        .bind(agent.id)
+        .bind(agent.lineage.partner)
+        .bind(agent.lineage.reseller)
+        .bind(agent.lineage.organization)
+        .bind(change.name.clone().flatten())
+        .bind(state.as_str())
+        .bind(act.at)
+        .bind(job.map(|job| job.id))
+        .bind(job.map(|job| job.at.millis()))
+        .bind(Json::Object(config.authored).to_string())
+        .bind(config.sealed.as_deref())
+        .execute(tx.on())
+        .await?;
     Ok(made > 0)
 }
 

@@ -229,8 +229,10 @@ fn walk(
     let parts = ranges.iter().flat_map(|range| Inbox::ALL.iter().map(move |inbox| (range, inbox)));
     for (number, (range, inbox)) in parts.enumerate() {
         query.push(if number > 0 { " UNION ALL " } else { "" });
-        query.push("SELECT * FROM (SELECT contact_id, agent_id, session_id, session_at,
-                        session_messages, last_at FROM rooms WHERE ");
+        query.push(
+            "SELECT * FROM (SELECT contact_id, agent_id, session_id, session_at,
+                        session_messages, last_at FROM rooms WHERE ",
+        );
         if let Some(agent) = range {
             // The sum keeps the planner from the range of the account above, which is too wide.
             query.push("agent_id = ").push_value(*agent).push(" AND 0 + ");

@@ -65,7 +65,9 @@ impl Scene {
             Some("deliveries") => of.delivery.to_string(),
             _ => of.mail.intake.to_string(),
         };
-        let path = operation.path.replace("{uuid}", &of.mail.message.to_string());
+        let account = target.unwrap_or_else(|| self.house.id("org1").get());
+        let path = operation.path.replace("{targetAccountId}", &account.to_string());
+        let path = path.replace("{uuid}", &of.mail.message.to_string());
         let path = path.replace("{roomId}", &of.mail.room.to_string());
         let path = path.replace("{filename}", "0-a.png").replace("{id}", &id);
         let mut query: Vec<String> =
@@ -124,6 +126,14 @@ impl Scene {
             (_, "/logs/timeSeries") => {
                 json!({ "metric": "accepted", "start": 1_794_900_000, "end": 1_795_100_000 })
             }
+            (_, "/computer/sessions/reset") => {
+                json!({ "sessionKey": self.own.mail.session.to_string() })
+            }
+            (_, "/computer/accounts/{targetAccountId}/config/patch") => {
+                json!({ "revision": 1, "patch": {} })
+            }
+            (Verb::Put, "/computer/accounts/{targetAccountId}") => json!({ "name": "x" }),
+            (_, path) if path.starts_with("/computer/accounts/") => json!({}),
             (verb, path) => panic!("{verb:?} {path} has no body here: give it one"),
         }
     }
@@ -139,10 +149,12 @@ impl Scene {
             let addresses = house.tenancy.addresses(id).await.unwrap();
             let webhooks = house.store.destinations(id).await.unwrap();
             let members = house.store.members(id).await.unwrap();
+            let computer = house.store.computer(id).await.unwrap();
             let keys = house.store.keys(id).await.unwrap();
             let keys: Vec<_> = keys.iter().map(|key| (key.id, key.revoked_at)).collect();
             state.push(format!(
-                "{name} {policy:?} {senders:?} {addresses:?} {webhooks:?} {members:?} {keys:?}"
+                "{name} {policy:?} {senders:?} {addresses:?} {webhooks:?} {members:?} {keys:?} \
+                 {computer:?}"
             ));
         }
         state
@@ -217,7 +229,7 @@ async fn its_organization_shows_its_agents_only() {
             } else {
                 let shown = scene.ask(operation, &scene.own, target).await;
                 assert_eq!(shown.status, 200, "{what}");
-                let Received { message, intake, room } = &scene.foreign.mail;
+                let Received { message, intake, room, .. } = &scene.foreign.mail;
                 for hidden in
                     [message.to_string(), intake.to_string(), room.to_string(), "agent2".to_owned()]
                 {
@@ -260,9 +272,12 @@ async fn its_agent_is_its_own() {
         let foreign = operation.verb == Verb::Delete && operation.path != "/email/inboundWhitelist"
             || operation.path == "/getAccountByExternalId";
         let good = [200, 201, 202].contains(&reply.status);
+        // It has no computer, until it is provisioned.
+        let computer = operation.path.contains("{targetAccountId}");
+        let foreign = foreign || computer;
         assert!(good || foreign && reply.status == 404, "{what}: {}", reply.text());
         // By the id of what another Agent received there is nothing.
-        if operation.path.contains('{') {
+        if operation.path.contains('{') && !computer {
             let reply = scene.ask(operation, &scene.foreign, agent).await;
             reply.problem(404, "not_found", "");
         }
