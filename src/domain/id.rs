@@ -105,6 +105,10 @@ uuid_id!(
     ThreadId
 );
 uuid_id!(
+    /// A session of a room.
+    SessionId
+);
+uuid_id!(
     /// An intake record.
     IntakeId
 );

@@ -6,10 +6,11 @@ use super::account::Lineage;
 use super::automation::Automation;
 use super::clock::Timestamp;
 use super::contact::Handle;
-use super::id::{AccountId, ContactId, MessageId, ThreadId};
+use super::id::{AccountId, ContactId, MessageId, SessionId, ThreadId};
 use super::marker::Marker;
 use super::room::Room;
 use super::sender::Sender;
+use super::session::SessionKey;
 use super::source::{Inbox, Source};
 
 /// SHA-256 of the raw bytes of a message, and the name under which they are kept.
@@ -98,6 +99,8 @@ pub struct Message {
     /// Messages of a room that answer each other.
     pub thread: ThreadId,
     pub inbox: Inbox,
+    /// The session that it came in; one from before there were sessions came in none.
+    pub session: Option<SessionId>,
     /// Octets of the original.
     pub size: u64,
     pub raw: Digest,
@@ -177,6 +180,11 @@ impl Message {
     /// The conversation that the message belongs to.
     pub const fn room(&self) -> Room {
         Room { contact: self.contact, agent: self.agent }
+    }
+
+    /// What a worker knows its session by.
+    pub fn session_key(&self) -> Option<SessionKey> {
+        self.session.map(|id| SessionKey { room: self.room(), id })
     }
 
     /// By which way it came.

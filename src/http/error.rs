@@ -11,6 +11,7 @@ use crate::app::access::Denied;
 use crate::app::agents::AgentError;
 use crate::app::agents::schema::Fault;
 use crate::app::apps::AppsError;
+use crate::app::computers::ComputerError;
 use crate::app::delivery::DestinationError;
 use crate::app::intake::reception::ReceptionError;
 use crate::app::tenancy::TenancyError;
@@ -275,6 +276,19 @@ impl From<AgentError> for Problem {
             AgentError::Conflict(_) => Self::new(Code::Conflict, detail),
             AgentError::NotFound(_) => Self::new(Code::NotFound, detail),
             AgentError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<ComputerError> for Problem {
+    fn from(error: ComputerError) -> Self {
+        match error {
+            ComputerError::Invalid(detail) => Self::invalid(detail),
+            ComputerError::NotFound(detail) => Self::new(Code::NotFound, detail),
+            ComputerError::Conflict(detail) => Self::new(Code::Conflict, detail),
+            // As of any state of this server that does not allow it.
+            ComputerError::Vault(error) => Self::new(Code::Conflict, error.to_string()),
+            ComputerError::Store(error) => error.into(),
         }
     }
 }

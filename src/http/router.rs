@@ -21,7 +21,7 @@ use super::error::{Code, Problem};
 use super::linked::{self, Visit};
 use super::observe;
 use super::routes::{
-    account, account_lists, accounts, addresses, agent_versions, agents, apps, audit, contacts, conversations, deliveries, description, domains, erasure, events, features, health, inbound_policy, inbound_whitelist, intake, logs, media, members, messages, policy_preview, receive_message, rooms, search, time_series, tokens, webhooks,
+    account, account_lists, accounts, addresses, agent_versions, agents, apps, audit, computer_config, computers, contacts, conversations, deliveries, description, domains, erasure, events, features, health, inbound_policy, inbound_whitelist, intake, logs, media, members, messages, policy_preview, receive_message, rooms, search, sessions, time_series, tokens, webhooks,
 };
 use super::tag::Tag;
 use super::target::Aim;
@@ -317,6 +317,36 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Features: Get "/features", READ_OWN, [], NoBody, features::list),
     operation!(Features: Post "/features/assign", ASSIGN, [], Required(&["features"]),
         features::assign),
+    // Computer Agents: the target stands in the path.
+    operation!(ComputerAgents: Get "/computer/accounts", READ, ["limit", "after"], NoBody, computers::list),
+    operation!(ComputerAgents: Get "/computer/accounts/{targetAccountId}", READ_AGENT, [], NoBody,
+        computers::show),
+    operation!(ComputerAgents: Post "/computer/accounts/{targetAccountId}", WRITE_AGENT.once(), [],
+        Optional(computers::CREATE), computers::create),
+    operation!(ComputerAgents: Put "/computer/accounts/{targetAccountId}", WRITE_AGENT, [],
+        Required(computers::UPDATE), computers::update),
+    operation!(ComputerAgents: Delete "/computer/accounts/{targetAccountId}", WRITE_AGENT, [], Optional(&[]),
+        computers::remove),
+    operation!(ComputerAgents: Get "/computer/accounts/{targetAccountId}/status", READ_AGENT, [], NoBody,
+        computers::status),
+    operation!(ComputerAgents: Post "/computer/accounts/{targetAccountId}/provision", WRITE_AGENT.once(), [],
+        Optional(&[]), computers::provision),
+    operation!(ComputerAgents: Post "/computer/accounts/{targetAccountId}/deprovision", WRITE_AGENT.once(), [],
+        Optional(&["wipeState"]), computers::deprovision),
+    operation!(ComputerAgents: Get "/computer/accounts/{targetAccountId}/runtime/health", READ_AGENT, ["probe"],
+        NoBody, computers::health),
+    operation!(ComputerAgents: Get "/computer/accounts/{targetAccountId}/config", READ_AGENT, [], NoBody,
+        computer_config::show),
+    operation!(ComputerAgents: Get "/computer/accounts/{targetAccountId}/config/schema", READ_AGENT, [], NoBody,
+        computer_config::schema),
+    operation!(ComputerAgents: Post "/computer/accounts/{targetAccountId}/config/patch", WRITE_AGENT.once(), [],
+        Required(&["revision", "patch", "replacePaths"]), computer_config::patch),
+    operation!(ComputerAgentSessions: Get "/computer/sessions", READ, ["roomId", "limit", "after"], NoBody,
+        sessions::list),
+    operation!(ComputerAgentSessions: Post "/computer/sessions/reset", WRITE_OWN.once(), [],
+        Required(&["sessionKey", "reason"]), sessions::reset),
+    operation!(ComputerAgentSessions: Post "/computer/accounts/{targetAccountId}/session/resolve", READ_AGENT,
+        [], Optional(&["sessionKey"]), sessions::resolve),
 ];
 
 /// The router of the whole API, and of what needs no key: two questions, and the description.

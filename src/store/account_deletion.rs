@@ -32,7 +32,7 @@ pub enum Deletion {
 }
 
 /// What stops with an account. Each finds its rows by an index.
-const STOPPED: [&str; 8] = [
+const STOPPED: [&str; 9] = [
     "WITH given (account) AS ({rows})
      UPDATE keys SET revoked_at = $1
      WHERE revoked_at IS NULL AND account_id IN (SELECT account FROM given)",
@@ -46,6 +46,8 @@ const STOPPED: [&str; 8] = [
      WHERE removed_at IS NULL AND account_id IN (SELECT account FROM given)",
     "WITH given (account) AS ({rows})
      DELETE FROM addresses WHERE agent_id IN (SELECT account FROM given)",
+    "WITH given (account) AS ({rows})
+     DELETE FROM computers WHERE agent_id IN (SELECT account FROM given)",
     "WITH given (account) AS ({rows})
      DELETE FROM domain_claims WHERE account_id IN (SELECT account FROM given)",
     // Whoever has an address in one of them is below its owner, and gone.

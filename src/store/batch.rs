@@ -14,7 +14,7 @@ use super::group::Together;
 use super::threads::Threads;
 use super::{
     announcements, arrivals, contacts, contents, gates, intake_records, messages, received, rooms,
-    search_entries,
+    search_entries, sessions,
 };
 use crate::domain::event::{Event, announced};
 use crate::domain::id::{ContactId, EventId, MessageId};
@@ -107,11 +107,12 @@ impl Intakes {
     ) -> Result<HashMap<MessageId, ContactId>, StoreError> {
         let met = contacts::greet(tx, fresh).await?;
         let threads = Threads::find(tx, fresh, &met).await?;
+        let sessions = sessions::join(tx, fresh, &met).await?;
         contents::keep(tx, fresh, known).await?;
-        messages::insert(tx, fresh, &met, &threads.found).await?;
+        messages::insert(tx, fresh, &met, (&threads.found, &sessions)).await?;
         search_entries::insert(tx, fresh).await?;
         threads.keep(tx).await?;
-        let mut begun = rooms::arrive(tx, fresh, &met).await?;
+        let mut begun = rooms::arrive(tx, fresh, (&met, &sessions)).await?;
         let contacts = fresh.iter().zip(&met).map(|(one, (contact, _))| (one.id, *contact));
         let contacts = contacts.collect();
         let mut events = Vec::new();

@@ -80,7 +80,7 @@ pub(super) struct Arrived {
     pub(super) object: Option<String>,
     /// What was read out of the raw bytes, as it is kept: once for all recipients.
     pub(super) mail: Arc<str>,
-    /// The message's columns, but for its contact, its thread and its inbox.
+    /// The message's columns, but for its contact, its thread, its session and its inbox.
     pub(super) columns: Vec<Value>,
     /// Those of its entry in the index of full-text search.
     pub(super) search: Vec<Value>,

@@ -333,6 +333,7 @@ async fn rest_of_contact(tx: &mut Transaction, subject: i64) -> Result<Erasing, 
     for text in [
         "DELETE FROM thread_keys WHERE contact_id = $1",
         "DELETE FROM rooms WHERE contact_id = $1",
+        "DELETE FROM sessions WHERE contact_id = $1",
         "DELETE FROM contacts WHERE id = $1",
     ] {
         sql(text).bind(subject).execute(tx.on()).await?;

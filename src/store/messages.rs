@@ -14,7 +14,7 @@ use super::received_row::ReceivedRow;
 use super::row::Columns;
 use super::sql::{Connection, Row, Statement, Value, sql};
 use crate::domain::contact::ContactChange;
-use crate::domain::id::{ContactId, MessageId, ThreadId};
+use crate::domain::id::{ContactId, MessageId, SessionId, ThreadId};
 use crate::domain::marker::Marker;
 use crate::domain::message::{Content, Digest, Mail, Mailed, Message, Passage, Received};
 use crate::domain::scope::Scope;
@@ -92,7 +92,7 @@ impl Store {
 /// Messages with what was read out of them; goes on with `rest`.
 pub(super) fn select(rest: &'static str) -> Statement {
     let mut query = sql("SELECT id, partner_id, reseller_id, organization_id, agent_id,
-                agent_username, contact_id, at, thread_id, inbox, source, tag, size,
+                agent_username, contact_id, at, thread_id, session_id, inbox, source, tag, size,
                 messages.digest AS digest, authentication, passage, mail
          FROM messages JOIN mails ON mails.digest = messages.digest ");
     query.push(rest);
@@ -107,8 +107,8 @@ pub(super) async fn by_ids(
     many(
         "WITH given (message) AS ({rows})
          SELECT id, partner_id, reseller_id, organization_id, agent_id, agent_username, contact_id,
-                at, thread_id, inbox, source, tag, size, messages.digest AS digest, authentication,
-                passage, mail
+                at, thread_id, session_id, inbox, source, tag, size, messages.digest AS digest,
+                authentication, passage, mail
          FROM given CROSS JOIN messages CROSS JOIN mails
          WHERE messages.id = given.message AND mails.digest = messages.digest
            AND NOT EXISTS (SELECT 1 FROM erasures
@@ -119,7 +119,7 @@ pub(super) async fn by_ids(
     .await
 }
 
-/// The columns of a new message, but for its contact, its thread and its inbox.
+/// The columns of a new message, but for its contact, its thread, its session and its inbox.
 pub(super) fn columns(message: &NewMessage, size: i64) -> Vec<Value> {
     let lineage = message.lineage;
     vec![
@@ -170,21 +170,23 @@ fn listed(subject: &str) -> String {
     subject.chars().take(SHOWN).collect()
 }
 
-/// Writes new messages, each with its contact and its thread.
+/// Writes new messages, each with its contact, its thread and its session.
 pub(super) async fn insert(
     tx: &mut Transaction,
     arrived: &[&Arrived],
     met: &[(ContactId, ContactChange)],
-    threads: &[ThreadId],
+    (threads, sessions): (&[ThreadId], &[SessionId]),
 ) -> Result<(), StoreError> {
-    let rows = arrived.iter().zip(met).zip(threads).map(|((one, (contact, _)), thread)| {
-        let found = [contact.get().into(), thread.0.into(), one.inbox.as_str().into()];
+    let found = met.iter().zip(threads.iter().zip(sessions));
+    let rows = arrived.iter().zip(found).map(|(one, ((contact, _), (thread, session)))| {
+        let inbox = one.inbox.as_str().into();
+        let found = [contact.get().into(), thread.0.into(), session.0.into(), inbox];
         one.columns.iter().cloned().chain(found).collect()
     });
     many(
         "INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id,
              agent_username, at, sender, tag, size, digest, authentication, passage, subject,
-             source, contact_id, thread_id, inbox) {rows}",
+             source, contact_id, thread_id, session_id, inbox) {rows}",
         rows.collect(),
     )
     .execute(tx.on())
@@ -204,6 +206,7 @@ pub(super) fn message(row: &Row) -> Result<Message, StoreError> {
         at: columns.time("at")?,
         // One from before there were threads is alone in its own.
         thread: ThreadId(columns.optional_uuid("thread_id")?.unwrap_or(id)),
+        session: columns.optional_uuid("session_id")?.map(SessionId),
         inbox: columns.word("inbox")?,
         size: columns.count("size")?,
         raw: columns.digest("digest")?,

@@ -19,7 +19,7 @@ use super::sql::{Row, Value, sql};
 use crate::domain::account::{AccountType, Lineage};
 use crate::domain::clock::Timestamp;
 use crate::domain::contact::ContactChange;
-use crate::domain::id::{AccountId, ContactId, MessageId};
+use crate::domain::id::{AccountId, ContactId, MessageId, SessionId};
 use crate::domain::room::Room;
 use crate::domain::scope::Scope;
 
@@ -103,16 +103,18 @@ pub(super) fn holds(scope: &Scope, lineage: &Lineage, agent: AccountId) -> bool 
 pub(super) async fn arrive(
     tx: &mut Transaction,
     arrived: &[&Arrived],
-    met: &[(ContactId, ContactChange)],
+    (met, sessions): (&[(ContactId, ContactChange)], &[SessionId]),
 ) -> Result<HashSet<Room>, StoreError> {
-    let mut rooms: BTreeMap<Key, Vec<&Arrived>> = BTreeMap::new();
-    for (one, (contact, _)) in arrived.iter().zip(met) {
-        rooms.entry((*contact, one.agent)).or_default().push(one);
+    let mut rooms: BTreeMap<Key, (SessionId, Vec<&Arrived>)> = BTreeMap::new();
+    for ((one, (contact, _)), session) in arrived.iter().zip(met).zip(sessions) {
+        let room = rooms.entry((*contact, one.agent)).or_insert((*session, Vec::new()));
+        room.1.push(one);
     }
     let rows = rooms.iter().filter_map(|(room, new)| brought(*room, new));
     let now = many(
         "INSERT INTO rooms (contact_id, agent_id, partner_id, reseller_id, organization_id, inbox,
-             started_at, last_at, last_message_id, preview, messages, unread, read_at, read_id)
+             started_at, last_at, last_message_id, preview, messages, unread, read_at, read_id,
+             session_id, session_at, session_messages)
          {rows}
          ON CONFLICT (contact_id, agent_id) DO UPDATE SET
              inbox = CASE WHEN (excluded.last_at, excluded.last_message_id)
@@ -129,7 +131,13 @@ pub(super) async fn arrive(
              started_at = CASE WHEN excluded.started_at < rooms.started_at
                                THEN excluded.started_at ELSE rooms.started_at END,
              messages = rooms.messages + excluded.messages,
-             unread = rooms.unread + excluded.unread
+             unread = rooms.unread + excluded.unread,
+             session_id = excluded.session_id,
+             session_at = CASE WHEN excluded.session_id = rooms.session_id
+                               THEN rooms.session_at ELSE excluded.session_at END,
+             session_messages = CASE WHEN excluded.session_id = rooms.session_id
+                                     THEN rooms.session_messages + excluded.session_messages
+                                     ELSE excluded.session_messages END
          RETURNING contact_id, agent_id, messages, read_at",
         rows.collect(),
     )
@@ -139,7 +147,7 @@ pub(super) async fn arrive(
     for row in &now {
         let columns = Columns { table: "rooms", row };
         let key = key(&columns)?;
-        let new = rooms.get(&key).map_or(&[][..], Vec::as_slice);
+        let new = rooms.get(&key).map_or(&[][..], |(_, new)| new.as_slice());
         if columns.count("messages")? == u64::try_from(new.len()).unwrap_or(u64::MAX) {
             begun.insert(Room { contact: key.0, agent: key.1 });
         }
@@ -154,7 +162,7 @@ pub(super) async fn arrive(
 }
 
 /// The row of a room that has these messages and no others.
-fn brought(room: Key, new: &[&Arrived]) -> Option<Vec<Value>> {
+fn brought(room: Key, (session, new): &(SessionId, Vec<&Arrived>)) -> Option<Vec<Value>> {
     let latest = new.iter().max_by_key(|one| (one.at, one.id))?;
     let first = new.iter().map(|one| one.at).min()?;
     let count = stored(u64::try_from(new.len()).unwrap_or(u64::MAX));
@@ -174,6 +182,9 @@ fn brought(room: Key, new: &[&Arrived]) -> Option<Vec<Value>> {
         // Nothing was read: a place before all messages.
         (-1).into(),
         latest.id.0.into(),
+        session.0.into(),
+        first.into(),
+        count.into(),
     ])
 }
 
@@ -212,6 +223,13 @@ pub(super) async fn leave(tx: &mut Transaction, gone: &[Gone]) -> Result<(), Sto
     many(
         "WITH given (contact, agent) AS ({rows})
          DELETE FROM rooms WHERE (contact_id, agent_id) IN (SELECT contact, agent FROM given)",
+        empty.clone(),
+    )
+    .execute(tx.on())
+    .await?;
+    many(
+        "WITH given (contact, agent) AS ({rows})
+         DELETE FROM sessions WHERE (contact_id, agent_id) IN (SELECT contact, agent FROM given)",
         empty,
     )
     .execute(tx.on())
@@ -229,7 +247,7 @@ pub(super) async fn leave(tx: &mut Transaction, gone: &[Gone]) -> Result<(), Sto
     root(tx, rootless).await
 }
 
-/// A room begins with the oldest message that is left.
+/// A room begins with the oldest message that is left; sessions that ended before it go.
 async fn root(tx: &mut Transaction, rootless: Vec<Vec<Value>>) -> Result<(), StoreError> {
     many(
         "WITH given (contact, agent) AS ({rows}),
@@ -241,6 +259,17 @@ async fn root(tx: &mut Transaction, rootless: Vec<Vec<Value>>) -> Result<(), Sto
          UPDATE rooms SET started_at = oldest.at
          FROM oldest
          WHERE contact_id = oldest.contact AND agent_id = oldest.agent AND oldest.at IS NOT NULL",
+        rootless.clone(),
+    )
+    .execute(tx.on())
+    .await?;
+    many(
+        "WITH given (contact, agent) AS ({rows})
+         DELETE FROM sessions WHERE id IN (
+             SELECT sessions.id FROM given CROSS JOIN rooms CROSS JOIN sessions
+             WHERE rooms.contact_id = given.contact AND rooms.agent_id = given.agent
+               AND sessions.contact_id = given.contact AND sessions.agent_id = given.agent
+               AND sessions.ended_at < rooms.started_at)",
         rootless,
     )
     .execute(tx.on())

@@ -15,7 +15,7 @@ use crate::domain::delivery::{Claim, Subject};
 use crate::domain::destination::{Destination, Health, Wants};
 use crate::domain::event::{Event, EventName};
 use crate::domain::id::{
-    AccountId, ContactId, DeliveryId, DestinationId, EventId, MessageId, ThreadId,
+    AccountId, ContactId, DeliveryId, DestinationId, EventId, MessageId, SessionId, ThreadId,
 };
 use crate::domain::message::{
     Call, Content, Digest, Linked, Mail, Mailed, Message, Passage, Received,
@@ -69,6 +69,7 @@ pub(crate) fn message(text: &str) -> Message {
         at: AT,
         thread: ThreadId(Uuid::from_u128(0xaa)),
         inbox: Inbox::Priority,
+        session: Some(SessionId(Uuid::from_u128(0xcc))),
         size: 512,
         raw: Digest([0; 32]),
         content: Content::Mail(Box::new(mailed(text))),

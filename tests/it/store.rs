@@ -54,6 +54,7 @@ mod schema;
 mod search;
 mod search_work;
 mod secrets;
+mod sessions;
 mod silence;
 mod space;
 mod tenancy;

@@ -1,9 +1,48 @@
-//! Computer Agents: workers that take an Agent's mail as work, and their sessions.
+//! Computer Agents: workers that take an Agent's mail as work, and the sessions in which they do.
+//!
+//! A worker runs elsewhere. It follows `GET /events`, or a webhook calls it; what it knows of a
+//! conversation it keeps under the key of its session, which each event about a message carries.
+//! Here is the record that stands for it: whether it is provisioned, and what it is configured
+//! with. Nothing here runs anything.
 
-use crate::app::vault::Vault;
+mod config;
+mod health;
+mod patch;
+mod sessions;
+
+use serde_json::{Map, Value};
+
+pub use self::health::{Health, Way};
+pub use self::sessions::RoomSessions;
+
+use crate::app::tenancy::details::MASK;
+use crate::app::vault::{Vault, VaultError};
+use crate::domain::account::Account;
 use crate::domain::audit::{Act, Actor};
-use crate::domain::id::Mint;
-use crate::store::Store;
+use crate::domain::computer::{Computer, ComputerState, Configuration};
+use crate::domain::id::{AccountId, Mint};
+use crate::domain::scope::Scope;
+use crate::store::{ChangedComputer, ComputerChange, Store, StoreError};
+
+/// How often a change is tried that somebody else's got in the way of.
+const TRIES: usize = 5;
+/// Long enough to name a worker; bounds what every list shows.
+const LONGEST_NAME: usize = 200;
+
+/// Why something cannot be done; the text says what to do instead.
+#[derive(Debug, thiserror::Error)]
+pub enum ComputerError {
+    #[error("{0}")]
+    Invalid(String),
+    #[error("{0}")]
+    NotFound(String),
+    #[error("{0}")]
+    Conflict(String),
+    #[error(transparent)]
+    Vault(#[from] VaultError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
 
 /// The use cases.
 #[derive(Clone, Debug)]
@@ -13,6 +52,15 @@ pub struct Computers {
     mint: Mint,
     /// Who is said to have done what is done here.
     actor: Actor,
+}
+
+/// What a request writes of a record.
+#[derive(Clone, Debug, Default)]
+pub struct Written {
+    /// `Some(None)` for none.
+    pub name: Option<Option<String>>,
+    /// The whole configuration, as it is written.
+    pub config: Option<Map<String, Value>>,
 }
 
 impl Computers {
@@ -30,4 +78,220 @@ impl Computers {
     fn act(&self) -> Act<'_> {
         self.actor.at(self.mint.clock().now())
     }
+
+    /// An Agent's computer.
+    pub async fn show(&self, agent: AccountId) -> Result<Computer, ComputerError> {
+        self.store.computer(agent).await?.ok_or_else(none)
+    }
+
+    /// An Agent's computer while it is provisioned.
+    pub async fn provisioned(&self, agent: AccountId) -> Result<Computer, ComputerError> {
+        let found = self.store.computer(agent).await?;
+        found.filter(|one| one.state == ComputerState::Provisioned).ok_or_else(|| {
+            ComputerError::NotFound(
+                "this Agent's computer is not provisioned: POST …/provision does that".into(),
+            )
+        })
+    }
+
+    /// Up to `limit` computers in `scope` behind this Agent's, and whether there are more.
+    pub async fn list(
+        &self,
+        scope: &Scope,
+        after: Option<AccountId>,
+        limit: u32,
+    ) -> Result<(Vec<Computer>, bool), ComputerError> {
+        let mut found = self.store.list_computers(scope, after, limit.saturating_add(1)).await?;
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let more = found.len() > limit;
+        found.truncate(limit);
+        Ok((found, more))
+    }
+
+    /// Makes the record of an Agent's computer, which provisions nothing yet.
+    pub async fn create(
+        &self,
+        agent: &Account,
+        written: Written,
+    ) -> Result<Computer, ComputerError> {
+        let nothing = Configuration::default();
+        let change = self.change(agent.id, &nothing, written)?;
+        if !self.store.create_computer(agent, &change, self.act()).await? {
+            return Err(ComputerError::Conflict(
+                "this Agent has a computer already: PUT changes its record, DELETE removes it"
+                    .into(),
+            ));
+        }
+        self.show(agent.id).await
+    }
+
+    /// Changes the record: what is given takes the place of what was there, a configuration whole.
+    /// With `revision` it must be the one that is there.
+    pub async fn update(
+        &self,
+        agent: AccountId,
+        revision: Option<i64>,
+        written: Written,
+    ) -> Result<Computer, ComputerError> {
+        let whole = |_: &Map<String, Value>| Ok(written.clone());
+        self.change_by(agent, revision, whole).await
+    }
+
+    /// Merges a patch into the configuration of this revision.
+    pub async fn patch(
+        &self,
+        agent: AccountId,
+        revision: i64,
+        (patch, replaced): (&Map<String, Value>, &[&str]),
+    ) -> Result<Computer, ComputerError> {
+        let merged = |known: &Map<String, Value>| {
+            let config = patch::merged(known, patch, replaced).map_err(ComputerError::Invalid)?;
+            Ok(Written { name: None, config: Some(config) })
+        };
+        self.change_by(agent, Some(revision), merged).await
+    }
+
+    async fn change_by(
+        &self,
+        agent: AccountId,
+        revision: Option<i64>,
+        written: impl Fn(&Map<String, Value>) -> Result<Written, ComputerError>,
+    ) -> Result<Computer, ComputerError> {
+        for _ in 0..TRIES {
+            let known = self.show(agent).await?;
+            if revision.is_some_and(|revision| revision != known.revision) {
+                return Err(stale(known.revision));
+            }
+            let change = self.change(agent, &known.config, written(&known.config.authored)?)?;
+            let changing = self.store.change_computer(agent, known.revision, &change, self.act());
+            match changing.await? {
+                ChangedComputer::Done(new) => return Ok(*new),
+                ChangedComputer::Missing => return Err(none()),
+                // Somebody else changed it meanwhile; whoever named a revision hears of it.
+                ChangedComputer::Stale(_) => {}
+            }
+        }
+        Err(ComputerError::Conflict("others are changing this configuration: try again".into()))
+    }
+
+    /// Provisions an Agent's computer, and makes its record where there is none; answers whether
+    /// that changed anything.
+    pub async fn provision(&self, agent: &Account) -> Result<(Computer, bool), ComputerError> {
+        Ok(self.store.provision_computer(agent, self.act()).await?)
+    }
+
+    /// Deprovisions it; with `wipe` it forgets its configuration, secrets and all.
+    pub async fn deprovision(
+        &self,
+        agent: AccountId,
+        wipe: bool,
+    ) -> Result<(Computer, bool), ComputerError> {
+        let done = self.store.deprovision_computer(agent, wipe, self.act()).await?;
+        done.ok_or_else(none)
+    }
+
+    /// Removes the record with all that it holds.
+    pub async fn remove(&self, agent: AccountId) -> Result<(), ComputerError> {
+        let done = self.store.remove_computer(agent, self.act()).await?;
+        done.then_some(()).ok_or_else(none)
+    }
+
+    /// The schema of configurations.
+    pub fn schema() -> Value {
+        config::schema(MASK)
+    }
+
+    /// What is in effect of a configuration, secrets masked.
+    pub fn effective(computer: &Computer) -> Map<String, Value> {
+        config::effective(&computer.config.authored)
+    }
+
+    /// What is to be stored: checked, with its secrets sealed and a mask in the place of each.
+    fn change(
+        &self,
+        agent: AccountId,
+        known: &Configuration,
+        written: Written,
+    ) -> Result<ComputerChange, ComputerError> {
+        let bad = |c: char| c.is_control();
+        if let Some(Some(name)) = &written.name
+            && (name.len() > LONGEST_NAME || name.chars().any(bad))
+        {
+            return Err(ComputerError::Invalid(format!(
+                "name must have at most {LONGEST_NAME} octets and no control characters"
+            )));
+        }
+        let Some(mut authored) = written.config else {
+            return Ok(ComputerChange { name: written.name, ..ComputerChange::default() });
+        };
+        let faults = config::faults(&authored);
+        if !faults.is_empty() {
+            let faults = faults.join("; ");
+            return Err(ComputerError::Invalid(format!("the configuration: {faults}")));
+        }
+        let (sealed, secrets_changed) = self.seal(agent, known, &mut authored)?;
+        let names = known.authored.keys().chain(authored.keys());
+        let differs = |name: &&String| {
+            known.authored.get(*name) != authored.get(*name)
+                || secrets_changed && name.as_str() == config::SECRETS
+        };
+        let changed: std::collections::BTreeSet<String> = names.filter(differs).cloned().collect();
+        let changed = changed.into_iter().collect();
+        let config = Some(Configuration { authored, sealed });
+        Ok(ComputerChange { name: written.name, config, changed })
+    }
+
+    /// Takes the secrets out of a configuration. One that is the mask keeps the value that it has.
+    /// Answers them sealed, and whether any of them is new.
+    fn seal(
+        &self,
+        agent: AccountId,
+        known: &Configuration,
+        authored: &mut Map<String, Value>,
+    ) -> Result<(Option<Vec<u8>>, bool), ComputerError> {
+        let Some(Value::Object(secrets)) = authored.get_mut(config::SECRETS) else {
+            return Ok((None, false));
+        };
+        if secrets.is_empty() {
+            return Ok((None, false));
+        }
+        let place = format!("computer/{agent}");
+        let kept = |value: &&Value| value.as_str() == Some(MASK);
+        let unchanged = secrets.values().filter(kept).count();
+        let mut before = Map::new();
+        if let (Some(sealed), true) = (&known.sealed, unchanged > 0) {
+            let open = self.vault.open(&place, sealed)?;
+            before = serde_json::from_slice(open.expose()).unwrap_or_default();
+        }
+        let mut whole = Map::new();
+        for (name, value) in secrets.iter_mut() {
+            let new = std::mem::replace(value, MASK.into());
+            let new = match kept(&&new) {
+                false => new,
+                true => before.get(name).cloned().ok_or_else(|| {
+                    let at = config::pointer(&["", config::SECRETS, name]);
+                    ComputerError::Invalid(format!(
+                        "{at}: {MASK} stands for a value that is there, and none is: send it"
+                    ))
+                })?,
+            };
+            whole.insert(name.clone(), new);
+        }
+        let sealed = self.vault.seal(&place, Value::Object(whole).to_string().as_bytes())?;
+        let is_new = unchanged < secrets.len();
+        Ok((Some(sealed), is_new))
+    }
+}
+
+fn none() -> ComputerError {
+    ComputerError::NotFound(
+        "this Agent has no computer: POST /computer/accounts/{targetAccountId} makes its record"
+            .into(),
+    )
+}
+
+fn stale(current: i64) -> ComputerError {
+    ComputerError::Conflict(format!(
+        "the configuration is at revision {current}: read it again and send your change with that"
+    ))
 }

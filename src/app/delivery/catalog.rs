@@ -93,7 +93,12 @@ fn body(name: EventName, mode: Payload) -> Value {
     {
         add(field, json!({ "const": word, "description": description }), true);
     }
-    if matches!(name, EventName::EmailReceived | EventName::MessageReceived) {
+    if matches!(name.category(), Category::Incoming | Category::Conversation) {
+        for field in fields::SESSION {
+            add(field.name, field.schema(), true);
+        }
+    }
+    if name.category() == Category::Incoming {
         let mail = name == EventName::EmailReceived;
         let named = |field: &&fields::Field| mail || field.name != "subject";
         for field in fields::EMAIL_RECEIVED.iter().filter(named) {

@@ -15,7 +15,7 @@ use crate::app::mailbox::record::{add_links, message_record};
 use crate::domain::contact::Contact;
 use crate::domain::delivery::Subject;
 use crate::domain::destination::Payload;
-use crate::domain::event::{Event, EventName};
+use crate::domain::event::{Category, Event, EventName};
 use crate::domain::message::Message;
 use crate::rules::PayloadRules;
 
@@ -101,12 +101,19 @@ fn summary(event: &Event, subject: &Subject, rules: &PayloadRules) -> Map<String
 }
 
 /// What v2 clients read beside the envelope where a message came; of one that is no mail all but a
-/// subject. Of an erased message only the ids are left.
+/// subject. Of an erased message only the ids are left. A worker finds the session of the room here,
+/// in whatever tells of a message.
 fn came(event: &Event, subject: &Subject) -> Map<String, Value> {
-    let mut fields = match event.name {
-        EventName::EmailReceived | EventName::MessageReceived => received(event, subject),
-        _ => return Map::new(),
+    let mut fields = match event.name.category() {
+        Category::Incoming => received(event, subject),
+        Category::Conversation => Map::new(),
+        Category::Contact | Category::Agent | Category::Onboarding => return Map::new(),
     };
+    let session = match subject {
+        Subject::Message(message) => message.session_key(),
+        Subject::Contact(_) | Subject::Told(_) | Subject::Erased => None,
+    };
+    fields.insert("sessionKey".to_owned(), json!(session.map(|key| key.to_string())));
     if event.name == EventName::MessageReceived {
         fields.remove("subject");
     }

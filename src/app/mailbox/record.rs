@@ -298,6 +298,7 @@ mod tests {
             at: Timestamp::from_millis(1_718_463_395_123),
             thread: ThreadId(uuid::Uuid::from_u128(1)),
             inbox: Inbox::Priority,
+            session: None,
             size: 512,
             raw: Digest([0; 32]),
             content: Content::Mail(Box::new(Mailed {

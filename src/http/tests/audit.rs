@@ -43,6 +43,7 @@ impl Changes {
         let path = path.replace("{id}", &self.id).replace("{uuid}", &self.id);
         let path = path.replace("{appId}/{appVersion}", "crm/v1");
         let path = path.replace("{slug}/{version}", "acme/v1");
+        let path = path.replace("{targetAccountId}", &target.to_string());
         let lines = "X-Forwarded-For: 192.0.2.7\r\n";
         let body = (!body.is_null()).then(|| body.to_string());
         let reply = self.house.exact("partner", (verb, &path), lines, body.as_deref()).await;
@@ -98,6 +99,7 @@ impl Changes {
         self.id = contact.to_owned();
         let org = self.house.id("org1").get();
         self.make_once("DELETE /contacts/{id}", org, Value::Null, &["contact.erased"]).await;
+        self.computer(id).await;
         let hook = |kind: &str| json!({ "url": HOOK, "label": "x", "type": kind });
         for kind in ["incoming", "contact"] {
             self.make_once("POST /webhooks", id, hook(kind), &["webhook.added"]).await;
@@ -106,6 +108,28 @@ impl Changes {
         // Two objects, two entries.
         let removed = &["webhook.removed", "webhook.removed"];
         self.make_once("DELETE /webhooks", id, json!({ "url": HOOK }), removed).await;
+    }
+
+    async fn computer(&mut self, id: i64) {
+        let base = "/computer/accounts/{targetAccountId}";
+        let new = json!({ "name": "x", "config": { "secrets": { "key": "a-secret" } } });
+        self.make(&format!("POST {base}"), id, new.clone(), &["computer.created"]).await;
+        self.make(&format!("POST {base}"), id, new, &[]).await;
+        let change = json!({ "name": "y" });
+        self.make_once(&format!("PUT {base}"), id, change, &["computer.updated"]).await;
+        let patch = json!({ "revision": 1, "patch": { "secrets": { "other": "a-secret" } } });
+        self.make_once(&format!("POST {base}/config/patch"), id, patch, &["computer.updated"])
+            .await;
+        let provisioned = &["computer.provisioned"];
+        self.make_once(&format!("POST {base}/provision"), id, json!({}), provisioned).await;
+        let wipe = json!({ "wipeState": true });
+        let deprovisioned = &["computer.deprovisioned"];
+        self.make_once(&format!("POST {base}/deprovision"), id, wipe, deprovisioned).await;
+        self.make_once(&format!("DELETE {base}"), id, Value::Null, &["computer.removed"]).await;
+        let mail = self.house.receive("agent1", "From: a", 0).await;
+        let key = json!({ "sessionKey": mail.session.to_string() });
+        let reset = "POST /computer/sessions/reset";
+        self.make_once(reset, id, key, &["session.reset"]).await;
     }
 
     async fn webhook(&mut self, id: i64) {

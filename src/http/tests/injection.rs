@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::table::filled;
+use super::table::about;
 use super::{House, Reply};
 use crate::app::access::need::TargetType;
 use crate::domain::account::AccountType;
@@ -64,7 +64,7 @@ async fn strange_strings_are_strings() {
     let long = "a".repeat(4000);
     for operation in OPERATIONS {
         let (verb, path, who) =
-            (operation.verb.as_str(), filled(operation.path), caller(operation));
+            (operation.verb.as_str(), about(operation.path, house.id("agent1")), caller(operation));
         let body = (!operation.body.names().is_empty()).then(|| json!({}));
         for text in STRANGE.iter().copied().chain([long.as_str()]) {
             let text = encoded(text);
@@ -110,7 +110,7 @@ async fn bodies_that_cost_something_are_bounded_everywhere() {
     let large = format!("{{\"a\":\"{}\"}}", "x".repeat(2 << 20));
     for operation in OPERATIONS {
         let (verb, path, who) =
-            (operation.verb.as_str(), filled(operation.path), caller(operation));
+            (operation.verb.as_str(), about(operation.path, house.id("agent1")), caller(operation));
         let ask = async |lines: &str, body: &str| {
             let reply = house.exact(who, (verb, &path), lines, Some(body)).await;
             is_ours(&reply, &format!("{verb} {path}"));

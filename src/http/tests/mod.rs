@@ -8,6 +8,7 @@ mod apps;
 mod audit;
 #[path = "../../../tests/it/support/canary.rs"]
 mod canary;
+mod computers;
 mod deliveries;
 mod described;
 mod domains;
@@ -30,6 +31,7 @@ mod restricted;
 mod rooms;
 mod search;
 mod secrecy;
+mod sessions;
 mod table;
 mod targets;
 mod tenancy;
@@ -81,6 +83,7 @@ use crate::domain::member::{Member, Role};
 use crate::domain::message::{Digest, Passage};
 use crate::domain::room::Room;
 use crate::domain::scope::Scope;
+use crate::domain::session::SessionKey;
 use crate::domain::thread::ThreadKeys;
 use crate::domain::verdict::Verdict;
 use crate::egress::guard::Guard;
@@ -387,8 +390,9 @@ impl House {
         let intake = record.id;
         self.commit(Intake { record, accepted: Some(accepted) }).await;
         let scope = Scope::subtree(account.id, account.kind);
-        let room = self.store.messages(&scope, &[message]).await.unwrap()[0].room();
-        Received { message, intake, room }
+        let stored = self.store.messages(&scope, &[message]).await.unwrap().remove(0);
+        let session = stored.session_key().expect("each message comes in a session");
+        Received { message, intake, room: stored.room(), session }
     }
 
     /// Any, for what is kept in its row; the true one for what is compared with it when it is read.
@@ -451,6 +455,7 @@ pub(super) struct Received {
     pub(super) message: MessageId,
     pub(super) intake: IntakeId,
     pub(super) room: Room,
+    pub(super) session: SessionKey,
 }
 
 async fn move_in(tenancy: &Tenancy) -> BTreeMap<&'static str, Resident> {

@@ -72,7 +72,9 @@ impl Scene {
             Some("deliveries") => of.delivery.to_string(),
             _ => of.mail.intake.to_string(),
         };
-        let path = operation.path.replace("{uuid}", &of.mail.message.to_string());
+        let account = target.unwrap_or_else(|| self.house.id("org1").get());
+        let path = operation.path.replace("{targetAccountId}", &account.to_string());
+        let path = path.replace("{uuid}", &of.mail.message.to_string());
         let path = path.replace("{roomId}", &of.mail.room.to_string());
         let path = path.replace("{filename}", "0-a.png").replace("{id}", &id);
         let path = path.replace("{slug}/{version}", of.app);
@@ -142,6 +144,14 @@ impl Scene {
             (_, "/logs/timeSeries") => {
                 json!({ "metric": "accepted", "start": 1_794_900_000, "end": 1_795_100_000 })
             }
+            (_, "/computer/sessions/reset") => {
+                json!({ "sessionKey": self.own.mail.session.to_string() })
+            }
+            (_, "/computer/accounts/{targetAccountId}/config/patch") => {
+                json!({ "revision": 1, "patch": {} })
+            }
+            (Verb::Put, "/computer/accounts/{targetAccountId}") => json!({ "name": "x" }),
+            (_, path) if path.starts_with("/computer/accounts/") => json!({}),
             (verb, path) => panic!("{verb:?} {path} has no body here: give it one"),
         }
     }
@@ -157,6 +167,7 @@ impl Scene {
             let addresses = house.tenancy.addresses(id).await.unwrap();
             let webhooks = house.store.destinations(id).await.unwrap();
             let members = house.store.members(id).await.unwrap();
+            let computer = house.store.computer(id).await.unwrap();
             let keys = house.store.keys(id).await.unwrap();
             let keys: Vec<_> = keys.iter().map(|key| (key.id, key.revoked_at)).collect();
             let mut apps = Vec::new();
@@ -165,7 +176,7 @@ impl Scene {
             }
             state.push(format!(
                 "{name} {policy:?} {senders:?} {addresses:?} {webhooks:?} {members:?} {keys:?} \
-                 {apps:?}"
+                 {apps:?} {computer:?}"
             ));
         }
         state
@@ -240,7 +251,7 @@ async fn its_organization_shows_its_agents_only() {
             } else {
                 let shown = scene.ask(operation, &scene.own, target).await;
                 assert_eq!(shown.status, 200, "{what}");
-                let Received { message, intake, room } = &scene.foreign.mail;
+                let Received { message, intake, room, .. } = &scene.foreign.mail;
                 for hidden in
                     [message.to_string(), intake.to_string(), room.to_string(), "agent2".to_owned()]
                 {
@@ -283,11 +294,14 @@ async fn its_agent_is_its_own() {
         let foreign = operation.verb == Verb::Delete && operation.path != "/email/inboundWhitelist"
             || operation.path == "/getAccountByExternalId";
         let good = [200, 201, 202].contains(&reply.status);
+        // It has no computer, until it is provisioned.
+        let computer = operation.path.contains("{targetAccountId}");
+        let foreign = foreign || computer;
         assert!(good || foreign && reply.status == 404, "{what}: {}", reply.text());
         // By the id of what another Agent received there is nothing.
         // (Data of an integration of that name would be its own.)
         let names = operation.verb == Verb::Put && operation.path.starts_with("/integration");
-        if operation.path.contains('{') && !names {
+        if operation.path.contains('{') && !names && !computer {
             let reply = scene.ask(operation, &scene.foreign, agent).await;
             reply.problem(404, "not_found", "");
         }

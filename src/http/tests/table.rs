@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::House;
 use crate::app::access::need::Effect;
+use crate::domain::id::AccountId;
 use crate::http::router::{OPERATIONS, Verb};
 
 /// POSTs that change something and create nothing: to send one again is harmless.
@@ -41,6 +42,11 @@ async fn what_answers_is_what_the_table_says() {
             assert!(!reply.headers.keys().any(|name| name.starts_with("access-control")), "{name}");
         }
     }
+}
+
+/// The same of one that names its target, if it does, as this one.
+pub(super) fn about(path: &str, target: AccountId) -> String {
+    filled(&path.replace("{targetAccountId}", &target.to_string()))
 }
 
 /// A path with something in place of its names.

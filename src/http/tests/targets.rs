@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::table::filled;
+use super::table::about;
 use super::{House, NOBODY};
 use crate::app::access::need::{Need, TargetType};
 use crate::http::body::BodyRule;
@@ -86,7 +86,7 @@ async fn whatever_is_no_id_is_400_in_every_query() {
     let house = House::new().await;
     let id = house.id("agent1");
     for operation in OPERATIONS {
-        let (verb, path) = (operation.verb.as_str(), filled(operation.path));
+        let (verb, path) = (operation.verb.as_str(), about(operation.path, id));
         for name in operation.aim.names() {
             for bad in NO_TEXTS {
                 let path = format!("{path}?{name}={bad}");
@@ -119,7 +119,7 @@ async fn whatever_is_no_id_is_400_in_every_body() {
     let id = house.id("agent1");
     let mut tried = 0;
     for operation in OPERATIONS {
-        let (verb, path) = (operation.verb.as_str(), filled(operation.path));
+        let (verb, path) = (operation.verb.as_str(), about(operation.path, id));
         for name in in_body(operation) {
             for bad in NO_VALUES {
                 let body = format!("{{\"{name}\":{bad}}}");
@@ -177,7 +177,7 @@ async fn all_names_of_a_target_agree_in_query_and_body() {
     let house = House::new().await;
     let (one, other) = (house.id("agent1").get(), house.id("agent2").get());
     for operation in OPERATIONS {
-        let (verb, path) = (operation.verb.as_str(), filled(operation.path));
+        let (verb, path) = (operation.verb.as_str(), about(operation.path, house.id("agent1")));
         for in_query in operation.aim.names() {
             for in_body in in_body(operation) {
                 for value in [json!(other), json!(other.to_string())] {

@@ -17,8 +17,9 @@ use gatepost::domain::policy::Mode;
 use gatepost::domain::scope::Scope;
 use gatepost::domain::secret::Secret;
 use gatepost::store::{
-    AccountUpdate, AuditFilter, Cursor, DeliveryFilter, DestinationChange, Direction, DomainLimits,
-    InsertedKey, List, MemberChange, NamedKey, Page, Receipt, Rotation, Whose,
+    AccountUpdate, AuditFilter, ComputerChange, Cursor, DeliveryFilter, DestinationChange,
+    Direction, DomainLimits, InsertedKey, List, MemberChange, NamedKey, Page, Receipt, Rotation,
+    Whose,
 };
 use uuid::Uuid;
 
@@ -110,6 +111,46 @@ async fn change_app(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'stati
     Some((name, 1))
 }
 
+/// The same for what is done with the computer of an Agent, and with a session of its.
+async fn change_computer(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static str, i64)> {
+    let Scene { store, agent, .. } = scene;
+    let change = |name: &str| ComputerChange {
+        name: Some(Some(name.to_owned())),
+        ..ComputerChange::default()
+    };
+    let name = match number {
+        0 => {
+            store.create_computer(agent, &change("a"), act).await.unwrap();
+            "create_computer"
+        }
+        1 => {
+            store.change_computer(agent.id, 1, &change("b"), act).await.unwrap();
+            "change_computer"
+        }
+        2 => {
+            store.provision_computer(agent, act).await.unwrap();
+            "provision_computer"
+        }
+        3 => {
+            store.deprovision_computer(agent.id, false, act).await.unwrap();
+            "deprovision_computer"
+        }
+        4 => {
+            store.remove_computer(agent.id, act).await.unwrap();
+            "remove_computer"
+        }
+        5 => {
+            let message = scene.deliver(agent, 0).await;
+            let found = store.messages(&subtree(agent), &[message]).await.unwrap().remove(0);
+            let key = found.session_key().unwrap();
+            store.reset_session(&subtree(agent), key, None, act).await.unwrap();
+            "reset_session"
+        }
+        _ => return None,
+    };
+    Some((name, 1))
+}
+
 /// Makes the change of this number; what it is called, and how many entries it should leave. `None`
 /// behind the last one.
 async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static str, i64)> {
@@ -179,8 +220,14 @@ async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static st
 }
 
 /// Those that make something new each time.
-const ANEW: [&str; 5] =
-    ["insert_destination", "rotate_secret", "test_destination", "erase_message", "erase_contact"];
+const ANEW: [&str; 6] = [
+    "insert_destination",
+    "rotate_secret",
+    "test_destination",
+    "erase_message",
+    "erase_contact",
+    "reset_session",
+];
 
 async fn every_change_leaves_its_entry(kind: Kind) {
     let scene = Scene::new(kind).await;
@@ -214,7 +261,8 @@ async fn every_change_leaves_its_entry(kind: Kind) {
         let make = async |act| match number {
             0..6 => change_webhook(&scene, number, act).await,
             6..10 => change_app(&scene, number - 6, act).await,
-            _ => change(&scene, number - 10, act).await,
+            10..16 => change_computer(&scene, number - 10, act).await,
+            number => change(&scene, number - 16, act).await,
         };
         let Some((name, left)) = make(actor.at(at(1))).await else { break };
         expected += left;

@@ -69,6 +69,8 @@ async fn of_sqlite(scene: &Scene) -> BTreeSet<String> {
         UNION ALL
         SELECT 'inbound_policies INDEX agent_id UNIQUE'
         UNION ALL
+        SELECT 'computers INDEX agent_id UNIQUE'
+        UNION ALL
         SELECT 'erasures INDEX subject UNIQUE'";
     let rows = sqlx::query(columns).fetch_all(&mut database(&scene.path()).await).await.unwrap();
     twins(rows.iter().map(|row| row.get(0)).collect())

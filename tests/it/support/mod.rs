@@ -254,6 +254,7 @@ fn settings(location: &Location, rules: Rules, dns: SocketAddr) -> Settings {
         http: any_port,
         hostname: DomainName::parse("mx.agents.example").unwrap(),
         place: location.into(),
+        secrets_key: None,
         public_url: None,
         postmaster: None,
         rules,

@@ -107,6 +107,9 @@ ERASED = {
     "messageUuid": string|null, "The message that was erased.";
     "contactId": integer|null, "The contact that it came from.";
 }
+SESSION = {
+    "sessionKey": string|null, "The session of the conversation that the message came in; null once it is erased, and of messages from before there were sessions.";
+}
 EMAIL_RECEIVED = {
     "roomId": string|null, "The conversation; null once the message is erased.";
     "messageUuid": string|null, "The message.";

@@ -30,6 +30,7 @@ fn email_received_names_its_message_at_the_top() {
         "type": "email.received",
         "timestamp": "2024-06-15T14:56:35.123Z",
         "roomId": "41:7",
+        "sessionKey": "41:7:00000000-0000-0000-0000-0000000000cc",
         "messageUuid": "00000000-0000-0000-0000-0000000000aa",
         "messageTimestamp": 1_718_463_395,
         "targetAccountId": 7,
@@ -49,7 +50,8 @@ fn conversations_and_contacts_carry_their_noun() {
     assert_eq!(event["data"]["roomId"], "41:7");
     assert_eq!(event["data"]["message"]["message"], "Hello");
     let keys: Vec<_> = event.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["data", "event", "id", "timestamp", "type"]);
+    assert_eq!(keys, ["data", "event", "id", "sessionKey", "timestamp", "type"]);
+    assert_eq!(event["sessionKey"], "41:7:00000000-0000-0000-0000-0000000000cc");
     let event = read(EventName::ContactCreated, &Subject::Contact(sample::contact()), 20_000);
     let expected = json!({
         "id": 41,
@@ -93,7 +95,7 @@ fn an_erased_message_leaves_its_ids_and_no_content() {
     let event = read(EventName::EmailReceived, &Subject::Erased, 100);
     assert_eq!(event["messageUuid"], "00000000-0000-0000-0000-0000000000aa");
     assert_eq!(event["targetAccountId"], 7);
-    assert_eq!(event["from"], Value::Null);
+    assert_eq!((&event["from"], &event["sessionKey"]), (&Value::Null, &Value::Null));
     assert_eq!(event["data"]["erased"], true);
     assert_eq!(event["data"].get("message"), None);
 }
@@ -209,6 +211,7 @@ fn a_thin_body_has_ids_and_nothing_that_needs_protecting() {
         "type": "email.received",
         "timestamp": "2024-06-15T14:56:35.123Z",
         "roomId": "41:7",
+        "sessionKey": "41:7:00000000-0000-0000-0000-0000000000cc",
         "messageUuid": uuid,
         "messageTimestamp": 1_718_463_395,
         "targetAccountId": 7,

@@ -3,12 +3,14 @@
 use serde_json::json;
 
 use super::super::Reply;
-use super::sample::{Sample, sample};
+use super::sample::{IN_PATH, Sample, sample};
 use super::town::{Town, mark, name};
 use super::tree::{Expected, Key, Named, Reach, Rule};
 
 /// Its body names an Agent beside the target.
 const RECEIVE: &str = "POST /agent/receiveMessage";
+/// Its body names a session of an Agent at or below the target.
+const RESET: &str = "POST /computer/sessions/reset";
 
 /// What may differ between two refusals: the request's own id and the second it was made in.
 pub(super) fn anonymous(reply: &Reply) -> String {
@@ -37,6 +39,10 @@ pub(super) fn places(rule: &Rule, key: &Key) -> Vec<Place> {
 
 /// The request, about `id`.
 pub(super) fn named(sample: Sample, place: &Place, id: Option<i64>) -> Sample {
+    let sample = match id {
+        Some(account) => Sample { account, ..sample },
+        None => sample,
+    };
     match (place, id) {
         (_, None) => sample,
         (Place::Query(name), Some(id)) => sample.asking(name, id),
@@ -71,6 +77,8 @@ impl Asked<'_> {
             Expected::NoKey => (&[401], "unauthorized"),
             Expected::Forbidden => (&[403], "forbidden"),
             Expected::WrongKind => (&[400], "invalid_request"),
+            // The path names the target; whether it has a computer is the order of the requests.
+            Expected::Allowed(_) if self.operation.contains(IN_PATH) => (&self.rule.done, ""),
             // Of the target's own, and of nobody's below it.
             Expected::Allowed(ref reach) if is_own(self.operation) => {
                 match reach.target == town.about {
@@ -78,8 +86,10 @@ impl Asked<'_> {
                     false => (&[404], "not_found"),
                 }
             }
-            // The first time it is there.
-            Expected::Allowed(ref reach) if self.operation.starts_with("DELETE /messages") => {
+            // The first time it is there; a session that has ended, as often as one likes.
+            Expected::Allowed(ref reach)
+                if self.operation.starts_with("DELETE /messages") || self.operation == RESET =>
+            {
                 match town.tree.shows(reach, town.about) {
                     true => (&self.rule.done, ""),
                     false => (&[404], "not_found"),
@@ -188,6 +198,8 @@ impl Town {
     pub(super) async fn ask(&mut self, asked: &Asked<'_>, number: usize) -> Reply {
         let id = self.tree.id(asked.named);
         let mut sample = sample(asked.operation, &self.goods[self.about], number);
+        // Whoever names nobody is about itself.
+        sample.account = self.tree.nodes[self.tree.home(asked.key.owner)].id;
         let deletes = match asked.operation {
             "DELETE /deleteOrganization" => Some("targetOrganizationId"),
             "DELETE /deleteAccount" => Some("targetAccountId"),

@@ -73,6 +73,14 @@ fn turn(town: &Town, node: usize) -> Option<Value> {
     town.goods[node].mail.as_ref().map(|mail| json!(format!("{}/{}", mail.room, mail.message)))
 }
 
+fn session(town: &Town, node: usize) -> Option<Value> {
+    town.goods[node].mail.as_ref().map(|mail| json!(mail.session.to_string()))
+}
+
+fn no_session() -> Value {
+    json!(format!("{}:{}", shown(&no_room()), shown(&no_uuid())))
+}
+
 fn no_turn() -> Value {
     json!(format!("{}/{}", shown(&no_room()), shown(&no_uuid())))
 }
@@ -103,7 +111,7 @@ fn address(town: &Town, node: usize) -> Option<Value> {
 }
 
 /// All of them.
-const THINGS: [Thing; 37] = [
+const THINGS: [Thing; 38] = [
     thing("GET /messages/{uuid}/raw", Place::Path, message, no_uuid, 404),
     thing("GET /media/{uuid}/{filename}", Place::Path, message, no_uuid, 404),
     thing("GET /messages/{roomId}", Place::Path, room, no_room, 404),
@@ -115,6 +123,7 @@ const THINGS: [Thing; 37] = [
     thing("DELETE /contacts/{id}", Place::Path, contact, no_id, 404),
     thing("POST /agent/receiveMessage", Place::Body("targetAgent"), agent, no_id, 403),
     thing("POST /agent/receiveMessage", Place::Body("targetAgent"), contact, no_id, 403),
+    thing("POST /computer/sessions/reset", Place::Body("sessionKey"), session, no_session, 404),
     thing("POST /webhooks", Place::Body("id"), webhook, no_uuid, 404),
     thing("POST /webhooks/{id}/rotate", Place::Path, webhook, no_uuid, 404),
     thing("POST /webhooks/{id}/test", Place::Path, webhook, no_uuid, 404),

@@ -208,7 +208,8 @@ impl Caller<'_> {
             return;
         }
         let sample = named(self.sample(turn), places[0], given[0]);
-        let sample = named(sample, places[1], given[1]);
+        let account = sample.account;
+        let sample = Sample { account, ..named(sample, places[1], given[1]) };
         let in_query = places.iter().all(|place| matches!(place, Place::Query(_)));
         let expected: &[u16] = match self.expected(turn, ids[0]) {
             Expected::NoKey => &[401],
@@ -220,7 +221,9 @@ impl Caller<'_> {
     }
 
     fn sample(&self, turn: &Turn<'_>) -> Sample {
-        sample(turn.operation, &self.town.goods[self.town.about], turn.number)
+        let sample = sample(turn.operation, &self.town.goods[self.town.about], turn.number);
+        let home = self.town.tree.home(turn.key.owner);
+        Sample { account: self.town.tree.nodes[home].id, ..sample }
     }
 
     fn expected(&self, turn: &Turn<'_>, named: Named) -> Expected {

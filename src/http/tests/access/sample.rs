@@ -5,17 +5,22 @@ use serde_json::{Value, json};
 use super::NOBODY;
 use super::town::{Goods, PICTURE};
 
+/// The target in the path of an operation.
+pub(super) const IN_PATH: &str = "{targetAccountId}";
+
 /// What stands behind the base and in the body.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     pub(super) path: String,
     pub(super) query: Vec<(String, String)>,
     pub(super) body: Option<Value>,
+    /// What stands in the path where the path names the target.
+    pub(super) account: i64,
 }
 
 impl Sample {
-    fn of(path: &str) -> Self {
-        Self { path: path.to_owned(), query: Vec::new(), body: None }
+    fn of(path: &str, account: i64) -> Self {
+        Self { path: path.to_owned(), query: Vec::new(), body: None, account }
     }
 
     fn with(mut self, body: Value) -> Self {
@@ -40,7 +45,8 @@ impl Sample {
         let token = token.map(|token| ("token".to_owned(), token.to_owned()));
         let pairs = self.query.iter().chain(&token);
         let query: Vec<_> = pairs.map(|(name, value)| format!("{name}={value}")).collect();
-        format!("/api/v2{}?{}", self.path, query.join("&"))
+        let path = self.path.replace(IN_PATH, &self.account.to_string());
+        format!("/api/v2{path}?{}", query.join("&"))
     }
 }
 
@@ -64,7 +70,7 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
         Some("deliveries") => agent.delivery.expect("it received mail").to_string(),
         _ => mail.intake.to_string(),
     };
-    let sample = Sample::of(&path.replace("{id}", &id));
+    let sample = Sample::of(&path.replace("{id}", &id), mail.room.agent.get());
     let (new, url) = (format!("new{number}"), format!("https://hooks.example/new{number}"));
     match operation {
         "POST /agent/receiveMessage" => sample.with(json!({
@@ -121,6 +127,13 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
         "POST /webhooks/{id}/rotate" => sample.with(json!({ "endFormer": true })),
         "POST /webhooks/{id}/replay" => sample.with(json!({ "since": 1 })),
         "DELETE /webhooks" => sample.with(json!({ "url": url })),
+        "PUT /computer/accounts/{targetAccountId}" => sample.with(json!({ "name": new })),
+        "POST /computer/accounts/{targetAccountId}/config/patch" => {
+            sample.with(json!({ "revision": 1, "patch": { "instructions": new } }))
+        }
+        "POST /computer/sessions/reset" => {
+            sample.with(json!({ "sessionKey": mail.session.to_string() }))
+        }
         _ => sample,
     }
 }

@@ -1,0 +1,292 @@
+//! What a computer is configured with: a table of settings, from which come the schema that
+//! clients read (JSON Schema 2020-12), the check of what they write, and what is in effect.
+//!
+//! These bounds are part of the interface, as the schema tells them: no operator changes them.
+
+use serde_json::{Map, Value, json};
+
+use crate::domain::event::{Category, EventName};
+
+/// Octets of a configuration as it is written: what every reading of it costs.
+pub(super) const LONGEST: usize = 65_536;
+/// Faults that an answer names.
+const MOST_FAULTS: usize = 20;
+
+/// A setting, and what it may be.
+struct Setting {
+    name: &'static str,
+    about: &'static str,
+    kind: Kind,
+}
+
+enum Kind {
+    Text {
+        most: usize,
+    },
+    Number {
+        least: i64,
+        most: i64,
+        otherwise: i64,
+    },
+    /// Names of events about messages.
+    Events,
+    /// An object of texts.
+    Texts {
+        entries: usize,
+        most: usize,
+        secret: bool,
+    },
+}
+
+const SETTINGS: [Setting; 6] = [
+    Setting {
+        name: "instructions",
+        about: "What the worker is to do, in words.",
+        kind: Kind::Text { most: 20_000 },
+    },
+    Setting {
+        name: "maxConcurrency",
+        about: "How many sessions the worker works on at a time.",
+        kind: Kind::Number { least: 1, most: 100, otherwise: 1 },
+    },
+    Setting {
+        name: "pollSeconds",
+        about: "How long the worker waits between two readings of GET /events.",
+        kind: Kind::Number { least: 1, most: 3600, otherwise: 30 },
+    },
+    Setting {
+        name: "events",
+        about: "The events that the worker takes as work.",
+        kind: Kind::Events,
+    },
+    Setting {
+        name: "labels",
+        about: "Whatever its operator wants to find it by.",
+        kind: Kind::Texts { entries: 50, most: 256, secret: false },
+    },
+    Setting {
+        name: SECRETS,
+        about: "Names and values that are kept sealed: whether they are there is shown, no value \
+                ever is.",
+        kind: Kind::Texts { entries: 50, most: 4096, secret: true },
+    },
+];
+
+/// The setting whose values are secrets.
+pub(super) const SECRETS: &str = "secrets";
+/// Characters of a name in an object of texts.
+const LONGEST_NAME: usize = 64;
+
+/// The schema of a configuration.
+pub(super) fn schema(mask: &str) -> Value {
+    let property = |setting: &Setting| (setting.name.to_owned(), setting.schema(mask));
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Configuration of a computer Agent",
+        "type": "object",
+        "properties": SETTINGS.iter().map(property).collect::<Map<_, _>>(),
+        "additionalProperties": false,
+    })
+}
+
+/// What is wrong with a configuration, each fault with a JSON pointer (RFC 6901) to its place.
+pub(super) fn faults(config: &Map<String, Value>) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (name, value) in config {
+        match SETTINGS.iter().find(|setting| setting.name == name) {
+            Some(setting) => setting.check(&pointer(&["", name]), value, &mut faults),
+            None => {
+                let known: Vec<_> = SETTINGS.iter().map(|setting| setting.name).collect();
+                let known = known.join(", ");
+                faults.push(format!("{}: not a setting: {known} are", pointer(&["", name])));
+            }
+        }
+    }
+    if Value::Object(config.clone()).to_string().len() > LONGEST {
+        faults.push(format!("the whole: at most {LONGEST} octets"));
+    }
+    faults.truncate(MOST_FAULTS);
+    faults
+}
+
+/// What holds: settings that were not written are as the schema has them.
+pub(super) fn effective(authored: &Map<String, Value>) -> Map<String, Value> {
+    let of = |setting: &Setting| {
+        let written = authored.get(setting.name).cloned();
+        (setting.name.to_owned(), written.unwrap_or_else(|| setting.otherwise()))
+    };
+    SETTINGS.iter().map(of).collect()
+}
+
+/// A JSON pointer of these names.
+pub(super) fn pointer(names: &[&str]) -> String {
+    let escaped = |name: &&str| name.replace('~', "~0").replace('/', "~1");
+    names.iter().map(escaped).collect::<Vec<_>>().join("/")
+}
+
+fn events() -> impl Iterator<Item = &'static EventName> {
+    EventName::ALL
+        .iter()
+        .filter(|name| matches!(name.category(), Category::Incoming | Category::Conversation))
+}
+
+impl Setting {
+    fn otherwise(&self) -> Value {
+        match self.kind {
+            Kind::Text { .. } => Value::Null,
+            Kind::Number { otherwise, .. } => otherwise.into(),
+            Kind::Events => {
+                let came = events().filter(|name| name.category() == Category::Incoming);
+                came.map(|name| name.as_str()).collect()
+            }
+            Kind::Texts { .. } => json!({}),
+        }
+    }
+
+    fn schema(&self, mask: &str) -> Value {
+        let (about, otherwise) = (self.about, self.otherwise());
+        match &self.kind {
+            Kind::Text { most } => json!({
+                "type": "string", "description": about, "maxLength": most,
+            }),
+            Kind::Number { least, most, .. } => json!({
+                "type": "integer", "description": about, "minimum": least, "maximum": most,
+                "default": otherwise,
+            }),
+            Kind::Events => json!({
+                "type": "array", "description": about, "uniqueItems": true, "default": otherwise,
+                "items": { "enum": events().map(|name| name.as_str()).collect::<Vec<_>>() },
+            }),
+            Kind::Texts { entries, most, secret } => {
+                let mut value = json!({ "type": "string", "maxLength": most });
+                if let (true, Value::Object(value)) = (*secret, &mut value) {
+                    value.insert("writeOnly".into(), true.into());
+                    let about = format!("Answers show {mask} in its place; sent, that keeps it.");
+                    value.insert("description".into(), about.into());
+                }
+                json!({
+                    "type": "object", "description": about, "maxProperties": entries,
+                    "propertyNames": { "pattern": format!("^[A-Za-z0-9_.-]{{1,{LONGEST_NAME}}}$") },
+                    "additionalProperties": value, "default": otherwise,
+                })
+            }
+        }
+    }
+
+    fn check(&self, at: &str, value: &Value, faults: &mut Vec<String>) {
+        match (&self.kind, value) {
+            (Kind::Text { most }, Value::String(text)) => bounded(at, text, *most, faults),
+            (Kind::Text { .. }, _) => faults.push(format!("{at}: a string is needed")),
+            (Kind::Number { least, most, .. }, value) => {
+                let fits = value.as_i64().is_some_and(|number| (*least..=*most).contains(&number));
+                if !fits {
+                    faults.push(format!("{at}: a whole number from {least} to {most} is needed"));
+                }
+            }
+            (Kind::Events, value) => check_events(at, value, faults),
+            (Kind::Texts { entries, most, .. }, Value::Object(texts)) => {
+                if texts.len() > *entries {
+                    faults.push(format!("{at}: at most {entries} entries"));
+                }
+                for (name, value) in texts.iter().take(*entries) {
+                    let at = format!("{at}/{}", pointer(&[name]));
+                    let plain = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+                    if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(plain) {
+                        faults.push(format!(
+                            "{at}: a name has 1 to {LONGEST_NAME} letters, digits, _ . -"
+                        ));
+                    }
+                    match value.as_str() {
+                        Some(text) => bounded(&at, text, *most, faults),
+                        None => faults.push(format!("{at}: a string is needed")),
+                    }
+                }
+            }
+            (Kind::Texts { .. }, _) => {
+                faults.push(format!("{at}: an object of strings is needed"));
+            }
+        }
+    }
+}
+
+fn bounded(at: &str, text: &str, most: usize, faults: &mut Vec<String>) {
+    // As JSON Schema counts.
+    if text.chars().count() > most {
+        faults.push(format!("{at}: at most {most} characters"));
+    }
+}
+
+fn check_events(at: &str, value: &Value, faults: &mut Vec<String>) {
+    let Some(items) = value.as_array() else {
+        faults.push(format!("{at}: an array of names of events is needed"));
+        return;
+    };
+    for (number, item) in items.iter().enumerate() {
+        let known = events().any(|name| item == name.as_str());
+        if !known {
+            let names: Vec<_> = events().map(|name| name.as_str()).collect();
+            faults.push(format!("{at}/{number}: one of {} is needed", names.join(", ")));
+        } else if items.iter().take(number).any(|other| other == item) {
+            faults.push(format!("{at}/{number}: is there twice"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(config: Value) -> Vec<String> {
+        faults(config.as_object().unwrap())
+    }
+
+    #[test]
+    fn each_fault_is_named_with_its_place() {
+        for (config, expected) in [
+            (json!({ "instructions": 1 }), "/instructions: a string is needed"),
+            (json!({ "instructions": "ü".repeat(20_001) }), "/instructions: at most 20000"),
+            (json!({ "maxConcurrency": 0 }), "/maxConcurrency: a whole number from 1 to 100"),
+            (json!({ "maxConcurrency": 1.0 }), "/maxConcurrency: a whole number"),
+            (json!({ "pollSeconds": 3601 }), "/pollSeconds: a whole number from 1 to 3600"),
+            (json!({ "pollSeconds": null }), "/pollSeconds: a whole number"),
+            (json!({ "events": "email.received" }), "/events: an array"),
+            (json!({ "events": ["x"] }), "/events/0: one of"),
+            (json!({ "events": ["email.received", "email.received"] }), "/events/1: is there"),
+            (json!({ "labels": [] }), "/labels: an object"),
+            (json!({ "labels": { "a/b~": "x" } }), "/labels/a~1b~0: a name has"),
+            (json!({ "labels": { "": "x" } }), "/labels/: a name has"),
+            (json!({ "labels": { "a": 1 } }), "/labels/a: a string"),
+            (json!({ "secrets": { "a": "x".repeat(4097) } }), "/secrets/a: at most 4096"),
+            (json!({ "speed": 1 }), "/speed: not a setting: instructions,"),
+        ] {
+            let found = wrong(config.clone());
+            assert_eq!(found.len(), 1, "{config}: {found:?}");
+            assert!(found[0].starts_with(expected), "{config}: {found:?}");
+        }
+        let many: Map<_, _> = (0..51).map(|n| (format!("l{n}"), json!("x"))).collect();
+        assert_eq!(wrong(json!({ "labels": many })), ["/labels: at most 50 entries"]);
+        let whole: Map<_, _> =
+            (0..17).map(|n| (format!("s{n}"), json!("x".repeat(4000)))).collect();
+        assert_eq!(wrong(json!({ "secrets": whole })), ["the whole: at most 65536 octets"]);
+        let unknown: Map<_, _> = (0..99).map(|n| (format!("u{n}"), json!(1))).collect();
+        assert_eq!(faults(&unknown).len(), MOST_FAULTS);
+        assert_eq!(wrong(json!({})), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_schema_tells_of_each_setting_and_its_default_is_in_effect() {
+        let schema = schema("***");
+        let effective = effective(&Map::new());
+        let properties = schema["properties"].as_object().unwrap();
+        assert_eq!(properties.len(), SETTINGS.len());
+        for (name, property) in properties {
+            let default = property.get("default").unwrap_or(&Value::Null);
+            assert_eq!(&effective[name], default, "{name}");
+            assert!(property["description"].is_string(), "{name}");
+        }
+        let written: Map<_, _> =
+            effective.into_iter().filter(|(_, value)| !value.is_null()).collect();
+        assert_eq!(faults(&written), Vec::<String>::new());
+        assert_eq!(schema["properties"]["secrets"]["additionalProperties"]["writeOnly"], true);
+    }
+}

@@ -1,0 +1,106 @@
+//! RFC 7386 (JSON merge patch), with places that are replaced whole.
+
+use serde_json::{Map, Value};
+
+use super::config::pointer;
+
+/// How deep a configuration goes.
+const DEEPEST: usize = 8;
+
+/// What a patch makes of a configuration. At the places named by `whole` (JSON pointers, RFC 6901)
+/// an object of the patch takes the place of the one that is there, instead of being merged into
+/// it; a pointer to what the patch does not have is an error.
+pub(super) fn merged(
+    config: &Map<String, Value>,
+    patch: &Map<String, Value>,
+    whole: &[&str],
+) -> Result<Map<String, Value>, String> {
+    let patched = Value::Object(patch.clone());
+    for place in whole {
+        if place.is_empty() || patched.pointer(place).is_none() {
+            return Err(format!(
+                "replacePaths: {place:?} is no JSON pointer to a part of the patch, like \"/labels\""
+            ));
+        }
+    }
+    let mut new = config.clone();
+    merge(&mut new, patch, ("", whole), DEEPEST)?;
+    Ok(new)
+}
+
+fn merge(
+    target: &mut Map<String, Value>,
+    patch: &Map<String, Value>,
+    (at, whole): (&str, &[&str]),
+    deep: usize,
+) -> Result<(), String> {
+    for (name, value) in patch {
+        let place = format!("{at}{}", pointer(&["", name]));
+        match value {
+            Value::Null => drop(target.remove(name)),
+            Value::Object(inner) => {
+                let left = deep.checked_sub(1);
+                let left = left.ok_or_else(|| format!("{place}: lies too deep"))?;
+                let mut known = match target.remove(name) {
+                    Some(Value::Object(known)) if !whole.contains(&place.as_str()) => known,
+                    _ => Map::new(),
+                };
+                merge(&mut known, inner, (&place, whole), left)?;
+                target.insert(name.clone(), Value::Object(known));
+            }
+            other => drop(target.insert(name.clone(), other.clone())),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn done(config: Value, patch: Value, whole: &[&str]) -> Result<Value, String> {
+        let object = |value: Value| value.as_object().unwrap().clone();
+        merged(&object(config), &object(patch), whole).map(Value::Object)
+    }
+
+    /// RFC 7386, appendix A, as far as both are objects.
+    #[test]
+    fn the_cases_of_the_standard() {
+        for (config, patch, expected) in [
+            (json!({ "a": "b" }), json!({ "a": "c" }), json!({ "a": "c" })),
+            (json!({ "a": "b" }), json!({ "b": "c" }), json!({ "a": "b", "b": "c" })),
+            (json!({ "a": "b" }), json!({ "a": null }), json!({})),
+            (json!({ "a": "b", "b": "c" }), json!({ "a": null }), json!({ "b": "c" })),
+            (json!({ "a": ["b"] }), json!({ "a": "c" }), json!({ "a": "c" })),
+            (json!({ "a": "c" }), json!({ "a": ["b"] }), json!({ "a": ["b"] })),
+            (
+                json!({ "a": { "b": "c" } }),
+                json!({ "a": { "b": "d", "c": null } }),
+                json!({ "a": { "b": "d" } }),
+            ),
+            (json!({ "a": [{ "b": "c" }] }), json!({ "a": [1] }), json!({ "a": [1] })),
+            (json!({ "e": null }), json!({ "a": 1 }), json!({ "e": null, "a": 1 })),
+            (json!({}), json!({ "a": { "bb": { "ccc": null } } }), json!({ "a": { "bb": {} } })),
+        ] {
+            assert_eq!(done(config.clone(), patch.clone(), &[]).unwrap(), expected, "{patch}");
+        }
+    }
+
+    #[test]
+    fn what_is_named_is_replaced_whole_and_must_be_there() {
+        let (config, patch) = (
+            json!({ "a": { "x": 1 }, "b": { "y": 1 } }),
+            json!({ "a": { "z": 2 }, "b": { "z": 2 } }),
+        );
+        let one = json!({ "a": { "z": 2 }, "b": { "y": 1, "z": 2 } });
+        assert_eq!(done(config.clone(), patch.clone(), &["/a"]).unwrap(), one);
+        for odd in ["", "a", "/c", "/a/x", "#/a"] {
+            let refused = done(config.clone(), patch.clone(), &[odd]).unwrap_err();
+            assert!(refused.contains("replacePaths"), "{refused}");
+        }
+        let deep = (0..20).fold(json!(1), |inner, _| json!({ "a": inner }));
+        assert!(done(json!({}), deep, &[]).unwrap_err().contains("too deep"));
+    }
+}

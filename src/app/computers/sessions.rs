@@ -1,0 +1,97 @@
+//! The sessions of rooms: which go on, and what resets one.
+
+use super::{ComputerError, Computers};
+use crate::domain::account::{Account, AccountType};
+use crate::domain::room::Room;
+use crate::domain::scope::Scope;
+use crate::domain::session::{Session, SessionKey};
+use crate::store::{Cursor, ResetSession, RoomPlace, SessionList};
+
+/// Octets of a reason: some words.
+const LONGEST_REASON: usize = 500;
+/// Rooms that are looked at for the latest one, of which some may be in the course of being erased.
+const LATEST: u32 = 20;
+
+/// The sessions of one room: the one that goes on, on the first page, and those that were reset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoomSessions {
+    pub sessions: Vec<Session>,
+    /// Where the list goes on.
+    pub next: Option<Cursor>,
+}
+
+impl Computers {
+    /// A page of the sessions that go on in `scope`, the one with the latest message first.
+    pub async fn sessions(
+        &self,
+        scope: &Scope,
+        before: Option<RoomPlace>,
+        limit: u32,
+    ) -> Result<SessionList, ComputerError> {
+        Ok(self.store.list_sessions(scope, before, limit).await?)
+    }
+
+    /// A page of the sessions of a room in `scope`, the newest first.
+    pub async fn sessions_of_room(
+        &self,
+        scope: &Scope,
+        room: Room,
+        (before, limit): (Option<Cursor>, u32),
+    ) -> Result<RoomSessions, ComputerError> {
+        let current = self.store.room_session(scope, room).await?;
+        let current = current.ok_or_else(|| {
+            ComputerError::NotFound("there is no such room in the scope of this request".into())
+        })?;
+        let mut ended = self.store.ended_sessions(room, before, limit.saturating_add(1)).await?;
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let more = ended.len() > limit;
+        ended.truncate(limit);
+        let place = |session: &Session| {
+            let ended = session.ended.as_ref()?;
+            Some(Cursor { at: ended.at, id: session.key.id.0 })
+        };
+        let next = ended.last().filter(|_| more).and_then(place);
+        let first = before.is_none().then_some(current);
+        Ok(RoomSessions { sessions: first.into_iter().chain(ended).collect(), next })
+    }
+
+    /// The session of this key of an Agent, which may have been reset; without one that of the
+    /// Agent's latest conversation.
+    pub async fn resolve(
+        &self,
+        agent: &Account,
+        key: Option<SessionKey>,
+    ) -> Result<Session, ComputerError> {
+        let scope = Scope::subtree(agent.id, AccountType::Agent);
+        match key {
+            Some(key) => self.store.session(&scope, key).await?.ok_or_else(missing),
+            None => {
+                let latest = self.store.list_sessions(&scope, None, LATEST).await?;
+                latest.sessions.into_iter().next().ok_or_else(|| {
+                    ComputerError::NotFound("nothing has come for this Agent yet".into())
+                })
+            }
+        }
+    }
+
+    /// Ends a session in `scope`, so that the next message of its room comes in another one.
+    pub async fn reset(
+        &self,
+        scope: &Scope,
+        key: SessionKey,
+        reason: Option<&str>,
+    ) -> Result<ResetSession, ComputerError> {
+        let bad = |c: char| c.is_control();
+        if reason.is_some_and(|reason| reason.len() > LONGEST_REASON || reason.chars().any(bad)) {
+            return Err(ComputerError::Invalid(format!(
+                "reason must have at most {LONGEST_REASON} octets and no control characters"
+            )));
+        }
+        let done = self.store.reset_session(scope, key, reason, self.act()).await?;
+        done.ok_or_else(missing)
+    }
+}
+
+fn missing() -> ComputerError {
+    ComputerError::NotFound("there is no such session in the scope of this request".into())
+}
