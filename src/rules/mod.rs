@@ -8,6 +8,7 @@
 mod access;
 mod acme;
 mod intake;
+mod relays;
 mod retention;
 mod smtp;
 mod store;
@@ -27,6 +28,7 @@ pub use intake::{
     Alignment, Directory as DirectoryRules, IntakeRules, Limits as IntakeLimits,
     Rates as IntakeRates,
 };
+pub use relays::{Forward as ForwardRules, RelayRules};
 pub use retention::{Erasure as ErasureRules, Kept, Pass as RetentionPass, RetentionRules};
 pub use smtp::{BareLineEnds, Memory as SmtpMemory, Pace as SmtpPace, SmtpRules, Tls as TlsRules};
 pub use store::{Connections as StoreConnections, Deliveries, Grouping, Objects, StoreRules};
@@ -42,6 +44,7 @@ pub struct Rules {
     pub store: StoreRules,
     pub retention: RetentionRules,
     pub acme: AcmeRules,
+    pub relays: RelayRules,
 }
 
 /// A rule file that cannot be used.
@@ -57,7 +60,7 @@ pub enum RulesError {
     UnknownFile { path: PathBuf, expected: String },
 }
 
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
     ("intake.toml", include_str!("../../policies/intake.toml")),
     ("smtp.toml", include_str!("../../policies/smtp.toml")),
     ("webhooks.toml", include_str!("../../policies/webhooks.toml")),
@@ -65,6 +68,7 @@ const FILES: [(&str, &str); 7] = [
     ("store.toml", include_str!("../../policies/store.toml")),
     ("retention.toml", include_str!("../../policies/retention.toml")),
     ("acme.toml", include_str!("../../policies/acme.toml")),
+    ("relays.toml", include_str!("../../policies/relays.toml")),
 ];
 
 impl Rules {
@@ -82,7 +86,7 @@ impl Rules {
         if let Some(folder) = folder {
             refuse_unknown_files(folder)?;
         }
-        let [intake, smtp, webhooks, access, store, retention, acme] = FILES;
+        let [intake, smtp, webhooks, access, store, retention, acme, relays] = FILES;
         let mut rules = Self {
             intake: read(folder, intake)?,
             smtp: read(folder, smtp)?,
@@ -91,6 +95,7 @@ impl Rules {
             store: read(folder, store)?,
             retention: read(folder, retention)?,
             acme: read(folder, acme)?,
+            relays: read(folder, relays)?,
         };
         rules.store.objects.above_bytes = rules.intake.raw.object_above_bytes;
         rules.store.deliveries.breaker = rules.webhooks.breaker.numbers();
@@ -101,6 +106,7 @@ impl Rules {
         rules.store.validate()?;
         rules.retention.validate()?;
         rules.acme.validate()?;
+        rules.relays.validate()?;
         Ok(rules)
     }
 }
