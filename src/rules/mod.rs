@@ -9,6 +9,7 @@ mod access;
 mod acme;
 mod apps;
 mod intake;
+mod relays;
 mod retention;
 mod smtp;
 mod store;
@@ -29,6 +30,7 @@ pub use intake::{
     Alignment, Directory as DirectoryRules, IntakeRules, Limits as IntakeLimits,
     Rates as IntakeRates,
 };
+pub use relays::{Forward as ForwardRules, RelayRules};
 pub use retention::{Erasure as ErasureRules, Kept, Pass as RetentionPass, RetentionRules};
 pub use smtp::{BareLineEnds, Memory as SmtpMemory, Pace as SmtpPace, SmtpRules, Tls as TlsRules};
 pub use store::{Connections as StoreConnections, Deliveries, Grouping, Objects, StoreRules};
@@ -45,6 +47,7 @@ pub struct Rules {
     pub retention: RetentionRules,
     pub acme: AcmeRules,
     pub apps: AppRules,
+    pub relays: RelayRules,
 }
 
 /// A rule file that cannot be used.
@@ -62,7 +65,7 @@ pub enum RulesError {
     UnknownFile { path: PathBuf, expected: String },
 }
 
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 9] = [
     ("intake.toml", include_str!("../../policies/intake.toml")),
     ("smtp.toml", include_str!("../../policies/smtp.toml")),
     ("webhooks.toml", include_str!("../../policies/webhooks.toml")),
@@ -71,6 +74,7 @@ const FILES: [(&str, &str); 8] = [
     ("retention.toml", include_str!("../../policies/retention.toml")),
     ("acme.toml", include_str!("../../policies/acme.toml")),
     ("apps.toml", include_str!("../../policies/apps.toml")),
+    ("relays.toml", include_str!("../../policies/relays.toml")),
 ];
 
 impl Rules {
@@ -88,7 +92,7 @@ impl Rules {
         if let Some(folder) = folder {
             refuse_unknown_files(folder)?;
         }
-        let [intake, smtp, webhooks, access, store, retention, acme, apps] = FILES;
+        let [intake, smtp, webhooks, access, store, retention, acme, apps, relays] = FILES;
         let mut rules = Self {
             intake: read(folder, intake)?,
             smtp: read(folder, smtp)?,
@@ -98,6 +102,7 @@ impl Rules {
             retention: read(folder, retention)?,
             acme: read(folder, acme)?,
             apps: read(folder, apps)?,
+            relays: read(folder, relays)?,
         };
         rules.store.objects.above_bytes = rules.intake.raw.object_above_bytes;
         rules.store.deliveries.breaker = rules.webhooks.breaker.numbers();
@@ -109,6 +114,7 @@ impl Rules {
         rules.retention.validate()?;
         rules.acme.validate()?;
         rules.apps.validate()?;
+        rules.relays.validate()?;
         Ok(rules)
     }
 }

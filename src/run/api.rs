@@ -27,7 +27,7 @@ use crate::verify::Authenticator;
 /// The API over this store; `vault` seals what is secret.
 pub(super) fn api(
     (store, vault): (&Store, Vault),
-    (preview, reception, erasures): (Preview, Reception, Erasures),
+    (preview, reception, erasures, relays): (Preview, Reception, Erasures, Relays),
     (events, links, dns): (EventLog, Links, Arc<Authenticator>),
     guard: Guard,
     mint: Mint,
@@ -43,7 +43,7 @@ pub(super) fn api(
         preview,
         reception,
         erasures,
-        relays: Relays::new(store.clone(), vault.clone(), mint.clone()),
+        relays,
         agents: Agents::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         apps: Apps::new(store.clone(), vault.clone(), mint.clone(), apps),
         computers: Computers::new(store.clone(), vault, mint.clone()),

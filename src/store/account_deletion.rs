@@ -50,6 +50,13 @@ const STOPPED: [&str; 9] = [
      DELETE FROM computers WHERE agent_id IN (SELECT account FROM given)",
     "WITH given (account) AS ({rows})
      DELETE FROM domain_claims WHERE account_id IN (SELECT account FROM given)",
+    "WITH given (account) AS ({rows})
+     DELETE FROM relay_attempts WHERE relay_id IN (
+         SELECT id FROM relays WHERE account_id IN (SELECT account FROM given))",
+    "WITH given (account) AS ({rows})
+     DELETE FROM relays WHERE account_id IN (SELECT account FROM given)",
+    "WITH given (account) AS ({rows})
+     DELETE FROM inbound_ways WHERE account_id IN (SELECT account FROM given)",
     // Whoever has an address in one of them is below its owner, and gone.
     "WITH given (account) AS ({rows})
      DELETE FROM domains WHERE account_id IN (SELECT account FROM given)",

@@ -38,4 +38,5 @@ pub(super) mod search;
 pub(super) mod sessions;
 pub(super) mod time_series;
 pub(super) mod tokens;
+pub(super) mod webhook_relay;
 pub(super) mod webhooks;

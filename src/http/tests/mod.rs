@@ -86,6 +86,7 @@ use crate::domain::scope::Scope;
 use crate::domain::session::SessionKey;
 use crate::domain::thread::ThreadKeys;
 use crate::domain::verdict::Verdict;
+use crate::egress::client::{Client, Limits, Lookup};
 use crate::egress::guard::Guard;
 use crate::rules::Rules;
 use crate::shutdown::Shutdown;
@@ -150,6 +151,14 @@ fn preview(store: &Store, rules: &Rules, mint: &Mint, dns: &Arc<Authenticator>) 
     Preview::new(store.clone(), Arc::clone(dns), intake, bare, keep, mint.clone())
 }
 
+fn relays(store: &Store, vault: &Vault, mint: &Mint, (rules, guard): (&Rules, &Guard)) -> Relays {
+    let wait = rules.relays.forward.connect_timeout();
+    let lookup = Lookup::over(Some(&[]), wait, 1).unwrap();
+    let client = Client::new(guard.clone(), Limits::from(&rules.relays.forward), lookup).unwrap();
+    let rules = Arc::new(rules.relays.clone());
+    Relays::new(store.clone(), vault.clone(), mint.clone(), client, rules)
+}
+
 impl House {
     pub(super) async fn new() -> Self {
         Self::with("").await
@@ -193,8 +202,9 @@ impl House {
         let events =
             EventLog::new(store.clone(), Arc::clone(&access_rules), payload, links.clone());
         let vault = Vault::new(&[[7; 32]], mint.clone());
+        let guard = Guard::new(vec!["127.0.0.0/8".parse().unwrap()], &rules.webhooks);
         let use_cases = UseCases {
-            relays: Relays::new(store.clone(), vault.clone(), mint.clone()),
+            relays: relays(&store, &vault, &mint, (&rules, &guard)),
             agents: Agents::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
             apps: Apps::new(store.clone(), vault.clone(), mint.clone(), Arc::clone(&app_rules)),
             computers: Computers::new(store.clone(), vault, mint.clone()),
@@ -221,7 +231,6 @@ impl House {
             let store = pinged.clone();
             async move { store.ping().await.map_err(|error| error.to_string()) }
         });
-        let guard = Guard::new(vec!["127.0.0.0/8".parse().unwrap()], &rules.webhooks);
         let http = Http::new(use_cases, guard, mint.clone(), Arc::clone(&access_rules), readiness);
         // Whoever asks from here may say for whom; from another loopback address nobody may.
         let shutdown = Shutdown::default();

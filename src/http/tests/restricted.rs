@@ -85,6 +85,7 @@ impl Scene {
             (_, app) => app,
         };
         let path = path.replace("{appId}/{appVersion}", app);
+        let path = path.replace("{type}", "postmark");
         let mut query: Vec<String> =
             target.map(|id| format!("targetAccountId={id}")).into_iter().collect();
         if operation.path == "/member" && operation.verb == Verb::Get {
@@ -111,6 +112,7 @@ impl Scene {
             (Verb::Post, "/webhooks") => {
                 json!({ "url": "https://127.0.0.2/y", "label": "x", "type": "contact" })
             }
+            (Verb::Post, "/webhookRelay/{type}") => json!({ "url": "https://127.0.0.2/relay" }),
             (_, "/webhooks/{id}/rotate" | "/webhooks/{id}/test" | "/deliveries/{id}/replay") => {
                 json!({})
             }
@@ -166,6 +168,7 @@ impl Scene {
                 house.tenancy.allowed_senders(id, 100, None).await.ok().map(|page| page.senders);
             let addresses = house.tenancy.addresses(id).await.unwrap();
             let webhooks = house.store.destinations(id).await.unwrap();
+            let relays = house.store.relays(id).await.unwrap();
             let members = house.store.members(id).await.unwrap();
             let computer = house.store.computer(id).await.unwrap();
             let keys = house.store.keys(id).await.unwrap();
@@ -175,8 +178,8 @@ impl Scene {
                 apps.extend(house.store.app_records(id, *of).await.unwrap());
             }
             state.push(format!(
-                "{name} {policy:?} {senders:?} {addresses:?} {webhooks:?} {members:?} {keys:?} \
-                 {apps:?} {computer:?}"
+                "{name} {policy:?} {senders:?} {addresses:?} {webhooks:?} {relays:?} {members:?} \
+                 {keys:?} {apps:?} {computer:?}"
             ));
         }
         state
