@@ -22,6 +22,7 @@ macro_rules! on_both {
 
 mod accounts;
 mod apps;
+mod agents;
 mod audit;
 mod beside;
 mod deletion;

@@ -5,6 +5,7 @@ mod access;
 mod account_lists;
 mod accounts;
 mod apps;
+mod agents;
 mod audit;
 #[path = "../../../tests/it/support/canary.rs"]
 mod canary;

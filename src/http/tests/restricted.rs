@@ -36,6 +36,8 @@ struct Goods {
     delivery: DeliveryId,
     /// One that it has installed, and integrated.
     app: &'static str,
+    /// Its live configuration, and a version of it.
+    config: (String, i64),
 }
 
 async fn scene() -> Scene {
@@ -61,7 +63,14 @@ async fn goods(house: &House, agent: &str) -> Goods {
     house.post(agent, &format!("/apps/{app}"), json!({})).await.success(201);
     let data = json!({ "appData": { "key": agent } });
     house.put(agent, &format!("/integration/{app}"), data).await.success(200);
-    Goods { mail, webhook, delivery, app }
+    let fields = json!({ "type": "chatAgent", "title": agent, "description": agent });
+    let made = house.call(agent, "POST", "/agent", Some(&fields)).await.success(200);
+    let config = made["campaignId"].as_str().unwrap().to_owned();
+    house.call(agent, "POST", "/agent/publish", None).await.success(200);
+    let path = format!("/agent/{config}/versions");
+    let made = house.call(agent, "POST", &path, Some(&json!({ "title": "x" }))).await.success(201);
+    let version = made["createdVersion"]["versionId"].as_i64().unwrap();
+    Goods { mail, webhook, delivery, app, config: (config, version) }
 }
 
 impl Scene {
@@ -86,6 +95,9 @@ impl Scene {
         };
         let path = path.replace("{appId}/{appVersion}", app);
         let path = path.replace("{type}", "postmark");
+        let (config, version) = &of.config;
+        let path = path.replace("{agentConfigId}", config);
+        let path = path.replace("{versionId}", &version.to_string());
         let mut query: Vec<String> =
             target.map(|id| format!("targetAccountId={id}")).into_iter().collect();
         if operation.path == "/member" && operation.verb == Verb::Get {
@@ -104,6 +116,14 @@ impl Scene {
 
     fn body(&self, operation: &Operation) -> Value {
         match (operation.verb, operation.path) {
+            (_, "/agent") => json!({ "title": "new" }),
+            (_, "/agent/publish" | "/agent/revert") => json!({}),
+            (_, "/agent/{agentConfigId}/versions") => json!({ "title": "new" }),
+            (_, "/agent/{agentConfigId}/versions/{versionId}") => {
+                json!({ "snapshot": { "title": "new" } })
+            }
+            (_, "/agent/{agentConfigId}/versions/{versionId}/restore") => json!({}),
+            (_, "/agent/{agentConfigId}/versions/{versionId}/title") => json!({ "title": "newer" }),
             (Verb::Put, "/email/inboundPolicy") => json!({ "mode": "open" }),
             (_, "/email/inboundPolicy/preview") => json!({ "mode": "open", "days": 1 }),
             (_, "/email/inboundWhitelist") => json!({ "email": "new@good.example" }),
@@ -172,6 +192,8 @@ impl Scene {
             let members = house.store.members(id).await.unwrap();
             let computer = house.store.computer(id).await.unwrap();
             let keys = house.store.keys(id).await.unwrap();
+            let configs = house.store.agent_configs(id).await.unwrap();
+            let versions = house.store.agent_versions(id, None, 99, true).await.unwrap();
             let keys: Vec<_> = keys.iter().map(|key| (key.id, key.revoked_at)).collect();
             let mut apps = Vec::new();
             for of in Use::ALL {
@@ -179,7 +201,7 @@ impl Scene {
             }
             state.push(format!(
                 "{name} {policy:?} {senders:?} {addresses:?} {webhooks:?} {relays:?} {members:?} \
-                 {keys:?} {apps:?} {computer:?}"
+                 {keys:?} {apps:?} {computer:?} {configs:?} {versions:?}"
             ));
         }
         state

@@ -66,6 +66,8 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
         _ => "crm/v1",
     };
     let path = path.replace("{appId}/{appVersion}", app).replace("{slug}/{version}", "crm/v1");
+    let (config, version) = agent.config.as_ref().expect("an Agent is configured");
+    let path = path.replace("{agentConfigId}", config).replace("{versionId}", version);
     let id = match path.split('/').nth(1) {
         Some("webhooks") => agent.webhook.to_string(),
         Some("contacts") => NOBODY.to_string(),
@@ -78,6 +80,15 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
         "POST /agent/receiveMessage" => sample.with(json!({
             "targetAgent": NOBODY.to_string(), "sourceAddress": new, "message": "Hello",
         })),
+        "POST /agent" => sample.with(json!({ "title": new, "description": new })),
+        "POST /agent/{agentConfigId}/versions" => sample.with(json!({ "title": new })),
+        "POST /agent/{agentConfigId}/versions/{versionId}" => {
+            let fields = json!({ "type": "chatAgent", "title": new, "description": new });
+            sample.with(json!({ "snapshot": fields }))
+        }
+        "PUT /agent/{agentConfigId}/versions/{versionId}/title" => {
+            sample.with(json!({ "title": new }))
+        }
         "PUT /email/inboundPolicy" => sample.with(json!({ "mode": "open" })),
         "POST /email/inboundPolicy/preview" => sample.with(json!({ "mode": "open", "days": 1 })),
         "POST /email/inboundWhitelist" | "DELETE /email/inboundWhitelist" => {
