@@ -163,6 +163,7 @@ fn shown(examined: &Examination) -> Value {
         at: Timestamp::from_millis(1_718_463_395_123),
         thread: ThreadId(id),
         inbox: Inbox::Priority,
+        session: None,
         size: 1,
         raw: examined.digest,
         content: Content::Mail(Box::new(mailed)),

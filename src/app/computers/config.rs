@@ -98,7 +98,8 @@ pub(super) fn faults(config: &Map<String, Value>) -> Vec<String> {
             None => {
                 let known: Vec<_> = SETTINGS.iter().map(|setting| setting.name).collect();
                 let known = known.join(", ");
-                faults.push(format!("{}: not a setting: {known} are", pointer(&["", name])));
+                let at = pointer(&["", shown(name)]);
+                faults.push(format!("{at}: not a setting: {known} are"));
             }
         }
     }
@@ -122,6 +123,11 @@ pub(super) fn effective(authored: &Map<String, Value>) -> Map<String, Value> {
 pub(super) fn pointer(names: &[&str]) -> String {
     let escaped = |name: &&str| name.replace('~', "~0").replace('/', "~1");
     names.iter().map(escaped).collect::<Vec<_>>().join("/")
+}
+
+/// As much of what a request holds as an error repeats.
+pub(super) fn shown(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(2 * LONGEST_NAME)).unwrap_or_default()
 }
 
 fn events() -> impl Iterator<Item = &'static EventName> {
@@ -189,7 +195,7 @@ impl Setting {
                     faults.push(format!("{at}: at most {entries} entries"));
                 }
                 for (name, value) in texts.iter().take(*entries) {
-                    let at = format!("{at}/{}", pointer(&[name]));
+                    let at = format!("{at}/{}", pointer(&[shown(name)]));
                     let plain = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
                     if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(plain) {
                         faults.push(format!(

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::config::pointer;
+use super::config::{pointer, shown};
 
 /// How deep a configuration goes.
 const DEEPEST: usize = 8;
@@ -18,8 +18,9 @@ pub(super) fn merged(
     let patched = Value::Object(patch.clone());
     for place in whole {
         if place.is_empty() || patched.pointer(place).is_none() {
+            let place = shown(place);
             return Err(format!(
-                "replacePaths: {place:?} is no JSON pointer to a part of the patch, like \"/labels\""
+                "replacePaths: {place:?} is no JSON pointer to a part of the patch (\"/labels\")"
             ));
         }
     }
@@ -40,7 +41,7 @@ fn merge(
             Value::Null => drop(target.remove(name)),
             Value::Object(inner) => {
                 let left = deep.checked_sub(1);
-                let left = left.ok_or_else(|| format!("{place}: lies too deep"))?;
+                let left = left.ok_or_else(|| format!("{}: lies too deep", shown(&place)))?;
                 let mut known = match target.remove(name) {
                     Some(Value::Object(known)) if !whole.contains(&place.as_str()) => known,
                     _ => Map::new(),
