@@ -22,6 +22,7 @@ mod once;
 mod preview;
 mod rates;
 mod received;
+mod relays;
 mod reply;
 mod restricted;
 mod rooms;
