@@ -96,6 +96,7 @@ async fn each_answer_of(gateway: TestGateway) {
         assert_eq!(step["result"], outcome, "{case}");
         assert!(step["micros"].as_u64().unwrap() > 0 && step["inputs"]["relay"].is_string());
         let attempts = gateway.get(RELAY).await["config"]["attempts"].clone();
+        assert!(!gateway.get(RELAY).await.to_string().contains("whsec_"));
         let newest = &attempts[0];
         assert_eq!((&newest["status"], &newest["outcome"]), (&status.into(), &outcome.into()));
     }
@@ -357,5 +358,22 @@ async fn attempts_are_kept_up_to_a_number() {
     assert_eq!(statuses, [406, 500]);
     assert_eq!(gateway.count("SELECT COUNT(*) FROM relay_attempts").await, 2);
     assert!(Duration::from_millis(attempts[0]["latencyMs"].as_u64().unwrap()) < PATIENCE);
+    gateway.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_relay_leads_back_to_the_gateway() {
+    let gateway = TestGateway::start().await;
+    let own = json!({ "url": "https://mx.agents.example/inbound" });
+    let (status, told) = gateway.request("POST", RELAY, Some(own)).await;
+    assert_eq!(status, 400, "{told}");
+    assert!(told["detail"].as_str().unwrap().contains("leads back to this gateway"), "{told}");
+    // By another name it gets there, and is known by what it bears: no message goes round.
+    let round = format!("http://{}/api/v2/account?token={}", gateway.http, gateway.key);
+    set(&gateway, RELAY, json!({ "url": round })).await;
+    let told = reply(&gateway, "round").await;
+    assert!(told.starts_with("451 4.4.1"), "{told}");
+    let attempts = gateway.get(RELAY).await["config"]["attempts"].clone();
+    assert_eq!((attempts.as_array().unwrap().len(), &attempts[0]["status"]), (1, &json!(508)));
     gateway.finish().await;
 }

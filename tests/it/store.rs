@@ -47,6 +47,7 @@ mod owners;
 mod plans;
 mod received;
 mod recipients;
+mod relays;
 mod replays;
 mod retention;
 mod rooms;

@@ -27,6 +27,7 @@ mod once;
 mod preview;
 mod rates;
 mod received;
+mod relays;
 mod reply;
 mod restricted;
 mod rooms;
