@@ -83,7 +83,7 @@ impl Store {
         let kept = insert(&mut tx, new, most).await?;
         if kept == NewRecord::Kept {
             let names = new.shown.keys().chain(&new.secrets);
-            let changes: Vec<Change> = names.map(|name| named(name)).collect();
+            let changes: Vec<Change> = names.map(|name| named(new.of, name)).collect();
             let deed = match new.of {
                 Use::Installed => Deed::AppInstalled,
                 Use::Integration => Deed::IntegrationUpdated,
@@ -133,7 +133,7 @@ impl Store {
         if done == 0 {
             return Ok(false);
         }
-        let changes: Vec<Change> = changed.iter().map(|name| named(name)).collect();
+        let changes: Vec<Change> = changed.iter().map(|name| named(new.of, name)).collect();
         let deed = match new.of {
             Use::Installed => Deed::AppUpdated,
             Use::Integration => Deed::IntegrationUpdated,
@@ -215,10 +215,14 @@ pub(super) async fn insert(
     })
 }
 
-/// That a field changed, and nothing of what stands in it: one that is called no secret may hold one
-/// all the same.
-fn named(name: &str) -> Change {
-    Change::new(name, None::<&str>, None::<&str>)
+/// That this field changed, and nothing of what stands in it: one that is called no secret may hold
+/// one all the same.
+fn named(of: Use, name: &str) -> Change {
+    let fields = match of {
+        Use::Installed => "settings",
+        Use::Integration => "appData",
+    };
+    Change::made(fields, name)
 }
 
 fn names(secrets: &BTreeSet<String>) -> String {
