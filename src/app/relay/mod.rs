@@ -1,5 +1,7 @@
 //! Relays (contract §6): a hop through the account's own application before a message is processed.
 
+pub mod providers;
+
 use crate::app::vault::Vault;
 use crate::domain::audit::{Act, Actor};
 use crate::domain::id::Mint;
