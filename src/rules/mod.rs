@@ -7,6 +7,7 @@
 
 mod access;
 mod acme;
+mod inbound;
 mod intake;
 mod retention;
 mod smtp;
@@ -23,6 +24,7 @@ pub use access::{
     Rates as AccessRates, Received as ReceivedRules, SearchLimits,
 };
 pub use acme::{AcmeRules, Challenges as ChallengeRules};
+pub use inbound::InboundRules;
 pub use intake::{
     Alignment, Directory as DirectoryRules, IntakeRules, Limits as IntakeLimits,
     Rates as IntakeRates,
@@ -42,6 +44,7 @@ pub struct Rules {
     pub store: StoreRules,
     pub retention: RetentionRules,
     pub acme: AcmeRules,
+    pub inbound: InboundRules,
 }
 
 /// A rule file that cannot be used.
@@ -57,7 +60,7 @@ pub enum RulesError {
     UnknownFile { path: PathBuf, expected: String },
 }
 
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
     ("intake.toml", include_str!("../../policies/intake.toml")),
     ("smtp.toml", include_str!("../../policies/smtp.toml")),
     ("webhooks.toml", include_str!("../../policies/webhooks.toml")),
@@ -65,6 +68,7 @@ const FILES: [(&str, &str); 7] = [
     ("store.toml", include_str!("../../policies/store.toml")),
     ("retention.toml", include_str!("../../policies/retention.toml")),
     ("acme.toml", include_str!("../../policies/acme.toml")),
+    ("inbound.toml", include_str!("../../policies/inbound.toml")),
 ];
 
 impl Rules {
@@ -82,7 +86,7 @@ impl Rules {
         if let Some(folder) = folder {
             refuse_unknown_files(folder)?;
         }
-        let [intake, smtp, webhooks, access, store, retention, acme] = FILES;
+        let [intake, smtp, webhooks, access, store, retention, acme, inbound] = FILES;
         let mut rules = Self {
             intake: read(folder, intake)?,
             smtp: read(folder, smtp)?,
@@ -91,6 +95,7 @@ impl Rules {
             store: read(folder, store)?,
             retention: read(folder, retention)?,
             acme: read(folder, acme)?,
+            inbound: read(folder, inbound)?,
         };
         rules.store.objects.above_bytes = rules.intake.raw.object_above_bytes;
         rules.store.deliveries.breaker = rules.webhooks.breaker.numbers();
@@ -101,6 +106,7 @@ impl Rules {
         rules.store.validate()?;
         rules.retention.validate()?;
         rules.acme.validate()?;
+        rules.inbound.validate()?;
         Ok(rules)
     }
 }

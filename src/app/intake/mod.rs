@@ -12,6 +12,7 @@ mod examine;
 mod flood;
 pub mod judge;
 mod loops;
+mod posted;
 pub mod preview;
 pub mod reception;
 mod recipient;
@@ -70,6 +71,11 @@ impl Gateway {
         let directory = Directory::new(store.clone(), postmaster, rules.directory);
         let flood = Flood::new(rules.rates);
         Self { store, authenticator, rules, mint, wake, directory, flood }
+    }
+
+    /// The largest message that is taken, in octets.
+    pub fn max_message_bytes(&self) -> usize {
+        self.rules.limits.max_message_bytes
     }
 
     /// The one path: examine, judge, commit, answer.

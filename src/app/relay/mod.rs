@@ -1,6 +1,9 @@
 //! Relays (contract §6): a hop through the account's own application before a message is processed.
 
+pub mod inbound;
 pub mod providers;
+pub mod signers;
+mod tokens;
 
 use crate::app::vault::Vault;
 use crate::domain::audit::{Act, Actor};
