@@ -19,6 +19,9 @@ use crate::app::mailbox;
 use crate::app::mailbox::erasure::Erasures;
 use crate::app::mailbox::links::Links;
 use crate::app::mailbox::retention::Retention;
+use crate::app::relay::Relays;
+use crate::app::relay::inbound::Inbound;
+use crate::app::relay::signers::Signers;
 use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
@@ -27,7 +30,8 @@ use crate::egress::client::{Client, EgressError, Limits, Lookup};
 use crate::egress::guard::Guard;
 use crate::http;
 use crate::rules::{
-    BareLineEnds, IntakeRules, RetentionRules, Rules, RulesError, SmtpRules, WebhookRules,
+    BareLineEnds, IntakeRules, RelayRules, RetentionRules, Rules, RulesError, SmtpRules,
+    WebhookRules,
 };
 use crate::shutdown::Shutdown;
 use crate::smtp::Listener;
@@ -124,9 +128,14 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let lookup = lookup(dns.as_deref(), &webhooks)?;
     let guard = guard.for_gateway_at(own_hosts);
     let client = Client::new(guard.clone(), Limits::from(webhooks.as_ref()), lookup)?;
+    let asking = asking(dns.as_deref(), &guard, &rules.relays)?;
+    let relays =
+        Relays::new(store.clone(), vault.clone(), mint.clone(), asking, rules.relays.into())
+            .at(settings.public_url.as_ref());
     let links =
         Links::open(&store, mint.clock().clone(), &access).await?.at(settings.public_url.as_ref());
     let events = EventLog::new(store.clone(), Arc::clone(&access), webhooks.payload, links.clone());
+    let signers = Signers::over(client.clone(), rules.inbound.proofs.certificates);
     let dispatcher = outgoing(&store, (client, &links), &webhooks, bell.clone(), &mint);
 
     // Incoming: the listener asks intake.
@@ -140,16 +149,19 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let kept = (rules.smtp.framing.bare_line_ends, rules.retention.clone());
     let preview = preview(&store, &apart, &intake, kept, &mint);
     let reception = Reception::new(store.clone(), mint.clone(), &intake, Arc::clone(&wake));
-    let gateway =
-        Gateway::new(store.clone(), authenticator, intake, mint.clone(), wake, settings.postmaster);
-    let incoming =
-        Incoming::listen(way, &rules.smtp, &tls, Arc::new(gateway), shutdown.clone()).await?;
+    let of = (mint.clone(), relays.clone());
+    let gateway = Gateway::new(store.clone(), authenticator, intake, of, wake, settings.postmaster);
+    let gateway = Arc::new(gateway);
+    let by = (mint.clock().clone(), rules.smtp.framing.bare_line_ends);
+    let inbound = Arc::new(rules.inbound);
+    let inbound = Inbound::new(Arc::clone(&gateway), relays.clone(), signers, inbound, by);
+    let incoming = Incoming::listen(way, &rules.smtp, &tls, gateway, shutdown.clone()).await?;
 
     // The API beside them.
     let (socket, http) = bind(settings.http).await?;
     let search = access.search;
     let erasures = Erasures::new(store.clone(), mint.clock().clone(), &rules.retention);
-    let parts = (preview, reception, erasures.clone());
+    let parts = (preview, reception, erasures.clone(), (relays, inbound));
     let reading = (events.clone(), links, apart);
     let kept = (&store, vault);
     let api = api::api(kept, parts, reading, guard, mint.clone(), (access, webhooks));
@@ -341,6 +353,17 @@ fn apart(
 /// else of theirs: as many at a time as there may be attempts, so that none waits for another.
 fn lookup(dns: Option<&[SocketAddr]>, rules: &WebhookRules) -> Result<Lookup, EgressError> {
     Lookup::over(dns, rules.attempt.connect_timeout(), rules.dispatcher.concurrency)
+}
+
+/// What asks applications about mail: apart from what delivers, so that neither waits for the other.
+fn asking(
+    dns: Option<&[SocketAddr]>,
+    guard: &Guard,
+    rules: &RelayRules,
+) -> Result<Client, EgressError> {
+    let forward = &rules.forward;
+    let lookup = Lookup::over(dns, forward.connect_timeout(), forward.max_at_once)?;
+    Client::new(guard.clone(), Limits::from(forward), lookup)
 }
 
 /// Ids and secrets from the machine's clock and randomness: the one place that reads them.

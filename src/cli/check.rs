@@ -162,6 +162,7 @@ impl Check {
                 mode: Mode::Open,
                 policy_version: 0,
                 listed: false,
+                relay: None,
             };
             return Ok((None, String::new(), standing, None));
         };

@@ -16,6 +16,8 @@ pub struct HeaderBounds {
     pub count: usize,
     pub name: usize,
     pub value: usize,
+    /// `Authorization` may be one of them: relays have it, as v2 shows.
+    pub authorization: bool,
 }
 
 /// Why fields cannot be sent, in words that a customer may read.
@@ -52,6 +54,8 @@ const BODY: &str = "it describes the body, which is made here: leave it out";
 const SIGNATURE: &str = "it is part of the signature, or of what is said beside it: leave it out";
 const PROXY: &str = "no proxy passes deliveries on: use a header of your own";
 
+const AUTHORIZATION: &str = "authorization";
+
 /// Names that are refused, `*` for any end, and what to do instead. In small letters, with `-` for
 /// `_`: many servers read `Content_Length` as `Content-Length` (RFC 3875 §4.1.18).
 const RESERVED: [(&str, &str); 23] = [
@@ -68,7 +72,7 @@ const RESERVED: [(&str, &str); 23] = [
     ("date", "webhook-timestamp says when a delivery was signed: leave it out"),
     ("sec-*", OWN),
     ("cookie", OWN),
-    ("authorization", SIGNED),
+    (AUTHORIZATION, SIGNED),
     ("user-agent", "it names this gateway: leave it out"),
     ("accept-encoding", "answers are not decompressed: leave it out"),
     ("webhook-*", SIGNATURE),
@@ -111,6 +115,10 @@ fn name_is_free(name: &str, bounds: HeaderBounds) -> Result<(), HeaderFault> {
         return Err(HeaderFault::NameCharacters);
     }
     let folded = name.to_ascii_lowercase().replace('_', "-");
+    // As `Authorization` itself, and in no other spelling.
+    if bounds.authorization && name.eq_ignore_ascii_case(AUTHORIZATION) {
+        return Ok(());
+    }
     let reserved = RESERVED.iter().find(|(pattern, _)| match pattern.strip_suffix('*') {
         Some(start) => folded.starts_with(start),
         None => folded == *pattern,
@@ -131,7 +139,8 @@ fn value_is_plain(value: &str, bounds: HeaderBounds) -> Result<(), HeaderFault> 
 mod tests {
     use super::*;
 
-    const BOUNDS: HeaderBounds = HeaderBounds { count: 3, name: 64, value: 1024 };
+    const BOUNDS: HeaderBounds =
+        HeaderBounds { count: 3, name: 64, value: 1024, authorization: false };
 
     fn check(fields: &[(&str, &str)]) -> Result<Vec<CustomHeader>, HeaderError> {
         let fields = fields.iter().map(|(name, value)| ((*name).into(), (*value).into()));
@@ -192,6 +201,19 @@ mod tests {
         let told = check(&[("Authorization", "Bearer x")]).unwrap_err().to_string();
         assert!(told.contains("headers[0]") && told.contains("X-Api-Key"), "{told}");
         assert!(!told.contains("Bearer"), "{told}");
+    }
+
+    #[test]
+    fn a_relay_may_be_given_a_password_and_nothing_else_that_is_reserved() {
+        let bounds = HeaderBounds { authorization: true, ..BOUNDS };
+        let check = |name: &str| checked(vec![(name.into(), "Bearer xyz".into())], bounds);
+        assert_eq!(check("Authorization").unwrap()[0].value.expose(), b"Bearer xyz");
+        let others = RESERVED.iter().filter(|(pattern, _)| *pattern != AUTHORIZATION);
+        for (pattern, _) in others {
+            assert!(check(&pattern.replace('*', "x")).is_err(), "{pattern}");
+        }
+        let broken = checked(vec![("Authorization".into(), "a\r\nHost: b".into())], bounds);
+        assert!(broken.is_err());
     }
 
     #[test]

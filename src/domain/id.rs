@@ -125,6 +125,18 @@ uuid_id!(
     AttemptId
 );
 uuid_id!(
+    /// A relay.
+    RelayId
+);
+uuid_id!(
+    /// One request to a relay's application.
+    RelayAttemptId
+);
+uuid_id!(
+    /// Where a provider posts what it received.
+    WayId
+);
+uuid_id!(
     /// An API key.
     KeyId
 );

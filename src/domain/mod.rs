@@ -37,6 +37,7 @@ pub mod policy;
 pub mod ports;
 pub mod rate;
 pub mod reason;
+pub mod relay;
 pub mod retry;
 pub mod room;
 pub mod scope;

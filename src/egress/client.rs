@@ -14,7 +14,7 @@ use url::Url;
 
 use super::error::plain;
 use super::guard::{Guard, Reach};
-use crate::rules::WebhookRules;
+use crate::rules::{ForwardRules, WebhookRules};
 
 pub use super::error::EgressError;
 pub use super::lookup::Lookup;
@@ -40,6 +40,17 @@ impl From<&WebhookRules> for Limits {
             timeout: rules.attempt.timeout(),
             connect_timeout: rules.attempt.connect_timeout(),
             max_response_bytes: rules.attempt.max_response_bytes,
+        }
+    }
+}
+
+impl From<&ForwardRules> for Limits {
+    /// Of what applications answer nothing is read but the status.
+    fn from(rules: &ForwardRules) -> Self {
+        Self {
+            timeout: rules.max_timeout(),
+            connect_timeout: rules.connect_timeout(),
+            max_response_bytes: 0,
         }
     }
 }
@@ -124,6 +135,22 @@ impl Client {
             retry_after: retry_after(response.headers()),
             body: self.read(&mut response, deadline).await,
         })
+    }
+
+    /// Passes a request of another on, to whom a customer named. It has this time until the answer
+    /// begins: of that the status is all that counts, and nothing more of it is read.
+    pub async fn pass_on(
+        &self,
+        method: Method,
+        url: &Url,
+        mut headers: HeaderMap,
+        body: Bytes,
+        timeout: Duration,
+    ) -> Result<u16, EgressError> {
+        headers.insert(LOOP, HeaderValue::from_static("1"));
+        let deadline = Instant::now() + timeout.min(self.limits.timeout);
+        let response = self.send(method, url, headers, body, deadline).await?;
+        Ok(response.status().as_u16())
     }
 
     /// Sends one request. An answer that is cut short, or longer than one is read, is none.

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use crate::app::access::Denied;
 use crate::app::delivery::DestinationError;
 use crate::app::intake::reception::ReceptionError;
+use crate::app::relay::RelayError;
 use crate::app::tenancy::TenancyError;
 use crate::store::StoreError;
 
@@ -251,6 +252,18 @@ impl From<DestinationError> for Problem {
             DestinationError::Conflict(detail) => Self::new(Code::Conflict, detail),
             DestinationError::NotFound(what) => Self::not_found(what),
             DestinationError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<RelayError> for Problem {
+    fn from(error: RelayError) -> Self {
+        match error {
+            RelayError::Invalid(detail) => Self::invalid(detail),
+            RelayError::Conflict(detail) => Self::new(Code::Conflict, detail),
+            RelayError::NotFound(what) => Self::not_found(what),
+            RelayError::Vault(error) => Self::new(Code::Conflict, error.to_string()),
+            RelayError::Store(error) => error.into(),
         }
     }
 }

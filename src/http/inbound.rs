@@ -67,7 +67,9 @@ impl Places {
     async fn large(&self) -> Result<OwnedSemaphorePermit, Problem> {
         match timeout(self.patience, Arc::clone(&self.large).acquire_owned()).await {
             Ok(Ok(place)) => Ok(place),
-            _ => Err(Problem::unavailable("every place for a large request of a provider is taken")),
+            _ => {
+                Err(Problem::unavailable("every place for a large request of a provider is taken"))
+            }
         }
     }
 }

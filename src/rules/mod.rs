@@ -9,6 +9,7 @@ mod access;
 mod acme;
 mod inbound;
 mod intake;
+mod relays;
 mod retention;
 mod smtp;
 mod store;
@@ -29,6 +30,7 @@ pub use intake::{
     Alignment, Directory as DirectoryRules, IntakeRules, Limits as IntakeLimits,
     Rates as IntakeRates,
 };
+pub use relays::{Forward as ForwardRules, RelayRules};
 pub use retention::{Erasure as ErasureRules, Kept, Pass as RetentionPass, RetentionRules};
 pub use smtp::{BareLineEnds, Memory as SmtpMemory, Pace as SmtpPace, SmtpRules, Tls as TlsRules};
 pub use store::{Connections as StoreConnections, Deliveries, Grouping, Objects, StoreRules};
@@ -45,6 +47,7 @@ pub struct Rules {
     pub retention: RetentionRules,
     pub acme: AcmeRules,
     pub inbound: InboundRules,
+    pub relays: RelayRules,
 }
 
 /// A rule file that cannot be used.
@@ -60,7 +63,7 @@ pub enum RulesError {
     UnknownFile { path: PathBuf, expected: String },
 }
 
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 9] = [
     ("intake.toml", include_str!("../../policies/intake.toml")),
     ("smtp.toml", include_str!("../../policies/smtp.toml")),
     ("webhooks.toml", include_str!("../../policies/webhooks.toml")),
@@ -69,6 +72,7 @@ const FILES: [(&str, &str); 8] = [
     ("retention.toml", include_str!("../../policies/retention.toml")),
     ("acme.toml", include_str!("../../policies/acme.toml")),
     ("inbound.toml", include_str!("../../policies/inbound.toml")),
+    ("relays.toml", include_str!("../../policies/relays.toml")),
 ];
 
 impl Rules {
@@ -86,7 +90,7 @@ impl Rules {
         if let Some(folder) = folder {
             refuse_unknown_files(folder)?;
         }
-        let [intake, smtp, webhooks, access, store, retention, acme, inbound] = FILES;
+        let [intake, smtp, webhooks, access, store, retention, acme, inbound, relays] = FILES;
         let mut rules = Self {
             intake: read(folder, intake)?,
             smtp: read(folder, smtp)?,
@@ -96,6 +100,7 @@ impl Rules {
             retention: read(folder, retention)?,
             acme: read(folder, acme)?,
             inbound: read(folder, inbound)?,
+            relays: read(folder, relays)?,
         };
         rules.store.objects.above_bytes = rules.intake.raw.object_above_bytes;
         rules.store.deliveries.breaker = rules.webhooks.breaker.numbers();
@@ -107,6 +112,7 @@ impl Rules {
         rules.retention.validate()?;
         rules.acme.validate()?;
         rules.inbound.validate()?;
+        rules.relays.validate()?;
         Ok(rules)
     }
 }

@@ -161,7 +161,8 @@ impl WebhookRules {
     /// How many fields a customer may add, and how long they may be.
     pub const fn header_bounds(&self) -> HeaderBounds {
         let Headers { max_per_destination, max_name_bytes, max_value_bytes } = self.headers;
-        HeaderBounds { count: max_per_destination, name: max_name_bytes, value: max_value_bytes }
+        let (name, value) = (max_name_bytes, max_value_bytes);
+        HeaderBounds { count: max_per_destination, name, value, authorization: false }
     }
 
     pub(super) fn validate(&self) -> Result<(), RulesError> {

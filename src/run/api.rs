@@ -15,6 +15,7 @@ use crate::app::mailbox::erasure::Erasures;
 use crate::app::mailbox::links::Links;
 use crate::app::once::Answers;
 use crate::app::relay::Relays;
+use crate::app::relay::inbound::Inbound;
 use crate::app::tenancy::Tenancy;
 use crate::app::vault::Vault;
 use crate::domain::id::Mint;
@@ -27,7 +28,12 @@ use crate::verify::Authenticator;
 /// The API over this store; `vault` seals what is secret.
 pub(super) fn api(
     (store, vault): (&Store, Vault),
-    (preview, reception, erasures): (Preview, Reception, Erasures),
+    (preview, reception, erasures, (relays, inbound)): (
+        Preview,
+        Reception,
+        Erasures,
+        (Relays, Inbound),
+    ),
     (events, links, dns): (EventLog, Links, Arc<Authenticator>),
     guard: Guard,
     mint: Mint,
@@ -43,7 +49,8 @@ pub(super) fn api(
         preview,
         reception,
         erasures,
-        relays: Relays::new(store.clone(), vault.clone(), mint.clone()),
+        relays,
+        inbound,
         agents: Agents::new(store.clone(), vault.clone(), mint.clone()),
         apps: Apps::new(store.clone(), vault.clone(), mint.clone()),
         computers: Computers::new(store.clone(), vault, mint.clone()),

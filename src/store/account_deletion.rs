@@ -32,7 +32,7 @@ pub enum Deletion {
 }
 
 /// What stops with an account. Each finds its rows by an index.
-const STOPPED: [&str; 6] = [
+const STOPPED: [&str; 9] = [
     "WITH given (account) AS ({rows})
      UPDATE keys SET revoked_at = $1
      WHERE revoked_at IS NULL AND account_id IN (SELECT account FROM given)",
@@ -48,6 +48,13 @@ const STOPPED: [&str; 6] = [
      DELETE FROM addresses WHERE agent_id IN (SELECT account FROM given)",
     "WITH given (account) AS ({rows})
      DELETE FROM domain_claims WHERE account_id IN (SELECT account FROM given)",
+    "WITH given (account) AS ({rows})
+     DELETE FROM relay_attempts WHERE relay_id IN (
+         SELECT id FROM relays WHERE account_id IN (SELECT account FROM given))",
+    "WITH given (account) AS ({rows})
+     DELETE FROM relays WHERE account_id IN (SELECT account FROM given)",
+    "WITH given (account) AS ({rows})
+     DELETE FROM inbound_ways WHERE account_id IN (SELECT account FROM given)",
     // Whoever has an address in one of them is below its owner, and gone.
     "WITH given (account) AS ({rows})
      DELETE FROM domains WHERE account_id IN (SELECT account FROM given)",

@@ -10,8 +10,9 @@ use super::{directory, domains, gates};
 use crate::domain::account::{Account, Lineage};
 use crate::domain::address::Address;
 use crate::domain::audit::{Act, Change, Deed};
-use crate::domain::id::{AccountId, Mint};
+use crate::domain::id::{AccountId, Mint, RelayId};
 use crate::domain::policy::Mode;
+use crate::domain::relay::Relayed;
 
 /// What became of a claim to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub struct Standing {
     pub policy_version: i64,
     /// The sender is on the Agent's list.
     pub listed: bool,
+    /// The application that is asked about mail for the Agent.
+    pub relay: Option<Relayed>,
 }
 
 /// An Agent, the address under which it was reached, and who wrote.
@@ -279,8 +282,14 @@ pub(super) async fn standings(
                           WHERE domain = given.host AND catch_all = 1)) = given.agent
                      THEN 1 ELSE 0 END AS BIGINT) AS answers,
                 (SELECT COUNT(*) FROM allowed_senders
-                 WHERE agent_id = given.agent AND address = given.sender) AS listed
+                 WHERE agent_id = given.agent AND address = given.sender) AS listed,
+                relays.id AS relay, relays.revision AS relay_revision
          FROM given CROSS JOIN accounts AS me CROSS JOIN inbound_policies
+         LEFT JOIN relays ON relays.id = COALESCE(
+             (SELECT id FROM relays WHERE account_id = me.id AND kind = 'smtp'),
+             (SELECT id FROM relays WHERE account_id = me.organization_id AND kind = 'smtp'),
+             (SELECT id FROM relays WHERE account_id = me.reseller_id AND kind = 'smtp'),
+             (SELECT id FROM relays WHERE account_id = me.partner_id AND kind = 'smtp'))
          WHERE me.id = given.agent AND inbound_policies.agent_id = given.agent",
         rows.collect(),
     )
@@ -297,8 +306,14 @@ pub(super) async fn standings(
                 mode: columns.word("mode")?,
                 policy_version: columns.integer("version")?,
                 listed: columns.flag("listed")?,
+                relay: relayed(&columns)?,
             });
         }
     }
     Ok(standings)
+}
+
+fn relayed(columns: &Columns<'_>) -> Result<Option<Relayed>, StoreError> {
+    let id = columns.optional_uuid("relay")?.map(RelayId);
+    id.map(|id| Ok(Relayed { id, revision: columns.integer("relay_revision")? })).transpose()
 }

@@ -1,6 +1,6 @@
 //! Which Agent answers to an address, as RCPT asks it, and the version of all those answers.
 //!
-//! Whoever changes what an answer rests on (accounts, domains, addresses, modes) makes another
+//! Whoever changes what an answer rests on (accounts, domains, addresses, modes, relays) makes another
 //! version in the same transaction; versions are equal or not, and none is the newer one. So an answer that was given at some version holds exactly as long as
 //! that version does, on every gateway and for every process that writes to the database.
 
@@ -32,6 +32,8 @@ pub struct Answering {
     /// The Agent and all its ancestors are active.
     pub active: bool,
     pub mode: Mode,
+    /// An application is asked about its mail.
+    pub relayed: bool,
 }
 
 /// Why an Agent answers.
@@ -87,7 +89,10 @@ impl Store {
                     (SELECT MIN(CASE WHEN deleted_at IS NULL THEN active ELSE 0 END)
                  FROM accounts AS above
                      WHERE above.id IN (me.partner_id, me.reseller_id, me.organization_id, me.id))
-                        AS active
+                        AS active,
+                    (SELECT COUNT(*) FROM relays
+                     WHERE kind = 'smtp' AND account_id IN (
+                         me.partner_id, me.reseller_id, me.organization_id, me.id)) AS relayed
              FROM directory
              LEFT JOIN first ON 1 = 1
              LEFT JOIN accounts AS me ON me.id = first.agent
@@ -113,7 +118,8 @@ impl Store {
         let answering = |by| -> Result<Answering, StoreError> {
             let agent = columns.account("me")?;
             let (active, mode) = (columns.flag("active")?, columns.word("mode")?);
-            Ok(Answering { agent, by, active, mode })
+            let relayed = columns.flag("relayed")?;
+            Ok(Answering { agent, by, active, mode, relayed })
         };
         Ok(Listing {
             version: columns.integer("version")?,

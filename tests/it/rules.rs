@@ -116,6 +116,7 @@ fn decisions_are_as_their_cases_say() {
             mode: case.mode.parse::<Mode>().unwrap(),
             policy_version: 1,
             listed: case.listed,
+            relay: None,
         };
         let verdict = judge(&examination, &standing, None).map_or("accepted", Reason::as_str);
         assert_eq!(verdict, case.verdict, "{}", case.about);

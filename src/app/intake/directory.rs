@@ -183,7 +183,8 @@ mod tests {
 
     fn listing(version: i64, by: Option<By>) -> Listing {
         let agent = AccountId::new(7).unwrap();
-        let answering = by.map(|by| Answering { agent, by, active: true, mode: Mode::Open });
+        let answering =
+            by.map(|by| Answering { agent, by, active: true, mode: Mode::Open, relayed: false });
         Listing { version, answering, lineage: Lineage::default() }
     }
 

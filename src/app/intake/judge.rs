@@ -118,6 +118,11 @@ impl Gateway {
                 return Ok(None);
             }
         }
+        // An application is asked about one recipient, and its answer is the reply.
+        let accepted = || intakes.iter().filter_map(|intake| intake.accepted.as_ref());
+        if accepted().count() > 1 && accepted().any(|one| one.standing.relay.is_some()) {
+            return Ok(None);
+        }
         let Some((reason, record)) = verdict.or(of_returns) else { return Ok(None) };
         let detail = found(reason, examination).filter(|_| explains(reason));
         let answer = Answer { reason, detail: detail.map(str::to_owned), record: Some(record) };

@@ -10,6 +10,7 @@ mod arrival;
 mod directory;
 mod examine;
 mod flood;
+mod hop;
 pub mod judge;
 mod loops;
 mod posted;
@@ -37,6 +38,8 @@ use crate::store::{Committed, Store, StoreError};
 use crate::verify::Authenticator;
 
 use self::flood::Flood;
+use self::hop::Asked;
+use crate::app::relay::Relays;
 
 pub use directory::{Directory, Found};
 pub use examine::{Examination, examine, examine_file, sha256};
@@ -56,21 +59,22 @@ pub struct Gateway {
     wake: Arc<dyn Wake>,
     directory: Directory,
     flood: Flood,
+    relays: Relays,
 }
 
 impl Gateway {
-    /// Takes mail into this store. `postmaster` is the Agent's address that answers for it.
+    /// Takes mail into this store; `relays` asks the applications of its accounts. `postmaster` is the Agent's address that answers for it.
     pub fn new(
         store: Store,
         authenticator: Arc<Authenticator>,
         rules: Arc<IntakeRules>,
-        mint: Mint,
+        (mint, relays): (Mint, Relays),
         wake: Arc<dyn Wake>,
         postmaster: Option<Address>,
     ) -> Self {
         let directory = Directory::new(store.clone(), postmaster, rules.directory);
         let flood = Flood::new(rules.rates);
-        Self { store, authenticator, rules, mint, wake, directory, flood }
+        Self { store, authenticator, rules, mint, wake, directory, flood, relays }
     }
 
     /// The largest message that is taken, in octets.
@@ -86,6 +90,7 @@ impl Gateway {
             // Ours, and not a verdict on the message: no record (contract §2.3).
             return Ok(Answer { reason: Some(Reason::TooBusy), ..unavailable() });
         }
+        let mut passed = None;
         for _ in 0..DECISIONS {
             // Messages are listed by the time of their acceptance; look-ups may have taken long.
             let now = self.mint.clock().now();
@@ -93,9 +98,6 @@ impl Gateway {
             else {
                 break;
             };
-            for intake in &mut judgement.commit.intakes {
-                intake.record.took = Some(began.elapsed());
-            }
             let taken = match self.within_rates(&judgement.commit, &examination) {
                 Ok(taken) => taken,
                 // What is there already counts nothing, and its sender is to hear so (contract
@@ -103,11 +105,23 @@ impl Gateway {
                 Err(_) if self.store.arrived_before(&judgement.commit).await? => None,
                 Err(over) => return self.put_off(judgement.commit, over).await,
             };
+            let mail = (envelope, raw);
+            match self.ask_application(mail, &examination, &mut judgement, &mut passed).await? {
+                Asked::Settled => {}
+                Asked::Changed => {
+                    taken.into_iter().for_each(|one| one.give_back(Instant::now()));
+                    continue;
+                }
+            }
+            for intake in &mut judgement.commit.intakes {
+                intake.record.took = Some(began.elapsed());
+            }
             // An error gives nothing back: it may have been written.
             match self.store.commit(&judgement.commit).await? {
                 Committed::Stale => taken.into_iter().for_each(|one| one.give_back(Instant::now())),
                 Committed::Done(earlier) => {
-                    if let Some(taken) = taken {
+                    // What an application turned down counts all the same: it was asked.
+                    if let Some(taken) = taken.filter(|_| judgement.answer.reason.is_none()) {
                         taken.settle(&judgement.commit.intakes, &earlier, Instant::now());
                     }
                     self.wake.wake();

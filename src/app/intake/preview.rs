@@ -256,6 +256,7 @@ impl Preview {
                 mode: self.mode(agent).await?,
                 policy_version: 0,
                 listed: false,
+                relay: None,
             },
         };
         Ok(Standing { answers: true, ..standing })

@@ -26,8 +26,9 @@ impl Gateway {
         let found = self.directory.find(path).await.map_err(|error| trouble(&error))?;
         let listing = found.listing;
         let reason = match (listing.answering, found.address) {
-            (Some(Answering { agent, active: true, mode, .. }), Some(address)) => {
-                let (as_sent, shares) = (path.to_owned(), mode == Mode::Open);
+            (Some(Answering { agent, active: true, mode, relayed, .. }), Some(address)) => {
+                // What an application says of one need not be what another says (contract §2).
+                let (as_sent, shares) = (path.to_owned(), mode == Mode::Open && !relayed);
                 return Ok(Recipient { agent, address, tag: found.tag, as_sent, shares });
             }
             (Some(_), Some(_)) => Reason::InactiveRecipient,

@@ -11,9 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tracing::{info, warn};
 
-use super::providers::{
-    Ages, Letter, Post, Refusal, mailgun, postmark, sendgrid, ses, sns,
-};
+use super::providers::{Ages, Letter, Post, Refusal, mailgun, postmark, sendgrid, ses, sns};
 use super::signers::{SignerError, Signers};
 use super::tokens::Tokens;
 use super::{RelayError, Relays};
@@ -169,9 +167,9 @@ impl Inbound {
                     }
                 }
                 Verification::Postmark { basic } => {
-                    let login = basic.clone().map(|(username, password)| {
-                        postmark::Login { username, password }
-                    });
+                    let login = basic
+                        .clone()
+                        .map(|(username, password)| postmark::Login { username, password });
                     postmark::read(&post, login.as_ref())
                 }
                 Verification::Ses { .. } => Err(Refusal::Broken("of Amazon SNS".to_owned())),
@@ -235,7 +233,8 @@ impl Inbound {
                 None => {}
                 Some(Hop::Passed) => posted.relayed = true,
                 Some(Hop::Refused) => {
-                    reason = Some((Reason::RelayRefused, "the application answered 406".to_owned()));
+                    reason =
+                        Some((Reason::RelayRefused, "the application answered 406".to_owned()));
                 }
                 Some(Hop::Deferred(why)) => reason = Some((Reason::RelayUnavailable, why)),
             }
@@ -340,10 +339,9 @@ fn sum(answers: &[Answer]) -> Taken {
     let records = answers.iter().filter_map(|answer| answer.record).collect();
     let words = |answer: &Answer| {
         let reason = answer.reason.map(Reason::explanation).unwrap_or_default();
-        answer.detail.as_ref().map_or_else(|| reason.to_owned(), |why| format!("{reason}: {why}"))
+        answer.detail.as_ref().map_or_else(|| reason.to_owned(), |why| format!("{reason} ({why})"))
     };
-    let temporary =
-        answers.iter().find(|answer| answer.reason.is_some_and(Reason::is_temporary));
+    let temporary = answers.iter().find(|answer| answer.reason.is_some_and(Reason::is_temporary));
     if let Some(answer) = temporary {
         return Taken::Deferred { words: words(answer), records };
     }
@@ -355,10 +353,7 @@ fn sum(answers: &[Answer]) -> Taken {
 }
 
 /// Runs work over so many octets here if they are few, on the blocking pool if they are many.
-async fn on_pool<T: Send + 'static>(
-    octets: usize,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> T {
+async fn on_pool<T: Send + 'static>(octets: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
     if octets <= LARGE {
         return work();
     }

@@ -1,29 +1,82 @@
-//! Relays (contract §6): a hop through the account's own application before a message is processed.
+//! Relays (contract §6): a hop through the account's own application before a message is processed,
+//! and the ways in by which providers post what they received.
 
+mod forward;
 pub mod inbound;
+mod key;
 pub mod providers;
+mod sealed;
+mod settings;
 pub mod signers;
 mod tokens;
+pub mod verification;
 
-use crate::app::vault::Vault;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tracing::{info, warn};
+use url::Url;
+
+use self::forward::Forwarder;
+use crate::app::vault::{Vault, VaultError};
+use crate::domain::account::{Account, Lineage};
 use crate::domain::audit::{Act, Actor};
-use crate::domain::id::Mint;
-use crate::store::Store;
+use crate::domain::id::{AccountId, Mint, RelayAttemptId};
+use crate::domain::relay::{Forwarded, Hop, Relay, RelayAttempt, RelayType, Way};
+use crate::egress::client::Client;
+use crate::rules::RelayRules;
+use crate::store::{Store, StoreError};
 
-/// The use cases.
+pub use self::settings::{Configured, InboundWay, RelayChange};
+
+/// Why something cannot be done with a relay.
+#[derive(Debug, thiserror::Error)]
+pub enum RelayError {
+    #[error("{0}")]
+    Invalid(String),
+    #[error("{0}")]
+    Conflict(String),
+    /// Nothing of this kind in the account.
+    #[error("no such {0}")]
+    NotFound(&'static str),
+    #[error(transparent)]
+    Vault(#[from] VaultError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The use cases. URLs come in checked by the egress guard.
 #[derive(Clone, Debug)]
 pub struct Relays {
     store: Store,
     vault: Vault,
     mint: Mint,
+    forwarder: Forwarder,
+    rules: Arc<RelayRules>,
+    /// Where this gateway is reached from outside.
+    public_url: Option<Url>,
     /// Who is said to have done what is done here.
     actor: Actor,
 }
 
 impl Relays {
-    /// Over this store; what is secret is sealed by this vault.
-    pub const fn new(store: Store, vault: Vault, mint: Mint) -> Self {
-        Self { store, vault, mint, actor: Actor::OPERATOR }
+    /// Over this store; what is secret is sealed by this vault, and applications are reached by
+    /// this client.
+    pub fn new(
+        store: Store,
+        vault: Vault,
+        mint: Mint,
+        client: Client,
+        rules: Arc<RelayRules>,
+    ) -> Self {
+        let forwarder = Forwarder::new(client, rules.forward);
+        Self { store, vault, mint, forwarder, rules, public_url: None, actor: Actor::OPERATOR }
+    }
+
+    /// The same of a gateway that is reached here: without it the URLs of ways in are relative.
+    #[must_use]
+    pub fn at(self, public_url: Option<&Url>) -> Self {
+        Self { public_url: public_url.cloned(), ..self }
     }
 
     /// The same for somebody else.
@@ -34,5 +87,66 @@ impl Relays {
 
     fn act(&self) -> Act<'_> {
         self.actor.at(self.mint.clock().now())
+    }
+
+    /// Whose way in this key opens, and what proves that the provider posted; `None` where there is
+    /// none, whatever was sent.
+    pub async fn way(&self, kind: RelayType, inbound_key: &str) -> Result<Option<Way>, RelayError> {
+        let Some(hash) = key::hash(inbound_key) else { return Ok(None) };
+        let Some(sealed) = self.store.inbound_way_by_key(kind, hash).await? else {
+            return Ok(None);
+        };
+        let Some(account) = self.store.account(sealed.account).await? else { return Ok(None) };
+        let verification = self.open_verification(&sealed)?;
+        Ok(Some(Way { account, verification }))
+    }
+
+    /// The relay that counts for this account: its own, or that of the nearest account above it.
+    pub async fn nearest(
+        &self,
+        kind: RelayType,
+        account: &Account,
+    ) -> Result<Option<Relay>, RelayError> {
+        self.nearest_to(kind, &account.lineage).await
+    }
+
+    /// The same for whoever has this lineage.
+    pub async fn nearest_to(
+        &self,
+        kind: RelayType,
+        lineage: &Lineage,
+    ) -> Result<Option<Relay>, RelayError> {
+        let sealed = self.store.nearest_relay(kind, lineage).await?;
+        sealed.map(|sealed| self.open_relay(sealed)).transpose()
+    }
+
+    /// Asks an application about a request for `whose` (an Agent, or the account of the way in), and
+    /// keeps what came of it. It takes the relay's time at most; whatever is not an answer defers.
+    pub async fn pass(&self, relay: &Relay, whose: AccountId, forwarded: &Forwarded) -> Hop {
+        let (id, at) = (RelayAttemptId(self.mint.uuid()), self.mint.clock().now());
+        let began = Instant::now();
+        let (hop, status) = self.forwarder.ask(relay, (whose, id, at), forwarded).await;
+        let error = match &hop {
+            Hop::Deferred(why) => Some(why.clone()),
+            Hop::Passed | Hop::Refused => None,
+        };
+        let (outcome, took) = (hop.outcome(), began.elapsed());
+        info!(
+            relay.id = %relay.id,
+            relay.kind = %relay.kind,
+            account.id = %whose,
+            outcome = outcome.as_str(),
+            status,
+            error,
+            "application asked"
+        );
+        let attempt =
+            RelayAttempt { id, relay: relay.id, account: whose, at, outcome, status, took, error };
+        let kept = self.store.relay_attempted(&attempt, self.rules.attempts.kept).await;
+        if let Err(error) = kept {
+            let error = &error as &(dyn std::error::Error + 'static);
+            warn!(error, "an attempt at a relay cannot be kept; what it came to holds");
+        }
+        hop
     }
 }

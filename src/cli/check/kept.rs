@@ -83,6 +83,7 @@ impl Kept {
             mode: mode.parse()?,
             policy_version: policy.get("policyVersion").and_then(Value::as_i64).unwrap_or(0),
             listed: fact("listed").ok_or_else(|| missing("listed"))?,
+            relay: None,
         };
         let arrived = in_session("arrived").or(text("date")).and_then(instant::parse);
         let arrived = arrived.ok_or_else(|| missing("date"))?;

@@ -12,6 +12,7 @@ mod domains;
 mod erasure;
 mod events;
 mod hostile;
+mod inbound;
 mod injection;
 mod letters;
 mod logs;
@@ -80,6 +81,7 @@ use crate::domain::room::Room;
 use crate::domain::scope::Scope;
 use crate::domain::thread::ThreadKeys;
 use crate::domain::verdict::Verdict;
+use crate::egress::client::{Client, Limits, Lookup};
 use crate::egress::guard::Guard;
 use crate::rules::Rules;
 use crate::shutdown::Shutdown;
@@ -144,6 +146,14 @@ fn preview(store: &Store, rules: &Rules, mint: &Mint, dns: &Arc<Authenticator>) 
     Preview::new(store.clone(), Arc::clone(dns), intake, bare, keep, mint.clone())
 }
 
+fn relays(store: &Store, vault: &Vault, mint: &Mint, (rules, guard): (&Rules, &Guard)) -> Relays {
+    let wait = rules.relays.forward.connect_timeout();
+    let lookup = Lookup::over(Some(&[]), wait, 1).unwrap();
+    let client = Client::new(guard.clone(), Limits::from(&rules.relays.forward), lookup).unwrap();
+    let rules = Arc::new(rules.relays.clone());
+    Relays::new(store.clone(), vault.clone(), mint.clone(), client, rules)
+}
+
 impl House {
     pub(super) async fn new() -> Self {
         Self::with("").await
@@ -186,8 +196,12 @@ impl House {
         let events =
             EventLog::new(store.clone(), Arc::clone(&access_rules), payload, links.clone());
         let vault = Vault::new(&[[7; 32]], mint.clone());
+        let guard = Guard::new(vec!["127.0.0.0/8".parse().unwrap()], &rules.webhooks);
+        let relays = relays(&store, &vault, &mint, (&rules, &guard));
+        let woken = (relays.clone(), Arc::new(events.clone()) as _);
         let use_cases = UseCases {
-            relays: Relays::new(store.clone(), vault.clone(), mint.clone()),
+            inbound: inbound::of(&store, &rules, &mint, &dns, woken),
+            relays,
             agents: Agents::new(store.clone(), vault.clone(), mint.clone()),
             apps: Apps::new(store.clone(), vault.clone(), mint.clone()),
             computers: Computers::new(store.clone(), vault, mint.clone()),
@@ -214,7 +228,6 @@ impl House {
             let store = pinged.clone();
             async move { store.ping().await.map_err(|error| error.to_string()) }
         });
-        let guard = Guard::new(vec!["127.0.0.0/8".parse().unwrap()], &rules.webhooks);
         let http = Http::new(use_cases, guard, mint.clone(), Arc::clone(&access_rules), readiness);
         // Whoever asks from here may say for whom; from another loopback address nobody may.
         let shutdown = Shutdown::default();

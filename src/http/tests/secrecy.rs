@@ -16,7 +16,7 @@ use crate::http::serve;
 
 /// Keeps all that is logged by this thread.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+pub(super) struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Log {
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
@@ -44,7 +44,7 @@ static SECOND: LazyLock<tracing::Dispatch> =
     LazyLock::new(|| tracing::Dispatch::new(tracing_subscriber::registry()));
 
 impl Log {
-    fn listen(&self) -> tracing::subscriber::DefaultGuard {
+    pub(super) fn listen(&self) -> tracing::subscriber::DefaultGuard {
         LazyLock::force(&SECOND);
         let subscriber = tracing_subscriber::fmt()
             .with_max_level(tracing::Level::TRACE)
@@ -54,7 +54,7 @@ impl Log {
         tracing::subscriber::set_default(subscriber)
     }
 
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 }

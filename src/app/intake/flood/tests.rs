@@ -154,6 +154,7 @@ fn intake(message: Option<(i64, i64)>) -> Intake {
             mode: Mode::Open,
             policy_version: 1,
             listed: false,
+            relay: None,
         },
         address: address.clone(),
         message: NewMessage {

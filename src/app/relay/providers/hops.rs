@@ -12,7 +12,8 @@ const MAX_HELO: usize = 255;
 /// `Received: from NAME (… [ADDRESS]) by …` (RFC 5321 §4.4).
 pub(super) fn first_received(raw: &[u8]) -> Option<(String, IpAddr)> {
     let near = raw.get(..NEAR).unwrap_or(raw);
-    let text = String::from_utf8_lossy(near).replace("\r\n", "\n");
+    // A section that ends before it begins has no fields.
+    let text = format!("\n{}", String::from_utf8_lossy(near).replace("\r\n", "\n"));
     let head = text.split("\n\n").next()?.replace("\n ", " ").replace("\n\t", " ");
     let field = head.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;

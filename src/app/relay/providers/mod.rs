@@ -146,3 +146,6 @@ fn path(text: &str) -> String {
     let bare = text.strip_prefix('<').and_then(|text| text.strip_suffix('>')).unwrap_or(text);
     bare.trim().to_owned()
 }
+
+#[cfg(test)]
+mod tests;

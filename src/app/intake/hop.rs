@@ -1,0 +1,177 @@
+//! Between policy and commit: the application of the Agent, or of an account above it, is asked about
+//! what came over SMTP (contract §2.1, §6). No transaction is open meanwhile; what was asked is
+//! part of the standing, which the commit reads again.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tracing::error;
+
+use super::judge::Judgement;
+use super::step::step;
+use super::{Examination, Gateway};
+use crate::app::relay::RelayError;
+use crate::domain::ports::{Envelope, Recipient};
+use crate::domain::reason::Reason;
+use crate::domain::relay::{Forwarded, Hop, Relay, RelayType, Relayed};
+use crate::domain::verdict::Verdict;
+use crate::store::{Accepted, Intake, StoreError};
+
+/// What has let the message go on, so that it is not asked twice when the message is decided again.
+pub(super) struct Passed {
+    relayed: Relayed,
+    /// The evidence of it.
+    step: Value,
+}
+
+/// Whether a judgement may be committed.
+pub(super) enum Asked {
+    /// As it is now: the application may have turned it down.
+    Settled,
+    /// Another relay counts by now than the one that it was decided by.
+    Changed,
+}
+
+impl Gateway {
+    /// Asks the application that `judgement` rests on, if it rests on one, and writes the answer into
+    /// it. What has arrived before is not asked about again: it makes nothing new.
+    pub(super) async fn ask_application(
+        &self,
+        (envelope, raw): (&Envelope, &Bytes),
+        examination: &Examination,
+        judgement: &mut Judgement,
+        passed: &mut Option<Passed>,
+    ) -> Result<Asked, StoreError> {
+        // What a provider posted has been through the hop of its own type (contract §6).
+        if envelope.posted.is_some() {
+            return Ok(Asked::Settled);
+        }
+        let wanted = judgement.commit.intakes.iter().enumerate().find_map(|(at, intake)| {
+            let accepted = intake.accepted.as_ref()?;
+            Some((at, accepted.standing.relay?))
+        });
+        let Some((at, wanted)) = wanted else { return Ok(Asked::Settled) };
+        let before = passed.as_ref().filter(|passed| passed.relayed == wanted);
+        let step = match before {
+            Some(passed) => passed.step.clone(),
+            None if self.store.arrived_before(&judgement.commit).await? => {
+                return Ok(Asked::Settled);
+            }
+            None => {
+                let began = Instant::now();
+                let Some(intake) = judgement.commit.intakes.get(at) else {
+                    return Ok(Asked::Settled);
+                };
+                let Some(accepted) = &intake.accepted else { return Ok(Asked::Settled) };
+                let recipient = envelope.recipients.get(at);
+                let (relay, hop) = match self.nearest(accepted).await? {
+                    Ok(Some(relay)) if relay.relayed() == wanted => {
+                        let request = forwarded((envelope, recipient), accepted, examination, raw);
+                        let hop = self.relays.pass(&relay, accepted.message.agent, &request).await;
+                        (Some(relay), hop)
+                    }
+                    Ok(_) => return Ok(Asked::Changed),
+                    Err(closed) => (None, Hop::Deferred(closed)),
+                };
+                let step = evidence(wanted, relay.as_ref(), &hop, began);
+                if hop != Hop::Passed {
+                    turn_down(judgement, at, &hop, step);
+                    return Ok(Asked::Settled);
+                }
+                *passed = Some(Passed { relayed: wanted, step: step.clone() });
+                step
+            }
+        };
+        if let Some(intake) = judgement.commit.intakes.get_mut(at) {
+            add(intake, step);
+        }
+        Ok(Asked::Settled)
+    }
+
+    /// The relay that counts, or why what is kept of it cannot be read: that is for the operator.
+    async fn nearest(
+        &self,
+        accepted: &Accepted,
+    ) -> Result<Result<Option<Relay>, String>, StoreError> {
+        match self.relays.nearest_to(RelayType::Smtp, &accepted.message.lineage).await {
+            Ok(relay) => Ok(Ok(relay)),
+            Err(RelayError::Store(error)) => Err(error),
+            Err(error) => {
+                error!(error = &error as &dyn std::error::Error, "a relay cannot be used");
+                Ok(Err(error.to_string()))
+            }
+        }
+    }
+}
+
+/// The request: the message as it came, and how it came.
+fn forwarded(
+    (envelope, recipient): (&Envelope, Option<&Recipient>),
+    accepted: &Accepted,
+    examination: &Examination,
+    raw: &Bytes,
+) -> Forwarded {
+    let client = &envelope.client;
+    let as_sent = recipient.map(|recipient| recipient.as_sent.as_str()).unwrap_or_default();
+    let tls = client.tls.as_ref().map(|tls| tls.version.clone());
+    let digest: String = examination.digest.0.iter().map(|octet| format!("{octet:02x}")).collect();
+    let mut headers = vec![
+        ("content-type", "message/rfc822".to_owned()),
+        ("x-gatepost-mail-from", format!("<{}>", envelope.reverse_path)),
+        ("x-gatepost-rcpt-to", format!("<{as_sent}>")),
+        ("x-gatepost-sender", accepted.message.mail.from.address.to_string()),
+        ("x-gatepost-recipient", accepted.address.to_string()),
+        ("x-gatepost-client-address", client.address.to_string()),
+        ("x-gatepost-helo", client.helo.clone()),
+        ("x-gatepost-sha256", digest),
+    ];
+    headers.extend(tls.map(|version| ("x-gatepost-tls", version)));
+    let header = |(name, value): (&str, String)| (name.to_owned(), value.into_bytes());
+    Forwarded {
+        method: "POST".to_owned(),
+        headers: headers.into_iter().map(header).collect(),
+        body: raw.clone(),
+    }
+}
+
+fn evidence(wanted: Relayed, relay: Option<&Relay>, hop: &Hop, began: Instant) -> Value {
+    let detail = match hop {
+        Hop::Passed => "the application let it pass",
+        Hop::Refused => "the application refused it (406)",
+        Hop::Deferred(why) => why,
+    };
+    let inputs = json!({
+        "type": RelayType::Smtp.as_str(),
+        "relay": wanted.id.to_string(),
+        "revision": wanted.revision,
+        "accountId": relay.map(|relay| relay.account.get()),
+    });
+    step("relay", hop.outcome().as_str(), detail, inputs, began)
+}
+
+fn add(intake: &mut Intake, step: Value) {
+    if let Value::Array(steps) = &mut intake.record.steps {
+        steps.push(step);
+    }
+}
+
+/// What was to be accepted is not: a record is all that stays.
+fn turn_down(judgement: &mut Judgement, at: usize, hop: &Hop, step: Value) {
+    let Some(intake) = judgement.commit.intakes.get_mut(at) else { return };
+    let (reason, why) = match hop {
+        Hop::Deferred(why) => (Reason::RelayUnavailable, Some(why)),
+        Hop::Passed | Hop::Refused => (Reason::RelayRefused, None),
+    };
+    add(intake, step);
+    intake.accepted = None;
+    let record = &mut intake.record;
+    record.verdict = Verdict::of(Some(reason));
+    record.message = None;
+    record.explanation = match why {
+        Some(why) => format!("{} ({why})", reason.explanation()),
+        None => reason.explanation().to_owned(),
+    };
+    judgement.answer.reason = Some(reason);
+    judgement.answer.detail = None;
+}

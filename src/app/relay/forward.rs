@@ -1,0 +1,154 @@
+//! One request to an application, as it came (contract §6): with the account's own fields, our
+//! signature, and nothing of the connection that it came by. Of the answer its status counts.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use reqwest::Method;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::domain::clock::Timestamp;
+use crate::domain::id::{AccountId, RelayAttemptId, RelayId};
+use crate::domain::relay::{Forwarded, Hop, Relay};
+use crate::egress::client::Client;
+use crate::egress::signature;
+use crate::rules::ForwardRules;
+
+/// About the connection (RFC 9110 §7.6.1), or made anew for the next one.
+const OF_CONNECTION: [&str; 11] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Asks applications. Cheap to clone; all clones count together.
+#[derive(Clone)]
+pub(super) struct Forwarder {
+    client: Client,
+    rules: ForwardRules,
+    /// Requests under way, of each relay.
+    under_way: Arc<Mutex<HashMap<RelayId, usize>>>,
+}
+
+impl fmt::Debug for Forwarder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Forwarder")
+    }
+}
+
+impl Forwarder {
+    pub(super) fn new(client: Client, rules: ForwardRules) -> Self {
+        Self { client, rules, under_way: Arc::default() }
+    }
+
+    /// What the application says; the status, where there was one.
+    pub(super) async fn ask(
+        &self,
+        relay: &Relay,
+        (whose, id, at): (AccountId, RelayAttemptId, Timestamp),
+        forwarded: &Forwarded,
+    ) -> (Hop, Option<u16>) {
+        let Some(_place) = self.place(relay.id) else {
+            let busy = "too many requests to the application are under way: it is too slow, or the \
+                        messages are too many";
+            return (Hop::Deferred(busy.to_owned()), None);
+        };
+        let Ok(method) = Method::from_bytes(forwarded.method.as_bytes()) else {
+            return (Hop::Deferred("the request has no method".to_owned()), None);
+        };
+        let headers = headers(relay, (whose, id, at), forwarded);
+        let body = forwarded.body.clone();
+        match self.client.pass_on(method, &relay.url, headers, body, relay.timeout).await {
+            Ok(status) => (relay.judge(status), Some(status)),
+            Err(error) => (Hop::Deferred(error.to_string()), None),
+        }
+    }
+
+    /// A place among those under way, until it is dropped; `None` where all are taken.
+    fn place(&self, relay: RelayId) -> Option<Place> {
+        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        let all: usize = under_way.values().sum();
+        let of_one = under_way.get(&relay).copied().unwrap_or_default();
+        if all >= self.rules.max_at_once || of_one >= self.rules.max_at_once_per_relay {
+            return None;
+        }
+        under_way.insert(relay, of_one + 1);
+        Some(Place { relay, under_way: Arc::clone(&self.under_way) })
+    }
+}
+
+struct Place {
+    relay: RelayId,
+    under_way: Arc<Mutex<HashMap<RelayId, usize>>>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        match under_way.get_mut(&self.relay) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(under_way.remove(&self.relay)),
+        }
+    }
+}
+
+/// What came, less what was about its connection; then the account's own; then ours, which nothing
+/// takes the place of.
+fn headers(
+    relay: &Relay,
+    (whose, id, at): (AccountId, RelayAttemptId, Timestamp),
+    forwarded: &Forwarded,
+) -> HeaderMap {
+    let named = |(name, value): &(String, Vec<u8>)| {
+        let value = String::from_utf8_lossy(value).to_ascii_lowercase();
+        let listed = value.split(',').map(|one| one.trim().to_owned());
+        name.eq_ignore_ascii_case("connection").then(|| listed.collect::<Vec<_>>())
+    };
+    let named: Vec<String> = forwarded.headers.iter().filter_map(named).flatten().collect();
+    // What a stranger sent under our names would be taken for our word.
+    let ours = |name: &str| {
+        relay.kind.has_way_in() && (name.starts_with("x-gatepost-") || name.starts_with("webhook-"))
+    };
+    let mut headers = HeaderMap::new();
+    for (name, value) in &forwarded.headers {
+        let folded = name.to_ascii_lowercase();
+        let left_out = OF_CONNECTION.contains(&folded.as_str()) || named.contains(&folded);
+        if left_out || ours(&folded) {
+            continue;
+        }
+        let pair = (HeaderName::from_bytes(folded.as_bytes()), HeaderValue::from_bytes(value));
+        if let (Ok(name), Ok(value)) = pair {
+            headers.append(name, value);
+        }
+    }
+    for header in &relay.headers {
+        let name = HeaderName::from_bytes(header.name.as_bytes());
+        if let (Ok(name), Ok(mut value)) = (name, HeaderValue::from_bytes(header.value.expose())) {
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+    }
+    let id = id.to_string();
+    let signed = signature::plain_header(&relay.secret, &id, at, &forwarded.body);
+    for (name, value) in [
+        ("webhook-id", id),
+        ("webhook-timestamp", at.seconds().to_string()),
+        ("webhook-signature", signed),
+        ("x-gatepost-relay", relay.kind.to_string()),
+        ("x-gatepost-account", whose.to_string()),
+    ] {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    }
+    headers
+}

@@ -1,0 +1,372 @@
+//! What an account sets up: its relays, and the ways in of its providers.
+
+use std::time::Duration;
+
+use url::Url;
+
+use super::key;
+use super::sealed::Kept;
+use super::verification::{self, Given};
+use super::{RelayError, Relays};
+use crate::app::access::token::last_four;
+use crate::app::tenancy::details::MASK;
+use crate::domain::audit::{Change, Deed};
+use crate::domain::clock::Timestamp;
+use crate::domain::custom_header;
+use crate::domain::id::{AccountId, RelayId, WayId};
+use crate::domain::relay::{CustomHeader, REFUSES, Relay, RelayAttempt, RelayType, Verification};
+use crate::domain::secret::Secret;
+use crate::rules::ForwardRules;
+use crate::store::{RelayNote, RelayPut, SealedWay};
+
+/// How often a change is made again because another one came first.
+const TRIES: usize = 8;
+
+/// What is asked for. What is absent stays as it is; of something new it is the default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RelayChange {
+    /// Sets the relay; without it only the way in changes.
+    pub url: Option<Url>,
+    pub timeout: Option<Duration>,
+    /// As sent: names and values.
+    pub headers: Option<Vec<(String, String)>>,
+    pub success: Option<Vec<u16>>,
+    /// As sent: the fields of `verification`.
+    pub verification: Option<Given>,
+    pub rotate_key: bool,
+}
+
+/// What an account has of one type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Configured {
+    pub kind: RelayType,
+    pub relay: Option<Relay>,
+    pub way: Option<InboundWay>,
+    /// This is the one answer that may show the relay's secret.
+    pub is_new: bool,
+}
+
+/// Where a provider posts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InboundWay {
+    /// With the key: for its account only, and for no log.
+    pub url: Secret,
+    pub verification: Verification,
+    pub created_at: Timestamp,
+    pub rotated_at: Option<Timestamp>,
+}
+
+impl Relays {
+    /// Every type that can be set up, with what is told of it.
+    pub fn types(&self) -> Vec<(RelayType, &str)> {
+        let told = |kind: &RelayType| {
+            let rule = self.rules.of_type(*kind);
+            rule.enabled.then_some((*kind, rule.description.as_str()))
+        };
+        RelayType::ALL.iter().filter_map(told).collect()
+    }
+
+    /// What the account has, by type.
+    pub async fn list(&self, account: AccountId) -> Result<Vec<Configured>, RelayError> {
+        let mut relays = self.store.relays(account).await?;
+        let mut ways = self.store.inbound_ways(account).await?;
+        let mut configured = Vec::new();
+        for kind in RelayType::ALL.iter().copied() {
+            let relay = relays.iter().position(|one| one.kind == kind);
+            let way = ways.iter().position(|one| one.kind == kind);
+            if relay.is_none() && way.is_none() {
+                continue;
+            }
+            let relay = relay.map(|at| self.open_relay(relays.swap_remove(at))).transpose()?;
+            let way = way.map(|at| self.open_way(&ways.swap_remove(at))).transpose()?;
+            configured.push(Configured { kind, relay, way, is_new: false });
+        }
+        Ok(configured)
+    }
+
+    /// What the account has of this type.
+    pub async fn show(
+        &self,
+        account: AccountId,
+        kind: RelayType,
+    ) -> Result<Configured, RelayError> {
+        let relay = self.store.relay(account, kind).await?;
+        let way = self.store.inbound_way(account, kind).await?;
+        if relay.is_none() && way.is_none() {
+            return Err(NO_RELAY);
+        }
+        let relay = relay.map(|relay| self.open_relay(relay)).transpose()?;
+        let way = way.map(|way| self.open_way(&way)).transpose()?;
+        Ok(Configured { kind, relay, way, is_new: false })
+    }
+
+    /// The last attempts of a relay, the newest first.
+    pub async fn attempts(&self, relay: RelayId) -> Result<Vec<RelayAttempt>, RelayError> {
+        Ok(self.store.relay_attempts(relay, self.rules.attempts.kept).await?)
+    }
+
+    /// Sets a relay, makes the way in of its provider where there is none, or changes that.
+    pub async fn set(
+        &self,
+        account: AccountId,
+        kind: RelayType,
+        change: &RelayChange,
+    ) -> Result<Configured, RelayError> {
+        self.check(kind, change)?;
+        for _ in 0..TRIES {
+            let (put, is_new) = self.prepare(account, kind, change).await?;
+            if put.notes.is_empty() || self.store.put_relay(&put, self.act()).await? {
+                return Ok(Configured { is_new, ..self.show(account, kind).await? });
+            }
+        }
+        let busy = "others change this relay at the same moment: try again";
+        Err(RelayError::Conflict(busy.to_owned()))
+    }
+
+    /// Removes the relay of this type, and nothing else: what comes in is processed without the hop
+    /// from now on.
+    pub async fn remove(&self, account: AccountId, kind: RelayType) -> Result<(), RelayError> {
+        match self.store.remove_relay(account, kind, self.act()).await? {
+            true => Ok(()),
+            false => Err(NO_RELAY),
+        }
+    }
+
+    /// What is wrong, whatever is there.
+    fn check(&self, kind: RelayType, change: &RelayChange) -> Result<(), RelayError> {
+        let invalid = |detail: String| Err(RelayError::Invalid(detail));
+        if !self.rules.of_type(kind).enabled {
+            let detail = format!("this server sets up no relays of type {kind}");
+            return Err(RelayError::Conflict(detail));
+        }
+        let of_way = change.rotate_key || change.verification.is_some();
+        if of_way && !kind.has_way_in() {
+            return invalid(
+                "mail comes in over SMTP without a key: leave rotateInboundKey and verification out"
+                    .to_owned(),
+            );
+        }
+        let of_relay =
+            change.timeout.is_some() || change.headers.is_some() || change.success.is_some();
+        if change.url.is_none() && (of_relay || !of_way) {
+            return invalid("url is required: the https:// URL of your application".to_owned());
+        }
+        let (shortest, longest) = (ForwardRules::SHORTEST, self.rules.forward.max_timeout());
+        if change.timeout.is_some_and(|timeout| timeout < shortest || timeout > longest) {
+            return invalid(format!(
+                "timeout must be {} to {} milliseconds",
+                shortest.as_millis(),
+                longest.as_millis()
+            ));
+        }
+        let codes = change.success.as_deref().unwrap_or_default();
+        if codes.len() > self.rules.max_status_codes() {
+            let most = self.rules.max_status_codes();
+            return invalid(format!("successStatusCodes: there are at most {most}"));
+        }
+        if codes.contains(&REFUSES) {
+            return invalid(format!(
+                "successStatusCodes: {REFUSES} is how your application refuses: leave it out"
+            ));
+        }
+        match codes.iter().find(|code| !(200..600).contains(*code)) {
+            Some(code) => invalid(format!(
+                "successStatusCodes: {code} ends no request: send codes from 200 to 599"
+            )),
+            None => Ok(()),
+        }
+    }
+
+    async fn prepare(
+        &self,
+        account: AccountId,
+        kind: RelayType,
+        change: &RelayChange,
+    ) -> Result<(RelayPut, bool), RelayError> {
+        let old = self.store.relay(account, kind).await?;
+        let old = old.map(|relay| self.open_relay(relay)).transpose()?;
+        let old_way = self.store.inbound_way(account, kind).await?;
+        let was = (old.as_ref().map(Relay::relayed), old_way.as_ref().map(|way| way.revision));
+        let mut notes = Vec::new();
+        let way = match kind.has_way_in() {
+            true => self.new_way((account, kind), old_way, change, &mut notes)?,
+            false => None,
+        };
+        let relay = match &change.url {
+            Some(url) => self.new_relay((account, kind), url, old.as_ref(), change, &mut notes)?,
+            None => None,
+        };
+        let relay = relay.map(|relay| self.seal_relay(&relay)).transpose()?;
+        let is_new = relay.is_some() && old.is_none();
+        Ok((RelayPut { account, kind, relay, way, was, notes }, is_new))
+    }
+
+    /// The relay as it should be; `None` where it is so already.
+    fn new_relay(
+        &self,
+        (account, kind): (AccountId, RelayType),
+        url: &Url,
+        old: Option<&Relay>,
+        change: &RelayChange,
+        notes: &mut Vec<RelayNote>,
+    ) -> Result<Option<Relay>, RelayError> {
+        let now = self.mint.clock().now();
+        let known = old.map(|old| old.headers.as_slice()).unwrap_or_default();
+        let headers = change.headers.as_ref().map(|fields| self.headers(fields, known));
+        let base = || Relay {
+            id: RelayId(self.mint.uuid()),
+            account,
+            kind,
+            url: url.clone(),
+            timeout: self.rules.forward.default_timeout(),
+            headers: Vec::new(),
+            success: Vec::new(),
+            secret: Secret::new(self.mint.secret()),
+            revision: 0,
+            created_at: now,
+            updated_at: now,
+        };
+        let mut new = old.cloned().unwrap_or_else(base);
+        new.url = url.clone();
+        new.timeout = change.timeout.unwrap_or(new.timeout);
+        new.headers = headers.transpose()?.unwrap_or(new.headers);
+        if let Some(codes) = &change.success {
+            new.success.clone_from(codes);
+            new.success.sort_unstable();
+            new.success.dedup();
+        }
+        let changes = differences(old, &new);
+        if changes.is_empty() {
+            return Ok(None);
+        }
+        let deed = if old.is_some() { Deed::RelayUpdated } else { Deed::RelayAdded };
+        notes.push(RelayNote { deed, changes });
+        Ok(Some(Relay { revision: new.revision + 1, updated_at: now, ..new }))
+    }
+
+    /// The way in as it should be; `None` where it is so already.
+    fn new_way(
+        &self,
+        (account, kind): (AccountId, RelayType),
+        old: Option<SealedWay>,
+        change: &RelayChange,
+        notes: &mut Vec<RelayNote>,
+    ) -> Result<Option<SealedWay>, RelayError> {
+        let now = self.mint.clock().now();
+        let is_new = old.is_none();
+        let known = old.as_ref().map(|old| self.open_verification(old)).transpose()?;
+        let wanted = verification::wanted(kind, change.verification.as_ref(), known.as_ref())?;
+        let changed = known.as_ref() != Some(&wanted);
+        if !is_new && !changed && !change.rotate_key {
+            return Ok(None);
+        }
+        let before = old.as_ref().map(|old| old.last_four.clone());
+        let mut way = match old {
+            Some(old) if !change.rotate_key => old,
+            old => self.with_new_key((account, kind), old)?,
+        };
+        way.verification = self.seal_verification(account, &wanted)?;
+        way.revision += 1;
+        if is_new || change.rotate_key {
+            let deed = if is_new { Deed::InboundAdded } else { Deed::InboundRotated };
+            let changes = vec![Change::new("keyLastFour", before, Some(&way.last_four))];
+            way.rotated_at = (!is_new).then_some(now);
+            notes.push(RelayNote { deed, changes });
+        }
+        if !is_new && changed {
+            // That it changed, and not from what to what: it is a secret.
+            let changes = vec![Change::made("verification", "changed")];
+            notes.push(RelayNote { deed: Deed::InboundUpdated, changes });
+        }
+        Ok(Some(way))
+    }
+
+    fn with_new_key(
+        &self,
+        (account, kind): (AccountId, RelayType),
+        old: Option<SealedWay>,
+    ) -> Result<SealedWay, RelayError> {
+        let key = key::mint(&self.mint);
+        let unusable = || RelayError::Conflict("no key could be made: try again".to_owned());
+        let key_hash = key::hash(&key).ok_or_else(unusable)?;
+        let sealed = self.seal((account, kind), Kept::Key, key.as_bytes())?;
+        let way = old.unwrap_or_else(|| SealedWay {
+            id: WayId(self.mint.uuid()),
+            account,
+            kind,
+            key_hash,
+            key: Vec::new(),
+            last_four: String::new(),
+            verification: Vec::new(),
+            revision: 0,
+            created_at: self.mint.clock().now(),
+            rotated_at: None,
+        });
+        Ok(SealedWay { key_hash, key: sealed, last_four: last_four(&key), ..way })
+    }
+
+    /// Fields that are to be sent along, if they may be. One whose value is [`MASK`], as answers
+    /// show it, keeps the value that it has.
+    fn headers(
+        &self,
+        fields: &[(String, String)],
+        known: &[CustomHeader],
+    ) -> Result<Vec<CustomHeader>, RelayError> {
+        let mut headers = custom_header::checked(fields.to_vec(), self.rules.header_bounds())
+            .map_err(|error| RelayError::Invalid(error.to_string()))?;
+        for (at, header) in headers.iter_mut().enumerate() {
+            if header.value.expose() != MASK.as_bytes() {
+                continue;
+            }
+            let same = known.iter().find(|one| one.name.eq_ignore_ascii_case(&header.name));
+            let same = same.ok_or_else(|| {
+                RelayError::Invalid(format!(
+                    "headers[{at}]: {MASK} stands for a value that is there, and none is: send it"
+                ))
+            })?;
+            header.value = same.value.clone();
+        }
+        Ok(headers)
+    }
+
+    fn open_way(&self, way: &SealedWay) -> Result<InboundWay, RelayError> {
+        let key = self.open_key(way)?;
+        let base = self.public_url.as_ref().map(|url| url.as_str().trim_end_matches('/'));
+        let key = String::from_utf8_lossy(key.expose());
+        let url = format!("{}/inbound/{}/{key}", base.unwrap_or_default(), way.kind);
+        Ok(InboundWay {
+            url: Secret::new(url),
+            verification: self.open_verification(way)?,
+            created_at: way.created_at,
+            rotated_at: way.rotated_at,
+        })
+    }
+}
+
+const NO_RELAY: RelayError = RelayError::NotFound("relay of this type");
+
+/// For the audit log: of a URL its origin, of fields their names; the rest may be secret.
+fn differences(old: Option<&Relay>, new: &Relay) -> Vec<Change> {
+    let names = |one: &Relay| {
+        let names = one.headers.iter().map(|header| header.name.as_str());
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let codes = |one: &Relay| {
+        let codes = one.success.iter().map(ToString::to_string);
+        codes.collect::<Vec<_>>().join(", ")
+    };
+    let origin = |one: &Relay| one.url.origin().ascii_serialization();
+    let timeout = |one: &Relay| one.timeout.as_millis().to_string();
+    let same = |equal: fn(&Relay, &Relay) -> bool| old.is_some_and(|old| equal(old, new));
+    let mut changes = Vec::new();
+    let mut note = |same: bool, field: &str, told: &dyn Fn(&Relay) -> String| {
+        if !same {
+            changes.push(Change::new(field, old.map(told), Some(told(new))));
+        }
+    };
+    note(same(|old, new| old.url == new.url), "origin", &origin);
+    note(same(|old, new| old.timeout == new.timeout), "timeout", &timeout);
+    note(same(|old, new| old.headers == new.headers), "headers", &names);
+    note(same(|old, new| old.success == new.success), "successStatusCodes", &codes);
+    changes
+}
