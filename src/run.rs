@@ -22,6 +22,7 @@ use crate::app::mailbox::retention::Retention;
 use crate::app::relay::Relays;
 use crate::app::relay::inbound::Inbound;
 use crate::app::relay::signers::Signers;
+use crate::app::vault::Vault;
 use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
@@ -128,10 +129,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let lookup = lookup(dns.as_deref(), &webhooks)?;
     let guard = guard.for_gateway_at(own_hosts);
     let client = Client::new(guard.clone(), Limits::from(webhooks.as_ref()), lookup)?;
-    let asking = asking(dns.as_deref(), &guard, &rules.relays)?;
-    let relays =
-        Relays::new(store.clone(), vault.clone(), mint.clone(), asking, rules.relays.into())
-            .at(settings.public_url.as_ref());
+    let relays = relays((&store, &vault), (dns.as_deref(), &guard), rules.relays, &mint)?
+        .at(settings.public_url.as_ref());
     let links =
         Links::open(&store, mint.clock().clone(), &access).await?.at(settings.public_url.as_ref());
     let events = EventLog::new(store.clone(), Arc::clone(&access), webhooks.payload, links.clone());
@@ -356,14 +355,16 @@ fn lookup(dns: Option<&[SocketAddr]>, rules: &WebhookRules) -> Result<Lookup, Eg
 }
 
 /// What asks applications about mail: apart from what delivers, so that neither waits for the other.
-fn asking(
-    dns: Option<&[SocketAddr]>,
-    guard: &Guard,
-    rules: &RelayRules,
-) -> Result<Client, EgressError> {
+fn relays(
+    (store, vault): (&Store, &Vault),
+    (dns, guard): (Option<&[SocketAddr]>, &Guard),
+    rules: RelayRules,
+    mint: &Mint,
+) -> Result<Relays, EgressError> {
     let forward = &rules.forward;
     let lookup = Lookup::over(dns, forward.connect_timeout(), forward.max_at_once)?;
-    Client::new(guard.clone(), Limits::from(forward), lookup)
+    let client = Client::new(guard.clone(), Limits::from(forward), lookup)?;
+    Ok(Relays::new(store.clone(), vault.clone(), mint.clone(), client, Arc::new(rules)))
 }
 
 /// Ids and secrets from the machine's clock and randomness: the one place that reads them.

@@ -35,7 +35,7 @@ CREATE INDEX inbound_ways_by_key ON inbound_ways (key_hash);
 -- What came of asking an application; the last ones of each relay.
 CREATE TABLE relay_attempts (
     id         UUID PRIMARY KEY,
-    relay_id   UUID NOT NULL REFERENCES relays (id),
+    relay_id   UUID NOT NULL REFERENCES relays (id) ON DELETE CASCADE,
     account_id BIGINT NOT NULL REFERENCES accounts (id),
     at         BIGINT NOT NULL,
     outcome    TEXT NOT NULL CHECK (outcome IN ('passed', 'refused', 'deferred')),

@@ -27,6 +27,7 @@ use crate::domain::intake_record::IntakeRecord;
 use crate::domain::policy::Mode;
 use crate::domain::ports::{Client, Envelope};
 use crate::domain::reason::Reason;
+use crate::domain::relay::HopOutcome;
 use crate::domain::verdict::Verdict;
 use crate::mail::line_ends::as_received;
 use crate::run;
@@ -35,8 +36,9 @@ use crate::store::Standing;
 use crate::testkit::dns::DnsServer;
 
 /// Steps that a record alone does not allow to be made again, and that are taken from it: whose
-/// delivery marker it is depends on the installation, and a rate on the mail before.
-const GIVEN: [&str; 2] = ["loop", "rates"];
+/// delivery marker it is depends on the installation, a rate on the mail before, and what a relay
+/// said on its application.
+const GIVEN: [&str; 3] = ["loop", "rates", "relay"];
 
 /// Say what would become of a message, step by step, without delivering it
 #[derive(Args, Debug)]
@@ -133,7 +135,7 @@ impl Check {
         let (recipient, visit, now) = (kept.text("recipient"), visit.as_ref(), kept.arrived);
         let case = Case { envelope, recipient, visit, raw: &raw, now };
         let mut record = judge::record(&case, &examination, &kept.standing, &run::system_mint());
-        put_off(&mut record, &kept);
+        behind_policy(&mut record, &kept);
         let mut shown = whole_intake_record(&record);
         for name in ["id", "date", "agentId", "messageUuid"] {
             shown.insert(name.into(), kept.field(name).clone());
@@ -196,17 +198,27 @@ impl Check {
     }
 }
 
-/// What is accepted again was over its rate, if the record says so.
-fn put_off(record: &mut IntakeRecord, kept: &Kept) {
-    let reason = Reason::RateLimited;
-    let Some(step) = kept.step("rates").filter(|_| kept.came_to("rates", reason.as_str())) else {
+/// What is accepted again was over its rate, or an application was asked about it, if the record says
+/// so.
+fn behind_policy(record: &mut IntakeRecord, kept: &Kept) {
+    if record.verdict != Verdict::Accepted {
         return;
+    }
+    let over = kept.came_to("rates", Reason::RateLimited.as_str());
+    let (name, reason) = if over {
+        ("rates", Some(Reason::RateLimited))
+    } else if kept.came_to("relay", HopOutcome::Refused.as_str()) {
+        ("relay", Some(Reason::RelayRefused))
+    } else if kept.came_to("relay", HopOutcome::Deferred.as_str()) {
+        ("relay", Some(Reason::RelayUnavailable))
+    } else {
+        ("relay", None)
     };
-    if record.verdict == Verdict::Accepted
-        && let Value::Array(steps) = &mut record.steps
-    {
+    if let (Some(step), Value::Array(steps)) = (kept.step(name), &mut record.steps) {
         steps.push(step.clone());
-        record.verdict = Verdict::of(Some(reason));
+    }
+    if reason.is_some() {
+        record.verdict = Verdict::of(reason);
         record.explanation = kept.text("explanation").to_owned();
     }
 }

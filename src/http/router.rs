@@ -25,7 +25,7 @@ use super::routes::{
     account, account_lists, accounts, addresses, audit, contacts, conversations, deliveries,
     domains, erasure, events, health, inbound_policy, inbound_whitelist, intake, logs, media,
     members, messages, policy_preview, receive_message, rooms, search, time_series, tokens,
-    webhooks,
+    webhook_relay, webhooks,
 };
 use super::tag::Tag;
 use super::target::Aim;
@@ -275,6 +275,13 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Webhooks: Get "/deliveries/{id}", READ_OWN, [], NoBody, deliveries::show),
     operation!(Webhooks: Post "/deliveries/{id}/replay", WRITE_OWN.once(), [], Optional(&[]),
         deliveries::replay),
+    // Relays.
+    operation!(Webhooks: Get "/webhookRelay/types", READ_OWN, [], NoBody, webhook_relay::types),
+    operation!(Webhooks: Get "/webhookRelay", READ_OWN, [], NoBody, webhook_relay::list),
+    operation!(Webhooks: Get "/webhookRelay/{type}", READ_OWN, [], NoBody, webhook_relay::show),
+    operation!(Webhooks: Post "/webhookRelay/{type}", WRITE_OWN.once(), [], Required(webhook_relay::FIELDS),
+        webhook_relay::set),
+    operation!(Webhooks: Delete "/webhookRelay/{type}", WRITE_OWN, [], NoBody, webhook_relay::remove),
     operation!(Webhooks: Get "/events", READ, events::LIST, NoBody, events::list),
     operation!(Webhooks: Get "/events/catalog", READ, [], NoBody, events::catalog),
 ];

@@ -32,7 +32,7 @@ pub enum Deletion {
 }
 
 /// What stops with an account. Each finds its rows by an index.
-const STOPPED: [&str; 9] = [
+const STOPPED: [&str; 8] = [
     "WITH given (account) AS ({rows})
      UPDATE keys SET revoked_at = $1
      WHERE revoked_at IS NULL AND account_id IN (SELECT account FROM given)",
@@ -48,9 +48,7 @@ const STOPPED: [&str; 9] = [
      DELETE FROM addresses WHERE agent_id IN (SELECT account FROM given)",
     "WITH given (account) AS ({rows})
      DELETE FROM domain_claims WHERE account_id IN (SELECT account FROM given)",
-    "WITH given (account) AS ({rows})
-     DELETE FROM relay_attempts WHERE relay_id IN (
-         SELECT id FROM relays WHERE account_id IN (SELECT account FROM given))",
+    // With their attempts.
     "WITH given (account) AS ({rows})
      DELETE FROM relays WHERE account_id IN (SELECT account FROM given)",
     "WITH given (account) AS ({rows})

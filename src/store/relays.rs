@@ -157,11 +157,7 @@ impl Store {
             .fetch_optional(tx.on())
             .await?;
         let Some(old) = row.as_ref().map(relay).transpose()? else { return Ok(false) };
-        for text in
-            ["DELETE FROM relay_attempts WHERE relay_id = $1", "DELETE FROM relays WHERE id = $1"]
-        {
-            sql(text).bind(old.id.0).execute(tx.on()).await?;
-        }
+        sql("DELETE FROM relays WHERE id = $1").bind(old.id.0).execute(tx.on()).await?;
         // Of a URL no more than its origin: there are secrets in many a path.
         let changes = [Change::gone("origin", old.url.origin().ascii_serialization())];
         let object = kind.to_string();

@@ -44,6 +44,7 @@ mod rates;
 mod receivers;
 mod recipients;
 mod recompute;
+mod relays;
 mod repeats;
 mod replies;
 mod restore;

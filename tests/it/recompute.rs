@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
+use gatepost::run;
+use gatepost::testkit::receiver::{Receiver, Reply};
 use gatepost::testkit::signer::Key;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
@@ -422,5 +424,28 @@ async fn a_rate_is_not_recomputed_and_all_the_rest_is() {
     let (code, said) = scene.again(&message, &record).await;
     assert_eq!((code, &said["reason"]), (Some(1), &json!("sender_not_allowed")), "{said:#}");
     assert!(words(&said, "differences").contains("step rates was"), "{said:#}");
+    scene.gateway.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_application_said_is_taken_from_the_record() {
+    let scene = Scene::with("").await;
+    let receiver = Receiver::start(run::system_mint().clock().clone()).await.unwrap();
+    let relay = json!({ "url": receiver.url("/a") });
+    let (status, _) = scene.gateway.request("POST", "/webhookRelay/smtp", Some(relay)).await;
+    assert_eq!(status, 200);
+    let refused: Value = "relay_refused".into();
+    for (answer, reason) in [(200, Value::Null), (406, refused), (500, "relay_unavailable".into())]
+    {
+        receiver.script([Reply::status(answer)]);
+        let raw = signed(&format!("answered {answer}"));
+        drop(scene.gateway.send(FROM, &["support@agents.example"], &raw).await);
+        let record = scene.record().await["intake"].clone();
+        assert_eq!(record["reason"], reason);
+        let message = scene.file("asked.eml", &raw);
+        let (code, said) = scene.again(&message, &record).await;
+        assert_eq!((code, &said["reason"]), (Some(0), &reason), "{said:#}");
+        assert_eq!(said["given"], json!(["relay"]));
+    }
     scene.gateway.finish().await;
 }

@@ -45,6 +45,7 @@ mod owners;
 mod plans;
 mod received;
 mod recipients;
+mod relays;
 mod replays;
 mod retention;
 mod rooms;

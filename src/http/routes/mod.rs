@@ -30,4 +30,5 @@ pub(super) mod rooms;
 pub(super) mod search;
 pub(super) mod time_series;
 pub(super) mod tokens;
+pub(super) mod webhook_relay;
 pub(super) mod webhooks;

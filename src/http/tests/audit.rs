@@ -41,6 +41,7 @@ impl Changes {
         let mark = if path.contains('?') { '&' } else { '?' };
         let path = format!("{path}{mark}targetAccountId={}", target.to_string());
         let path = path.replace("{id}", &self.id).replace("{uuid}", &self.id);
+        let path = path.replace("{type}", &self.id);
         let lines = "X-Forwarded-For: 192.0.2.7\r\n";
         let body = (!body.is_null()).then(|| body.to_string());
         let reply = self.house.exact("partner", (verb, &path), lines, body.as_deref()).await;
@@ -127,6 +128,22 @@ impl Changes {
         self.make_once("POST /deliveries/{id}/replay", id, json!({}), replayed).await;
     }
 
+    async fn relays(&mut self) {
+        let id = self.house.id("agent1").get();
+        let set = "POST /webhookRelay/{type}";
+        let relay = |path: &str| json!({ "url": format!("{HOOK}&one={path}") });
+        self.id = "postmark".to_owned();
+        let both = &["relay.added", "inbound.added"];
+        self.make_once(set, id, relay("one"), both).await;
+        self.make_once(set, id, relay("two"), &["relay.updated"]).await;
+        let rotate = json!({ "rotateInboundKey": true });
+        self.make(set, id, rotate, &["inbound.rotated"]).await;
+        let secret = json!({ "verification": { "username": "u", "password": "a-secret" } });
+        self.make_once(set, id, secret, &["inbound.updated"]).await;
+        let removed = &["relay.removed"];
+        self.make_once("DELETE /webhookRelay/{type}", id, Value::Null, removed).await;
+    }
+
     async fn people(&mut self) {
         let id = self.house.id("org1").get();
         let domain = json!({ "domain": "new.example" });
@@ -204,6 +221,7 @@ async fn every_operation_that_changes_something_leaves_its_entries() {
     let entries = log(&house, "partner", "").await.len();
     let mut changes = Changes { house, made: BTreeSet::new(), entries, id: String::new() };
     changes.agent().await;
+    changes.relays().await;
     changes.people().await;
     changes.accounts().await;
     let Changes { house, made, .. } = changes;

@@ -23,6 +23,7 @@ mod once;
 mod preview;
 mod rates;
 mod received;
+mod relays;
 mod reply;
 mod restricted;
 mod rooms;

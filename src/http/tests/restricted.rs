@@ -68,6 +68,7 @@ impl Scene {
         let path = operation.path.replace("{uuid}", &of.mail.message.to_string());
         let path = path.replace("{roomId}", &of.mail.room.to_string());
         let path = path.replace("{filename}", "0-a.png").replace("{id}", &id);
+        let path = path.replace("{type}", "postmark");
         let mut query: Vec<String> =
             target.map(|id| format!("targetAccountId={id}")).into_iter().collect();
         if operation.path == "/member" && operation.verb == Verb::Get {
@@ -94,6 +95,7 @@ impl Scene {
             (Verb::Post, "/webhooks") => {
                 json!({ "url": "https://127.0.0.2/y", "label": "x", "type": "contact" })
             }
+            (Verb::Post, "/webhookRelay/{type}") => json!({ "url": "https://127.0.0.2/relay" }),
             (_, "/webhooks/{id}/rotate" | "/webhooks/{id}/test" | "/deliveries/{id}/replay") => {
                 json!({})
             }
@@ -138,11 +140,13 @@ impl Scene {
                 house.tenancy.allowed_senders(id, 100, None).await.ok().map(|page| page.senders);
             let addresses = house.tenancy.addresses(id).await.unwrap();
             let webhooks = house.store.destinations(id).await.unwrap();
+            let relays = house.store.relays(id).await.unwrap();
             let members = house.store.members(id).await.unwrap();
             let keys = house.store.keys(id).await.unwrap();
             let keys: Vec<_> = keys.iter().map(|key| (key.id, key.revoked_at)).collect();
             state.push(format!(
-                "{name} {policy:?} {senders:?} {addresses:?} {webhooks:?} {members:?} {keys:?}"
+                "{name} {policy:?} {senders:?} {addresses:?} {webhooks:?} {relays:?} {members:?} \
+                 {keys:?}"
             ));
         }
         state

@@ -12,6 +12,7 @@ use gatepost::domain::id::{AuditId, KeyId};
 use gatepost::domain::key::Key;
 use gatepost::domain::member::Role;
 use gatepost::domain::policy::Mode;
+use gatepost::domain::relay::RelayType;
 use gatepost::domain::scope::Scope;
 use gatepost::domain::secret::Secret;
 use gatepost::store::{
@@ -120,7 +121,9 @@ async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static st
             let Receipt::Stored(contact) = store.receive(&text).await.unwrap() else { panic!() };
             store.erase_contact(&subtree(organization), contact, act).await.unwrap();
         }
-        18 => {
+        18 => drop(super::relays::add(scene, agent, act).await),
+        19 => drop(store.remove_relay(agent.id, RelayType::Smtp, act).await.unwrap()),
+        20 => {
             let deleting = store.delete_account(organization.id, (true, 9), account_record, act);
             deleting.await.unwrap();
         }
@@ -143,6 +146,8 @@ async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static st
         15 => ("update_account", 1),
         16 => ("erase_message", 1),
         17 => ("erase_contact", 1),
+        18 => ("put_relay", 1),
+        19 => ("remove_relay", 1),
         // Two Agents of the scene, one of the test, and their organization.
         _ => ("delete_account", 4),
     })

@@ -6,6 +6,7 @@ use gatepost::domain::address::Address;
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::id::AccountId;
 use gatepost::domain::policy::Mode;
+use gatepost::domain::relay::RelayType;
 use gatepost::store::{
     AccountUpdate, Claimed, Created, Deletion, DomainClaim, DomainLimits, NewAccount, Proven,
     Store, Updated,
@@ -18,14 +19,16 @@ on_both! {
 }
 
 /// The methods that change what an answer rests on.
-const CHANGING: [&str; 10] = [
+const CHANGING: [&str; 12] = [
     "claim_address",
     "claim_domain",
     "create_account",
     "delete_account",
     "prove_domain",
+    "put_relay",
     "release_address",
     "remove_domain",
+    "remove_relay",
     "set_active",
     "set_mode",
     "update_account",
@@ -108,7 +111,12 @@ async fn every_change_that_an_answer_rests_on_raises_the_version(kind: Kind) {
             16 => ("prove_domain", proven(store, &domain, organization.id, "b").await),
             17 => ("prove_domain", proven(store, &domain, organization.id, "a").await),
             18..=20 => ("update_account", updated(store, me.id, step > 18).await && step == 19),
-            21 | 22 => {
+            21 | 22 => ("put_relay", super::relays::add(&scene, me, by(at(0))).await),
+            23 | 24 => {
+                let smtp = RelayType::Smtp;
+                ("remove_relay", store.remove_relay(me.id, smtp, by(at(0))).await.unwrap())
+            }
+            25 | 26 => {
                 let deleting =
                     store.delete_account(me.id, (false, 9), account_record, by(at(0))).await;
                 ("delete_account", deleting.unwrap() == Deletion::Done { below: 0 })
@@ -153,7 +161,9 @@ fn every_method_that_changes_an_answer_is_known() {
                 .iter()
                 .any(|verb| text.contains(&format!("{verb}{table}")))
         };
-        ["accounts", "addresses", "domains", "inbound_policies"].iter().any(|table| of(table))
+        ["accounts", "addresses", "domains", "inbound_policies", "relays"]
+            .iter()
+            .any(|table| of(table))
             || [
                 "UPDATE accounts",
                 "UPDATE addresses",

@@ -64,6 +64,7 @@ pub async fn exercise(scene: &Scene) {
     store.finish_delivery(&claims[0], &attempt, Outcome::Gone).await.unwrap();
     store.destinations(agent.id).await.unwrap();
     super::webhooks::exercise(scene).await;
+    super::relays::exercise(scene).await;
     store.remove_destinations(agent.id, None, None, None, by(at(4))).await.unwrap();
     for kind in [None, Some(AccountType::Partner)] {
         store.accounts(kind).await.unwrap();

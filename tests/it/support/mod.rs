@@ -123,6 +123,11 @@ impl TestGateway {
         let rules = rules(folder.path(), files);
         let site = Site::build(&location, &rules).await;
         let mut settings = settings(&location, rules, site.dns.addr());
+        if matches!(location, Location::Postgres(_)) {
+            let keys = folder.path().join("secrets.key");
+            std::fs::write(&keys, format!("{}=\n", "A".repeat(43))).unwrap();
+            settings.secrets_key = Some(keys);
+        }
         change(folder.path(), &mut settings);
         let tls = settings.tls.clone();
         let running = run::start(settings, run::system_mint()).await.unwrap();
@@ -261,6 +266,7 @@ fn settings(location: &Location, rules: Rules, dns: SocketAddr) -> Settings {
         egress_allow: vec!["127.0.0.0/8".parse().unwrap()],
         tls: TlsSettings::default(),
         trusted_proxy: Vec::new(),
+        secrets_key: None,
     }
 }
 

@@ -50,6 +50,8 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
     let mail = agent.mail.as_ref().expect("an Agent has mail");
     let path = operation.split_once(' ').unwrap().1.replace("{uuid}", &mail.message.to_string());
     let path = path.replace("{roomId}", &mail.room.to_string());
+    // Mail of the town is not asked about.
+    let path = path.replace("{type}", "postmark");
     let path = path.replace("{filename}", &format!("0-{PICTURE}"));
     let id = match path.split('/').nth(1) {
         Some("webhooks") => agent.webhook.to_string(),
@@ -102,6 +104,7 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
         "POST /domain" | "DELETE /domain" => {
             sample.with(json!({ "domain": format!("{new}.example") }))
         }
+        "POST /webhookRelay/{type}" => sample.with(json!({ "url": url })),
         "POST /webhooks" => sample.with(json!({ "url": url, "label": new, "type": "incoming" })),
         // It leaves no former secret, of which there may be a few only.
         "POST /webhooks/{id}/rotate" => sample.with(json!({ "endFormer": true })),

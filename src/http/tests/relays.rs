@@ -1,0 +1,204 @@
+//! `/webhookRelay`: what an account sets up, what is shown of it, and what is not.
+
+use serde_json::{Value, json};
+
+use super::House;
+use crate::app::tenancy::details::MASK;
+use crate::domain::member::Role;
+use crate::domain::relay::RelayType;
+
+const SMTP: &str = "/webhookRelay/smtp";
+const MAILGUN: &str = "/webhookRelay/mailgun";
+
+async fn set(house: &House, path: &str, body: Value) -> Value {
+    house.call("org1", "POST", path, Some(&body)).await.success(200)
+}
+
+async fn refused(house: &House, path: &str, body: Value, words: &str) {
+    house.call("org1", "POST", path, Some(&body)).await.problem(400, "invalid_request", words);
+}
+
+/// The key of a way in, as its URL has it.
+fn key(config: &Value, kind: &str) -> String {
+    let url = config["inboundUrl"].as_str().unwrap();
+    let key = url.strip_prefix(&format!("/inbound/{kind}/")).unwrap();
+    assert!(key.len() == 47 && key.starts_with("gpi_"), "{key}");
+    key.to_owned()
+}
+
+#[tokio::test]
+async fn a_relay_is_set_changed_and_deleted() {
+    let house = House::new().await;
+    let types = house.get("org1", "/webhookRelay/types").await.success(200);
+    let names: Vec<_> = types["types"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
+    assert_eq!(names, ["mailgun", "sendgrid", "postmark", "ses", "smtp"]);
+    assert_eq!(house.get("org1", "/webhookRelay").await.success(200)["configs"], json!([]));
+    house.get("org1", SMTP).await.problem(404, "not_found", "no such relay");
+    house.get("org1", "/webhookRelay/twilioSMS").await.problem(404, "not_found", "relay type");
+    let made = set(
+        &house,
+        SMTP,
+        json!({
+            "url": "https://app.example/in?x=1", "timeout": 5000, "successStatusCodes": [202, 200, 202],
+            "headers": [{ "Authorization": "Bearer xyz" }, { "X-Customer-ID": "abc123" }],
+        }),
+    );
+    let made = made.await;
+    standardwebhooks::Webhook::new(made["secret"].as_str().unwrap()).unwrap();
+    let config = json!({
+        "type": "smtp", "url": "https://app.example/in?x=1", "timeout": 5000,
+        "headers": [{ "Authorization": MASK }, { "X-Customer-ID": MASK }],
+        "successStatusCodes": [200, 202],
+    });
+    assert_eq!(house.get("org1", "/webhookRelay").await.success(200)["configs"], json!([config]));
+    let shown = house.get("org1", SMTP).await;
+    assert!(!shown.text().contains("xyz") && !shown.text().contains("whsec_"));
+    assert_eq!(shown.success(200)["config"]["attempts"], json!([]));
+    // What is not sent stays; what is masked stays; what is sent takes its place.
+    let changed = set(
+        &house,
+        SMTP,
+        json!({
+            "url": "https://app.example/b", "headers": [{ "authorization": MASK }, { "X-New": "n" }],
+        }),
+    );
+    let changed = changed.await;
+    assert_eq!(changed.get("secret"), None);
+    let (config, headers) =
+        (&changed["config"], json!([{ "authorization": MASK }, { "X-New": MASK }]));
+    assert_eq!((&config["timeout"], &config["headers"]), (&json!(5000), &headers));
+    let agent = house.residents["agent1"].account.clone();
+    let relays = &house.http.use_cases.relays;
+    let relay = relays.nearest(RelayType::Smtp, &agent).await.unwrap().unwrap();
+    assert_eq!(relay.headers[0].value.expose(), b"Bearer xyz");
+    // An account's own, and nobody else's.
+    house.get("agent1", SMTP).await.problem(404, "not_found", "no such relay");
+    house.get("agent3", SMTP).await.problem(404, "not_found", "no such relay");
+    house.call("org1", "DELETE", SMTP, None).await.success(200);
+    house.call("org1", "DELETE", SMTP, None).await.problem(404, "not_found", "no such relay");
+    assert_eq!(relays.nearest(RelayType::Smtp, &agent).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn what_cannot_be_set_is_refused_by_name() {
+    let house = House::new().await;
+    let url = "https://app.example/";
+    let with = |name: &str, value: Value| json!({ "url": url, name: value });
+    refused(&house, SMTP, json!({}), "url is required").await;
+    refused(&house, SMTP, json!({ "timeout": 500 }), "url is required").await;
+    for bad in ["http://app.example/", "https://10.0.0.1/", "https://a:b@app.example/", "x"] {
+        refused(&house, SMTP, json!({ "url": bad }), "url:").await;
+    }
+    for timeout in [99, 30_001] {
+        refused(&house, SMTP, with("timeout", timeout.into()), "timeout must be 100 to 30000")
+            .await;
+    }
+    refused(&house, SMTP, with("timeout", json!("soon")), "timeout").await;
+    for codes in [json!([406]), json!([199]), json!([600]), json!(["200"]), json!(200)] {
+        refused(&house, SMTP, with("successStatusCodes", codes), "successStatusCodes").await;
+    }
+    let many: Vec<u16> = (200..221).collect();
+    refused(&house, SMTP, with("successStatusCodes", many.into()), "at most 20").await;
+    for headers in [
+        json!([{ "Host": "evil.example" }]),
+        json!([{ "Content-Length": "0" }]),
+        json!([{ "Transfer-Encoding": "chunked" }]),
+        json!([{ "Webhook-Signature": "v1,x" }]),
+        json!([{ "X-Gatepost-Recipient": "x" }]),
+        json!([{ "X-A": "a\r\nHost: evil.example" }]),
+        json!([{ "X-A": "1" }, { "x-a": "2" }]),
+        json!([{ "X-A": "1", "X-B": "2" }]),
+        json!([{ "X-A": MASK }]),
+        json!({ "X-A": "1" }),
+        Value::from((0..21).map(|n| json!({ format!("X-{n}"): "x" })).collect::<Vec<_>>()),
+    ] {
+        refused(&house, SMTP, with("headers", headers), "headers").await;
+    }
+    refused(&house, SMTP, with("rotateInboundKey", true.into()), "without a key").await;
+    refused(&house, SMTP, with("verification", json!({})), "without a key").await;
+    refused(&house, SMTP, with("secret", json!("x")), "secret").await;
+    refused(&house, MAILGUN, json!({ "url": url }), "HTTP webhook signing key").await;
+    refused(&house, MAILGUN, with("verification", json!({ "signingKey": 1 })), "texts").await;
+    refused(&house, MAILGUN, with("verification", json!({ "publicKey": "x" })), "publicKey").await;
+    let unknown = json!({ "url": url });
+    let unknown = house.call("org1", "POST", "/webhookRelay/twilioSMS", Some(&unknown)).await;
+    unknown.problem(404, "not_found", "relay type");
+    assert_eq!(house.get("org1", "/webhookRelay").await.success(200)["configs"], json!([]));
+}
+
+#[tokio::test]
+async fn a_way_in_has_a_key_that_rotates_and_outlives_its_relay() {
+    let house = House::new().await;
+    let relays = &house.http.use_cases.relays;
+    let opens = async |key: &str| {
+        let way = relays.way(RelayType::Mailgun, key).await.unwrap();
+        way.map(|way| way.account.id)
+    };
+    let given = json!({ "verification": { "signingKey": "mailgun-signing-key" } });
+    let made = set(&house, MAILGUN, given).await;
+    assert_eq!(made.get("secret"), None, "there is no relay yet");
+    let config = &made["config"];
+    assert_eq!(
+        (&config["url"], &config["verification"]["signingKey"]),
+        (&Value::Null, &MASK.into())
+    );
+    let first = key(config, "mailgun");
+    assert_eq!(opens(&first).await, Some(house.id("org1")));
+    let (turned, short) = (first.replace("gpi_", "gpi-"), first[..46].to_owned());
+    for other in [short, turned, String::new(), format!("{first}x"), "gpi_".repeat(12)] {
+        assert_eq!(opens(&other).await, None, "{other}");
+    }
+    assert_eq!(relays.way(RelayType::Postmark, &first).await.unwrap(), None);
+    // The relay comes and goes; the way stays.
+    let made = set(&house, MAILGUN, json!({ "url": "https://app.example/" })).await;
+    assert!(made["secret"].is_string());
+    assert_eq!(key(&made["config"], "mailgun"), first);
+    house.call("org1", "DELETE", MAILGUN, None).await.success(200);
+    house.call("org1", "DELETE", MAILGUN, None).await.problem(404, "not_found", "no such relay");
+    let left = house.get("org1", MAILGUN).await.success(200)["config"].clone();
+    assert_eq!((key(&left, "mailgun"), &left["url"]), (first.clone(), &Value::Null));
+    let rotated = set(&house, MAILGUN, json!({ "rotateInboundKey": true })).await;
+    let second = key(&rotated["config"], "mailgun");
+    assert_eq!((opens(&first).await, opens(&second).await), (None, Some(house.id("org1"))));
+    let masked = json!({ "verification": { "signingKey": MASK } });
+    set(&house, MAILGUN, masked).await;
+    assert_eq!(opens(&second).await, Some(house.id("org1")));
+    // Nothing of it is at rest in clear, or in the audit log.
+    let kept =
+        house.store.inbound_way(house.id("org1"), RelayType::Mailgun).await.unwrap().unwrap();
+    assert!(!format!("{kept:?}").contains("gpi_"));
+    let audit = house.get("org1", "/audit").await;
+    assert!(!audit.text().contains(&second[..44]) && !audit.text().contains("signing-key"));
+    // Each provider has its own.
+    for (kind, verification) in [
+        ("sendgrid", json!({ "publicKey": null })),
+        ("postmark", json!({ "username": null, "password": null })),
+        ("ses", json!({ "topicArn": null })),
+    ] {
+        let path = format!("/webhookRelay/{kind}");
+        let made = set(&house, &path, json!({ "rotateInboundKey": true })).await;
+        key(&made["config"], kind);
+        assert_eq!(made["config"]["verification"], verification);
+    }
+}
+
+#[tokio::test]
+async fn what_is_sent_twice_is_done_once_and_a_restricted_member_has_only_its_agents() {
+    let mut house = House::new().await;
+    house.join("few", "org1", Role::Admin, &["agent1"]).await;
+    let own = format!("{SMTP}?targetAccountId={}", house.id("agent1").get());
+    let foreign = format!("{SMTP}?targetAccountId={}", house.id("agent2").get());
+    let body = json!({ "url": "https://app.example/" });
+    house.call("few", "POST", &own, Some(&body)).await.success(200);
+    house.call("few", "POST", &foreign, Some(&body)).await.problem(403, "forbidden", "");
+    house.call("few", "POST", SMTP, Some(&body)).await.problem(403, "forbidden", "restricted");
+    let rotate = json!({ "verification": { "signingKey": "k" }, "rotateInboundKey": true });
+    let key_of = "Idempotency-Key: once\r\n";
+    let mut keys = Vec::new();
+    for _ in 0..2 {
+        let text = rotate.to_string();
+        let reply = house.exact("org1", ("POST", MAILGUN), key_of, Some(&text)).await;
+        keys.push(key(&reply.success(200)["config"], "mailgun"));
+    }
+    assert_eq!(keys[0], keys[1]);
+}
