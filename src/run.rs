@@ -20,6 +20,8 @@ use crate::app::mailbox::erasure::Erasures;
 use crate::app::mailbox::links::Links;
 use crate::app::mailbox::retention::Retention;
 use crate::app::relay::Relays;
+use crate::app::relay::inbound::Inbound;
+use crate::app::relay::signers::Signers;
 use crate::app::vault::Vault;
 use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::domain_name::DomainName;
@@ -132,6 +134,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let links =
         Links::open(&store, mint.clock().clone(), &access).await?.at(settings.public_url.as_ref());
     let events = EventLog::new(store.clone(), Arc::clone(&access), webhooks.payload, links.clone());
+    let signers = Signers::over(client.clone(), rules.inbound.proofs.certificates);
     let dispatcher = outgoing(&store, (client, &links), &webhooks, bell.clone(), &mint);
 
     // Incoming: the listener asks intake.
@@ -145,22 +148,19 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let kept = (rules.smtp.framing.bare_line_ends, rules.retention.clone());
     let preview = preview(&store, &apart, &intake, kept, &mint);
     let reception = Reception::new(store.clone(), mint.clone(), &intake, Arc::clone(&wake));
-    let gateway = Gateway::new(
-        store.clone(),
-        authenticator,
-        intake,
-        (mint.clone(), relays.clone()),
-        wake,
-        settings.postmaster,
-    );
-    let incoming =
-        Incoming::listen(way, &rules.smtp, &tls, Arc::new(gateway), shutdown.clone()).await?;
+    let of = (mint.clone(), relays.clone());
+    let gateway = Gateway::new(store.clone(), authenticator, intake, of, wake, settings.postmaster);
+    let gateway = Arc::new(gateway);
+    let by = (mint.clock().clone(), rules.smtp.framing.bare_line_ends);
+    let inbound = Arc::new(rules.inbound);
+    let inbound = Inbound::new(Arc::clone(&gateway), relays.clone(), signers, inbound, by);
+    let incoming = Incoming::listen(way, &rules.smtp, &tls, gateway, shutdown.clone()).await?;
 
     // The API beside them.
     let (socket, http) = bind(settings.http).await?;
     let search = access.search;
     let erasures = Erasures::new(store.clone(), mint.clock().clone(), &rules.retention);
-    let parts = (preview, reception, erasures.clone(), relays);
+    let parts = (preview, reception, erasures.clone(), (relays, inbound));
     let reading = (events.clone(), links, apart);
     let kept = (&store, vault);
     let api = api::api(

@@ -137,5 +137,6 @@ fn envelope() -> Envelope {
         reverse_path: "bounce@good.example".to_owned(),
         recipients: Vec::new(),
         smtputf8: false,
+        posted: None,
     }
 }

@@ -95,6 +95,7 @@ impl Check {
             reverse_path: self.from.clone(),
             recipients: Vec::new(),
             smtputf8: true,
+            posted: None,
         };
         let mint = run::system_mint();
         let now = mint.clock().now();

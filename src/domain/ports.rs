@@ -41,6 +41,20 @@ pub struct Envelope {
     pub recipients: Vec<Recipient>,
     /// The client asked for SMTPUTF8 (RFC 6531).
     pub smtputf8: bool,
+    /// The provider that handed the message on over HTTP, where no client brought it over SMTP; then
+    /// the envelope is what it says.
+    pub posted: Option<Posted>,
+}
+
+/// How a provider handed a message on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Posted {
+    /// Its name, as it stands in the path that it posts to.
+    pub provider: &'static str,
+    /// What proved that it was the provider, in plain words.
+    pub proof: &'static str,
+    /// The account's own application was asked and let it pass (contract §6).
+    pub relayed: bool,
 }
 
 /// A recipient that some Agent answers to.

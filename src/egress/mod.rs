@@ -12,3 +12,4 @@ mod error;
 pub mod guard;
 mod lookup;
 pub mod signature;
+pub mod validity;

@@ -18,6 +18,9 @@ use crate::app::relay::RelayError;
 use crate::app::tenancy::TenancyError;
 use crate::store::StoreError;
 
+/// Of a path that is not there; of one that opens nothing, the same.
+pub(super) const NOTHING_HERE: &str = "there is nothing at this path";
+
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $word:literal, $status:ident, $title:literal;)*) => {
         /// What kind of error: `code` in every error's body (contract §4, Rules).
@@ -58,6 +61,8 @@ codes! {
     FeatureRequired = "feature_required", FORBIDDEN, "A feature is missing";
     /// Nothing of this name in the target's scope.
     NotFound = "not_found", NOT_FOUND, "Not found";
+    /// A provider's message that nobody here takes, nor will.
+    MailRefused = "mail_refused", NOT_ACCEPTABLE, "The mail is refused";
     MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED, "Method not allowed";
     /// The body did not come in time.
     RequestTimeout = "request_timeout", REQUEST_TIMEOUT, "The request took too long";

@@ -14,6 +14,7 @@
 //!   request comes from; `once` carries out a creation once that is sent twice.
 //! - `serve` accepts connections, within the bounds of `policies/access.toml`, so many of each client
 //!   (`places`).
+//! - `inbound` takes what mail providers post, beside the operations: no key but the one in its path.
 //! - `routes` has one file per noun: wire shapes and words, no decisions.
 //!
 //! `run` makes an [`Http`] and serves its router. What never happens here: SQL, a read of a token
@@ -26,6 +27,7 @@ mod body;
 pub mod call;
 mod downloads;
 pub mod error;
+mod inbound;
 mod limits;
 mod linked;
 mod observe;
@@ -74,6 +76,7 @@ use crate::app::mailbox::erasure::Erasures;
 use crate::app::mailbox::links::Links;
 use crate::app::once::Answers;
 use crate::app::relay::Relays;
+use crate::app::relay::inbound::Inbound;
 use crate::app::tenancy::Tenancy;
 use crate::domain::id::Mint;
 use crate::egress::guard::Guard;
@@ -94,6 +97,7 @@ pub struct UseCases {
     pub reception: Reception,
     pub erasures: Erasures,
     pub relays: Relays,
+    pub inbound: Inbound,
     pub agents: Agents,
     pub apps: Apps,
     pub computers: Computers,
@@ -125,6 +129,8 @@ pub struct Http {
     pub(crate) downloads: Downloads,
     /// Places for messages, and for bodies that are larger than others may be.
     pub(crate) uploads: Turns,
+    /// Places for what providers post.
+    pub(crate) places: inbound::Places,
     /// Places for statements that walk the conversation log.
     pub(crate) logs: Turns,
     pub(crate) limits: Limits,
@@ -150,6 +156,7 @@ impl Http {
         // Who gets a place has time left to send the body.
         let patience = limits.body() / 2;
         let uploads = Turns::new(limits.max_uploads, patience, UPLOADS);
+        let places = inbound::Places::new(use_cases.inbound.rules(), patience);
         let logs = Turns::new(rules.logs.max_at_once, patience, LOGS);
         let limits = Limits::new(rules.rates);
         let (proxies, shutdown) = (Proxies::default(), Shutdown::default());
@@ -161,6 +168,7 @@ impl Http {
             readiness,
             downloads,
             uploads,
+            places,
             logs,
             limits,
             proxies,

@@ -41,6 +41,8 @@ pub(super) struct Trace(Arc<Known>);
 struct Known {
     request: Uuid,
     operation: OnceLock<&'static Operation>,
+    /// Of a path that is none of an operation.
+    route: OnceLock<&'static str>,
     caller: OnceLock<AccountId>,
     from: OnceLock<IpAddr>,
     quota: OnceLock<Quota>,
@@ -58,6 +60,10 @@ impl Trace {
 
     pub(super) fn matched(&self, operation: &'static Operation) {
         self.0.operation.get_or_init(|| operation);
+    }
+
+    pub(super) fn routed(&self, route: &'static str) {
+        self.0.route.get_or_init(|| route);
     }
 
     pub(super) fn came_from(&self, client: IpAddr) {
@@ -147,7 +153,8 @@ fn log(
     began: Instant,
 ) {
     let operation = trace.0.operation.get();
-    let route = operation.map_or("-", |operation| operation.path);
+    let beside = trace.0.route.get().copied().unwrap_or("-");
+    let route = operation.map_or(beside, |operation| operation.path);
     let effect = operation.map_or("-", |operation| operation.need.effect.as_str());
     let client = trace.0.from.get().map(tracing::field::display);
     let account = trace.0.caller.get().map(|account| account.get());

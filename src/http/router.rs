@@ -12,12 +12,13 @@ use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{MethodFilter, MethodRouter, get};
+use axum::routing::{MethodFilter, MethodRouter, get, post};
 
 use super::Http;
 use super::body::BodyRule::{self, None as NoBody, Optional, Required, WithMessage};
 use super::call::{self, Call};
-use super::error::{Code, Problem};
+use super::error::{Code, NOTHING_HERE, Problem};
+use super::inbound;
 use super::linked::{self, Visit};
 use super::observe;
 use super::routes::{
@@ -360,7 +361,8 @@ pub static OPERATIONS: &[Operation] = &[
         [], Optional(&["sessionKey"]), sessions::resolve),
 ];
 
-/// The router of the whole API, and of what needs no key: two questions, and the description.
+/// The router of the whole API, and of what needs no key: two questions, the description, and the ways
+/// in of providers.
 pub fn router(http: Arc<Http>) -> Router {
     let mut paths: BTreeMap<String, MethodRouter<Arc<Http>>> = BTreeMap::new();
     for operation in OPERATIONS {
@@ -376,7 +378,9 @@ pub fn router(http: Arc<Http>) -> Router {
         .route(description::OPENAPI, get(description::openapi))
         .route("/docs", get(description::docs))
         .route("/healthz", get(health::alive))
-        .route("/readyz", get(health::ready));
+        .route("/readyz", get(health::ready))
+        .route("/inbound/{type}/{key}", post(inbound::post))
+        .route("/inbound/{type}/{key}/mime", post(inbound::post));
     observed(whole, http)
 }
 
@@ -406,7 +410,7 @@ fn on(methods: MethodRouter<Arc<Http>>, operation: &'static Operation) -> Method
 /// Puts on every answer what every answer must carry; unknown paths and wrong methods too.
 pub(super) fn observed(router: Router<Arc<Http>>, http: Arc<Http>) -> Router {
     router
-        .fallback(async || Problem::new(Code::NotFound, "there is nothing at this path"))
+        .fallback(async || Problem::new(Code::NotFound, NOTHING_HERE))
         .method_not_allowed_fallback(async || {
             let detail =
                 "this path does not take this method: the Allow header lists those it does";

@@ -8,6 +8,7 @@
 mod access;
 mod acme;
 mod apps;
+mod inbound;
 mod intake;
 mod relays;
 mod retention;
@@ -26,6 +27,7 @@ pub use access::{
 };
 pub use acme::{AcmeRules, Challenges as ChallengeRules};
 pub use apps::{App, AppLimits, AppRules, FeatureRule, Setting, SettingType};
+pub use inbound::InboundRules;
 pub use intake::{
     Alignment, Directory as DirectoryRules, IntakeRules, Limits as IntakeLimits,
     Rates as IntakeRates,
@@ -47,6 +49,7 @@ pub struct Rules {
     pub retention: RetentionRules,
     pub acme: AcmeRules,
     pub apps: AppRules,
+    pub inbound: InboundRules,
     pub relays: RelayRules,
 }
 
@@ -65,7 +68,7 @@ pub enum RulesError {
     UnknownFile { path: PathBuf, expected: String },
 }
 
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 10] = [
     ("intake.toml", include_str!("../../policies/intake.toml")),
     ("smtp.toml", include_str!("../../policies/smtp.toml")),
     ("webhooks.toml", include_str!("../../policies/webhooks.toml")),
@@ -74,6 +77,7 @@ const FILES: [(&str, &str); 9] = [
     ("retention.toml", include_str!("../../policies/retention.toml")),
     ("acme.toml", include_str!("../../policies/acme.toml")),
     ("apps.toml", include_str!("../../policies/apps.toml")),
+    ("inbound.toml", include_str!("../../policies/inbound.toml")),
     ("relays.toml", include_str!("../../policies/relays.toml")),
 ];
 
@@ -92,7 +96,7 @@ impl Rules {
         if let Some(folder) = folder {
             refuse_unknown_files(folder)?;
         }
-        let [intake, smtp, webhooks, access, store, retention, acme, apps, relays] = FILES;
+        let [intake, smtp, webhooks, access, store, retention, acme, apps, inbound, relays] = FILES;
         let mut rules = Self {
             intake: read(folder, intake)?,
             smtp: read(folder, smtp)?,
@@ -102,6 +106,7 @@ impl Rules {
             retention: read(folder, retention)?,
             acme: read(folder, acme)?,
             apps: read(folder, apps)?,
+            inbound: read(folder, inbound)?,
             relays: read(folder, relays)?,
         };
         rules.store.objects.above_bytes = rules.intake.raw.object_above_bytes;
@@ -114,6 +119,7 @@ impl Rules {
         rules.retention.validate()?;
         rules.acme.validate()?;
         rules.apps.validate()?;
+        rules.inbound.validate()?;
         rules.relays.validate()?;
         Ok(rules)
     }

@@ -15,6 +15,7 @@ use crate::app::mailbox::erasure::Erasures;
 use crate::app::mailbox::links::Links;
 use crate::app::once::Answers;
 use crate::app::relay::Relays;
+use crate::app::relay::inbound::Inbound;
 use crate::app::tenancy::Tenancy;
 use crate::app::vault::Vault;
 use crate::domain::id::Mint;
@@ -27,7 +28,12 @@ use crate::verify::Authenticator;
 /// The API over this store; `vault` seals what is secret.
 pub(super) fn api(
     (store, vault): (&Store, Vault),
-    (preview, reception, erasures, relays): (Preview, Reception, Erasures, Relays),
+    (preview, reception, erasures, (relays, inbound)): (
+        Preview,
+        Reception,
+        Erasures,
+        (Relays, Inbound),
+    ),
     (events, links, dns): (EventLog, Links, Arc<Authenticator>),
     guard: Guard,
     mint: Mint,
@@ -44,6 +50,7 @@ pub(super) fn api(
         reception,
         erasures,
         relays,
+        inbound,
         agents: Agents::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         apps: Apps::new(store.clone(), vault.clone(), mint.clone(), apps),
         computers: Computers::new(store.clone(), vault, mint.clone()),

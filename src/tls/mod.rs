@@ -17,7 +17,6 @@ mod certificates;
 mod files;
 mod pair;
 pub mod self_signed;
-mod validity;
 
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use rustls::sign::CertifiedKey;
 use crate::domain::clock::Timestamp;
 use crate::domain::domain_name::DomainName;
 
-use super::validity::validity;
+use crate::egress::validity::validity;
 
 /// A chain whose first certificate is of the key beside it.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::arrival;
-use super::session::session;
+use super::session;
 use super::step::step;
 use crate::domain::address::Address;
 use crate::domain::automation::Automation;
@@ -151,7 +151,7 @@ impl Examination {
             arrival_keys: Vec::new(),
             signatures: Vec::new(),
             authentication: Value::Null,
-            steps: vec![session(envelope, raw.len(), now)],
+            steps: session::arrival(envelope, raw.len(), now),
         }
     }
 

@@ -43,6 +43,10 @@ impl Gateway {
         judgement: &mut Judgement,
         passed: &mut Option<Passed>,
     ) -> Result<Asked, StoreError> {
+        // What a provider posted has been through the hop of its own type (contract §6).
+        if envelope.posted.is_some() {
+            return Ok(Asked::Settled);
+        }
         let wanted = judgement.commit.intakes.iter().enumerate().find_map(|(at, intake)| {
             let accepted = intake.accepted.as_ref()?;
             Some((at, accepted.standing.relay?))

@@ -13,6 +13,7 @@ mod flood;
 mod hop;
 pub mod judge;
 mod loops;
+mod posted;
 pub mod preview;
 pub mod reception;
 mod recipient;
@@ -74,6 +75,11 @@ impl Gateway {
         let directory = Directory::new(store.clone(), postmaster, rules.directory);
         let flood = Flood::new(rules.rates);
         Self { store, authenticator, rules, mint, wake, directory, flood, relays }
+    }
+
+    /// The largest message that is taken, in octets.
+    pub fn max_message_bytes(&self) -> usize {
+        self.rules.limits.max_message_bytes
     }
 
     /// The one path: examine, judge, commit, answer.

@@ -286,5 +286,6 @@ fn envelope(recipient: Option<Recipient>) -> Envelope {
         reverse_path: String::new(),
         recipients: recipient.into_iter().collect(),
         smtputf8: true,
+        posted: None,
     }
 }

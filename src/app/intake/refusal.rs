@@ -55,7 +55,7 @@ impl Gateway {
         Ok(answer(first))
     }
 
-    fn refusal(
+    pub(super) fn refusal(
         &self,
         envelope: &Envelope,
         (reason, detail): (Reason, &str),
@@ -83,13 +83,12 @@ impl Gateway {
             size,
             digest: None,
             headers: scan::section(head, kept).to_vec(),
-            steps: Value::from(vec![step(
-                "session",
-                "fail",
-                detail,
-                session::inputs(envelope, size),
-                began,
-            )]),
+            steps: Value::from(
+                [step("session", "fail", detail, session::inputs(envelope, size), began)]
+                    .into_iter()
+                    .chain(envelope.posted.as_ref().map(session::provider))
+                    .collect::<Vec<_>>(),
+            ),
             count: 1,
             took: None,
         }

@@ -2,9 +2,13 @@
 //! and the ways in by which providers post what they received.
 
 mod forward;
+pub mod inbound;
 mod key;
+pub mod providers;
 mod sealed;
 mod settings;
+pub mod signers;
+mod tokens;
 pub mod verification;
 
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::RelayError;
+use super::providers::sendgrid::PublicKey;
 use crate::app::tenancy::details::MASK;
 use crate::domain::relay::{RelayType, Verification};
 use crate::domain::secret::Secret;
@@ -63,7 +64,16 @@ pub(super) fn wanted(
             })?;
             Verification::Mailgun { signing_key: Secret::new(signing_key) }
         }
-        RelayType::Sendgrid => Verification::Sendgrid { public_key: of("publicKey") },
+        RelayType::Sendgrid => {
+            let public_key = of("publicKey");
+            // One that cannot be read would refuse all mail, which SendGrid then drops.
+            if public_key.as_deref().is_some_and(|key| PublicKey::parse(key).is_none()) {
+                let detail = "publicKey is no key of SendGrid's: send the base64 that the security \
+                              policy of the webhook shows";
+                return Err(invalid(detail.to_owned()));
+            }
+            Verification::Sendgrid { public_key }
+        }
         RelayType::Postmark => match (of("username"), of("password")) {
             (None, None) => Verification::Postmark { basic: None },
             (Some(username), Some(password)) if !username.contains(':') => {

@@ -71,7 +71,9 @@ impl Kept {
             },
             reverse_path: text("envelopeFrom").unwrap_or_default().to_owned(),
             recipients: Vec::new(),
-            smtputf8: protocol.starts_with("UTF8"),
+            // A provider does not say whether its client asked for it.
+            smtputf8: protocol.starts_with("UTF8") || protocol == "HTTP",
+            posted: None,
         };
         let fact = |name: &str| policy.get(name).and_then(Value::as_bool);
         let mode = policy.get("mode").and_then(Value::as_str).ok_or_else(|| missing("mode"))?;

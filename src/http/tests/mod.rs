@@ -17,6 +17,7 @@ mod erasure;
 mod events;
 mod features;
 mod hostile;
+mod inbound;
 mod injection;
 mod letters;
 mod logs;
@@ -205,8 +206,11 @@ impl House {
             EventLog::new(store.clone(), Arc::clone(&access_rules), payload, links.clone());
         let vault = Vault::new(&[[7; 32]], mint.clone());
         let guard = Guard::new(vec!["127.0.0.0/8".parse().unwrap()], &rules.webhooks);
+        let relays = relays(&store, &vault, &mint, (&rules, &guard));
+        let woken = (relays.clone(), Arc::new(events.clone()) as _);
         let use_cases = UseCases {
-            relays: relays(&store, &vault, &mint, (&rules, &guard)),
+            inbound: inbound::of(&store, &rules, &mint, &dns, woken),
+            relays,
             agents: Agents::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
             apps: Apps::new(store.clone(), vault.clone(), mint.clone(), Arc::clone(&app_rules)),
             computers: Computers::new(store.clone(), vault, mint.clone()),

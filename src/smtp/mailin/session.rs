@@ -227,7 +227,7 @@ impl<I: Intake> Session<I> {
         let Transaction { reverse_path, recipients, message, under_way: _until_answered, .. } =
             transaction;
         let (client, intake) = (self.client.clone(), Arc::clone(&self.shared.intake));
-        let envelope = Envelope { client, reverse_path, recipients, smtputf8: false };
+        let envelope = Envelope { client, reverse_path, recipients, smtputf8: false, posted: None };
         let (ending, _share_until_answered) = message.end();
         let (reason, detail, head, size, notice) = match ending {
             Ending::Whole(raw) => {

@@ -47,6 +47,7 @@ impl Examiner {
             reverse_path: String::new(),
             recipients: Vec::new(),
             smtputf8: true,
+            posted: None,
         };
         let now = Timestamp::from_millis(NOW * 1000);
         let raw = Bytes::copy_from_slice(raw);

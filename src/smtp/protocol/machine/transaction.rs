@@ -93,6 +93,7 @@ impl Transaction {
             reverse_path: self.reverse_path,
             recipients: self.recipients,
             smtputf8: self.smtputf8,
+            posted: None,
         }
     }
 }

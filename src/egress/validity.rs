@@ -14,7 +14,7 @@ const VERSION: u8 = 0xa0;
 
 /// The first and the last instant at which the certificate `der` is valid; `None` where it is no
 /// certificate.
-pub(super) fn validity(der: &[u8]) -> Option<(Timestamp, Timestamp)> {
+pub fn validity(der: &[u8]) -> Option<(Timestamp, Timestamp)> {
     let (certificate, _) = expect(der, SEQUENCE)?;
     let (fields, _) = expect(certificate, SEQUENCE)?;
     let fields = expect(fields, VERSION).map_or(fields, |(_, rest)| rest);

@@ -1,0 +1,365 @@
+//! What a provider has posted goes the one path of a message (contract §6): the provider's proof, the
+//! account's own application, then authentication, policy and commit, as if it had come over SMTP.
+//!
+//! Recipients whose verdict could differ get a transaction each. One answer stands for all: if any is
+//! deferred, the provider is to try again, and those that have it have it already (contract §2.6); else
+//! if any has accepted it, it is done; else it is refused.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tracing::{info, warn};
+
+use super::providers::{Ages, Letter, Post, Refusal, mailgun, postmark, sendgrid, ses, sns};
+use super::signers::{SignerError, Signers};
+use super::tokens::Tokens;
+use super::{RelayError, Relays};
+use crate::app::intake::Gateway;
+use crate::domain::account::Account;
+use crate::domain::clock::Clock;
+use crate::domain::id::IntakeId;
+use crate::domain::ports::{Answer, Client, Envelope, Intake as _, Posted, Recipient};
+use crate::domain::reason::Reason;
+use crate::domain::relay::{Forwarded, Hop, RelayType, Verification, Way};
+use crate::mail::line_ends::{as_received, refused_on_the_wire};
+use crate::rules::{BareLineEnds, InboundRules};
+
+/// Above this many octets, a request is read where that holds up nobody.
+const LARGE: usize = 256 * 1024;
+
+/// Takes in what providers post. Cheap to clone.
+#[derive(Clone)]
+pub struct Inbound {
+    gateway: Arc<Gateway>,
+    relays: Relays,
+    signers: Signers,
+    tokens: Arc<Tokens>,
+    rules: Arc<InboundRules>,
+    clock: Clock,
+    bare: BareLineEnds,
+}
+
+impl std::fmt::Debug for Inbound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inbound").finish_non_exhaustive()
+    }
+}
+
+/// What became of a request that was a provider's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// Somebody has the message.
+    Accepted(Vec<IntakeId>),
+    /// Nobody has it, nor will.
+    Refused { words: String, records: Vec<IntakeId> },
+    /// Somebody has it not yet.
+    Deferred { words: String, records: Vec<IntakeId> },
+    /// It was no message.
+    Noted(&'static str),
+}
+
+/// A request was none of the provider's, or could not be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum InboundError {
+    #[error("{0}")]
+    Forged(String),
+    #[error("{0}")]
+    Broken(String),
+    /// For the log.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+/// What a request is, once it is believed.
+enum Read {
+    Letter(Letter),
+    Noted(&'static str),
+}
+
+impl Inbound {
+    /// Hands messages to this gateway, whose SMTP treats bare line ends so, after the applications of
+    /// `relays`.
+    pub fn new(
+        gateway: Arc<Gateway>,
+        relays: Relays,
+        signers: Signers,
+        rules: Arc<InboundRules>,
+        (clock, bare): (Clock, BareLineEnds),
+    ) -> Self {
+        let tokens = Arc::new(Tokens::new(rules.proofs.tokens));
+        Self { gateway, relays, signers, tokens, rules, clock, bare }
+    }
+
+    /// Octets of a request, at most.
+    pub fn max_request_bytes(&self) -> usize {
+        let message = self.gateway.max_message_bytes();
+        message.saturating_mul(self.rules.requests.message_times)
+    }
+
+    /// The numbers.
+    pub fn rules(&self) -> &InboundRules {
+        &self.rules
+    }
+
+    /// Whose way in this key opens.
+    pub async fn way(&self, kind: RelayType, key: &str) -> Result<Option<Way>, RelayError> {
+        self.relays.way(kind, key).await
+    }
+
+    /// Takes a request in that came by this way, from this address.
+    pub async fn take(
+        &self,
+        way: Way,
+        from: IpAddr,
+        request: Forwarded,
+    ) -> Result<Taken, InboundError> {
+        let kind = way.verification.kind();
+        let size = u64::try_from(request.body.len()).unwrap_or(u64::MAX);
+        let letter = match self.read(&way.verification, &request).await {
+            Ok(Read::Letter(letter)) => letter,
+            Ok(Read::Noted(what)) => {
+                info!(account.id = %way.account.id, provider = kind.as_str(), what, "provider noted");
+                return Ok(Taken::Noted(what));
+            }
+            Err(Refusal::Mode(words)) => {
+                let posted = posted(kind, "nothing was looked at");
+                let envelope = envelope(client(None, None, from), String::new(), posted);
+                let why = (Reason::Malformed, words.as_str());
+                let answer = self.gateway.turned_away(&way.account, &envelope, why, size).await;
+                return Ok(sum(&[answer]));
+            }
+            Err(Refusal::Forged(words)) => return Err(InboundError::Forged(words)),
+            Err(Refusal::Broken(words)) => return Err(InboundError::Broken(words)),
+            Err(Refusal::Unavailable(words)) => return Err(InboundError::Unavailable(words)),
+        };
+        if letter.token.is_some_and(|token| !self.tokens.admit(token)) {
+            warn!(account.id = %way.account.id, "a token of a provider stands before another message");
+            let words = "this token has been used, for another message";
+            return Err(InboundError::Forged(words.to_owned()));
+        }
+        self.deliver((&way.account, kind), letter, from, &request).await
+    }
+
+    /// What is in a request, and whose it is.
+    async fn read(
+        &self,
+        verification: &Verification,
+        request: &Forwarded,
+    ) -> Result<Read, Refusal> {
+        if let Verification::Ses { topic } = verification {
+            return self.read_sns(topic.as_deref(), request).await;
+        }
+        let (ages, now) = (self.ages(), self.clock.now());
+        let (verification, copy) = (verification.clone(), request.clone());
+        let letter = on_pool(request.body.len(), move || {
+            let post = Post { headers: &copy.headers, body: &copy.body };
+            match &verification {
+                Verification::Mailgun { signing_key } => {
+                    mailgun::read(&post, signing_key, &ages, now)
+                }
+                Verification::Sendgrid { public_key } => {
+                    let key = public_key.as_deref().map(sendgrid::PublicKey::parse);
+                    // One that cannot be read must not be as good as none.
+                    match key {
+                        Some(None) => Err(Refusal::Forged(UNREADABLE_KEY.to_owned())),
+                        key => sendgrid::read(&post, key.flatten().as_ref(), &ages, now),
+                    }
+                }
+                Verification::Postmark { basic } => {
+                    let login = basic
+                        .clone()
+                        .map(|(username, password)| postmark::Login { username, password });
+                    postmark::read(&post, login.as_ref())
+                }
+                Verification::Ses { .. } => Err(Refusal::Broken("of Amazon SNS".to_owned())),
+            }
+        });
+        letter.await.map(Read::Letter)
+    }
+
+    async fn read_sns(&self, topic: Option<&str>, request: &Forwarded) -> Result<Read, Refusal> {
+        let post = Post { headers: &request.headers, body: &request.body };
+        let said = sns::Said::read(&post, topic)?;
+        let signer = self.signers.certificate(&said.certificate()?).await;
+        let signer = signer.map_err(|error| match error {
+            SignerError::Unreachable(why) => {
+                Refusal::Unavailable(format!("the certificate of Amazon SNS: {why}"))
+            }
+            SignerError::Certificate(error) => Refusal::Forged(error.to_string()),
+        })?;
+        match said.believe(&signer, &self.ages(), self.clock.now())? {
+            sns::Wanted::Message(message) => ses::read(&message).map(Read::Letter),
+            sns::Wanted::Farewell => Ok(Read::Noted("the subscription has ended")),
+            sns::Wanted::Confirmation(url) => {
+                let asked = self.signers.confirm(&url).await;
+                let unreachable = |why| Refusal::Unavailable(format!("SubscribeURL: {why}"));
+                asked.map(|()| Read::Noted("the subscription is confirmed")).map_err(unreachable)
+            }
+        }
+    }
+
+    fn ages(&self) -> Ages {
+        let proofs = &self.rules.proofs;
+        Ages { covering: proofs.covering(), bare: proofs.bare(), ahead: proofs.ahead() }
+    }
+
+    async fn deliver(
+        &self,
+        (account, kind): (&Account, RelayType),
+        letter: Letter,
+        from: IpAddr,
+        request: &Forwarded,
+    ) -> Result<Taken, InboundError> {
+        let Letter { raw, reverse_path, recipients, client: said, helo, proof, .. } = letter;
+        let client = client(said, helo, from);
+        let raw = self.as_mail(raw).await;
+        if recipients.len() > self.rules.requests.max_recipients {
+            let words = format!("more than {} recipients", self.rules.requests.max_recipients);
+            return Err(InboundError::Broken(words));
+        }
+        let (mut answers, mut groups) = (Vec::new(), Groups::default());
+        for path in &recipients {
+            let asked = self.gateway.recipient_within(account, &client, &reverse_path, path).await;
+            match asked {
+                Ok(recipient) => groups.add(recipient),
+                Err(answer) => answers.push(answer),
+            }
+        }
+        let mut posted = posted(kind, proof);
+        let mut reason = None;
+        if !groups.is_empty() {
+            match self.ask((account, kind), request).await? {
+                None => {}
+                Some(Hop::Passed) => posted.relayed = true,
+                Some(Hop::Refused) => {
+                    reason =
+                        Some((Reason::RelayRefused, "the application answered 406".to_owned()));
+                }
+                Some(Hop::Deferred(why)) => reason = Some((Reason::RelayUnavailable, why)),
+            }
+        }
+        let reason = reason.or_else(|| self.unfit(&raw));
+        for recipients in groups.all() {
+            let whole = envelope(client.clone(), reverse_path.clone(), posted.clone());
+            let whole = Envelope { recipients, ..whole };
+            let answer = match &reason {
+                None => self.gateway.message(whole, raw.clone()).await,
+                Some((reason, words)) => {
+                    let size = u64::try_from(raw.len()).unwrap_or(u64::MAX);
+                    self.gateway.refused(whole, *reason, words.clone(), raw.clone(), size).await
+                }
+            };
+            answers.push(answer);
+        }
+        Ok(sum(&answers))
+    }
+
+    /// Asks the application of the account, where it has one.
+    async fn ask(
+        &self,
+        (account, kind): (&Account, RelayType),
+        request: &Forwarded,
+    ) -> Result<Option<Hop>, InboundError> {
+        let relay = self.relays.nearest(kind, account).await;
+        let relay = relay.map_err(|error| InboundError::Unavailable(error.to_string()))?;
+        let Some(relay) = relay else { return Ok(None) };
+        // What a provider proves itself by to us is nothing that others need (threats E8).
+        let mut request = request.clone();
+        request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("authorization"));
+        Ok(Some(self.relays.pass(&relay, account.id, &request).await))
+    }
+
+    /// With the line ends of mail, as an SMTP session would hand it on: forms and JSON may have
+    /// turned them into those of a text.
+    async fn as_mail(&self, raw: Bytes) -> Bytes {
+        let bare = self.bare;
+        on_pool(raw.len(), move || Bytes::from(as_received(raw.to_vec(), bare))).await
+    }
+
+    /// Why no SMTP session would have taken it.
+    fn unfit(&self, raw: &Bytes) -> Option<(Reason, String)> {
+        let most = self.gateway.max_message_bytes();
+        if raw.len() > most {
+            return Some((Reason::TooLarge, format!("more than {most} octets")));
+        }
+        refused_on_the_wire(raw).map(|words| (Reason::Malformed, words))
+    }
+}
+
+const UNREADABLE_KEY: &str =
+    "the public key that is set here is none of SendGrid's: set it again, as SendGrid shows it";
+
+/// Recipients by the transaction that they come in.
+#[derive(Default)]
+struct Groups {
+    sharing: Vec<Recipient>,
+    alone: Vec<Recipient>,
+}
+
+impl Groups {
+    /// Each once, however often the provider names it.
+    fn add(&mut self, recipient: Recipient) {
+        let group = if recipient.shares { &mut self.sharing } else { &mut self.alone };
+        let same = |known: &Recipient| {
+            known.agent == recipient.agent && known.address == recipient.address
+        };
+        if !group.iter().any(same) {
+            group.push(recipient);
+        }
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.sharing.is_empty() && self.alone.is_empty()
+    }
+
+    fn all(self) -> impl Iterator<Item = Vec<Recipient>> {
+        let sharing = Some(self.sharing).filter(|sharing| !sharing.is_empty());
+        sharing.into_iter().chain(self.alone.into_iter().map(|one| vec![one]))
+    }
+}
+
+fn client(said: Option<IpAddr>, helo: Option<String>, from: IpAddr) -> Client {
+    let address = said.unwrap_or(from).to_canonical();
+    Client { address, helo: helo.unwrap_or_default(), esmtp: true, tls: None }
+}
+
+const fn posted(kind: RelayType, proof: &'static str) -> Posted {
+    Posted { provider: kind.as_str(), proof, relayed: false }
+}
+
+/// Whether the sender asked for SMTPUTF8 no provider says, so it is taken to have.
+const fn envelope(client: Client, reverse_path: String, posted: Posted) -> Envelope {
+    let recipients = Vec::new();
+    Envelope { client, reverse_path, recipients, smtputf8: true, posted: Some(posted) }
+}
+
+/// One answer for all recipients.
+fn sum(answers: &[Answer]) -> Taken {
+    let records = answers.iter().filter_map(|answer| answer.record).collect();
+    let words = |answer: &Answer| {
+        let reason = answer.reason.map(Reason::explanation).unwrap_or_default();
+        answer.detail.as_ref().map_or_else(|| reason.to_owned(), |why| format!("{reason} ({why})"))
+    };
+    let temporary = answers.iter().find(|answer| answer.reason.is_some_and(Reason::is_temporary));
+    if let Some(answer) = temporary {
+        return Taken::Deferred { words: words(answer), records };
+    }
+    if answers.iter().any(|answer| answer.reason.is_none()) {
+        return Taken::Accepted(records);
+    }
+    let words = answers.first().map_or_else(|| "the message has no recipient".to_owned(), words);
+    Taken::Refused { words, records }
+}
+
+/// Runs work over so many octets here if they are few, on the blocking pool if they are many.
+async fn on_pool<T: Send + 'static>(octets: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
+    if octets <= LARGE {
+        return work();
+    }
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        // The task cannot be cancelled, so it panicked: as if it had run here.
+        Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+    }
+}

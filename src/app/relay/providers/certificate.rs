@@ -1,0 +1,58 @@
+//! The certificate by which Amazon SNS signs.
+//!
+//! It comes alone, without a chain: what says that it is Amazon's is where it came from (https, a
+//! host of Amazon's, pinned in [`super::sns`]), its name and its time. That is what Amazon's own
+//! libraries check.
+
+use aws_lc_rs::signature::{RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
+use rustls::client::verify_server_name;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::server::ParsedCertificate;
+
+use crate::domain::clock::Timestamp;
+use crate::egress::validity::validity;
+
+/// Who may sign, whatever the region.
+const NAME: &str = "sns.amazonaws.com";
+
+/// A certificate of the signer, read.
+#[derive(Clone, Debug)]
+pub struct Certificate {
+    /// SubjectPublicKeyInfo.
+    key: Vec<u8>,
+    from: Timestamp,
+    until: Timestamp,
+}
+
+/// Why it is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CertificateError {
+    #[error("what is at SigningCertURL is no certificate")]
+    Unreadable,
+    #[error("the certificate at SigningCertURL is not one of Amazon SNS")]
+    Name,
+}
+
+impl Certificate {
+    /// From PEM. It must be for `sns.amazonaws.com`, or for the `host` that it came from (China's
+    /// regions have names of their own).
+    pub fn from_pem(pem: &[u8], host: &str) -> Result<Self, CertificateError> {
+        let der = CertificateDer::from_pem_slice(pem).map_err(|_| CertificateError::Unreadable)?;
+        let (from, until) = validity(&der).ok_or(CertificateError::Unreadable)?;
+        let parsed = ParsedCertificate::try_from(&der).map_err(|_| CertificateError::Unreadable)?;
+        let is_for = |name: &str| {
+            ServerName::try_from(name).is_ok_and(|name| verify_server_name(&parsed, &name).is_ok())
+        };
+        if !is_for(NAME) && !is_for(host) {
+            return Err(CertificateError::Name);
+        }
+        Ok(Self { key: parsed.subject_public_key_info().to_vec(), from, until })
+    }
+
+    /// Whether this is its signature (RSA, PKCS #1 v1.5, SHA-256), and its time is not over.
+    pub fn signed(&self, said: &[u8], signature: &[u8], now: Timestamp) -> bool {
+        let key = UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, &self.key);
+        (self.from..=self.until).contains(&now) && key.verify(said, signature).is_ok()
+    }
+}

@@ -1,0 +1,68 @@
+//! Mailgun: a route `forward("https://…/mime")`. Only to a URL whose path ends with `mime` does it
+//! post the message as it is, in the field `body-mime` of a form (multipart, or urlencoded where
+//! there is no attachment), beside `sender` and `recipient` of the envelope.
+//!
+//! `timestamp`, `token` and `signature` prove that it was Mailgun: HMAC-SHA-256 over the first two, by
+//! the HTTP webhook signing key of the account, in hexadecimal. It does not cover the message: so a
+//! token stands for one content only ([`super::Token`]).
+//!
+//! It takes 200 as done, 406 as refused, and tries again after anything else, for 8 hours
+//! (documentation.mailgun.com: Receive, Forward, Store; Securing Webhooks).
+
+use aws_lc_rs::hmac;
+
+use super::form::Form;
+use super::{Ages, Letter, Post, Refusal, Token, hops, path, unix_seconds};
+use crate::domain::clock::Timestamp;
+use crate::domain::secret::Secret;
+
+const OTHER_MODE: &str = "Mailgun posted the message taken apart: let the route forward to the same URL with /mime \
+     behind it, so that it is posted as it is (field body-mime)";
+
+/// The message that Mailgun posted, signed by this key.
+pub fn read(post: &Post<'_>, key: &Secret, ages: &Ages, now: Timestamp) -> Result<Letter, Refusal> {
+    let form = Form::read(post)?;
+    let (timestamp, token) = (signed(&form, "timestamp")?, signed(&form, "token")?);
+    let signature = signed(&form, "signature")?;
+    let signature = unhex(signature).ok_or_else(wrong)?;
+    let key = hmac::Key::new(hmac::HMAC_SHA256, key.expose());
+    let said = [timestamp.as_bytes(), token.as_bytes()].concat();
+    hmac::verify(&key, &said, &signature).map_err(|_| wrong())?;
+    let at = unix_seconds(timestamp).ok_or_else(wrong)?;
+    ages.check(at, ages.bare, now)?;
+    let raw = form.one("body-mime")?.ok_or_else(|| Refusal::mode(OTHER_MODE))?.clone();
+    let (sender, recipient) = (form.text("sender")?, form.text("recipient")?);
+    let recipients = recipient.split(',').map(path).filter(|to| !to.is_empty()).collect();
+    let content = [sender.as_bytes(), b"\0", recipient.as_bytes(), b"\0", &raw].concat();
+    let hop = hops::first_received(&raw);
+    Ok(Letter {
+        reverse_path: path(sender),
+        recipients,
+        client: hop.as_ref().map(|(_, address)| *address),
+        helo: hop.map(|(helo, _)| helo),
+        proof: "signed by the key of the Mailgun account (timestamp and token)",
+        token: Some(Token::of(token.as_bytes(), &content)),
+        raw,
+    })
+}
+
+fn signed<'f>(form: &'f Form, name: &str) -> Result<&'f str, Refusal> {
+    form.text(name).map_err(|_| wrong())
+}
+
+fn wrong() -> Refusal {
+    Refusal::forged(
+        "the signature is not one by the signing key that is set here: take it from Mailgun, Settings, \
+         API security, HTTP webhook signing key",
+    )
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u32>> = text.chars().map(|c| c.to_digit(16)).collect();
+    let digits = digits.filter(|digits| digits.len() == 64)?;
+    let octet = |pair: &[u32]| match pair {
+        [high, low] => u8::try_from(high << 4 | low).ok(),
+        _ => None,
+    };
+    digits.chunks(2).map(octet).collect()
+}

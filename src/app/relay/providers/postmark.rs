@@ -1,0 +1,92 @@
+//! Postmark: an inbound stream whose webhook has "Include raw email content in JSON payload" switched
+//! on. JSON with the message as a text in `RawEmail`, one request for each recipient
+//! (`OriginalRecipient`). A text holds no octets that are not UTF-8, so mail that has such (8bit in an
+//! old charset) does not verify any more; nearly all mail is encoded.
+//!
+//! It signs nothing: a user and a password in the URL (Basic, RFC 7617) are what it offers beside the
+//! secret of the URL itself.
+//!
+//! It takes 200 as done, 403 as refused, and tries again after anything else, 10 times in 10.5 hours
+//! (postmarkapp.com: Inbound webhook, Understanding Inbound Webhook Retries).
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde::Deserialize;
+
+use super::{Letter, Post, Refusal, hops, path, sha256};
+use crate::domain::secret::Secret;
+
+const OTHER_MODE: &str = "Postmark posted the message taken apart: switch on \"Include raw email content in JSON \
+     payload\" in the settings of the inbound stream";
+
+/// What the URL that Postmark posts to has before its host.
+#[derive(Clone, Debug)]
+pub struct Login {
+    pub username: String,
+    pub password: Secret,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Inbound {
+    raw_email: Option<String>,
+    original_recipient: Option<String>,
+    from_full: Option<Mailbox>,
+    #[serde(default)]
+    headers: Vec<Field>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Mailbox {
+    email: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Field {
+    name: String,
+    value: String,
+}
+
+/// The message that Postmark posted, with this login if there is one.
+pub fn read(post: &Post<'_>, login: Option<&Login>) -> Result<Letter, Refusal> {
+    let proof = match login {
+        Some(login) => {
+            check(post, login)?;
+            "the user and the password of the URL"
+        }
+        None => "the secret URL alone: no user and password are set here",
+    };
+    let inbound: Inbound = serde_json::from_slice(post.body)
+        .map_err(|_| Refusal::Broken("the body is not the JSON of an inbound message".into()))?;
+    let Some(raw) = inbound.raw_email else { return Err(Refusal::mode(OTHER_MODE)) };
+    let field = |name: &str| {
+        let found = inbound.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name));
+        found.map(|field| field.value.as_str())
+    };
+    let (client, helo) = field("Received-SPF").map(hops::of_received_spf).unwrap_or_default();
+    // The null reverse-path would make the mail a machine's: where none is said, it is the author's.
+    let author = inbound.from_full.and_then(|mailbox| mailbox.email).unwrap_or_default();
+    let reverse_path = field("Return-Path").map_or_else(|| path(&author), path);
+    let recipient = inbound.original_recipient.as_deref().map(path).unwrap_or_default();
+    let recipients = Some(recipient).filter(|to| !to.is_empty()).into_iter().collect();
+    let raw = Bytes::from(raw);
+    Ok(Letter { raw, reverse_path, recipients, client, helo, proof, token: None })
+}
+
+fn check(post: &Post<'_>, login: &Login) -> Result<(), Refusal> {
+    let sent = post.header("authorization").and_then(|value| value.split_once(' '));
+    let sent = sent.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("basic"));
+    let sent = sent.and_then(|(_, text)| STANDARD.decode(text.trim()).ok()).unwrap_or_default();
+    let expected = [login.username.as_bytes(), b":", login.password.expose()].concat();
+    // Of their digests, which are of one length.
+    verify_slices_are_equal(&sha256(&sent), &sha256(&expected)).map_err(|_| {
+        Refusal::forged(
+            "the user and the password are not those that are set here: put them into the webhook's \
+             URL at Postmark, https://USER:PASSWORD@…",
+        )
+    })
+}

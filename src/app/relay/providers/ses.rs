@@ -1,0 +1,87 @@
+//! Amazon SES: a receipt rule with an SNS action, whose message has the mail itself in `content`
+//! (docs.aws.amazon.com/ses: Contents of notifications for Amazon SES email receiving). Encoded in
+//! base64 it is the mail octet by octet; SES' default, UTF-8, changes octets that are none. At most
+//! 150 KB: larger mail bounces at SES.
+//!
+//! Rules with other actions (S3, Lambda) announce mail without its content.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+
+use super::{Letter, Refusal, hops, path};
+
+const OTHER_MODE: &str = "Amazon SES announced the message without its content: give the receipt rule an SNS action \
+     with the encoding Base64, and subscribe this URL to its topic";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Notification {
+    notification_type: Option<String>,
+    mail: Option<Mail>,
+    receipt: Option<Receipt>,
+    content: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Mail {
+    #[serde(default)]
+    source: String,
+    #[serde(default)]
+    headers: Vec<Field>,
+}
+
+#[derive(Deserialize)]
+struct Field {
+    name: String,
+    value: String,
+}
+
+#[derive(Deserialize)]
+struct Receipt {
+    #[serde(default)]
+    recipients: Vec<String>,
+    action: Option<Action>,
+}
+
+#[derive(Deserialize)]
+struct Action {
+    encoding: Option<String>,
+}
+
+/// The mail in a message of the topic, which SNS has vouched for.
+pub fn read(message: &str) -> Result<Letter, Refusal> {
+    let read: Result<Notification, _> = serde_json::from_str(message);
+    let found = read.map_err(|_| Refusal::mode(OTHER_MODE))?;
+    let received = found.notification_type.as_deref() == Some("Received");
+    let (Some(mail), Some(receipt), Some(content), true) =
+        (found.mail, found.receipt, found.content, received)
+    else {
+        return Err(Refusal::mode(OTHER_MODE));
+    };
+    let encoding = receipt.action.and_then(|action| action.encoding);
+    let is_base64 = match encoding {
+        Some(encoding) => encoding.eq_ignore_ascii_case("base64"),
+        // Every mail has a colon in it, and no base64 has.
+        None => !content.contains(':'),
+    };
+    let raw = if is_base64 {
+        let packed: Vec<u8> = content.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
+        let broken = |_| Refusal::Broken("the content is no base64".into());
+        STANDARD.decode(packed).map_err(broken)?
+    } else {
+        content.into_bytes()
+    };
+    let received = mail.headers.iter().find(|field| field.name.eq_ignore_ascii_case("Received"));
+    let hop = received.and_then(|field| hops::of_received(&field.value));
+    Ok(Letter {
+        raw: raw.into(),
+        reverse_path: path(&mail.source),
+        recipients: receipt.recipients.iter().map(|to| path(to)).collect(),
+        client: hop.as_ref().map(|(_, address)| *address),
+        helo: hop.map(|(helo, _)| helo),
+        proof: "signed by Amazon SNS",
+        token: None,
+    })
+}

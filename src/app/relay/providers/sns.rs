@@ -1,0 +1,150 @@
+//! Amazon SNS, which brings what SES received: a JSON envelope that is signed, and a first request
+//! that asks whether the topic is wanted (docs.aws.amazon.com/sns: Verifying the signatures of Amazon
+//! SNS messages; Parsing message formats).
+//!
+//! Signature version 1 is SHA-1, by which nothing is proven any more: only 2 (SHA-256) counts, and a
+//! topic is told to use it by its attribute `SignatureVersion`.
+//!
+//! SNS takes 2xx as done, tries again after 5xx and where there is no answer within 15 s (3 times, 20 s
+//! apart, unless its delivery policy says more; at most an hour), and drops the message, or puts it
+//! into the dead-letter queue of the subscription, after a 4xx.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use url::{Host, Url};
+
+use super::{Ages, Certificate, Post, Refusal};
+use crate::domain::clock::Timestamp;
+use crate::domain::instant;
+
+/// What SNS says, not yet believed.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Said {
+    r#type: String,
+    message_id: String,
+    topic_arn: String,
+    message: String,
+    timestamp: String,
+    signature_version: String,
+    signature: String,
+    #[serde(rename = "SigningCertURL")]
+    signing_cert_url: String,
+    subject: Option<String>,
+    token: Option<String>,
+    #[serde(rename = "SubscribeURL")]
+    subscribe_url: Option<String>,
+}
+
+/// What SNS wants, believed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// To know whether the topic is wanted: whoever asks for this URL says yes.
+    Confirmation(Url),
+    /// To bring this message of the topic.
+    Message(String),
+    /// To say that the topic comes no more.
+    Farewell,
+}
+
+impl Said {
+    /// What is in this request, as far as it can be told without its signature; of this topic, if
+    /// one is named.
+    pub fn read(post: &Post<'_>, topic: Option<&str>) -> Result<Self, Refusal> {
+        if post.header("x-amz-sns-rawdelivery").is_some() {
+            return Err(Refusal::mode(
+                "Amazon SNS posted without its signed envelope: switch off raw message delivery in \
+                 the settings of the subscription",
+            ));
+        }
+        let said: Self = serde_json::from_slice(post.body).map_err(|_| {
+            Refusal::Broken("the body is not the JSON of a message of Amazon SNS".into())
+        })?;
+        if said.signature_version != "2" {
+            return Err(Refusal::mode(
+                "Amazon SNS signed by SHA-1: set the attribute SignatureVersion of the topic to 2 \
+                 (aws sns set-topic-attributes --attribute-name SignatureVersion --attribute-value 2)",
+            ));
+        }
+        if topic.is_some_and(|topic| topic != said.topic_arn) {
+            return Err(Refusal::forged("it is of another topic than the one that is set here"));
+        }
+        Ok(said)
+    }
+
+    /// Where the certificate of its signer is: at a host of Amazon SNS, and nowhere else.
+    pub fn certificate(&self) -> Result<Url, Refusal> {
+        let url = Url::parse(&self.signing_cert_url).ok().filter(is_of_sns);
+        let named = |url: &Url| {
+            let name = url.path().strip_prefix("/SimpleNotificationService-");
+            let name = name.and_then(|name| name.strip_suffix(".pem")).unwrap_or_default();
+            let hex = name.bytes().all(|octet| octet.is_ascii_hexdigit());
+            (1..=64).contains(&name.len()) && hex && url.query().is_none()
+        };
+        url.filter(named).ok_or_else(|| {
+            Refusal::forged("SigningCertURL is not a certificate's at a host of Amazon SNS")
+        })
+    }
+
+    /// What it wants, if the signer of this certificate says so.
+    pub fn believe(
+        self,
+        certificate: &Certificate,
+        ages: &Ages,
+        now: Timestamp,
+    ) -> Result<Wanted, Refusal> {
+        let wrong = || Refusal::forged("the signature is not one of Amazon SNS");
+        let signature = STANDARD.decode(&self.signature).map_err(|_| wrong())?;
+        let said = self.signed().ok_or_else(wrong)?;
+        if !certificate.signed(said.as_bytes(), &signature, now) {
+            return Err(wrong());
+        }
+        ages.check(instant::parse(&self.timestamp).ok_or_else(wrong)?, ages.covering, now)?;
+        match self.r#type.as_str() {
+            "Notification" => Ok(Wanted::Message(self.message)),
+            "SubscriptionConfirmation" => {
+                let url = self.subscribe_url.and_then(|url| Url::parse(&url).ok());
+                url.filter(is_of_sns).map(Wanted::Confirmation).ok_or_else(|| {
+                    Refusal::forged("SubscribeURL does not lead to a host of Amazon SNS")
+                })
+            }
+            _ => Ok(Wanted::Farewell),
+        }
+    }
+
+    /// The text that is signed: names and values on lines of their own, by the alphabet; which ones,
+    /// the type says.
+    fn signed(&self) -> Option<String> {
+        let always = [("Message", self.message.as_str()), ("MessageId", &self.message_id)];
+        let mut pairs = always.to_vec();
+        let (timestamp, topic) = (("Timestamp", &*self.timestamp), ("TopicArn", &*self.topic_arn));
+        match self.r#type.as_str() {
+            "Notification" => {
+                pairs.extend(self.subject.as_deref().map(|subject| ("Subject", subject)));
+                pairs.extend([timestamp, topic]);
+            }
+            "SubscriptionConfirmation" | "UnsubscribeConfirmation" => {
+                pairs.push(("SubscribeURL", self.subscribe_url.as_deref()?));
+                pairs.extend([timestamp, ("Token", self.token.as_deref()?), topic]);
+            }
+            _ => return None,
+        }
+        pairs.push(("Type", &self.r#type));
+        Some(pairs.iter().map(|(name, value)| format!("{name}\n{value}\n")).collect())
+    }
+}
+
+/// `https://sns.<region>.amazonaws.com`, in China with `.cn` behind it, on the usual port: no label
+/// that anybody else could have.
+fn is_of_sns(url: &Url) -> bool {
+    let Some(Host::Domain(host)) = url.host() else { return false };
+    let host = host.strip_suffix(".cn").unwrap_or(host);
+    let region = host.strip_prefix("sns.").and_then(|rest| rest.strip_suffix(".amazonaws.com"));
+    let letters = |region: &str| {
+        region.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    };
+    let plain = url.scheme() == "https" && url.port().is_none() && url.username().is_empty();
+    let plain = plain && url.password().is_none() && url.fragment().is_none();
+    plain && region.is_some_and(|region| !region.is_empty() && letters(region))
+}

@@ -1,0 +1,230 @@
+//! `POST /inbound/{type}/{inboundKey}`: where mail providers post what they received (contract §6).
+//!
+//! No token, and none of `/api/v2`'s rules for bodies: the key in the path says whose way in it is,
+//! `app::relay::providers` knows what each provider posts, and the answers are those that each takes
+//! for what is meant. Whatever the provider, a 2xx is "done" and a 5xx "again"; so what is our own
+//! fault, a rate among it, is never a 4xx, after which some drop the message. A path that opens nothing
+//! has one answer, the one of a path that is not there.
+//!
+//! Mailgun posts a message whole only to a path that ends with `mime`: so the same is behind
+//! `/inbound/{type}/{inboundKey}/mime`.
+
+use std::future::poll_fn;
+use std::net::Ipv4Addr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use axum::body::{Body, Bytes, HttpBody as _};
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{RawPathParams, Request, State};
+use axum::http::header::{CONTENT_ENCODING, EXPECT};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use serde_json::json;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use super::Http;
+use super::answer::success;
+use super::error::{Code, NOTHING_HERE, Problem, chain};
+use super::observe::Trace;
+use super::remote::Peer;
+use super::turns::to_the_end;
+use crate::app::access::need::Effect;
+use crate::app::relay::inbound::{InboundError, Taken};
+use crate::domain::key::KeyHash;
+use crate::domain::relay::{Forwarded, RelayType, Way};
+use crate::rules::InboundRules;
+
+/// As the log names it.
+const ROUTE: &str = "/inbound/{type}/{inboundKey}";
+
+/// Places for what providers post, apart from those of clients: mail waits for no preview.
+#[derive(Debug)]
+pub(crate) struct Places {
+    all: Arc<Semaphore>,
+    large: Arc<Semaphore>,
+    patience: Duration,
+}
+
+impl Places {
+    pub(crate) fn new(rules: &InboundRules, patience: Duration) -> Self {
+        let places = |most| Arc::new(Semaphore::new(most));
+        let requests = &rules.requests;
+        Self { all: places(requests.max_at_once), large: places(requests.max_large), patience }
+    }
+
+    /// At once, or not at all.
+    fn any(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let place = Arc::clone(&self.all).try_acquire_owned();
+        place.map_err(|_| Problem::unavailable("every place for what providers post is taken"))
+    }
+
+    /// Waited for.
+    async fn large(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        match timeout(self.patience, Arc::clone(&self.large).acquire_owned()).await {
+            Ok(Ok(place)) => Ok(place),
+            _ => {
+                Err(Problem::unavailable("every place for a large request of a provider is taken"))
+            }
+        }
+    }
+}
+
+/// Takes in what a provider posts.
+pub(super) async fn post(
+    State(http): State<Arc<Http>>,
+    path: Result<RawPathParams, RawPathParamsRejection>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let trace = parts.extensions.get::<Trace>().cloned().unwrap_or_default();
+    trace.routed(ROUTE);
+    let peer = parts.extensions.get::<Peer>().map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0);
+    let from = http.proxies.client(peer, &parts.headers);
+    trace.came_from(from);
+    let path = path.ok();
+    let segments = path.iter().flatten().map(|(_, value)| value.to_owned());
+    let way = open(&http, &segments.collect::<Vec<_>>(), from).await?;
+    trace.called_by(way.account.id);
+    let kind = way.verification.kind();
+    let place = http.places.any()?;
+    let (body, large) = collect(&parts.headers, body, &http).await?;
+    let request = Forwarded { method: parts.method.to_string(), headers: fields(&parts), body };
+    let inbound = http.use_cases.inbound.clone();
+    // A provider that stops waiting has not stopped what it began: it is decided to its end, and its
+    // next try finds it.
+    let work = async move { inbound.take(way, from, request).await };
+    let taken = to_the_end((place, large), work).await?;
+    answer(kind, taken)
+}
+
+/// The way in that this path opens, counted against what one may be used for, and against what an
+/// address may try.
+async fn open(http: &Http, segments: &[String], from: std::net::IpAddr) -> Result<Way, Problem> {
+    let nothing = || Problem::new(Code::NotFound, NOTHING_HERE);
+    let [kind, key] = segments else { return Err(nothing()) };
+    let kind = kind.parse::<RelayType>().ok().filter(|kind| kind.has_way_in());
+    let hash = digest(&SHA256, key.as_bytes());
+    let hash = <[u8; 32]>::try_from(hash.as_ref()).ok().map(KeyHash);
+    let admitted = http.limits.admit(hash, from, Effect::Write);
+    let admitted = admitted.map_err(|refused| again(refused.problem))?;
+    let found = match kind {
+        Some(kind) => http.use_cases.inbound.way(kind, key).await,
+        None => Ok(None),
+    };
+    match found {
+        Ok(Some(way)) => {
+            http.limits.count(admitted).map_err(|refused| again(refused.problem))?;
+            Ok(way)
+        }
+        Ok(None) => {
+            http.limits.refuse(admitted);
+            Err(nothing())
+        }
+        Err(error) => {
+            http.limits.give_back(admitted);
+            Err(Problem::unavailable(chain(&error)))
+        }
+    }
+}
+
+/// The same as 503: after a 4xx some providers drop the message.
+fn again(problem: Problem) -> Problem {
+    Problem { code: Code::Unavailable, ..problem }
+}
+
+fn fields(parts: &Parts) -> Vec<(String, Vec<u8>)> {
+    let own = |(name, value): (&axum::http::HeaderName, &axum::http::HeaderValue)| {
+        (name.as_str().to_owned(), value.as_bytes().to_vec())
+    };
+    parts.headers.iter().map(own).collect()
+}
+
+/// All octets of the body. One that is too large is read on and thrown away, within bounds, so that
+/// the provider hears it; one that is large needs a place.
+async fn collect(
+    headers: &HeaderMap,
+    body: Body,
+    http: &Http,
+) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Problem> {
+    // A compressed body could unfold to any size.
+    let plain = headers.get(CONTENT_ENCODING).is_none_or(|value| value == "identity");
+    if !plain {
+        let detail = "send the body without Content-Encoding";
+        return Err(Problem::new(Code::UnsupportedMediaType, detail));
+    }
+    let expects = headers.contains_key(EXPECT);
+    let late = || again(Problem::invalid("the body did not come in time: send it again"));
+    timeout(http.rules.limits.body(), read(body, expects, http)).await.map_err(|_| late())?
+}
+
+async fn read(
+    mut body: Body,
+    expects: bool,
+    http: &Http,
+) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Problem> {
+    let (limits, most) = (&http.rules.limits, http.use_cases.inbound.max_request_bytes());
+    let too_large = || {
+        let detail = format!("a request of a provider has at most {most} octets here");
+        Problem::new(Code::PayloadTooLarge, detail)
+    };
+    if expects && body.size_hint().lower() > u64::try_from(most).unwrap_or(u64::MAX) {
+        return Err(too_large()); // It waits for the word to send (RFC 9110 §10.1.1).
+    }
+    let (mut octets, mut read, mut place) = (Vec::new(), 0_usize, None);
+    while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+        // Cut short on the way: it comes again.
+        let frame = frame.map_err(|_| Problem::unavailable("a provider's body was cut short"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        read = read.saturating_add(data.len());
+        if read > most.saturating_add(limits.max_drained_bytes) {
+            return Err(too_large());
+        }
+        if read > most {
+            octets = Vec::new();
+            continue;
+        }
+        if read > limits.max_body_bytes && place.is_none() {
+            place = Some(http.places.large().await?);
+        }
+        octets.extend_from_slice(&data);
+    }
+    if read > most { Err(too_large()) } else { Ok((octets.into(), place)) }
+}
+
+/// What each provider takes for what is meant: `app::relay::providers` has the sources.
+fn answer(kind: RelayType, taken: Result<Taken, InboundError>) -> Result<Response, Problem> {
+    let told = |words: &str, fields| Ok(success(StatusCode::OK, words, fields));
+    match taken {
+        Ok(Taken::Accepted(records)) => {
+            let ids: Vec<String> = records.iter().map(ToString::to_string).collect();
+            told("accepted", json!({ "verdict": "accepted", "intake": ids }))
+        }
+        Ok(Taken::Noted(what)) => told(what, json!({})),
+        Ok(Taken::Refused { words, records }) => {
+            // Postmark tries again after any other.
+            let code = match kind {
+                RelayType::Postmark => Code::Forbidden,
+                _ => Code::MailRefused,
+            };
+            Err(Problem::new(code, named(words, &records)))
+        }
+        Ok(Taken::Deferred { words, records }) => {
+            Err(Problem::new(Code::Unavailable, named(words, &records)))
+        }
+        Err(InboundError::Forged(words)) => Err(Problem::new(Code::Unauthorized, words)),
+        Err(InboundError::Broken(words)) => Err(Problem::invalid(words)),
+        Err(InboundError::Unavailable(cause)) => Err(Problem::unavailable(cause)),
+    }
+}
+
+fn named(words: String, records: &[crate::domain::id::IntakeId]) -> String {
+    match records.first() {
+        Some(record) => format!("{words} [record {record}]"),
+        None => words,
+    }
+}

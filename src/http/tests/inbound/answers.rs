@@ -1,0 +1,175 @@
+//! Accepted, refused, deferred: what each provider is told, and what is left behind.
+
+use serde_json::json;
+
+use super::{ASKED, FROM, PROVIDERS, Post, SNS, TO, of_mailgun, refused, signed, step};
+use crate::domain::policy::Mode;
+use crate::domain::relay::RelayType;
+use crate::testkit::provider::{Between, Sns, ses};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_provider_posts_is_mail_as_if_it_had_come_over_smtp() {
+    let post = Post::open().await;
+    for (number, kind) in PROVIDERS.into_iter().enumerate() {
+        let path = post.usual(kind).await;
+        let raw = signed(kind.as_str());
+        let answer = post.send(&path, &post.post(kind, &raw, &[TO])).await.success(200);
+        assert_eq!(
+            (&answer["verdict"], &answer["message"]),
+            (&json!("accepted"), &json!("accepted"))
+        );
+        assert_eq!(post.messages().await, number + 1);
+        let record = post.record().await;
+        assert_eq!(answer["intake"], json!([record["id"]]));
+        assert_eq!((&record["verdict"], &record["recipient"]), (&json!("accepted"), &json!(TO)));
+        assert_eq!((&record["sender"], &record["envelopeFrom"]), (&json!(FROM), &json!(FROM)));
+        let proof = step(&record, "provider");
+        assert_eq!(
+            (&proof["result"], &proof["inputs"]["provider"]),
+            (&json!("pass"), &json!(kind.as_str()))
+        );
+        assert_eq!(proof["inputs"]["relayed"], false);
+        assert_eq!(step(&record, "session")["inputs"]["protocol"], "HTTP");
+        let said = if kind == RelayType::Mailgun { "127.0.0.1" } else { "192.0.2.7" };
+        assert_eq!(record["remoteAddress"], said, "{kind}");
+        let uuid = record["messageUuid"].as_str().unwrap();
+        let whole = post.house.get("org1", &format!("/messages/{uuid}/raw")).await;
+        assert_eq!(whole.body, raw, "{kind}: octet by octet");
+
+        // Its own retry makes nothing new, and is told what the first one was.
+        let again = post.send(&path, &post.post(kind, &raw, &[TO])).await;
+        assert_eq!(again.success(200)["verdict"], "accepted");
+        assert_eq!(post.messages().await, number + 1);
+    }
+}
+
+/// Mailgun posts a message whole only to a path that ends with `mime`; in a form of one line, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn mailgun_posts_behind_mime_and_in_either_form() {
+    use crate::testkit::provider::{Posting, mailgun, mailgun_signature};
+    let post = Post::open().await;
+    let path = format!("{}/mime", post.usual(RelayType::Mailgun).await);
+    let raw = signed("urlencoded");
+    let timestamp = post.now().seconds().to_string();
+    let signature = mailgun_signature(super::MAILGUN_KEY.as_bytes(), &timestamp, "t");
+    let fields = mailgun((&timestamp, "t", &signature), &raw, (FROM, TO));
+    post.send(&path, &Posting::urlencoded(&fields)).await.success(200);
+    // With the line ends of a text.
+    let text = String::from_utf8(signed("line ends")).unwrap().replace("\r\n", "\n");
+    post.send(&path, &of_mailgun(text.as_bytes(), TO, post.now(), "u")).await.success(200);
+    assert_eq!(post.messages().await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_policy_refuses_is_refused_for_good() {
+    let post = Post::open().await;
+    let agent = post.house.id("agent1");
+    post.house.tenancy.set_mode(agent, Mode::Allowlist).await.unwrap();
+    for kind in PROVIDERS {
+        let path = post.usual(kind).await;
+        let reply = post.send(&path, &post.post(kind, &signed("stranger"), &[TO])).await;
+        let record = post.record().await;
+        assert_eq!(record["reason"], "sender_not_allowed");
+        refused(kind, &reply, record["id"].as_str().unwrap());
+        let unsigned = format!("From: {FROM}\r\nTo: {TO}\r\nSubject: x\r\n\r\nx\r\n");
+        let reply = post.send(&path, &post.post(kind, unsigned.as_bytes(), &[TO])).await;
+        refused(kind, &reply, "");
+        assert_eq!(post.record().await["reason"], "dkim_missing");
+        // What no SMTP session takes.
+        let bare = [signed("bare"), b"a\rb\r\n".to_vec()].concat();
+        refused(kind, &post.send(&path, &post.post(kind, &bare, &[TO])).await, "bare CR");
+        assert_eq!(post.record().await["reason"], "malformed");
+    }
+    assert_eq!(post.messages().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn trouble_of_ours_is_told_to_come_again_and_loses_nothing() {
+    let post = Post::open().await;
+    let slow = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/fixtures/mail/deferred/dns_unavailable/key_servfail.eml"
+    ));
+    let mut paths = Vec::new();
+    for kind in PROVIDERS {
+        let path = post.usual(kind).await;
+        if let Ok(raw) = &slow {
+            let reply = post.send(&path, &post.post(kind, raw.as_bytes(), &[TO])).await;
+            reply.problem(503, "unavailable", "record");
+            assert!(reply.headers.contains_key("retry-after"));
+            assert_eq!(post.record().await["reason"], "dns_unavailable");
+        }
+        paths.push((kind, path, post.post(kind, &signed("down"), &[TO])));
+    }
+    post.house.store.close().await;
+    for (kind, path, posting) in paths {
+        let reply = post.send(&path, &posting).await;
+        reply.problem(503, "unavailable", "Retry-After");
+        assert!(reply.headers.contains_key("retry-after"), "{kind}");
+    }
+    drop(post.dns);
+}
+
+/// One request for several: nothing is lost, and nothing doubled.
+#[tokio::test(flavor = "multi_thread")]
+async fn several_recipients_get_it_once_each_and_one_answer_stands_for_all() {
+    let post = Post::open().await;
+    let [one, two] = ["agent1@partner.example", "agent2@partner.example"];
+    // agent3 is org2's, agent4 another reseller's: as good as not there.
+    let foreign = ["agent3@partner.example", "agent4@partner.example", "nobody@partner.example"];
+    for kind in [RelayType::Sendgrid, RelayType::Ses] {
+        let before = post.messages().await;
+        let path = post.usual(kind).await;
+        let raw = signed(&format!("for-all-{kind}"));
+        let all = [one, foreign[0], two, one, foreign[2]];
+        let answer = post.send(&path, &post.post(kind, &raw, &all)).await.success(200);
+        assert_eq!(answer["verdict"], "accepted");
+        assert_eq!(post.messages().await, before + 2);
+        for foreign in foreign {
+            let reply = post.send(&path, &post.post(kind, &raw, &[foreign])).await;
+            refused(kind, &reply, "");
+            let path = "/email/intake?reason=unknown_recipient";
+            let list = post.house.get("org1", path).await.success(200);
+            assert_eq!(list["intake"].as_array().unwrap().len(), 1, "counted: {list}");
+            assert_eq!(list["intake"][0]["agentId"], json!(null));
+        }
+        // One that refuses beside one that accepts is its own business.
+        post.house.tenancy.set_mode(post.house.id("agent2"), Mode::Allowlist).await.unwrap();
+        let raw = signed(&format!("for-one-{kind}"));
+        post.send(&path, &post.post(kind, &raw, &[two, one])).await.success(200);
+        assert_eq!(post.messages().await, before + 3);
+        refused(kind, &post.send(&path, &post.post(kind, &raw, &[two])).await, "");
+        refused(kind, &post.send(&path, &post.post(kind, &raw, &[])).await, "no recipient");
+        post.house.tenancy.set_mode(post.house.id("agent2"), Mode::Open).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_is_confirmed_at_amazon_and_nowhere_else() {
+    let post = Post::open().await;
+    let path = post.usual(RelayType::Ses).await;
+    let asks = post.send(&path, &SNS.confirmation(post.now()).unwrap()).await;
+    assert_eq!(asks.success(200)["message"], "the subscription is confirmed");
+    assert!(ASKED.lock().unwrap().iter().any(|url| url == Sns::CONFIRM));
+    let ends = SNS.post("UnsubscribeConfirmation", "You have chosen", post.now(), |_| {}).unwrap();
+    post.send(&path, &ends).await.success(200);
+    for elsewhere in [
+        "https://sns.eu-west-1.amazonaws.com.evil.example/?x",
+        "http://127.0.0.1:1/",
+        "https://s3.amazonaws.com/",
+    ] {
+        let change = |body: &mut serde_json::Value| body["SubscribeURL"] = elsewhere.into();
+        let asks = SNS.post("SubscriptionConfirmation", "x", post.now(), change).unwrap();
+        post.send(&path, &asks).await.problem(401, "unauthorized", "SubscribeURL");
+        assert!(ASKED.lock().unwrap().iter().all(|url| url != elsewhere));
+    }
+    // At Amazon, but it does not answer: SNS asks again.
+    let change = |body: &mut serde_json::Value| {
+        body["SubscribeURL"] = "https://sns.eu-west-1.amazonaws.com/?Action=Other".into();
+    };
+    let asks = SNS.post("SubscriptionConfirmation", "x", post.now(), change).unwrap();
+    post.send(&path, &asks).await.problem(503, "unavailable", "");
+    let between = Between { from: FROM, to: &[TO] };
+    let told = SNS.notification(&ses(&signed("topic"), between), post.now()).unwrap();
+    post.send(&path, &told).await.success(200);
+}
