@@ -30,6 +30,7 @@ mod limits;
 mod linked;
 mod observe;
 mod once;
+mod openapi;
 mod page;
 mod places;
 mod query;
@@ -47,7 +48,7 @@ mod turns;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 pub use readiness::Readiness;
 pub use router::router;
@@ -57,6 +58,7 @@ use ipnet::IpNet;
 
 use self::downloads::Downloads;
 use self::limits::Limits;
+use self::openapi::Described;
 use self::remote::Proxies;
 use self::turns::Turns;
 use crate::app::access::Access;
@@ -130,6 +132,8 @@ pub struct Http {
     pub(crate) proxies: Proxies,
     /// Whoever waits or streams ends with it.
     pub(crate) shutdown: Shutdown,
+    /// The description of the API, made when somebody asks for it first.
+    pub(crate) described: OnceLock<Described>,
 }
 
 impl Http {
@@ -161,6 +165,7 @@ impl Http {
             limits,
             proxies,
             shutdown,
+            described: OnceLock::new(),
         }
     }
 

@@ -22,8 +22,8 @@ use super::linked::{self, Visit};
 use super::observe;
 use super::routes::{
     account, account_lists, accounts, addresses, audit, contacts, conversations, deliveries,
-    domains, erasure, events, health, inbound_policy, inbound_whitelist, intake, logs, media,
-    members, messages, policy_preview, receive_message, rooms, search, time_series, tokens,
+    description, domains, erasure, events, health, inbound_policy, inbound_whitelist, intake, logs,
+    media, members, messages, policy_preview, receive_message, rooms, search, time_series, tokens,
     webhooks,
 };
 use super::tag::Tag;
@@ -278,7 +278,7 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Webhooks: Get "/events/catalog", READ, [], NoBody, events::catalog),
 ];
 
-/// The router of the whole API, and of the two questions that need no key.
+/// The router of the whole API, and of what needs no key: two questions, and the description.
 pub fn router(http: Arc<Http>) -> Router {
     let mut paths: BTreeMap<String, MethodRouter<Arc<Http>>> = BTreeMap::new();
     for operation in OPERATIONS {
@@ -291,6 +291,8 @@ pub fn router(http: Arc<Http>) -> Router {
         .fold(Router::new(), |router, (path, methods)| router.route(&path, methods));
     let whole = Router::new()
         .nest(BASE, operations)
+        .route(description::OPENAPI, get(description::openapi))
+        .route("/docs", get(description::docs))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready));
     observed(whole, http)

@@ -19,6 +19,23 @@ pub enum Tag {
 }
 
 impl Tag {
+    /// All of them, in the interface's order.
+    pub const ALL: [Self; 13] = [
+        Self::Agents,
+        Self::InboundEmail,
+        Self::Features,
+        Self::ConversationLogs,
+        Self::ComputerAgents,
+        Self::ComputerAgentSessions,
+        Self::Accounts,
+        Self::AgentTemplates,
+        Self::Messaging,
+        Self::Authorization,
+        Self::Webhooks,
+        Self::Apps,
+        Self::Integrations,
+    ];
+
     /// The word shown.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -35,6 +52,29 @@ impl Tag {
             Self::Webhooks => "Webhooks",
             Self::Apps => "Apps",
             Self::Integrations => "Integrations",
+        }
+    }
+
+    /// What is in it, in a sentence.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Agents => "What an Agent is told to be: staging, default, and versions of it.",
+            Self::InboundEmail => {
+                "Who may write to an Agent, under which addresses, and what came of it."
+            }
+            Self::Features => "What an account may use, and passes on to those below it.",
+            Self::ConversationLogs => "All conversations as a table, and metrics over it.",
+            Self::ComputerAgents => "Workers that take the mail of an Agent as their work.",
+            Self::ComputerAgentSessions => "Which session of a worker a room belongs to.",
+            Self::Accounts => "Accounts, their members, their keys, and who did what to them.",
+            Self::AgentTemplates => "Configurations that many Agents share.",
+            Self::Messaging => "Messages, rooms and contacts.",
+            Self::Authorization => "Access that others give to an account.",
+            Self::Webhooks => {
+                "URLs that hear what happens, what was sent to them, and the log of events."
+            }
+            Self::Apps => "Apps of the catalogue, installed on an Agent.",
+            Self::Integrations => "What an app knows of a service, by slug and version.",
         }
     }
 }

@@ -10,6 +10,7 @@ pub(super) mod audit;
 pub(super) mod contacts;
 pub(super) mod conversations;
 pub(super) mod deliveries;
+pub(super) mod description;
 pub(super) mod domains;
 pub(super) mod erasure;
 mod event_stream;

@@ -8,6 +8,7 @@ mod audit;
 #[path = "../../../tests/it/support/canary.rs"]
 mod canary;
 mod deliveries;
+mod described;
 mod domains;
 mod erasure;
 mod events;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
-use super::{PATIENCE, canary};
+use super::{PATIENCE, canary, described};
 
 /// An answer, as it came over the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +42,9 @@ impl Reply {
             .map(|line| line.split_once(": ").unwrap())
             .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
             .collect();
-        Self { status, headers, body: octets[end + 4..].to_vec() }
+        let reply = Self { status, headers, body: octets[end + 4..].to_vec() };
+        described::hold(request, &reply);
+        reply
     }
 
     pub(in crate::http) fn json(&self) -> Value {

@@ -1,0 +1,146 @@
+//! What is told of one operation, beside its row of the table.
+
+use serde_json::Value;
+
+use super::super::error::Code;
+use super::super::router::{Operation, Verb};
+use super::schema::Fields;
+
+/// The description of one operation.
+#[derive(Clone, Debug)]
+pub(in crate::http) struct Description {
+    pub(in crate::http) verb: Verb,
+    pub(in crate::http) path: &'static str,
+    pub(in crate::http) summary: &'static str,
+    pub(in crate::http) about: &'static str,
+    pub(in crate::http) path_names: Fields,
+    pub(in crate::http) query: Fields,
+    pub(in crate::http) headers: Fields,
+    pub(in crate::http) body: Option<Fields>,
+    pub(in crate::http) answers: Vec<Answer>,
+    pub(in crate::http) codes: Vec<Code>,
+}
+
+/// A success.
+#[derive(Clone, Debug)]
+pub(in crate::http) struct Answer {
+    pub(in crate::http) status: u16,
+    pub(in crate::http) about: &'static str,
+    pub(in crate::http) content: Content,
+    pub(in crate::http) example: Option<Value>,
+    /// Whether `Link` leads on.
+    pub(in crate::http) pages: bool,
+}
+
+/// What an answer holds.
+#[derive(Clone, Debug)]
+pub(in crate::http) enum Content {
+    /// Nothing.
+    Empty,
+    /// These fields, in the envelope of v2.
+    Envelope(Fields),
+    /// JSON of this schema.
+    Json(Value),
+    /// Octets, of one of these types.
+    Octets(&'static [&'static str]),
+}
+
+impl Description {
+    /// The operation of this row, in a few words.
+    pub(super) fn of(verb: Verb, path: &'static str, summary: &'static str) -> Self {
+        Self {
+            verb,
+            path,
+            summary,
+            about: "",
+            path_names: Fields::new(),
+            query: Fields::new(),
+            headers: Fields::new(),
+            body: None,
+            answers: Vec::new(),
+            codes: Vec::new(),
+        }
+    }
+
+    /// What is more to be said of it.
+    pub(super) fn about(self, about: &'static str) -> Self {
+        Self { about, ..self }
+    }
+
+    /// The names in its path, but for `targetAccountId`.
+    pub(super) fn path(self, path_names: Fields) -> Self {
+        Self { path_names, ..self }
+    }
+
+    /// The parameters of its query, beside the target.
+    pub(super) fn query(self, query: Fields) -> Self {
+        Self { query, ..self }
+    }
+
+    /// Headers that it reads.
+    pub(super) fn headers(self, headers: Fields) -> Self {
+        Self { headers, ..self }
+    }
+
+    /// The fields of its body, beside the target; others are refused.
+    pub(super) fn body(self, fields: Fields) -> Self {
+        Self { body: Some(fields), ..self }
+    }
+
+    /// A success with these fields, and with `success` and `message`.
+    pub(super) fn answer(self, status: u16, about: &'static str, fields: Fields) -> Self {
+        self.with(status, about, Content::Envelope(fields))
+    }
+
+    /// A success without the envelope.
+    pub(super) fn bare(self, status: u16, about: &'static str, schema: Value) -> Self {
+        self.with(status, about, Content::Json(schema))
+    }
+
+    /// A success that is no JSON.
+    pub(super) fn file(
+        self,
+        status: u16,
+        about: &'static str,
+        types: &'static [&'static str],
+    ) -> Self {
+        self.with(status, about, Content::Octets(types))
+    }
+
+    /// A success without a body.
+    pub(super) fn empty(self, status: u16, about: &'static str) -> Self {
+        self.with(status, about, Content::Empty)
+    }
+
+    fn with(mut self, status: u16, about: &'static str, content: Content) -> Self {
+        self.answers.push(Answer { status, about, content, example: None, pages: false });
+        self
+    }
+
+    /// An example of the answer before it, where one that is made from its schema says too little.
+    pub(super) fn example(mut self, example: Value) -> Self {
+        if let Some(answer) = self.answers.last_mut() {
+            answer.example = Some(example);
+        }
+        self
+    }
+
+    /// The answer before it has a `Link` header that leads to other pages.
+    pub(super) fn pages(mut self) -> Self {
+        if let Some(answer) = self.answers.last_mut() {
+            answer.pages = true;
+        }
+        self
+    }
+
+    /// Errors that only its handler can answer.
+    pub(super) fn fails(mut self, codes: &[Code]) -> Self {
+        self.codes.extend_from_slice(codes);
+        self
+    }
+
+    /// Whether it is the description of this one.
+    pub(in crate::http) fn is_of(&self, operation: &Operation) -> bool {
+        (self.verb, self.path) == (operation.verb, operation.path)
+    }
+}

@@ -1,0 +1,128 @@
+//! The `webhooks` of the document: the catalogue of events, with its examples.
+
+use serde_json::{Map, Value, json};
+
+use super::schema::put;
+use crate::app::delivery::catalog;
+use crate::domain::destination::Payload;
+use crate::domain::event::EventName;
+
+/// What is sent for each event, in full: `fixtures/webhook` holds what the program makes.
+macro_rules! golden {
+    ($($variant:ident = $word:literal,)*) => {
+        const fn golden(name: EventName) -> &'static str {
+            match name { $(EventName::$variant =>
+                include_str!(concat!("../../../fixtures/webhook/", $word, ".full.json")),)* }
+        }
+    };
+}
+
+golden! {
+    EmailReceived = "email.received",
+    MessageReceived = "message.received",
+    ConversationStarted = "conversation.started",
+    ConversationUpdated = "conversation.updated",
+    ContactCreated = "contact.created",
+    ContactUpdated = "contact.updated",
+    AgentPolicyChanged = "agent.policyChanged",
+    AccountCreated = "account.created",
+    AccountDeleted = "account.deleted",
+    MemberInvited = "member.invited",
+    WebhookDisabled = "webhook.disabled",
+    WebhookTest = "webhook.test",
+}
+
+/// A body as it is sent.
+pub(super) fn example(name: EventName) -> Value {
+    serde_json::from_str(golden(name)).unwrap_or_default()
+}
+
+/// One of each event.
+pub(super) fn webhooks() -> Value {
+    let shown = |entry: catalog::Entry| {
+        let name = entry.name.as_str();
+        let schema = json!({ "$ref": format!("#/components/schemas/{name}") });
+        let post = json!({
+            "operationId": format!("on{}", name.split('.').map(capital).collect::<String>()),
+            "tags": ["Webhooks"],
+            "summary": entry.description,
+            "description": format!("Sent to webhooks of type {}.", entry.name.category()),
+            "security": [],
+            "parameters": headers(),
+            "requestBody": { "required": true, "content": { "application/json": {
+                "schema": schema, "example": example(entry.name),
+            } } },
+            "responses": {
+                "2XX": { "description": "Delivered." },
+                "410": { "description": "The webhook is removed." },
+                "default": { "description": "Tried again later." },
+            },
+        });
+        (name.to_owned(), json!({ "post": post }))
+    };
+    catalog::catalog().into_iter().map(shown).collect::<Map<_, _>>().into()
+}
+
+fn capital(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect()
+}
+
+/// Standard Webhooks 1.0.
+fn headers() -> Value {
+    let header = |name: &str, about: &str| {
+        json!({ "name": name, "in": "header", "required": true, "description": about,
+                "schema": { "type": "string" } })
+    };
+    json!([
+        header("webhook-id", "The event's id, the same on every attempt: deduplicate by it."),
+        header("webhook-timestamp", "When this attempt was made, in Unix seconds."),
+        header("webhook-signature", "What proves that it comes from here (Standard Webhooks 1.0)."),
+    ])
+}
+
+/// The body of each event, by mode, and what it may be.
+pub(super) fn shapes() -> impl Iterator<Item = (String, Value)> {
+    catalog::catalog()
+        .into_iter()
+        .flat_map(|entry| {
+            let name = entry.name.as_str();
+            let of_mode = |mode: &Payload| format!("{name}.{mode}");
+            let any: Vec<Value> = Payload::ALL
+                .iter()
+                .map(|mode| json!({ "$ref": format!("#/components/schemas/{}", of_mode(mode)) }))
+                .collect();
+            let whole = json!({ "description": entry.description, "anyOf": any });
+            let modes = Payload::ALL.iter().map(|mode| {
+                let schema = entry.schema.pointer(&format!("/$defs/{mode}"));
+                (of_mode(mode), schema.cloned().unwrap_or_default())
+            });
+            modes.chain([(name.to_owned(), whole)]).collect::<Vec<_>>()
+        })
+        .chain([("MessageRecord".to_owned(), record())])
+}
+
+/// The record of a message, as lists show it, and an example that was made.
+fn record() -> Value {
+    let mut schema = catalog::record_schema();
+    if let Value::Object(fields) = &mut schema {
+        fields.remove("$schema");
+    }
+    let mut message = example(EventName::EmailReceived)
+        .pointer_mut("/data/message")
+        .map(Value::take)
+        .unwrap_or_default();
+    // What only events have.
+    if let Some(Value::Object(metadata)) = message.get_mut("metadata") {
+        metadata.retain(|name, _| !name.to_ascii_lowercase().contains("signedurl"));
+    }
+    for attachment in
+        message.get_mut("attachments").and_then(Value::as_array_mut).into_iter().flatten()
+    {
+        if let Value::Object(fields) = attachment {
+            fields.remove("signed-url");
+        }
+    }
+    put(&mut schema, "examples", json!([message]));
+    schema
+}

@@ -1,0 +1,129 @@
+//! The errors in the description: which an operation can answer, and how each looks.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::super::body::BodyRule;
+use super::super::error::{Code, Problem};
+use super::super::router::Operation;
+use super::description::Description;
+use super::schema::{count, object, one_of, text, uuid};
+
+/// What any request can meet, whatever it asks for.
+const ANY: [Code; 10] = [
+    Code::InvalidRequest,
+    Code::Unauthorized,
+    Code::Forbidden,
+    Code::RequestTimeout,
+    Code::PayloadTooLarge,
+    Code::RateLimited,
+    Code::Internal,
+    Code::OriginalLost,
+    Code::LoopDetected,
+    Code::Unavailable,
+];
+
+/// All errors that an operation can answer, each once.
+pub(in crate::http) fn codes(operation: &Operation, description: &Description) -> Vec<Code> {
+    let mut codes = ANY.to_vec();
+    let mut add = |condition: bool, code: Code| {
+        if condition && !codes.contains(&code) {
+            codes.push(code);
+        }
+    };
+    add(operation.body != BodyRule::None, Code::UnsupportedMediaType);
+    add(operation.path.contains('{'), Code::NotFound);
+    add(operation.need.once, Code::Conflict);
+    add(operation.linked.is_some(), Code::LinkExpired);
+    for code in &description.codes {
+        add(true, *code);
+    }
+    codes
+}
+
+/// The answers of these codes, by their statuses: references to the components below.
+pub(super) fn answers(codes: &[Code]) -> BTreeMap<String, Value> {
+    let status = |code: &Code| code.status().as_u16().to_string();
+    let answer =
+        |code: &Code| json!({ "$ref": format!("#/components/responses/{}", status(code)) });
+    codes.iter().map(|code| (status(code), answer(code))).collect()
+}
+
+/// One answer for each status, with an example for each code.
+pub(super) fn components() -> BTreeMap<String, Value> {
+    let mut by_status: BTreeMap<String, Vec<Code>> = BTreeMap::new();
+    for code in Code::ALL {
+        by_status.entry(code.status().as_u16().to_string()).or_default().push(*code);
+    }
+    by_status.into_iter().map(|(status, codes)| (status, component(&codes))).collect()
+}
+
+fn component(codes: &[Code]) -> Value {
+    let body = |code: &Code| {
+        json!({
+            "summary": about(*code),
+            "value": Problem::new(*code, about(*code)).body(Uuid::nil()),
+        })
+    };
+    let examples: BTreeMap<&str, Value> =
+        codes.iter().map(|code| (code.as_str(), body(code))).collect();
+    let words: Vec<&str> = codes.iter().map(|code| about(*code)).collect();
+    let mut headers = json!({ "X-Request-Id": { "$ref": "#/components/headers/X-Request-Id" } });
+    if codes.iter().any(|code| matches!(code, Code::RateLimited | Code::Unavailable)) {
+        headers["Retry-After"] = json!({ "$ref": "#/components/headers/Retry-After" });
+    }
+    json!({
+        "description": words.join(" "),
+        "headers": headers,
+        "content": { "application/problem+json": {
+            "schema": { "$ref": "#/components/schemas/Problem" },
+            "examples": examples,
+        } },
+    })
+}
+
+/// The shape of every error.
+pub(super) fn shapes() -> Vec<(String, Value)> {
+    let codes: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+    let fields = vec![
+        ("type", text("Always about:blank: the status and code say what it is (RFC 9457).")),
+        ("title", text("What kind of error, in a few words.")),
+        ("status", count("The HTTP status once more.")),
+        ("detail", text("What is wrong, and what to do.")),
+        ("success", json!({ "const": false, "description": "Always false." })),
+        ("message", text("The same as detail, as v2 has it.")),
+        ("code", one_of("What kind of error, for programs.", &codes)),
+        ("requestId", uuid("Of the request, as in X-Request-Id.")),
+    ];
+    vec![("Problem".to_owned(), object("An error.", fields))]
+}
+
+/// What each code means to whoever reads it.
+const fn about(code: Code) -> &'static str {
+    match code {
+        Code::InvalidRequest => {
+            "The request is malformed or contradicts itself: detail says where."
+        }
+        Code::Unauthorized => "The key is missing, unknown, revoked, or of an inactive account.",
+        Code::Forbidden => "Outside the reach of the key, whether it exists or not.",
+        Code::FeatureRequired => "The target does not have the feature that this needs.",
+        Code::NotFound => "Nothing of this kind and name is in the target's scope.",
+        Code::MethodNotAllowed => "This path does not take this method.",
+        Code::RequestTimeout => "The body did not come in time.",
+        Code::Conflict => {
+            "The state of the target does not allow it, or the Idempotency-Key was used for something \
+             else."
+        }
+        Code::PayloadTooLarge => "The body is longer than may be.",
+        Code::UnsupportedMediaType => "The body is not plain application/json.",
+        Code::LinkExpired => "The time of the signed link is over.",
+        Code::RangeNotSatisfiable => "Nothing of the file lies where the request asks for it.",
+        Code::RateLimited => "Too many requests: Retry-After says when to go on.",
+        Code::Internal => "A mistake of ours, which was logged.",
+        Code::OriginalLost => "The original of the message is missing, or damaged.",
+        Code::LoopDetected => "A webhook or a relay leads back to this gateway.",
+        Code::Unavailable => "The store is down, or too much is under way: try again later.",
+    }
+}

@@ -1,0 +1,246 @@
+//! The words that descriptions are written in: each makes a JSON Schema (2020-12), and all
+//! explain what they describe.
+
+use std::ops::RangeInclusive;
+
+use serde_json::{Map, Value, json};
+
+use crate::rules::AccessRules;
+
+/// The names of an object's fields, or of parameters, with their schemas; `?` behind a name says
+/// that it may be missing.
+pub(in crate::http) type Fields = Vec<(&'static str, Value)>;
+
+/// The largest id (contract §1): 2^53 − 1.
+const LARGEST_ID: i64 = 9_007_199_254_740_991;
+/// The one spelling of an id in a query or a path.
+const DECIMAL: &str = "^[1-9][0-9]{0,15}$";
+
+/// Any text.
+pub(in crate::http) fn text(about: &str) -> Value {
+    json!({ "type": "string", "description": about })
+}
+
+/// Texts, in a list.
+pub(in crate::http) fn texts(about: &str) -> Value {
+    list(about, json!({ "type": "string" }))
+}
+
+/// Yes or no.
+pub(in crate::http) fn flag(about: &str) -> Value {
+    json!({ "type": "boolean", "description": about })
+}
+
+/// How many of something there are, or another number that is never negative.
+pub(in crate::http) fn count(about: &str) -> Value {
+    json!({ "type": "integer", "minimum": 0, "description": about })
+}
+
+/// Any number.
+pub(in crate::http) fn number(about: &str) -> Value {
+    json!({ "type": "number", "description": about })
+}
+
+/// A whole number of a range.
+pub(in crate::http) fn within(about: &str, range: RangeInclusive<u64>) -> Value {
+    json!({ "type": "integer", "minimum": range.start(), "maximum": range.end(), "description": about })
+}
+
+/// The id of an account, a member or a contact, as answers show it.
+pub(in crate::http) fn id(about: &str) -> Value {
+    json!({ "type": "integer", "minimum": 1, "maximum": LARGEST_ID, "description": about, "examples": [7] })
+}
+
+/// The same in a query or a path.
+pub(in crate::http) fn id_text(about: &str) -> Value {
+    json!({ "type": "string", "pattern": DECIMAL, "description": about, "examples": ["7"] })
+}
+
+/// The same in a body: a number, or its decimal as a text.
+pub(in crate::http) fn id_given(about: &str) -> Value {
+    let any = [
+        json!({ "type": "integer", "minimum": 1, "maximum": LARGEST_ID }),
+        json!({ "type": "string", "pattern": DECIMAL }),
+    ];
+    json!({ "anyOf": any, "description": about, "examples": [7] })
+}
+
+/// A UUID in its one spelling.
+pub(in crate::http) fn uuid(about: &str) -> Value {
+    json!({
+        "type": "string", "format": "uuid", "description": about,
+        "examples": ["019a9e5c-7c80-7000-8000-000000000001"],
+    })
+}
+
+/// A moment as answers show it.
+pub(in crate::http) fn date(about: &str) -> Value {
+    json!({
+        "type": "string", "format": "date-time", "description": about,
+        "examples": ["2026-11-20T10:00:00.000Z"],
+    })
+}
+
+/// A moment in Unix seconds.
+pub(in crate::http) fn seconds(about: &str) -> Value {
+    json!({ "type": "integer", "description": about, "examples": [1_795_168_800] })
+}
+
+/// A moment in a query: Unix seconds, or a date.
+pub(in crate::http) fn moment(about: &str) -> Value {
+    let about = format!("{about} Unix seconds, or a date like 2026-11-20 or 2026-11-20T10:00:00Z.");
+    json!({ "type": "string", "description": about, "examples": ["2026-11-20T10:00:00Z"] })
+}
+
+/// A moment in a body: Unix seconds as a number or a text, or a date.
+pub(in crate::http) fn moment_given(about: &str) -> Value {
+    let any = [json!({ "type": "integer", "minimum": 0 }), json!({ "type": "string" })];
+    let about = format!("{about} Unix seconds, or a date like 2026-11-20 or 2026-11-20T10:00:00Z.");
+    json!({ "anyOf": any, "description": about, "examples": ["2026-11-20T10:00:00Z"] })
+}
+
+/// One of a closed list of words.
+pub(in crate::http) fn one_of(about: &str, words: &[&str]) -> Value {
+    json!({ "type": "string", "enum": words, "description": about })
+}
+
+/// One of the words of a closed list: `word("…", Source::ALL, Source::as_str)`.
+pub(in crate::http) fn word<W: Copy>(
+    about: &str,
+    all: &[W],
+    shown: impl Fn(W) -> &'static str,
+) -> Value {
+    one_of(about, &all.iter().map(|one| shown(*one)).collect::<Vec<_>>())
+}
+
+/// How many a page has at most.
+pub(in crate::http) fn limit(rules: &AccessRules) -> Value {
+    let about = format!("How many at most; {} without it.", rules.limits.default_page);
+    within(&about, 1..=rules.limits.max_page.into())
+}
+
+/// A text that a regular expression (ECMA-262) describes, and one that is such.
+pub(in crate::http) fn pattern(about: &str, pattern: &str, example: &str) -> Value {
+    json!({ "type": "string", "pattern": pattern, "description": about, "examples": [example] })
+}
+
+/// The address of a mailbox.
+pub(in crate::http) fn mailbox(about: &str) -> Value {
+    json!({ "type": "string", "description": about, "examples": ["boss@good.example"] })
+}
+
+/// A place in a list, which an earlier answer gave.
+pub(in crate::http) fn cursor(about: &str) -> Value {
+    json!({ "type": "string", "description": about, "examples": ["1795168800123-019a9e5c7c8070008000000000000001"] })
+}
+
+/// A list; `items` need not be explained.
+pub(in crate::http) fn list(about: &str, items: Value) -> Value {
+    json!({ "type": "array", "items": items, "description": about })
+}
+
+/// An object of these fields.
+pub(in crate::http) fn object(about: &str, fields: Fields) -> Value {
+    let required: Vec<&str> = required(&fields).collect();
+    let properties: Map<String, Value> =
+        fields.iter().map(|(name, schema)| (plain(name).to_owned(), schema.clone())).collect();
+    let mut object = json!({ "type": "object", "description": about, "properties": properties });
+    if !required.is_empty() {
+        put(&mut object, "required", json!(required));
+    }
+    object
+}
+
+/// An object of these fields, and of any others.
+pub(in crate::http) fn open(about: &str, fields: Fields) -> Value {
+    with(object(about, fields), "additionalProperties", json!(true))
+}
+
+/// An object of which others say what is in it.
+pub(in crate::http) fn anything(about: &str) -> Value {
+    json!({ "type": "object", "additionalProperties": true, "description": about })
+}
+
+/// The same or null.
+pub(in crate::http) fn or_null(schema: Value) -> Value {
+    let Some(kind) = schema.get("type").and_then(Value::as_str) else {
+        let about = schema.get("description").cloned().unwrap_or_default();
+        let nullable = json!({ "anyOf": [schema, { "type": "null" }] });
+        return if about.is_null() { nullable } else { with(nullable, "description", about) };
+    };
+    let mut nullable = with(schema.clone(), "type", json!([kind, "null"]));
+    if let Some(Value::Array(words)) = nullable.get_mut("enum") {
+        words.push(Value::Null);
+    }
+    nullable
+}
+
+/// The shape of this name.
+pub(in crate::http) fn reference(name: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+/// The same with this example.
+pub(in crate::http) fn like(schema: Value, example: impl Into<Value>) -> Value {
+    with(schema, "examples", json!([example.into()]))
+}
+
+/// The same with one keyword more, in the place of one of this name.
+pub(in crate::http) fn with(mut schema: Value, keyword: &str, value: Value) -> Value {
+    put(&mut schema, keyword, value);
+    schema
+}
+
+/// Gives an object a field, in the place of one of this name.
+pub(super) fn put(object: &mut Value, name: &str, value: Value) {
+    if let Value::Object(fields) = object {
+        fields.insert(name.to_owned(), value);
+    }
+}
+
+/// A name without the mark that it may be missing.
+pub(super) fn plain(name: &str) -> &str {
+    name.strip_suffix('?').unwrap_or(name)
+}
+
+/// The names of what must be there.
+pub(super) fn required<'f>(fields: &'f Fields) -> impl Iterator<Item = &'f str> + use<'f> {
+    fields.iter().map(|(name, _)| *name).filter(|name| !name.ends_with('?'))
+}
+
+/// A value that is of this schema: its example, or one put together from those of its parts. Names
+/// of shapes are looked up among `shapes`.
+pub(super) fn example(schema: &Value, shapes: &Map<String, Value>) -> Value {
+    if let Some(example) = schema.pointer("/examples/0").or_else(|| schema.get("const")) {
+        return example.clone();
+    }
+    if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
+        let name = name.rsplit('/').next().unwrap_or_default();
+        return shapes.get(name).map_or(Value::Null, |schema| example(schema, shapes));
+    }
+    let first = schema.pointer("/enum/0");
+    if let Some(first) = first {
+        return first.clone();
+    }
+    if let Some(part) = schema.pointer("/anyOf/0") {
+        return example(part, shapes);
+    }
+    let kind = schema.get("type").and_then(|kind| kind.get(0).unwrap_or(kind).as_str());
+    match kind {
+        Some("object") => {
+            let fields = schema.get("properties").and_then(Value::as_object);
+            let fields = fields.into_iter().flatten();
+            fields.map(|(name, schema)| (name.clone(), example(schema, shapes))).collect()
+        }
+        Some("array") => {
+            let items = schema.get("items");
+            Value::Array(items.map(|items| example(items, shapes)).into_iter().collect())
+        }
+        Some("integer" | "number") => {
+            schema.get("minimum").cloned().filter(|least| *least != 0).unwrap_or_else(|| 1.into())
+        }
+        Some("boolean") => true.into(),
+        Some("string") => "text".into(),
+        _ => Value::Null,
+    }
+}

@@ -1,0 +1,306 @@
+//! The description and the table are joined: each operation is described, with all its names and
+//! nothing else, and the document is what is published.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value};
+
+use super::Reply;
+use crate::http::body::BodyRule;
+use crate::http::linked::SIGNED;
+use crate::http::openapi::{self, Content, Description};
+use crate::http::router::{OPERATIONS, Operation};
+use crate::rules::Rules;
+use crate::testkit::schema::check_within;
+
+/// Operations that nobody has described yet.
+const NOT_YET: &[&str] = &[
+    "GET /account",
+    "GET /tokens",
+    "POST /tokens",
+    "DELETE /tokens",
+    "GET /members",
+    "GET /member",
+    "POST /member",
+    "PUT /member",
+    "DELETE /member",
+    "POST /account",
+    "POST /createReseller",
+    "POST /createOrganization",
+    "POST /createAccount",
+    "POST /updateOrganization",
+    "POST /updateAccount",
+    "DELETE /deleteOrganization",
+    "DELETE /deleteAccount",
+    "GET /listResellers",
+    "GET /listOrganizations",
+    "GET /listAccounts",
+    "GET /searchAccounts",
+    "GET /getAccountByExternalId",
+    "GET /messages/recent",
+    "GET /messages/search",
+    "GET /messages/{roomId}",
+    "GET /conversations",
+    "GET /junkConversations",
+    "GET /conversation/{roomId}/{uuid}",
+    "POST /conversation/batch",
+    "GET /contacts",
+    "GET /messages/{uuid}/raw",
+    "GET /media/{uuid}/{filename}",
+    "DELETE /messages/{uuid}",
+    "DELETE /contacts/{id}",
+    "POST /agent/receiveMessage",
+    "GET /logs",
+    "POST /logs/timeSeries",
+    "GET /audit",
+    "GET /webhooks",
+    "POST /webhooks",
+    "DELETE /webhooks",
+    "POST /webhooks/{id}/rotate",
+    "POST /webhooks/{id}/test",
+    "POST /webhooks/{id}/replay",
+    "GET /webhooks/{id}/deliveries",
+    "GET /deliveries/{id}",
+    "POST /deliveries/{id}/replay",
+    "GET /events",
+    "GET /events/catalog",
+];
+
+fn descriptions() -> Vec<Description> {
+    openapi::operations(&Rules::defaults().unwrap().access)
+}
+
+fn plain<'n>(names: impl Iterator<Item = &'n str>) -> BTreeSet<&'n str> {
+    names.map(|name| name.strip_suffix('?').unwrap_or(name)).collect()
+}
+
+fn described<'d>(
+    descriptions: &'d [Description],
+    operation: &Operation,
+) -> Option<&'d Description> {
+    let mut found = descriptions.iter().filter(|one| one.is_of(operation));
+    let first = found.next();
+    assert!(found.next().is_none(), "{} is described twice", operation.name());
+    first
+}
+
+#[test]
+fn every_operation_is_described_with_all_its_names_and_nothing_else() {
+    let all = descriptions();
+    for operation in OPERATIONS {
+        let name = operation.name();
+        let Some(described) = described(&all, operation) else {
+            assert!(NOT_YET.contains(&name.as_str()), "{name} is not described");
+            continue;
+        };
+        assert!(!NOT_YET.contains(&name.as_str()), "{name} is described");
+        let wanted: BTreeSet<&str> =
+            operation.query.iter().copied().filter(|name| !SIGNED.contains(name)).collect();
+        assert_eq!(plain(described.query.iter().map(|(name, _)| *name)), wanted, "{name}: query");
+        let (body, fields) = (operation.body, &described.body);
+        assert_eq!(fields.is_some(), body != BodyRule::None, "{name}: body");
+        let fields = plain(fields.iter().flatten().map(|(name, _)| *name));
+        assert_eq!(fields, body.names().iter().copied().collect(), "{name}: body");
+        let own =
+            operation.path.split('/').filter_map(|one| one.strip_prefix('{')?.strip_suffix('}'));
+        let own: BTreeSet<&str> = own.filter(|name| *name != "targetAccountId").collect();
+        assert_eq!(plain(described.path_names.iter().map(|(name, _)| *name)), own, "{name}: path");
+        assert!(!described.answers.is_empty(), "{name}: no answer");
+        assert!(!described.summary.ends_with('.') && !described.summary.is_empty(), "{name}");
+    }
+    for one in &all {
+        assert!(OPERATIONS.iter().any(|operation| one.is_of(operation)), "{} is nowhere", one.path);
+    }
+}
+
+/// Every property, parameter and shape says what it is.
+#[test]
+fn everything_is_explained() {
+    let document = openapi::document(&Rules::defaults().unwrap().access);
+    let mut silent = Vec::new();
+    walk(&document, "", &mut silent);
+    assert!(silent.is_empty(), "{}", silent.join("\n"));
+}
+
+fn walk(value: &Value, path: &str, silent: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(properties) = fields.get("properties").and_then(Value::as_object) {
+                for (name, schema) in properties {
+                    if schema.get("$ref").is_none() && !is_explained(schema) {
+                        silent.push(format!("{path}/properties/{name}"));
+                    }
+                }
+            }
+            if fields.contains_key("in") && !is_explained(value) {
+                silent.push(path.to_owned());
+            }
+            for (name, inner) in fields.iter().filter(|(name, _)| !is_example(name)) {
+                walk(inner, &format!("{path}/{name}"), silent);
+            }
+        }
+        Value::Array(items) => {
+            for (number, inner) in items.iter().enumerate() {
+                walk(inner, &format!("{path}/{number}"), silent);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn is_example(name: &str) -> bool {
+    ["example", "examples", "enum", "const"].contains(&name)
+}
+
+fn is_explained(value: &Value) -> bool {
+    value["description"].as_str().is_some_and(|text| text.trim_end().ends_with('.'))
+}
+
+/// Each reference leads somewhere, and each shape is led to.
+#[test]
+fn references_lead_somewhere() {
+    let document = openapi::document(&Rules::defaults().unwrap().access);
+    let mut led_to = BTreeSet::new();
+    references(&document, &mut led_to);
+    for reference in &led_to {
+        let pointer = reference.strip_prefix('#').expect("within the document");
+        assert!(document.pointer(pointer).is_some(), "{reference}");
+    }
+    for place in ["schemas", "headers", "responses"] {
+        let components: &Map<String, Value> = document["components"][place].as_object().unwrap();
+        for name in components.keys().filter(|name| *name != "405" && !name.starts_with("Message"))
+        {
+            let reference = format!("#/components/{place}/{name}");
+            assert!(
+                led_to.contains(&reference) || !NOT_YET.is_empty(),
+                "{reference} is never shown"
+            );
+        }
+    }
+}
+
+fn references(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(Value::String(reference)) = fields.get("$ref") {
+                found.insert(reference.clone());
+            }
+            fields.values().for_each(|inner| references(inner, found));
+        }
+        Value::Array(items) => items.iter().for_each(|inner| references(inner, found)),
+        _ => {}
+    }
+}
+
+/// `GATEPOST_BLESS=1` writes it anew; what changed is then for the reader of the difference.
+#[test]
+fn the_published_openapi_is_what_is_made() {
+    let document = openapi::document(&Rules::defaults().unwrap().access);
+    let text = format!("{}\n", serde_json::to_string_pretty(&document).unwrap());
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/openapi.json");
+    if std::env::var_os("GATEPOST_BLESS").is_some() {
+        std::fs::write(&file, &text).unwrap();
+    }
+    let is_same = std::fs::read_to_string(&file).is_ok_and(|published| published == text);
+    assert!(
+        is_same,
+        "fixtures/openapi.json is stale: GATEPOST_BLESS=1 cargo test --lib -- openapi"
+    );
+}
+
+/// Every example fits what it is an example of.
+#[test]
+fn every_example_is_of_its_schema() {
+    let document = openapi::document(&Rules::defaults().unwrap().access);
+    let mut seen = 0;
+    for methods in document["paths"].as_object().unwrap().values() {
+        for operation in methods.as_object().unwrap().values() {
+            let id = &operation["operationId"];
+            let body = &operation["requestBody"]["content"]["application/json"];
+            let answers = operation["responses"].as_object().unwrap().values();
+            let answers = answers.map(|one| &one["content"]["application/json"]);
+            for content in answers.chain([body]).filter(|content| content.is_object()) {
+                let wrong = check_within(&document, &content["schema"], &content["example"]);
+                assert_eq!(wrong, Vec::<String>::new(), "{id}");
+                seen += 1;
+            }
+        }
+    }
+    for webhook in document["webhooks"].as_object().unwrap().values() {
+        let content = &webhook["post"]["requestBody"]["content"]["application/json"];
+        let wrong = check_within(&document, &content["schema"], &content["example"]);
+        assert_eq!(wrong, Vec::<String>::new(), "{webhook}");
+    }
+    assert!(seen > 10);
+}
+
+/// All that answers are held against, made once.
+struct Held {
+    document: Value,
+    descriptions: Vec<Description>,
+}
+
+static HELD: LazyLock<Held> = LazyLock::new(|| {
+    let rules = Rules::defaults().unwrap().access;
+    Held { document: openapi::document(&rules), descriptions: openapi::operations(&rules) }
+});
+
+/// Holds an answer against the description of the operation that the request asks for: its status
+/// is declared, its body is of the declared type, and JSON has the fields that are described and no
+/// others. Requests that reach no operation are passed over.
+pub(super) fn hold(request: &[u8], reply: &Reply) {
+    let Some(operation) = asked_for(request) else { return };
+    let held = &*HELD;
+    let Some(described) = described(&held.descriptions, operation) else { return };
+    // Refused before it was one of ours.
+    if !reply.headers.contains_key("x-request-id") {
+        return;
+    }
+    let name = operation.name();
+    let content_type = reply.headers.get("content-type").map_or("", String::as_str);
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    if essence == "application/problem+json" {
+        let problem = reply.json();
+        let known = openapi::codes(operation, described);
+        let code = problem["code"].as_str().unwrap();
+        let is_known = known.iter().any(|one| one.as_str() == code);
+        assert!(is_known, "{name} answers {code}, which its description does not name: {problem}");
+        let schema = &held.document["components"]["schemas"]["Problem"];
+        assert_eq!(check_within(&held.document, schema, &problem), Vec::<String>::new(), "{name}");
+        return;
+    }
+    let answer = described.answers.iter().find(|answer| answer.status == reply.status);
+    let answer = answer.unwrap_or_else(|| panic!("{name} answers {}: not described", reply.status));
+    match (answer.schema(), &answer.content) {
+        (_, Content::Octets(types)) => {
+            let is_known = types.iter().any(|kind| *kind == "*/*" || *kind == essence);
+            assert!(is_known, "{name}: {essence} is none of {types:?}");
+        }
+        (Some(schema), _) if essence == "application/json" => {
+            let wrong = check_within(&held.document, &schema, &reply.json());
+            assert!(wrong.is_empty(), "{name} {}: {wrong:#?}", reply.status);
+        }
+        (Some(_), _) => panic!("{name} answers {essence}"),
+        (None, _) => assert!(reply.body.is_empty(), "{name}: a body"),
+    }
+}
+
+/// The operation that a request names, if it is in order so far.
+fn asked_for(request: &[u8]) -> Option<&'static Operation> {
+    let line = request.split(|octet| *octet == b'\r').next()?;
+    let mut words = std::str::from_utf8(line).ok()?.split(' ');
+    let (verb, target) = (words.next()?, words.next()?);
+    let path = target.split('?').next()?.strip_prefix("/api/v2")?;
+    let segments: Vec<&str> = path.split('/').collect();
+    let is_of = |operation: &&Operation| {
+        let own: Vec<&str> = operation.path.split('/').collect();
+        let same = |(own, given): (&&str, &&str)| own.starts_with('{') || own == given;
+        operation.verb.as_str() == verb
+            && own.len() == segments.len()
+            && own.iter().zip(&segments).all(same)
+    };
+    // A path without names goes before one with.
+    OPERATIONS.iter().filter(is_of).min_by_key(|operation| operation.path.matches('{').count())
+}
