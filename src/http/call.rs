@@ -277,6 +277,14 @@ impl Call {
         self.agent_in(http, field, id).await.map(|found| found.account)
     }
 
+    /// An Agent of the target's organization that the caller reaches, too: one answer for all others.
+    pub(super) async fn neighbour(&self, http: &Http, id: AccountId) -> Result<(), Problem> {
+        let need = Need::read(TargetType::Level(AccountType::Agent));
+        let found = http.use_cases.access.target(&self.caller, Some(id), need).await?.account;
+        let of = |account: &Account| account.lineage.organization;
+        if of(&found) == of(self.account()) { Ok(()) } else { Err(Denied::OutOfScope.into()) }
+    }
+
     async fn agent_in(&self, http: &Http, field: &str, id: AccountId) -> Result<Target, Problem> {
         let access = &http.use_cases.access;
         let found = access.target(&self.caller, Some(id), Need::read(TargetType::Any)).await?;

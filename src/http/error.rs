@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::app::access::Denied;
+use crate::app::agents::AgentError;
+use crate::app::agents::schema::Fault;
 use crate::app::delivery::DestinationError;
 use crate::app::intake::reception::ReceptionError;
 use crate::app::tenancy::TenancyError;
@@ -85,12 +87,14 @@ pub struct Problem {
     pub cause: Option<String>,
     /// What `Retry-After` says, seconds; without it what the rules say.
     pub retry_after: Option<u64>,
+    /// The mistakes one by one, where there may be several (RFC 9457 §3, `errors`).
+    pub faults: Vec<Fault>,
 }
 
 impl Problem {
     /// A problem that the client is told in these words.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), cause: None, retry_after: None }
+        Self { code, detail: detail.into(), cause: None, retry_after: None, faults: Vec::new() }
     }
 
     /// 400.
@@ -120,7 +124,7 @@ impl Problem {
     /// says that the status and `code` mean what they say (RFC 9457 §4.2.1).
     pub(super) fn body(&self, request: Uuid) -> Value {
         let detail = masked(&self.detail);
-        json!({
+        let mut body = json!({
             "type": "about:blank",
             "title": self.code.title(),
             "status": self.code.status().as_u16(),
@@ -129,7 +133,12 @@ impl Problem {
             "message": detail,
             "code": self.code.as_str(),
             "requestId": request.to_string(),
-        })
+        });
+        if !self.faults.is_empty() {
+            let fault = |fault: &Fault| json!({ "pointer": masked(&fault.pointer), "detail": masked(&fault.detail) });
+            body["errors"] = self.faults.iter().map(fault).collect();
+        }
+        body
     }
 }
 
@@ -235,6 +244,19 @@ impl From<ReceptionError> for Problem {
                 Self { retry_after, ..Self::new(Code::RateLimited, error.to_string()) }
             }
             ReceptionError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<AgentError> for Problem {
+    fn from(error: AgentError) -> Self {
+        let detail = error.to_string();
+        match error {
+            AgentError::Invalid(faults) => Self { faults, ..Self::invalid(detail) },
+            AgentError::Incomplete(faults) => Self { faults, ..Self::new(Code::Conflict, detail) },
+            AgentError::Conflict(_) => Self::new(Code::Conflict, detail),
+            AgentError::NotFound(_) => Self::new(Code::NotFound, detail),
+            AgentError::Store(error) => error.into(),
         }
     }
 }

@@ -21,15 +21,16 @@ use super::error::{Code, Problem};
 use super::linked::{self, Visit};
 use super::observe;
 use super::routes::{
-    account, account_lists, accounts, addresses, audit, contacts, conversations, deliveries,
-    description, domains, erasure, events, health, inbound_policy, inbound_whitelist, intake, logs,
-    media, members, messages, policy_preview, receive_message, rooms, search, time_series, tokens,
-    webhooks,
+    account, account_lists, accounts, addresses, agent_versions, agents, audit, contacts,
+    conversations, deliveries, description, domains, erasure, events, health, inbound_policy,
+    inbound_whitelist, intake, logs, media, members, messages, policy_preview, receive_message,
+    rooms, search, time_series, tokens, webhooks,
 };
 use super::tag::Tag;
 use super::target::Aim;
 use crate::app::access::identity::Level;
 use crate::app::access::need::{Need, TargetType};
+use crate::app::agents::schema;
 use crate::domain::account::AccountType;
 use crate::egress::client::LOOP;
 
@@ -276,6 +277,25 @@ pub static OPERATIONS: &[Operation] = &[
         deliveries::replay),
     operation!(Webhooks: Get "/events", READ, events::LIST, NoBody, events::list),
     operation!(Webhooks: Get "/events/catalog", READ, [], NoBody, events::catalog),
+    // Agents: what each is configured to be.
+    operation!(Agents: Post "/agent", WRITE_AGENT.once(), [], Required(schema::NAMES), agents::stage),
+    operation!(Agents: Post "/agent/publish", WRITE_AGENT.once(), [], Optional(&["revision"]), agents::publish),
+    operation!(Agents: Post "/agent/revert", WRITE_AGENT.once(), [], Optional(&["revision"]), agents::revert),
+    operation!(Agents: Get "/agentEventRules/staging", READ_AGENT, [], NoBody, agents::staging),
+    operation!(Agents: Get "/agentEventRules/default", READ_AGENT, [], NoBody, agents::live),
+    operation!(Agents: Get "/agent/{agentConfigId}", READ_AGENT, [], NoBody, agents::config),
+    operation!(Agents: Get "/agent/{agentConfigId}/versions", READ_AGENT, ["includeData", "limit", "before"],
+        NoBody, agent_versions::list),
+    operation!(Agents: Post "/agent/{agentConfigId}/versions", WRITE_AGENT.once(), [],
+        Required(&["title", "source"]), agent_versions::create),
+    operation!(Agents: Post "/agent/{agentConfigId}/versions/{versionId}", WRITE_AGENT.once(), [],
+        Required(&["snapshot"]), agent_versions::replace),
+    operation!(Agents: Delete "/agent/{agentConfigId}/versions/{versionId}", WRITE_AGENT, [], NoBody,
+        agent_versions::remove),
+    operation!(Agents: Post "/agent/{agentConfigId}/versions/{versionId}/restore", WRITE_AGENT.once(), [],
+        Optional(&["target"]), agent_versions::restore),
+    operation!(Agents: Put "/agent/{agentConfigId}/versions/{versionId}/title", WRITE_AGENT, [],
+        Required(&["title"]), agent_versions::rename),
 ];
 
 /// The router of the whole API, and of what needs no key: two questions, and the description.

@@ -152,6 +152,11 @@ pub fn delegate(config: &Config) -> Option<AccountId> {
     account(config.get("computerDelegateAccountId")?)
 }
 
+/// Whether a text is one line that is not empty, of at most so many octets.
+pub fn is_line(text: &str, most: usize) -> bool {
+    !text.trim().is_empty() && text.len() <= most && !text.chars().any(char::is_control)
+}
+
 const UNKNOWN: &str = "is not known here: leave it out";
 
 fn account(value: &Value) -> Option<AccountId> {
@@ -232,8 +237,7 @@ impl Found<'_> {
 
     fn line(&self, text: &str) -> Option<String> {
         let most = self.rules.max_title_bytes;
-        (text.trim().is_empty() || text.len() > most || text.chars().any(char::is_control))
-            .then(|| format!("must be one line of 1 to {most} octets"))
+        (!is_line(text, most)).then(|| format!("must be one line of 1 to {most} octets"))
     }
 
     fn list(&mut self, shape: Shape, items: &[Value], at: &str) {

@@ -6,6 +6,8 @@ pub(super) mod account;
 pub(super) mod account_lists;
 pub(super) mod accounts;
 pub(super) mod addresses;
+pub(super) mod agent_versions;
+pub(super) mod agents;
 pub(super) mod audit;
 pub(super) mod contacts;
 pub(super) mod conversations;
