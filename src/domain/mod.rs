@@ -45,6 +45,7 @@ pub mod search;
 pub mod secret;
 pub mod sender;
 pub mod source;
+pub mod template;
 pub mod thread;
 pub mod verdict;
 mod words;

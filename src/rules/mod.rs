@@ -11,6 +11,7 @@ mod intake;
 mod retention;
 mod smtp;
 mod store;
+mod templates;
 mod webhooks;
 
 use std::borrow::Cow;
@@ -30,6 +31,7 @@ pub use intake::{
 pub use retention::{Erasure as ErasureRules, Kept, Pass as RetentionPass, RetentionRules};
 pub use smtp::{BareLineEnds, Memory as SmtpMemory, Pace as SmtpPace, SmtpRules, Tls as TlsRules};
 pub use store::{Connections as StoreConnections, Deliveries, Grouping, Objects, StoreRules};
+pub use templates::TemplateRules;
 pub use webhooks::{Payload as PayloadRules, WebhookRules};
 
 /// All rules, validated.

@@ -93,6 +93,9 @@ mod space;
 mod sql;
 mod subjects;
 mod sweep;
+mod template_links;
+mod template_migrations;
+mod templates;
 mod threads;
 mod traces;
 
@@ -135,3 +138,6 @@ pub use retention::{Deleted, Due, Expired, Keeper};
 pub use room_lists::{ListedRoom, RoomFilter, RoomList, RoomPage, RoomPlace};
 pub use search::{Looked, Wanted};
 pub use sweep::Swept;
+pub use template_links::Applied;
+pub use template_migrations::{Asked, Working};
+pub use templates::{TemplateChange, TemplateChanged, TemplateDeleted};
