@@ -290,12 +290,12 @@ pub static OPERATIONS: &[Operation] = &[
         Required(&["title", "source"]), agent_versions::create),
     operation!(Agents: Post "/agent/{agentConfigId}/versions/{versionId}", WRITE_AGENT.once(), [],
         Required(&["snapshot"]), agent_versions::replace),
-    operation!(Agents: Delete "/agent/{agentConfigId}/versions/{versionId}", WRITE_AGENT, [], NoBody,
-        agent_versions::remove),
     operation!(Agents: Post "/agent/{agentConfigId}/versions/{versionId}/restore", WRITE_AGENT.once(), [],
         Optional(&["target"]), agent_versions::restore),
     operation!(Agents: Put "/agent/{agentConfigId}/versions/{versionId}/title", WRITE_AGENT, [],
         Required(&["title"]), agent_versions::rename),
+    operation!(Agents: Delete "/agent/{agentConfigId}/versions/{versionId}", WRITE_AGENT, [], NoBody,
+        agent_versions::remove),
 ];
 
 /// The router of the whole API, and of what needs no key: two questions, and the description.

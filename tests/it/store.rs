@@ -21,6 +21,7 @@ macro_rules! on_both {
 }
 
 mod accounts;
+mod agents;
 mod audit;
 mod beside;
 mod deletion;

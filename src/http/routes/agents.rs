@@ -23,6 +23,11 @@ pub(in super::super) async fn stage(http: Arc<Http>, call: Call) -> Result<Respo
     let sent = call.body().pairs().filter(|(name, _)| schema::NAMES.contains(name));
     let sent = sent.filter(|(name, _)| *name != REVISION);
     let fields: Config = sent.map(|(name, value)| (name.to_owned(), value.clone())).collect();
+    if fields.is_empty() {
+        return Err(Problem::invalid(
+            "the body names no field of a configuration: send what changes",
+        ));
+    }
     check_delegate(&http, &call, &fields).await?;
     let changed = call.agents(&http).stage(call.account().id, &fields, revision).await?;
     let staging = changed.configs.staging.revision;

@@ -26,6 +26,8 @@ struct Changes {
     entries: usize,
     /// What `{id}` stands for.
     id: String,
+    /// And `{agentConfigId}`.
+    config: String,
 }
 
 impl Changes {
@@ -41,6 +43,7 @@ impl Changes {
         let mark = if path.contains('?') { '&' } else { '?' };
         let path = format!("{path}{mark}targetAccountId={}", target.to_string());
         let path = path.replace("{id}", &self.id).replace("{uuid}", &self.id);
+        let path = path.replace("{agentConfigId}", &self.config).replace("{versionId}", &self.id);
         let lines = "X-Forwarded-For: 192.0.2.7\r\n";
         let body = (!body.is_null()).then(|| body.to_string());
         let reply = self.house.exact("partner", (verb, &path), lines, body.as_deref()).await;
@@ -104,6 +107,37 @@ impl Changes {
         // Two objects, two entries.
         let removed = &["webhook.removed", "webhook.removed"];
         self.make_once("DELETE /webhooks", id, json!({ "url": HOOK }), removed).await;
+    }
+
+    /// What an Agent is configured to be: the names of fields, and nothing that stands in them.
+    async fn configuration(&mut self) {
+        let id = self.house.id("agent1").get();
+        let fields = json!({
+            "type": "chatAgent", "title": "A", "description": "x", "agentInstructions": "a-secret",
+        });
+        let staged = &["agent.staged"];
+        let made = self.make("POST /agent", id, fields.clone(), staged).await;
+        self.make("POST /agent", id, fields.clone(), &[]).await;
+        self.config = made["campaignId"].as_str().unwrap().to_owned();
+        self.make_once("POST /agent/publish", id, json!({}), &["agent.published"]).await;
+        self.make_once("POST /agent", id, json!({ "title": "B" }), staged).await;
+        self.make_once("POST /agent/revert", id, json!({}), &["agent.reverted"]).await;
+        let versions = "POST /agent/{agentConfigId}/versions";
+        let made = self.make(versions, id, json!({ "title": "v" }), &["version.created"]).await;
+        self.id = made["createdVersion"]["versionId"].to_string();
+        let snapshot =
+            json!({ "snapshot": { "type": "chatAgent", "title": "C", "description": "" } });
+        let one = format!("{versions}/{{versionId}}");
+        self.make_once(&one, id, snapshot, &["version.replaced"]).await;
+        let (restore, live) = (format!("{one}/restore"), json!({ "target": "default" }));
+        self.make_once(&restore, id, live, &["version.restored"]).await;
+        let (rename, title) = (one.replace("POST", "PUT") + "/title", json!({ "title": "w" }));
+        self.make_once(&rename, id, title, &["version.renamed"]).await;
+        let remove = one.replace("POST", "DELETE");
+        self.make_once(&remove, id, Value::Null, &["version.deleted"]).await;
+        let entries = log(&self.house, "partner", "deed=agent.staged").await;
+        let named = json!({ "changed": ["agentInstructions", "description", "title", "type"] });
+        assert_eq!(entries[1]["after"], named, "{entries:?}");
     }
 
     async fn webhook(&mut self, id: i64) {
@@ -202,8 +236,10 @@ impl Changes {
 async fn every_operation_that_changes_something_leaves_its_entries() {
     let house = House::new().await;
     let entries = log(&house, "partner", "").await.len();
-    let mut changes = Changes { house, made: BTreeSet::new(), entries, id: String::new() };
+    let mut changes =
+        Changes { house, made: BTreeSet::new(), entries, id: String::new(), config: String::new() };
     changes.agent().await;
+    changes.configuration().await;
     changes.people().await;
     changes.accounts().await;
     let Changes { house, made, .. } = changes;

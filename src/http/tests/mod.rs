@@ -4,6 +4,7 @@
 mod access;
 mod account_lists;
 mod accounts;
+mod agents;
 mod audit;
 #[path = "../../../tests/it/support/canary.rs"]
 mod canary;

@@ -33,6 +33,8 @@ struct Goods {
     webhook: DestinationId,
     /// One that was given up.
     delivery: DeliveryId,
+    /// Its live configuration, and a version of it.
+    config: (String, i64),
 }
 
 async fn scene() -> Scene {
@@ -54,7 +56,14 @@ async fn goods(house: &House, agent: &str) -> Goods {
     house.give_up().await;
     let webhook = house.store.destinations(house.id(agent)).await.unwrap()[0].id;
     let delivery = house.made_for(webhook).await[0].id;
-    Goods { mail, webhook, delivery }
+    let fields = json!({ "type": "chatAgent", "title": agent, "description": agent });
+    let made = house.call(agent, "POST", "/agent", Some(&fields)).await.success(200);
+    let config = made["campaignId"].as_str().unwrap().to_owned();
+    house.call(agent, "POST", "/agent/publish", None).await.success(200);
+    let path = format!("/agent/{config}/versions");
+    let made = house.call(agent, "POST", &path, Some(&json!({ "title": "x" }))).await.success(201);
+    let version = made["createdVersion"]["versionId"].as_i64().unwrap();
+    Goods { mail, webhook, delivery, config: (config, version) }
 }
 
 impl Scene {
@@ -68,6 +77,9 @@ impl Scene {
         let path = operation.path.replace("{uuid}", &of.mail.message.to_string());
         let path = path.replace("{roomId}", &of.mail.room.to_string());
         let path = path.replace("{filename}", "0-a.png").replace("{id}", &id);
+        let (config, version) = &of.config;
+        let path = path.replace("{agentConfigId}", config);
+        let path = path.replace("{versionId}", &version.to_string());
         let mut query: Vec<String> =
             target.map(|id| format!("targetAccountId={id}")).into_iter().collect();
         if operation.path == "/member" && operation.verb == Verb::Get {
@@ -86,6 +98,14 @@ impl Scene {
 
     fn body(&self, operation: &Operation) -> Value {
         match (operation.verb, operation.path) {
+            (_, "/agent") => json!({ "title": "new" }),
+            (_, "/agent/publish" | "/agent/revert") => json!({}),
+            (_, "/agent/{agentConfigId}/versions") => json!({ "title": "new" }),
+            (_, "/agent/{agentConfigId}/versions/{versionId}") => {
+                json!({ "snapshot": { "title": "new" } })
+            }
+            (_, "/agent/{agentConfigId}/versions/{versionId}/restore") => json!({}),
+            (_, "/agent/{agentConfigId}/versions/{versionId}/title") => json!({ "title": "newer" }),
             (Verb::Put, "/email/inboundPolicy") => json!({ "mode": "open" }),
             (_, "/email/inboundPolicy/preview") => json!({ "mode": "open", "days": 1 }),
             (_, "/email/inboundWhitelist") => json!({ "email": "new@good.example" }),
@@ -140,9 +160,12 @@ impl Scene {
             let webhooks = house.store.destinations(id).await.unwrap();
             let members = house.store.members(id).await.unwrap();
             let keys = house.store.keys(id).await.unwrap();
+            let configs = house.store.agent_configs(id).await.unwrap();
+            let versions = house.store.agent_versions(id, None, 99, true).await.unwrap();
             let keys: Vec<_> = keys.iter().map(|key| (key.id, key.revoked_at)).collect();
             state.push(format!(
-                "{name} {policy:?} {senders:?} {addresses:?} {webhooks:?} {members:?} {keys:?}"
+                "{name} {policy:?} {senders:?} {addresses:?} {webhooks:?} {members:?} {keys:?} \
+                 {configs:?} {versions:?}"
             ));
         }
         state

@@ -37,6 +37,7 @@ pub async fn exercise(scene: &Scene) {
     for millis in [0, 1] {
         scene.deliver(agent, millis).await;
     }
+    super::agents::exercise(scene).await;
     super::erasure::exercise(scene).await;
     let again = vec![scene.intake(agent, 2).await];
     store.arrived_before(&Commit { intakes: again, now: at(2) }).await.unwrap();

@@ -62,6 +62,15 @@ fn subject(name: EventName) -> Subject {
         EventName::ContactCreated | EventName::ContactUpdated => {
             Subject::Contact(sample::contact())
         }
+        EventName::AgentPublished => Subject::Told(json!({
+            "accountId": 7, "campaignId": format!("camp{:032x}", 0x931829b5857f_u64),
+            "revision": 3, "changed": ["agentInstructions", "title"], "versionId": null,
+            "previousVersionId": 1_750_194_180_352_i64,
+        })),
+        EventName::AgentReverted => Subject::Told(json!({
+            "accountId": 7, "campaignId": format!("camp{:032x}", 0x931829b5857f_u64),
+            "revision": 4, "changed": ["title"],
+        })),
         EventName::AgentPolicyChanged => Subject::Told(json!({
             "accountId": 7, "mode": "allowlist", "allowlistCount": 12, "added": 2, "removed": 0,
         })),

@@ -126,9 +126,10 @@ impl Asked<'_> {
     }
 }
 
-/// Whether the operation is about one webhook, or one delivery to it.
+/// Whether the operation is about one webhook, one delivery to it, or one configuration.
 fn is_own(operation: &str) -> bool {
-    operation.contains("/webhooks/{id}") || operation.contains("/deliveries/{id}")
+    let own = ["/webhooks/{id}", "/deliveries/{id}", "/agent/{agentConfigId}"];
+    own.iter().any(|path| operation.contains(path))
 }
 
 /// What an answer must hold of this account, lest nothing leaks because nothing is shown.
@@ -145,6 +146,9 @@ fn due(town: &Town, operation: &str, reach: &Reach, node: usize) -> Option<Strin
         | "GET /logs"
         | "GET /conversations"
         | "GET /contacts" => (shown && kind == 'A').then(|| mark(node)),
+        "GET /agentEventRules/staging" | "GET /agentEventRules/default" => {
+            own.filter(|_| kind == 'A')
+        }
         "GET /webhooks"
         | "GET /email/inboundWhitelist"
         | "GET /email/addresses"

@@ -103,7 +103,32 @@ fn address(town: &Town, node: usize) -> Option<Value> {
 }
 
 /// All of them.
-const THINGS: [Thing; 37] = [
+const THINGS: [Thing; 44] = [
+    thing("GET /agent/{agentConfigId}", Place::Path, config, no_config, 404),
+    thing("GET /agent/{agentConfigId}/versions", Place::Path, config, no_config, 404),
+    thing("POST /agent/{agentConfigId}/versions", Place::Path, config, no_config, 404),
+    thing("POST /agent/{agentConfigId}/versions/{versionId}", Place::Path, config, no_config, 404),
+    thing(
+        "POST /agent/{agentConfigId}/versions/{versionId}/restore",
+        Place::Path,
+        config,
+        no_config,
+        404,
+    ),
+    thing(
+        "PUT /agent/{agentConfigId}/versions/{versionId}/title",
+        Place::Path,
+        config,
+        no_config,
+        404,
+    ),
+    thing(
+        "DELETE /agent/{agentConfigId}/versions/{versionId}",
+        Place::Path,
+        config,
+        no_config,
+        404,
+    ),
     thing("GET /messages/{uuid}/raw", Place::Path, message, no_uuid, 404),
     thing("GET /media/{uuid}/{filename}", Place::Path, message, no_uuid, 404),
     thing("GET /messages/{roomId}", Place::Path, room, no_room, 404),
@@ -142,6 +167,14 @@ const THINGS: [Thing; 37] = [
     thing("DELETE /deleteAccount", Place::Body("targetAccountId"), contact, no_id, 403),
     thing("DELETE /deleteOrganization", Place::Body("targetOrganizationId"), parent, no_id, 403),
 ];
+
+fn config(town: &Town, node: usize) -> Option<Value> {
+    town.goods[node].config.as_ref().map(|(config, _)| json!(config))
+}
+
+fn no_config() -> Value {
+    json!(format!("camp{:032x}", 1))
+}
 
 fn webhook(town: &Town, node: usize) -> Option<Value> {
     Some(json!(town.goods[node].webhook))
@@ -204,6 +237,10 @@ impl Thing {
                 let path = path.replace("{filename}", &format!("0-{PICTURE}"));
                 let path = path.replace("{roomId}/{uuid}", &shown(value));
                 let path = path.replace("{roomId}", &shown(value));
+                // A version is of the configuration that is named.
+                let version = &town.goods[town.about].config.as_ref().unwrap().1;
+                let path = path.replace("{agentConfigId}", &shown(value));
+                let path = path.replace("{versionId}", version);
                 request.path = path.replace("{uuid}", &shown(value)).replace("{id}", &shown(value));
             }
             Place::Query(name) => {

@@ -51,6 +51,8 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
     let path = operation.split_once(' ').unwrap().1.replace("{uuid}", &mail.message.to_string());
     let path = path.replace("{roomId}", &mail.room.to_string());
     let path = path.replace("{filename}", &format!("0-{PICTURE}"));
+    let (config, version) = agent.config.as_ref().expect("an Agent is configured");
+    let path = path.replace("{agentConfigId}", config).replace("{versionId}", version);
     let id = match path.split('/').nth(1) {
         Some("webhooks") => agent.webhook.to_string(),
         Some("contacts") => NOBODY.to_string(),
@@ -63,6 +65,15 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
         "POST /agent/receiveMessage" => sample.with(json!({
             "targetAgent": NOBODY.to_string(), "sourceAddress": new, "message": "Hello",
         })),
+        "POST /agent" => sample.with(json!({ "title": new, "description": new })),
+        "POST /agent/{agentConfigId}/versions" => sample.with(json!({ "title": new })),
+        "POST /agent/{agentConfigId}/versions/{versionId}" => {
+            let fields = json!({ "type": "chatAgent", "title": new, "description": new });
+            sample.with(json!({ "snapshot": fields }))
+        }
+        "PUT /agent/{agentConfigId}/versions/{versionId}/title" => {
+            sample.with(json!({ "title": new }))
+        }
         "PUT /email/inboundPolicy" => sample.with(json!({ "mode": "open" })),
         "POST /email/inboundPolicy/preview" => sample.with(json!({ "mode": "open", "days": 1 })),
         "POST /email/inboundWhitelist" | "DELETE /email/inboundWhitelist" => {

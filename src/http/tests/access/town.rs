@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::json;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, Connection as _, Row as _};
 use url::Url;
@@ -15,6 +16,7 @@ use super::tree::{Expected, Key, Named, Owner, Person, Reach, Tree};
 use crate::app::tenancy::{Claiming, Invitation};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
+use crate::domain::agent_config::ConfigKind;
 use crate::domain::domain_name::DomainName;
 use crate::domain::event::Category;
 use crate::domain::id::{AccountId, MemberId};
@@ -42,6 +44,8 @@ pub(super) struct Goods {
     pub(super) domain: Option<String>,
     /// Of an Agent.
     pub(super) mail: Option<Received>,
+    /// Of an Agent, its live configuration and a version of it.
+    pub(super) config: Option<(String, String)>,
 }
 
 /// A running API over a tree.
@@ -387,9 +391,10 @@ async fn stock(house: &House, account: &Account, node: usize, key: Uuid) -> Good
     }
     let webhook = house.store.destinations(account.id).await.unwrap()[0].id;
     let mut domain = None;
-    let mut mail = None;
+    let (mut mail, mut config) = (None, None);
     if account.kind == AccountType::Agent {
         mail = Some(write_to(house, account, &mark).await);
+        config = Some(configure(house, account, &mark).await);
     } else {
         let name = DomainName::parse(&format!("{mark}.example")).unwrap();
         house.tenancy.add_domain(&name, account.id).await.unwrap();
@@ -401,7 +406,17 @@ async fn stock(house: &House, account: &Account, node: usize, key: Uuid) -> Good
     let page = Page { limit: 1, from: None, until: None };
     let made = house.store.deliveries(webhook, &DeliveryFilter::default(), &page, 1).await.unwrap();
     let delivery = made.first().map(|made| made.id.0);
-    Goods { key, webhook: webhook.0, delivery, domain, mail }
+    Goods { key, webhook: webhook.0, delivery, domain, mail, config }
+}
+
+/// Configures and publishes an Agent, and keeps a version of that.
+async fn configure(house: &House, agent: &Account, mark: &str) -> (String, String) {
+    let agents = &house.http.use_cases.agents;
+    let fields = json!({ "type": "chatAgent", "title": mark, "description": mark });
+    agents.stage(agent.id, fields.as_object().unwrap(), None).await.unwrap();
+    let published = agents.publish(agent.id, None).await.unwrap();
+    let version = agents.keep_version(agent.id, (mark, ConfigKind::Default)).await.unwrap();
+    (published.configs.live.id.to_string(), version.to_string())
 }
 
 async fn write_to(house: &House, agent: &Account, mark: &str) -> Received {
