@@ -17,6 +17,8 @@ pub(in crate::http) struct Description {
     pub(in crate::http) query: Fields,
     pub(in crate::http) headers: Fields,
     pub(in crate::http) body: Option<Fields>,
+    /// An example of the body.
+    pub(in crate::http) sent: Option<Value>,
     pub(in crate::http) answers: Vec<Answer>,
     pub(in crate::http) codes: Vec<Code>,
 }
@@ -27,9 +29,10 @@ pub(in crate::http) struct Answer {
     pub(in crate::http) status: u16,
     pub(in crate::http) about: &'static str,
     pub(in crate::http) content: Content,
-    pub(in crate::http) example: Option<Value>,
     /// Whether `Link` leads on.
     pub(in crate::http) pages: bool,
+    /// Another type in which the same is answered.
+    pub(in crate::http) also: Option<&'static str>,
 }
 
 /// What an answer holds.
@@ -57,6 +60,7 @@ impl Description {
             query: Fields::new(),
             headers: Fields::new(),
             body: None,
+            sent: None,
             answers: Vec::new(),
             codes: Vec::new(),
         }
@@ -87,6 +91,11 @@ impl Description {
         Self { body: Some(fields), ..self }
     }
 
+    /// An example of the body, where one that is made from its fields would say too much at once.
+    pub(super) fn sent(self, example: Value) -> Self {
+        Self { sent: Some(example), ..self }
+    }
+
     /// A success with these fields, and with `success` and `message`.
     pub(super) fn answer(self, status: u16, about: &'static str, fields: Fields) -> Self {
         self.with(status, about, Content::Envelope(fields))
@@ -113,15 +122,7 @@ impl Description {
     }
 
     fn with(mut self, status: u16, about: &'static str, content: Content) -> Self {
-        self.answers.push(Answer { status, about, content, example: None, pages: false });
-        self
-    }
-
-    /// An example of the answer before it, where one that is made from its schema says too little.
-    pub(super) fn example(mut self, example: Value) -> Self {
-        if let Some(answer) = self.answers.last_mut() {
-            answer.example = Some(example);
-        }
+        self.answers.push(Answer { status, about, content, pages: false, also: None });
         self
     }
 
@@ -129,6 +130,14 @@ impl Description {
     pub(super) fn pages(mut self) -> Self {
         if let Some(answer) = self.answers.last_mut() {
             answer.pages = true;
+        }
+        self
+    }
+
+    /// The answer before it is of this type instead, where the request asks for it.
+    pub(super) fn or_as(mut self, kind: &'static str) -> Self {
+        if let Some(answer) = self.answers.last_mut() {
+            answer.also = Some(kind);
         }
         self
     }

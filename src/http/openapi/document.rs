@@ -99,7 +99,8 @@ fn whole(
         put(&mut described, "description", description.about.into());
     }
     if let Some(fields) = &description.body {
-        put(&mut described, "requestBody", body(operation, fields, named));
+        let shown = body(operation, (fields, description.sent.as_ref()), named);
+        put(&mut described, "requestBody", shown);
     }
     if operation.linked.is_some() {
         let ways = json!([{ TOKEN: [] }, { "linkExpires": [], "linkSignature": [] }]);
@@ -177,7 +178,11 @@ fn about_target(name: &str) -> &'static str {
     }
 }
 
-fn body(operation: &Operation, fields: &Fields, named: &Map<String, Value>) -> Value {
+fn body(
+    operation: &Operation,
+    (fields, sent): (&Fields, Option<&Value>),
+    named: &Map<String, Value>,
+) -> Value {
     let mut all = fields.clone();
     let declared = |name: &str| fields.iter().any(|(known, _)| plain(known) == name);
     let shown = object("", fields.clone());
@@ -189,7 +194,8 @@ fn body(operation: &Operation, fields: &Fields, named: &Map<String, Value>) -> V
     };
     put(&mut schema, "additionalProperties", false.into());
     let is_required = !matches!(operation.body, BodyRule::Optional(_));
-    let content = json!({ "schema": schema, "example": schema::example(&shown, named) });
+    let example = sent.cloned().unwrap_or_else(|| schema::example(&shown, named));
+    let content = json!({ "schema": schema, "example": example });
     json!({ "required": is_required, "content": { "application/json": content } })
 }
 
@@ -223,9 +229,11 @@ fn success(answer: &Answer, named: &Map<String, Value>) -> Value {
     }
     let mut shown = json!({ "description": answer.about, "headers": headers });
     if let Some(schema) = answer.schema() {
-        let made = || schema::example(&schema, named);
-        let example = answer.example.clone().unwrap_or_else(made);
-        let content = json!({ "application/json": { "schema": schema, "example": example } });
+        let example = schema::example(&schema, named);
+        let mut content = json!({ "application/json": { "schema": schema, "example": example } });
+        if let Some(kind) = answer.also {
+            schema::put(&mut content, kind, json!({}));
+        }
         put(&mut shown, "content", content);
     }
     if let Content::Octets(types) = answer.content {

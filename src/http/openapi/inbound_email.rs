@@ -74,8 +74,9 @@ fn policy(rules: &AccessRules) -> Vec<Description> {
             ("add?", list("Senders that the draft adds to the list.")),
             ("remove?", list("Senders that it removes.")),
             ("days?", within("How far back to look.", 1..=3650)),
-            ("eml?", with(text("A message, or its base64."), "examples", json!([]))),
+            ("eml?", text("A message, or its base64.")),
         ])
+        .sent(json!({ "mode": "open", "days": 7 }))
         .answer(
             200,
             "inbound policy previewed; nothing was changed",
@@ -130,7 +131,7 @@ fn whitelist(rules: &AccessRules) -> Vec<Description> {
         let emails = with(texts("Several at once: all are taken, or none."), "minItems", json!(1));
         with(like(emails, json!(["boss@good.example"])), "maxItems", json!(most))
     };
-    let given = || vec![("email?", mailbox("A sender.")), ("emails?", like(many(), json!([])))];
+    let given = || vec![("email?", mailbox("A sender.")), ("emails?", many())];
     let entry = object(
         "A sender.",
         vec![
@@ -145,8 +146,7 @@ fn whitelist(rules: &AccessRules) -> Vec<Description> {
     );
     let note =
         with(text("Why they are on the list."), "maxLength", json!(rules.limits.max_note_bytes));
-    let mut added = vec![("email?", mailbox("A sender.")), ("emails?", many()), ("note?", note)];
-    added.truncate(3);
+    let added = vec![("email?", mailbox("A sender.")), ("emails?", many()), ("note?", note)];
     vec![
         Description::of(Get, PATH, "Lists the senders that an Agent admits")
             .query(vec![
@@ -166,6 +166,7 @@ fn whitelist(rules: &AccessRules) -> Vec<Description> {
         Description::of(Post, PATH, "Adds senders to those that an Agent admits")
             .about("Send email or emails. All are added, or none if one of them is no address.")
             .body(added)
+            .sent(json!({ "email": "boss@good.example", "note": "The boss" }))
             .answer(
                 200,
                 "senders are on the inbound whitelist",
@@ -181,6 +182,7 @@ fn whitelist(rules: &AccessRules) -> Vec<Description> {
             .about("Name them once: as email in the query, or as email or emails in the body.")
             .query(vec![("email?", mailbox("A sender."))])
             .body(given())
+            .sent(json!({ "email": "boss@good.example" }))
             .answer(
                 200,
                 "senders are not on the inbound whitelist",

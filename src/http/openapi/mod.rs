@@ -12,8 +12,8 @@
 //!    the errors that any request can meet (`problems`), the envelope of a success.
 //! 3. `.answer(status, message, fields)` is a success in the envelope, `.bare` one without it,
 //!    `.file` octets, `.empty` nothing. A shape that is shown twice is a component: `shapes()` gives it a
-//!    name, `reference("Name")` uses it. Examples are made from the schemas; `like` and `.example` say
-//!    a better one.
+//!    name, `reference("Name")` uses it. Examples are made from the schemas; `like` gives a field a
+//!    better one, `.sent` a body.
 //! 4. `.fails(&[Code::…])` names the errors of its own: 404, 409. What only its handler can say.
 //!
 //! Tests hold the two together: each row is described, with all its names and nothing else
@@ -23,13 +23,18 @@
 //!
 //! What never happens here: a decision, and a number that is not in the rules.
 
+mod accounts;
+mod conversation_logs;
 mod description;
 mod document;
 mod events;
 mod inbound_email;
+mod messaging;
 mod page;
+mod people;
 mod problems;
-pub(super) mod schema;
+mod schema;
+mod webhooks;
 
 use axum::body::Bytes;
 use axum::http::HeaderValue;
@@ -67,13 +72,27 @@ impl Described {
 
 /// All operations, as each area describes its own.
 pub(super) fn operations(rules: &AccessRules) -> Vec<Description> {
-    let areas = [inbound_email::operations(rules)];
+    let areas = [
+        accounts::operations(rules),
+        people::operations(rules),
+        messaging::operations(rules),
+        inbound_email::operations(rules),
+        conversation_logs::operations(rules),
+        webhooks::operations(rules),
+    ];
     areas.into_iter().flatten().collect()
 }
 
 /// Shapes that have a name (`#/components/schemas/…`).
 pub(super) fn shapes() -> Vec<(String, Value)> {
-    let named = [inbound_email::shapes()];
+    let named = [
+        accounts::shapes(),
+        people::shapes(),
+        messaging::shapes(),
+        inbound_email::shapes(),
+        conversation_logs::shapes(),
+        webhooks::shapes(),
+    ];
     let named = named.into_iter().flatten().map(|(name, schema)| (name.to_owned(), schema));
     named.chain(problems::shapes()).chain(events::shapes()).collect()
 }

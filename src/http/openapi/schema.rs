@@ -139,6 +139,11 @@ pub(in crate::http) fn list(about: &str, items: Value) -> Value {
     json!({ "type": "array", "items": items, "description": about })
 }
 
+/// Ids, in a list.
+pub(in crate::http) fn ids(about: &str) -> Value {
+    list(about, json!({ "type": "integer" }))
+}
+
 /// An object of these fields.
 pub(in crate::http) fn object(about: &str, fields: Fields) -> Value {
     let required: Vec<&str> = required(&fields).collect();

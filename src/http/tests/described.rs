@@ -16,57 +16,7 @@ use crate::rules::Rules;
 use crate::testkit::schema::check_within;
 
 /// Operations that nobody has described yet.
-const NOT_YET: &[&str] = &[
-    "GET /account",
-    "GET /tokens",
-    "POST /tokens",
-    "DELETE /tokens",
-    "GET /members",
-    "GET /member",
-    "POST /member",
-    "PUT /member",
-    "DELETE /member",
-    "POST /account",
-    "POST /createReseller",
-    "POST /createOrganization",
-    "POST /createAccount",
-    "POST /updateOrganization",
-    "POST /updateAccount",
-    "DELETE /deleteOrganization",
-    "DELETE /deleteAccount",
-    "GET /listResellers",
-    "GET /listOrganizations",
-    "GET /listAccounts",
-    "GET /searchAccounts",
-    "GET /getAccountByExternalId",
-    "GET /messages/recent",
-    "GET /messages/search",
-    "GET /messages/{roomId}",
-    "GET /conversations",
-    "GET /junkConversations",
-    "GET /conversation/{roomId}/{uuid}",
-    "POST /conversation/batch",
-    "GET /contacts",
-    "GET /messages/{uuid}/raw",
-    "GET /media/{uuid}/{filename}",
-    "DELETE /messages/{uuid}",
-    "DELETE /contacts/{id}",
-    "POST /agent/receiveMessage",
-    "GET /logs",
-    "POST /logs/timeSeries",
-    "GET /audit",
-    "GET /webhooks",
-    "POST /webhooks",
-    "DELETE /webhooks",
-    "POST /webhooks/{id}/rotate",
-    "POST /webhooks/{id}/test",
-    "POST /webhooks/{id}/replay",
-    "GET /webhooks/{id}/deliveries",
-    "GET /deliveries/{id}",
-    "POST /deliveries/{id}/replay",
-    "GET /events",
-    "GET /events/catalog",
-];
+const NOT_YET: &[&str] = &[];
 
 fn descriptions() -> Vec<Description> {
     openapi::operations(&Rules::defaults().unwrap().access)
@@ -278,6 +228,7 @@ pub(super) fn hold(request: &[u8], reply: &Reply) {
             let is_known = types.iter().any(|kind| *kind == "*/*" || *kind == essence);
             assert!(is_known, "{name}: {essence} is none of {types:?}");
         }
+        (Some(_), _) if answer.also == Some(essence) => {}
         (Some(schema), _) if essence == "application/json" => {
             let wrong = check_within(&held.document, &schema, &reply.json());
             assert!(wrong.is_empty(), "{name} {}: {wrong:#?}", reply.status);

@@ -1,0 +1,191 @@
+//! Who has access to an account: its keys, its members; and what they did.
+
+use serde_json::{Value, json};
+
+use super::super::error::Code;
+use super::super::router::Verb::{Delete, Get, Post, Put};
+use super::Description;
+use super::schema::{
+    anything, count, cursor, date, flag, id, id_given, id_text, ids, like, limit, list, mailbox,
+    moment, moment_given, object, one_of, or_null, pattern, reference, text, uuid, with, word,
+};
+use crate::domain::audit::Deed;
+use crate::domain::member::Role;
+use crate::rules::AccessRules;
+
+/// What the area offers.
+pub(super) fn operations(rules: &AccessRules) -> Vec<Description> {
+    [tokens(), members(rules), audit(rules)].concat()
+}
+
+/// The shapes that it shows more than once.
+pub(super) fn shapes() -> Vec<(&'static str, Value)> {
+    let token = vec![
+        ("token", like(text("Its end; whole only in the answer that makes it."), "…aB3x")),
+        ("id", uuid("Of the key.")),
+        ("description", text("What it is for.")),
+        ("type", one_of("The only type that there is.", &["admin"])),
+        ("timestamp", pattern("When it was made, in Unix seconds.", "^[0-9]+$", "1795168800")),
+        ("userId", id("The account or the member whose it is.")),
+        ("lastFour", like(text("Its last four characters."), "aB3x")),
+        ("createdAt", date("When it was made.")),
+        ("lastUsedAt", or_null(date("When it was used last, about."))),
+        ("expiresAt", or_null(date("When it ends; null for never."))),
+    ];
+    let member = vec![
+        ("id", id("Of the member.")),
+        ("accountType", json!({ "const": "user", "description": "Always user." })),
+        ("username", mailbox("Its address.")),
+        ("email", mailbox("Its address.")),
+        ("role", role("What it may do.")),
+        ("permittedAccountIds", ids("The Agents that it is restricted to; empty for all.")),
+        ("accountId", id("The account that it belongs to.")),
+        ("organizationId", id("The same, as v2 has it.")),
+        ("resellerId", or_null(id("The reseller above."))),
+        ("partnerId", or_null(id("The partner above."))),
+        ("timestamp", count("When it was invited, in Unix milliseconds.")),
+        ("createdAt", date("The same.")),
+    ];
+    vec![
+        ("Token", object("A key, but for the key itself.", token)),
+        ("Member", object("Somebody with access to an account.", member)),
+        ("AuditEntry", entry()),
+    ]
+}
+
+fn role(about: &str) -> Value {
+    word(about, Role::ALL, Role::as_str)
+}
+
+fn tokens() -> Vec<Description> {
+    const PATH: &str = "/tokens";
+    let id = || uuid("Which key ends.");
+    vec![
+        Description::of(Get, PATH, "Lists the keys of an account or a member").answer(
+            200,
+            "tokens found",
+            vec![("tokens", list("Oldest first.", reference("Token")))],
+        ),
+        Description::of(Post, PATH, "Makes a key for an account or a member")
+            .about("The key itself is in this answer and in no other.")
+            .body(vec![
+                ("type?", one_of("The only type that there is.", &["admin"])),
+                ("description", text("What it is for.")),
+                ("expiresAt?", or_null(moment_given("When it ends; without it never."))),
+            ])
+            .answer(
+                201,
+                "token created; it is shown this once",
+                vec![("token", reference("Token"))],
+            )
+            .fails(&[Code::Conflict]),
+        Description::of(Delete, PATH, "Ends a key")
+            .about("Everywhere, within a second. Name it once: by id, or in the body by itself.")
+            .query(vec![("id?", id())])
+            .body(vec![("id?", id()), ("token?", like(text("The key itself."), "gp_…"))])
+            .sent(json!({ "id": "019a9e5c-7c80-7000-8000-000000000001" }))
+            .answer(200, "token revoked", vec![("revoked", reference("Token"))])
+            .fails(&[Code::NotFound, Code::Conflict]),
+    ]
+}
+
+fn members(rules: &AccessRules) -> Vec<Description> {
+    const PATH: &str = "/member";
+    let named = || id_text("The member.");
+    let shown = || vec![("member", reference("Member"))];
+    let permitted = || {
+        let agents =
+            list("The Agents that it is restricted to; empty for all.", id_given("An Agent."));
+        with(agents, "maxItems", json!(rules.members.max_permitted))
+    };
+    let url = like(text("Where the invitation should lead."), "https://app.example/welcome");
+    vec![
+        Description::of(Get, "/members", "Lists the members of an account").answer(
+            200,
+            "members found",
+            vec![
+                ("count", count("How many there are.")),
+                ("members", list("Oldest first.", reference("Member"))),
+            ],
+        ),
+        Description::of(Get, PATH, "Shows a member")
+            .query(vec![("targetMemberId", named())])
+            .answer(200, "member found", shown())
+            .fails(&[Code::NotFound]),
+        Description::of(Post, PATH, "Invites a member")
+            .about("Nothing is sent to it: the event member.invited says what was asked for.")
+            .body(vec![
+                ("email", mailbox("Who is invited.")),
+                ("redirectUrl?", url),
+                ("role?", role("What it may do; without it the narrower one.")),
+                ("permittedAccountIds?", or_null(permitted())),
+                ("sendWelcomeEmail?", flag("Whether it should be welcomed.")),
+            ])
+            .answer(201, "member invited", shown())
+            .fails(&[Code::Conflict]),
+        Description::of(Put, PATH, "Changes a member")
+            .about("What is not there stays as it is.")
+            .body(vec![
+                ("targetMemberId", id_given("The member.")),
+                ("email?", mailbox("Its address.")),
+                ("role?", role("What it may do.")),
+                ("permittedAccountIds?", permitted()),
+            ])
+            .answer(201, "member updated", shown())
+            .fails(&[Code::NotFound, Code::Conflict]),
+        Description::of(Delete, PATH, "Removes a member; its keys stop at once")
+            .about("Name it in the query or in the body.")
+            .query(vec![("targetMemberId?", named())])
+            .body(vec![("targetMemberId?", id_given("The member."))])
+            .answer(201, "member removed", shown())
+            .fails(&[Code::NotFound, Code::Conflict]),
+    ]
+}
+
+fn entry() -> Value {
+    let by = vec![
+        ("type", one_of("What did it.", &["key", "operator", "gateway"])),
+        ("keyId", or_null(uuid("The key; null where it is not shown."))),
+        ("accountId", or_null(id("The account whose key it was."))),
+        ("memberId", or_null(id("The member, if it was a member's."))),
+    ];
+    object(
+        "Something that was done, or refused.",
+        vec![
+            ("id", uuid("Of the entry.")),
+            ("date", date("When.")),
+            ("timestamp", count("The same in Unix seconds.")),
+            ("action", word("What was done.", Deed::ALL, Deed::as_str)),
+            ("accountId", or_null(id("The account that it was done to."))),
+            ("object", or_null(text("What of it."))),
+            ("before", anything("The values before, by field.")),
+            ("after", anything("The values behind, by field.")),
+            ("by", object("Who did it.", by)),
+            ("remoteAddress", or_null(like(text("From where."), "192.0.2.7"))),
+            ("requestId", or_null(uuid("By which request."))),
+            ("count", count("How often, where one entry counts several.")),
+        ],
+    )
+}
+
+fn audit(rules: &AccessRules) -> Vec<Description> {
+    vec![
+        Description::of(Get, "/audit", "Lists who did what to an account and to all below it")
+            .about("The newest first. A page may end before it is full: Link leads on behind it.")
+            .query(vec![
+                ("deed?", word("Only this.", Deed::ALL, Deed::as_str)),
+                ("actor?", like(text("Only by this key, account or member."), "operator")),
+                ("since?", moment("Only from then on.")),
+                ("until?", moment("Only before.")),
+                ("limit?", limit(rules)),
+                ("before?", cursor("Older ones than this place.")),
+                ("after?", cursor("Newer ones than this place.")),
+            ])
+            .answer(
+                200,
+                "audit log found",
+                vec![("audit", list("The newest first.", reference("AuditEntry")))],
+            )
+            .pages(),
+    ]
+}
