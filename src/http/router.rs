@@ -24,7 +24,7 @@ use super::routes::{
     account, account_lists, accounts, addresses, agent_versions, agents, audit, contacts,
     conversations, deliveries, description, domains, erasure, events, health, inbound_policy,
     inbound_whitelist, intake, logs, media, members, messages, policy_preview, receive_message,
-    rooms, search, time_series, tokens, webhooks,
+    rooms, search, templates, time_series, tokens, webhooks,
 };
 use super::tag::Tag;
 use super::target::Aim;
@@ -153,6 +153,10 @@ const fn members(need: Need) -> Need {
 /// What belongs to an account that has others below it, for administrators.
 const READ_PARENT: Need = Need::read(TargetType::Parent).administrators();
 const WRITE_PARENT: Need = Need::write(TargetType::Parent).administrators();
+
+/// Templates are made and changed by those who manage organizations.
+const WRITE_TEMPLATES: Need =
+    Need::write(TargetType::Provider).administrators().at_least(Level::ResellerAdmin);
 
 /// What an account of this level is managed by: its own key, keys above, their administrators.
 const fn manage(level: Level) -> Need {
@@ -294,6 +298,18 @@ pub static OPERATIONS: &[Operation] = &[
         Optional(&["target"]), agent_versions::restore),
     operation!(Agents: Put "/agent/{agentConfigId}/versions/{versionId}/title", WRITE_AGENT, [],
         Required(&["title"]), agent_versions::rename),
+    // Templates: a reseller's or a partner's, applied to Agents below.
+    operation!(AgentTemplates: Post "/templates/createTemplate", Aim::RESELLER, WRITE_TEMPLATES.once(), [],
+        Required(templates::NEW), templates::create),
+    operation!(AgentTemplates: Get "/templates", READ_OWN, [], NoBody, templates::list),
+    operation!(AgentTemplates: Get "/templates/{templateId}", READ_OWN, [], NoBody, templates::show),
+    operation!(AgentTemplates: Post "/templates/{templateId}", Aim::RESELLER, WRITE_TEMPLATES.once(), [],
+        Required(templates::CHANGE), templates::update),
+    operation!(AgentTemplates: Delete "/templates/{templateId}", Aim::RESELLER, WRITE_TEMPLATES, ["detachAll"],
+        Optional(&["detachAll"]), templates::remove),
+    operation!(AgentTemplates: Post "/createAgentFromTemplate",
+        WRITE_AGENT.administrators().at_least(Level::OrganizationAdmin).once(), [],
+        Required(&["templateId", "approveOverrides", "detach"]), templates::apply),
     operation!(Agents: Delete "/agent/{agentConfigId}/versions/{versionId}", WRITE_AGENT, [], NoBody,
         agent_versions::remove),
 ];

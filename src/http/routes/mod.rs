@@ -31,6 +31,8 @@ pub(super) mod policy_preview;
 pub(super) mod receive_message;
 pub(super) mod rooms;
 pub(super) mod search;
+pub(super) mod template_parts;
+pub(super) mod templates;
 pub(super) mod time_series;
 pub(super) mod tokens;
 pub(super) mod webhooks;
