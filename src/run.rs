@@ -10,6 +10,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use tokio::net::TcpListener;
 
+use crate::app::agents::Agents;
 use crate::app::audit::AuditLog;
 use crate::app::delivery::{EventLog, Outbox};
 use crate::app::intake::Gateway;
@@ -187,7 +188,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     tls.follow(&rules.smtp.tls, &shutdown);
     shutdown.spawn(dispatcher.run(shutdown.clone()));
     clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
-    attend(api.audit_log(), (events, erasures), mailbox::index(store, search), &shutdown);
+    let index = mailbox::index(store, search);
+    attend((api.audit_log(), api.agents()), (events, erasures), index, &shutdown);
     shutdown.spawn(http::serve(
         socket,
         http::router(Arc::clone(&api)),
@@ -199,9 +201,10 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
 }
 
 /// Writes down what the API refuses, looks at the log for those who wait for it, erases what is to be
-/// erased, and indexes mail from before there was a search, until the soft stop.
+/// erased, brings templates to Agents, and indexes mail from before there was a search, until the soft
+/// stop.
 fn attend(
-    audit: AuditLog,
+    (audit, agents): (AuditLog, Agents),
     (events, erasures): (EventLog, Erasures),
     index: impl Future<Output = ()> + Send + 'static,
     shutdown: &Shutdown,
@@ -209,7 +212,8 @@ fn attend(
     let stop = shutdown.clone();
     shutdown.spawn(async move {
         let looks = (audit.run(stop.soft()), events.run(stop.soft()));
-        tokio::join!(looks.0, looks.1, erasures.run(stop.soft()));
+        let work = (erasures.run(stop.soft()), agents.migrate(stop.soft()));
+        tokio::join!(looks.0, looks.1, work.0, work.1);
     });
     let stop = shutdown.clone();
     shutdown.spawn(async move {

@@ -122,6 +122,11 @@ impl AgentConfigs {
         }
     }
 
+    /// What a change of staging begins with: what is in force, while nothing was ever staged.
+    pub const fn base(&self) -> &Config {
+        if self.staging.is_set() { &self.staging.config } else { &self.live.config }
+    }
+
     /// What a change that was decided by these rests on.
     pub const fn revisions(&self) -> Revisions {
         Revisions { staging: self.staging.revision, live: self.live.revision }

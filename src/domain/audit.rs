@@ -133,6 +133,13 @@ words! {
         VersionRestored = "version.restored",
         VersionRenamed = "version.renamed",
         VersionDeleted = "version.deleted",
+        TemplateCreated = "template.created",
+        TemplateUpdated = "template.updated",
+        TemplateDeleted = "template.deleted",
+        TemplateApplied = "template.applied",
+        TemplateDetached = "template.detached",
+        TemplateMigrationAsked = "template.migrationAsked",
+        TemplateMigrated = "template.migrated",
     }
 }
 

@@ -148,6 +148,10 @@ uuid_id!(
     /// A row of the audit log.
     AuditId
 );
+uuid_id!(
+    /// A template of Agents' configurations.
+    TemplateId
+);
 
 /// Fills a buffer with bytes that nobody can predict.
 pub type Random = Arc<dyn Fn(&mut [u8]) + Send + Sync>;

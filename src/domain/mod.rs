@@ -50,6 +50,7 @@ pub mod secret;
 pub mod sender;
 pub mod session;
 pub mod source;
+pub mod template;
 pub mod thread;
 pub mod verdict;
 mod words;

@@ -200,6 +200,11 @@ impl Http {
         self.use_cases.audit.clone()
     }
 
+    /// The configurations of Agents, whose task goes on with migrations of templates.
+    pub fn agents(&self) -> Agents {
+        self.use_cases.agents.clone()
+    }
+
     /// Octets of a body that holds a message: in base64, which nothing has to be escaped in.
     pub(crate) fn max_upload_bytes(&self) -> usize {
         let message = self.use_cases.preview.max_message_bytes();

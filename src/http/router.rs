@@ -22,11 +22,7 @@ use super::inbound;
 use super::linked::{self, Visit};
 use super::observe;
 use super::routes::{
-    account, account_lists, accounts, addresses, agent_versions, agents, apps, audit,
-    computer_config, computers, contacts, conversations, deliveries, description, domains, erasure,
-    events, features, health, inbound_policy, inbound_whitelist, intake, logs, media, members,
-    messages, policy_preview, receive_message, rooms, search, sessions, time_series, tokens,
-    webhook_relay, webhooks,
+    account, account_lists, accounts, addresses, agent_versions, agents, apps, audit, computer_config, computers, contacts, conversations, deliveries, description, domains, erasure, events, features, health, inbound_policy, inbound_whitelist, intake, logs, media, members, messages, policy_preview, receive_message, rooms, search, sessions, templates, time_series, tokens, webhook_relay, webhooks,
 };
 use super::tag::Tag;
 use super::target::Aim;
@@ -156,6 +152,10 @@ const fn members(need: Need) -> Need {
 /// What belongs to an account that has others below it, for administrators.
 const READ_PARENT: Need = Need::read(TargetType::Parent).administrators();
 const WRITE_PARENT: Need = Need::write(TargetType::Parent).administrators();
+
+/// Templates are made and changed by those who manage organizations.
+const WRITE_TEMPLATES: Need =
+    Need::write(TargetType::Provider).administrators().at_least(Level::ResellerAdmin);
 
 /// What an account of this level is managed by: its own key, keys above, their administrators.
 const fn manage(level: Level) -> Need {
@@ -312,6 +312,18 @@ pub static OPERATIONS: &[Operation] = &[
         Optional(&["target"]), agent_versions::restore),
     operation!(Agents: Put "/agent/{agentConfigId}/versions/{versionId}/title", WRITE_AGENT, [],
         Required(&["title"]), agent_versions::rename),
+    // Templates: a reseller's or a partner's, applied to Agents below.
+    operation!(AgentTemplates: Post "/templates/createTemplate", Aim::RESELLER, WRITE_TEMPLATES.once(), [],
+        Required(templates::NEW), templates::create),
+    operation!(AgentTemplates: Get "/templates", READ_OWN, [], NoBody, templates::list),
+    operation!(AgentTemplates: Get "/templates/{templateId}", READ_OWN, [], NoBody, templates::show),
+    operation!(AgentTemplates: Post "/templates/{templateId}", Aim::RESELLER, WRITE_TEMPLATES.once(), [],
+        Required(templates::CHANGE), templates::update),
+    operation!(AgentTemplates: Delete "/templates/{templateId}", Aim::RESELLER, WRITE_TEMPLATES, ["detachAll"],
+        Optional(&["detachAll"]), templates::remove),
+    operation!(AgentTemplates: Post "/createAgentFromTemplate",
+        WRITE_AGENT.administrators().at_least(Level::OrganizationAdmin).once(), [],
+        Required(&["templateId", "approveOverrides", "detach"]), templates::apply),
     operation!(Agents: Delete "/agent/{agentConfigId}/versions/{versionId}", WRITE_AGENT, [], NoBody,
         agent_versions::remove),
     // Apps, integrations, features.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::templates::TemplateRules;
 use super::{RulesError, within};
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -22,6 +23,7 @@ pub struct AccessRules {
     pub members: MemberRules,
     pub received: Received,
     pub agents: AgentRules,
+    pub templates: TemplateRules,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -424,6 +426,7 @@ impl AccessRules {
         check("members.max_per_account", wide(self.members.max_per_account), 1, 1000)?;
         check("members.max_permitted", wide(self.members.max_permitted), 1, 500)?;
         self.agents.validate()?;
+        self.templates.validate()?;
         let received = &self.received;
         check("received.max_text_bytes", wide(received.max_text_bytes), 1024, 1 << 20)?;
         check("received.max_object_bytes", wide(received.max_object_bytes), 0, 65_536)?;

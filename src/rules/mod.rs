@@ -14,6 +14,7 @@ mod relays;
 mod retention;
 mod smtp;
 mod store;
+mod templates;
 mod webhooks;
 
 use std::borrow::Cow;
@@ -36,6 +37,7 @@ pub use relays::{Forward as ForwardRules, RelayRules};
 pub use retention::{Erasure as ErasureRules, Kept, Pass as RetentionPass, RetentionRules};
 pub use smtp::{BareLineEnds, Memory as SmtpMemory, Pace as SmtpPace, SmtpRules, Tls as TlsRules};
 pub use store::{Connections as StoreConnections, Deliveries, Grouping, Objects, StoreRules};
+pub use templates::TemplateRules;
 pub use webhooks::{Payload as PayloadRules, WebhookRules};
 
 /// All rules, validated.

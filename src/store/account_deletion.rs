@@ -32,7 +32,7 @@ pub enum Deletion {
 }
 
 /// What stops with an account. Each finds its rows by an index.
-const STOPPED: [&str; 11] = [
+const STOPPED: [&str; 13] = [
     "WITH given (account) AS ({rows})
      UPDATE keys SET revoked_at = $1
      WHERE revoked_at IS NULL AND account_id IN (SELECT account FROM given)",
@@ -63,6 +63,12 @@ const STOPPED: [&str; 11] = [
      DELETE FROM app_records WHERE account_id IN (SELECT account FROM given)",
     "WITH given (account) AS ({rows})
      DELETE FROM feature_grants WHERE account_id IN (SELECT account FROM given)",
+    // What is left of them goes by and by (`template_migrations.rs`).
+    "WITH given (account) AS ({rows})
+     UPDATE templates SET deleted_at = $1
+     WHERE deleted_at IS NULL AND account_id IN (SELECT account FROM given)",
+    "WITH given (account) AS ({rows})
+     DELETE FROM template_links WHERE agent_id IN (SELECT account FROM given)",
 ];
 
 /// What it leaves goes by and by.

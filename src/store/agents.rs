@@ -11,6 +11,7 @@ use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
 use super::row::Columns;
 use super::sql::{Connection, Row, sql};
+use super::template_links::{Locked, locked};
 use super::{accounts, gates};
 use crate::domain::agent_config::{
     AgentConfig, AgentConfigs, Config, ConfigId, ConfigKind, Revisions, VersionId,
@@ -50,6 +51,8 @@ pub enum Configured {
     Moved,
     /// There is no such account any more.
     Missing,
+    /// A template that was applied to the Agent locks these fields: nothing was written.
+    Locked(Locked),
 }
 
 impl Store {
@@ -87,6 +90,9 @@ impl Store {
             != change.decided_by
         {
             return Ok(Configured::Moved);
+        }
+        if let Some(locked) = locked(&mut tx, agent, before.as_ref(), change).await? {
+            return Ok(Configured::Locked(locked));
         }
         let mut configs = match before {
             Some(configs) => configs,
@@ -127,7 +133,7 @@ impl Store {
     }
 
     /// Makes both rows, of which nothing is set: an id that is answered once stays the same.
-    async fn begin_configs(
+    pub(super) async fn begin_configs(
         &self,
         tx: &mut Transaction,
         agent: AccountId,
@@ -156,7 +162,7 @@ impl Store {
     }
 }
 
-async fn write(
+pub(super) async fn write(
     tx: &mut Transaction,
     agent: AccountId,
     written: &AgentConfig,

@@ -100,6 +100,9 @@ mod space;
 mod sql;
 mod subjects;
 mod sweep;
+mod template_links;
+mod template_migrations;
+mod templates;
 mod threads;
 mod traces;
 
@@ -147,3 +150,6 @@ pub use room_lists::{ListedRoom, RoomFilter, RoomList, RoomPage, RoomPlace};
 pub use search::{Looked, Wanted};
 pub use sessions::{ResetSession, SessionList};
 pub use sweep::Swept;
+pub use template_links::Applied;
+pub use template_migrations::{Asked, Working};
+pub use templates::{TemplateChange, TemplateChanged, TemplateDeleted};

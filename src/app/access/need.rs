@@ -34,6 +34,8 @@ pub enum TargetType {
     Level(AccountType),
     /// A partner, a reseller or an organization: what has others below it.
     Parent,
+    /// A partner or a reseller: what has organizations below it.
+    Provider,
 }
 
 impl TargetType {
@@ -47,6 +49,7 @@ impl TargetType {
             Self::Level(AccountType::Reseller) => "an account of type \"reseller\"",
             Self::Level(AccountType::Partner) => "an account of type \"partner\"",
             Self::Parent => "an account of type \"organization\", \"reseller\" or \"partner\"",
+            Self::Provider => "an account of type \"reseller\" or \"partner\"",
         }
     }
 
@@ -56,6 +59,7 @@ impl TargetType {
             Self::Any | Self::Identity => true,
             Self::Level(wanted) => wanted as u8 == level as u8,
             Self::Parent => !matches!(level, AccountType::Agent),
+            Self::Provider => matches!(level, AccountType::Partner | AccountType::Reseller),
         }
     }
 }

@@ -8,12 +8,16 @@
 
 pub mod schema;
 mod staging;
+mod template_migrations;
+mod templates;
 mod versions;
 
 use std::sync::Arc;
 
 use self::schema::Fault;
 pub use self::staging::Changed;
+pub use self::template_migrations::{Forecast, Foreseen, is_field};
+pub use self::templates::{AppliedTemplate, TemplateUpdate};
 pub use self::versions::{Restored, VersionPage};
 use crate::domain::agent_config::{AgentConfig, AgentConfigs, Config, ConfigId};
 use crate::domain::audit::{Act, Actor};

@@ -186,7 +186,7 @@ fn filled(shape: Shape, value: &Value) -> Value {
 }
 
 /// The pointer of a member, its name escaped (RFC 6901 §3).
-fn join(at: &str, name: &str) -> String {
+pub fn join(at: &str, name: &str) -> String {
     let name: String = name.chars().take(SHOWN).collect();
     format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"))
 }

@@ -49,10 +49,7 @@ impl Agents {
         let decide = |configs: Option<&AgentConfigs>| {
             let staging = configs.map(|configs| &configs.staging);
             is_at(revision, staging.map_or(0, |staging| staging.revision), "staging")?;
-            // Staging of which nothing was ever set begins as what is in force.
-            let base = configs.map(|both| {
-                if both.staging.is_set() { &both.staging.config } else { &both.live.config }
-            });
+            let base = configs.map(AgentConfigs::base);
             let config = merged(base.unwrap_or(&Config::new()), fields);
             self.check_size(&config, "")?;
             Ok(Decision {
@@ -142,6 +139,15 @@ impl Agents {
                 }
                 Configured::Moved => {}
                 Configured::Missing => return Err(super::no_config()),
+                Configured::Locked(locked) => {
+                    return Err(AgentError::Conflict(format!(
+                        "the template {} ({}) locks {}: leave as it is what it locks, or detach the \
+                         Agent (POST /createAgentFromTemplate with detach)",
+                        locked.name,
+                        locked.template,
+                        locked.fields.join(", ")
+                    )));
+                }
             }
         }
         Err(AgentError::Conflict(

@@ -25,6 +25,8 @@ golden! {
     ContactCreated = "contact.created",
     ContactUpdated = "contact.updated",
     AgentPolicyChanged = "agent.policyChanged",
+    AgentPublished = "agent.published",
+    AgentReverted = "agent.reverted",
     AccountCreated = "account.created",
     AccountDeleted = "account.deleted",
     MemberInvited = "member.invited",

@@ -36,6 +36,8 @@ pub(super) mod receive_message;
 pub(super) mod rooms;
 pub(super) mod search;
 pub(super) mod sessions;
+pub(super) mod template_parts;
+pub(super) mod templates;
 pub(super) mod time_series;
 pub(super) mod tokens;
 pub(super) mod webhook_relay;

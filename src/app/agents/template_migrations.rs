@@ -1,0 +1,187 @@
+//! Bringing a template to all Agents that are linked with it: what that would change, and the task
+//! that does it, a short transaction for each Agent, by whichever gateway comes to it.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::pin;
+
+use tokio::time::sleep;
+
+use super::templates::{disabled, no_template};
+use super::{AgentError, Agents, schema};
+use crate::domain::account::Account;
+use crate::domain::agent_config::AgentConfigs;
+use crate::domain::id::{AccountId, TemplateId};
+use crate::domain::template::{Extent, Link, Migration, Template, plan};
+use crate::store::{Asked, StoreError, Working};
+
+/// Templates that are looked at in one statement.
+const PAGE: u32 = 100;
+
+/// What a migration would change of one Agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Foreseen {
+    pub agent: AccountId,
+    pub changed: Vec<String>,
+    /// What stays because the customer changed it.
+    pub overrides: Vec<String>,
+    /// The configuration would be larger than one may be: the Agent would be left as it is.
+    pub too_large: bool,
+}
+
+/// A page of that, in the order of the Agents' ids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forecast {
+    pub revision: i64,
+    pub agents: Vec<Foreseen>,
+    /// Those behind this one follow, if there are any.
+    pub next: Option<AccountId>,
+}
+
+impl Agents {
+    /// What a migration would change of up to `limit` Agents behind `after`. Nothing is changed.
+    pub async fn foresee_migration(
+        &self,
+        owner: &Account,
+        id: TemplateId,
+        (extent, targets): (&Extent, Option<&BTreeSet<AccountId>>),
+        (after, limit): (Option<AccountId>, u32),
+    ) -> Result<Forecast, AgentError> {
+        let template = self.own_template(owner, id).await?;
+        let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
+        let from = after.map_or(0, AccountId::get);
+        let mut links = match targets {
+            None => self.store.template_links(id, from, limit.saturating_add(1)).await?,
+            Some(targets) => {
+                let few: Vec<_> = targets.iter().filter(|agent| agent.get() > from).collect();
+                let few = few.into_iter().take(wanted.saturating_add(1));
+                self.links_of(id, few).await?
+            }
+        };
+        let more = links.len() > wanted;
+        links.truncate(wanted);
+        let next = links.last().filter(|_| more).map(|last| last.agent);
+        let mut agents = Vec::new();
+        for link in &links {
+            agents.push(self.foresee(&template, link, extent).await?);
+        }
+        Ok(Forecast { revision: template.head.revision, agents, next })
+    }
+
+    async fn foresee(
+        &self,
+        template: &Template,
+        link: &Link,
+        extent: &Extent,
+    ) -> Result<Foreseen, AgentError> {
+        let configs = self.store.agent_configs(link.agent).await?;
+        let staged = configs.as_ref().map(AgentConfigs::base).cloned().unwrap_or_default();
+        let plan = plan(&staged, Some(&link.applied), &template.content.config, extent);
+        let too_large = self.check_size(&plan.config, "").is_err();
+        let (changed, overrides) = (plan.changed, plan.overrides);
+        Ok(Foreseen { agent: link.agent, changed, overrides, too_large })
+    }
+
+    /// Asks for a migration of all linked Agents, or of `targets`. It goes on by itself, with the
+    /// template as it is now.
+    pub async fn ask_migration(
+        &self,
+        owner: &Account,
+        id: TemplateId,
+        (extent, targets): (&Extent, Option<&BTreeSet<AccountId>>),
+    ) -> Result<Migration, AgentError> {
+        self.own_template(owner, id).await?;
+        if let Some(targets) = targets {
+            self.links_of(id, targets).await?;
+        }
+        match self.store.ask_migration(owner.id, id, (extent, targets), self.act()).await? {
+            Asked::Done(migration) => Ok(*migration),
+            Asked::Missing => Err(no_template()),
+            Asked::Disabled => Err(disabled()),
+            Asked::UnderWay => Err(AgentError::Conflict(
+                "a migration of this template is under way: GET /templates/{templateId} shows how \
+                 far it has come"
+                    .into(),
+            )),
+        }
+    }
+
+    /// The last migration of a template.
+    pub async fn migration(&self, id: TemplateId) -> Result<Option<Migration>, AgentError> {
+        Ok(self.store.template_migration(id).await?)
+    }
+
+    /// The links of these Agents, all of which the template was applied to.
+    async fn links_of(
+        &self,
+        id: TemplateId,
+        targets: impl IntoIterator<Item = &AccountId>,
+    ) -> Result<Vec<Link>, AgentError> {
+        let mut links = Vec::new();
+        for agent in targets {
+            let link = self.store.template_link(*agent).await?;
+            links.push(link.filter(|link| link.template == id).ok_or_else(|| {
+                AgentError::Conflict(format!(
+                    "account {agent} is not linked with this template: leave it out of \
+                     targetAccountIds"
+                ))
+            })?);
+        }
+        Ok(links)
+    }
+
+    /// Goes on with migrations, and with what deleted templates have left, until `stop`; a
+    /// transaction under way leaves nothing then, and the next server finds what is to be done.
+    pub async fn migrate(self, stop: impl Future<Output = ()> + Send) {
+        let rules = self.rules.templates;
+        let rounds = async {
+            loop {
+                match self.migration_round().await {
+                    Ok(true) => sleep(rules.pause()).await,
+                    Ok(false) => sleep(rules.look()).await,
+                    Err(error) => {
+                        warn(&error, None);
+                        sleep(rules.look()).await;
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            () = pin!(rounds) => {}
+            () = stop => {}
+        }
+    }
+
+    /// One transaction for each template of which something is to be done; answers whether anything
+    /// was done.
+    pub async fn migration_round(&self) -> Result<bool, StoreError> {
+        let rules = self.rules.templates;
+        let bounds = (self.rules().max_config_bytes, rules.links_at_once);
+        let (mut after, mut done) = (None, false);
+        loop {
+            let some = self.store.templates_with_work(after, PAGE).await?;
+            let Some(last) = some.last().copied() else { return Ok(done) };
+            for id in some {
+                let now = self.mint.clock().now();
+                match self.store.work_on_template(id, bounds, now).await {
+                    Ok(working) => done |= working != Working::Held,
+                    // The others do not wait for it.
+                    Err(error) => warn(&error, Some(id)),
+                }
+                sleep(rules.pause()).await;
+            }
+            after = Some(last);
+        }
+    }
+}
+
+/// Whether this is the name of a field of a configuration.
+pub fn is_field(name: &str) -> bool {
+    schema::FIELDS.iter().any(|field| field.name == name)
+}
+
+fn warn(error: &StoreError, template: Option<TemplateId>) {
+    let error = error as &(dyn std::error::Error + 'static);
+    let template = template.map(tracing::field::display);
+    tracing::warn!(error, template.id = template, "a migration failed; it is tried again");
+}

@@ -1,0 +1,216 @@
+//! Templates of configurations, and the Agents that they are applied to. A reseller or a partner owns
+//! them; whoever is below reads and applies them. What one writes is decided in `domain/template.rs`.
+
+use std::collections::BTreeMap;
+
+use super::{AgentError, Agents};
+use crate::domain::account::Account;
+use crate::domain::agent_config::{AgentConfigs, Config, merged};
+use crate::domain::id::{AccountId, TemplateId};
+use crate::domain::template::{
+    Approved, Content, Head, Integration, Link, Plan, Template, owners,
+};
+use crate::store::{Applied, TemplateChange, TemplateChanged, TemplateDeleted};
+
+/// How often a change is decided again because others came first.
+const ATTEMPTS: u32 = 5;
+
+/// A change of a template: what is absent stays.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TemplateUpdate {
+    pub name: Option<String>,
+    pub enabled: Option<bool>,
+    /// Fields of the configuration; null takes one away, what is not named stays.
+    pub config: Option<Config>,
+    /// In the place of what was there.
+    pub fields: Option<BTreeMap<String, bool>>,
+    pub integrations: Option<Vec<Integration>>,
+    /// Only if the template has it.
+    pub revision: Option<i64>,
+}
+
+/// What an application came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AppliedTemplate {
+    pub template: Template,
+    pub configs: AgentConfigs,
+    pub plan: Plan,
+    /// What must be set up on the Agent.
+    pub required: Vec<Integration>,
+}
+
+impl Agents {
+    /// Makes a template of this account: a draft, which is not applied before it is enabled.
+    pub async fn create_template(
+        &self,
+        owner: AccountId,
+        name: &str,
+        update: &TemplateUpdate,
+    ) -> Result<Template, AgentError> {
+        let content = self.content(&Content::default(), update)?;
+        let most = self.rules.templates.max_per_account;
+        let made = self.store.insert_template(owner, (name, &content), most, self.act()).await?;
+        made.ok_or_else(|| {
+            AgentError::Conflict(format!("an account has at most {most} templates: delete one first"))
+        })
+    }
+
+    /// The templates that an account owns, or gets from above.
+    pub async fn templates(&self, account: &Account) -> Result<Vec<Head>, AgentError> {
+        Ok(self.store.templates(owners(&account.lineage)).await?)
+    }
+
+    /// One of them.
+    pub async fn template(
+        &self,
+        account: &Account,
+        id: TemplateId,
+    ) -> Result<Template, AgentError> {
+        let found = self.store.template(owners(&account.lineage), id).await?;
+        found.ok_or_else(no_template)
+    }
+
+    /// The template that an Agent is linked with.
+    pub async fn template_link(&self, agent: AccountId) -> Result<Option<Link>, AgentError> {
+        Ok(self.store.template_link(agent).await?)
+    }
+
+    /// Changes a template of this account. Agents that it was applied to stay as they are until a
+    /// migration; what it locks counts at once.
+    pub async fn update_template(
+        &self,
+        owner: &Account,
+        id: TemplateId,
+        update: &TemplateUpdate,
+    ) -> Result<Template, AgentError> {
+        for _ in 0..ATTEMPTS {
+            let before = self.own_template(owner, id).await?;
+            let revision = before.head.revision;
+            if let Some(wanted) = update.revision.filter(|wanted| *wanted != revision) {
+                return Err(AgentError::Conflict(format!(
+                    "the template has revision {revision}, not {wanted}: read it, and decide again"
+                )));
+            }
+            let content = self.content(&before.content, update)?;
+            let (name, enabled) = (update.name.as_deref(), update.enabled);
+            let change = TemplateChange { name, enabled, content: &content, revision };
+            match self.store.update_template(owner.id, id, &change, self.act()).await? {
+                TemplateChanged::Done(template) => return Ok(*template),
+                TemplateChanged::Moved => {}
+                TemplateChanged::Missing => return Err(no_template()),
+            }
+        }
+        Err(AgentError::Conflict(
+            "others change this template all the time: read it, and try again".into(),
+        ))
+    }
+
+    /// Deletes a template of this account; with `detach_all` also while Agents are linked with it.
+    pub async fn delete_template(
+        &self,
+        owner: &Account,
+        id: TemplateId,
+        detach_all: bool,
+    ) -> Result<(), AgentError> {
+        self.own_template(owner, id).await?;
+        match self.store.delete_template(owner.id, id, detach_all, self.act()).await? {
+            TemplateDeleted::Done => Ok(()),
+            TemplateDeleted::Missing => Err(no_template()),
+            TemplateDeleted::Linked => Err(AgentError::Conflict(
+                "Agents are linked with this template: detach them, or delete it with detachAll, \
+                 which lets them keep what they have"
+                    .into(),
+            )),
+        }
+    }
+
+    /// Brings a template to one Agent: staging becomes what it has, but for what the customer changed
+    /// since the last time and is not `approved`.
+    pub async fn apply_template(
+        &self,
+        agent: AccountId,
+        id: TemplateId,
+        approved: &Approved,
+    ) -> Result<AppliedTemplate, AgentError> {
+        let most = self.rules().max_config_bytes;
+        match self.store.apply_template(agent, id, (approved, most), self.act()).await? {
+            Applied::Done(done) => {
+                let (configs, template, plan) = *done;
+                let required = required(&template);
+                Ok(AppliedTemplate { template, configs, plan, required })
+            }
+            Applied::NoTemplate | Applied::NoAgent => Err(no_template()),
+            Applied::Disabled => Err(disabled()),
+            Applied::LinkedWith(other) => Err(AgentError::Conflict(format!(
+                "the Agent is linked with the template {other}: detach it first"
+            ))),
+            Applied::TooLarge(length) => Err(AgentError::Conflict(format!(
+                "the configuration would have {length} octets of JSON: at most {most}"
+            ))),
+        }
+    }
+
+    /// Takes the link between an Agent and a template away: what is configured stays, and nothing of
+    /// it is locked.
+    pub async fn detach_template(
+        &self,
+        agent: AccountId,
+        id: TemplateId,
+    ) -> Result<(), AgentError> {
+        match self.store.detach_template(agent, id, self.act()).await? {
+            true => Ok(()),
+            false => Err(AgentError::NotFound(
+                "the Agent is not linked with this template: there is nothing to detach".into(),
+            )),
+        }
+    }
+
+    /// One that this account owns itself; one that it gets from above is changed there.
+    pub(super) async fn own_template(
+        &self,
+        owner: &Account,
+        id: TemplateId,
+    ) -> Result<Template, AgentError> {
+        let found = self.template(owner, id).await?;
+        let account = found.head.account;
+        if account == owner.id {
+            return Ok(found);
+        }
+        Err(AgentError::NotFound(format!(
+            "this template belongs to account {account}: set targetAccountId to that to change it"
+        )))
+    }
+
+    /// The content that a change makes.
+    fn content(&self, before: &Content, update: &TemplateUpdate) -> Result<Content, AgentError> {
+        let mut content = before.clone();
+        if let Some(config) = &update.config {
+            self.check(config, "/config")?;
+            content.config = merged(&before.config, config);
+            self.check_size(&content.config, "/config")?;
+        }
+        if let Some(fields) = &update.fields {
+            content.fields.clone_from(fields);
+        }
+        if let Some(integrations) = &update.integrations {
+            content.integrations.clone_from(integrations);
+        }
+        Ok(content)
+    }
+}
+
+/// What must be set up on an Agent that a template was applied to: the one place that knows. They
+/// are told by name; whether each is set up there, GET /integration says.
+fn required(template: &Template) -> Vec<Integration> {
+    template.content.integrations.clone()
+}
+
+pub(super) fn no_template() -> AgentError {
+    AgentError::NotFound("there is no such template here: GET /templates lists those there are".into())
+}
+
+pub(super) fn disabled() -> AgentError {
+    AgentError::Conflict(
+        "the template is a draft: enable it first (POST /templates/{templateId} with enabled)".into(),
+    )
+}
