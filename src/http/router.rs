@@ -22,7 +22,11 @@ use super::inbound;
 use super::linked::{self, Visit};
 use super::observe;
 use super::routes::{
-    account, account_lists, accounts, addresses, agent_versions, agents, apps, audit, computer_config, computers, contacts, conversations, deliveries, description, domains, erasure, events, features, health, inbound_policy, inbound_whitelist, intake, logs, media, members, messages, policy_preview, receive_message, rooms, search, sessions, templates, time_series, tokens, webhook_relay, webhooks,
+    account, account_lists, accounts, addresses, agent_versions, agents, apps, audit,
+    computer_config, computers, contacts, conversations, deliveries, description, domains, erasure,
+    events, features, health, inbound_policy, inbound_whitelist, intake, logs, media, members,
+    messages, policy_preview, receive_message, rooms, search, sessions, templates, time_series,
+    tokens, webhook_relay, webhooks,
 };
 use super::tag::Tag;
 use super::target::Aim;

@@ -21,8 +21,8 @@ macro_rules! on_both {
 }
 
 mod accounts;
-mod apps;
 mod agents;
+mod apps;
 mod audit;
 mod beside;
 mod deletion;

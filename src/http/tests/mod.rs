@@ -4,8 +4,8 @@
 mod access;
 mod account_lists;
 mod accounts;
-mod apps;
 mod agents;
+mod apps;
 mod audit;
 #[path = "../../../tests/it/support/canary.rs"]
 mod canary;
