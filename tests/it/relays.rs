@@ -16,6 +16,8 @@ use crate::support::{PATIENCE, TestGateway, canary, signed};
 const RELAY: &str = "/webhookRelay/smtp";
 const FROM: &str = "alice@good.example";
 const OPEN: &str = "open@agents.example";
+/// As long as an account may name: what is held answers before. Milliseconds.
+const LONG: u64 = 30_000;
 
 async fn receiver() -> Receiver {
     Receiver::start(run::system_mint().clock().clone()).await.unwrap()
@@ -262,8 +264,7 @@ async fn nothing_waits_for_it_on_postgres_either() {
 async fn deleted_meanwhile(gateway: TestGateway) {
     let (url, asked, answer) = held().await;
     let path = of_agent(&gateway, "open").await;
-    let long = u64::try_from(PATIENCE.as_millis()).unwrap();
-    set(&gateway, &path, json!({ "url": url, "timeout": long })).await;
+    set(&gateway, &path, json!({ "url": url, "timeout": LONG })).await;
     let letter = crate::support::letter("held");
     let letter = format!("{}\r\nThe end.\r\n", letter.trim_end());
     let raw = crate::support::signer().sign(letter.as_bytes()).unwrap();
@@ -291,8 +292,7 @@ async fn what_it_let_pass_is_not_asked_about_twice_and_a_changed_one_is() {
     let gateway = TestGateway::start().await;
     let second = receiver().await;
     let (url, asked, answer) = held().await;
-    let long = u64::try_from(PATIENCE.as_millis()).unwrap();
-    set(&gateway, RELAY, json!({ "url": url, "timeout": long })).await;
+    set(&gateway, RELAY, json!({ "url": url, "timeout": LONG })).await;
     let letter = format!("{}\r\nThe end.\r\n", crate::support::letter("held").trim_end());
     let raw = crate::support::signer().sign(letter.as_bytes()).unwrap();
     let agent = gateway.house.agents["open"].id;
@@ -310,7 +310,7 @@ async fn what_it_let_pass_is_not_asked_about_twice_and_a_changed_one_is() {
     assert_eq!(step["result"], "passed");
     // Another application takes its place while it is asked: that one is asked, too.
     let (url, asked, answer) = held().await;
-    set(&gateway, RELAY, json!({ "url": url })).await;
+    set(&gateway, RELAY, json!({ "url": url, "timeout": LONG })).await;
     let raw = crate::support::signer().sign(letter.replace("held", "2").as_bytes()).unwrap();
     second.script([Reply::status(406)]);
     let meanwhile = async {
@@ -329,8 +329,7 @@ async fn a_slow_one_takes_no_more_than_its_places() {
     let few = ("relays.toml", "[forward]\nmax_at_once_per_relay = 1\n");
     let gateway = TestGateway::with_rules(&[few]).await;
     let (url, asked, answer) = held().await;
-    let long = u64::try_from(PATIENCE.as_millis()).unwrap();
-    set(&gateway, RELAY, json!({ "url": url, "timeout": long })).await;
+    set(&gateway, RELAY, json!({ "url": url, "timeout": LONG })).await;
     let letter = format!("{}\r\nThe end.\r\n", crate::support::letter("held").trim_end());
     let raw = crate::support::signer().sign(letter.as_bytes()).unwrap();
     let meanwhile = async {
