@@ -187,7 +187,7 @@ async fn other_modes_are_refused_with_what_to_switch_on() {
         of(RelayType::Sendgrid, SENDGRID.sign(taken_apart, now).unwrap(), "raw, full MIME"),
         of(RelayType::Postmark, without, "Include raw email content"),
         of(RelayType::Ses, in_s3, "SNS action"),
-        of(RelayType::Ses, by_sha1, "SignatureVersion 2"),
+        of(RelayType::Ses, by_sha1, "SignatureVersion of the topic to 2"),
         of(RelayType::Ses, delivery, "raw message delivery"),
     ] {
         let path = post.usual(kind).await;
