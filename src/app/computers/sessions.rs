@@ -1,7 +1,6 @@
 //! The sessions of rooms: which go on, and what resets one.
 
 use super::{ComputerError, Computers};
-use crate::domain::account::{Account, AccountType};
 use crate::domain::room::Room;
 use crate::domain::scope::Scope;
 use crate::domain::session::{Session, SessionKey};
@@ -55,18 +54,17 @@ impl Computers {
         Ok(RoomSessions { sessions: first.into_iter().chain(ended).collect(), next })
     }
 
-    /// The session of this key of an Agent, which may have been reset; without one that of the
-    /// Agent's latest conversation.
+    /// The session of this key in the scope of an Agent, which may have been reset; without one that
+    /// of the Agent's latest conversation.
     pub async fn resolve(
         &self,
-        agent: &Account,
+        scope: &Scope,
         key: Option<SessionKey>,
     ) -> Result<Session, ComputerError> {
-        let scope = Scope::subtree(agent.id, AccountType::Agent);
         match key {
-            Some(key) => self.store.session(&scope, key).await?.ok_or_else(missing),
+            Some(key) => self.store.session(scope, key).await?.ok_or_else(missing),
             None => {
-                let latest = self.store.list_sessions(&scope, None, LATEST).await?;
+                let latest = self.store.list_sessions(scope, None, LATEST).await?;
                 latest.sessions.into_iter().next().ok_or_else(|| {
                     ComputerError::NotFound("nothing has come for this Agent yet".into())
                 })

@@ -62,7 +62,7 @@ pub(in super::super) async fn reset(http: Arc<Http>, call: Call) -> Result<Respo
 /// The room of a session; without a key that of the Agent's latest conversation.
 pub(in super::super) async fn resolve(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
     let named = call.body().text("sessionKey")?.map(key).transpose()?;
-    let found = call.computers(&http).resolve(call.account(), named).await?;
+    let found = call.computers(&http).resolve(&call.target().scope, named).await?;
     let room = found.key.room.to_string();
     let fields = json!({ "session": shape(&found), "roomId": room, "chatRef": room });
     Ok(success(StatusCode::OK, "session resolved", fields))
