@@ -339,7 +339,7 @@ fn lists(rules: &AccessRules) -> Vec<Description> {
         )
         .query(external)
         .answer(200, "account found", vec![("account", reference("Account"))])
-        .fails(&[Code::NotFound]),
+        .fails(&[Code::NotFound, Code::Conflict]),
     ]
 }
 

@@ -74,7 +74,7 @@ fn tokens() -> Vec<Description> {
                 ("expiresAt?", or_null(moment_given("When it ends; without it never."))),
             ])
             .answer(
-                201,
+                200,
                 "token created; it is shown this once",
                 vec![("token", reference("Token"))],
             )

@@ -288,13 +288,14 @@ fn asked_for(request: &[u8]) -> Option<&'static Operation> {
     let (verb, target) = (words.next()?, words.next()?);
     let path = target.split('?').next()?.strip_prefix("/api/v2")?;
     let segments: Vec<&str> = path.split('/').collect();
-    let is_of = |operation: &&Operation| {
+    let leads_to = |operation: &&Operation| {
         let own: Vec<&str> = operation.path.split('/').collect();
         let same = |(own, given): (&&str, &&str)| own.starts_with('{') || own == given;
-        operation.verb.as_str() == verb
-            && own.len() == segments.len()
-            && own.iter().zip(&segments).all(same)
+        own.len() == segments.len() && own.iter().zip(&segments).all(same)
     };
-    // A path without names goes before one with.
-    OPERATIONS.iter().filter(is_of).min_by_key(|operation| operation.path.matches('{').count())
+    // A path without names goes before one with, whatever the method.
+    let names = |operation: &&Operation| operation.path.matches('{').count();
+    let all: Vec<&Operation> = OPERATIONS.iter().filter(leads_to).collect();
+    let fewest = all.iter().map(names).min()?;
+    all.into_iter().find(|one| names(one) == fewest && one.verb.as_str() == verb)
 }
