@@ -212,15 +212,19 @@ mod tests {
         let applied = config(json!({ "title": "a", "links": ["x"], "timezone": "UTC" }));
         // The title was changed, the links were taken away, a voice was chosen.
         let staged = config(json!({ "title": "b", "timezone": "UTC", "agentVoice": "v" }));
-        let template =
-            config(json!({ "title": "c", "links": ["y"], "agentVoice": "w", "agentLang": "multi" }));
+        let template = config(
+            json!({ "title": "c", "links": ["y"], "agentVoice": "w", "agentLang": "multi" }),
+        );
         let extent = Extent::default();
         let kept = plan(&staged, Some(&applied), &template, &extent);
         let expected = json!({ "title": "b", "agentVoice": "v", "agentLang": "multi" });
         assert_eq!(kept.config, config(expected));
         assert_eq!(kept.changed, ["agentLang", "timezone"]);
         assert_eq!(kept.overrides, ["agentVoice", "links", "title"]);
-        assert_eq!(kept.applied, config(json!({ "title": "a", "links": ["x"], "agentLang": "multi" })));
+        assert_eq!(
+            kept.applied,
+            config(json!({ "title": "a", "links": ["x"], "agentLang": "multi" }))
+        );
         // Once more it is still the customer's.
         let again = plan(&kept.config, Some(&kept.applied), &template, &extent);
         assert_eq!((&again.config, again.changed.len()), (&kept.config, 0));
@@ -254,9 +258,8 @@ mod tests {
         let fields = BTreeMap::from([("title".to_owned(), true), ("links".to_owned(), false)]);
         let applied = config(json!({ "title": "ours" }));
         let old = config(json!({ "title": "old" }));
-        let broken = |new: Value, staged: &Config| {
-            locked(&fields, &applied, staged, (&old, &config(new)))
-        };
+        let broken =
+            |new: Value, staged: &Config| locked(&fields, &applied, staged, (&old, &config(new)));
         assert_eq!(broken(json!({ "title": "mine" }), &old), ["title"]);
         assert_eq!(broken(json!({}), &old), ["title"]);
         assert_eq!(broken(json!({ "title": "old", "links": ["x"] }), &old), [""; 0]);

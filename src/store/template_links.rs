@@ -129,10 +129,7 @@ impl Store {
         if link(tx.on(), agent).await?.is_none_or(|link| link.template != id) {
             return Ok(false);
         }
-        sql("DELETE FROM template_links WHERE agent_id = $1")
-            .bind(agent)
-            .execute(tx.on())
-            .await?;
+        sql("DELETE FROM template_links WHERE agent_id = $1").bind(agent).execute(tx.on()).await?;
         let (deed, changes) = (Deed::TemplateDetached, [Change::gone("template", id)]);
         let note = Note { account: agent, deed, object: id.to_string(), changes: &changes };
         audit::note(&mut tx, self.mint(), act, note).await?;
@@ -269,16 +266,14 @@ pub(super) async fn next(
 }
 
 /// The link of an Agent, unless its template was deleted.
-pub(super) async fn link(
-    on: Connection<'_>,
-    agent: AccountId,
-) -> Result<Option<Link>, StoreError> {
-    let row = sql("SELECT agent_id, template_id, applied, template_links.revision AS revision, linked_at
+pub(super) async fn link(on: Connection<'_>, agent: AccountId) -> Result<Option<Link>, StoreError> {
+    let row =
+        sql("SELECT agent_id, template_id, applied, template_links.revision AS revision, linked_at
          FROM template_links JOIN templates ON templates.id = template_links.template_id
          WHERE agent_id = $1 AND templates.deleted_at IS NULL")
-    .bind(agent)
-    .fetch_optional(on)
-    .await?;
+        .bind(agent)
+        .fetch_optional(on)
+        .await?;
     row.as_ref().map(linked).transpose()
 }
 

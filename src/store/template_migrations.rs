@@ -256,9 +256,10 @@ async fn begin(
     id: TemplateId,
     (asked, config): (&Migration, &Config),
 ) -> Result<(), StoreError> {
-    let targets = asked.targets.as_ref().map(|all| {
-        all.iter().map(|agent| Json::from(agent.get())).collect::<Json>().to_string()
-    });
+    let targets = asked
+        .targets
+        .as_ref()
+        .map(|all| all.iter().map(|agent| Json::from(agent.get())).collect::<Json>().to_string());
     let sections = asked.extent.sections.as_ref().map(|names| json!(names).to_string());
     sql("INSERT INTO template_migrations (template_id, revision, config, sections, approved,
              targets, asked_at, finished_at, after_agent, examined, changed, overridden, failed,

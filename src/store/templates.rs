@@ -98,10 +98,7 @@ impl Store {
     }
 
     /// The templates of these accounts, without what they hold; the oldest of each first.
-    pub async fn templates(
-        &self,
-        owners: [Option<AccountId>; 2],
-    ) -> Result<Vec<Head>, StoreError> {
+    pub async fn templates(&self, owners: [Option<AccountId>; 2]) -> Result<Vec<Head>, StoreError> {
         let [one, other] = owners;
         let rows = sql("SELECT id, account_id, name, enabled, revision, created_at, updated_at
              FROM templates WHERE account_id IN ($1, $2) AND deleted_at IS NULL
@@ -120,14 +117,15 @@ impl Store {
         id: TemplateId,
     ) -> Result<Option<Template>, StoreError> {
         let [one, other] = owners;
-        let row = sql("SELECT id, account_id, name, enabled, config, fields, integrations, revision,
+        let row =
+            sql("SELECT id, account_id, name, enabled, config, fields, integrations, revision,
                     created_at, updated_at
              FROM templates WHERE id = $1 AND account_id IN ($2, $3) AND deleted_at IS NULL")
-        .bind(id.0)
-        .bind(one)
-        .bind(other)
-        .fetch_optional(self.reader())
-        .await?;
+            .bind(id.0)
+            .bind(one)
+            .bind(other)
+            .fetch_optional(self.reader())
+            .await?;
         row.as_ref().map(template).transpose()
     }
 

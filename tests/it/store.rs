@@ -56,6 +56,7 @@ mod search_work;
 mod secrets;
 mod silence;
 mod space;
+mod templates;
 mod tenancy;
 mod tls;
 mod together;

@@ -7,9 +7,7 @@ use super::{AgentError, Agents};
 use crate::domain::account::Account;
 use crate::domain::agent_config::{AgentConfigs, Config, merged};
 use crate::domain::id::{AccountId, TemplateId};
-use crate::domain::template::{
-    Approved, Content, Head, Integration, Link, Plan, Template, owners,
-};
+use crate::domain::template::{Approved, Content, Head, Integration, Link, Plan, Template, owners};
 use crate::store::{Applied, TemplateChange, TemplateChanged, TemplateDeleted};
 
 /// How often a change is decided again because others came first.
@@ -51,7 +49,9 @@ impl Agents {
         let most = self.rules.templates.max_per_account;
         let made = self.store.insert_template(owner, (name, &content), most, self.act()).await?;
         made.ok_or_else(|| {
-            AgentError::Conflict(format!("an account has at most {most} templates: delete one first"))
+            AgentError::Conflict(format!(
+                "an account has at most {most} templates: delete one first"
+            ))
         })
     }
 
@@ -206,11 +206,14 @@ fn required(template: &Template) -> Vec<Integration> {
 }
 
 pub(super) fn no_template() -> AgentError {
-    AgentError::NotFound("there is no such template here: GET /templates lists those there are".into())
+    AgentError::NotFound(
+        "there is no such template here: GET /templates lists those there are".into(),
+    )
 }
 
 pub(super) fn disabled() -> AgentError {
     AgentError::Conflict(
-        "the template is a draft: enable it first (POST /templates/{templateId} with enabled)".into(),
+        "the template is a draft: enable it first (POST /templates/{templateId} with enabled)"
+            .into(),
     )
 }

@@ -171,7 +171,9 @@ fn integrations(value: &Value, rules: &AccessRules) -> Result<Vec<Integration>, 
     for (index, value) in all.iter().enumerate() {
         let at = format!("{AT}/{index}");
         let given = object(value, &at)?;
-        if let Some(unknown) = given.keys().find(|name| !["slug", "version"].contains(&name.as_str())) {
+        if let Some(unknown) =
+            given.keys().find(|name| !["slug", "version"].contains(&name.as_str()))
+        {
             return Err(fault(&join(&at, unknown), "is not known: expected slug, version"));
         }
         let part = |name: &str| {

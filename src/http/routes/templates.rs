@@ -11,8 +11,8 @@ use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::template_parts::{
-    Wish, approved, approved_shape, content, foreseen, integrations_shape, is_named, name, update_of,
-    wish,
+    Wish, approved, approved_shape, content, foreseen, integrations_shape, is_named, name,
+    update_of, wish,
 };
 use crate::domain::account::AccountType;
 use crate::domain::agent_config::ConfigKind;
@@ -67,10 +67,7 @@ pub(in super::super) async fn show(http: Arc<Http>, call: Call) -> Result<Respon
 }
 
 /// Changes parts of a template, or asks for a migration to it.
-pub(in super::super) async fn update(
-    http: Arc<Http>,
-    call: Call,
-) -> Result<Response, Problem> {
+pub(in super::super) async fn update(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
     let id = template_id(&call)?;
     if let Some(wished) = wish(&call, &http.rules)? {
         return migrate(&http, &call, id, &wished).await;
@@ -157,8 +154,7 @@ fn head(head: &Head) -> Value {
 
 fn whole(template: &Template) -> Value {
     let mut shape = head(&template.head);
-    if let (Value::Object(shape), Value::Object(content)) =
-        (&mut shape, content(&template.content))
+    if let (Value::Object(shape), Value::Object(content)) = (&mut shape, content(&template.content))
     {
         shape.extend(content);
     }

@@ -44,8 +44,16 @@ async fn what_is_staged_is_live_once_it_is_published() {
     let house = House::new().await;
     let empty = house.rules("staging").await;
     assert_eq!((&empty["agentEventRules"], &empty["campaignId"]), (&Value::Null, &Value::Null));
-    house.configure("/agent/publish", json!({})).await.problem(409, "conflict", "nothing is staged");
-    house.configure("/agent/revert", json!({})).await.problem(409, "conflict", "nothing was published");
+    house.configure("/agent/publish", json!({})).await.problem(
+        409,
+        "conflict",
+        "nothing is staged",
+    );
+    house.configure("/agent/revert", json!({})).await.problem(
+        409,
+        "conflict",
+        "nothing was published",
+    );
     house.configure("/agent", json!({})).await.problem(400, "invalid_request", "names no field");
 
     let staged = house.configure("/agent", json!({ "title": "A", "links": ["x", "y"] })).await;
@@ -209,7 +217,11 @@ async fn versions_are_kept_read_replaced_restored_renamed_and_deleted() {
     assert_eq!(rename.await.success(200)["newTitle"], "N");
     for (place, words) in [("/restore", "target"), ("", "snapshot")] {
         let body = json!({ words: "elsewhere" });
-        house.configure(&format!("{one}{place}"), body).await.problem(400, "invalid_request", words);
+        house.configure(&format!("{one}{place}"), body).await.problem(
+            400,
+            "invalid_request",
+            words,
+        );
     }
     house.call("agent1", "DELETE", &one, None).await.success(200);
     for (verb, path, body) in [
@@ -263,7 +275,11 @@ async fn versions_are_bounded_those_that_publishing_makes_by_themselves() {
     let name = format!("{path}/{}/title", automatic[1]["versionId"]);
     house.call("agent1", "PUT", &name, Some(&json!({ "title": "two" }))).await.success(200);
     house.configure(&path, json!({ "title": "x" })).await.success(201);
-    house.configure(&path, json!({ "title": "y" })).await.problem(409, "conflict", "at most 2 versions");
+    house.configure(&path, json!({ "title": "y" })).await.problem(
+        409,
+        "conflict",
+        "at most 2 versions",
+    );
     let name = format!("{path}/{}/title", automatic[0]["versionId"]);
     let reply = house.call("agent1", "PUT", &name, Some(&json!({ "title": "three" }))).await;
     reply.problem(409, "conflict", "at most 2 versions");

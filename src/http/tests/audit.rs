@@ -44,6 +44,7 @@ impl Changes {
         let path = format!("{path}{mark}targetAccountId={}", target.to_string());
         let path = path.replace("{id}", &self.id).replace("{uuid}", &self.id);
         let path = path.replace("{agentConfigId}", &self.config).replace("{versionId}", &self.id);
+        let path = path.replace("{templateId}", &self.id);
         let lines = "X-Forwarded-For: 192.0.2.7\r\n";
         let body = (!body.is_null()).then(|| body.to_string());
         let reply = self.house.exact("partner", (verb, &path), lines, body.as_deref()).await;
@@ -138,6 +139,25 @@ impl Changes {
         let entries = log(&self.house, "partner", "deed=agent.staged").await;
         let named = json!({ "changed": ["agentInstructions", "description", "title", "type"] });
         assert_eq!(entries[1]["after"], named, "{entries:?}");
+    }
+
+    /// What many Agents are configured to be: nothing that stands in it.
+    async fn templates(&mut self) {
+        let (owner, agent) = (self.house.id("reseller1").get(), self.house.id("agent1").get());
+        let new = json!({ "name": "T", "config": { "agentInstructions": "a-secret" } });
+        let create = "POST /templates/createTemplate";
+        let made = self.make(create, owner, new, &["template.created"]).await;
+        self.id = made["template"]["id"].as_str().unwrap().to_owned();
+        let (one, apply) = ("POST /templates/{templateId}", "POST /createAgentFromTemplate");
+        let named = json!({ "templateId": self.id });
+        self.make_once(one, owner, json!({ "enabled": true }), &["template.updated"]).await;
+        self.make_once(apply, agent, named.clone(), &["template.applied"]).await;
+        let asked = &["template.migrationAsked"];
+        self.make_once(one, owner, json!({ "migrate": {} }), asked).await;
+        let detach = json!({ "templateId": self.id, "detach": true });
+        self.make_once(apply, agent, detach, &["template.detached"]).await;
+        let gone = &["template.deleted"];
+        self.make_once("DELETE /templates/{templateId}", owner, Value::Null, gone).await;
     }
 
     async fn webhook(&mut self, id: i64) {
@@ -240,6 +260,7 @@ async fn every_operation_that_changes_something_leaves_its_entries() {
         Changes { house, made: BTreeSet::new(), entries, id: String::new(), config: String::new() };
     changes.agent().await;
     changes.configuration().await;
+    changes.templates().await;
     changes.people().await;
     changes.accounts().await;
     let Changes { house, made, .. } = changes;

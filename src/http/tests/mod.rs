@@ -31,6 +31,7 @@ mod search;
 mod secrecy;
 mod table;
 mod targets;
+mod templates;
 mod tenancy;
 mod time_series;
 mod tokens;

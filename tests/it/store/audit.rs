@@ -185,7 +185,10 @@ async fn every_change_leaves_its_entry(kind: Kind) {
             None => change_webhook(&scene, number, act).await,
             Some(number) => match number.checked_sub(super::agents::CHANGES) {
                 None => super::agents::change(&scene, number, act).await,
-                Some(number) => change(&scene, number, act).await,
+                Some(number) => match number.checked_sub(super::templates::CHANGES) {
+                    None => super::templates::change(&scene, number, act).await,
+                    Some(number) => change(&scene, number, act).await,
+                },
             },
         };
         let Some((name, left)) = make(actor.at(at(1))).await else { break };

@@ -38,6 +38,7 @@ pub async fn exercise(scene: &Scene) {
         scene.deliver(agent, millis).await;
     }
     super::agents::exercise(scene).await;
+    super::templates::exercise(scene).await;
     super::erasure::exercise(scene).await;
     let again = vec![scene.intake(agent, 2).await];
     store.arrived_before(&Commit { intakes: again, now: at(2) }).await.unwrap();
