@@ -59,6 +59,7 @@ mod secrets;
 mod sessions;
 mod silence;
 mod space;
+mod templates;
 mod tenancy;
 mod tls;
 mod together;

@@ -232,7 +232,7 @@ fn success(answer: &Answer, named: &Map<String, Value>) -> Value {
         let example = schema::example(&schema, named);
         let mut content = json!({ "application/json": { "schema": schema, "example": example } });
         if let Some(kind) = answer.also {
-            schema::put(&mut content, kind, json!({}));
+            put(&mut content, kind, json!({}));
         }
         put(&mut shown, "content", content);
     }

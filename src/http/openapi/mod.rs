@@ -79,6 +79,7 @@ pub(super) fn operations(rules: &AccessRules) -> Vec<Description> {
         inbound_email::operations(rules),
         conversation_logs::operations(rules),
         webhooks::operations(rules),
+        templates::operations(rules),
     ];
     areas.into_iter().flatten().collect()
 }
@@ -92,6 +93,7 @@ pub(super) fn shapes() -> Vec<(String, Value)> {
         inbound_email::shapes(),
         conversation_logs::shapes(),
         webhooks::shapes(),
+        templates::shapes(),
     ];
     let named = named.into_iter().flatten().map(|(name, schema)| (name.to_owned(), schema));
     named.chain(problems::shapes()).chain(events::shapes()).collect()

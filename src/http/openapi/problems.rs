@@ -110,7 +110,9 @@ const fn about(code: Code) -> &'static str {
         Code::Forbidden => "Outside the reach of the key, whether it exists or not.",
         Code::FeatureRequired => "The target does not have the feature that this needs.",
         Code::NotFound => "Nothing of this kind and name is in the target's scope.",
-        Code::MailRefused => "Nobody here takes this mail, nor will: the provider is told not to retry.",
+        Code::MailRefused => {
+            "Nobody here takes this mail, nor will: the provider is told not to retry."
+        }
         Code::MethodNotAllowed => "This path does not take this method.",
         Code::RequestTimeout => "The body did not come in time.",
         Code::Conflict => {

@@ -1,5 +1,7 @@
 //! Who did what is in the audit log, and nothing secret is.
 
+mod set_up;
+
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
@@ -48,6 +50,7 @@ impl Changes {
         let path = path.replace("{targetAccountId}", &target.to_string());
         let path = path.replace("{type}", &self.id);
         let path = path.replace("{agentConfigId}", &self.config).replace("{versionId}", &self.id);
+        let path = path.replace("{templateId}", &self.id);
         let lines = "X-Forwarded-For: 192.0.2.7\r\n";
         let body = (!body.is_null()).then(|| body.to_string());
         let reply = self.house.exact("partner", (verb, &path), lines, body.as_deref()).await;
@@ -114,59 +117,6 @@ impl Changes {
         self.make_once("DELETE /webhooks", id, json!({ "url": HOOK }), removed).await;
     }
 
-    async fn computer(&mut self, id: i64) {
-        let base = "/computer/accounts/{targetAccountId}";
-        let new = json!({ "name": "x", "config": { "secrets": { "key": "a-secret" } } });
-        self.make(&format!("POST {base}"), id, new.clone(), &["computer.created"]).await;
-        self.make(&format!("POST {base}"), id, new, &[]).await;
-        let change = json!({ "name": "y" });
-        self.make_once(&format!("PUT {base}"), id, change, &["computer.updated"]).await;
-        let patch = json!({ "revision": 1, "patch": { "secrets": { "other": "a-secret" } } });
-        self.make_once(&format!("POST {base}/config/patch"), id, patch, &["computer.updated"])
-            .await;
-        let provisioned = &["computer.provisioned"];
-        self.make_once(&format!("POST {base}/provision"), id, json!({}), provisioned).await;
-        let wipe = json!({ "wipeState": true });
-        let deprovisioned = &["computer.deprovisioned"];
-        self.make_once(&format!("POST {base}/deprovision"), id, wipe, deprovisioned).await;
-        self.make_once(&format!("DELETE {base}"), id, Value::Null, &["computer.removed"]).await;
-        let mail = self.house.receive("agent1", "From: a", 0).await;
-        let key = json!({ "sessionKey": mail.session.to_string() });
-        let reset = "POST /computer/sessions/reset";
-        self.make_once(reset, id, key, &["session.reset"]).await;
-    }
-
-    /// What an Agent is configured to be: the names of fields, and nothing that stands in them.
-    async fn configuration(&mut self) {
-        let id = self.house.id("agent1").get();
-        let fields = json!({
-            "type": "chatAgent", "title": "A", "description": "x", "agentInstructions": "a-secret",
-        });
-        let staged = &["agent.staged"];
-        let made = self.make("POST /agent", id, fields.clone(), staged).await;
-        self.make("POST /agent", id, fields.clone(), &[]).await;
-        self.config = made["campaignId"].as_str().unwrap().to_owned();
-        self.make_once("POST /agent/publish", id, json!({}), &["agent.published"]).await;
-        self.make_once("POST /agent", id, json!({ "title": "B" }), staged).await;
-        self.make_once("POST /agent/revert", id, json!({}), &["agent.reverted"]).await;
-        let versions = "POST /agent/{agentConfigId}/versions";
-        let made = self.make(versions, id, json!({ "title": "v" }), &["version.created"]).await;
-        self.id = made["createdVersion"]["versionId"].to_string();
-        let snapshot =
-            json!({ "snapshot": { "type": "chatAgent", "title": "C", "description": "" } });
-        let one = format!("{versions}/{{versionId}}");
-        self.make_once(&one, id, snapshot, &["version.replaced"]).await;
-        let (restore, live) = (format!("{one}/restore"), json!({ "target": "default" }));
-        self.make_once(&restore, id, live, &["version.restored"]).await;
-        let (rename, title) = (one.replace("POST", "PUT") + "/title", json!({ "title": "w" }));
-        self.make_once(&rename, id, title, &["version.renamed"]).await;
-        let remove = one.replace("POST", "DELETE");
-        self.make_once(&remove, id, Value::Null, &["version.deleted"]).await;
-        let entries = log(&self.house, "partner", "deed=agent.staged").await;
-        let named = json!({ "changed": ["agentInstructions", "description", "title", "type"] });
-        assert_eq!(entries[1]["after"], named, "{entries:?}");
-    }
-
     async fn webhook(&mut self, id: i64) {
         let webhook = self.house.store.destinations(self.house.id("agent1")).await.unwrap()[0].id;
         self.id = webhook.to_string();
@@ -186,40 +136,6 @@ impl Changes {
         self.id = self.house.made_for(webhook).await[0].id.to_string();
         let replayed = &["delivery.replayed"];
         self.make_once("POST /deliveries/{id}/replay", id, json!({}), replayed).await;
-    }
-
-    async fn apps(&mut self) {
-        let (id, app) = (self.house.id("agent1").get(), "/apps/{appId}/{appVersion}");
-        let settings = json!({ "settings": { "apiToken": "a-secret", "pipeline": "a-secret" } });
-        self.make_once(&format!("POST {app}"), id, settings, &["app.installed"]).await;
-        let change = json!({ "settings": { "apiToken": "a-secret, too", "pipeline": null } });
-        self.make_once(&format!("PUT {app}"), id, change, &["app.updated"]).await;
-        self.make_once(&format!("DELETE {app}"), id, Value::Null, &["app.removed"]).await;
-        for data in ["a-secret", "a-secret, too"] {
-            let body = json!({ "appData": { "k": data } });
-            let keep = "PUT /integration/{slug}/{version}";
-            self.make_once(keep, id, body, &["integration.updated"]).await;
-        }
-        for on in [json!(false), Value::Null] {
-            let body = json!({ "features": { "computer": on } });
-            self.make_once("POST /features/assign", id, body, &["features.assigned"]).await;
-        }
-    }
-
-    async fn relays(&mut self) {
-        let id = self.house.id("agent1").get();
-        let set = "POST /webhookRelay/{type}";
-        let relay = |path: &str| json!({ "url": format!("{HOOK}&one={path}") });
-        self.id = "postmark".to_owned();
-        let both = &["relay.added", "inbound.added"];
-        self.make_once(set, id, relay("one"), both).await;
-        self.make_once(set, id, relay("two"), &["relay.updated"]).await;
-        let rotate = json!({ "rotateInboundKey": true });
-        self.make(set, id, rotate, &["inbound.rotated"]).await;
-        let secret = json!({ "verification": { "username": "u", "password": "a-secret" } });
-        self.make_once(set, id, secret, &["inbound.updated"]).await;
-        let removed = &["relay.removed"];
-        self.make_once("DELETE /webhookRelay/{type}", id, Value::Null, removed).await;
     }
 
     async fn people(&mut self) {
@@ -303,6 +219,7 @@ async fn every_operation_that_changes_something_leaves_its_entries() {
     changes.apps().await;
     changes.relays().await;
     changes.configuration().await;
+    changes.templates().await;
     changes.people().await;
     changes.accounts().await;
     let Changes { house, made, .. } = changes;

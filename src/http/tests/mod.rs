@@ -37,6 +37,7 @@ mod secrecy;
 mod sessions;
 mod table;
 mod targets;
+mod templates;
 mod tenancy;
 mod time_series;
 mod tokens;

@@ -38,6 +38,8 @@ struct Goods {
     app: &'static str,
     /// Its live configuration, and a version of it.
     config: (String, i64),
+    /// One that may be applied to it.
+    template: String,
 }
 
 async fn scene() -> Scene {
@@ -49,12 +51,12 @@ async fn scene() -> Scene {
         let hook = json!({ "url": url, "label": owner, "type": "incoming" });
         house.call(owner, "POST", "/webhooks", Some(&hook)).await.success(201);
     }
-    let own = goods(&house, "agent1").await;
-    let foreign = goods(&house, "agent2").await;
+    let own = goods(&house, "agent1", "reseller1").await;
+    let foreign = goods(&house, "agent2", "reseller2").await;
     Scene { house, few, own, foreign }
 }
 
-async fn goods(house: &House, agent: &str) -> Goods {
+async fn goods(house: &House, agent: &str, templates_of: &str) -> Goods {
     let mail = house.receive(agent, PICTURE, 0).await;
     house.give_up().await;
     let webhook = house.store.destinations(house.id(agent)).await.unwrap()[0].id;
@@ -70,7 +72,12 @@ async fn goods(house: &House, agent: &str) -> Goods {
     let path = format!("/agent/{config}/versions");
     let made = house.call(agent, "POST", &path, Some(&json!({ "title": "x" }))).await.success(201);
     let version = made["createdVersion"]["versionId"].as_i64().unwrap();
-    Goods { mail, webhook, delivery, app, config: (config, version) }
+    let new = json!({ "name": "x", "config": { "title": "x" } });
+    let made = house.call(templates_of, "POST", "/templates/createTemplate", Some(&new)).await;
+    let template = made.success(201)["template"]["id"].as_str().unwrap().to_owned();
+    let (path, enable) = (format!("/templates/{template}"), json!({ "enabled": true }));
+    house.call(templates_of, "POST", &path, Some(&enable)).await.success(200);
+    Goods { mail, webhook, delivery, app, config: (config, version), template }
 }
 
 impl Scene {
@@ -98,6 +105,7 @@ impl Scene {
         let (config, version) = &of.config;
         let path = path.replace("{agentConfigId}", config);
         let path = path.replace("{versionId}", &version.to_string());
+        let path = path.replace("{templateId}", &of.template);
         let mut query: Vec<String> =
             target.map(|id| format!("targetAccountId={id}")).into_iter().collect();
         if operation.path == "/member" && operation.verb == Verb::Get {
@@ -116,6 +124,10 @@ impl Scene {
 
     fn body(&self, operation: &Operation) -> Value {
         match (operation.verb, operation.path) {
+            (_, "/templates/createTemplate") => json!({ "name": "x" }),
+            (Verb::Post, "/templates/{templateId}") => json!({ "enabled": false }),
+            (_, "/templates/{templateId}") => json!({}),
+            (_, "/createAgentFromTemplate") => json!({ "templateId": self.own.template }),
             (_, "/agent") => json!({ "title": "new" }),
             (_, "/agent/publish" | "/agent/revert") => json!({}),
             (_, "/agent/{agentConfigId}/versions") => json!({ "title": "new" }),
@@ -194,6 +206,7 @@ impl Scene {
             let keys = house.store.keys(id).await.unwrap();
             let configs = house.store.agent_configs(id).await.unwrap();
             let versions = house.store.agent_versions(id, None, 99, true).await.unwrap();
+            let templates = house.store.templates([Some(id), None]).await.unwrap();
             let keys: Vec<_> = keys.iter().map(|key| (key.id, key.revoked_at)).collect();
             let mut apps = Vec::new();
             for of in Use::ALL {
@@ -201,7 +214,7 @@ impl Scene {
             }
             state.push(format!(
                 "{name} {policy:?} {senders:?} {addresses:?} {webhooks:?} {relays:?} {members:?} \
-                 {keys:?} {apps:?} {computer:?} {configs:?} {versions:?}"
+                 {keys:?} {apps:?} {computer:?} {configs:?} {versions:?} {templates:?}"
             ));
         }
         state

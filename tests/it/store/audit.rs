@@ -269,7 +269,10 @@ async fn every_change_leaves_its_entry(kind: Kind) {
             10..16 => change_computer(&scene, number - 10, act).await,
             number => match (number - 16).checked_sub(super::agents::CHANGES) {
                 None => super::agents::change(&scene, number - 16, act).await,
-                Some(number) => change(&scene, number, act).await,
+                Some(number) => match number.checked_sub(super::templates::CHANGES) {
+                    None => super::templates::change(&scene, number, act).await,
+                    Some(number) => change(&scene, number, act).await,
+                },
             },
         };
         let Some((name, left)) = make(actor.at(at(1))).await else { break };

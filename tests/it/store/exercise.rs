@@ -39,6 +39,7 @@ pub async fn exercise(scene: &Scene) {
     }
     super::sessions::exercise(scene).await;
     super::agents::exercise(scene).await;
+    super::templates::exercise(scene).await;
     super::erasure::exercise(scene).await;
     let again = vec![scene.intake(agent, 2).await];
     store.arrived_before(&Commit { intakes: again, now: at(2) }).await.unwrap();

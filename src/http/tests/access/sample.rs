@@ -68,6 +68,7 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
     let path = path.replace("{appId}/{appVersion}", app).replace("{slug}/{version}", "crm/v1");
     let (config, version) = agent.config.as_ref().expect("an Agent is configured");
     let path = path.replace("{agentConfigId}", config).replace("{versionId}", version);
+    let path = path.replace("{templateId}", &uuid::Uuid::nil().to_string());
     let id = match path.split('/').nth(1) {
         Some("webhooks") => agent.webhook.to_string(),
         Some("contacts") => NOBODY.to_string(),
@@ -89,6 +90,10 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
         "PUT /agent/{agentConfigId}/versions/{versionId}/title" => {
             sample.with(json!({ "title": new }))
         }
+        "POST /templates/createTemplate" | "POST /templates/{templateId}" => {
+            sample.with(json!({ "name": new }))
+        }
+        "POST /createAgentFromTemplate" => sample.with(json!({ "templateId": uuid::Uuid::nil() })),
         "PUT /email/inboundPolicy" => sample.with(json!({ "mode": "open" })),
         "POST /email/inboundPolicy/preview" => sample.with(json!({ "mode": "open", "days": 1 })),
         "POST /email/inboundWhitelist" | "DELETE /email/inboundWhitelist" => {

@@ -1,0 +1,300 @@
+//! Templates: drafts, what they make of one Agent, what they lock, and bringing them to many.
+
+use serde_json::{Value, json};
+
+use super::{House, Reply};
+
+impl House {
+    async fn template(&self, owner: &str, body: Value) -> String {
+        let made = self.call(owner, "POST", "/templates/createTemplate", Some(&body)).await;
+        let made = made.success(201)["template"].clone();
+        assert_eq!((&made["enabled"], &made["revision"]), (&json!(false), &json!(1)));
+        made["id"].as_str().unwrap().to_owned()
+    }
+
+    async fn change(&self, owner: &str, id: &str, body: Value) -> Reply {
+        self.call(owner, "POST", &format!("/templates/{id}"), Some(&body)).await
+    }
+
+    async fn enabled(&self, owner: &str, body: Value) -> String {
+        let id = self.template(owner, body).await;
+        self.change(owner, &id, json!({ "enabled": true })).await.success(200);
+        id
+    }
+
+    async fn apply(&self, caller: &str, agent: &str, body: Value) -> Reply {
+        let mut body = body;
+        body["targetAccountId"] = self.id(agent).get().into();
+        self.call(caller, "POST", "/createAgentFromTemplate", Some(&body)).await
+    }
+
+    async fn set(&self, agent: &str, body: Value) -> Reply {
+        self.call(agent, "POST", "/agent", Some(&body)).await
+    }
+
+    async fn staged(&self, agent: &str) -> Value {
+        self.get(agent, "/agentEventRules/staging").await.success(200)["agentEventRules"].clone()
+    }
+
+    /// Goes on with migrations until there is nothing to be done.
+    async fn migrated(&self) {
+        while self.http.agents().migration_round().await.unwrap() {}
+    }
+}
+
+#[tokio::test]
+async fn a_template_is_applied_to_one_agent_once_it_is_enabled() {
+    let house = House::new().await;
+    let config = json!({ "title": "Desk", "agentLang": "multi", "links": ["https://a.example"] });
+    let integrations = json!([{ "slug": "crm", "version": "1" }]);
+    let new = json!({ "name": "T", "config": config, "integrations": integrations });
+    let id = house.template("reseller1", new).await;
+    let path = format!("/templates/{id}");
+    for below in ["reseller1", "org1", "agent1", "agent3"] {
+        let list = house.get(below, "/templates").await.success(200)["templates"].clone();
+        assert_eq!((&list[0]["id"], list.as_array().unwrap().len()), (&json!(id), 1), "{below}");
+        let shown = house.get(below, &path).await.success(200);
+        assert_eq!(shown["template"]["config"]["title"], "Desk");
+        assert_eq!((&shown["migration"], &shown["link"]), (&Value::Null, &Value::Null));
+    }
+    for elsewhere in ["partner", "reseller2", "org3", "agent4"] {
+        house.get(elsewhere, &path).await.problem(404, "not_found", "no such template");
+        let list = house.get(elsewhere, "/templates").await.success(200)["templates"].clone();
+        assert_eq!(list, json!([]), "{elsewhere}");
+    }
+    house.set("agent1", json!({ "title": "Mine", "timezone": "UTC" })).await.success(200);
+    let named = json!({ "templateId": id });
+    house.apply("org1", "agent1", named.clone()).await.problem(409, "conflict", "is a draft");
+    house.change("reseller1", &id, json!({ "enabled": true })).await.success(200);
+    // A template locks fields for the Agent, so its own key does not choose it.
+    let own = house.apply("agent1", "agent1", named.clone()).await;
+    own.problem(403, "forbidden", "needs a key of organization");
+    house.apply("reseller2", "agent1", named.clone()).await.problem(403, "forbidden", "");
+    house.apply("org3", "agent4", named.clone()).await.problem(
+        404,
+        "not_found",
+        "no such template",
+    );
+    house.apply("org1", "org1", named.clone()).await.problem(
+        400,
+        "invalid_request",
+        "needs an Agent",
+    );
+
+    let applied = house.apply("org1", "agent1", named.clone()).await.success(201)["agent"].clone();
+    assert_eq!(applied["changed"], json!(["agentLang", "links", "title"]));
+    assert_eq!((&applied["overrides"], &applied["revision"]), (&json!([]), &json!(2)));
+    assert_eq!(applied["requiredIntegrations"], integrations);
+    let staged = house.staged("agent1").await;
+    let fields = (&staged["title"], &staged["timezone"], &staged["agentLang"]);
+    assert_eq!(fields, (&json!("Desk"), &json!("UTC"), &json!("multi")));
+    let live = house.get("agent1", "/agentEventRules/default").await.success(200);
+    assert_eq!(live["agentEventRules"], Value::Null, "staging alone");
+    let link = house.get("agent1", &path).await.success(200)["link"].clone();
+    assert_eq!(
+        (&link["revision"], &link["accountId"]),
+        (&json!(1), &json!(house.id("agent1").get()))
+    );
+    assert_eq!(house.get("agent2", &path).await.success(200)["link"], Value::Null);
+
+    // Again: what was changed since stays, unless that is approved.
+    house.set("agent1", json!({ "title": "Mine" })).await.success(200);
+    let again = house.apply("org1", "agent1", named).await.success(201)["agent"].clone();
+    assert_eq!((&again["changed"], &again["overrides"]), (&json!([]), &json!(["title"])));
+    let approved = json!({ "templateId": id, "approveOverrides": ["title"] });
+    let again = house.apply("org1", "agent1", approved).await.success(201)["agent"].clone();
+    assert_eq!((&again["changed"], &again["overrides"]), (&json!(["title"]), &json!([])));
+}
+
+#[tokio::test]
+async fn what_a_template_locks_an_agent_does_not_change() {
+    let house = House::new().await;
+    let whole = json!({ "type": "chatAgent", "title": "Old", "description": "d" });
+    let staged = house.set("agent1", whole).await.success(200);
+    house.call("agent1", "POST", "/agent/publish", None).await.success(200);
+    let live = staged["campaignId"].as_str().unwrap().to_owned();
+    let versions = format!("/agent/{live}/versions");
+    let kept = house.call("agent1", "POST", &versions, Some(&json!({ "title": "v" }))).await;
+    let version = kept.success(201)["createdVersion"]["versionId"].clone();
+    let locks = json!({ "title": { "locked": true }, "links": { "locked": false } });
+    let new = json!({ "name": "Strict", "config": { "title": "Ours" }, "fields": locks });
+    let id = house.enabled("partner", new).await;
+    house.apply("org1", "agent1", json!({ "templateId": id })).await.success(201);
+
+    let told = format!("the template Strict ({id}) locks title");
+    house.set("agent1", json!({ "title": "Mine" })).await.problem(409, "conflict", &told);
+    house.set("agent1", json!({ "title": null })).await.problem(409, "conflict", &told);
+    house.call("agent1", "POST", "/agent/revert", None).await.problem(409, "conflict", &told);
+    for target in ["staging", "default"] {
+        let path = format!("{versions}/{version}/restore");
+        let back = house.call("agent1", "POST", &path, Some(&json!({ "target": target }))).await;
+        // Live is as the version has it: there is nothing to change.
+        if target == "staging" {
+            back.problem(409, "conflict", &told);
+        } else {
+            back.success(200);
+        }
+    }
+    // To say it again is no change; what is not locked is the customer's.
+    house.set("agent1", json!({ "title": "Ours", "links": ["x"] })).await.success(200);
+    house.call("agent1", "POST", "/agent/publish", None).await.success(200);
+    // What is locked counts at once.
+    let locks = json!({ "links": { "locked": true } });
+    house.change("partner", &id, json!({ "fields": locks })).await.success(200);
+    house.set("agent1", json!({ "title": "Mine" })).await.success(200);
+    house.set("agent1", json!({ "links": ["y"] })).await.problem(409, "conflict", "locks links");
+
+    let detach = json!({ "templateId": id, "detach": true });
+    house.apply("agent1", "agent1", detach.clone()).await.problem(403, "forbidden", "");
+    let gone = house.apply("org1", "agent1", detach.clone()).await.success(200)["detached"].clone();
+    assert_eq!(gone["templateId"], json!(id));
+    assert_eq!(house.staged("agent1").await["title"], "Mine", "the configuration stays");
+    house.set("agent1", json!({ "links": ["y"] })).await.success(200);
+    house.apply("org1", "agent1", detach).await.problem(404, "not_found", "nothing to detach");
+}
+
+#[tokio::test]
+async fn a_migration_is_foreseen_and_then_brought_to_all() {
+    let house = House::new().await;
+    let id = house.enabled("reseller1", json!({ "name": "T", "config": { "title": "a" } })).await;
+    let path = format!("/templates/{id}");
+    for (org, agent) in [("org1", "agent1"), ("org1", "agent2"), ("org2", "agent3")] {
+        house.apply(org, agent, json!({ "templateId": id })).await.success(201);
+    }
+    house.set("agent2", json!({ "title": "theirs" })).await.success(200);
+    let newer = json!({ "config": { "title": "b", "timezone": "UTC" }, "revision": 1 });
+    let changed = house.change("reseller1", &id, newer.clone()).await.success(200);
+    assert_eq!(changed["template"]["revision"], 2);
+    house.change("reseller1", &id, newer).await.problem(409, "conflict", "has revision 2, not 1");
+    assert_eq!(house.staged("agent1").await["title"], "a", "not before a migration");
+
+    let [one, two, three] = ["agent1", "agent2", "agent3"].map(|name| house.id(name).get());
+    let dry = json!({ "migrate": { "dryRun": true, "limit": 2 } });
+    let foreseen = house.change("reseller1", &id, dry).await.success(200)["migration"].clone();
+    let both = json!(["timezone", "title"]);
+    let expected = json!([
+        { "accountId": one, "changed": both, "overrides": [], "tooLarge": false },
+        { "accountId": two, "changed": ["timezone"], "overrides": ["title"], "tooLarge": false },
+    ]);
+    assert_eq!((&foreseen["agents"], &foreseen["next"]), (&expected, &json!(two)));
+    let rest = json!({ "migrate": { "dryRun": true, "after": two, "approveOverrides": true } });
+    let rest = house.change("reseller1", &id, rest).await.success(200)["migration"].clone();
+    assert_eq!((&rest["agents"][0]["accountId"], &rest["next"]), (&json!(three), &Value::Null));
+    assert_eq!(house.get("reseller1", &path).await.success(200)["migration"], Value::Null);
+
+    let asked = house.change("reseller1", &id, json!({ "migrate": {} })).await.success(202);
+    assert_eq!(
+        (&asked["migration"]["status"], &asked["migration"]["examined"]),
+        (&json!("queued"), &json!(0))
+    );
+    let twice = house.change("reseller1", &id, json!({ "migrate": {} })).await;
+    twice.problem(409, "conflict", "is under way");
+    house.migrated().await;
+    let done = house.get("reseller1", &path).await.success(200)["migration"].clone();
+    let tally = (&done["status"], &done["examined"], &done["changed"], &done["overridden"]);
+    assert_eq!(tally, (&json!("finished"), &json!(3), &json!(3), &json!(1)));
+    assert_eq!(house.get("agent1", &path).await.success(200)["migration"], Value::Null);
+    for (agent, title) in [("agent1", "b"), ("agent2", "theirs"), ("agent3", "b")] {
+        let staged = house.staged(agent).await;
+        assert_eq!((&staged["title"], &staged["timezone"]), (&json!(title), &json!("UTC")));
+    }
+    // Some sections of some Agents, over what was changed there.
+    house
+        .change("reseller1", &id, json!({ "config": { "title": "c", "timezone": null } }))
+        .await
+        .success(200);
+    let some = json!({ "migrate": {
+        "sectionsToMigrate": ["title"], "approveOverrides": ["title"], "targetAccountIds": [two],
+    } });
+    house.change("reseller1", &id, some).await.success(202);
+    house.migrated().await;
+    let staged = house.staged("agent2").await;
+    assert_eq!((&staged["title"], &staged["timezone"]), (&json!("c"), &json!("UTC")));
+    assert_eq!(house.staged("agent1").await["title"], "b");
+    // Agents of others are as good as those that it was not applied to.
+    for other in [house.id("agent4").get(), super::NOBODY] {
+        let asked = json!({ "migrate": { "targetAccountIds": [other] } });
+        let refused = house.change("reseller1", &id, asked).await;
+        refused.problem(409, "conflict", "is not linked with this template");
+    }
+}
+
+#[tokio::test]
+async fn a_template_is_its_owners_alone_and_goes_when_nobody_is_linked() {
+    let house = House::new().await;
+    let id = house.enabled("reseller1", json!({ "name": "T", "config": { "title": "a" } })).await;
+    let path = format!("/templates/{id}");
+    let name = json!({ "name": "U" });
+    house.change("org1", &id, name.clone()).await.problem(403, "forbidden", "needs a key of");
+    house.change("reseller2", &id, name.clone()).await.problem(404, "not_found", "no such");
+    house.change("partner", &id, name.clone()).await.problem(404, "not_found", "no such");
+    let reseller = house.id("reseller1").get();
+    let above = json!({ "name": "U", "targetResellerId": reseller });
+    house.change("partner", &id, above).await.success(200);
+    let org = json!({ "name": "U", "targetAccountId": house.id("org1").get() });
+    let wrong = house.change("reseller1", &id, org).await;
+    wrong.problem(400, "invalid_request", "type \"reseller\" or \"partner\"");
+    let partners = house.template("partner", json!({ "name": "P" })).await;
+    let refused = house.change("reseller1", &partners, name).await;
+    let whose = format!("belongs to account {}", house.id("partner").get());
+    refused.problem(404, "not_found", &whose);
+
+    let locks = json!({ "fields": { "title": { "locked": true } } });
+    house.change("reseller1", &id, locks).await.success(200);
+    house.apply("org1", "agent1", json!({ "templateId": id })).await.success(201);
+    let linked = house.call("reseller1", "DELETE", &path, None).await;
+    linked.problem(409, "conflict", "detachAll");
+    let all = format!("{path}?detachAll=true");
+    house.call("reseller1", "DELETE", &all, None).await.success(200);
+    house.call("reseller1", "DELETE", &all, None).await.problem(404, "not_found", "no such");
+    house.get("agent1", &path).await.problem(404, "not_found", "no such");
+    house.set("agent1", json!({ "title": "Mine" })).await.success(200);
+    let other = house.enabled("partner", json!({ "name": "T", "config": { "title": "b" } })).await;
+    house.apply("org1", "agent1", json!({ "templateId": other })).await.success(201);
+    house.migrated().await;
+    let found = house.get("agent1", &format!("/templates/{other}")).await.success(200);
+    assert_ne!(found["link"], Value::Null, "only the links of the one that was deleted went");
+}
+
+#[tokio::test]
+async fn mistakes_in_a_template_are_told_by_their_place() {
+    let house = House::with("[templates]\nmax_per_account = 1\nmax_integrations = 1").await;
+    let create = async |body: Value| {
+        house.call("reseller1", "POST", "/templates/createTemplate", Some(&body)).await
+    };
+    let one = json!({ "slug": "a", "version": "1" });
+    for (body, place) in [
+        (json!({ "config": {} }), "field name is missing"),
+        (json!({ "name": "" }), "/name must be one line"),
+        (json!({ "name": "x", "config": [] }), "/config must be an object"),
+        (json!({ "name": "x", "config": { "links": 1 } }), "/config/links must be an array"),
+        (json!({ "name": "x", "config": { "allowed": true } }), "/config/allowed is calculated"),
+        (json!({ "name": "x", "fields": { "no": {} } }), "/fields/no is no field"),
+        (json!({ "name": "x", "fields": { "title": { "lock": true } } }), "/fields/title/lock"),
+        (json!({ "name": "x", "fields": { "title": { "locked": 1 } } }), "/fields/title/locked"),
+        (json!({ "name": "x", "integrations": [{ "slug": "a" }] }), "/integrations/0/version"),
+        (json!({ "name": "x", "integrations": [one, one] }), "at most 1 integrations"),
+    ] {
+        create(body).await.problem(400, "invalid_request", place);
+    }
+    let id = house.template("reseller1", json!({ "name": "x" })).await;
+    create(json!({ "name": "y" })).await.problem(409, "conflict", "at most 1 templates");
+    for (migrate, place) in [
+        (json!(1), "/migrate must be an object"),
+        (json!({ "dry": true }), "/migrate/dry is not known"),
+        (json!({ "sectionsToMigrate": ["no"] }), "/migrate/sectionsToMigrate/0"),
+        (json!({ "approveOverrides": 1 }), "/migrate/approveOverrides"),
+        (json!({ "targetAccountIds": [] }), "/migrate/targetAccountIds"),
+        (json!({ "targetAccountIds": ["x"] }), "/migrate/targetAccountIds/0"),
+        (json!({ "limit": 0 }), "/migrate/limit"),
+    ] {
+        let refused = house.change("reseller1", &id, json!({ "migrate": migrate })).await;
+        refused.problem(400, "invalid_request", place);
+    }
+    let both = house.change("reseller1", &id, json!({ "migrate": {}, "name": "z" })).await;
+    both.problem(400, "invalid_request", "change name first");
+    let draft = house.change("reseller1", &id, json!({ "migrate": {} })).await;
+    draft.problem(409, "conflict", "is a draft");
+    let apply = house.apply("org1", "agent1", json!({ "templateId": "x" })).await;
+    apply.problem(400, "invalid_request", "templateId must be a UUID");
+}
