@@ -113,5 +113,5 @@ impl Agents {
 }
 
 fn no_config() -> AgentError {
-    AgentError::NotFound("the Agent has no configuration of this id".into())
+    AgentError::NotFound("the Agent has no configuration and no version of this id".into())
 }

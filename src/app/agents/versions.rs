@@ -175,7 +175,7 @@ impl Agents {
 }
 
 fn no_version() -> AgentError {
-    AgentError::NotFound("the Agent has no version of this id".into())
+    AgentError::NotFound("the Agent has no configuration and no version of this id".into())
 }
 
 fn length(config: &Config) -> usize {

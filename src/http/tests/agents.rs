@@ -212,9 +212,9 @@ async fn versions_are_kept_read_replaced_restored_renamed_and_deleted() {
     let staging = house.rules("staging").await["agentEventRules"].clone();
     assert_eq!((&staging["title"], &staging["type"]), (&json!("C"), &Value::Null));
 
-    let rename =
-        house.call("agent1", "PUT", &format!("{one}/title"), Some(&json!({ "title": "N" })));
-    assert_eq!(rename.await.success(200)["newTitle"], "N");
+    let (title, name) = (format!("{one}/title"), json!({ "title": "N" }));
+    let renamed = house.call("agent1", "PUT", &title, Some(&name)).await.success(200);
+    assert_eq!(renamed["newTitle"], "N");
     for (place, words) in [("/restore", "target"), ("", "snapshot")] {
         let body = json!({ words: "elsewhere" });
         house.configure(&format!("{one}{place}"), body).await.problem(
