@@ -34,6 +34,7 @@ mod page;
 mod people;
 mod problems;
 mod schema;
+mod templates;
 mod webhooks;
 
 use axum::body::Bytes;

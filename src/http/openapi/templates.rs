@@ -80,11 +80,7 @@ fn making(rules: &AccessRules) -> Vec<Description> {
         Description::of(Post, "/templates/createTemplate", "Makes a template, as a draft")
             .about("The target is the reseller or the partner that owns it.")
             .body(body)
-            .answer(
-                201,
-                "template created as a draft",
-                vec![("template", reference("Template"))],
-            )
+            .answer(201, "template created as a draft", vec![("template", reference("Template"))])
             .fails(&[Code::Conflict]),
     ]
 }
@@ -166,7 +162,10 @@ fn wish(rules: &AccessRules) -> Value {
         ("dryRun?", flag("Only tell what would change.")),
         ("sectionsToMigrate?", or_null(texts("Only these fields of the configuration."))),
         ("approveOverrides?", overrides("What customers changed and may be written over.")),
-        ("targetAccountIds?", or_null(with(targets, "maxItems", json!(rules.templates.max_targets)))),
+        (
+            "targetAccountIds?",
+            or_null(with(targets, "maxItems", json!(rules.templates.max_targets))),
+        ),
         ("after?", id_given("The next of the page before, of a dry run.")),
         ("limit?", limit(rules)),
     ];
@@ -250,15 +249,14 @@ fn applying() -> Vec<Description> {
             )
             .body(vec![
                 ("templateId", uuid("The template.")),
-                ("approveOverrides?", overrides("What the customer changed and may be written over.")),
+                (
+                    "approveOverrides?",
+                    overrides("What the customer changed and may be written over."),
+                ),
                 ("detach?", like(flag("Takes the link away."), false)),
             ])
             .answer(201, "template applied to staging", vec![("agent", agent)])
-            .answer(
-                200,
-                "template detached; the configuration stays",
-                vec![("detached", gone)],
-            )
+            .answer(200, "template detached; the configuration stays", vec![("detached", gone)])
             .fails(&[Code::NotFound, Code::Conflict]),
     ]
 }
