@@ -267,7 +267,6 @@ fn settings(location: &Location, rules: Rules, dns: SocketAddr) -> Settings {
         egress_allow: vec!["127.0.0.0/8".parse().unwrap()],
         tls: TlsSettings::default(),
         trusted_proxy: Vec::new(),
-        secrets_key: None,
     }
 }
 
