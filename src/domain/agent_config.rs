@@ -174,6 +174,15 @@ pub fn differing(one: &Config, other: &Config) -> Vec<String> {
     names.into_iter().filter(|name| one.get(*name) != other.get(*name)).cloned().collect()
 }
 
+/// The apps that a configuration assigns, as `app/version`: they are its Agent's, installed.
+pub fn assigned(config: &Config) -> impl Iterator<Item = String> {
+    let apps = config.get("apps").and_then(Value::as_array).into_iter().flatten();
+    apps.filter_map(|one| {
+        let text = |name| one.get(name).and_then(Value::as_str);
+        Some(format!("{}/{}", text("appId")?, text("version")?))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -212,5 +221,15 @@ mod tests {
         assert_eq!(both, config(json!({ "title": "a", "links": ["z"], "agentLang": "multi" })));
         assert_eq!(differing(&old, &both), ["agentLang", "links", "timezone"]);
         assert_eq!(differing(&both, &both), [""; 0]);
+    }
+
+    #[test]
+    fn apps_are_assigned_by_id_and_version() {
+        let two = config(json!({ "apps": [
+            { "appId": "a", "version": "v1", "instructions": "x" },
+            { "appId": "b", "version": "v2", "instructions": "x", "enabled": false },
+        ] }));
+        assert_eq!(assigned(&two).collect::<Vec<_>>(), ["a/v1", "b/v2"]);
+        assert_eq!(assigned(&Config::new()).count(), 0);
     }
 }

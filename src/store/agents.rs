@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::agent_versions::keep_automatic;
 use super::announcements::announce_told;
+use super::app_records::not_installed;
 use super::audit::{self, Note};
 use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
@@ -53,6 +54,8 @@ pub enum Configured {
     Missing,
     /// A template that was applied to the Agent locks these fields: nothing was written.
     Locked(Locked),
+    /// It assigns these apps, which the Agent has not installed: nothing was written.
+    NotInstalled(Vec<String>),
 }
 
 impl Store {
@@ -93,6 +96,13 @@ impl Store {
         }
         if let Some(locked) = locked(&mut tx, agent, before.as_ref(), change).await? {
             return Ok(Configured::Locked(locked));
+        }
+        let old = before.as_ref().map(|configs| &configs.of(change.kind).config);
+        if old.and_then(|old| old.get("apps")) != change.config.get("apps") {
+            let missing = not_installed(&mut tx, agent, change.config).await?;
+            if !missing.is_empty() {
+                return Ok(Configured::NotInstalled(missing));
+            }
         }
         let mut configs = match before {
             Some(configs) => configs,

@@ -7,9 +7,10 @@ use serde_json::Value;
 use super::audit::{self, Note};
 use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
-use super::gates;
+use super::{agents, gates};
 use super::row::Columns;
 use super::sql::{Row, sql};
+use crate::domain::agent_config::{Config, ConfigKind, assigned};
 use crate::domain::app::{AppRecord, AppRef, Use};
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::id::AccountId;
@@ -22,6 +23,16 @@ pub enum NewRecord {
     Exists,
     /// It has as many of this use as it may.
     TooMany,
+}
+
+/// What became of the removal of an app.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AppRemoval {
+    Removed,
+    /// It was not installed.
+    Missing,
+    /// This configuration of the Agent assigns it: nothing was removed.
+    Assigned(ConfigKind),
 }
 
 impl Store {
@@ -151,7 +162,7 @@ impl Store {
         agent: AccountId,
         app: &AppRef,
         act: Act<'_>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<AppRemoval, StoreError> {
         settled!(self.try_remove_app(agent, app, act))
     }
 
@@ -160,8 +171,18 @@ impl Store {
         agent: AccountId,
         app: &AppRef,
         act: Act<'_>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<AppRemoval, StoreError> {
         let mut tx = self.begin().await?;
+        // No configuration comes to assign it meanwhile.
+        gates::queue(&mut tx, agents::QUEUE, agent.get()).await?;
+        let configs = agents::configs(tx.on(), agent).await?;
+        let name = app.to_string();
+        let both = configs.iter().flat_map(|configs| [&configs.staging, &configs.live]);
+        for one in both {
+            if assigned(&one.config).any(|assigned| assigned == name) {
+                return Ok(AppRemoval::Assigned(one.kind));
+            }
+        }
         let done = sql("DELETE FROM app_records
                         WHERE account_id = $1 AND kind = $2 AND app_id = $3 AND version = $4")
         .bind(agent)
@@ -171,13 +192,13 @@ impl Store {
         .execute(tx.on())
         .await?;
         if done == 0 {
-            return Ok(false);
+            return Ok(AppRemoval::Missing);
         }
         let (deed, object) = (Deed::AppRemoved, app.to_string());
         let note = Note { account: agent, deed, object, changes: &[] };
         audit::note(&mut tx, self.mint(), act, note).await?;
         tx.commit().await?;
-        Ok(true)
+        Ok(AppRemoval::Removed)
     }
 }
 
@@ -244,4 +265,27 @@ fn record(row: &Row) -> Result<AppRecord, StoreError> {
         created_at: columns.time("created_at")?,
         updated_at: columns.time("updated_at")?,
     })
+}
+
+/// The apps that a configuration assigns and its Agent has not installed. The Agent's configurations
+/// queue: none of its apps is removed until the transaction ends.
+pub(super) async fn not_installed(
+    tx: &mut Transaction,
+    agent: AccountId,
+    config: &Config,
+) -> Result<Vec<String>, StoreError> {
+    let mut missing: BTreeSet<String> = assigned(config).collect();
+    if missing.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = sql("SELECT app_id, version FROM app_records WHERE account_id = $1 AND kind = $2")
+        .bind(agent)
+        .bind(Use::Installed.as_str())
+        .fetch_all(tx.on())
+        .await?;
+    for row in &rows {
+        let columns = Columns { table: "app_records", row };
+        missing.remove(&format!("{}/{}", columns.text("app_id")?, columns.text("version")?));
+    }
+    Ok(missing.into_iter().collect())
 }

@@ -113,7 +113,7 @@ pub use accounts::{Created, NewAccount, Tell};
 pub use addresses::{Claimed, Standing};
 pub use agent_versions::Versioned;
 pub use agents::{ConfigChange, Configured};
-pub use app_records::NewRecord;
+pub use app_records::{AppRemoval, NewRecord};
 pub use audit::AuditFilter;
 pub use backup::{BackupError, Copied, Objects, back_up};
 pub use blob_place::{BlobPlace, S3Access};

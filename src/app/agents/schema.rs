@@ -88,16 +88,6 @@ pub struct Fault {
     pub detail: String,
 }
 
-/// An app that a configuration assigns.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Assigned {
-    /// Where it stands in `apps`.
-    pub index: usize,
-    pub app: String,
-    pub version: String,
-    pub enabled: bool,
-}
-
 /// The mistakes in these fields, which stand at `at` in what was sent; those that are not there are
 /// none.
 pub fn faults(fields: &Config, at: &str, rules: &AgentRules) -> Vec<Fault> {
@@ -134,17 +124,6 @@ pub fn shown(config: &Config) -> Config {
         None => field.preset.value(),
     };
     FIELDS.iter().map(|field| (field.name.to_owned(), value(field))).collect()
-}
-
-/// The apps that a configuration assigns. What they need is decided where they are installed.
-pub fn assigned(config: &Config) -> Vec<Assigned> {
-    let apps = config.get("apps").and_then(Value::as_array).into_iter().flatten();
-    let read = |(index, item): (usize, &Value)| {
-        let text = |name| item.get(name).and_then(Value::as_str).map(str::to_owned);
-        let enabled = item.get("enabled").and_then(Value::as_bool).unwrap_or(true);
-        Some(Assigned { index, app: text("appId")?, version: text("version")?, enabled })
-    };
-    apps.enumerate().filter_map(read).collect()
 }
 
 /// The account that a configuration hands work to, if it names one.

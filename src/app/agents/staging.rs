@@ -139,6 +139,13 @@ impl Agents {
                 }
                 Configured::Moved => {}
                 Configured::Missing => return Err(super::no_config()),
+                Configured::NotInstalled(apps) => {
+                    return Err(AgentError::Conflict(format!(
+                        "apps: {} is not installed on this Agent: POST /apps/{{appId}}/{{appVersion}} \
+                         installs it",
+                        apps.join(", ")
+                    )));
+                }
                 Configured::Locked(locked) => {
                     return Err(AgentError::Conflict(format!(
                         "the template {} ({}) locks {}: leave as it is what it locks, or detach the \

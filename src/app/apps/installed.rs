@@ -8,9 +8,8 @@ use super::{Apps, AppsError, TRIES};
 use crate::domain::account::Account;
 use crate::domain::app::{AppRecord, AppRef, Use};
 use crate::domain::feature::{Feature, Held};
-use crate::domain::id::AccountId;
 use crate::rules::App;
-use crate::store::NewRecord;
+use crate::store::{AppRemoval, NewRecord};
 
 /// What an app needs beside its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,19 +143,13 @@ impl Apps {
 
     /// Removes an app from an Agent, with its settings.
     pub async fn remove(&self, account: &Account, app: &AppRef) -> Result<(), AppsError> {
-        let removed = self.store.remove_app(account.id, app, self.act()).await?;
-        removed.then_some(()).ok_or_else(not_installed)
-    }
-
-    /// Of these apps, those that the Agent has not installed: they cannot be assigned to it.
-    pub async fn not_installed(
-        &self,
-        agent: AccountId,
-        apps: &[AppRef],
-    ) -> Result<Vec<AppRef>, AppsError> {
-        let installed = self.store.app_records(agent, Use::Installed).await?;
-        let missing = |app: &&AppRef| !installed.iter().any(|one| one.app == **app);
-        Ok(apps.iter().filter(missing).cloned().collect())
+        match self.store.remove_app(account.id, app, self.act()).await? {
+            AppRemoval::Removed => Ok(()),
+            AppRemoval::Missing => Err(not_installed()),
+            AppRemoval::Assigned(kind) => Err(AppsError::Conflict(format!(
+                "the configuration {kind} of this Agent assigns {app}: take it out of its apps first"
+            ))),
+        }
     }
 
     fn state(

@@ -24,6 +24,9 @@
 //! What never happens here: a decision, and a number that is not in the rules.
 
 mod accounts;
+mod agents;
+mod apps;
+mod computers;
 mod conversation_logs;
 mod description;
 mod document;
@@ -33,6 +36,7 @@ mod messaging;
 mod page;
 mod people;
 mod problems;
+mod relays;
 mod schema;
 mod templates;
 mod webhooks;
@@ -80,7 +84,11 @@ pub(super) fn operations(rules: &AccessRules) -> Vec<Description> {
         inbound_email::operations(rules),
         conversation_logs::operations(rules),
         webhooks::operations(rules),
+        agents::operations(rules),
         templates::operations(rules),
+        apps::operations(),
+        computers::operations(rules),
+        relays::operations(rules),
     ];
     areas.into_iter().flatten().collect()
 }
@@ -94,7 +102,11 @@ pub(super) fn shapes() -> Vec<(String, Value)> {
         inbound_email::shapes(),
         conversation_logs::shapes(),
         webhooks::shapes(),
+        agents::shapes(),
         templates::shapes(),
+        apps::shapes(),
+        computers::shapes(),
+        relays::shapes(),
     ];
     let named = named.into_iter().flatten().map(|(name, schema)| (name.to_owned(), schema));
     named.chain(problems::shapes()).chain(events::shapes()).collect()

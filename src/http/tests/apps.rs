@@ -273,9 +273,29 @@ async fn without_a_key_no_secret_is_kept_and_with_another_none_is_lost() {
     let all = object(json!({ "a": "new", "b": null }));
     let record = other.keep_integration(account.id, &app, &all).await.unwrap();
     assert_eq!(Vec::from_iter(record.secrets), ["a"]);
-    // Whoever assigns apps asks which of them are not there.
-    let two = [app.clone(), AppRef::new("crm", "v2").unwrap()];
-    assert_eq!(other.not_installed(account.id, &two).await.unwrap(), two[1..]);
+}
+
+#[tokio::test]
+async fn an_app_is_assigned_when_it_is_installed_and_stays_while_it_is_assigned() {
+    let house = House::new().await;
+    let apps = json!([{ "appId": "crm", "version": "v1", "instructions": "x" }]);
+    let fields = json!({ "type": "chatAgent", "title": "A", "description": "x", "apps": apps });
+    house.post("agent1", "/agent", fields.clone()).await.problem(409, "conflict", "crm/v1");
+    house.post("agent1", "/apps/crm/v1", json!({})).await.success(201);
+    house.post("agent1", "/agent", fields).await.success(200);
+    house.post("agent1", "/agent/publish", json!({})).await.success(200);
+    house.post("agent1", "/agent", json!({ "apps": [] })).await.success(200);
+    let removed = house.call("agent1", "DELETE", "/apps/crm/v1", None).await;
+    removed.problem(409, "conflict", "default");
+    house.post("agent1", "/agent/publish", json!({})).await.success(200);
+    house.call("agent1", "DELETE", "/apps/crm/v1", None).await.success(200);
+    // What is kept as a version names it still: it is not put in force.
+    let live = house.get("agent1", "/agentEventRules/default").await.success(200);
+    let versions = format!("/agent/{}/versions", live["campaignId"].as_str().unwrap());
+    let kept = house.get("agent1", &versions).await.success(200);
+    let one = format!("{versions}/{}/restore", kept["versions"][0]["versionId"]);
+    let restored = house.post("agent1", &one, json!({ "target": "default" })).await;
+    restored.problem(409, "conflict", "crm/v1");
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use gatepost::domain::app::{AppRecord, AppRef, Use};
 use gatepost::domain::audit::{Actor, Deed, Once};
 use gatepost::domain::feature::{Feature, Grant};
 use gatepost::domain::id::AccountId;
-use gatepost::store::{AuditFilter, Created, Deletion, NewAccount, NewRecord, StoreError};
+use gatepost::store::{AppRemoval, AuditFilter, Created, Deletion, NewAccount, NewRecord, StoreError};
 use serde_json::json;
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -79,8 +79,10 @@ async fn a_record_is_its_accounts_and_of_one_use(kind: Kind) {
     assert!(!store.update_app_record(&next, &[], by(at(6))).await.unwrap());
     let nothing = record(me, Use::Installed, "none");
     assert!(!store.update_app_record(&nothing, &[], by(at(6))).await.unwrap());
-    assert!(store.remove_app(me, &crm.app, by(at(7))).await.unwrap());
-    assert!(!store.remove_app(me, &crm.app, by(at(8))).await.unwrap());
+    let removed = store.remove_app(me, &crm.app, by(at(7))).await.unwrap();
+    assert_eq!(removed, AppRemoval::Removed);
+    let removed = store.remove_app(me, &crm.app, by(at(8))).await.unwrap();
+    assert_eq!(removed, AppRemoval::Missing);
     assert_eq!(elsewhere.app_record(me, Use::Installed, &crm.app).await.unwrap(), None);
     // The others are as they were.
     assert_eq!(elsewhere.app_records(me, Use::Integration).await.unwrap(), [all[2].clone()]);
