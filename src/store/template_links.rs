@@ -230,15 +230,18 @@ pub(super) async fn locked(
 ) -> Result<Option<Locked>, StoreError> {
     let Some(before) = before else { return Ok(None) };
     let row = sql("SELECT templates.id AS id, templates.name AS name, templates.fields AS fields,
-                template_links.applied AS applied
+                template_links.applied AS applied, templates.deleted_at AS deleted_at
          FROM template_links JOIN templates ON templates.id = template_links.template_id
-         WHERE template_links.agent_id = $1 AND templates.deleted_at IS NULL")
+         WHERE template_links.agent_id = $1")
     .bind(agent)
     .locking("FOR SHARE OF templates")
     .fetch_optional(tx.on())
     .await?;
     let Some(row) = row else { return Ok(None) };
     let columns = Columns { table: "template_links", row: &row };
+    if columns.optional_time("deleted_at")?.is_some() {
+        return Ok(None);
+    }
     let fields: BTreeMap<String, bool> = columns.json("fields")?;
     let applied: Config = columns.json("applied")?;
     let (old, staged) = (&before.of(change.kind).config, &before.staging.config);
@@ -267,13 +270,12 @@ pub(super) async fn next(
 
 /// The link of an Agent, unless its template was deleted.
 pub(super) async fn link(on: Connection<'_>, agent: AccountId) -> Result<Option<Link>, StoreError> {
-    let row =
-        sql("SELECT agent_id, template_id, applied, template_links.revision AS revision, linked_at
-         FROM template_links JOIN templates ON templates.id = template_links.template_id
-         WHERE agent_id = $1 AND templates.deleted_at IS NULL")
-        .bind(agent)
-        .fetch_optional(on)
-        .await?;
+    let row = sql("SELECT agent_id, template_id, applied, revision, linked_at FROM template_links
+         WHERE agent_id = $1
+           AND (SELECT deleted_at FROM templates WHERE id = template_links.template_id) IS NULL")
+    .bind(agent)
+    .fetch_optional(on)
+    .await?;
     row.as_ref().map(linked).transpose()
 }
 

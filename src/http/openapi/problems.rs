@@ -9,7 +9,7 @@ use super::super::body::BodyRule;
 use super::super::error::{Code, Problem};
 use super::super::router::Operation;
 use super::description::Description;
-use super::schema::{count, object, one_of, text, uuid};
+use super::schema::{count, list, object, one_of, text, uuid};
 
 /// What any request can meet, whatever it asks for.
 const ANY: [Code; 10] = [
@@ -87,6 +87,13 @@ fn component(codes: &[Code]) -> Value {
 /// The shape of every error.
 pub(super) fn shapes() -> Vec<(String, Value)> {
     let codes: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+    let mistake = object(
+        "A mistake in the body.",
+        vec![
+            ("pointer", text("Where it is, as a JSON Pointer (RFC 6901).")),
+            ("detail", text("What to do about it.")),
+        ],
+    );
     let fields = vec![
         ("type", text("Always about:blank: the status and code say what it is (RFC 9457).")),
         ("title", text("What kind of error, in a few words.")),
@@ -96,6 +103,7 @@ pub(super) fn shapes() -> Vec<(String, Value)> {
         ("message", text("The same as detail, as v2 has it.")),
         ("code", one_of("What kind of error, for programs.", &codes)),
         ("requestId", uuid("Of the request, as in X-Request-Id.")),
+        ("errors?", list("The mistakes one by one, where there may be several.", mistake)),
     ];
     vec![("Problem".to_owned(), object("An error.", fields))]
 }

@@ -94,6 +94,7 @@ fn reading() -> Vec<Description> {
             ("linkedAt", date("When it was applied first.")),
         ],
     );
+    let migration = or_null(reference("TemplateMigration"));
     vec![
         Description::of(Get, "/templates", "Lists the target's templates and those from above")
             .answer(
@@ -108,7 +109,10 @@ fn reading() -> Vec<Description> {
                 "template found",
                 vec![
                     ("template", reference("Template")),
-                    ("migration", or_null(reference("TemplateMigration"))),
+                    (
+                        "migration",
+                        with(migration, "description", json!("The last one, for its owner.")),
+                    ),
                     ("link", or_null(link)),
                 ],
             )
