@@ -1,6 +1,8 @@
 //! The computers of Agents over the wire: records, life, configuration, and the path that names
 //! whose.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::{House, NOBODY};
@@ -218,6 +220,36 @@ async fn records_are_listed_page_by_page_and_health_tells_of_ways() {
     );
     assert!(!shown.to_string().contains("127.0.0.2"), "where it leads is told by GET /webhooks");
     house.get("org1", &format!("{health}?probe=1")).await.problem(400, "invalid_request", "probe");
+}
+
+#[tokio::test]
+async fn nobody_makes_a_computer_healthy_by_asking_how_it_is() {
+    let house = House::new().await;
+    house.call("org1", "POST", &path(&house, "agent1", "/provision"), None).await.success(202);
+    let health = path(&house, "agent1", "/runtime/health");
+    let key = house.store.keys(house.id("agent1")).await.unwrap()[0].id;
+    // Long ago somebody did something.
+    let long_ago = house.now().minus(Duration::from_secs(3 * 3600));
+    assert!(house.store.note_use(key, long_ago, long_ago).await.unwrap());
+    let shown = house.get("org1", &health).await.success(200);
+    assert_eq!(
+        (&shown["status"], &shown["keyLastUsedAt"]),
+        (&json!("degraded"), &json!(long_ago.to_string()))
+    );
+    assert_eq!(shown["findings"][0]["code"], "no_way");
+    // The Agent itself asks, which is noted beside the requests, and again when it was.
+    for _ in 0..2 {
+        let shown = house.get("agent1", &health).await.success(200);
+        assert!(["degraded", "unknown"].contains(&shown["status"].as_str().unwrap()), "{shown}");
+        let now = house.now();
+        house.store.note_use(key, now, now).await.unwrap();
+    }
+    let shown = house.get("agent1", &health).await.success(200);
+    assert_eq!(shown["status"], "unknown", "whose key is used may read no events");
+    assert_eq!(shown["findings"][0]["code"], "key_only");
+    let hook = json!({ "url": "https://127.0.0.2/work", "label": "worker", "type": "incoming" });
+    house.call("agent1", "POST", "/webhooks", Some(&hook)).await.success(201);
+    assert_eq!(house.get("agent1", &health).await.success(200)["status"], "healthy");
 }
 
 /// No canonical decimals, as they stand in a path.
