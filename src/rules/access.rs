@@ -300,11 +300,18 @@ impl Idempotency {
 pub struct KeyRules {
     pub max_per_owner: u64,
     last_used_minutes: u64,
+    idle_minutes: u64,
 }
 
 impl KeyRules {
     pub const fn last_used(&self) -> Duration {
         Duration::from_secs(self.last_used_minutes.saturating_mul(60))
+    }
+
+    /// A key that was noted to be used longer ago than this is idle: the note may be late.
+    pub const fn idle(&self) -> Duration {
+        let minutes = self.idle_minutes.saturating_add(self.last_used_minutes);
+        Duration::from_secs(minutes.saturating_mul(60))
     }
 }
 
@@ -423,6 +430,7 @@ impl AccessRules {
         check("idempotency.max_answer_bytes", wide(max_answer_bytes), 1024, 1 << 24)?;
         check("keys.max_per_owner", self.keys.max_per_owner, 1, 1000)?;
         check("keys.last_used_minutes", self.keys.last_used_minutes, 1, 1440)?;
+        check("keys.idle_minutes", self.keys.idle_minutes, 1, 43_200)?;
         check("members.max_per_account", wide(self.members.max_per_account), 1, 1000)?;
         check("members.max_permitted", wide(self.members.max_permitted), 1, 500)?;
         self.agents.validate()?;

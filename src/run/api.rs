@@ -53,7 +53,7 @@ pub(super) fn api(
         inbound,
         agents: Agents::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         apps: Apps::new(store.clone(), vault.clone(), mint.clone(), apps),
-        computers: Computers::new(store.clone(), vault, mint.clone()),
+        computers: Computers::new(store.clone(), vault, mint.clone(), rules.keys.idle()),
         audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&rules)),
         answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         dns,

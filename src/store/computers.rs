@@ -55,7 +55,8 @@ impl Store {
         query.fetch_all(self.reader()).await?.iter().map(computer).collect()
     }
 
-    /// Makes the record of an Agent's computer; false if there is one.
+    /// Makes the record of an Agent's computer; false if there is one. Its revision begins with the
+    /// time, in milliseconds: whoever knows one of a record that was removed before meets another.
     pub async fn create_computer(
         &self,
         agent: &Account,
@@ -276,7 +277,7 @@ async fn insert(
     let made =
         sql("INSERT INTO computers (agent_id, partner_id, reseller_id, organization_id, name,
                         state, created_at, updated_at, job_id, job_at, config, secrets, revision)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8, $9, $10, $11, 1)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8, $9, $10, $11, $12)
          ON CONFLICT (agent_id) DO NOTHING")
         .bind(agent.id)
         .bind(agent.lineage.partner)
@@ -289,6 +290,7 @@ async fn insert(
         .bind(job.map(|job| job.at.millis()))
         .bind(Json::Object(config.authored).to_string())
         .bind(config.sealed.as_deref())
+        .bind(act.at.millis())
         .execute(tx.on())
         .await?;
     Ok(made > 0)

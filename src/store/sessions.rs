@@ -135,6 +135,10 @@ impl Store {
         reason: Option<&str>,
         act: Act<'_>,
     ) -> Result<Option<ResetSession>, StoreError> {
+        // Of a room out of reach nothing is locked: somebody else's mail would wait.
+        if of_room(self.reader(), scope, key.room).await?.is_none() {
+            return Ok(None);
+        }
         let mut tx = self.begin().await?;
         let contact = sql("SELECT id FROM contacts WHERE id = $1")
             .bind(key.room.contact.get())
@@ -152,13 +156,16 @@ impl Store {
         if current.messages == 0 {
             return Ok(Some(ResetSession { ended: None, current }));
         }
+        // Another gateway's clock may be ahead of this one's. A session that ended before a message
+        // of it would go before that does.
+        let at = act.at.max(current.started_at).max(current.last_at.unwrap_or(act.at));
         let next = SessionKey { room: key.room, id: SessionId(self.mint().uuid()) };
         let changed = sql("UPDATE rooms SET session_id = $3, session_at = $4, session_messages = 0
                            WHERE contact_id = $1 AND agent_id = $2")
         .bind(key.room.contact.get())
         .bind(key.room.agent)
         .bind(next.id.0)
-        .bind(act.at)
+        .bind(at)
         .execute(tx.on())
         .await?;
         if changed == 0 {
@@ -166,7 +173,6 @@ impl Store {
             return Ok(None);
         }
         let reason = reason.map(str::to_owned);
-        let at = act.at.max(current.started_at);
         let ended = Session { ended: Some(Ended { at, reason }), last_at: None, ..current.clone() };
         keep(&mut tx, &ended).await?;
         let changes = [Change::new("sessionKey", Some(key), Some(next))];
@@ -174,7 +180,7 @@ impl Store {
         let note = Note { account: key.room.agent, deed, object, changes: &changes };
         audit::note(&mut tx, self.mint(), act, note).await?;
         tx.commit().await?;
-        let current = Session { key: next, started_at: act.at, messages: 0, ..current };
+        let current = Session { key: next, started_at: at, messages: 0, ..current };
         Ok(Some(ResetSession { ended: Some(ended), current }))
     }
 }

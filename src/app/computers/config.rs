@@ -91,8 +91,15 @@ pub(super) fn schema(mask: &str) -> Value {
 
 /// What is wrong with a configuration, each fault with a JSON pointer (RFC 6901) to its place.
 pub(super) fn faults(config: &Map<String, Value>) -> Vec<String> {
+    // First, so that nothing else costs more than this.
+    if Value::Object(config.clone()).to_string().len() > LONGEST {
+        return vec![format!("the whole: at most {LONGEST} octets")];
+    }
     let mut faults = Vec::new();
     for (name, value) in config {
+        if faults.len() >= MOST_FAULTS {
+            break;
+        }
         match SETTINGS.iter().find(|setting| setting.name == name) {
             Some(setting) => setting.check(&pointer(&["", name]), value, &mut faults),
             None => {
@@ -103,20 +110,18 @@ pub(super) fn faults(config: &Map<String, Value>) -> Vec<String> {
             }
         }
     }
-    if Value::Object(config.clone()).to_string().len() > LONGEST {
-        faults.push(format!("the whole: at most {LONGEST} octets"));
-    }
     faults.truncate(MOST_FAULTS);
     faults
 }
 
-/// What holds: settings that were not written are as the schema has them.
+/// What holds: settings that were not written are as the schema has them; one that has no default
+/// there is left out, so that this is a configuration, too.
 pub(super) fn effective(authored: &Map<String, Value>) -> Map<String, Value> {
     let of = |setting: &Setting| {
         let written = authored.get(setting.name).cloned();
-        (setting.name.to_owned(), written.unwrap_or_else(|| setting.otherwise()))
+        Some((setting.name.to_owned(), written.or_else(|| setting.otherwise())?))
     };
-    SETTINGS.iter().map(of).collect()
+    SETTINGS.iter().filter_map(of).collect()
 }
 
 /// A JSON pointer of these names.
@@ -137,15 +142,16 @@ fn events() -> impl Iterator<Item = &'static EventName> {
 }
 
 impl Setting {
-    fn otherwise(&self) -> Value {
+    /// What holds where it is not written, if anything does.
+    fn otherwise(&self) -> Option<Value> {
         match self.kind {
-            Kind::Text { .. } => Value::Null,
-            Kind::Number { otherwise, .. } => otherwise.into(),
+            Kind::Text { .. } => None,
+            Kind::Number { otherwise, .. } => Some(otherwise.into()),
             Kind::Events => {
                 let came = events().filter(|name| name.category() == Category::Incoming);
-                came.map(|name| name.as_str()).collect()
+                Some(came.map(|name| name.as_str()).collect())
             }
-            Kind::Texts { .. } => json!({}),
+            Kind::Texts { .. } => Some(json!({})),
         }
     }
 
@@ -161,6 +167,7 @@ impl Setting {
             }),
             Kind::Events => json!({
                 "type": "array", "description": about, "uniqueItems": true, "default": otherwise,
+                "maxItems": events().count(),
                 "items": { "enum": events().map(|name| name.as_str()).collect::<Vec<_>>() },
             }),
             Kind::Texts { entries, most, secret } => {
@@ -195,6 +202,9 @@ impl Setting {
                     faults.push(format!("{at}: at most {entries} entries"));
                 }
                 for (name, value) in texts.iter().take(*entries) {
+                    if faults.len() >= MOST_FAULTS {
+                        return;
+                    }
                     let at = format!("{at}/{}", pointer(&[shown(name)]));
                     let plain = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
                     if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(plain) {
@@ -227,7 +237,14 @@ fn check_events(at: &str, value: &Value, faults: &mut Vec<String>) {
         faults.push(format!("{at}: an array of names of events is needed"));
         return;
     };
-    for (number, item) in items.iter().enumerate() {
+    let most = events().count();
+    if items.len() > most {
+        faults.push(format!("{at}: at most {most} entries"));
+    }
+    for (number, item) in items.iter().take(most).enumerate() {
+        if faults.len() >= MOST_FAULTS {
+            return;
+        }
         let known = events().any(|name| item == name.as_str());
         if !known {
             let names: Vec<_> = events().map(|name| name.as_str()).collect();
@@ -274,8 +291,18 @@ mod tests {
         let whole: Map<_, _> =
             (0..17).map(|n| (format!("s{n}"), json!("x".repeat(4000)))).collect();
         assert_eq!(wrong(json!({ "secrets": whole })), ["the whole: at most 65536 octets"]);
+        // Of a longer one nothing else is looked at.
+        let long = json!({ "speed": "x".repeat(LONGEST), "events": 1 });
+        assert_eq!(wrong(long), ["the whole: at most 65536 octets"]);
         let unknown: Map<_, _> = (0..99).map(|n| (format!("u{n}"), json!(1))).collect();
         assert_eq!(faults(&unknown).len(), MOST_FAULTS);
+        let odd: Map<_, _> = (0..50).map(|n| (format!("l{n}"), json!(1))).collect();
+        assert_eq!(wrong(json!({ "labels": odd, "secrets": odd })).len(), MOST_FAULTS);
+        // The same name a thousand times is no thousand comparisons of each with all.
+        let most = events().count();
+        let found = wrong(json!({ "events": vec!["email.received"; 3000] }));
+        assert_eq!(found[0], format!("/events: at most {most} entries"));
+        assert_eq!(found.len(), most.min(MOST_FAULTS), "{found:?}");
         assert_eq!(wrong(json!({})), Vec::<String>::new());
     }
 
@@ -286,13 +313,11 @@ mod tests {
         let properties = schema["properties"].as_object().unwrap();
         assert_eq!(properties.len(), SETTINGS.len());
         for (name, property) in properties {
-            let default = property.get("default").unwrap_or(&Value::Null);
-            assert_eq!(&effective[name], default, "{name}");
+            assert_eq!(effective.get(name), property.get("default"), "{name}");
             assert!(property["description"].is_string(), "{name}");
         }
-        let written: Map<_, _> =
-            effective.into_iter().filter(|(_, value)| !value.is_null()).collect();
-        assert_eq!(faults(&written), Vec::<String>::new());
+        assert_eq!(faults(&effective), Vec::<String>::new());
+        assert_eq!(schema["properties"]["events"]["maxItems"], events().count());
         assert_eq!(schema["properties"]["secrets"]["additionalProperties"]["writeOnly"], true);
     }
 }

@@ -1,5 +1,6 @@
 //! How work reaches a computer, as far as this side sees it: by webhooks of the Agent itself, or by
-//! its own keys, with which a worker reads events. What an account above it has is not told.
+//! its own keys, with which a worker may read events, but anybody may ask anything. What an account
+//! above it has is not told.
 
 use super::{ComputerError, Computers};
 use crate::domain::clock::Timestamp;
@@ -17,8 +18,11 @@ const COUNTED: u32 = 100;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Health {
     pub computer: Computer,
-    /// When a key of the Agent was used last, to the hour or so: a worker that pulls uses one.
-    pub last_pull: Option<Timestamp>,
+    /// When a key of the Agent was used last, to the hour or so: a worker that pulls uses one, and
+    /// whoever asks for this may have done so, too.
+    pub key_last_used: Option<Timestamp>,
+    /// Whether that was lately.
+    pub key_in_use: bool,
     pub webhooks: Vec<Way>,
 }
 
@@ -38,7 +42,9 @@ impl Computers {
         let computer = self.show(agent).await?;
         let keys = self.store.keys(agent).await?;
         let own = keys.iter().filter(|key| key.member.is_none() && key.revoked_at.is_none());
-        let last_pull = own.filter_map(|key| key.last_used_at).max();
+        let key_last_used = own.filter_map(|key| key.last_used_at).max();
+        let since = self.mint.clock().now().minus(self.idle);
+        let key_in_use = key_last_used.is_some_and(|at| at > since);
         let mut webhooks = Vec::new();
         for destination in self.store.destinations(agent).await? {
             if !matches!(destination.category, Category::Incoming | Category::Conversation) {
@@ -56,7 +62,7 @@ impl Computers {
             let last_delivered = attempt.map(|attempt| attempt.at);
             webhooks.push(Way { destination, last_delivered, waiting });
         }
-        Ok(Health { computer, last_pull, webhooks })
+        Ok(Health { computer, key_last_used, key_in_use, webhooks })
     }
 
     /// The latest deliveries in this state, the newest first, each with its latest attempt.

@@ -10,6 +10,8 @@ mod health;
 mod patch;
 mod sessions;
 
+use std::time::Duration;
+
 use serde_json::{Map, Value};
 
 pub use self::health::{Health, Way};
@@ -50,6 +52,8 @@ pub struct Computers {
     store: Store,
     vault: Vault,
     mint: Mint,
+    /// A key that was not used for so long brings no worker anything.
+    idle: Duration,
     /// Who is said to have done what is done here.
     actor: Actor,
 }
@@ -64,9 +68,10 @@ pub struct Written {
 }
 
 impl Computers {
-    /// Over this store; what is secret is sealed by this vault.
-    pub const fn new(store: Store, vault: Vault, mint: Mint) -> Self {
-        Self { store, vault, mint, actor: Actor::OPERATOR }
+    /// Over this store; what is secret is sealed by this vault, and a key that was not used for
+    /// `idle` counts for nothing.
+    pub const fn new(store: Store, vault: Vault, mint: Mint, idle: Duration) -> Self {
+        Self { store, vault, mint, idle, actor: Actor::OPERATOR }
     }
 
     /// The same for somebody else.

@@ -103,7 +103,7 @@ pub(in super::super) async fn health(http: Arc<Http>, call: Call) -> Result<Resp
         "targetAccountId": health.computer.agent.get(),
         "status": state,
         "state": health.computer.state.as_str(),
-        "lastPullAt": health.last_pull.map(|at| at.to_string()),
+        "keyLastUsedAt": health.key_last_used.map(|at| at.to_string()),
         "webhooks": health.webhooks.iter().map(way).collect::<Vec<_>>(),
         "findings": findings,
     });
@@ -126,15 +126,22 @@ fn judged(health: &Health) -> (&'static str, Vec<Value>) {
         let detail = "a webhook of the Agent is disabled or fails: GET /webhooks says why";
         findings.push(finding("webhook_failing", "warning", detail));
     }
-    let reached = health.webhooks.iter().any(|way| !is_bad(way)) || health.last_pull.is_some();
-    if !reached {
-        let detail = "no webhook of the Agent tells of messages, and no key of it was used: let \
-                      the worker read GET /events with a key of the Agent, or add a webhook";
+    let is_fine = provisioned && findings.is_empty();
+    let reached = health.webhooks.iter().any(|way| !is_bad(way));
+    if !reached && health.key_in_use {
+        let detail = "no webhook of the Agent tells of messages. A key of it was used lately: \
+                      whether by a worker that reads GET /events, or by whoever asks for this, is \
+                      not known";
+        findings.push(finding("key_only", "warning", detail));
+    } else if !reached {
+        let detail = "no webhook of the Agent tells of messages, and no key of it was used lately: \
+                      let the worker read GET /events with a key of the Agent, or add a webhook";
         findings.push(finding("no_way", "warning", detail));
     }
     let state = match (provisioned, findings.is_empty()) {
         (false, _) => "stopped",
         (true, true) => "healthy",
+        (true, false) if is_fine && health.key_in_use => "unknown",
         (true, false) => "degraded",
     };
     (state, findings)

@@ -1,6 +1,8 @@
 //! The computers of Agents over the wire: records, life, configuration, and the path that names
 //! whose.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::{House, NOBODY};
@@ -22,7 +24,8 @@ async fn a_record_is_made_changed_and_removed() {
     let account = &made["account"];
     assert_eq!(account["accountId"], house.id("agent1").get());
     assert_eq!((&account["name"], &account["state"]), (&json!("Mail desk"), &json!("created")));
-    assert_eq!((&account["revision"], &account["job"]), (&json!(1), &Value::Null));
+    let first = account["revision"].as_i64().unwrap();
+    assert_eq!(account["job"], Value::Null);
     house.call("org1", "POST", &own, None).await.problem(409, "conflict", "PUT changes");
     // A record alone is no computer that runs.
     let status = path(&house, "agent1", "/status");
@@ -32,12 +35,13 @@ async fn a_record_is_made_changed_and_removed() {
     let renamed = renamed.success(200);
     assert_eq!(
         (&renamed["account"]["name"], &renamed["account"]["revision"]),
-        (&Value::Null, &json!(1))
+        (&Value::Null, &json!(first))
     );
-    let whole = json!({ "config": { "pollSeconds": 5 }, "revision": 1 });
+    let whole = json!({ "config": { "pollSeconds": 5 }, "revision": first });
     let written = house.call("agent1", "PUT", &own, Some(&whole)).await.success(200);
-    assert_eq!(written["account"]["revision"], 2);
-    house.call("agent1", "PUT", &own, Some(&whole)).await.problem(409, "conflict", "revision 2");
+    assert_eq!(written["account"]["revision"], first + 1);
+    let words = format!("revision {}", first + 1);
+    house.call("agent1", "PUT", &own, Some(&whole)).await.problem(409, "conflict", &words);
     let config = house.get("agent1", &path(&house, "agent1", "/config")).await.success(200);
     assert_eq!(config["authoredConfig"], json!({ "pollSeconds": 5 }), "a PUT replaces it whole");
     for (body, words) in [
@@ -55,13 +59,19 @@ async fn a_record_is_made_changed_and_removed() {
     house.call("agent1", "DELETE", &own, None).await.problem(404, "not_found", "no computer");
     let put = house.call("agent1", "PUT", &own, Some(&json!({ "name": "x" }))).await;
     put.problem(404, "not_found", "no computer");
+    // Who read a configuration of the record before must not overwrite that of the next.
+    house.call("org1", "POST", &own, Some(&body)).await.success(201);
+    for old in [first, first + 1] {
+        let whole = json!({ "config": {}, "revision": old });
+        let reply = house.call("agent1", "PUT", &own, Some(&whole)).await;
+        reply.problem(409, "conflict", "is at revision");
+    }
 }
 
 #[tokio::test]
 async fn a_computer_is_provisioned_and_deprovisioned_as_often_as_one_likes() {
     let house = House::new().await;
     let at = |rest: &str| path(&house, "agent1", rest);
-    let patch = json!({ "revision": 1, "patch": { "labels": { "a": "b" } } });
     let gone = house.call("agent1", "POST", &at("/deprovision"), None).await;
     gone.problem(404, "not_found", "no computer");
     let first = house.call("org1", "POST", &at("/provision"), None).await.success(202);
@@ -74,13 +84,15 @@ async fn a_computer_is_provisioned_and_deprovisioned_as_often_as_one_likes() {
     let status = house.get("agent1", &at("/status")).await.success(200);
     assert_eq!((&status["status"], &status["job"]), (&json!("provisioned"), &first["job"]));
     // Its life is no change of what it is configured with.
+    let revision = first["account"]["revision"].as_i64().unwrap();
+    let patch = json!({ "revision": revision, "patch": { "labels": { "a": "b" } } });
     house.call("agent1", "POST", &at("/config/patch"), Some(&patch)).await.success(200);
 
     let kept =
         house.call("agent1", "POST", &at("/deprovision"), Some(&json!({}))).await.success(202);
     assert_eq!(
         (&kept["status"], &kept["account"]["revision"]),
-        (&json!("deprovisioned"), &json!(2))
+        (&json!("deprovisioned"), &json!(revision + 1))
     );
     house.call("agent1", "POST", &at("/deprovision"), None).await.success(200);
     house.get("agent1", &at("/status")).await.problem(404, "not_found", "provision");
@@ -89,7 +101,10 @@ async fn a_computer_is_provisioned_and_deprovisioned_as_often_as_one_likes() {
     let wiped = json!({ "wipeState": true });
     house.call("agent1", "POST", &at("/deprovision"), Some(&wiped)).await.success(202);
     let config = house.get("agent1", &at("/config")).await.success(200);
-    assert_eq!((&config["authoredConfig"], &config["revision"]), (&json!({}), &json!(3)));
+    assert_eq!(
+        (&config["authoredConfig"], &config["revision"]),
+        (&json!({}), &json!(revision + 2))
+    );
     let odd =
         house.call("agent1", "POST", &at("/deprovision"), Some(&json!({ "wipeState": 1 }))).await;
     odd.problem(400, "invalid_request", "wipeState must be true or false");
@@ -101,48 +116,52 @@ async fn a_computer_is_provisioned_and_deprovisioned_as_often_as_one_likes() {
 async fn a_configuration_is_patched_by_revision_and_shows_no_secret() {
     let house = House::new().await;
     let at = |rest: &str| path(&house, "agent1", rest);
-    house.call("agent1", "POST", &at("/provision"), None).await.success(202);
-    let patch = async |revision: i64, patch: Value, replaced: &[&str]| {
-        let body = json!({ "revision": revision, "patch": patch, "replacePaths": replaced });
+    let made = house.call("agent1", "POST", &at("/provision"), None).await.success(202);
+    let first = made["account"]["revision"].as_i64().unwrap();
+    // So many changes after the first.
+    let patch = async |later: i64, patch: Value, replaced: &[&str]| {
+        let body = json!({ "revision": first + later, "patch": patch, "replacePaths": replaced });
         house.call("agent1", "POST", &at("/config/patch"), Some(&body)).await
     };
-    let first = json!({ "labels": { "a": "1", "b": "2" }, "secrets": { "one": "hunter2" } });
-    let done = patch(1, first, &[]).await;
+    let begun = json!({ "labels": { "a": "1", "b": "2" }, "secrets": { "one": "hunter2" } });
+    let done = patch(0, begun, &[]).await;
     assert!(!done.text().contains("hunter2"));
     let done = done.success(200);
     assert_eq!(
         (&done["revision"], &done["agentIds"]),
-        (&json!(2), &json!([house.id("agent1").get()]))
+        (&json!(first + 1), &json!([house.id("agent1").get()]))
     );
     assert_eq!(done["authoredConfig"]["secrets"], json!({ "one": "********" }));
     assert_eq!(done["effectiveConfig"]["pollSeconds"], 30);
     // Merged, and replaced where that was asked for; the mask keeps what is there.
     let second = json!({ "labels": { "a": null, "c": "3" }, "secrets": { "one": "********", "two": "hunter3" } });
-    let done = patch(2, second, &[]).await.success(200);
+    let done = patch(1, second, &[]).await.success(200);
     assert_eq!(done["authoredConfig"]["labels"], json!({ "b": "2", "c": "3" }));
     assert_eq!(done["authoredConfig"]["secrets"], json!({ "one": "********", "two": "********" }));
-    let done = patch(3, json!({ "labels": { "d": "4" } }), &["/labels"]).await.success(200);
+    let done = patch(2, json!({ "labels": { "d": "4" } }), &["/labels"]).await.success(200);
     assert_eq!(done["authoredConfig"]["labels"], json!({ "d": "4" }));
     // A patch that changes nothing is no other revision; a new value of a secret is.
-    assert_eq!(patch(4, json!({}), &[]).await.success(200)["revision"], 4);
+    assert_eq!(patch(3, json!({}), &[]).await.success(200)["revision"], first + 3);
     assert_eq!(
-        patch(4, json!({ "secrets": { "one": "new" } }), &[]).await.success(200)["revision"],
-        5
+        patch(3, json!({ "secrets": { "one": "new" } }), &[]).await.success(200)["revision"],
+        first + 4
     );
-    patch(4, json!({}), &[]).await.problem(409, "conflict", "is at revision 5");
+    let words = format!("is at revision {}", first + 4);
+    patch(3, json!({}), &[]).await.problem(409, "conflict", &words);
+    let latest = first + 4;
     for (body, words) in [
         (json!({ "patch": {} }), "field revision is missing"),
-        (json!({ "revision": 5 }), "field patch is missing"),
+        (json!({ "revision": latest }), "field patch is missing"),
         (json!({ "revision": "5", "patch": {} }), "revision must be a whole number"),
-        (json!({ "revision": 5, "patch": [] }), "patch must be an object"),
-        (json!({ "revision": 5, "patch": {}, "replacePaths": ["/labels"] }), "replacePaths"),
-        (json!({ "revision": 5, "patch": {}, "replacePaths": "x" }), "an array of strings"),
+        (json!({ "revision": latest, "patch": [] }), "patch must be an object"),
+        (json!({ "revision": latest, "patch": {}, "replacePaths": ["/labels"] }), "replacePaths"),
+        (json!({ "revision": latest, "patch": {}, "replacePaths": "x" }), "an array of strings"),
         (
-            json!({ "revision": 5, "patch": { "secrets": { "x": "********" } } }),
+            json!({ "revision": latest, "patch": { "secrets": { "x": "********" } } }),
             "/secrets/x: ********",
         ),
         (
-            json!({ "revision": 5, "patch": { "x": 1, "labels": 1 } }),
+            json!({ "revision": latest, "patch": { "x": 1, "labels": 1 } }),
             "/labels: an object of strings is needed; /x: not",
         ),
     ] {
@@ -201,6 +220,36 @@ async fn records_are_listed_page_by_page_and_health_tells_of_ways() {
     );
     assert!(!shown.to_string().contains("127.0.0.2"), "where it leads is told by GET /webhooks");
     house.get("org1", &format!("{health}?probe=1")).await.problem(400, "invalid_request", "probe");
+}
+
+#[tokio::test]
+async fn nobody_makes_a_computer_healthy_by_asking_how_it_is() {
+    let house = House::new().await;
+    house.call("org1", "POST", &path(&house, "agent1", "/provision"), None).await.success(202);
+    let health = path(&house, "agent1", "/runtime/health");
+    let key = house.store.keys(house.id("agent1")).await.unwrap()[0].id;
+    // Long ago somebody did something.
+    let long_ago = house.now().minus(Duration::from_secs(3 * 3600));
+    assert!(house.store.note_use(key, long_ago, long_ago).await.unwrap());
+    let shown = house.get("org1", &health).await.success(200);
+    assert_eq!(
+        (&shown["status"], &shown["keyLastUsedAt"]),
+        (&json!("degraded"), &json!(long_ago.to_string()))
+    );
+    assert_eq!(shown["findings"][0]["code"], "no_way");
+    // The Agent itself asks, which is noted beside the requests, and again when it was.
+    for _ in 0..2 {
+        let shown = house.get("agent1", &health).await.success(200);
+        assert!(["degraded", "unknown"].contains(&shown["status"].as_str().unwrap()), "{shown}");
+        let now = house.now();
+        house.store.note_use(key, now, now).await.unwrap();
+    }
+    let shown = house.get("agent1", &health).await.success(200);
+    assert_eq!(shown["status"], "unknown", "whose key is used may read no events");
+    assert_eq!(shown["findings"][0]["code"], "key_only");
+    let hook = json!({ "url": "https://127.0.0.2/work", "label": "worker", "type": "incoming" });
+    house.call("agent1", "POST", "/webhooks", Some(&hook)).await.success(201);
+    assert_eq!(house.get("agent1", &health).await.success(200)["status"], "healthy");
 }
 
 /// No canonical decimals, as they stand in a path.

@@ -214,7 +214,7 @@ impl House {
             relays,
             agents: Agents::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
             apps: Apps::new(store.clone(), vault.clone(), mint.clone(), Arc::clone(&app_rules)),
-            computers: Computers::new(store.clone(), vault, mint.clone()),
+            computers: Computers::new(store.clone(), vault, mint.clone(), access_rules.keys.idle()),
             access: Access::new(store.clone(), mint.clock().clone(), &access_rules, app_rules),
             tenancy: tenancy.clone(),
             mailbox: Mailbox::new(store.clone()),

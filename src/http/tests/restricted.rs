@@ -118,7 +118,13 @@ impl Scene {
             _ => {}
         }
         let path = if query.is_empty() { path } else { format!("{path}?{}", query.join("&")) };
-        let body = (operation.body != BodyRule::None).then(|| self.body(operation));
+        let mut body = (operation.body != BodyRule::None).then(|| self.body(operation));
+        if operation.path.ends_with("/config/patch") {
+            let agent = self.house.id("agent1");
+            let known = self.house.store.computer(agent).await.unwrap();
+            let revision = known.map_or(1, |known| known.revision);
+            body = Some(json!({ "revision": revision, "patch": {} }));
+        }
         self.house.call("few", operation.verb.as_str(), &path, body.as_ref()).await
     }
 
@@ -180,9 +186,6 @@ impl Scene {
             }
             (_, "/computer/sessions/reset") => {
                 json!({ "sessionKey": self.own.mail.session.to_string() })
-            }
-            (_, "/computer/accounts/{targetAccountId}/config/patch") => {
-                json!({ "revision": 1, "patch": {} })
             }
             (Verb::Put, "/computer/accounts/{targetAccountId}") => json!({ "name": "x" }),
             (_, path) if path.starts_with("/computer/accounts/") => json!({}),

@@ -125,7 +125,8 @@ async fn change_computer(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'
             "create_computer"
         }
         1 => {
-            store.change_computer(agent.id, 1, &change("b"), act).await.unwrap();
+            let revision = store.computer(agent.id).await.unwrap().unwrap().revision;
+            store.change_computer(agent.id, revision, &change("b"), act).await.unwrap();
             "change_computer"
         }
         2 => {

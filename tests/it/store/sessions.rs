@@ -16,11 +16,13 @@ use gatepost::store::{
 use serde_json::json;
 
 use super::scene::{Kind, Scene, at, by, everything, subtree};
+use crate::support::PATIENCE;
 
 on_both! {
     a_room_has_one_session_until_it_is_reset,
     whatever_comes_while_sessions_are_reset_is_in_one_of_them,
     sessions_go_with_what_came_in_them,
+    a_session_ends_no_earlier_than_what_came_in_it,
     sessions_are_listed_by_their_rooms_latest_messages,
     a_computer_is_changed_by_one_at_a_time,
 }
@@ -178,6 +180,40 @@ async fn sessions_go_with_what_came_in_them(kind: Kind) {
     assert!(store.provision_computer(&scene.agent, by(at(500))).await.is_err());
 }
 
+/// The clock of the gateway that took the mail in is ahead of that which ends the session.
+async fn a_session_ends_no_earlier_than_what_came_in_it(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let first = deliver(&scene, 0).await;
+    assert_eq!(deliver(&scene, 100).await, first);
+    let done = reset(&scene, first, 50).await.unwrap();
+    let ended = done.ended.unwrap();
+    assert_eq!(ended.ended.as_ref().map(|ended| ended.at), Some(at(100)));
+    assert_eq!(done.current.started_at, at(100));
+    // The first message goes, and the room begins with the second, which came in it.
+    let due = Due { account: scene.agent.id, kind: scene.agent.kind, until: at(5) };
+    let rows = scene.store.expired(Kept::Messages, &due, None, 9).await.unwrap();
+    assert_eq!(rows.len(), 1);
+    scene.store.delete_expired(Kept::Messages, &rows, 9).await.unwrap().unwrap();
+    let left = scene.store.session(&subtree(&scene.agent), first).await.unwrap();
+    assert_eq!(left, Some(ended));
+}
+
+/// Whoever names a session out of reach makes nobody's mail wait.
+#[tokio::test]
+async fn a_reset_locks_no_contact_out_of_reach() {
+    let scene = Scene::new(Kind::Postgres).await;
+    let key = deliver(&scene, 0).await;
+    let mut other = scene.postgres().await;
+    let hold = "BEGIN; SELECT id FROM contacts FOR UPDATE";
+    sqlx::raw_sql(hold).execute(&mut other).await.unwrap();
+    let foreign = subtree(&scene.other);
+    let asking = scene.store.reset_session(&foreign, key, None, by(at(1)));
+    let asked = tokio::time::timeout(PATIENCE, asking).await;
+    assert_eq!(asked.expect("it waits for a lock").unwrap(), None);
+    sqlx::raw_sql("ROLLBACK").execute(&mut other).await.unwrap();
+    assert!(reset(&scene, key, 2).await.unwrap().ended.is_some());
+}
+
 async fn sessions_are_listed_by_their_rooms_latest_messages(kind: Kind) {
     let scene = Scene::new(kind).await;
     let mut expected = Vec::new();
@@ -234,24 +270,25 @@ async fn a_computer_is_changed_by_one_at_a_time(kind: Kind) {
     assert!(store.create_computer(agent, &config("x"), by(at(0))).await.unwrap());
     assert!(!store.create_computer(agent, &config("y"), by(at(1))).await.unwrap());
     let made = store.computer(agent.id).await.unwrap().unwrap();
-    assert_eq!((made.revision, made.state, made.job), (1, ComputerState::Created, None));
+    assert_eq!((made.state, made.job), (ComputerState::Created, None));
+    let first = made.revision;
     // Of many who change the same revision one does.
     let mut tasks = Vec::new();
     for number in 0..6 {
         let (store, agent, change) = (scene.open().await, agent.id, config(&number.to_string()));
         tasks.push(tokio::spawn(async move {
-            store.change_computer(agent, 1, &change, by(at(2))).await.unwrap()
+            store.change_computer(agent, first, &change, by(at(2))).await.unwrap()
         }));
     }
     let (mut done, mut stale) = (Vec::new(), 0);
     for task in tasks {
         match task.await.unwrap() {
             ChangedComputer::Done(new) => done.push(*new),
-            ChangedComputer::Stale(current) => stale += current - 1,
+            ChangedComputer::Stale(current) => stale += current - first,
             ChangedComputer::Missing => panic!("it is there"),
         }
     }
-    assert_eq!((done.len(), stale, done[0].revision), (1, 5, 2));
+    assert_eq!((done.len(), stale, done[0].revision), (1, 5, first + 1));
     assert_eq!(store.computer(agent.id).await.unwrap().unwrap(), done[0]);
     // Of many who provision it one does, too.
     let mut tasks = Vec::new();
@@ -274,12 +311,18 @@ async fn a_computer_is_changed_by_one_at_a_time(kind: Kind) {
     assert_eq!(store.list_computers(&only, Some(agent.id), 9).await.unwrap().len(), 1);
     let (wiped, did) =
         store.deprovision_computer(agent.id, true, by(at(4))).await.unwrap().unwrap();
-    assert_eq!((wiped.config, wiped.revision, did), (Configuration::default(), 3, true));
+    assert_eq!((wiped.config, wiped.revision, did), (Configuration::default(), first + 2, true));
     assert!(store.remove_computer(agent.id, by(at(5))).await.unwrap());
     assert!(!store.remove_computer(agent.id, by(at(5))).await.unwrap());
     assert_eq!(store.deprovision_computer(agent.id, true, by(at(6))).await.unwrap(), None);
-    let missing = store.change_computer(agent.id, 1, &config("z"), by(at(6))).await.unwrap();
+    let missing = store.change_computer(agent.id, first, &config("z"), by(at(6))).await.unwrap();
     assert_eq!(missing, ChangedComputer::Missing);
+    // Made again, it is none of those that somebody may have read of the one before.
+    assert!(store.create_computer(agent, &config("x"), by(at(6))).await.unwrap());
+    for old in first..=first + 2 {
+        let stale = store.change_computer(agent.id, old, &config("z"), by(at(7))).await.unwrap();
+        assert!(matches!(stale, ChangedComputer::Stale(_)), "{old}: {stale:?}");
+    }
 }
 
 /// Every statement about sessions and computers, from all places.
@@ -306,7 +349,8 @@ pub async fn exercise(scene: &Scene) {
     store.room_session(&subtree(agent), next.room).await.unwrap();
     let change = ComputerChange { name: Some(Some("x".into())), ..ComputerChange::default() };
     store.create_computer(agent, &change, by(at(0))).await.unwrap();
-    store.change_computer(agent.id, 1, &change, by(at(0))).await.unwrap();
+    let change = ComputerChange { name: Some(None), ..ComputerChange::default() };
+    store.change_computer(agent.id, at(0).millis(), &change, by(at(0))).await.unwrap();
     store.provision_computer(agent, by(at(0))).await.unwrap();
     store.deprovision_computer(agent.id, true, by(at(0))).await.unwrap();
     store.computer(agent.id).await.unwrap();

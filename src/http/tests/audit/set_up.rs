@@ -8,11 +8,13 @@ impl Changes {
     pub(super) async fn computer(&mut self, id: i64) {
         let base = "/computer/accounts/{targetAccountId}";
         let new = json!({ "name": "x", "config": { "secrets": { "key": "a-secret" } } });
-        self.make(&format!("POST {base}"), id, new.clone(), &["computer.created"]).await;
+        let made = self.make(&format!("POST {base}"), id, new.clone(), &["computer.created"]).await;
         self.make(&format!("POST {base}"), id, new, &[]).await;
         let change = json!({ "name": "y" });
         self.make_once(&format!("PUT {base}"), id, change, &["computer.updated"]).await;
-        let patch = json!({ "revision": 1, "patch": { "secrets": { "other": "a-secret" } } });
+        let revision = &made["account"]["revision"];
+        let patch =
+            json!({ "revision": revision, "patch": { "secrets": { "other": "a-secret" } } });
         self.make_once(&format!("POST {base}/config/patch"), id, patch, &["computer.updated"])
             .await;
         let provisioned = &["computer.provisioned"];
