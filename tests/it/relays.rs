@@ -406,6 +406,32 @@ async fn a_slow_one_takes_no_more_than_its_places() {
     gateway.finish().await;
 }
 
+/// Each Agent of a customer may have a slow one: together they have the places of their organization.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_applications_of_one_organization_share_its_places() {
+    let few = ("relays.toml", "[forward]\nmax_at_once_per_organization = 1\n");
+    let gateway = TestGateway::with_rules(&[few]).await;
+    let other = receiver().await;
+    let (url, asked, answer) = held().await;
+    let path = of_agent(&gateway, "open").await;
+    set(&gateway, &path, json!({ "url": url, "timeout": LONG })).await;
+    set(&gateway, RELAY, json!({ "url": other.url("/a") })).await;
+    let raw = ending("held");
+    let to = ["open2@agents.example"];
+    let meanwhile = async {
+        timeout(PATIENCE, asked).await.unwrap().unwrap();
+        let told = gateway.send(FROM, &to, &signed("one too many")).await;
+        assert!(told.settling().starts_with("451 4.4.1"), "{told:?}");
+        assert_eq!(other.received().len(), 0);
+        answer.send(()).unwrap();
+    };
+    let (replies, ()) = tokio::join!(gateway.send(FROM, &[OPEN], &raw), meanwhile);
+    assert!(replies.accepted(), "{replies:?}");
+    assert!(gateway.send(FROM, &to, &signed("now there is one")).await.accepted());
+    assert_eq!(other.received().len(), 1);
+    gateway.finish().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn attempts_are_kept_up_to_a_number() {
     let gateway = TestGateway::with_rules(&[("relays.toml", "[attempts]\nkept = 2\n")]).await;

@@ -133,15 +133,15 @@ impl Relays {
     /// the way in), and notes what came of it. It takes the relay's time at most; whatever is not an
     /// answer defers. Nobody is asked where too much is under way for the organization or the relay.
     pub async fn pass(&self, relay: &Relay, whose: &Lineage, forwarded: &Forwarded) -> Hop {
-        let whose_own = whose.ids().last().unwrap_or(relay.account);
-        let tenant = whose.organization.unwrap_or(whose_own);
+        let account = whose.ids().last().unwrap_or(relay.account);
+        let tenant = whose.organization.unwrap_or(account);
         let Some(_place) = self.places.take(tenant, relay.id) else {
-            info!(relay.id = %relay.id, account.id = %whose_own, "too much is under way to ask");
+            info!(relay.id = %relay.id, account.id = %account, "too much is under way to ask");
             return Hop::Deferred(BUSY.to_owned());
         };
         let (id, at) = (RelayAttemptId(self.mint.uuid()), self.mint.clock().now());
         let began = Instant::now();
-        let (hop, status) = self.forwarder.ask(relay, (whose_own, id, at), forwarded).await;
+        let (hop, status) = self.forwarder.ask(relay, (account, id, at), forwarded).await;
         let error = match &hop {
             Hop::Deferred(why) => Some(why.clone()),
             Hop::Passed | Hop::Refused => None,
@@ -150,13 +150,13 @@ impl Relays {
         info!(
             relay.id = %relay.id,
             relay.kind = %relay.kind,
-            account.id = %whose_own,
+            account.id = %account,
             outcome = outcome.as_str(),
             status,
             error,
             "application asked"
         );
-        let (relay, account) = (relay.id, whose_own);
+        let relay = relay.id;
         self.attempts.note(RelayAttempt { id, relay, account, at, outcome, status, took, error });
         hop
     }
