@@ -116,7 +116,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let shutdown = Shutdown::default();
     let store = Store::open(&place, &rules.store, mint.clone()).await?;
     store.check_writable().await?;
-    let vault = vault::open(settings.secrets_key.as_deref(), &place, &mint)?;
+    let vault = vault::open(settings.secrets_key.as_deref(), &place, (&store, &mint)).await?;
     let (intake, webhooks, access) =
         (Arc::new(rules.intake), Arc::new(rules.webhooks), Arc::new(rules.access));
     let authenticator = authenticator(dns.as_deref(), &intake, &hostname)?;

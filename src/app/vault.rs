@@ -1,5 +1,7 @@
 //! What customers entrust to us for use elsewhere (headers of relays, keys of providers, data of
 //! apps) is at rest only as what a key of the operator opens: a copy of the database shows none.
+//! URLs of relays are no secret in this sense: they are at rest, and shown, as they are, so that
+//! what an application knows us by belongs into a header.
 //!
 //! Sealed: one octet (the format, 1), four that name the key, a nonce of twelve, AES-256-GCM (NIST
 //! SP 800-38D) over the text with its tag. The place where it is kept is authenticated with it, so
@@ -87,6 +89,12 @@ impl Vault {
         self.opened(place, sealed).ok_or(VaultError::NotOurs)
     }
 
+    /// Whether one of these keys, by its name, is the one that sealed it.
+    pub fn has_key_of(&self, sealed: &[u8]) -> bool {
+        let name = sealed.split_first().and_then(|(_, rest)| rest.first_chunk::<NAME_LEN>());
+        name.is_some_and(|name| self.keys.iter().any(|key| key.name == *name))
+    }
+
     fn opened(&self, place: &str, sealed: &[u8]) -> Option<Secret> {
         let (format, rest) = sealed.split_first()?;
         let (name, rest) = rest.split_first_chunk::<NAME_LEN>()?;
@@ -137,6 +145,8 @@ mod tests {
         let again = both.seal("p", b"x").unwrap();
         assert_eq!(vault(&[2]).open("p", &again).unwrap().expose(), b"x");
         assert_eq!(vault(&[2]).open("p", &sealed), Err(VaultError::NotOurs));
+        assert!(both.has_key_of(&sealed) && both.has_key_of(&again));
+        assert!(!vault(&[2]).has_key_of(&sealed) && !vault(&[2]).has_key_of(b"1"));
     }
 
     #[test]

@@ -42,6 +42,10 @@ impl Backup {
             }))?;
         } else {
             say!("backed up to {to}: {messages} messages, {octets} octets")?;
+            say!(
+                "secrets.key of the data folder (or the file of --secrets-key-file) is not part of \
+                 it: keep a copy elsewhere; without it secrets of relays, apps and computers are lost"
+            )?;
         }
         Ok(ExitCode::SUCCESS)
     }

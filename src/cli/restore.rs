@@ -46,6 +46,10 @@ impl Restore {
         } else {
             let from = self.from.display();
             say!("restored {from} to {location}: {messages} messages, {octets} octets")?;
+            say!(
+                "before you serve it, copy secrets.key from the old data folder into it, or name the \
+                 file with --secrets-key-file"
+            )?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -25,6 +25,7 @@ pub struct Forward {
     max_timeout_millis: u64,
     connect_timeout_seconds: u64,
     pub max_at_once: usize,
+    pub max_at_once_per_organization: usize,
     pub max_at_once_per_relay: usize,
 }
 
@@ -51,6 +52,7 @@ const SHORTEST_MILLIS: u64 = 100;
 #[serde(deny_unknown_fields)]
 pub struct Attempts {
     pub kept: u32,
+    pub max_waiting: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -119,9 +121,13 @@ impl RelayRules {
         check("forward.default_timeout_millis", default, SHORTEST_MILLIS, longest)?;
         check("forward.connect_timeout_seconds", forward.connect_timeout_seconds, 1, 60)?;
         check("forward.max_at_once", wide(forward.max_at_once), 1, 10_000)?;
+        let (of_one, quarter) =
+            (wide(forward.max_at_once_per_organization), forward.max_at_once / 4);
+        check("forward.max_at_once_per_organization", of_one, 1, wide(quarter.max(1)))?;
         let of_one = wide(forward.max_at_once_per_relay);
         check("forward.max_at_once_per_relay", of_one, 1, 10_000)?;
         check("attempts.kept", self.attempts.kept.into(), 1, 1000)?;
+        check("attempts.max_waiting", wide(self.attempts.max_waiting), 1, 100_000)?;
         check("headers.max_per_relay", wide(headers.max_per_relay), 0, 100)?;
         check("headers.max_name_bytes", wide(headers.max_name_bytes), 1, 256)?;
         check("headers.max_value_bytes", wide(headers.max_value_bytes), 1, 8192)?;

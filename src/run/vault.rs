@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use tracing::error;
 
+use super::RunError;
 use crate::app::vault::{KEY_LEN, Vault};
 use crate::domain::id::Mint;
-use crate::store::{Location, Place};
+use crate::store::{Location, Place, Store};
 
 /// Beside the embedded store, made there the first time.
 const FILE: &str = "secrets.key";
@@ -26,20 +28,53 @@ pub enum VaultFileError {
          seals first (openssl rand -base64 32)"
     )]
     Line { path: PathBuf, line: usize },
+    /// A new key would open nothing of what is there.
+    #[error(
+        "{path} is not there, and the store holds what its key sealed (secrets of relays, apps or \
+         computers): copy secrets.key from the old data folder, or name the file with \
+         --secrets-key-file. If it is lost, make a new one (openssl rand -base64 32), and set again \
+         what was sealed"
+    )]
+    Missing { path: PathBuf },
     #[error("{path} holds no key: 32 random octets in base64 (openssl rand -base64 32)")]
     Empty { path: PathBuf },
 }
 
 /// The vault over the keys of this file. Where none is named, the embedded store has one beside it;
-/// gateways on PostgreSQL, which must have the same one, keep no secrets without it.
-pub(super) fn open(
+/// gateways on PostgreSQL, which must have the same one, keep no secrets without it. Of what the
+/// store holds and no key here opens, the log tells.
+pub(super) async fn open(
     named: Option<&Path>,
     place: &Place,
+    (store, mint): (&Store, &Mint),
+) -> Result<Vault, RunError> {
+    let sealed = store.sealed_samples().await?;
+    let vault = over(named, place, !sealed.is_empty(), mint)?;
+    if foreign(&vault, &sealed) {
+        error!(
+            "the store holds secrets that were sealed by a key which this gateway does not have: add \
+             it to the file of --secrets-key-file (secrets.key of the data folder where it was made; \
+             all gateways of a database need the same keys); until then the relays, apps and \
+             computers that have them cannot use them"
+        );
+    }
+    Ok(vault)
+}
+
+/// Whether some of it was sealed by none of the vault's keys.
+fn foreign(vault: &Vault, sealed: &[Vec<u8>]) -> bool {
+    !sealed.iter().all(|one| vault.has_key_of(one))
+}
+
+fn over(
+    named: Option<&Path>,
+    place: &Place,
+    holds_sealed: bool,
     mint: &Mint,
 ) -> Result<Vault, VaultFileError> {
     let path = match (named, &place.database) {
         (Some(path), _) => path.to_owned(),
-        (None, Location::Folder(folder)) => kept(folder, mint)?,
+        (None, Location::Folder(folder)) => kept(folder, holds_sealed, mint)?,
         (None, Location::Postgres(_)) => return Ok(Vault::new(&[], mint.clone())),
     };
     let text = fs::read_to_string(&path)
@@ -65,11 +100,14 @@ fn keys(path: &Path, text: &str) -> Result<Vec<[u8; KEY_LEN]>, VaultFileError> {
     Ok(keys)
 }
 
-/// The file beside the embedded store, for its owner only.
-fn kept(folder: &Path, mint: &Mint) -> Result<PathBuf, VaultFileError> {
+/// The file beside the embedded store, for its owner only; made where nothing is sealed yet.
+fn kept(folder: &Path, holds_sealed: bool, mint: &Mint) -> Result<PathBuf, VaultFileError> {
     let path = folder.join(FILE);
     let keep = |source| VaultFileError::Keep { path: path.clone(), source };
     if !path.try_exists().map_err(keep)? {
+        if holds_sealed {
+            return Err(VaultFileError::Missing { path });
+        }
         // Its mode is 0600 from the beginning. Who starts at the same moment makes one too:
         // whichever is there first is kept.
         let mut file = tempfile::NamedTempFile::new_in(folder).map_err(keep)?;
@@ -100,11 +138,39 @@ mod tests {
     fn the_embedded_store_has_a_key_of_its_own_that_stays() {
         let folder = tempfile::tempdir().unwrap();
         let place = Place::from(Location::Folder(folder.path().to_owned()));
-        let sealed = open(None, &place, &system_mint()).unwrap().seal("p", b"x").unwrap();
-        let again = open(None, &place, &system_mint()).unwrap();
+        let sealed = over(None, &place, false, &system_mint()).unwrap().seal("p", b"x").unwrap();
+        let again = over(None, &place, true, &system_mint()).unwrap();
         assert_eq!(again.open("p", &sealed).unwrap().expose(), b"x");
         let mode = fs::metadata(folder.path().join(FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn no_key_is_made_where_another_has_sealed_something() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::from(Location::Folder(folder.path().to_owned()));
+        let error = over(None, &place, true, &system_mint()).unwrap_err().to_string();
+        assert!(error.contains("copy secrets.key") && error.contains("--secrets-key-file"));
+        assert!(!folder.path().join(FILE).exists());
+        // Who has lost it makes one by hand; who kept it elsewhere names it.
+        let named = folder.path().join("named");
+        fs::write(&named, STANDARD.encode([1; KEY_LEN])).unwrap();
+        over(Some(&named), &place, true, &system_mint()).unwrap();
+        fs::copy(&named, folder.path().join(FILE)).unwrap();
+        over(None, &place, true, &system_mint()).unwrap();
+    }
+
+    #[test]
+    fn what_no_key_here_opens_is_noticed() {
+        let vault = |octets: &[u8]| {
+            let keys: Vec<_> = octets.iter().map(|octet| [*octet; KEY_LEN]).collect();
+            Vault::new(&keys, system_mint())
+        };
+        let (one, two) = (vault(&[1]).seal("p", b"").unwrap(), vault(&[2]).seal("p", b"").unwrap());
+        assert!(!foreign(&vault(&[3]), &[]));
+        assert!(foreign(&vault(&[1]), &[one.clone(), two.clone()]));
+        assert!(!foreign(&vault(&[2, 1]), &[one.clone(), two]));
+        assert!(foreign(&vault(&[]), &[one]), "one gateway of several has no file of keys");
     }
 
     #[test]

@@ -92,6 +92,7 @@ mod room_lists;
 mod rooms;
 mod row;
 mod schema;
+mod sealed;
 mod search;
 mod search_entries;
 mod search_work;

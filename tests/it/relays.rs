@@ -49,6 +49,22 @@ async fn newest(gateway: &TestGateway) -> Value {
     gateway.get(&format!("/email/intake/{id}")).await["intake"].clone()
 }
 
+/// The attempts that are shown, the newest first, once there are so many: they are written beside
+/// the answers.
+async fn attempts(gateway: &TestGateway, count: usize) -> Vec<Value> {
+    let shown = async {
+        loop {
+            let config = gateway.get(RELAY).await["config"].clone();
+            let shown = config["attempts"].as_array().unwrap().clone();
+            if shown.len() >= count {
+                return shown;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, shown).await.unwrap()
+}
+
 fn relay_step(record: &Value) -> Option<Value> {
     let steps = record["steps"].as_array().unwrap();
     steps.iter().find(|step| step["name"] == "relay").cloned()
@@ -69,7 +85,7 @@ async fn each_answer_of(gateway: TestGateway) {
     let own = json!({ "url": receiver.url("/a"), "successStatusCodes": [299, 404] });
     let default = json!({ "url": receiver.url("/a"), "successStatusCodes": [] });
     let mut stored = 0;
-    for (config, status, expected) in [
+    for (number, (config, status, expected)) in [
         (&default, 200, "250"),
         (&default, 204, "250"),
         (&default, 406, "550 5.7.1"),
@@ -79,7 +95,10 @@ async fn each_answer_of(gateway: TestGateway) {
         (&own, 404, "250"),
         (&own, 200, "451 4.4.1"),
         (&own, 406, "550 5.7.1"),
-    ] {
+    ]
+    .into_iter()
+    .enumerate()
+    {
         set(&gateway, RELAY, config.clone()).await;
         receiver.script([Reply::status(status).header("location", "http://127.0.0.1:1/")]);
         let case = format!("{status} {config}");
@@ -97,7 +116,7 @@ async fn each_answer_of(gateway: TestGateway) {
         let step = relay_step(&record).unwrap();
         assert_eq!(step["result"], outcome, "{case}");
         assert!(step["micros"].as_u64().unwrap() > 0 && step["inputs"]["relay"].is_string());
-        let attempts = gateway.get(RELAY).await["config"]["attempts"].clone();
+        let attempts = attempts(&gateway, number + 1).await;
         assert!(!gateway.get(RELAY).await.to_string().contains("whsec_"));
         let newest = &attempts[0];
         assert_eq!((&newest["status"], &newest["outcome"]), (&status.into(), &outcome.into()));
@@ -113,7 +132,7 @@ async fn who_does_not_answer_in_time_or_not_at_all_defers() {
     let gateway = TestGateway::start().await;
     let receiver = receiver().await;
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    for (url, answer, told) in [
+    for (number, (url, answer, told)) in [
         (
             receiver.url("/a"),
             Some(Reply::status(200).drip_head(PATIENCE)),
@@ -121,12 +140,15 @@ async fn who_does_not_answer_in_time_or_not_at_all_defers() {
         ),
         (receiver.url("/a"), Some(Reply::hangup()), "without a proper answer"),
         (format!("http://{gone}/"), None, "no connection could be made"),
-    ] {
+    ]
+    .into_iter()
+    .enumerate()
+    {
         receiver.script(answer);
         set(&gateway, RELAY, json!({ "url": url, "timeout": 300 })).await;
         let reply = reply(&gateway, told).await;
         assert!(reply.starts_with("451 4.4.1"), "{told}: {reply}");
-        let attempt = gateway.get(RELAY).await["config"]["attempts"][0].clone();
+        let attempt = attempts(&gateway, number + 1).await.remove(0);
         assert_eq!((&attempt["status"], &attempt["outcome"]), (&Value::Null, &"deferred".into()));
         assert!(attempt["error"].as_str().unwrap().contains(told), "{attempt}");
         assert!(newest(&gateway).await["explanation"].as_str().unwrap().contains(told));
@@ -172,7 +194,7 @@ async fn it_gets_the_message_as_it_came_with_our_signature() {
     }
     secret.verify(&received.body, &signed).unwrap();
     secret.verify(b"another message", &signed).unwrap_err();
-    let attempt = gateway.get(RELAY).await["config"]["attempts"][0].clone();
+    let attempt = attempts(&gateway, 1).await.remove(0);
     assert_eq!(attempt["id"], received.headers["webhook-id"].as_str());
     // A change keeps the secret, and shows it no more.
     let changed = set(&gateway, RELAY, json!({ "url": receiver.url("/b") })).await;
@@ -235,6 +257,11 @@ async fn the_nearest_relay_is_asked_and_each_recipient_alone() {
 
 /// An application that answers 200 when it is told to; says when it has been asked.
 async fn held() -> (String, oneshot::Receiver<()>, oneshot::Sender<()>) {
+    held_with(200).await
+}
+
+/// The same with this status.
+async fn held_with(status: u16) -> (String, oneshot::Receiver<()>, oneshot::Sender<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/held", listener.local_addr().unwrap());
     let ((asking, asked), (answer, told)) = (oneshot::channel(), oneshot::channel());
@@ -246,7 +273,8 @@ async fn held() -> (String, oneshot::Receiver<()>, oneshot::Sender<()>) {
         }
         asking.send(()).unwrap();
         told.await.unwrap();
-        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+        let head = format!("HTTP/1.1 {status} Said\r\ncontent-length: 0\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
     });
     (url, asked, answer)
 }
@@ -262,28 +290,62 @@ async fn nothing_waits_for_it_on_postgres_either() {
 }
 
 async fn deleted_meanwhile(gateway: TestGateway) {
-    let (url, asked, answer) = held().await;
     let path = of_agent(&gateway, "open").await;
-    set(&gateway, &path, json!({ "url": url, "timeout": LONG })).await;
-    let letter = crate::support::letter("held");
-    let letter = format!("{}\r\nThe end.\r\n", letter.trim_end());
-    let raw = crate::support::signer().sign(letter.as_bytes()).unwrap();
-    let sending = gateway.send(FROM, &[OPEN], &raw);
+    for (number, status) in [200, 406, 503].into_iter().enumerate() {
+        let (url, asked, answer) = held_with(status).await;
+        set(&gateway, &path, json!({ "url": url, "timeout": LONG })).await;
+        let raw = ending(&format!("held for {status}"));
+        let sending = gateway.send(FROM, &[OPEN], &raw);
+        let meanwhile = async {
+            timeout(PATIENCE, asked).await.unwrap().unwrap();
+            // No transaction is open: others write, on SQLite too, and so does whoever deletes it.
+            let of_another = signed(&format!("of another, {status}"));
+            let other = gateway.send(FROM, &["open2@agents.example"], &of_another).await;
+            assert!(other.accepted(), "{other:?}");
+            assert_eq!(gateway.messages().await.len(), 2 * number + 1);
+            assert_eq!(gateway.request("DELETE", &path, None).await.0, 200);
+            answer.send(()).unwrap();
+        };
+        let (replies, ()) = tokio::join!(sending, meanwhile);
+        // Decided again, without it.
+        assert!(replies.accepted(), "{status}: {replies:?}");
+        let record = newest(&gateway).await;
+        let told = (&record["verdict"], relay_step(&record));
+        assert_eq!(told, (&"accepted".into(), None), "{status}: {record}");
+        assert_eq!(gateway.messages().await.len(), 2 * (number + 1));
+    }
+    gateway.finish().await;
+}
+
+/// A message with the end that [`held`] waits for.
+fn ending(subject: &str) -> Vec<u8> {
+    let letter = format!("{}\r\nThe end.\r\n", crate::support::letter(subject).trim_end());
+    crate::support::signer().sign(letter.as_bytes()).unwrap()
+}
+
+/// The sending server waits for two answers at most, however often the relay is changed meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_relay_that_is_changed_again_and_again_two_are_asked() {
+    let gateway = TestGateway::start().await;
+    let last = receiver().await;
+    let (first, first_asked, first_answer) = held_with(406).await;
+    let (second, second_asked, second_answer) = held_with(406).await;
+    set(&gateway, RELAY, json!({ "url": first, "timeout": LONG })).await;
+    let raw = ending("changed twice");
     let meanwhile = async {
-        timeout(PATIENCE, asked).await.unwrap().unwrap();
-        // No transaction is open: others write, on SQLite too, and so does whoever deletes it.
-        let other = gateway.send(FROM, &["open2@agents.example"], &signed("of another")).await;
-        assert!(other.accepted(), "{other:?}");
-        assert_eq!(gateway.messages().await.len(), 1);
-        assert_eq!(gateway.request("DELETE", &path, None).await.0, 200);
-        answer.send(()).unwrap();
+        timeout(PATIENCE, first_asked).await.unwrap().unwrap();
+        set(&gateway, RELAY, json!({ "url": second, "timeout": LONG })).await;
+        first_answer.send(()).unwrap();
+        timeout(PATIENCE, second_asked).await.unwrap().unwrap();
+        set(&gateway, RELAY, json!({ "url": last.url("/last") })).await;
+        second_answer.send(()).unwrap();
     };
-    let (replies, ()) = tokio::join!(sending, meanwhile);
-    // Decided again, without it.
-    assert!(replies.accepted(), "{replies:?}");
-    let record = newest(&gateway).await;
-    assert_eq!((&record["verdict"], relay_step(&record)), (&"accepted".into(), None), "{record}");
-    assert_eq!(gateway.messages().await.len(), 2);
+    let (replies, ()) = tokio::join!(gateway.send(FROM, &[OPEN], &raw), meanwhile);
+    assert!(replies.settling().starts_with("451 4.4.1"), "{replies:?}");
+    assert_eq!(last.received().len(), 0);
+    // Its next try is another message: the one that is there now is asked.
+    assert!(gateway.send(FROM, &[OPEN], &raw).await.accepted());
+    assert_eq!((last.received().len(), gateway.messages().await.len()), (1, 1));
     gateway.finish().await;
 }
 
@@ -293,8 +355,7 @@ async fn what_it_let_pass_is_not_asked_about_twice_and_a_changed_one_is() {
     let second = receiver().await;
     let (url, asked, answer) = held().await;
     set(&gateway, RELAY, json!({ "url": url, "timeout": LONG })).await;
-    let letter = format!("{}\r\nThe end.\r\n", crate::support::letter("held").trim_end());
-    let raw = crate::support::signer().sign(letter.as_bytes()).unwrap();
+    let raw = ending("held");
     let agent = gateway.house.agents["open"].id;
     let meanwhile = async {
         timeout(PATIENCE, asked).await.unwrap().unwrap();
@@ -311,7 +372,7 @@ async fn what_it_let_pass_is_not_asked_about_twice_and_a_changed_one_is() {
     // Another application takes its place while it is asked: that one is asked, too.
     let (url, asked, answer) = held().await;
     set(&gateway, RELAY, json!({ "url": url, "timeout": LONG })).await;
-    let raw = crate::support::signer().sign(letter.replace("held", "2").as_bytes()).unwrap();
+    let raw = ending("held again");
     second.script([Reply::status(406)]);
     let meanwhile = async {
         timeout(PATIENCE, asked).await.unwrap().unwrap();
@@ -330,8 +391,7 @@ async fn a_slow_one_takes_no_more_than_its_places() {
     let gateway = TestGateway::with_rules(&[few]).await;
     let (url, asked, answer) = held().await;
     set(&gateway, RELAY, json!({ "url": url, "timeout": LONG })).await;
-    let letter = format!("{}\r\nThe end.\r\n", crate::support::letter("held").trim_end());
-    let raw = crate::support::signer().sign(letter.as_bytes()).unwrap();
+    let raw = ending("held");
     let meanwhile = async {
         timeout(PATIENCE, asked).await.unwrap().unwrap();
         let told = reply(&gateway, "one too many").await;
@@ -340,6 +400,35 @@ async fn a_slow_one_takes_no_more_than_its_places() {
     };
     let (replies, ()) = tokio::join!(gateway.send(FROM, &[OPEN], &raw), meanwhile);
     assert!(replies.accepted(), "{replies:?}");
+    // Who was not asked is no attempt: one before it would have been written before it.
+    let attempts = attempts(&gateway, 1).await;
+    assert_eq!((attempts.len(), &attempts[0]["status"]), (1, &json!(200)));
+    gateway.finish().await;
+}
+
+/// Each Agent of a customer may have a slow one: together they have the places of their organization.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_applications_of_one_organization_share_its_places() {
+    let few = ("relays.toml", "[forward]\nmax_at_once_per_organization = 1\n");
+    let gateway = TestGateway::with_rules(&[few]).await;
+    let other = receiver().await;
+    let (url, asked, answer) = held().await;
+    let path = of_agent(&gateway, "open").await;
+    set(&gateway, &path, json!({ "url": url, "timeout": LONG })).await;
+    set(&gateway, RELAY, json!({ "url": other.url("/a") })).await;
+    let raw = ending("held");
+    let to = ["open2@agents.example"];
+    let meanwhile = async {
+        timeout(PATIENCE, asked).await.unwrap().unwrap();
+        let told = gateway.send(FROM, &to, &signed("one too many")).await;
+        assert!(told.settling().starts_with("451 4.4.1"), "{told:?}");
+        assert_eq!(other.received().len(), 0);
+        answer.send(()).unwrap();
+    };
+    let (replies, ()) = tokio::join!(gateway.send(FROM, &[OPEN], &raw), meanwhile);
+    assert!(replies.accepted(), "{replies:?}");
+    assert!(gateway.send(FROM, &to, &signed("now there is one")).await.accepted());
+    assert_eq!(other.received().len(), 1);
     gateway.finish().await;
 }
 
@@ -352,8 +441,14 @@ async fn attempts_are_kept_up_to_a_number() {
     for number in 0..3 {
         reply(&gateway, &format!("number {number}")).await;
     }
-    let attempts = gateway.get(RELAY).await["config"]["attempts"].clone();
-    let statuses: Vec<_> = attempts.as_array().unwrap().iter().map(|one| &one["status"]).collect();
+    let newest = async {
+        while gateway.count("SELECT COUNT(*) FROM relay_attempts WHERE status = 406").await == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, newest).await.unwrap();
+    let attempts = attempts(&gateway, 2).await;
+    let statuses: Vec<_> = attempts.iter().map(|one| &one["status"]).collect();
     assert_eq!(statuses, [406, 500]);
     assert_eq!(gateway.count("SELECT COUNT(*) FROM relay_attempts").await, 2);
     assert!(Duration::from_millis(attempts[0]["latencyMs"].as_u64().unwrap()) < PATIENCE);
@@ -372,7 +467,7 @@ async fn no_relay_leads_back_to_the_gateway() {
     set(&gateway, RELAY, json!({ "url": round })).await;
     let told = reply(&gateway, "round").await;
     assert!(told.starts_with("451 4.4.1"), "{told}");
-    let attempts = gateway.get(RELAY).await["config"]["attempts"].clone();
-    assert_eq!((attempts.as_array().unwrap().len(), &attempts[0]["status"]), (1, &json!(508)));
+    let attempts = attempts(&gateway, 1).await;
+    assert_eq!((attempts.len(), &attempts[0]["status"]), (1, &json!(508)));
     gateway.finish().await;
 }

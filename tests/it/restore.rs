@@ -202,3 +202,26 @@ async fn an_older_backup_is_migrated() {
     let count = "SELECT COUNT(object) FROM raw_messages";
     assert_eq!(crate::support::count(&here.join("new"), count).await, 0);
 }
+
+/// What was sealed opens by the old key alone, which no backup holds: nobody makes another silently.
+#[tokio::test]
+async fn a_store_with_secrets_is_not_served_without_their_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    assert!(gatepost(here, &["init", "--data", "data"]).await.status.success());
+    let mut live = open(&here.join("data")).await;
+    let relay = "INSERT INTO relays SELECT randomblob(16), id, 'smtp', 'https://a.example/', 1000,
+                        x'01', x'02', '[]', 1, 0, 0 FROM accounts LIMIT 1";
+    live.execute(relay).await.unwrap();
+    live.close().await.unwrap();
+    std::fs::write(here.join("data/secrets.key"), "the key").unwrap();
+    let copied = gatepost(here, &["backup", "--data", "data", "--to", "copy"]).await;
+    assert!(String::from_utf8_lossy(&copied.stdout).contains("secrets.key"), "{copied:?}");
+    assert!(!here.join("copy/secrets.key").exists());
+    let restored = gatepost(here, &["restore", "--from", "copy", "--data", "new"]).await;
+    assert!(String::from_utf8_lossy(&restored.stdout).contains("secrets.key"), "{restored:?}");
+    let serve = ["serve", "--data", "new", "--smtp", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+    let said = failing(here, &serve).await;
+    assert!(said.contains("copy secrets.key from the old data folder"), "{said}");
+    assert!(!here.join("new/secrets.key").exists());
+}

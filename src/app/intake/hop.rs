@@ -18,8 +18,19 @@ use crate::domain::relay::{Forwarded, Hop, Relay, RelayType, Relayed};
 use crate::domain::verdict::Verdict;
 use crate::store::{Accepted, Intake, StoreError};
 
+/// Applications that are asked about one message, at most: the relay may be changed once while it is
+/// asked. The sending server waits for each.
+const MOST: usize = 2;
+
+/// Whom a message has been through, each time that it is decided.
+#[derive(Default)]
+pub(super) struct Asks {
+    passed: Option<Passed>,
+    made: usize,
+}
+
 /// What has let the message go on, so that it is not asked twice when the message is decided again.
-pub(super) struct Passed {
+struct Passed {
     relayed: Relayed,
     /// The evidence of it.
     step: Value,
@@ -41,7 +52,7 @@ impl Gateway {
         (envelope, raw): (&Envelope, &Bytes),
         examination: &Examination,
         judgement: &mut Judgement,
-        passed: &mut Option<Passed>,
+        asks: &mut Asks,
     ) -> Result<Asked, StoreError> {
         // What a provider posted has been through the hop of its own type (contract §6).
         if envelope.posted.is_some() {
@@ -52,7 +63,7 @@ impl Gateway {
             Some((at, accepted.standing.relay?))
         });
         let Some((at, wanted)) = wanted else { return Ok(Asked::Settled) };
-        let before = passed.as_ref().filter(|passed| passed.relayed == wanted);
+        let before = asks.passed.as_ref().filter(|passed| passed.relayed == wanted);
         let step = match before {
             Some(passed) => passed.step.clone(),
             None if self.store.arrived_before(&judgement.commit).await? => {
@@ -66,9 +77,18 @@ impl Gateway {
                 let Some(accepted) = &intake.accepted else { return Ok(Asked::Settled) };
                 let recipient = envelope.recipients.get(at);
                 let (relay, hop) = match self.nearest(accepted).await? {
+                    Ok(Some(relay)) if relay.relayed() == wanted && asks.made == MOST => {
+                        (Some(relay), Hop::Deferred(CHANGING.to_owned()))
+                    }
                     Ok(Some(relay)) if relay.relayed() == wanted => {
+                        asks.made += 1;
                         let request = forwarded((envelope, recipient), accepted, examination, raw);
-                        let hop = self.relays.pass(&relay, accepted.message.agent, &request).await;
+                        let whose = &accepted.message.lineage;
+                        let hop = self.relays.pass(&relay, whose, &request).await;
+                        // What was deleted or changed meanwhile turns nothing down any more.
+                        if hop != Hop::Passed && !self.still(wanted, accepted).await? {
+                            return Ok(Asked::Changed);
+                        }
                         (Some(relay), hop)
                     }
                     Ok(_) => return Ok(Asked::Changed),
@@ -79,7 +99,7 @@ impl Gateway {
                     turn_down(judgement, at, &hop, step);
                     return Ok(Asked::Settled);
                 }
-                *passed = Some(Passed { relayed: wanted, step: step.clone() });
+                asks.passed = Some(Passed { relayed: wanted, step: step.clone() });
                 step
             }
         };
@@ -87,6 +107,12 @@ impl Gateway {
             add(intake, step);
         }
         Ok(Asked::Settled)
+    }
+
+    /// Whether the relay that was asked still counts, as it was.
+    async fn still(&self, asked: Relayed, accepted: &Accepted) -> Result<bool, StoreError> {
+        let now = self.nearest(accepted).await?;
+        Ok(matches!(now, Ok(Some(relay)) if relay.relayed() == asked))
     }
 
     /// The relay that counts, or why what is kept of it cannot be read: that is for the operator.
@@ -104,6 +130,9 @@ impl Gateway {
         }
     }
 }
+
+/// In words that a customer may read.
+const CHANGING: &str = "the relay was changed again and again while its application was asked";
 
 /// The request: the message as it came, and how it came.
 fn forwarded(

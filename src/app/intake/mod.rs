@@ -38,7 +38,7 @@ use crate::store::{Committed, Store, StoreError};
 use crate::verify::Authenticator;
 
 use self::flood::Flood;
-use self::hop::Asked;
+use self::hop::{Asked, Asks};
 use crate::app::relay::Relays;
 
 pub use directory::{Directory, Found};
@@ -90,7 +90,7 @@ impl Gateway {
             // Ours, and not a verdict on the message: no record (contract §2.3).
             return Ok(Answer { reason: Some(Reason::TooBusy), ..unavailable() });
         }
-        let mut passed = None;
+        let mut asks = Asks::default();
         for _ in 0..DECISIONS {
             // Messages are listed by the time of their acceptance; look-ups may have taken long.
             let now = self.mint.clock().now();
@@ -106,7 +106,7 @@ impl Gateway {
                 Err(over) => return self.put_off(judgement.commit, over).await,
             };
             let mail = (envelope, raw);
-            match self.ask_application(mail, &examination, &mut judgement, &mut passed).await? {
+            match self.ask_application(mail, &examination, &mut judgement, &mut asks).await? {
                 Asked::Settled => {}
                 Asked::Changed => {
                     taken.into_iter().for_each(|one| one.give_back(Instant::now()));

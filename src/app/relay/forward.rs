@@ -1,19 +1,16 @@
 //! One request to an application, as it came (contract §6): with the account's own fields, our
 //! signature, and nothing of the connection that it came by. Of the answer its status counts.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::domain::clock::Timestamp;
-use crate::domain::id::{AccountId, RelayAttemptId, RelayId};
+use crate::domain::id::{AccountId, RelayAttemptId};
 use crate::domain::relay::{Forwarded, Hop, Relay};
 use crate::egress::client::Client;
 use crate::egress::signature;
-use crate::rules::ForwardRules;
 
 /// About the connection (RFC 9110 §7.6.1), or made anew for the next one.
 const OF_CONNECTION: [&str; 11] = [
@@ -30,13 +27,10 @@ const OF_CONNECTION: [&str; 11] = [
     "upgrade",
 ];
 
-/// Asks applications. Cheap to clone; all clones count together.
+/// Asks applications. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Forwarder {
     client: Client,
-    rules: ForwardRules,
-    /// Requests under way, of each relay.
-    under_way: Arc<Mutex<HashMap<RelayId, usize>>>,
 }
 
 impl fmt::Debug for Forwarder {
@@ -46,8 +40,8 @@ impl fmt::Debug for Forwarder {
 }
 
 impl Forwarder {
-    pub(super) fn new(client: Client, rules: ForwardRules) -> Self {
-        Self { client, rules, under_way: Arc::default() }
+    pub(super) const fn new(client: Client) -> Self {
+        Self { client }
     }
 
     /// What the application says; the status, where there was one.
@@ -57,11 +51,6 @@ impl Forwarder {
         (whose, id, at): (AccountId, RelayAttemptId, Timestamp),
         forwarded: &Forwarded,
     ) -> (Hop, Option<u16>) {
-        let Some(_place) = self.place(relay.id) else {
-            let busy = "too many requests to the application are under way: it is too slow, or the \
-                        messages are too many";
-            return (Hop::Deferred(busy.to_owned()), None);
-        };
         let Ok(method) = Method::from_bytes(forwarded.method.as_bytes()) else {
             return (Hop::Deferred("the request has no method".to_owned()), None);
         };
@@ -70,33 +59,6 @@ impl Forwarder {
         match self.client.pass_on(method, &relay.url, headers, body, relay.timeout).await {
             Ok(status) => (relay.judge(status), Some(status)),
             Err(error) => (Hop::Deferred(error.to_string()), None),
-        }
-    }
-
-    /// A place among those under way, until it is dropped; `None` where all are taken.
-    fn place(&self, relay: RelayId) -> Option<Place> {
-        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        let all: usize = under_way.values().sum();
-        let of_one = under_way.get(&relay).copied().unwrap_or_default();
-        if all >= self.rules.max_at_once || of_one >= self.rules.max_at_once_per_relay {
-            return None;
-        }
-        under_way.insert(relay, of_one + 1);
-        Some(Place { relay, under_way: Arc::clone(&self.under_way) })
-    }
-}
-
-struct Place {
-    relay: RelayId,
-    under_way: Arc<Mutex<HashMap<RelayId, usize>>>,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        match under_way.get_mut(&self.relay) {
-            Some(count) if *count > 1 => *count -= 1,
-            _ => drop(under_way.remove(&self.relay)),
         }
     }
 }

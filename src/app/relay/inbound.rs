@@ -273,7 +273,7 @@ impl Inbound {
         // What a provider proves itself by to us is nothing that others need (threats E8).
         let mut request = request.clone();
         request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("authorization"));
-        Ok(Some(self.relays.pass(&relay, account.id, &request).await))
+        Ok(Some(self.relays.pass(&relay, &account.lineage, &request).await))
     }
 
     /// With the line ends of mail, as an SMTP session would hand it on: forms and JSON may have

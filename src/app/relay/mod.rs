@@ -1,9 +1,11 @@
 //! Relays (contract §6): a hop through the account's own application before a message is processed,
 //! and the ways in by which providers post what they received.
 
+mod attempts;
 mod forward;
 pub mod inbound;
 mod key;
+mod places;
 pub mod providers;
 mod sealed;
 mod settings;
@@ -14,14 +16,16 @@ pub mod verification;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tracing::{info, warn};
+use tracing::info;
 use url::Url;
 
+use self::attempts::Attempts;
 use self::forward::Forwarder;
+use self::places::Places;
 use crate::app::vault::{Vault, VaultError};
 use crate::domain::account::{Account, Lineage};
 use crate::domain::audit::{Act, Actor};
-use crate::domain::id::{AccountId, Mint, RelayAttemptId};
+use crate::domain::id::{Mint, RelayAttemptId};
 use crate::domain::relay::{Forwarded, Hop, Relay, RelayAttempt, RelayType, Way};
 use crate::egress::client::Client;
 use crate::rules::RelayRules;
@@ -52,6 +56,8 @@ pub struct Relays {
     vault: Vault,
     mint: Mint,
     forwarder: Forwarder,
+    places: Places,
+    attempts: Attempts,
     rules: Arc<RelayRules>,
     /// Where this gateway is reached from outside.
     public_url: Option<Url>,
@@ -69,8 +75,11 @@ impl Relays {
         client: Client,
         rules: Arc<RelayRules>,
     ) -> Self {
-        let forwarder = Forwarder::new(client, rules.forward);
-        Self { store, vault, mint, forwarder, rules, public_url: None, actor: Actor::OPERATOR }
+        let (forwarder, places) = (Forwarder::new(client), Places::new(rules.forward));
+        let attempts = &rules.attempts;
+        let attempts = Attempts::new(store.clone(), attempts.kept, attempts.max_waiting);
+        let (public_url, actor) = (None, Actor::OPERATOR);
+        Self { store, vault, mint, forwarder, places, attempts, rules, public_url, actor }
     }
 
     /// The same of a gateway that is reached here: without it the URLs of ways in are relative.
@@ -120,12 +129,19 @@ impl Relays {
         sealed.map(|sealed| self.open_relay(sealed)).transpose()
     }
 
-    /// Asks an application about a request for `whose` (an Agent, or the account of the way in), and
-    /// keeps what came of it. It takes the relay's time at most; whatever is not an answer defers.
-    pub async fn pass(&self, relay: &Relay, whose: AccountId, forwarded: &Forwarded) -> Hop {
+    /// Asks an application about a request for whoever has this lineage (an Agent, or the account of
+    /// the way in), and notes what came of it. It takes the relay's time at most; whatever is not an
+    /// answer defers. Nobody is asked where too much is under way for the organization or the relay.
+    pub async fn pass(&self, relay: &Relay, whose: &Lineage, forwarded: &Forwarded) -> Hop {
+        let account = whose.ids().last().unwrap_or(relay.account);
+        let tenant = whose.organization.unwrap_or(account);
+        let Some(_place) = self.places.take(tenant, relay.id) else {
+            info!(relay.id = %relay.id, account.id = %account, "too much is under way to ask");
+            return Hop::Deferred(BUSY.to_owned());
+        };
         let (id, at) = (RelayAttemptId(self.mint.uuid()), self.mint.clock().now());
         let began = Instant::now();
-        let (hop, status) = self.forwarder.ask(relay, (whose, id, at), forwarded).await;
+        let (hop, status) = self.forwarder.ask(relay, (account, id, at), forwarded).await;
         let error = match &hop {
             Hop::Deferred(why) => Some(why.clone()),
             Hop::Passed | Hop::Refused => None,
@@ -134,19 +150,18 @@ impl Relays {
         info!(
             relay.id = %relay.id,
             relay.kind = %relay.kind,
-            account.id = %whose,
+            account.id = %account,
             outcome = outcome.as_str(),
             status,
             error,
             "application asked"
         );
-        let attempt =
-            RelayAttempt { id, relay: relay.id, account: whose, at, outcome, status, took, error };
-        let kept = self.store.relay_attempted(&attempt, self.rules.attempts.kept).await;
-        if let Err(error) = kept {
-            let error = &error as &(dyn std::error::Error + 'static);
-            warn!(error, "an attempt at a relay cannot be kept; what it came to holds");
-        }
+        let relay = relay.id;
+        self.attempts.note(RelayAttempt { id, relay, account, at, outcome, status, took, error });
         hop
     }
 }
+
+/// In words that a customer may read.
+const BUSY: &str = "too many requests to the application, or to those of its organization, are under \
+                    way: they are too slow, or the messages are too many";

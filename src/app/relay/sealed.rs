@@ -29,6 +29,32 @@ fn place(account: AccountId, kind: RelayType, kept: Kept) -> String {
     format!("relay/{account}/{kind}/{name}")
 }
 
+/// What was opened; `None` where another key sealed it: then nothing is known of it.
+pub(super) fn known<T, E: Into<RelayError>>(opened: Result<T, E>) -> Result<Option<T>, RelayError> {
+    match opened.map_err(Into::into) {
+        Ok(value) => Ok(Some(value)),
+        Err(RelayError::Vault(VaultError::NotOurs)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// All of a relay that is not sealed.
+pub(super) fn closed(sealed: SealedRelay) -> Relay {
+    Relay {
+        id: sealed.id,
+        account: sealed.account,
+        kind: sealed.kind,
+        url: sealed.url,
+        timeout: sealed.timeout,
+        headers: Vec::new(),
+        success: sealed.success,
+        secret: Secret::new(""),
+        revision: sealed.revision,
+        created_at: sealed.created_at,
+        updated_at: sealed.updated_at,
+    }
+}
+
 impl Relays {
     pub(super) fn seal(
         &self,
@@ -55,19 +81,15 @@ impl Relays {
             serde_json::from_slice(headers.expose()).map_err(|_| VaultError::NotOurs)?;
         let header =
             |(name, value): (String, String)| CustomHeader { name, value: Secret::new(value) };
-        Ok(Relay {
-            id: sealed.id,
-            account: sealed.account,
-            kind: sealed.kind,
-            timeout: sealed.timeout,
-            headers: pairs.into_iter().map(header).collect(),
-            success: sealed.success,
-            secret: self.unseal(whose, Kept::Secret, &sealed.secret)?,
-            revision: sealed.revision,
-            created_at: sealed.created_at,
-            updated_at: sealed.updated_at,
-            url: sealed.url,
-        })
+        let headers = pairs.into_iter().map(header).collect();
+        let secret = self.unseal(whose, Kept::Secret, &sealed.secret)?;
+        Ok(Relay { headers, secret, ..closed(sealed) })
+    }
+
+    /// What its account may see of it, whatever can be opened.
+    pub(super) fn shown_relay(&self, sealed: SealedRelay) -> Result<Relay, RelayError> {
+        let opened = known(self.open_relay(sealed.clone()))?;
+        Ok(opened.unwrap_or_else(|| closed(sealed)))
     }
 
     pub(super) fn seal_relay(&self, relay: &Relay) -> Result<SealedRelay, RelayError> {

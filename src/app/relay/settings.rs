@@ -5,7 +5,7 @@ use std::time::Duration;
 use url::Url;
 
 use super::key;
-use super::sealed::Kept;
+use super::sealed::{Kept, closed, known};
 use super::verification::{self, Given};
 use super::{RelayError, Relays};
 use crate::app::access::token::last_four;
@@ -17,7 +17,7 @@ use crate::domain::id::{AccountId, RelayId, WayId};
 use crate::domain::relay::{CustomHeader, REFUSES, Relay, RelayAttempt, RelayType, Verification};
 use crate::domain::secret::Secret;
 use crate::rules::ForwardRules;
-use crate::store::{RelayNote, RelayPut, SealedWay};
+use crate::store::{RelayNote, RelayPut, SealedRelay, SealedWay};
 
 /// How often a change is made again because another one came first.
 const TRIES: usize = 8;
@@ -46,12 +46,12 @@ pub struct Configured {
     pub is_new: bool,
 }
 
-/// Where a provider posts.
+/// Where a provider posts. What another key sealed cannot be shown, but be set once more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InboundWay {
     /// With the key: for its account only, and for no log.
-    pub url: Secret,
-    pub verification: Verification,
+    pub url: Option<Secret>,
+    pub verification: Option<Verification>,
     pub created_at: Timestamp,
     pub rotated_at: Option<Timestamp>,
 }
@@ -77,7 +77,7 @@ impl Relays {
             if relay.is_none() && way.is_none() {
                 continue;
             }
-            let relay = relay.map(|at| self.open_relay(relays.swap_remove(at))).transpose()?;
+            let relay = relay.map(|at| self.shown_relay(relays.swap_remove(at))).transpose()?;
             let way = way.map(|at| self.open_way(&ways.swap_remove(at))).transpose()?;
             configured.push(Configured { kind, relay, way, is_new: false });
         }
@@ -95,7 +95,7 @@ impl Relays {
         if relay.is_none() && way.is_none() {
             return Err(NO_RELAY);
         }
-        let relay = relay.map(|relay| self.open_relay(relay)).transpose()?;
+        let relay = relay.map(|relay| self.shown_relay(relay)).transpose()?;
         let way = way.map(|way| self.open_way(&way)).transpose()?;
         Ok(Configured { kind, relay, way, is_new: false })
     }
@@ -184,33 +184,40 @@ impl Relays {
         change: &RelayChange,
     ) -> Result<(RelayPut, bool), RelayError> {
         let old = self.store.relay(account, kind).await?;
-        let old = old.map(|relay| self.open_relay(relay)).transpose()?;
         let old_way = self.store.inbound_way(account, kind).await?;
-        let was = (old.as_ref().map(Relay::relayed), old_way.as_ref().map(|way| way.revision));
+        let was =
+            (old.as_ref().map(SealedRelay::relayed), old_way.as_ref().map(|way| way.revision));
         let mut notes = Vec::new();
         let way = match kind.has_way_in() {
             true => self.new_way((account, kind), old_way, change, &mut notes)?,
             false => None,
         };
+        let opened = match (&change.url, &old) {
+            (Some(_), Some(old)) => known(self.open_relay(old.clone()))?,
+            _ => None,
+        };
+        let was_closed = opened.is_none();
         let relay = match &change.url {
-            Some(url) => self.new_relay((account, kind), url, old.as_ref(), change, &mut notes)?,
+            Some(url) => self.new_relay((account, kind), url, (old, opened), change, &mut notes)?,
             None => None,
         };
         let relay = relay.map(|relay| self.seal_relay(&relay)).transpose()?;
-        let is_new = relay.is_some() && old.is_none();
+        let is_new = relay.is_some() && was_closed;
         Ok((RelayPut { account, kind, relay, way, was, notes }, is_new))
     }
 
-    /// The relay as it should be; `None` where it is so already.
+    /// The relay as it should be; `None` where it is so already. Of the old one, what could be opened
+    /// is known; where it could not, it gets another secret and no headers but new ones.
     fn new_relay(
         &self,
         (account, kind): (AccountId, RelayType),
         url: &Url,
-        old: Option<&Relay>,
+        (sealed, old): (Option<SealedRelay>, Option<Relay>),
         change: &RelayChange,
         notes: &mut Vec<RelayNote>,
     ) -> Result<Option<Relay>, RelayError> {
         let now = self.mint.clock().now();
+        let (is_new, old) = (sealed.is_none(), old.as_ref());
         let known = old.map(|old| old.headers.as_slice()).unwrap_or_default();
         let headers = change.headers.as_ref().map(|fields| self.headers(fields, known));
         let base = || Relay {
@@ -226,7 +233,12 @@ impl Relays {
             created_at: now,
             updated_at: now,
         };
-        let mut new = old.cloned().unwrap_or_else(base);
+        let again = |sealed| Relay { secret: Secret::new(self.mint.secret()), ..closed(sealed) };
+        let mut new = match (old, sealed) {
+            (Some(old), _) => old.clone(),
+            (None, Some(sealed)) => again(sealed),
+            (None, None) => base(),
+        };
         new.url = url.clone();
         new.timeout = change.timeout.unwrap_or(new.timeout);
         new.headers = headers.transpose()?.unwrap_or(new.headers);
@@ -239,12 +251,13 @@ impl Relays {
         if changes.is_empty() {
             return Ok(None);
         }
-        let deed = if old.is_some() { Deed::RelayUpdated } else { Deed::RelayAdded };
+        let deed = if is_new { Deed::RelayAdded } else { Deed::RelayUpdated };
         notes.push(RelayNote { deed, changes });
         Ok(Some(Relay { revision: new.revision + 1, updated_at: now, ..new }))
     }
 
-    /// The way in as it should be; `None` where it is so already.
+    /// The way in as it should be; `None` where it is so already. One whose verification cannot be
+    /// opened lets nobody in: it is set up as a new one is, with a new key.
     fn new_way(
         &self,
         (account, kind): (AccountId, RelayType),
@@ -254,20 +267,24 @@ impl Relays {
     ) -> Result<Option<SealedWay>, RelayError> {
         let now = self.mint.clock().now();
         let is_new = old.is_none();
-        let known = old.as_ref().map(|old| self.open_verification(old)).transpose()?;
-        let wanted = verification::wanted(kind, change.verification.as_ref(), known.as_ref())?;
-        let changed = known.as_ref() != Some(&wanted);
-        if !is_new && !changed && !change.rotate_key {
+        let verified = match &old {
+            Some(old) => known(self.open_verification(old))?,
+            None => None,
+        };
+        let wanted = verification::wanted(kind, change.verification.as_ref(), verified.as_ref())?;
+        let changed = verified.as_ref() != Some(&wanted);
+        let rotates = change.rotate_key || verified.is_none();
+        if !is_new && !changed && !rotates {
             return Ok(None);
         }
         let before = old.as_ref().map(|old| old.last_four.clone());
         let mut way = match old {
-            Some(old) if !change.rotate_key => old,
+            Some(old) if !rotates => old,
             old => self.with_new_key((account, kind), old)?,
         };
         way.verification = self.seal_verification(account, &wanted)?;
         way.revision += 1;
-        if is_new || change.rotate_key {
+        if is_new || rotates {
             let deed = if is_new { Deed::InboundAdded } else { Deed::InboundRotated };
             let changes = vec![Change::new("keyLastFour", before, Some(&way.last_four))];
             way.rotated_at = (!is_new).then_some(now);
@@ -330,13 +347,14 @@ impl Relays {
     }
 
     fn open_way(&self, way: &SealedWay) -> Result<InboundWay, RelayError> {
-        let key = self.open_key(way)?;
         let base = self.public_url.as_ref().map(|url| url.as_str().trim_end_matches('/'));
-        let key = String::from_utf8_lossy(key.expose());
-        let url = format!("{}/inbound/{}/{key}", base.unwrap_or_default(), way.kind);
+        let url = |key: Secret| {
+            let key = String::from_utf8_lossy(key.expose());
+            Secret::new(format!("{}/inbound/{}/{key}", base.unwrap_or_default(), way.kind))
+        };
         Ok(InboundWay {
-            url: Secret::new(url),
-            verification: self.open_verification(way)?,
+            url: known(self.open_key(way))?.map(url),
+            verification: known(self.open_verification(way))?,
             created_at: way.created_at,
             rotated_at: way.rotated_at,
         })

@@ -15,7 +15,7 @@ use super::super::error::Problem;
 use crate::app::relay::verification::{self, Given};
 use crate::app::relay::{Configured, InboundWay, RelayChange};
 use crate::app::tenancy::details::MASK;
-use crate::domain::relay::{CustomHeader, Relay, RelayAttempt, RelayType};
+use crate::domain::relay::{CustomHeader, Relay, RelayAttempt, RelayType, Verification};
 use crate::egress::signature;
 
 /// The fields of `POST /webhookRelay/{type}`.
@@ -166,15 +166,18 @@ fn shape(configured: &Configured) -> Value {
         "headers": relay.map(headers).unwrap_or_default(),
         "successStatusCodes": relay.map(|relay| relay.success.clone()).unwrap_or_default(),
     });
-    if let Some(way) = way {
-        config["inboundUrl"] = String::from_utf8_lossy(way.url.expose()).into();
-        config["verification"] = verified_by(way);
+    let Some(InboundWay { url, verification, .. }) = way else { return config };
+    if let Some(url) = url {
+        config["inboundUrl"] = String::from_utf8_lossy(url.expose()).into();
+    }
+    if let Some(verification) = verification {
+        config["verification"] = verified_by(verification);
     }
     config
 }
 
-fn verified_by(way: &InboundWay) -> Value {
-    let shown = verification::shown(&way.verification).into_iter();
+fn verified_by(verification: &Verification) -> Value {
+    let shown = verification::shown(verification).into_iter();
     shown.map(|(name, value)| (name.to_owned(), Value::from(value))).collect::<Map<_, _>>().into()
 }
 

@@ -103,7 +103,7 @@ impl Post {
         let change = RelayChange { verification, ..RelayChange::default() };
         let relays = &self.house.http.use_cases.relays;
         let way = relays.set(self.house.id("org1"), kind, &change).await.unwrap().way.unwrap();
-        let path = String::from_utf8(way.url.expose().to_vec()).unwrap();
+        let path = String::from_utf8(way.url.unwrap().expose().to_vec()).unwrap();
         canary::note(path.as_bytes());
         path
     }

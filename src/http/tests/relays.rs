@@ -3,9 +3,13 @@
 use serde_json::{Value, json};
 
 use super::House;
+use crate::app::relay::RelayChange;
 use crate::app::tenancy::details::MASK;
+use crate::app::vault::Vault;
 use crate::domain::member::Role;
 use crate::domain::relay::RelayType;
+use crate::egress::guard::Guard;
+use crate::rules::Rules;
 
 const SMTP: &str = "/webhookRelay/smtp";
 const MAILGUN: &str = "/webhookRelay/mailgun";
@@ -201,4 +205,63 @@ async fn what_is_sent_twice_is_done_once_and_a_restricted_member_has_only_its_ag
         keys.push(key(&reply.success(200)["config"], "mailgun"));
     }
     assert_eq!(keys[0], keys[1]);
+}
+
+/// As after a restore beside another key: what that key sealed is seen as far as it is not sealed,
+/// can be set once more, and can be deleted.
+#[tokio::test]
+async fn what_another_key_sealed_can_be_set_once_more() {
+    let house = House::new().await;
+    let (rules, vault) = (Rules::defaults().unwrap(), Vault::new(&[[8; 32]], house.mint.clone()));
+    let guard = Guard::new(Vec::new(), &rules.webhooks);
+    let theirs = super::relays(&house.store, &vault, &house.mint, (&rules, &guard));
+    let sealed = RelayChange {
+        url: Some("https://app.example/old".parse().unwrap()),
+        headers: Some(vec![("X-A".to_owned(), "value".to_owned())]),
+        success: Some(vec![204]),
+        ..RelayChange::default()
+    };
+    let signing = [("signingKey".to_owned(), Some("key".to_owned()))];
+    let posted = RelayChange { verification: Some(signing.into()), ..sealed.clone() };
+    let org = house.id("org1");
+    for (kind, change) in [(RelayType::Mailgun, &posted), (RelayType::Smtp, &sealed)] {
+        theirs.set(org, kind, change).await.unwrap();
+    }
+    let (relay, way) = (
+        house.store.relay(org, RelayType::Mailgun).await.unwrap().unwrap(),
+        house.store.inbound_way(org, RelayType::Mailgun).await.unwrap().unwrap(),
+    );
+    // What is in clear is shown.
+    let config = |kind: &str| {
+        json!({
+            "type": kind, "url": "https://app.example/old", "timeout": 10000, "headers": [],
+            "successStatusCodes": [204],
+        })
+    };
+    let listed = house.get("org1", "/webhookRelay").await.success(200)["configs"].clone();
+    assert_eq!(listed, json!([config("mailgun"), config("smtp")]));
+    let shown = house.get("org1", MAILGUN).await.success(200)["config"].clone();
+    assert_eq!((&shown["url"], shown.get("inboundUrl")), (&config("")["url"], None));
+    // As of a new one, what proves the provider is required, and nothing masked stands for anything.
+    let url = "https://app.example/old";
+    refused(&house, MAILGUN, json!({ "url": url }), "HTTP webhook signing key").await;
+    refused(&house, MAILGUN, json!({ "rotateInboundKey": true }), "signing key").await;
+    let masked = json!({ "url": url, "verification": { "signingKey": MASK } });
+    refused(&house, MAILGUN, masked, "HTTP webhook signing key").await;
+    refused(&house, SMTP, json!({ "url": url, "headers": [{ "X-A": MASK }] }), "headers").await;
+    let again = json!({ "url": url, "verification": { "signingKey": "anew" } });
+    let made = set(&house, MAILGUN, again).await;
+    assert!(made["secret"].is_string(), "nobody knows the old one");
+    assert_eq!(made["config"]["successStatusCodes"], json!([204]));
+    let relays = &house.http.use_cases.relays;
+    let opened = relays.way(RelayType::Mailgun, &key(&made["config"], "mailgun")).await.unwrap();
+    assert_eq!(opened.unwrap().account.id, org);
+    let now = house.store.relay(org, RelayType::Mailgun).await.unwrap().unwrap();
+    assert_eq!((now.id, now.revision), (relay.id, relay.revision + 1));
+    let now = house.store.inbound_way(org, RelayType::Mailgun).await.unwrap().unwrap();
+    assert_eq!((now.id, now.revision), (way.id, way.revision + 1));
+    assert_ne!((now.key_hash, now.last_four), (way.key_hash, way.last_four));
+    // The hop of the other goes, and comes again.
+    house.call("org1", "DELETE", SMTP, None).await.success(200);
+    assert!(set(&house, SMTP, json!({ "url": url })).await["secret"].is_string());
 }

@@ -21,6 +21,7 @@ on_both! {
     the_last_attempts_of_each_relay_are_kept,
     nothing_is_committed_by_the_word_of_another_relay,
     a_deleted_account_leaves_none,
+    of_what_is_sealed_there_are_samples,
 }
 
 fn relay(account: &Account, kind: RelayType, revision: i64) -> SealedRelay {
@@ -97,6 +98,7 @@ pub async fn exercise(scene: &Scene) {
     store.inbound_way(agent.id, RelayType::Postmark).await.unwrap();
     store.inbound_ways(agent.id).await.unwrap();
     store.inbound_way_by_key(RelayType::Postmark, KeyHash([1; 32])).await.unwrap();
+    store.sealed_samples().await.unwrap();
     store.remove_relay(agent.id, RelayType::Smtp, by(at(0))).await.unwrap();
 }
 
@@ -260,4 +262,19 @@ async fn a_deleted_account_leaves_none(kind: Kind) {
     assert_eq!(scene.count("SELECT COUNT(*) FROM relay_attempts").await, 1);
     assert_eq!(store.relays(organization.id).await.unwrap().len(), 1);
     assert_eq!(store.inbound_ways(organization.id).await.unwrap().len(), 1);
+}
+
+async fn of_what_is_sealed_there_are_samples(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let Scene { store, agent, organization, .. } = &scene;
+    assert_eq!(store.sealed_samples().await.unwrap(), Vec::<Vec<u8>>::new());
+    assert!(add(&scene, organization, by(at(0))).await);
+    assert_eq!(store.sealed_samples().await.unwrap(), [[0_u8, 1]]);
+    let last = RelayId(uuid::Uuid::from_u128(u128::MAX));
+    let newest = SealedRelay { id: last, headers: vec![5], ..relay(agent, RelayType::Smtp, 1) };
+    let ways = RelayPut { way: Some(way(agent, 7)), ..put(agent, None, None) };
+    for put in [put(agent, Some(newest), None), ways] {
+        assert!(store.put_relay(&put, by(at(0))).await.unwrap());
+    }
+    assert_eq!(store.sealed_samples().await.unwrap(), [[5_u8], [7]]);
 }

@@ -1,0 +1,131 @@
+//! What came of asking applications, written beside the answers: no mail waits for it. One task
+//! writes one attempt at a time, as long as some wait, so that in the queue of the store's writer
+//! there is never more than one before the mail.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tracing::warn;
+
+use crate::domain::relay::RelayAttempt;
+use crate::store::Store;
+
+/// Writes attempts down. Cheap to clone; all clones have one queue.
+#[derive(Clone, Debug)]
+pub(super) struct Attempts {
+    store: Store,
+    /// Kept of each relay.
+    kept: u32,
+    queue: Arc<Mutex<Queue>>,
+}
+
+#[derive(Debug)]
+struct Queue {
+    waiting: VecDeque<RelayAttempt>,
+    /// Of those that wait, at most.
+    most: usize,
+    /// Somebody writes, and takes whatever comes meanwhile.
+    is_served: bool,
+}
+
+/// What became of an attempt in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Queued {
+    Waits,
+    /// It waits, and nobody writes.
+    Unserved,
+    Dropped,
+}
+
+impl Attempts {
+    /// Keeps so many of each relay; at most so many wait to be written.
+    pub(super) fn new(store: Store, kept: u32, most: usize) -> Self {
+        let queue = Queue { waiting: VecDeque::new(), most, is_served: false };
+        Self { store, kept, queue: Arc::new(Mutex::new(queue)) }
+    }
+
+    /// Returns at once.
+    pub(super) fn note(&self, attempt: RelayAttempt) {
+        let relay = attempt.relay;
+        let queued = self.queue().add(attempt);
+        match queued {
+            Queued::Waits => {}
+            Queued::Unserved => drop(tokio::spawn(self.clone().write())),
+            Queued::Dropped => {
+                warn!(relay.id = %relay, "too many attempts wait to be written; one is not kept");
+            }
+        }
+    }
+
+    async fn write(self) {
+        loop {
+            let next = self.queue().next();
+            let Some(attempt) = next else { return };
+            if let Err(error) = self.store.relay_attempted(&attempt, self.kept).await {
+                let error = &error as &(dyn std::error::Error + 'static);
+                warn!(error, "an attempt at a relay cannot be kept; what it came to holds");
+            }
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        // Nothing panics while it holds the lock; if something did, the queue would be whole.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    fn add(&mut self, attempt: RelayAttempt) -> Queued {
+        if self.waiting.len() >= self.most {
+            return Queued::Dropped;
+        }
+        self.waiting.push_back(attempt);
+        if std::mem::replace(&mut self.is_served, true) { Queued::Waits } else { Queued::Unserved }
+    }
+
+    /// The next one for whoever writes; without one the queue is unserved from now on.
+    fn next(&mut self) -> Option<RelayAttempt> {
+        let next = self.waiting.pop_front();
+        self.is_served = next.is_some();
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::domain::clock::Timestamp;
+    use crate::domain::id::{AccountId, RelayAttemptId, RelayId};
+    use crate::domain::relay::HopOutcome;
+
+    fn attempt(number: u128) -> RelayAttempt {
+        RelayAttempt {
+            id: RelayAttemptId(Uuid::from_u128(number)),
+            relay: RelayId(Uuid::nil()),
+            account: AccountId::new(1).unwrap(),
+            at: Timestamp::from_millis(0),
+            outcome: HopOutcome::Passed,
+            status: Some(200),
+            took: Duration::ZERO,
+            error: None,
+        }
+    }
+
+    #[test]
+    fn one_writes_at_a_time_and_what_finds_the_queue_full_is_dropped() {
+        let mut queue = Queue { waiting: VecDeque::new(), most: 2, is_served: false };
+        assert_eq!(queue.add(attempt(1)), Queued::Unserved);
+        assert_eq!(queue.add(attempt(2)), Queued::Waits);
+        assert_eq!(queue.add(attempt(3)), Queued::Dropped);
+        assert_eq!(queue.next(), Some(attempt(1)));
+        assert_eq!(queue.add(attempt(4)), Queued::Waits);
+        assert_eq!((queue.next(), queue.next()), (Some(attempt(2)), Some(attempt(4))));
+        assert_eq!(queue.add(attempt(5)), Queued::Waits, "the last one is still being written");
+        assert_eq!((queue.next(), queue.next()), (Some(attempt(5)), None));
+        assert_eq!(queue.add(attempt(6)), Queued::Unserved);
+    }
+}

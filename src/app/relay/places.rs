@@ -1,0 +1,117 @@
+//! Requests to applications that are under way: so many in all, of one organization and of one
+//! relay, so that what is slow at one customer's takes no place from another's mail.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::domain::id::{AccountId, RelayId};
+use crate::rules::ForwardRules;
+
+/// Cheap to clone; all clones count together.
+#[derive(Clone, Debug)]
+pub(super) struct Places {
+    rules: ForwardRules,
+    taken: Arc<Mutex<Taken>>,
+}
+
+/// No more entries than places: one that counts nothing is taken out.
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    of_tenant: HashMap<AccountId, usize>,
+    of_relay: HashMap<RelayId, usize>,
+}
+
+/// Taken until it is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    tenant: AccountId,
+    relay: RelayId,
+    taken: Arc<Mutex<Taken>>,
+}
+
+impl Places {
+    pub(super) fn new(rules: ForwardRules) -> Self {
+        Self { rules, taken: Arc::default() }
+    }
+
+    /// A place for a request of this organization to this relay; `None` where all are taken.
+    pub(super) fn take(&self, tenant: AccountId, relay: RelayId) -> Option<Place> {
+        // Nothing panics while it holds the lock; if something did, the counts would be whole.
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_tenant = taken.of_tenant.get(&tenant).copied().unwrap_or_default();
+        let of_relay = taken.of_relay.get(&relay).copied().unwrap_or_default();
+        if taken.all >= self.rules.max_at_once
+            || of_tenant >= self.rules.max_at_once_per_organization
+            || of_relay >= self.rules.max_at_once_per_relay
+        {
+            return None;
+        }
+        taken.all += 1;
+        taken.of_tenant.insert(tenant, of_tenant + 1);
+        taken.of_relay.insert(relay, of_relay + 1);
+        Some(Place { tenant, relay, taken: Arc::clone(&self.taken) })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.all = taken.all.saturating_sub(1);
+        one_less(&mut taken.of_tenant, &self.tenant);
+        one_less(&mut taken.of_relay, &self.relay);
+    }
+}
+
+fn one_less<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: &K) {
+    match counts.get_mut(key) {
+        Some(count) if *count > 1 => *count -= 1,
+        _ => drop(counts.remove(key)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::rules::Rules;
+
+    fn places() -> (Places, ForwardRules) {
+        let rules = Rules::defaults().unwrap().relays.forward;
+        (Places::new(rules), rules)
+    }
+
+    /// What an organization gets that asks by so many relays, whose ids begin at `first`.
+    fn all_of(places: &Places, tenant: i64, first: u128, relays: u128) -> Vec<Place> {
+        let tenant = AccountId::new(tenant).unwrap();
+        let ids = (first..first + relays).map(|id| RelayId(Uuid::from_u128(id)));
+        ids.flat_map(|id| std::iter::from_fn(move || places.take(tenant, id))).collect()
+    }
+
+    #[test]
+    fn slow_applications_of_one_tenant_leave_places_for_the_others() {
+        let (places, rules) = places();
+        let slow = all_of(&places, 1, 0, 100);
+        assert_eq!(slow.len(), rules.max_at_once_per_organization);
+        assert!(slow.len() * 4 <= rules.max_at_once);
+        let other = all_of(&places, 2, 1000, 1);
+        assert_eq!(other.len(), rules.max_at_once_per_relay);
+        // A relay of an account above both is one relay, whoever's mail it is asked about.
+        assert_eq!(all_of(&places, 3, 1000, 1).len(), 0);
+        let more = (4_u32..20).flat_map(|n| all_of(&places, n.into(), u128::from(n) * 1000, 100));
+        let more: Vec<Place> = more.collect();
+        assert_eq!(slow.len() + other.len() + more.len(), rules.max_at_once);
+    }
+
+    #[test]
+    fn what_has_ended_counts_no_more() {
+        let (places, rules) = places();
+        for _ in 0..3 {
+            assert_eq!(all_of(&places, 1, 0, 100).len(), rules.max_at_once_per_organization);
+        }
+        let taken = places.taken.lock().unwrap();
+        assert!(taken.all == 0 && taken.of_tenant.is_empty() && taken.of_relay.is_empty());
+    }
+}
