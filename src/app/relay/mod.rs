@@ -1,6 +1,7 @@
 //! Relays (contract §6): a hop through the account's own application before a message is processed,
 //! and the ways in by which providers post what they received.
 
+mod asking;
 mod forward;
 pub mod inbound;
 mod key;
