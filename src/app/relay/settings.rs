@@ -333,7 +333,9 @@ impl Relays {
         let key = self.open_key(way)?;
         let base = self.public_url.as_ref().map(|url| url.as_str().trim_end_matches('/'));
         let key = String::from_utf8_lossy(key.expose());
-        let url = format!("{}/inbound/{}/{key}", base.unwrap_or_default(), way.kind);
+        // Mailgun posts a message whole only to a path that ends so.
+        let end = if way.kind == RelayType::Mailgun { "/mime" } else { "" };
+        let url = format!("{}/inbound/{}/{key}{end}", base.unwrap_or_default(), way.kind);
         Ok(InboundWay {
             url: Secret::new(url),
             verification: self.open_verification(way)?,

@@ -79,6 +79,32 @@ async fn the_application_passes_refuses_or_defers_what_a_provider_posts() {
     }
 }
 
+/// A provider that did not hear the "yes" comes again: its message is there, and nobody may turn it down
+/// any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_passed_once_is_not_asked_about_again() {
+    let post = Post::open().await;
+    let receiver = Receiver::start(post.house.http.mint.clock().clone()).await.unwrap();
+    let path = post.usual(RelayType::Postmark).await;
+    set(&post, RelayType::Postmark, &receiver).await;
+    receiver.script([202, 406, 406].map(Reply::status));
+    let posting = post.post(RelayType::Postmark, &signed("slow"), &[TO]);
+    post.send(&path, &posting).await.success(200);
+    post.send(&path, &posting).await.success(200);
+    assert_eq!((post.messages().await, receiver.received().len()), (1, 1));
+    // Of another recipient it has said nothing yet, nor as the relay is by now.
+    let other = post.post(RelayType::Postmark, &signed("slow"), &["agent2@partner.example"]);
+    refused(RelayType::Postmark, &post.send(&path, &other).await, "406");
+    let change = RelayChange {
+        url: Some(receiver.url("/another").parse().unwrap()),
+        ..RelayChange::default()
+    };
+    let relays = &post.house.http.use_cases.relays;
+    relays.set(post.house.id("org1"), RelayType::Postmark, &change).await.unwrap();
+    refused(RelayType::Postmark, &post.send(&path, &posting).await, "406");
+    assert_eq!((post.messages().await, receiver.received().len()), (1, 3));
+}
+
 /// A relay for mail that came over SMTP is none for what a provider posts.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_hop_of_smtp_is_not_that_of_a_provider() {
