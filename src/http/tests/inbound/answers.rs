@@ -1,6 +1,8 @@
 //! Accepted, refused, deferred: what each provider is told, and what is left behind.
 
-use serde_json::json;
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
 
 use super::relayed::set;
 use super::{ASKED, FROM, PROVIDERS, Post, SENDGRID, SNS, TO, of_mailgun, refused, signed, step};
@@ -167,7 +169,7 @@ async fn more_recipients_than_a_transaction_has_come_in_several() {
     assert_eq!(post.messages().await, 2);
     // One of those that were not found, which are counted, and one of the two, which share.
     let ids = answer["intake"].as_array().unwrap();
-    assert_eq!(ids.iter().collect::<std::collections::BTreeSet<_>>().len(), 2, "{answer}");
+    assert_eq!(ids.iter().filter_map(Value::as_str).collect::<BTreeSet<_>>().len(), 2);
     assert_eq!(receiver.received().len(), 0);
     let all: Vec<_> = tagged(1001).collect();
     let all: Vec<_> = all.iter().map(String::as_str).collect();
