@@ -3,7 +3,7 @@
 #![no_main]
 
 use gatepost_fuzz::domain::address::Address;
-use gatepost_fuzz::smtp::protocol::path::{self, PathFault, PathKind};
+use gatepost_fuzz::domain::path::{self, PathFault, PathKind};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {

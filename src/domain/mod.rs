@@ -37,6 +37,7 @@ pub mod member;
 pub mod message;
 pub mod metric;
 pub mod network;
+pub mod path;
 pub mod policy;
 pub mod ports;
 pub mod rate;

@@ -9,11 +9,12 @@
 //! Mailgun posts a message whole only to a path that ends with `mime`: so the same is behind
 //! `/inbound/{type}/{inboundKey}/mime`.
 
+mod places;
+
 use std::future::poll_fn;
 use std::net::Ipv4Addr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use axum::body::{Body, Bytes, HttpBody as _};
@@ -24,9 +25,10 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde_json::json;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use self::places::Place;
+pub(crate) use self::places::Places;
 use super::Http;
 use super::answer::success;
 use super::error::{Code, NOTHING_HERE, Problem, chain};
@@ -35,44 +37,12 @@ use super::remote::Peer;
 use super::turns::to_the_end;
 use crate::app::access::need::Effect;
 use crate::app::relay::inbound::{InboundError, Taken};
+use crate::domain::account::Account;
 use crate::domain::key::KeyHash;
 use crate::domain::relay::{Forwarded, RelayType, Way};
-use crate::rules::InboundRules;
 
 /// As the log names it.
 const ROUTE: &str = "/inbound/{type}/{inboundKey}";
-
-/// Places for what providers post, apart from those of clients: mail waits for no preview.
-#[derive(Debug)]
-pub(crate) struct Places {
-    all: Arc<Semaphore>,
-    large: Arc<Semaphore>,
-    patience: Duration,
-}
-
-impl Places {
-    pub(crate) fn new(rules: &InboundRules, patience: Duration) -> Self {
-        let places = |most| Arc::new(Semaphore::new(most));
-        let requests = &rules.requests;
-        Self { all: places(requests.max_at_once), large: places(requests.max_large), patience }
-    }
-
-    /// At once, or not at all.
-    fn any(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        let place = Arc::clone(&self.all).try_acquire_owned();
-        place.map_err(|_| Problem::unavailable("every place for what providers post is taken"))
-    }
-
-    /// Waited for.
-    async fn large(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        match timeout(self.patience, Arc::clone(&self.large).acquire_owned()).await {
-            Ok(Ok(place)) => Ok(place),
-            _ => {
-                Err(Problem::unavailable("every place for a large request of a provider is taken"))
-            }
-        }
-    }
-}
 
 /// Takes in what a provider posts.
 pub(super) async fn post(
@@ -91,8 +61,11 @@ pub(super) async fn post(
     let way = open(&http, &segments.collect::<Vec<_>>(), from).await?;
     trace.called_by(way.account.id);
     let kind = way.verification.kind();
-    let place = http.places.any()?;
-    let (body, large) = collect(&parts.headers, body, &http).await?;
+    // Who sends slowly has no place of those that others wait for.
+    let coming = http.places.body(&way.account)?;
+    let (body, large) = collect(&parts.headers, body, (&http, &way.account)).await?;
+    let place = http.places.any(&way.account)?;
+    drop(coming);
     let request = Forwarded { method: parts.method.to_string(), headers: fields(&parts), body };
     let inbound = http.use_cases.inbound.clone();
     // A provider that stops waiting has not stopped what it began: it is decided to its end, and its
@@ -149,8 +122,8 @@ fn fields(parts: &Parts) -> Vec<(String, Vec<u8>)> {
 async fn collect(
     headers: &HeaderMap,
     body: Body,
-    http: &Http,
-) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Problem> {
+    (http, whose): (&Http, &Account),
+) -> Result<(Bytes, Option<Place>), Problem> {
     // A compressed body could unfold to any size.
     let plain = headers.get(CONTENT_ENCODING).is_none_or(|value| value == "identity");
     if !plain {
@@ -159,14 +132,16 @@ async fn collect(
     }
     let expects = headers.contains_key(EXPECT);
     let late = || again(Problem::invalid("the body did not come in time: send it again"));
-    timeout(http.rules.limits.body(), read(body, expects, http)).await.map_err(|_| late())?
+    timeout(http.rules.limits.body(), read(body, expects, (http, whose)))
+        .await
+        .map_err(|_| late())?
 }
 
 async fn read(
     mut body: Body,
     expects: bool,
-    http: &Http,
-) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Problem> {
+    (http, whose): (&Http, &Account),
+) -> Result<(Bytes, Option<Place>), Problem> {
     let (limits, most) = (&http.rules.limits, http.use_cases.inbound.max_request_bytes());
     let too_large = || {
         let detail = format!("a request of a provider has at most {most} octets here");
@@ -189,7 +164,7 @@ async fn read(
             continue;
         }
         if read > limits.max_body_bytes && place.is_none() {
-            place = Some(http.places.large().await?);
+            place = Some(http.places.large(whose).await?);
         }
         octets.extend_from_slice(&data);
     }

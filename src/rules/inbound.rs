@@ -5,11 +5,13 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::{RulesError, within};
+use crate::domain::relay::RelayType;
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InboundRules {
     pub requests: Requests,
+    pub application: Application,
     pub proofs: Proofs,
 }
 
@@ -20,6 +22,24 @@ pub struct Requests {
     pub max_large: usize,
     pub message_times: usize,
     pub max_recipients: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Application {
+    wait_seconds: u64,
+    ses_wait_seconds: u64,
+    pub passes: usize,
+}
+
+impl Application {
+    /// How long it may take to answer for what this provider posted.
+    pub const fn patience(&self, kind: RelayType) -> Duration {
+        match kind {
+            RelayType::Ses => Duration::from_secs(self.ses_wait_seconds),
+            _ => Duration::from_secs(self.wait_seconds),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -58,6 +78,10 @@ impl InboundRules {
         check("requests.max_large", wide(requests.max_large), 1, 1000)?;
         check("requests.message_times", wide(requests.message_times), 1, 10)?;
         check("requests.max_recipients", wide(requests.max_recipients), 1, 1000)?;
+        let application = &self.application;
+        check("application.wait_seconds", application.wait_seconds, 1, 60)?;
+        check("application.ses_wait_seconds", application.ses_wait_seconds, 1, 14)?;
+        check("application.passes", wide(application.passes), 1, 10_000_000)?;
         check("proofs.covering_seconds", proofs.covering_seconds, 60, 604_800)?;
         check("proofs.bare_seconds", proofs.bare_seconds, 60, 604_800)?;
         check("proofs.ahead_seconds", proofs.ahead_seconds, 0, 3600)?;

@@ -28,7 +28,7 @@ pub use access::{
 };
 pub use acme::{AcmeRules, Challenges as ChallengeRules};
 pub use apps::{App, AppLimits, AppRules, FeatureRule, Setting, SettingType};
-pub use inbound::InboundRules;
+pub use inbound::{Application as ApplicationRules, InboundRules};
 pub use intake::{
     Alignment, Directory as DirectoryRules, IntakeRules, Limits as IntakeLimits,
     Rates as IntakeRates,

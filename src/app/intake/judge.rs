@@ -120,7 +120,8 @@ impl Gateway {
         }
         // An application is asked about one recipient, and its answer is the reply.
         let accepted = || intakes.iter().filter_map(|intake| intake.accepted.as_ref());
-        if accepted().count() > 1 && accepted().any(|one| one.standing.relay.is_some()) {
+        let asked = envelope.posted.is_none();
+        if asked && accepted().count() > 1 && accepted().any(|one| one.standing.relay.is_some()) {
             return Ok(None);
         }
         let Some((reason, record)) = verdict.or(of_returns) else { return Ok(None) };

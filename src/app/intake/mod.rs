@@ -86,6 +86,16 @@ impl Gateway {
     async fn take_in(&self, envelope: &Envelope, raw: &Bytes) -> Result<Answer, StoreError> {
         let (arrived, began) = (self.mint.clock().now(), Instant::now());
         let examination = examine(&self.authenticator, &self.rules, envelope, raw, arrived).await;
+        self.decide((envelope, raw), &examination, began).await
+    }
+
+    /// The path from what was found on.
+    async fn decide(
+        &self,
+        (envelope, raw): (&Envelope, &Bytes),
+        examination: &Examination,
+        began: Instant,
+    ) -> Result<Answer, StoreError> {
         if examination.proof == Proof::Undecidable(Reason::TooBusy) {
             // Ours, and not a verdict on the message: no record (contract §2.3).
             return Ok(Answer { reason: Some(Reason::TooBusy), ..unavailable() });
@@ -94,11 +104,10 @@ impl Gateway {
         for _ in 0..DECISIONS {
             // Messages are listed by the time of their acceptance; look-ups may have taken long.
             let now = self.mint.clock().now();
-            let Some(mut judgement) = self.judge_all(envelope, raw, &examination, now).await?
-            else {
+            let Some(mut judgement) = self.judge_all(envelope, raw, examination, now).await? else {
                 break;
             };
-            let taken = match self.within_rates(&judgement.commit, &examination) {
+            let taken = match self.within_rates(&judgement.commit, examination) {
                 Ok(taken) => taken,
                 // What is there already counts nothing, and its sender is to hear so (contract
                 // §2.6).
@@ -106,7 +115,7 @@ impl Gateway {
                 Err(over) => return self.put_off(judgement.commit, over).await,
             };
             let mail = (envelope, raw);
-            match self.ask_application(mail, &examination, &mut judgement, &mut asks).await? {
+            match self.ask_application(mail, examination, &mut judgement, &mut asks).await? {
                 Asked::Settled => {}
                 Asked::Changed => {
                     taken.into_iter().for_each(|one| one.give_back(Instant::now()));

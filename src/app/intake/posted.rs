@@ -2,17 +2,19 @@
 //! below it is as good as not there.
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use super::recipient::network;
-use super::{Gateway, trouble};
+use super::{Found, Gateway, examine, trouble};
 use crate::domain::account::Account;
+use crate::domain::path::{self, PathKind};
 use crate::domain::ports::{Answer, Client, Envelope, Recipient};
 use crate::domain::reason::Reason;
 use crate::store::{Listing, StoreError};
 
 impl Gateway {
     /// Which Agent of this account, or below it, answers to this forward-path? As at RCPT; what is
-    /// refused is counted with the account's own.
+    /// refused is counted with the account's own. What is no path is nobody's.
     pub async fn recipient_within(
         &self,
         within: &Account,
@@ -20,30 +22,46 @@ impl Gateway {
         reverse_path: &str,
         path: &str,
     ) -> Result<Recipient, Answer> {
-        match self.foreign(within, path).await {
-            Ok(None) => self.find_recipient(client, reverse_path, path).await,
-            Ok(Some(listing)) => {
-                let reason = Reason::UnknownRecipient;
-                let counted = self.count(client, reverse_path, path, &listing, reason).await;
-                Err(counted.map_or_else(
-                    |error| trouble(&error),
-                    |record| Answer { reason: Some(reason), detail: None, record: Some(record) },
-                ))
-            }
-            Err(error) => Err(trouble(&error)),
-        }
+        let found = self.find_within(within, path).await;
+        let (path, found) = found.map_err(|error| trouble(&error))?;
+        self.settle_recipient((client, reverse_path, &path), found, true).await
     }
 
-    /// How an address is listed of which nobody within this account is called.
-    async fn foreign(&self, within: &Account, path: &str) -> Result<Option<Listing>, StoreError> {
-        let listing = self.directory.find(path).await?.listing;
-        if let Some(answering) = listing.answering {
-            let agent = self.store.addressee(answering.agent).await?;
-            if agent.is_some_and(|agent| agent.lineage.at(within.kind) == Some(within.id)) {
-                return Ok(None);
-            }
+    /// Who answers to a path, and the path as it is recorded; of whom nobody within this account is
+    /// called, nobody. It is looked up once: whom that finds is whom the message is for.
+    async fn find_within(
+        &self,
+        within: &Account,
+        path: &str,
+    ) -> Result<(String, Found), StoreError> {
+        let lineage = within.lineage;
+        let Ok(path) = path::parse(path.as_bytes(), PathKind::Forward, true) else {
+            let listing = Listing { version: 0, answering: None, lineage };
+            return Ok((path::shown(path), Found { listing, address: None, tag: None }));
+        };
+        let mut found = self.directory.find(&path).await?;
+        let agent = match found.listing.answering {
+            Some(answering) => self.store.addressee(answering.agent).await?,
+            None => None,
+        };
+        if agent.is_none_or(|agent| agent.lineage.at(within.kind) != Some(within.id)) {
+            found.listing = Listing { answering: None, lineage, ..found.listing };
         }
-        Ok(Some(Listing { answering: None, lineage: within.lineage, ..listing }))
+        Ok((path, found))
+    }
+
+    /// The one path of one message for several transactions, which differ in their recipients alone:
+    /// it is examined once.
+    pub async fn messages(&self, envelopes: &[Envelope], raw: &Bytes) -> Vec<Answer> {
+        let Some(first) = envelopes.first() else { return Vec::new() };
+        let (arrived, began) = (self.mint.clock().now(), Instant::now());
+        let examination = examine(&self.authenticator, &self.rules, first, raw, arrived).await;
+        let mut answers = Vec::with_capacity(envelopes.len());
+        for envelope in envelopes {
+            let decided = self.decide((envelope, raw), &examination, began).await;
+            answers.push(decided.unwrap_or_else(|error| trouble(&error)));
+        }
+        answers
     }
 
     /// Records that something posted to this account was turned away before its recipients were

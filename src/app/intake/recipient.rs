@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::step::step;
-use super::{Gateway, trouble};
+use super::{Found, Gateway, trouble};
 use crate::domain::id::IntakeId;
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::policy::Mode;
@@ -24,11 +24,23 @@ impl Gateway {
         path: &str,
     ) -> Result<Recipient, Answer> {
         let found = self.directory.find(path).await.map_err(|error| trouble(&error))?;
+        self.settle_recipient((client, reverse_path, path), found, false).await
+    }
+
+    /// What was found for a path, as an answer; `posted` by a provider, or else sent over SMTP.
+    pub(super) async fn settle_recipient(
+        &self,
+        (client, reverse_path, path): (&Client, &str, &str),
+        found: Found,
+        posted: bool,
+    ) -> Result<Recipient, Answer> {
         let listing = found.listing;
         let reason = match (listing.answering, found.address) {
             (Some(Answering { agent, active: true, mode, relayed, .. }), Some(address)) => {
-                // What an application says of one need not be what another says (contract §2).
-                let (as_sent, shares) = (path.to_owned(), mode == Mode::Open && !relayed);
+                // What an application says of one need not be what another says (contract §2); of
+                // what a provider posted it is not asked (contract §6).
+                let asked = relayed && !posted;
+                let (as_sent, shares) = (path.to_owned(), mode == Mode::Open && !asked);
                 return Ok(Recipient { agent, address, tag: found.tag, as_sent, shares });
             }
             (Some(_), Some(_)) => Reason::InactiveRecipient,

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tracing::{info, warn};
 
+use super::asking::Asking;
 use super::providers::{
     Ages, CertificateError, Letter, Post, Refusal, mailgun, postmark, sendgrid, ses, sns,
 };
@@ -21,11 +22,15 @@ use crate::app::intake::Gateway;
 use crate::domain::account::Account;
 use crate::domain::clock::Clock;
 use crate::domain::id::IntakeId;
+use crate::domain::path::{self, PathKind};
 use crate::domain::ports::{Answer, Client, Envelope, Intake as _, Posted, Recipient};
 use crate::domain::reason::Reason;
 use crate::domain::relay::{Forwarded, Hop, RelayType, Verification, Way};
 use crate::mail::line_ends::{as_received, refused_on_the_wire};
 use crate::rules::{BareLineEnds, InboundRules};
+
+/// Transactions full of recipients that one request may have.
+const TRANSACTIONS: usize = 10;
 
 /// Above this many octets, a request is read where that holds up nobody.
 const LARGE: usize = 256 * 1024;
@@ -35,6 +40,7 @@ const LARGE: usize = 256 * 1024;
 pub struct Inbound {
     gateway: Arc<Gateway>,
     relays: Relays,
+    asking: Asking,
     signers: Signers,
     tokens: Arc<Tokens>,
     rules: Arc<InboundRules>,
@@ -90,7 +96,8 @@ impl Inbound {
         (clock, bare): (Clock, BareLineEnds),
     ) -> Self {
         let tokens = Arc::new(Tokens::new(rules.proofs.tokens));
-        Self { gateway, relays, signers, tokens, rules, clock, bare }
+        let asking = Asking::new(relays.clone(), rules.application);
+        Self { gateway, relays, asking, signers, tokens, rules, clock, bare }
     }
 
     /// Octets of a request, at most.
@@ -125,22 +132,42 @@ impl Inbound {
                 return Ok(Taken::Noted(what));
             }
             Err(Refusal::Mode(words)) => {
-                let posted = posted(kind, "nothing was looked at");
-                let envelope = envelope(client(None, None, from), String::new(), posted);
-                let why = (Reason::Malformed, words.as_str());
-                let answer = self.gateway.turned_away(&way.account, &envelope, why, size).await;
+                let answer = self.leave_trace((&way.account, kind), from, &words, size).await;
                 return Ok(sum(&[answer]));
             }
-            Err(Refusal::Forged(words)) => return Err(InboundError::Forged(words)),
-            Err(Refusal::Broken(words)) => return Err(InboundError::Broken(words)),
+            Err(Refusal::Forged(words)) => {
+                self.leave_trace((&way.account, kind), from, &words, size).await;
+                return Err(InboundError::Forged(words));
+            }
+            Err(Refusal::Broken(words)) => {
+                self.leave_trace((&way.account, kind), from, &words, size).await;
+                return Err(InboundError::Broken(words));
+            }
             Err(Refusal::Unavailable(words)) => return Err(InboundError::Unavailable(words)),
         };
-        if letter.token.is_some_and(|token| !self.tokens.admit(token)) {
-            warn!(account.id = %way.account.id, "a token of a provider stands before another message");
+        if letter.token.is_some_and(|token| !self.tokens.admit(way.account.id, token)) {
             let words = "this token has been used, for another message";
+            self.leave_trace((&way.account, kind), from, words, size).await;
             return Err(InboundError::Forged(words.to_owned()));
         }
         self.deliver((&way.account, kind), letter, from, &request).await
+    }
+
+    /// Says to the operator, and to whoever looks after the account, why nothing was looked at: a
+    /// provider may drop the message, or not tell anybody.
+    async fn leave_trace(
+        &self,
+        (account, kind): (&Account, RelayType),
+        from: IpAddr,
+        words: &str,
+        size: u64,
+    ) -> Answer {
+        let provider = kind.as_str();
+        warn!(account.id = %account.id, provider, reason = words, "a provider's request turned away");
+        let posted = posted(kind, "nothing was looked at");
+        let envelope = envelope(client(None, None, from), String::new(), posted);
+        let why = (Reason::Malformed, words);
+        self.gateway.turned_away(account, &envelope, why, size).await
     }
 
     /// What is in a request, and whose it is.
@@ -217,12 +244,30 @@ impl Inbound {
         from: IpAddr,
         request: &Forwarded,
     ) -> Result<Taken, InboundError> {
+        let (letter, content) = on_pool(letter.raw.len(), move || {
+            let content = letter.content();
+            (letter, content)
+        })
+        .await;
         let Letter { raw, reverse_path, recipients, client: said, helo, proof, .. } = letter;
         let client = client(said, helo, from);
+        let size = u64::try_from(raw.len()).unwrap_or(u64::MAX);
+        // What a provider says of the envelope is no cleaner than what it was told (RFC 5321 §4.1.2).
+        let parsed = path::parse(reverse_path.as_bytes(), PathKind::Reverse, true);
+        let reverse_path = parsed.unwrap_or_else(|_| path::shown(&reverse_path));
         let raw = self.as_mail(raw).await;
-        if recipients.len() > self.rules.requests.max_recipients {
-            let words = format!("more than {} recipients", self.rules.requests.max_recipients);
-            return Err(InboundError::Broken(words));
+        let most = self.rules.requests.max_recipients;
+        let all = most.saturating_mul(TRANSACTIONS);
+        let words = match recipients.len() {
+            0 => Some("the message has no recipient".to_owned()),
+            more if more > all => Some(format!("more than {all} recipients")),
+            _ => None,
+        };
+        if let Some(words) = words {
+            let whole = envelope(client, reverse_path, posted(kind, proof));
+            let why = (Reason::Malformed, words.as_str());
+            let answer = self.gateway.turned_away(account, &whole, why, size).await;
+            return Ok(sum(&[answer]));
         }
         let (mut answers, mut groups) = (Vec::new(), Groups::default());
         for path in &recipients {
@@ -235,7 +280,8 @@ impl Inbound {
         let mut posted = posted(kind, proof);
         let mut reason = None;
         if !groups.is_empty() {
-            match self.ask((account, kind), request).await? {
+            let asked = self.asking.ask((account, kind), content, request).await;
+            match asked.map_err(|error| InboundError::Unavailable(error.to_string()))? {
                 None => {}
                 Some(Hop::Passed) => posted.relayed = true,
                 Some(Hop::Refused) => {
@@ -246,34 +292,20 @@ impl Inbound {
             }
         }
         let reason = reason.or_else(|| self.unfit(&raw));
-        for recipients in groups.all() {
+        let envelopes = groups.all(most).map(|recipients| {
             let whole = envelope(client.clone(), reverse_path.clone(), posted.clone());
-            let whole = Envelope { recipients, ..whole };
-            let answer = match &reason {
-                None => self.gateway.message(whole, raw.clone()).await,
-                Some((reason, words)) => {
-                    let size = u64::try_from(raw.len()).unwrap_or(u64::MAX);
-                    self.gateway.refused(whole, *reason, words.clone(), raw.clone(), size).await
-                }
-            };
-            answers.push(answer);
+            Envelope { recipients, ..whole }
+        });
+        let envelopes: Vec<_> = envelopes.collect();
+        let Some((reason, words)) = reason else {
+            answers.extend(self.gateway.messages(&envelopes, &raw).await);
+            return Ok(sum(&answers));
+        };
+        for whole in envelopes {
+            let refused = self.gateway.refused(whole, reason, words.clone(), raw.clone(), size);
+            answers.push(refused.await);
         }
         Ok(sum(&answers))
-    }
-
-    /// Asks the application of the account, where it has one.
-    async fn ask(
-        &self,
-        (account, kind): (&Account, RelayType),
-        request: &Forwarded,
-    ) -> Result<Option<Hop>, InboundError> {
-        let relay = self.relays.nearest(kind, account).await;
-        let relay = relay.map_err(|error| InboundError::Unavailable(error.to_string()))?;
-        let Some(relay) = relay else { return Ok(None) };
-        // What a provider proves itself by to us is nothing that others need (threats E8).
-        let mut request = request.clone();
-        request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("authorization"));
-        Ok(Some(self.relays.pass(&relay, &account.lineage, &request).await))
     }
 
     /// With the line ends of mail, as an SMTP session would hand it on: forms and JSON may have
@@ -319,8 +351,9 @@ impl Groups {
         self.sharing.is_empty() && self.alone.is_empty()
     }
 
-    fn all(self) -> impl Iterator<Item = Vec<Recipient>> {
-        let sharing = Some(self.sharing).filter(|sharing| !sharing.is_empty());
+    /// So many recipients to a transaction, at most.
+    fn all(self, most: usize) -> impl Iterator<Item = Vec<Recipient>> {
+        let sharing: Vec<_> = self.sharing.chunks(most.max(1)).map(<[_]>::to_vec).collect();
         sharing.into_iter().chain(self.alone.into_iter().map(|one| vec![one]))
     }
 }

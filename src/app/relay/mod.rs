@@ -2,6 +2,7 @@
 //! and the ways in by which providers post what they received.
 
 mod attempts;
+mod asking;
 mod forward;
 pub mod inbound;
 mod key;

@@ -350,7 +350,9 @@ impl Relays {
         let base = self.public_url.as_ref().map(|url| url.as_str().trim_end_matches('/'));
         let url = |key: Secret| {
             let key = String::from_utf8_lossy(key.expose());
-            Secret::new(format!("{}/inbound/{}/{key}", base.unwrap_or_default(), way.kind))
+            // Mailgun posts a message whole only to a path that ends so.
+            let end = if way.kind == RelayType::Mailgun { "/mime" } else { "" };
+            Secret::new(format!("{}/inbound/{}/{key}{end}", base.unwrap_or_default(), way.kind))
         };
         Ok(InboundWay {
             url: known(self.open_key(way))?.map(url),

@@ -6,6 +6,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use reqwest::Method;
@@ -20,6 +21,10 @@ use crate::egress::client::Client;
 /// for a topic.
 const AT_ONCE: usize = 4;
 
+/// How long a failure stands for the next question: less than the 20 seconds after which SNS tries
+/// again, so that each of its few tries is looked at anew.
+const FAILED: Duration = Duration::from_secs(15);
+
 /// A question under way.
 pub type Asking = Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send>>;
 
@@ -27,10 +32,16 @@ pub type Asking = Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send>>;
 #[derive(Clone)]
 pub struct Signers {
     ask: Arc<dyn Fn(Url) -> Asking + Send + Sync>,
-    /// The one that was asked for last stands last.
-    known: Arc<Mutex<VecDeque<(Url, Certificate)>>>,
+    memory: Arc<Mutex<Memory>>,
     most: usize,
     places: Arc<Semaphore>,
+}
+
+/// What came of asking; whoever was asked for last stands last.
+#[derive(Debug, Default)]
+struct Memory {
+    known: VecDeque<(Url, Certificate)>,
+    failed: VecDeque<(Url, Instant, SignerError)>,
 }
 
 /// Why there is no certificate.
@@ -71,22 +82,35 @@ impl Signers {
         A: Future<Output = Result<Vec<u8>, String>> + Send + 'static,
     {
         let places = Arc::new(Semaphore::new(AT_ONCE));
-        Self { ask: Arc::new(move |url| Box::pin(ask(url))), known: Arc::default(), most, places }
+        Self { ask: Arc::new(move |url| Box::pin(ask(url))), memory: Arc::default(), most, places }
     }
 
     /// The certificate at this URL, which must be one that is pinned.
     pub async fn certificate(&self, url: &Url) -> Result<Certificate, SignerError> {
-        if let Some((_, known)) = self.known().iter().find(|(known, _)| known == url) {
-            return Ok(known.clone());
+        if let Some(remembered) = self.memory().of(url) {
+            return remembered;
         }
+        let fetched = self.fetch(url).await;
+        let mut memory = self.memory();
+        match &fetched {
+            // Another request may have asked for it meanwhile.
+            Ok(_) if memory.known.iter().any(|(known, _)| known == url) => {}
+            Ok(certificate) => {
+                bound(&mut memory.known, self.most);
+                memory.known.push_back((url.clone(), certificate.clone()));
+            }
+            Err(error) => {
+                memory.failed.retain(|(failed, ..)| failed != url);
+                bound(&mut memory.failed, self.most);
+                memory.failed.push_back((url.clone(), Instant::now(), error.clone()));
+            }
+        }
+        fetched
+    }
+
+    async fn fetch(&self, url: &Url) -> Result<Certificate, SignerError> {
         let pem = self.ask(url).await.map_err(SignerError::Unreachable)?;
-        let certificate = Certificate::from_pem(&pem, url.host_str().unwrap_or_default())?;
-        let mut known = self.known();
-        while known.len() >= self.most {
-            known.pop_front();
-        }
-        known.push_back((url.clone(), certificate.clone()));
-        Ok(certificate)
+        Ok(Certificate::from_pem(&pem, url.host_str().unwrap_or_default())?)
     }
 
     /// Says that a topic is wanted.
@@ -99,8 +123,81 @@ impl Signers {
         (self.ask)(url.clone()).await
     }
 
-    /// Nothing panics while it holds the lock; if something did, the list would be whole.
-    fn known(&self) -> MutexGuard<'_, VecDeque<(Url, Certificate)>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Nothing panics while it holds the lock; if something did, the lists would be whole.
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Memory {
+    fn of(&self, url: &Url) -> Option<Result<Certificate, SignerError>> {
+        if let Some((_, known)) = self.known.iter().find(|(known, _)| known == url) {
+            return Some(Ok(known.clone()));
+        }
+        let failed = self.failed.iter().find(|(failed, ..)| failed == url);
+        let fresh = failed.filter(|(_, at, _)| at.elapsed() < FAILED);
+        fresh.map(|(.., error)| Err(error.clone()))
+    }
+}
+
+/// Makes room for one more.
+fn bound<T>(list: &mut VecDeque<T>, most: usize) {
+    while list.len() >= most && list.pop_front().is_some() {}
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_failure_is_remembered_for_a_while_and_bounded() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counting = Arc::clone(&asked);
+        let signers = Signers::new(2, move |_| {
+            counting.fetch_add(1, Ordering::SeqCst);
+            async { Ok(b"<html>log in</html>".to_vec()) }
+        });
+        let url = |n: u8| Url::parse(&format!("https://sns.eu-west-1.amazonaws.com/{n}")).unwrap();
+        let unreadable = SignerError::Certificate(CertificateError::Unreadable);
+        for _ in 0..3 {
+            assert_eq!(signers.certificate(&url(1)).await.unwrap_err(), unreadable);
+        }
+        assert_eq!(asked.load(Ordering::SeqCst), 1);
+        for (_, at, _) in &mut signers.memory().failed {
+            *at = at.checked_sub(FAILED).unwrap();
+        }
+        assert_eq!(signers.certificate(&url(1)).await.unwrap_err(), unreadable);
+        assert_eq!(asked.load(Ordering::SeqCst), 2, "asked again");
+        for n in 2..10 {
+            assert_eq!(signers.certificate(&url(n)).await.unwrap_err(), unreadable);
+        }
+        assert_eq!(signers.memory().failed.len(), 2);
+    }
+
+    #[tokio::test]
+    async fn one_that_several_ask_for_at_once_is_kept_once() {
+        let sns = crate::testkit::provider::Sns::new(
+            &std::fs::read_to_string(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/fixtures/keys/s1._domainkey.good.example.pem"
+            ))
+            .unwrap(),
+            "sns.amazonaws.com",
+        )
+        .unwrap();
+        let pem = sns.certificate().as_bytes().to_vec();
+        let signers = Signers::new(8, move |_| {
+            let pem = pem.clone();
+            async move {
+                tokio::task::yield_now().await;
+                Ok(pem)
+            }
+        });
+        let url = Url::parse("https://sns.eu-west-1.amazonaws.com/x").unwrap();
+        let (one, two) = tokio::join!(signers.certificate(&url), signers.certificate(&url));
+        assert!(one.is_ok() && two.is_ok());
+        assert_eq!(signers.memory().known.len(), 1);
     }
 }

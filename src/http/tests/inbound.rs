@@ -67,6 +67,7 @@ pub(super) fn of(
         match url.as_str() {
             Sns::CERTIFICATE => Ok(SNS.certificate().as_bytes().to_vec()),
             Sns::CONFIRM => Ok(b"<ConfirmSubscriptionResponse/>".to_vec()),
+            page if page.contains("eu-central-1") => Ok(b"<html>Log in</html>".to_vec()),
             _ => Err("status 404".to_owned()),
         }
     });
@@ -98,11 +99,20 @@ impl Post {
 
     /// The path of a way in of org1 that is made or changed so.
     async fn way(&self, kind: RelayType, verification: &[(&str, &str)]) -> String {
+        self.way_of("org1", kind, verification).await
+    }
+
+    async fn way_of(
+        &self,
+        account: &str,
+        kind: RelayType,
+        verification: &[(&str, &str)],
+    ) -> String {
         let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), Some((*value).to_owned()));
         let verification = Some(verification.iter().map(pair).collect());
         let change = RelayChange { verification, ..RelayChange::default() };
         let relays = &self.house.http.use_cases.relays;
-        let way = relays.set(self.house.id("org1"), kind, &change).await.unwrap().way.unwrap();
+        let way = relays.set(self.house.id(account), kind, &change).await.unwrap().way.unwrap();
         let path = String::from_utf8(way.url.unwrap().expose().to_vec()).unwrap();
         canary::note(path.as_bytes());
         path

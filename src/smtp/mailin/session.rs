@@ -9,12 +9,12 @@ use mailin_embedded::{Action, Handler, Response};
 use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use crate::domain::path::{self, PathFault, PathKind};
 use crate::domain::ports::{Answer, Client, Envelope, Intake, Recipient};
 use crate::domain::reason::Reason;
 use crate::smtp::places::Place;
 use crate::smtp::protocol::line::Fault;
 use crate::smtp::protocol::notice::Notice;
-use crate::smtp::protocol::path::{self, PathFault, PathKind};
 use crate::smtp::protocol::reply::Reply;
 use crate::smtp::rates::{Meter, What};
 

@@ -2,7 +2,7 @@
 
 use super::notice::Notice;
 use super::parameters::MailParameters;
-use super::path::{self, PathFault, PathKind};
+use crate::domain::path::{self, PathFault, PathKind};
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]

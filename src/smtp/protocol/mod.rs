@@ -17,7 +17,6 @@ pub mod line;
 pub mod machine;
 pub mod notice;
 pub mod parameters;
-pub mod path;
 pub mod reply;
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ pub mod sns;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::digest::{Context, SHA256, digest};
 use bytes::Bytes;
 
 use crate::domain::clock::Timestamp;
@@ -80,6 +80,22 @@ fn sha256(octets: &[u8]) -> [u8; 32] {
     let mut sum = [0; 32];
     sum.copy_from_slice(digest(&SHA256, octets).as_ref());
     sum
+}
+
+impl Letter {
+    /// A digest of what is handed on, and to whom: the same each time that the provider tries.
+    pub fn content(&self) -> [u8; 32] {
+        let mut said = Context::new(&SHA256);
+        let texts = self.recipients.iter().chain([&self.reverse_path]).map(String::as_bytes);
+        for octets in texts.chain([self.raw.as_ref()]) {
+            // With its length before it no piece is taken for a part of its neighbour.
+            said.update(&u64::try_from(octets.len()).unwrap_or(u64::MAX).to_be_bytes());
+            said.update(octets);
+        }
+        let mut sum = [0; 32];
+        sum.copy_from_slice(said.finish().as_ref());
+        sum
+    }
 }
 
 /// Why nothing was taken from a request; each in words that its owner may read.

@@ -1,11 +1,15 @@
 //! Accepted, refused, deferred: what each provider is told, and what is left behind.
 
-use serde_json::json;
+use std::collections::BTreeSet;
 
-use super::{ASKED, FROM, PROVIDERS, Post, SNS, TO, of_mailgun, refused, signed, step};
+use serde_json::{Value, json};
+
+use super::relayed::set;
+use super::{ASKED, FROM, PROVIDERS, Post, SENDGRID, SNS, TO, of_mailgun, refused, signed, step};
 use crate::domain::policy::Mode;
 use crate::domain::relay::RelayType;
-use crate::testkit::provider::{Between, Sns, ses};
+use crate::testkit::provider::{Between, Sns, sendgrid, ses};
+use crate::testkit::receiver::Receiver;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_provider_posts_is_mail_as_if_it_had_come_over_smtp() {
@@ -48,7 +52,8 @@ async fn what_a_provider_posts_is_mail_as_if_it_had_come_over_smtp() {
 async fn mailgun_posts_behind_mime_and_in_either_form() {
     use crate::testkit::provider::{Posting, mailgun, mailgun_signature};
     let post = Post::open().await;
-    let path = format!("{}/mime", post.usual(RelayType::Mailgun).await);
+    let path = post.usual(RelayType::Mailgun).await;
+    let bare = path.strip_suffix("/mime").unwrap();
     let raw = signed("urlencoded");
     let timestamp = post.now().seconds().to_string();
     let signature = mailgun_signature(super::MAILGUN_KEY.as_bytes(), &timestamp, "t");
@@ -56,7 +61,7 @@ async fn mailgun_posts_behind_mime_and_in_either_form() {
     post.send(&path, &Posting::urlencoded(&fields)).await.success(200);
     // With the line ends of a text.
     let text = String::from_utf8(signed("line ends")).unwrap().replace("\r\n", "\n");
-    post.send(&path, &of_mailgun(text.as_bytes(), TO, post.now(), "u")).await.success(200);
+    post.send(bare, &of_mailgun(text.as_bytes(), TO, post.now(), "u")).await.success(200);
     assert_eq!(post.messages().await, 2);
 }
 
@@ -139,7 +144,63 @@ async fn several_recipients_get_it_once_each_and_one_answer_stands_for_all() {
         assert_eq!(post.messages().await, before + 3);
         refused(kind, &post.send(&path, &post.post(kind, &raw, &[two])).await, "");
         refused(kind, &post.send(&path, &post.post(kind, &raw, &[])).await, "no recipient");
+        let list = post.house.get("org1", "/email/intake?reason=malformed").await.success(200);
+        let told = list["intake"][0]["explanation"].as_str().unwrap();
+        assert!(told.contains("no recipient"), "{list}");
         post.house.tenancy.set_mode(post.house.id("agent2"), Mode::Open).await.unwrap();
+    }
+}
+
+/// However many recipients a provider names, none is dropped without a word; and what an application
+/// says of mail over SMTP sets nobody apart here.
+#[tokio::test(flavor = "multi_thread")]
+async fn more_recipients_than_a_transaction_has_come_in_several() {
+    let post = Post::open().await;
+    let receiver = Receiver::start(post.house.http.mint.clock().clone()).await.unwrap();
+    set(&post, RelayType::Smtp, &receiver).await;
+    let path = post.usual(RelayType::Sendgrid).await;
+    let raw = signed("many");
+    let tagged = |most| (0..most).map(|n| format!("agent{}+{n}@partner.example", n % 2 + 1));
+    let nobody: Vec<_> = (0..150).map(|n| format!("nobody{n}@partner.example")).collect();
+    let two: Vec<_> = tagged(2).collect();
+    let all: Vec<_> = nobody.iter().chain(&two).map(String::as_str).collect();
+    let answer = post.send(&path, &post.post(RelayType::Sendgrid, &raw, &all)).await;
+    let answer = answer.success(200);
+    assert_eq!(post.messages().await, 2);
+    // One of those that were not found, which are counted, and one of the two, which share.
+    let ids = answer["intake"].as_array().unwrap();
+    assert_eq!(ids.iter().filter_map(Value::as_str).collect::<BTreeSet<_>>().len(), 2);
+    assert_eq!(receiver.received().len(), 0);
+    let all: Vec<_> = tagged(1001).collect();
+    let all: Vec<_> = all.iter().map(String::as_str).collect();
+    let reply = post.send(&path, &post.post(RelayType::Sendgrid, &raw, &all)).await;
+    refused(RelayType::Sendgrid, &reply, "more than 1000 recipients) [record");
+}
+
+/// Text of an envelope is whatever somebody told the provider.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_envelope_that_is_none_is_kept_cut_and_on_one_line() {
+    let post = Post::open().await;
+    let path = post.usual(RelayType::Sendgrid).await;
+    let raw = signed("envelope");
+    let odd =
+        ["a\r\nb@partner.example".to_owned(), format!("{}@partner.example", "x".repeat(9000))];
+    for to in &odd {
+        let reply = post.send(&path, &post.post(RelayType::Sendgrid, &raw, &[to.as_str()])).await;
+        refused(RelayType::Sendgrid, &reply, "");
+    }
+    let list = post.house.get("org1", "/email/intake?reason=unknown_recipient").await.success(200);
+    let kept = list["intake"][0]["recipient"].as_str().unwrap();
+    assert_eq!(kept, "a\\r\\nb@partner.example");
+    for (from, kept) in [
+        ("evil\nX: y@b.example".to_owned(), "evil\\nX: y@b.example".to_owned()),
+        ("y".repeat(5000), "y".repeat(254)),
+    ] {
+        let raw = signed(&format!("envelope {}", from.len()));
+        let between = Between { from: &from, to: &[TO] };
+        let posting = SENDGRID.sign(sendgrid(&raw, between), post.now()).unwrap();
+        post.send(&path, &posting).await.success(200);
+        assert_eq!(post.record().await["envelopeFrom"], kept);
     }
 }
 

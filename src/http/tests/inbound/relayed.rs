@@ -8,7 +8,7 @@ use crate::domain::policy::Mode;
 use crate::domain::relay::RelayType;
 use crate::testkit::receiver::{Receiver, Reply};
 
-async fn set(post: &Post, kind: RelayType, receiver: &Receiver) {
+pub(super) async fn set(post: &Post, kind: RelayType, receiver: &Receiver) {
     let url = Some(receiver.url("/hook").parse().unwrap());
     let change = RelayChange { url, ..RelayChange::default() };
     let relays = &post.house.http.use_cases.relays;
@@ -60,7 +60,9 @@ async fn the_application_passes_refuses_or_defers_what_a_provider_posts() {
         forged.body = String::from_utf8(forged.body).unwrap().replace("Signature", "S").into();
         forged.body =
             String::from_utf8(forged.body).unwrap().replace("\"signature\"", "\"s\"").into();
-        assert!(post.send(&path, &forged).await.status >= 400);
+        // Without its signature what SNS posts is no envelope of its.
+        let status = if kind == RelayType::Ses { 400 } else { 401 };
+        assert_eq!(post.send(&path, &forged).await.status, status, "{kind}");
         let nobody = post.post(kind, &signed("nobody"), &["nobody@partner.example"]);
         refused(kind, &post.send(&path, &nobody).await, "");
         assert_eq!(receiver.received().len(), before + 5);
@@ -75,6 +77,32 @@ async fn the_application_passes_refuses_or_defers_what_a_provider_posts() {
         assert_eq!(step(&post.record().await, "provider")["inputs"]["relayed"], json!(false));
         assert_eq!(post.messages().await, 3 * number + 3);
     }
+}
+
+/// A provider that did not hear the "yes" comes again: its message is there, and nobody may turn it down
+/// any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_passed_once_is_not_asked_about_again() {
+    let post = Post::open().await;
+    let receiver = Receiver::start(post.house.http.mint.clock().clone()).await.unwrap();
+    let path = post.usual(RelayType::Postmark).await;
+    set(&post, RelayType::Postmark, &receiver).await;
+    receiver.script([202, 406, 406].map(Reply::status));
+    let posting = post.post(RelayType::Postmark, &signed("slow"), &[TO]);
+    post.send(&path, &posting).await.success(200);
+    post.send(&path, &posting).await.success(200);
+    assert_eq!((post.messages().await, receiver.received().len()), (1, 1));
+    // Of another recipient it has said nothing yet, nor as the relay is by now.
+    let other = post.post(RelayType::Postmark, &signed("slow"), &["agent2@partner.example"]);
+    refused(RelayType::Postmark, &post.send(&path, &other).await, "406");
+    let change = RelayChange {
+        url: Some(receiver.url("/another").parse().unwrap()),
+        ..RelayChange::default()
+    };
+    let relays = &post.house.http.use_cases.relays;
+    relays.set(post.house.id("org1"), RelayType::Postmark, &change).await.unwrap();
+    refused(RelayType::Postmark, &post.send(&path, &posting).await, "406");
+    assert_eq!((post.messages().await, receiver.received().len()), (1, 3));
 }
 
 /// A relay for mail that came over SMTP is none for what a provider posts.

@@ -66,6 +66,24 @@ pub fn parse(path: &[u8], kind: PathKind, smtputf8: bool) -> Result<String, Path
     Ok(mailbox.to_owned())
 }
 
+/// What is no path, for a record: no longer than a path, its controls spelled out.
+pub fn shown(text: &str) -> String {
+    let mut shown = String::new();
+    for character in text.chars() {
+        let before = shown.len();
+        if character.is_control() {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+        if shown.len() + 2 > MAX_PATH {
+            shown.truncate(before);
+            break;
+        }
+    }
+    shown
+}
+
 /// Splits at the first `>` that is not inside quotes.
 fn split_at_bracket(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let (mut quoted, mut escaped) = (false, false);
@@ -226,6 +244,16 @@ mod tests {
         // A list has put the reader's address into its own.
         assert!(reverse(&local(200)).is_ok());
         assert_eq!(reverse(&local(245)), Err(PathFault::TooLong));
+    }
+
+    #[test]
+    fn what_is_no_path_is_shown_within_bounds_and_on_one_line() {
+        assert_eq!(shown("a@b.example"), "a@b.example");
+        assert_eq!(shown("a\r\nX: \0é@b"), "a\\r\\nX: \\u{0}é@b");
+        for long in ["a".repeat(1000), "é".repeat(1000), "\n".repeat(1000)] {
+            let shown = shown(&long);
+            assert!((250..=254).contains(&shown.len()), "{}", shown.len());
+        }
     }
 
     #[test]

@@ -1,0 +1,141 @@
+//! The application of an account is asked about what its provider posted, before anybody looks at the
+//! message (contract §6): within the time that the provider waits for us, by the relay that counts
+//! when the answer is there, and once for what it let pass.
+
+use std::collections::{HashSet, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::{RelayError, Relays};
+use crate::domain::account::Account;
+use crate::domain::id::RelayId;
+use crate::domain::relay::{Forwarded, Hop, Relay, RelayType};
+use crate::rules::ApplicationRules;
+
+/// Relays that are asked about one request: the one that counts, and its successor.
+const ASKED: usize = 2;
+
+/// Asks applications. Cheap to clone; clones remember together.
+#[derive(Clone)]
+pub(super) struct Asking {
+    relays: Relays,
+    passes: Arc<Passes>,
+    rules: ApplicationRules,
+}
+
+impl fmt::Debug for Asking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Asking")
+    }
+}
+
+impl Asking {
+    pub(super) fn new(relays: Relays, rules: ApplicationRules) -> Self {
+        Self { relays, passes: Arc::new(Passes::new(rules.passes)), rules }
+    }
+
+    /// What the application says of a request that stands for `content` (a digest of message and
+    /// envelope); `None` where there is none to ask. A "yes" that came too late for the provider is
+    /// good for its next try, too: the message may be there already.
+    pub(super) async fn ask(
+        &self,
+        (account, kind): (&Account, RelayType),
+        content: [u8; 32],
+        request: &Forwarded,
+    ) -> Result<Option<Hop>, RelayError> {
+        // What a provider proves itself by to us is nothing that others need (threats E8).
+        let mut request = request.clone();
+        request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("authorization"));
+        let (began, patience) = (Instant::now(), self.rules.patience(kind));
+        let mut nearest = self.relays.nearest(kind, account).await?;
+        for _ in 0..ASKED {
+            let Some(relay) = nearest.take() else { return Ok(None) };
+            let (counts, pass) = (relay.relayed(), (relay.id, relay.revision, content));
+            if self.passes.has(&pass) {
+                return Ok(Some(Hop::Passed));
+            }
+            let left = patience.saturating_sub(began.elapsed());
+            if left < SHORTEST {
+                return Ok(Some(Hop::Deferred(CHANGED.to_owned())));
+            }
+            let relay = Relay { timeout: relay.timeout.min(left), ..relay };
+            let hop = self.relays.pass(&relay, &account.lineage, &request).await;
+            if hop == Hop::Passed {
+                self.passes.add(pass);
+                return Ok(Some(hop));
+            }
+            // Whoever changed or took away the relay meanwhile does not get the old one's word.
+            nearest = self.relays.nearest(kind, account).await?;
+            if nearest.as_ref().is_some_and(|relay| relay.relayed() == counts) {
+                return Ok(Some(hop));
+            }
+        }
+        Ok(nearest.map(|_| Hop::Deferred(CHANGED.to_owned())))
+    }
+}
+
+const CHANGED: &str = "the relay was changed while it was asked";
+
+/// In less nobody answers.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// Which relay, of which revision, let what pass.
+type Pass = (RelayId, i64, [u8; 32]);
+
+/// So many of them, the last ones. Each gateway remembers its own.
+#[derive(Debug)]
+struct Passes {
+    most: usize,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    passes: HashSet<Pass>,
+    order: VecDeque<Pass>,
+}
+
+impl Passes {
+    fn new(most: usize) -> Self {
+        Self { most, seen: Mutex::default() }
+    }
+
+    fn has(&self, pass: &Pass) -> bool {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).passes.contains(pass)
+    }
+
+    fn add(&self, pass: Pass) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if !seen.passes.insert(pass) {
+            return;
+        }
+        seen.order.push_back(pass);
+        while seen.order.len() > self.most {
+            let Some(oldest) = seen.order.pop_front() else { break };
+            seen.passes.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn passes_are_of_one_relay_one_revision_and_one_content_and_bounded() {
+        let passes = Passes::new(2);
+        let pass = |revision, content| (RelayId(Uuid::from_u128(1)), revision, [content; 32]);
+        passes.add(pass(1, 1));
+        passes.add(pass(1, 1));
+        assert!(passes.has(&pass(1, 1)));
+        assert!(!passes.has(&pass(2, 1)) && !passes.has(&pass(1, 2)));
+        passes.add(pass(1, 2));
+        passes.add(pass(1, 3));
+        assert!(!passes.has(&pass(1, 1)) && passes.has(&pass(1, 2)) && passes.has(&pass(1, 3)));
+        let seen = passes.seen.lock().unwrap();
+        assert_eq!((seen.passes.len(), seen.order.len()), (2, 2));
+    }
+}
