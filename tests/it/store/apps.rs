@@ -46,6 +46,10 @@ pub async fn exercise(scene: &Scene) {
     store.app_record(agent.id, Use::Installed, &one.app).await.unwrap();
     store.update_app_record(&one, &[], by(at(2))).await.unwrap();
     store.remove_app(agent.id, &one.app, by(at(3))).await.unwrap();
+    let data = record(agent.id, Use::Integration, "crm");
+    store.insert_app_record(&data, 9, by(at(3))).await.unwrap();
+    let bare = AppRecord::empty(agent.id, Use::Integration, data.app.clone(), at(3));
+    assert!(store.update_app_record(&bare, &[], by(at(3))).await.unwrap());
     for wanted in [Some(true), None] {
         store.assign_features(agent.id, &[(Feature::Apps, wanted)], by(at(4))).await.unwrap();
     }
