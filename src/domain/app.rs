@@ -104,6 +104,11 @@ impl AppRecord {
         self.shown.contains_key(name) || self.secrets.contains(name)
     }
 
+    /// Whether it has no value at all.
+    pub fn is_bare(&self) -> bool {
+        self.shown.is_empty() && self.secrets.is_empty()
+    }
+
     /// Where the vault keeps its secrets: those of another account, or another use, do not open
     /// here.
     pub fn place(&self) -> String {

@@ -179,7 +179,8 @@ pub struct Tally {
     pub changed: u64,
     /// In which something stayed because the customer had changed it.
     pub overridden: u64,
-    /// That were left as they were, because they would have become too large.
+    /// That were left as they were: they would have become too large, or had not installed an app
+    /// that they would have assigned.
     pub failed: u64,
     /// The last of those.
     pub last_failed: Option<AccountId>,

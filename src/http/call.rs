@@ -28,6 +28,7 @@ use super::remote::Peer;
 use super::router::Operation;
 use super::turns::{Place, Turn};
 use super::{auth, target};
+use crate::app::access::identity::Level;
 use crate::app::access::need::{Need, TargetType};
 use crate::app::access::{Caller, Denied, Target};
 use crate::app::agents::Agents;
@@ -259,6 +260,14 @@ impl Call {
             return Err(Denied::OutOfScope.into());
         }
         Ok(found)
+    }
+
+    /// Whether the caller manages this reseller or partner, whose right it is to decide.
+    pub(super) async fn manages(&self, http: &Http, id: AccountId) -> Result<(), Problem> {
+        let need = Need::write(TargetType::Provider).administrators();
+        let need = need.at_least(Level::ResellerAdmin);
+        http.use_cases.access.target(&self.caller, Some(id), need).await?;
+        Ok(())
     }
 
     /// The scope of an Agent named beside the target: one answer, whether it is out of reach or not

@@ -174,10 +174,9 @@ const fn remove(level: Level) -> Need {
     Need::write(TargetType::Parent).administrators().at_least(level)
 }
 
-/// Apps and integrations, of accounts that have the feature.
-const READ_APPS: Need = READ_OWN.with(Feature::Apps);
+/// Apps and integrations are set up where there is the feature; without it they are read, and taken
+/// away.
 const WRITE_APPS: Need = WRITE_OWN.with(Feature::Apps);
-const READ_AGENTS_APPS: Need = READ_AGENT.with(Feature::Apps);
 const WRITE_AGENTS_APPS: Need = WRITE_AGENT.with(Feature::Apps);
 /// Features are given from above, by accounts that have others below them.
 const ASSIGN: Need = WRITE_OWN.administrators().at_least(Level::ResellerAdmin).unrestricted();
@@ -331,14 +330,14 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Agents: Delete "/agent/{agentConfigId}/versions/{versionId}", WRITE_AGENT, [], NoBody,
         agent_versions::remove),
     // Apps, integrations, features.
-    operation!(Apps: Get "/apps", READ_APPS, [], NoBody, apps::list),
-    operation!(Apps: Get "/apps/{appId}/{appVersion}", READ_AGENTS_APPS, [], NoBody, apps::show),
+    operation!(Apps: Get "/apps", READ_OWN, [], NoBody, apps::list),
+    operation!(Apps: Get "/apps/{appId}/{appVersion}", READ_AGENT, [], NoBody, apps::show),
     operation!(Apps: Post "/apps/{appId}/{appVersion}", WRITE_AGENTS_APPS.once(), [],
         Optional(&["settings"]), apps::install),
     operation!(Apps: Put "/apps/{appId}/{appVersion}", WRITE_AGENTS_APPS, [], Required(&["settings"]),
         apps::update),
-    operation!(Apps: Delete "/apps/{appId}/{appVersion}", WRITE_AGENTS_APPS, [], NoBody, apps::remove),
-    operation!(Integrations: Get "/integration/{slug}/{version}", READ_APPS, [], NoBody,
+    operation!(Apps: Delete "/apps/{appId}/{appVersion}", WRITE_AGENT, [], NoBody, apps::remove),
+    operation!(Integrations: Get "/integration/{slug}/{version}", READ_OWN, [], NoBody,
         apps::integration),
     operation!(Integrations: Put "/integration/{slug}/{version}", WRITE_APPS, [],
         Required(&["appData"]), apps::keep_integration),

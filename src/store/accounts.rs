@@ -215,9 +215,7 @@ async fn above(tx: &mut Transaction, new: &NewAccount) -> Result<Option<Lineage>
     let Some(parent) = new.parent else {
         return Ok(new.kind.parent().is_none().then(Lineage::default));
     };
-    let Some(found) = find(tx, parent).await? else { return Ok(None) };
-    gates::pass_accounts(tx, found.lineage.ids().collect()).await?;
-    let found = find(tx, parent).await?;
+    let found = passed(tx, parent).await?;
     let fits = found.filter(|found| Some(found.kind) == new.kind.parent());
     Ok(fits.map(|found| found.lineage))
 }
@@ -318,6 +316,17 @@ pub(super) async fn find(
 ) -> Result<Option<Account>, StoreError> {
     let row = select("AND id = $1").bind(id.get()).fetch_optional(tx.on()).await?;
     row.as_ref().map(account).transpose()
+}
+
+/// The account, kept until the transaction ends. Its gate and those above are passed before any of
+/// its rows is locked, as its deletion does, so that nobody waits in a circle.
+pub(super) async fn passed(
+    tx: &mut Transaction,
+    id: AccountId,
+) -> Result<Option<Account>, StoreError> {
+    let Some(found) = find(tx, id).await? else { return Ok(None) };
+    gates::pass_accounts(tx, found.lineage.ids().collect()).await?;
+    find(tx, id).await
 }
 
 /// Answers whether there was room: a store has one partner. An Agent gets its policy with it.

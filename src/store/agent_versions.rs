@@ -5,9 +5,9 @@ use super::agents::{QUEUE, text};
 use super::audit::{self, Note};
 use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
-use super::gates;
 use super::row::Columns;
 use super::sql::{Row, sql};
+use super::{accounts, gates};
 use crate::domain::agent_config::{AgentVersion, Config, VersionId};
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
@@ -85,6 +85,7 @@ impl Store {
     ) -> Result<Option<VersionId>, StoreError> {
         let mut tx = self.begin().await?;
         gates::queue(&mut tx, QUEUE, agent.get()).await?;
+        accounts::passed(&mut tx, agent).await?;
         if kept_by_hand(&mut tx, agent).await? >= u64::from(most) {
             return Ok(None);
         }
@@ -116,6 +117,7 @@ impl Store {
     ) -> Result<Versioned, StoreError> {
         let mut tx = self.begin().await?;
         gates::queue(&mut tx, QUEUE, agent.get()).await?;
+        accounts::passed(&mut tx, agent).await?;
         let kept = text(snapshot);
         let changed = sql("UPDATE agent_versions SET snapshot = $3
              WHERE agent_id = $1 AND version_id = $2 AND snapshot <> $3")
@@ -153,6 +155,7 @@ impl Store {
     ) -> Result<Versioned, StoreError> {
         let mut tx = self.begin().await?;
         gates::queue(&mut tx, QUEUE, agent.get()).await?;
+        accounts::passed(&mut tx, agent).await?;
         let Some((before, automatic)) = title_of(&mut tx, agent, id).await? else {
             return Ok(Versioned::Missing);
         };
@@ -193,6 +196,7 @@ impl Store {
     ) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
         gates::queue(&mut tx, QUEUE, agent.get()).await?;
+        accounts::passed(&mut tx, agent).await?;
         let Some((title, _)) = title_of(&mut tx, agent, id).await? else { return Ok(false) };
         sql("DELETE FROM agent_versions WHERE agent_id = $1 AND version_id = $2")
             .bind(agent)

@@ -85,7 +85,7 @@ impl Store {
     ) -> Result<Configured, StoreError> {
         let mut tx = self.begin().await?;
         gates::queue(&mut tx, QUEUE, agent.get()).await?;
-        let Some(account) = accounts::find(&mut tx, agent).await? else {
+        let Some(account) = accounts::passed(&mut tx, agent).await? else {
             return Ok(Configured::Missing);
         };
         let before = configs(tx.on(), agent).await?;

@@ -7,12 +7,13 @@ use serde_json::Value;
 use super::audit::{self, Note};
 use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
-use super::{agents, gates};
 use super::row::Columns;
 use super::sql::{Row, sql};
+use super::{accounts, agents, gates};
 use crate::domain::agent_config::{Config, ConfigKind, assigned};
 use crate::domain::app::{AppRecord, AppRef, Use};
 use crate::domain::audit::{Act, Change, Deed};
+use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
 
 /// What became of a new record.
@@ -108,7 +109,7 @@ impl Store {
     }
 
     /// Puts `new` in the place of the one of its revision, which is raised by this; `changed` are the
-    /// names of what differs. `false`, and nothing done, where somebody changed or removed it
+    /// names of what differs. An integration of which nothing is left goes. `false`, and nothing done, where somebody changed or removed it
     /// meanwhile.
     pub async fn update_app_record(
         &self,
@@ -126,22 +127,8 @@ impl Store {
         act: Act<'_>,
     ) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
-        let done = sql("UPDATE app_records SET settings = $6, secret_names = $7, sealed = $8,
-                                               revision = revision + 1, updated_at = $9
-                        WHERE account_id = $1 AND kind = $2 AND app_id = $3 AND version = $4
-                              AND revision = $5")
-        .bind(new.account)
-        .bind(new.of.as_str())
-        .bind(new.app.id())
-        .bind(new.app.version())
-        .bind(new.revision)
-        .bind(Value::Object(new.shown.clone()).to_string())
-        .bind(names(&new.secrets))
-        .bind(new.sealed.as_deref())
-        .bind(act.at)
-        .execute(tx.on())
-        .await?;
-        if done == 0 {
+        accounts::passed(&mut tx, new.account).await?;
+        if replace(&mut tx, new, act.at).await? == 0 {
             return Ok(false);
         }
         let changes: Vec<Change> = changed.iter().map(|name| named(new.of, name)).collect();
@@ -175,6 +162,7 @@ impl Store {
         let mut tx = self.begin().await?;
         // No configuration comes to assign it meanwhile.
         gates::queue(&mut tx, agents::QUEUE, agent.get()).await?;
+        accounts::passed(&mut tx, agent).await?;
         let configs = agents::configs(tx.on(), agent).await?;
         let name = app.to_string();
         let both = configs.iter().flat_map(|configs| [&configs.staging, &configs.live]);
@@ -234,6 +222,36 @@ pub(super) async fn insert(
         (_, true) => NewRecord::TooMany,
         (_, false) => NewRecord::Kept,
     })
+}
+
+/// Answers how many rows there were of its revision.
+async fn replace(tx: &mut Transaction, new: &AppRecord, now: Timestamp) -> Result<u64, StoreError> {
+    if new.of == Use::Integration && new.is_bare() {
+        return sql("DELETE FROM app_records
+                    WHERE account_id = $1 AND kind = $2 AND app_id = $3 AND version = $4
+                          AND revision = $5")
+        .bind(new.account)
+        .bind(new.of.as_str())
+        .bind(new.app.id())
+        .bind(new.app.version())
+        .bind(new.revision)
+        .execute(tx.on())
+        .await;
+    }
+    sql("UPDATE app_records SET settings = $6, secret_names = $7, sealed = $8,
+                                revision = revision + 1, updated_at = $9
+         WHERE account_id = $1 AND kind = $2 AND app_id = $3 AND version = $4 AND revision = $5")
+    .bind(new.account)
+    .bind(new.of.as_str())
+    .bind(new.app.id())
+    .bind(new.app.version())
+    .bind(new.revision)
+    .bind(Value::Object(new.shown.clone()).to_string())
+    .bind(names(&new.secrets))
+    .bind(new.sealed.as_deref())
+    .bind(now)
+    .execute(tx.on())
+    .await
 }
 
 /// That this field changed, and nothing of what stands in it: one that is called no secret may hold

@@ -1,12 +1,14 @@
 //! Which Agents a template was applied to, and what it wrote there. Each change of an Agent's link
 //! queues with the changes of its configurations: what one decides by, no other changes meanwhile.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::agents::{self, ConfigChange, QUEUE, text};
+use super::app_records::not_installed;
 use super::audit::{self, Note};
 use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
+use super::many::many;
 use super::row::Columns;
 use super::sql::{Connection, Row, sql};
 use super::templates::template;
@@ -31,6 +33,8 @@ pub enum Applied {
     LinkedWith(TemplateId),
     /// The configuration would have so many octets.
     TooLarge(usize),
+    /// The configuration would assign these apps, which the Agent has not installed.
+    NotInstalled(Vec<String>),
     /// There is no such Agent any more.
     NoAgent,
 }
@@ -65,7 +69,7 @@ impl Store {
     ) -> Result<Applied, StoreError> {
         let mut tx = self.begin().await?;
         gates::queue(&mut tx, QUEUE, agent.get()).await?;
-        let Some(account) = accounts::find(&mut tx, agent).await? else {
+        let Some(account) = accounts::passed(&mut tx, agent).await? else {
             return Ok(Applied::NoAgent);
         };
         let Some(found) = above(&mut tx, &account, id).await? else {
@@ -85,6 +89,10 @@ impl Store {
         let plan = planned(configs.as_ref(), link.as_ref(), &found.content.config, &extent);
         if length(&plan.config) > most {
             return Ok(Applied::TooLarge(length(&plan.config)));
+        }
+        let lacks = lacks(&mut tx, agent, &plan).await?;
+        if !lacks.is_empty() {
+            return Ok(Applied::NotInstalled(lacks));
         }
         let new = Link {
             agent,
@@ -126,7 +134,9 @@ impl Store {
     ) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
         gates::queue(&mut tx, QUEUE, agent.get()).await?;
-        if link(tx.on(), agent).await?.is_none_or(|link| link.template != id) {
+        let account = accounts::passed(&mut tx, agent).await?;
+        let link = link(tx.on(), agent).await?;
+        if account.is_none() || link.is_none_or(|link| link.template != id) {
             return Ok(false);
         }
         sql("DELETE FROM template_links WHERE agent_id = $1").bind(agent).execute(tx.on()).await?;
@@ -159,6 +169,24 @@ impl Store {
         .fetch_all(self.reader())
         .await?;
         rows.iter().map(linked).collect()
+    }
+
+    /// Those of these Agents that are linked with a template.
+    pub async fn linked_with_template(
+        &self,
+        id: TemplateId,
+        agents: &BTreeSet<AccountId>,
+    ) -> Result<BTreeSet<AccountId>, StoreError> {
+        let rows = many(
+            "WITH given (agent) AS ({rows}) SELECT agent_id FROM template_links
+             WHERE template_id = $1 AND agent_id IN (SELECT agent FROM given)",
+            agents.iter().map(|agent| vec![(*agent).into()]).collect(),
+        )
+        .bind(id.0)
+        .fetch_all(self.reader())
+        .await?;
+        let agent = |row: &Row| Columns { table: "template_links", row }.account("agent_id");
+        rows.iter().map(agent).collect()
     }
 
     /// Writes what a template makes of an Agent's staging, if that is anything new.
@@ -213,6 +241,19 @@ pub(super) fn planned(
 ) -> Plan {
     let staged = configs.map(AgentConfigs::base).cloned().unwrap_or_default();
     rule::plan(&staged, link.map(|link| &link.applied), template, extent)
+}
+
+/// The apps that a plan makes an Agent assign and that it has not installed; what it assigned before
+/// is not asked about again.
+pub(super) async fn lacks(
+    tx: &mut Transaction,
+    agent: AccountId,
+    plan: &Plan,
+) -> Result<Vec<String>, StoreError> {
+    match plan.changed.iter().any(|field| field == "apps") {
+        true => not_installed(tx, agent, &plan.config).await,
+        false => Ok(Vec::new()),
+    }
 }
 
 /// Octets of a configuration as it is kept.

@@ -14,7 +14,7 @@ use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
 use super::row::{Columns, stored};
 use super::sql::{Connection, Row, sql};
-use super::template_links::{length, link, next, planned, put};
+use super::template_links::{lacks, length, link, next, planned, put};
 use super::{accounts, gates, templates};
 use crate::domain::agent_config::Config;
 use crate::domain::audit::{Act, Actor, Change, Deed};
@@ -67,6 +67,7 @@ impl Store {
         act: Act<'_>,
     ) -> Result<Asked, StoreError> {
         let mut tx = self.begin().await?;
+        accounts::passed(&mut tx, account).await?;
         let Some(found) = templates::own(&mut tx, account, id).await? else {
             return Ok(Asked::Missing);
         };
@@ -178,19 +179,16 @@ impl Store {
             Some(all) => all.iter().copied().find(|agent| agent.get() > reached.after),
         };
         let Some(agent) = agent else {
-            sql("UPDATE template_migrations SET finished_at = $2 WHERE template_id = $1")
-                .bind(id.0)
-                .bind(now)
-                .execute(tx.on())
-                .await?;
+            end(tx, id, now).await?;
             return Ok(Working::Done);
         };
         gates::queue(tx, QUEUE, agent.get()).await?;
+        let account = accounts::passed(tx, agent).await?;
         let mut tally = migration.tally.clone();
         let found = link(tx.on(), agent).await?.filter(|link| link.template == id);
         // Whoever was detached or deleted since is passed over.
         if let Some(link) = found
-            && accounts::find(tx, agent).await?.is_some()
+            && account.is_some()
         {
             let asked = (&migration, &reached.config);
             self.migrate(tx, (link, asked), (most, &mut tally), now).await?;
@@ -220,9 +218,13 @@ impl Store {
     ) -> Result<(), StoreError> {
         let agent = link.agent;
         tally.examined += 1;
+        // A newer one was applied meanwhile: it is not taken back.
+        if link.revision > migration.revision {
+            return Ok(());
+        }
         let configs = agents::configs(tx.on(), agent).await?;
         let plan = planned(configs.as_ref(), Some(&link), template, &migration.extent);
-        if length(&plan.config) > most {
+        if length(&plan.config) > most || !lacks(tx, agent, &plan).await?.is_empty() {
             tally.failed += 1;
             tally.last_failed = Some(agent);
             return Ok(());
@@ -277,6 +279,21 @@ async fn begin(
     .bind(approved(&asked.extent.approved))
     .bind(targets)
     .bind(asked.asked_at)
+    .execute(tx.on())
+    .await?;
+    Ok(())
+}
+
+/// Ends the migration of a template where it is, if one is under way.
+pub(super) async fn end(
+    tx: &mut Transaction,
+    id: TemplateId,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    sql("UPDATE template_migrations SET finished_at = $2
+         WHERE template_id = $1 AND finished_at IS NULL")
+    .bind(id.0)
+    .bind(now)
     .execute(tx.on())
     .await?;
     Ok(())

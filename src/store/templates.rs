@@ -7,7 +7,7 @@ use super::error::StoreError;
 use super::gates;
 use super::row::Columns;
 use super::sql::{Row, sql};
-use super::{agents, template_links};
+use super::{accounts, agents, template_links, template_migrations};
 use crate::domain::agent_config::differing;
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::id::{AccountId, TemplateId};
@@ -149,6 +149,7 @@ impl Store {
         act: Act<'_>,
     ) -> Result<TemplateChanged, StoreError> {
         let mut tx = self.begin().await?;
+        accounts::passed(&mut tx, account).await?;
         let Some(before) = own(&mut tx, account, id).await? else {
             return Ok(TemplateChanged::Missing);
         };
@@ -173,6 +174,9 @@ impl Store {
         .bind(act.at)
         .execute(tx.on())
         .await?;
+        if !after.head.enabled {
+            template_migrations::end(&mut tx, id, act.at).await?;
+        }
         self.note_template(&mut tx, &after.head, (Deed::TemplateUpdated, &changes), act).await?;
         tx.commit().await?;
         Ok(TemplateChanged::Done(Box::new(after)))
@@ -198,6 +202,7 @@ impl Store {
         act: Act<'_>,
     ) -> Result<TemplateDeleted, StoreError> {
         let mut tx = self.begin().await?;
+        accounts::passed(&mut tx, account).await?;
         let Some(found) = own(&mut tx, account, id).await? else {
             return Ok(TemplateDeleted::Missing);
         };

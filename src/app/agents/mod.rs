@@ -112,6 +112,14 @@ impl Agents {
     }
 }
 
+/// What an Agent is to assign and has not.
+fn not_installed(apps: &[String]) -> AgentError {
+    AgentError::Conflict(format!(
+        "apps: {} is not installed on this Agent: POST /apps/{{appId}}/{{appVersion}} installs it",
+        apps.join(", ")
+    ))
+}
+
 fn no_config() -> AgentError {
     AgentError::NotFound("the Agent has no configuration and no version of this id".into())
 }

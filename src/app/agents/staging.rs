@@ -78,7 +78,7 @@ impl Agents {
                 AgentError::Conflict("nothing is staged: POST /agent writes what is".into())
             })?;
             is_at(revision, staging.revision, "staging")?;
-            publishable(&staging.config)?;
+            self.publishable(&staging.config)?;
             Ok(Decision {
                 kind: ConfigKind::Default,
                 config: staging.config.clone(),
@@ -139,17 +139,11 @@ impl Agents {
                 }
                 Configured::Moved => {}
                 Configured::Missing => return Err(super::no_config()),
-                Configured::NotInstalled(apps) => {
-                    return Err(AgentError::Conflict(format!(
-                        "apps: {} is not installed on this Agent: POST /apps/{{appId}}/{{appVersion}} \
-                         installs it",
-                        apps.join(", ")
-                    )));
-                }
+                Configured::NotInstalled(apps) => return Err(super::not_installed(&apps)),
                 Configured::Locked(locked) => {
                     return Err(AgentError::Conflict(format!(
-                        "the template {} ({}) locks {}: leave as it is what it locks, or detach the \
-                         Agent (POST /createAgentFromTemplate with detach)",
+                        "the template {} ({}) locks {}: leave as it is what it locks; whoever manages \
+                         the template may detach the Agent",
                         locked.name,
                         locked.template,
                         locked.fields.join(", ")
@@ -160,6 +154,14 @@ impl Agents {
         Err(AgentError::Conflict(
             "others change this configuration all the time: read it, and try again".into(),
         ))
+    }
+
+    /// What must be so before a configuration is put in force. What an earlier version of this program
+    /// took may be refused by now.
+    pub(super) fn publishable(&self, config: &Config) -> Result<(), AgentError> {
+        let mut faults = schema::faults(config, "", self.rules());
+        faults.extend(schema::missing(config));
+        if faults.is_empty() { Ok(()) } else { Err(AgentError::Incomplete(faults)) }
     }
 
     async fn write(
@@ -194,12 +196,6 @@ impl Agents {
         };
         Ok(self.store.configure_agent(agent, &change, self.act()).await?)
     }
-}
-
-/// What must be there before a configuration is put in force.
-pub(super) fn publishable(config: &Config) -> Result<(), AgentError> {
-    let missing = schema::missing(config);
-    if missing.is_empty() { Ok(()) } else { Err(AgentError::Incomplete(missing)) }
 }
 
 /// Whether a change was made for the revision that there is.

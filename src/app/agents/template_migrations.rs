@@ -8,9 +8,10 @@ use std::pin::pin;
 use tokio::time::sleep;
 
 use super::templates::{disabled, no_template};
+use super::versions::length;
 use super::{AgentError, Agents, schema};
 use crate::domain::account::Account;
-use crate::domain::agent_config::AgentConfigs;
+use crate::domain::agent_config::{AgentConfigs, Config};
 use crate::domain::id::{AccountId, TemplateId};
 use crate::domain::template::{Extent, Link, Migration, Template, plan};
 use crate::store::{Asked, StoreError, Working};
@@ -39,7 +40,8 @@ pub struct Forecast {
 }
 
 impl Agents {
-    /// What a migration would change of up to `limit` Agents behind `after`. Nothing is changed.
+    /// What a migration would change of up to `limit` Agents behind `after`, of fewer where their
+    /// configurations are long. Nothing is changed.
     pub async fn foresee_migration(
         &self,
         owner: &Account,
@@ -48,38 +50,69 @@ impl Agents {
         (after, limit): (Option<AccountId>, u32),
     ) -> Result<Forecast, AgentError> {
         let template = self.own_template(owner, id).await?;
-        let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
-        let from = after.map_or(0, AccountId::get);
-        let mut links = match targets {
-            None => self.store.template_links(id, from, limit.saturating_add(1)).await?,
-            Some(targets) => {
-                let few: Vec<_> = targets.iter().filter(|agent| agent.get() > from).collect();
-                let few = few.into_iter().take(wanted.saturating_add(1));
-                self.links_of(id, few).await?
-            }
-        };
-        let more = links.len() > wanted;
-        links.truncate(wanted);
-        let next = links.last().filter(|_| more).map(|last| last.agent);
-        let mut agents = Vec::new();
-        for link in &links {
-            agents.push(self.foresee(&template, link, extent).await?);
+        if let Some(targets) = targets {
+            self.all_linked(id, targets).await?;
         }
-        Ok(Forecast { revision: template.head.revision, agents, next })
+        let revision = template.head.revision;
+        let limits = &self.rules.limits;
+        let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
+        let mut from = after.map_or(0, AccountId::get);
+        let (mut agents, mut octets) = (Vec::<Foreseen>::new(), 0_usize);
+        loop {
+            let (links, last) = self.some_links(id, targets, (from, limits.page_step)).await?;
+            for link in &links {
+                let configs = self.store.agent_configs(link.agent).await?;
+                let staged = configs.as_ref().map(AgentConfigs::base).cloned().unwrap_or_default();
+                // What it takes to look at them: the answer is shorter.
+                octets =
+                    octets.saturating_add(length(&staged)).saturating_add(length(&link.applied));
+                let full = agents.len() >= wanted || octets > limits.max_page_bytes;
+                if full && !agents.is_empty() {
+                    let next = agents.last().map(|last| last.agent);
+                    return Ok(Forecast { revision, agents, next });
+                }
+                agents.push(self.foresee(&template, (link, staged), extent));
+            }
+            match last {
+                Some(last) => from = last.get(),
+                None => return Ok(Forecast { revision, agents, next: None }),
+            }
+        }
     }
 
-    async fn foresee(
+    /// Links with Agents behind `from`, of so many, and the last of these if more may follow.
+    async fn some_links(
+        &self,
+        id: TemplateId,
+        targets: Option<&BTreeSet<AccountId>>,
+        (from, step): (i64, u32),
+    ) -> Result<(Vec<Link>, Option<AccountId>), AgentError> {
+        let most = usize::try_from(step).unwrap_or(usize::MAX);
+        let Some(targets) = targets else {
+            let links = self.store.template_links(id, from, step).await?;
+            let last = links.last().filter(|_| links.len() >= most).map(|last| last.agent);
+            return Ok((links, last));
+        };
+        let few = targets.iter().copied().filter(|agent| agent.get() > from).take(most);
+        let few: Vec<AccountId> = few.collect();
+        let mut links = Vec::new();
+        for agent in &few {
+            links
+                .extend(self.store.template_link(*agent).await?.filter(|link| link.template == id));
+        }
+        Ok((links, few.last().copied().filter(|_| few.len() >= most)))
+    }
+
+    fn foresee(
         &self,
         template: &Template,
-        link: &Link,
+        (link, staged): (&Link, Config),
         extent: &Extent,
-    ) -> Result<Foreseen, AgentError> {
-        let configs = self.store.agent_configs(link.agent).await?;
-        let staged = configs.as_ref().map(AgentConfigs::base).cloned().unwrap_or_default();
+    ) -> Foreseen {
         let plan = plan(&staged, Some(&link.applied), &template.content.config, extent);
         let too_large = self.check_size(&plan.config, "").is_err();
         let (changed, overrides) = (plan.changed, plan.overrides);
-        Ok(Foreseen { agent: link.agent, changed, overrides, too_large })
+        Foreseen { agent: link.agent, changed, overrides, too_large }
     }
 
     /// Asks for a migration of all linked Agents, or of `targets`. It goes on by itself, with the
@@ -92,7 +125,7 @@ impl Agents {
     ) -> Result<Migration, AgentError> {
         self.own_template(owner, id).await?;
         if let Some(targets) = targets {
-            self.links_of(id, targets).await?;
+            self.all_linked(id, targets).await?;
         }
         match self.store.ask_migration(owner.id, id, (extent, targets), self.act()).await? {
             Asked::Done(migration) => Ok(*migration),
@@ -111,23 +144,19 @@ impl Agents {
         Ok(self.store.template_migration(id).await?)
     }
 
-    /// The links of these Agents, all of which the template was applied to.
-    async fn links_of(
+    /// Whether the template was applied to all of these Agents.
+    async fn all_linked(
         &self,
         id: TemplateId,
-        targets: impl IntoIterator<Item = &AccountId>,
-    ) -> Result<Vec<Link>, AgentError> {
-        let mut links = Vec::new();
-        for agent in targets {
-            let link = self.store.template_link(*agent).await?;
-            links.push(link.filter(|link| link.template == id).ok_or_else(|| {
-                AgentError::Conflict(format!(
-                    "account {agent} is not linked with this template: leave it out of \
-                     targetAccountIds"
-                ))
-            })?);
+        targets: &BTreeSet<AccountId>,
+    ) -> Result<(), AgentError> {
+        let linked = self.store.linked_with_template(id, targets).await?;
+        match targets.difference(&linked).next() {
+            None => Ok(()),
+            Some(agent) => Err(AgentError::Conflict(format!(
+                "account {agent} is not linked with this template: leave it out of targetAccountIds"
+            ))),
         }
-        Ok(links)
     }
 
     /// Goes on with migrations, and with what deleted templates have left, until `stop`; a

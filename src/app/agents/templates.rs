@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{AgentError, Agents};
+use super::schema::{self, Fault};
+use super::{AgentError, Agents, not_installed};
 use crate::domain::account::Account;
 use crate::domain::agent_config::{AgentConfigs, Config, merged};
 use crate::domain::id::{AccountId, TemplateId};
@@ -55,9 +56,11 @@ impl Agents {
         })
     }
 
-    /// The templates that an account owns, or gets from above.
+    /// The templates that an account owns, or gets from above: of these no drafts.
     pub async fn templates(&self, account: &Account) -> Result<Vec<Head>, AgentError> {
-        Ok(self.store.templates(owners(&account.lineage)).await?)
+        let mut found = self.store.templates(owners(&account.lineage)).await?;
+        found.retain(|head| is_shown(head, account));
+        Ok(found)
     }
 
     /// One of them.
@@ -67,7 +70,21 @@ impl Agents {
         id: TemplateId,
     ) -> Result<Template, AgentError> {
         let found = self.store.template(owners(&account.lineage), id).await?;
-        found.ok_or_else(no_template)
+        found.filter(|found| is_shown(&found.head, account)).ok_or_else(no_template)
+    }
+
+    /// Who owns the template that an Agent is linked with, a draft by now or not.
+    pub async fn owner_of_link(
+        &self,
+        agent: &Account,
+        id: TemplateId,
+    ) -> Result<AccountId, AgentError> {
+        let link = self.store.template_link(agent.id).await?;
+        if link.is_none_or(|link| link.template != id) {
+            return Err(not_linked());
+        }
+        let found = self.store.template(owners(&agent.lineage), id).await?;
+        found.map(|found| found.head.account).ok_or_else(not_linked)
     }
 
     /// The template that an Agent is linked with.
@@ -75,7 +92,7 @@ impl Agents {
         Ok(self.store.template_link(agent).await?)
     }
 
-    /// Changes a template of this account. Agents that it was applied to stay as they are until a
+    /// Changes a template of this account; a migration to one that is enabled no more ends. Agents that it was applied to stay as they are until a
     /// migration; what it locks counts at once.
     pub async fn update_template(
         &self,
@@ -144,6 +161,7 @@ impl Agents {
             Applied::LinkedWith(other) => Err(AgentError::Conflict(format!(
                 "the Agent is linked with the template {other}: detach it first"
             ))),
+            Applied::NotInstalled(apps) => Err(not_installed(&apps)),
             Applied::TooLarge(length) => Err(AgentError::Conflict(format!(
                 "the configuration would have {length} octets of JSON: at most {most}"
             ))),
@@ -159,9 +177,7 @@ impl Agents {
     ) -> Result<(), AgentError> {
         match self.store.detach_template(agent, id, self.act()).await? {
             true => Ok(()),
-            false => Err(AgentError::NotFound(
-                "the Agent is not linked with this template: there is nothing to detach".into(),
-            )),
+            false => Err(not_linked()),
         }
     }
 
@@ -186,6 +202,11 @@ impl Agents {
         let mut content = before.clone();
         if let Some(config) = &update.config {
             self.check(config, "/config")?;
+            // Nobody looks whether each Agent that it comes to may hand work there.
+            if schema::delegate(config).is_some() {
+                let detail = "is each Agent's own, and no template's: leave it out";
+                return Err(mistake("/config/computerDelegateAccountId", detail));
+            }
             content.config = merged(&before.config, config);
             self.check_size(&content.config, "/config")?;
         }
@@ -195,7 +216,15 @@ impl Agents {
         if let Some(integrations) = &update.integrations {
             content.integrations.clone_from(integrations);
         }
-        Ok(content)
+        let mut locked = content.fields.iter().filter(|(_, locked)| **locked);
+        // An Agent could never set it, not even to be published.
+        match locked.find(|(name, _)| !content.config.contains_key(*name)) {
+            None => Ok(content),
+            Some((name, _)) => {
+                let detail = "is locked, and config does not have it: set it there, or unlock it";
+                Err(mistake(&schema::join("/fields", name), detail))
+            }
+        }
     }
 }
 
@@ -203,6 +232,21 @@ impl Agents {
 /// are told by name; whether each is set up there, GET /integration says.
 fn required(template: &Template) -> Vec<Integration> {
     template.content.integrations.clone()
+}
+
+/// Drafts are their owner's alone.
+fn is_shown(head: &Head, account: &Account) -> bool {
+    head.enabled || head.account == account.id
+}
+
+fn mistake(at: &str, detail: &str) -> AgentError {
+    AgentError::Invalid(vec![Fault { pointer: at.to_owned(), detail: detail.to_owned() }])
+}
+
+fn not_linked() -> AgentError {
+    AgentError::NotFound(
+        "the Agent is not linked with this template: there is nothing to detach".into(),
+    )
 }
 
 pub(super) fn no_template() -> AgentError {

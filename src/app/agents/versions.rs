@@ -1,6 +1,6 @@
 //! Versions: configurations that are kept to come back to.
 
-use super::staging::{Decision, publishable};
+use super::staging::Decision;
 use super::{AgentError, Agents, Changed, no_config, schema};
 use crate::domain::agent_config::{
     AgentConfigs, AgentVersion, Config, ConfigId, ConfigKind, VersionId, merged,
@@ -137,14 +137,14 @@ impl Agents {
     ) -> Result<Restored, AgentError> {
         let found = self.store.agent_version(agent, id).await?.ok_or_else(no_version)?;
         let snapshot = found.snapshot.unwrap_or_default();
-        // What an earlier version of this program took may be refused by now.
+        // Nor is it staged then.
         let faults = schema::faults(&snapshot, "", self.rules());
         if !faults.is_empty() {
             return Err(AgentError::Incomplete(faults));
         }
         let live = target == ConfigKind::Default;
         if live {
-            publishable(&snapshot)?;
+            self.publishable(&snapshot)?;
         }
         let decide = |_: Option<&AgentConfigs>| {
             Ok(Decision {
@@ -178,6 +178,7 @@ fn no_version() -> AgentError {
     AgentError::NotFound("the Agent has no configuration and no version of this id".into())
 }
 
-fn length(config: &Config) -> usize {
+/// Octets of a configuration as JSON.
+pub(super) fn length(config: &Config) -> usize {
     serde_json::to_string(config).map_or(usize::MAX, |text| text.len())
 }

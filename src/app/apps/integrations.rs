@@ -25,7 +25,7 @@ impl Apps {
     }
 
     /// Keeps these fields of it; those that are left out stay. Fields that the catalogue knows must
-    /// be of their types; all others are secrets.
+    /// be of their types; all others are secrets. Where no field is left, nothing is kept.
     pub async fn keep_integration(
         &self,
         account: AccountId,
@@ -38,13 +38,22 @@ impl Apps {
             let kept = match &found {
                 Some(before) => {
                     let (next, changed) = self.laid_on(before, known, data)?;
-                    changed.is_empty()
-                        || self.store.update_app_record(&next, &changed, self.act()).await?
+                    let same = changed.is_empty() && !next.is_bare();
+                    let kept =
+                        same || self.store.update_app_record(&next, &changed, self.act()).await?;
+                    // Of what has nothing left there is no row to read.
+                    if kept && next.is_bare() {
+                        return Ok(next);
+                    }
+                    kept
                 }
                 None => {
                     let now = self.mint.clock().now();
                     let empty = AppRecord::empty(account, Use::Integration, app.clone(), now);
                     let (next, _) = self.laid_on(&empty, known, data)?;
+                    if next.is_bare() {
+                        return Ok(next);
+                    }
                     self.insert(&next).await?
                 }
             };
@@ -77,7 +86,9 @@ impl Apps {
             let empty = AppRecord::empty(account, Use::Integration, app.clone(), now);
             self.laid_on(&empty, (self.rules.app(app), false), data).map(|(record, _)| record)
         });
-        Ok((account, kept.collect::<Result<_, _>>()?))
+        let mut kept = kept.collect::<Result<Vec<_>, _>>()?;
+        kept.retain(|record| !record.is_bare());
+        Ok((account, kept))
     }
 
     /// Whether it was kept: somebody else may have been first.

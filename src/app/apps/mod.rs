@@ -86,8 +86,9 @@ impl Apps {
         (app, strict): (Option<&App>, bool),
         fields: &Map<String, Value>,
     ) -> Result<(AppRecord, Vec<String>), AppsError> {
-        let given = settings::given(app, strict, fields, self.rules.limits.max_value_bytes)
+        let mut given = settings::given(app, strict, fields, self.rules.limits.max_value_bytes)
             .map_err(AppsError::Invalid)?;
+        given.take_new_secrets(app, record);
         // Secrets that nobody touches are not opened.
         let known = if given.touches_secrets(record) { self.opened(record, &given)? } else { None };
         let merged = given.laid_on(record, known).map_err(AppsError::Invalid)?;

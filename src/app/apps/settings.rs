@@ -118,6 +118,19 @@ fn is_text(text: &str, longest: usize) -> Result<(), String> {
 }
 
 impl Given {
+    /// Takes in what the record has in clear and the catalogue by now calls a secret: whatever is
+    /// asked for, it is sealed from then on.
+    pub(super) fn take_new_secrets(&mut self, app: Option<&App>, record: &AppRecord) {
+        for (name, value) in &record.shown {
+            let setting = app.and_then(|app| app.settings.get(name));
+            let taken = self.gone.contains(name) || self.secrets.contains_key(name);
+            if setting.is_some_and(|setting| setting.secret) && !taken {
+                self.kept.remove(name);
+                self.secrets.insert(name.clone(), value.clone());
+            }
+        }
+    }
+
     /// Whether secrets of the record are added, changed or taken away.
     pub(super) fn touches_secrets(&self, record: &AppRecord) -> bool {
         let shown = self.shown.keys();
@@ -141,7 +154,6 @@ impl Given {
         record: &AppRecord,
         known: Option<Map<String, Value>>,
     ) -> Result<Merged, String> {
-        // One that a new catalogue says is a secret may still lie among those that were none.
         if let Some(name) = self.kept.iter().find(|name| !record.has(name)) {
             return Err(format!("{name} is said to be kept, and there is none: send its value"));
         }
@@ -252,7 +264,9 @@ mod tests {
         (record, secrets): (&AppRecord, &Value),
         fields: Value,
     ) -> Result<(AppRecord, Value, Vec<String>), String> {
-        let given = given(Some(&app("crm", "v1")), false, &object(fields), 100)?;
+        let app = app("crm", "v1");
+        let mut given = given(Some(&app), false, &object(fields), 100)?;
+        given.take_new_secrets(Some(&app), record);
         let known = given.touches_secrets(record).then(|| object(secrets.clone()));
         let merged = given.laid_on(record, known)?;
         let left = merged.secrets.map_or_else(|| secrets.clone(), Value::Object);
@@ -280,6 +294,22 @@ mod tests {
         assert_eq!((two.shown.len(), left), (0, json!({ "other": "x" })));
         let error = lay((&two, &json!({})), json!({ "apiToken": { "present": true } }));
         assert!(error.unwrap_err().contains("apiToken is said to be kept, and there is none"));
+    }
+
+    #[test]
+    fn what_a_new_catalogue_calls_a_secret_is_sealed_by_any_change() {
+        let mut was = record();
+        was.shown.insert("apiToken".into(), json!("old"));
+        was.shown.insert("pipeline".into(), json!("p"));
+        for fields in [json!({}), json!({ "apiToken": { "present": true } })] {
+            let (now, secrets, changed) = lay((&was, &json!({})), fields).unwrap();
+            assert_eq!(now.shown, object(json!({ "pipeline": "p" })));
+            assert_eq!((secrets, changed), (json!({ "apiToken": "old" }), vec!["apiToken".into()]));
+            assert_eq!(Vec::from_iter(now.secrets), ["apiToken"]);
+        }
+        let (now, secrets, changed) = lay((&was, &json!({})), json!({ "apiToken": null })).unwrap();
+        assert_eq!((secrets, changed), (json!({}), vec!["apiToken".into()]));
+        assert!(!now.has("apiToken"));
     }
 
     #[test]

@@ -56,7 +56,7 @@ fn config(about: &str) -> Value {
 }
 
 fn locks(about: &str) -> Value {
-    like(anything(about), json!({ "agentInstructions": { "locked": true } }))
+    like(anything(about), json!({ "agentLang": { "locked": true } }))
 }
 
 /// The parts that a template is made of, as they are sent.
@@ -218,7 +218,10 @@ fn progress() -> Fields {
         ("examined", count("Agents that it has come to.")),
         ("changed", count("Agents whose staging it changed.")),
         ("overridden", count("Agents in which something stayed, because it is the customer's.")),
-        ("failed", count("Agents that would have become too large, and stayed as they are.")),
+        (
+            "failed",
+            count("Agents left as they are: too large then, or without an app that it assigns."),
+        ),
         ("lastFailedAccountId", or_null(id("The last of those."))),
     ]
 }
@@ -248,8 +251,8 @@ fn applying() -> Vec<Description> {
     vec![
         Description::of(Post, "/createAgentFromTemplate", "Applies a template to one Agent")
             .about(
-                "Its staging becomes what the template has. With detach the link goes: the \
-                 configuration stays, and nothing of it is locked any more.",
+                "Its staging becomes what the template has. With detach, by the template's owner or \
+                 above it, the link goes: the configuration stays, and nothing of it is locked.",
             )
             .body(vec![
                 ("templateId", uuid("The template.")),

@@ -113,6 +113,9 @@ pub(in super::super) async fn apply(http: Arc<Http>, call: Call) -> Result<Respo
     let id = id.map_err(|_| Problem::invalid("templateId must be a UUID, as answers show it"))?;
     let approved = approved(call.body().get("approveOverrides"), "/approveOverrides")?;
     if call.body().flag("detach")?.unwrap_or(false) {
+        // What it locks is locked for whoever manages the Agent.
+        let owner = call.agents(&http).owner_of_link(call.account(), id).await?;
+        call.manages(&http, owner).await?;
         call.agents(&http).detach_template(agent, id).await?;
         let gone = json!({ "accountId": agent.get(), "templateId": id.to_string() });
         let message = "template detached; the configuration stays";

@@ -3,7 +3,11 @@
 use serde_json::{Value, json};
 
 use super::{House, NOBODY, Reply};
+use crate::domain::agent_config::ConfigKind;
+use crate::domain::audit::{Actor, Deed};
+use crate::domain::clock::Timestamp;
 use crate::domain::member::Role;
+use crate::store::{ConfigChange, Configured};
 
 /// What can be published.
 fn whole(title: &str) -> Value {
@@ -355,4 +359,29 @@ async fn work_is_handed_only_to_an_agent_that_the_caller_reaches() {
     let one = format!("{path}/{}", made["createdVersion"]["versionId"]);
     let snapshot = json!({ "snapshot": { "computerDelegateAccountId": house.id("agent3").get() } });
     house.configure(&one, snapshot).await.problem(403, "forbidden", "does not reach this account");
+}
+
+/// What was staged is looked at again: another version of the program may have taken it.
+#[tokio::test]
+async fn what_is_a_mistake_by_now_is_not_published() {
+    let house = House::new().await;
+    house.published("A").await;
+    let (agent, mut config) = (house.id("agent1"), whole("B"));
+    config["gone"] = json!(1);
+    let found = house.store.agent_configs(agent).await.unwrap().unwrap();
+    let change = ConfigChange {
+        kind: ConfigKind::Staging,
+        config: config.as_object().unwrap(),
+        decided_by: found.revisions(),
+        deed: Deed::AgentStaged,
+        changes: &[],
+        says: None,
+        keep: None,
+    };
+    let act = Actor::OPERATOR.at(Timestamp::from_millis(1));
+    let done = house.store.configure_agent(agent, &change, act).await.unwrap();
+    assert!(matches!(done, Configured::Done(..)), "{done:?}");
+    let refused = house.configure("/agent/publish", json!({})).await;
+    refused.problem(409, "conflict", "/gone is not known here");
+    assert_eq!(house.rules("default").await["agentEventRules"]["title"], "A");
 }

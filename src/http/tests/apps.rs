@@ -161,6 +161,12 @@ async fn data_of_an_integration_is_kept_and_not_shown() {
     let change = json!({ "appData": { "n": null, "deep": there } });
     let left = house.put("org1", path, change).await.success(200);
     assert_eq!(left["appData"], json!({ "key": there, "deep": there }));
+    // What leaves nothing keeps nothing; the first time, too.
+    let gone = json!({ "appData": { "key": null, "deep": null } });
+    for body in [gone, json!({ "appData": {} })] {
+        assert_eq!(house.put("org1", path, body).await.success(200)["appData"], json!({}));
+        house.get("org1", path).await.problem(404, "not_found", "keeps no data");
+    }
     // What the catalogue knows is of its type, and shown where it is no secret.
     let path = "/integration/crm/v1";
     let body =

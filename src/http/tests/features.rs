@@ -97,40 +97,44 @@ async fn only_those_above_assign_and_only_what_they_have() {
     }
 }
 
-/// Behind an operation that needs one, every operation of `/apps` among them.
+/// Behind an operation that sets up what needs one; what is kept is shown and taken away without.
 #[tokio::test]
 async fn an_operation_is_refused_by_its_feature_after_its_reach_was_settled() {
     let house = House::new().await;
     house.post("agent1", "/apps/crm/v1", json!({})).await.success(201);
     assign(&house, "partner", "reseller1", json!({ "apps": false })).await.success(200);
+    let data = || json!({ "appData": { "key": "x" } });
     for who in ["reseller1", "org1", "agent1"] {
-        let reply = house.get(who, "/apps").await;
+        house.get(who, "/apps").await.success(200);
+        let reply = house.put(who, "/integration/acme/v1", data()).await;
         reply.problem(403, "feature_required", "does not have the feature \"apps\"");
-        let reply = house.put(who, "/integration/acme/v1", json!({ "appData": {} })).await;
-        reply.problem(403, "feature_required", "\"apps\"");
     }
     let path = "/apps/crm/v1";
-    for verb in ["GET", "POST", "DELETE"] {
-        house.call("agent1", verb, path, None).await.problem(403, "feature_required", "\"apps\"");
+    let none = json!({ "settings": {} });
+    for (verb, body) in [("POST", None), ("PUT", Some(&none))] {
+        let reply = house.call("agent1", verb, path, body).await;
+        reply.problem(403, "feature_required", "\"apps\"");
     }
+    house.get("agent1", path).await.success(200);
+    house.call("agent1", "DELETE", path, None).await.success(200);
     // From above it is as missing: the target is what counts.
-    let at = |who: i64| format!("/apps?targetAccountId={who}");
-    let reply = house.get("partner", &at(house.id("agent1").get())).await;
+    let at = |who: i64| format!("/integration/acme/v1?targetAccountId={who}");
+    let reply = house.put("partner", &at(house.id("agent1").get()), data()).await;
     reply.problem(403, "feature_required", "\"apps\"");
-    house.get("partner", &at(house.id("agent4").get())).await.success(200);
-    house.get("agent4", "/apps").await.success(200);
+    house.put("partner", &at(house.id("agent4").get()), data()).await.success(200);
+    house.put("agent4", "/integration/acme/v1", data()).await.success(200);
     // Of what is out of reach nothing is learnt by it, and what is of the wrong kind is said before.
     let mut answers = std::collections::BTreeSet::new();
     for target in [house.id("agent1").get(), house.id("agent3").get(), NOBODY] {
-        let reply = house.get("agent4", &at(target)).await;
+        let reply = house.put("agent4", &at(target), data()).await;
         reply.problem(403, "forbidden", "does not reach this account");
         let id = &reply.headers["x-request-id"];
         answers.insert(reply.text().replace(id, "ID"));
     }
     assert_eq!(answers.len(), 1, "{answers:?}");
-    house.get("org1", path).await.problem(400, "invalid_request", "an Agent");
-    // It reads what it may not use, and what it had is there when it is given back.
+    house.post("org1", path, json!({})).await.problem(400, "invalid_request", "an Agent");
+    // It reads that it may not use it, and may when that is given back.
     assert!(!standing(&house, "agent1", "apps").await.0);
     assign(&house, "partner", "reseller1", json!({ "apps": null })).await.success(200);
-    house.get("agent1", path).await.success(200);
+    house.post("agent1", path, json!({})).await.success(201);
 }

@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::House;
 use crate::app::access::need::Effect;
+use crate::domain::feature::Feature;
 use crate::domain::id::AccountId;
 use crate::http::router::{OPERATIONS, Verb};
+use crate::http::tag::Tag;
 
 /// POSTs that change something and create nothing: to send one again is harmless.
 const CREATE_NOTHING: [&str; 4] = [
@@ -53,6 +55,28 @@ pub(super) fn about(path: &str, target: AccountId) -> String {
 pub(super) fn filled(path: &str) -> String {
     let segments = path.split('/').map(|one| if one.starts_with('{') { "1" } else { one });
     segments.collect::<Vec<_>>().join("/")
+}
+
+/// What is set up needs the feature of its area; what is there is shown, and taken away, without.
+#[test]
+fn what_sets_something_up_needs_its_feature_and_nothing_else_does() {
+    let mut needed = BTreeSet::new();
+    for operation in OPERATIONS {
+        let name = operation.name();
+        let sets_up = matches!(operation.verb, Verb::Post | Verb::Put)
+            && name != "POST /computer/accounts/{targetAccountId}/deprovision";
+        let expected = match operation.tag {
+            _ if !sets_up => None,
+            Tag::AgentTemplates => Some(Feature::Templates),
+            Tag::ComputerAgents => Some(Feature::Computer),
+            Tag::Apps | Tag::Integrations => Some(Feature::Apps),
+            _ if name == "POST /webhookRelay/{type}" => Some(Feature::Relays),
+            _ => None,
+        };
+        assert_eq!(operation.need.feature, expected, "{name}");
+        needed.extend(expected);
+    }
+    assert_eq!(needed.len(), Feature::ALL.len());
 }
 
 #[test]

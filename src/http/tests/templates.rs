@@ -36,6 +36,24 @@ impl House {
         self.get(agent, "/agentEventRules/staging").await.success(200)["agentEventRules"].clone()
     }
 
+    /// This template alone, of the title Desk, which was applied to nobody.
+    async fn finds(&self, who: &str, id: &str) {
+        let list = self.get(who, "/templates").await.success(200)["templates"].clone();
+        assert_eq!((&list[0]["id"], list.as_array().unwrap().len()), (&json!(id), 1), "{who}");
+        let shown = self.get(who, &format!("/templates/{id}")).await.success(200);
+        assert_eq!(shown["template"]["config"]["title"], "Desk");
+        assert_eq!((&shown["migration"], &shown["link"]), (&Value::Null, &Value::Null));
+    }
+
+    async fn finds_none(&self, all: &[&str], id: &str) {
+        for who in all {
+            let found = self.get(who, &format!("/templates/{id}")).await;
+            found.problem(404, "not_found", "no such template");
+            let list = self.get(who, "/templates").await.success(200)["templates"].clone();
+            assert_eq!(list, json!([]), "{who}");
+        }
+    }
+
     /// Goes on with migrations until there is nothing to be done.
     async fn migrated(&self) {
         while self.http.agents().migration_round().await.unwrap() {}
@@ -50,22 +68,17 @@ async fn a_template_is_applied_to_one_agent_once_it_is_enabled() {
     let new = json!({ "name": "T", "config": config, "integrations": integrations });
     let id = house.template("reseller1", new).await;
     let path = format!("/templates/{id}");
-    for below in ["reseller1", "org1", "agent1", "agent3"] {
-        let list = house.get(below, "/templates").await.success(200)["templates"].clone();
-        assert_eq!((&list[0]["id"], list.as_array().unwrap().len()), (&json!(id), 1), "{below}");
-        let shown = house.get(below, &path).await.success(200);
-        assert_eq!(shown["template"]["config"]["title"], "Desk");
-        assert_eq!((&shown["migration"], &shown["link"]), (&Value::Null, &Value::Null));
-    }
-    for elsewhere in ["partner", "reseller2", "org3", "agent4"] {
-        house.get(elsewhere, &path).await.problem(404, "not_found", "no such template");
-        let list = house.get(elsewhere, "/templates").await.success(200)["templates"].clone();
-        assert_eq!(list, json!([]), "{elsewhere}");
-    }
+    // A draft is its owner's alone.
+    house.finds("reseller1", &id).await;
+    house.finds_none(&["org1", "agent1", "agent3"], &id).await;
     house.set("agent1", json!({ "title": "Mine", "timezone": "UTC" })).await.success(200);
     let named = json!({ "templateId": id });
     house.apply("org1", "agent1", named.clone()).await.problem(409, "conflict", "is a draft");
     house.change("reseller1", &id, json!({ "enabled": true })).await.success(200);
+    for below in ["reseller1", "org1", "agent1", "agent3"] {
+        house.finds(below, &id).await;
+    }
+    house.finds_none(&["partner", "reseller2", "org3", "agent4"], &id).await;
     // A template locks fields for the Agent, so its own key does not choose it.
     let own = house.apply("agent1", "agent1", named.clone()).await;
     own.problem(403, "forbidden", "needs a key of organization");
@@ -140,13 +153,24 @@ async fn what_a_template_locks_an_agent_does_not_change() {
     house.call("agent1", "POST", "/agent/publish", None).await.success(200);
     // What is locked counts at once.
     let locks = json!({ "links": { "locked": true } });
-    house.change("partner", &id, json!({ "fields": locks })).await.success(200);
+    let unset = house.change("partner", &id, json!({ "fields": locks })).await;
+    unset.problem(400, "invalid_request", "/fields/links is locked, and config does not have it");
+    let locks = json!({ "fields": locks, "config": { "links": ["x"] } });
+    house.change("partner", &id, locks).await.success(200);
+    let unset = house.change("partner", &id, json!({ "config": { "links": null } })).await;
+    unset.problem(400, "invalid_request", "/fields/links is locked, and config does not have it");
     house.set("agent1", json!({ "title": "Mine" })).await.success(200);
     house.set("agent1", json!({ "links": ["y"] })).await.problem(409, "conflict", "locks links");
 
     let detach = json!({ "templateId": id, "detach": true });
-    house.apply("agent1", "agent1", detach.clone()).await.problem(403, "forbidden", "");
-    let gone = house.apply("org1", "agent1", detach.clone()).await.success(200)["detached"].clone();
+    // Whom it binds may not undo it.
+    for (caller, words) in [("agent1", ""), ("org1", "of reseller"), ("reseller1", "reach")] {
+        let refused = house.apply(caller, "agent1", detach.clone()).await;
+        refused.problem(403, "forbidden", words);
+    }
+    house.set("agent1", json!({ "links": ["y"] })).await.problem(409, "conflict", "locks links");
+    let gone = house.apply("partner", "agent1", detach.clone()).await.success(200);
+    let gone = gone["detached"].clone();
     assert_eq!(gone["templateId"], json!(id));
     assert_eq!(house.staged("agent1").await["title"], "Mine", "the configuration stays");
     house.set("agent1", json!({ "links": ["y"] })).await.success(200);
@@ -220,6 +244,82 @@ async fn a_migration_is_foreseen_and_then_brought_to_all() {
 }
 
 #[tokio::test]
+async fn a_template_assigns_only_apps_that_its_agents_have() {
+    let house = House::new().await;
+    let id = house.enabled("reseller1", json!({ "name": "T", "config": { "title": "a" } })).await;
+    for agent in ["agent1", "agent2"] {
+        house.apply("org1", agent, json!({ "templateId": id })).await.success(201);
+    }
+    house.post("agent1", "/apps/crm/v1", json!({})).await.success(201);
+    let apps = json!([{ "appId": "crm", "version": "v1", "instructions": "x" }]);
+    let newer = json!({ "config": { "title": "b", "apps": apps } });
+    house.change("reseller1", &id, newer).await.success(200);
+    for agent in ["agent2", "agent3"] {
+        let org = if agent == "agent3" { "org2" } else { "org1" };
+        let refused = house.apply(org, agent, json!({ "templateId": id })).await;
+        refused.problem(409, "conflict", "crm/v1 is not installed on this Agent");
+    }
+    house.change("reseller1", &id, json!({ "migrate": {} })).await.success(202);
+    house.migrated().await;
+    let path = format!("/templates/{id}");
+    let done = house.get("reseller1", &path).await.success(200)["migration"].clone();
+    let tally = ["examined", "changed", "failed"].map(|name| done[name].as_u64().unwrap());
+    assert_eq!(tally, [2, 1, 1]);
+    assert_eq!(done["lastFailedAccountId"], house.id("agent2").get());
+    for (agent, title) in [("agent1", "b"), ("agent2", "a")] {
+        assert_eq!(house.staged(agent).await["title"], title);
+    }
+}
+
+#[tokio::test]
+async fn a_migration_goes_no_further_once_its_template_is_disabled() {
+    let house = House::new().await;
+    let id = house.enabled("reseller1", json!({ "name": "T", "config": { "title": "a" } })).await;
+    house.apply("org1", "agent1", json!({ "templateId": id })).await.success(201);
+    house.change("reseller1", &id, json!({ "config": { "title": "b" } })).await.success(200);
+    house.change("reseller1", &id, json!({ "migrate": {} })).await.success(202);
+    house.change("reseller1", &id, json!({ "enabled": false })).await.success(200);
+    house.migrated().await;
+    let path = format!("/templates/{id}");
+    let ended = house.get("reseller1", &path).await.success(200)["migration"].clone();
+    assert_eq!((&ended["status"], &ended["examined"]), (&json!("finished"), &json!(0)));
+    assert_eq!(house.staged("agent1").await["title"], "a");
+    // Enabled again, another one may be asked for.
+    house.change("reseller1", &id, json!({ "enabled": true })).await.success(200);
+    house.change("reseller1", &id, json!({ "migrate": {} })).await.success(202);
+    house.migrated().await;
+    assert_eq!(house.staged("agent1").await["title"], "b");
+}
+
+#[tokio::test]
+async fn what_is_foreseen_of_long_configurations_comes_in_short_pages() {
+    let house = House::with("[limits]\nmax_page_bytes = 65536\npage_step = 1\n").await;
+    let long = json!({ "agentInstructions": "x".repeat(20_000) });
+    let id = house.enabled("reseller1", json!({ "name": "T", "config": long })).await;
+    let agents = [("org1", "agent1"), ("org1", "agent2"), ("org2", "agent3")];
+    for (org, agent) in agents {
+        house.apply(org, agent, json!({ "templateId": id })).await.success(201);
+    }
+    let all: Vec<i64> = agents.iter().map(|(_, agent)| house.id(agent).get()).collect();
+    // Staged and applied before, one takes 40,000 octets to look at.
+    for targets in [Value::Null, json!(all)] {
+        let (mut seen, mut after) = (Vec::new(), json!({ "dryRun": true }));
+        after["targetAccountIds"] = targets;
+        loop {
+            let page = house.change("reseller1", &id, json!({ "migrate": after })).await;
+            let page = page.success(200)["migration"].clone();
+            assert_eq!(page["agents"].as_array().unwrap().len(), 1);
+            seen.push(page["agents"][0]["accountId"].as_i64().unwrap());
+            if page["next"].is_null() {
+                break;
+            }
+            after["after"] = page["next"].clone();
+        }
+        assert_eq!(seen, all);
+    }
+}
+
+#[tokio::test]
 async fn a_template_is_its_owners_alone_and_goes_when_nobody_is_linked() {
     let house = House::new().await;
     let id = house.enabled("reseller1", json!({ "name": "T", "config": { "title": "a" } })).await;
@@ -234,7 +334,7 @@ async fn a_template_is_its_owners_alone_and_goes_when_nobody_is_linked() {
     let org = json!({ "name": "U", "targetAccountId": house.id("org1").get() });
     let wrong = house.change("reseller1", &id, org).await;
     wrong.problem(400, "invalid_request", "type \"reseller\" or \"partner\"");
-    let partners = house.template("partner", json!({ "name": "P" })).await;
+    let partners = house.enabled("partner", json!({ "name": "P" })).await;
     let refused = house.change("reseller1", &partners, name).await;
     let whose = format!("belongs to account {}", house.id("partner").get());
     refused.problem(404, "not_found", &whose);
@@ -269,6 +369,14 @@ async fn mistakes_in_a_template_are_told_by_their_place() {
         (json!({ "name": "x", "config": [] }), "/config must be an object"),
         (json!({ "name": "x", "config": { "links": 1 } }), "/config/links must be an array"),
         (json!({ "name": "x", "config": { "allowed": true } }), "/config/allowed is calculated"),
+        (
+            json!({ "name": "x", "config": { "computerDelegateAccountId": 7 } }),
+            "/config/computerDelegateAccountId is each Agent's own",
+        ),
+        (
+            json!({ "name": "x", "fields": { "title": { "locked": true } } }),
+            "/fields/title is locked, and config does not have it",
+        ),
         (json!({ "name": "x", "fields": { "no": {} } }), "/fields/no is no field"),
         (json!({ "name": "x", "fields": { "title": { "lock": true } } }), "/fields/title/lock"),
         (json!({ "name": "x", "fields": { "title": { "locked": 1 } } }), "/fields/title/locked"),

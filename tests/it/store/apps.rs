@@ -8,7 +8,9 @@ use gatepost::domain::app::{AppRecord, AppRef, Use};
 use gatepost::domain::audit::{Actor, Deed, Once};
 use gatepost::domain::feature::{Feature, Grant};
 use gatepost::domain::id::AccountId;
-use gatepost::store::{AppRemoval, AuditFilter, Created, Deletion, NewAccount, NewRecord, StoreError};
+use gatepost::store::{
+    AppRemoval, AuditFilter, Created, Deletion, NewAccount, NewRecord, StoreError,
+};
 use serde_json::json;
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -44,6 +46,10 @@ pub async fn exercise(scene: &Scene) {
     store.app_record(agent.id, Use::Installed, &one.app).await.unwrap();
     store.update_app_record(&one, &[], by(at(2))).await.unwrap();
     store.remove_app(agent.id, &one.app, by(at(3))).await.unwrap();
+    let data = record(agent.id, Use::Integration, "crm");
+    store.insert_app_record(&data, 9, by(at(3))).await.unwrap();
+    let bare = AppRecord::empty(agent.id, Use::Integration, data.app.clone(), at(3));
+    assert!(store.update_app_record(&bare, &[], by(at(3))).await.unwrap());
     for wanted in [Some(true), None] {
         store.assign_features(agent.id, &[(Feature::Apps, wanted)], by(at(4))).await.unwrap();
     }
@@ -75,6 +81,13 @@ async fn a_record_is_its_accounts_and_of_one_use(kind: Kind) {
     assert!(store.update_app_record(&next, &["key".into()], by(at(5))).await.unwrap());
     let found = elsewhere.app_record(me, Use::Installed, &crm.app).await.unwrap().unwrap();
     assert_eq!(found, AppRecord { revision: 2, updated_at: at(5), ..next.clone() });
+    // An integration of which nothing is left is no row.
+    let kept = record(other, Use::Integration, "gone");
+    store.insert_app_record(&kept, 9, by(at(5))).await.unwrap();
+    let bare = AppRecord::empty(other, Use::Integration, kept.app.clone(), at(5));
+    assert!(store.update_app_record(&bare, &["key".into()], by(at(5))).await.unwrap());
+    assert_eq!(elsewhere.app_record(other, kept.of, &kept.app).await.unwrap(), None);
+    assert!(!store.update_app_record(&bare, &[], by(at(5))).await.unwrap());
     // By the revision before it, nothing is changed; nor is what is not there.
     assert!(!store.update_app_record(&next, &[], by(at(6))).await.unwrap());
     let nothing = record(me, Use::Installed, "none");

@@ -1,9 +1,11 @@
 //! Templates, the Agents that they are applied to, and what many do at once, on both databases.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use gatepost::domain::account::AccountType;
 use gatepost::domain::agent_config::{AgentConfigs, Config, ConfigKind, Revisions};
+use gatepost::domain::app::Use;
 use gatepost::domain::audit::{Act, Deed};
 use gatepost::domain::id::{AccountId, TemplateId};
 use gatepost::domain::template::{Approved, Content, Extent, Integration, Template, owners};
@@ -12,17 +14,20 @@ use gatepost::store::{
     TemplateDeleted, Working,
 };
 use serde_json::json;
+use sqlx::AssertSqlSafe;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::deletion::delete;
 use super::scene::{Kind, Scene, account, at, by};
+use crate::support::PATIENCE;
 
 on_both! {
     what_is_kept_is_what_was_made,
     of_updates_decided_by_the_same_one_is_written,
     what_a_template_locks_is_not_written,
     a_migration_comes_to_each_agent_once_whoever_goes_on_with_it,
+    apps_that_it_brings_are_installed,
     no_agent_is_linked_with_a_template_that_is_gone,
     a_deleted_account_takes_its_templates_and_links_with_it,
 }
@@ -147,6 +152,8 @@ pub async fn exercise(scene: &Scene) {
     assert!(matches!(stage(store, agent, "y").await, Configured::Done(..)));
     store.template_link(agent).await.unwrap().unwrap();
     assert_eq!(store.template_links(id, 0, 9).await.unwrap().len(), 1);
+    let both = [agent, scene.other.id].into();
+    assert_eq!(store.linked_with_template(id, &both).await.unwrap(), [agent].into());
     let extent = Extent { sections: None, approved: Approved::Everything };
     store.ask_migration(owner, id, (&extent, None), by(at(0))).await.unwrap();
     finish(store).await;
@@ -258,6 +265,8 @@ async fn a_migration_comes_to_each_agent_once_whoever_goes_on_with_it(kind: Kind
     assert!(store.detach_template(agents[5], id, by(at(4))).await.unwrap());
     let now = store.template(owners(&scene.agent.lineage), id).await.unwrap().unwrap();
     changed(store, owner, &now, (None, &content("newest", &[]))).await;
+    // One that got the newest meanwhile is not taken back.
+    assert!(matches!(apply(store, agents[2], id).await, Applied::Done(_)));
     let mut gateways = JoinSet::new();
     for _ in 0..3 {
         let store = scene.open().await;
@@ -267,16 +276,16 @@ async fn a_migration_comes_to_each_agent_once_whoever_goes_on_with_it(kind: Kind
     }
     gateways.join_all().await;
     for (agent, expected) in
-        agents.iter().zip(["new", "the customer's", "new", "new", "new", "old"])
+        agents.iter().zip(["new", "the customer's", "newest", "new", "new", "old"])
     {
         assert_eq!(staged(store, *agent).await, expected);
     }
     let migration = store.template_migration(id).await.unwrap().unwrap();
     let tally = &migration.tally;
     let counts = (tally.examined, tally.changed, tally.overridden, tally.failed);
-    assert_eq!((counts, migration.finished_at), ((5, 4, 1, 0), Some(at(9))));
+    assert_eq!((counts, migration.finished_at), ((5, 3, 1, 0), Some(at(9))));
     let told = "SELECT COUNT(*) FROM audit_entries WHERE deed = 'template.migrated'";
-    assert_eq!(scene.count(told).await, 4);
+    assert_eq!(scene.count(told).await, 3);
     assert_eq!(store.templates_with_work(None, 9).await.unwrap(), []);
     // Of a few, and one of them would become too large.
     let few = [agents[1], agents[2]].into();
@@ -290,6 +299,34 @@ async fn a_migration_comes_to_each_agent_once_whoever_goes_on_with_it(kind: Kind
     assert_eq!(staged(store, agents[3]).await, "new");
     let tally = store.template_migration(id).await.unwrap().unwrap().tally;
     assert_eq!((tally.examined, tally.failed, tally.last_failed), (2, 1, Some(agents[1])));
+}
+
+async fn apps_that_it_brings_are_installed(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let (store, owner, agent) = (&scene.store, scene.reseller.id, scene.agent.id);
+    let template = made(store, owner, "old").await;
+    let id = template.head.id;
+    for agent in [agent, scene.other.id] {
+        assert!(matches!(apply(store, agent, id).await, Applied::Done(_)));
+    }
+    let mut newer = content("new", &[]);
+    newer.config.insert("apps".into(), json!([{ "appId": "crm", "version": "v1" }]));
+    changed(store, owner, &template, (None, &newer)).await;
+    let lacking = Applied::NotInstalled(vec!["crm/v1".into()]);
+    assert_eq!(apply(store, agent, id).await, lacking);
+    assert_eq!(staged(store, agent).await, "old");
+    let app = super::apps::record(scene.other.id, Use::Installed, "crm");
+    store.insert_app_record(&app, 9, by(at(3))).await.unwrap();
+    store.ask_migration(owner, id, (&Extent::default(), None), by(at(4))).await.unwrap();
+    finish(store).await;
+    assert_eq!(staged(store, agent).await, "old");
+    assert_eq!(staged(store, scene.other.id).await, "new");
+    let tally = store.template_migration(id).await.unwrap().unwrap().tally;
+    let counts = (tally.examined, tally.changed, tally.failed, tally.last_failed);
+    assert_eq!(counts, (2, 1, 1, Some(agent)));
+    let app = super::apps::record(agent, Use::Installed, "crm");
+    store.insert_app_record(&app, 9, by(at(5))).await.unwrap();
+    assert!(matches!(apply(store, agent, id).await, Applied::Done(_)));
 }
 
 async fn no_agent_is_linked_with_a_template_that_is_gone(kind: Kind) {
@@ -341,4 +378,53 @@ async fn a_deleted_account_takes_its_templates_and_links_with_it(kind: Kind) {
         "SELECT 100 * (SELECT COUNT(*) FROM templates) + (SELECT COUNT(*) FROM template_links)
                 + (SELECT COUNT(*) FROM template_migrations)";
     assert_eq!(scene.count(left).await, 100);
+}
+
+/// As a deletion does, that goes on behind the gate of an account: whoever changes something below
+/// locks none of the rows that it deletes before the gate is open.
+#[tokio::test]
+async fn no_row_is_locked_before_the_gates_are_passed() {
+    let scene = Arc::new(Scene::new(Kind::Postgres).await);
+    let (owner, agent) = (scene.reseller.id, scene.agent.id);
+    let template = made(&scene.store, owner, "a").await;
+    let id = template.head.id;
+    let app = super::apps::record(agent, Use::Installed, "crm");
+    scene.store.insert_app_record(&app, 9, by(at(3))).await.unwrap();
+    apply(&scene.store, agent, id).await;
+    let close =
+        format!("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('account', {owner}))");
+    let waits = "SELECT COUNT(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
+                 WHERE NOT granted AND datname = current_database()";
+    for number in 0..6 {
+        let mut deleting = scene.postgres().await;
+        sqlx::raw_sql(AssertSqlSafe(close.clone())).execute(&mut deleting).await.unwrap();
+        let (beside, app, template) = (Arc::clone(&scene), app.clone(), template.clone());
+        let changing = tokio::spawn(async move {
+            let store = &beside.store;
+            match number {
+                0 => drop(stage(store, agent, "b").await),
+                1 => drop(changed(store, owner, &template, (None, &content("b", &[]))).await),
+                2 => drop(
+                    store.ask_migration(owner, id, (&Extent::default(), None), by(at(4))).await,
+                ),
+                3 => drop(store.update_app_record(&app, &["key".into()], by(at(4))).await),
+                4 => drop(store.remove_app(agent, &app.app, by(at(4))).await),
+                _ => drop(store.detach_template(agent, id, by(at(4))).await),
+            }
+        });
+        let waiting = async {
+            while scene.count(waits).await == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, waiting).await.unwrap();
+        for table in ["templates", "template_links", "agent_configs", "app_records"] {
+            let lock = format!("SELECT * FROM {table} FOR UPDATE NOWAIT");
+            let locked = sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut deleting).await;
+            assert!(locked.is_ok(), "{number}: {table}: {locked:?}");
+        }
+        sqlx::raw_sql("COMMIT").execute(&mut deleting).await.unwrap();
+        changing.await.unwrap();
+    }
+    assert_eq!(scene.store.template_link(agent).await.unwrap(), None);
 }
