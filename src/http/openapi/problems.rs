@@ -37,6 +37,7 @@ pub(in crate::http) fn codes(operation: &Operation, description: &Description) -
     add(operation.path.contains('{'), Code::NotFound);
     add(operation.need.once, Code::Conflict);
     add(operation.linked.is_some(), Code::LinkExpired);
+    add(operation.need.feature.is_some(), Code::FeatureRequired);
     for code in &description.codes {
         add(true, *code);
     }
