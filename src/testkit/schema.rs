@@ -1,7 +1,7 @@
 //! Holds a value against a JSON Schema: the few keywords that the catalogue of events and the
-//! description of the API use, and one thing more strictly than the standard: a property that is not
-//! explained is wrong, unless `additionalProperties` says that there may be others. A keyword that is
-//! not known here is wrong, too: nothing is held against it.
+//! description of the API use, and one thing more strictly than the standard: a property that is
+//! not explained is wrong, unless `additionalProperties` says that there may be others. A keyword
+//! that is not known here is wrong, too: nothing would be held against it.
 
 use serde_json::{Map, Value};
 
