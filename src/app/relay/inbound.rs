@@ -11,7 +11,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tracing::{info, warn};
 
-use super::providers::{Ages, Letter, Post, Refusal, mailgun, postmark, sendgrid, ses, sns};
+use super::providers::{
+    Ages, CertificateError, Letter, Post, Refusal, mailgun, postmark, sendgrid, ses, sns,
+};
 use super::signers::{SignerError, Signers};
 use super::tokens::Tokens;
 use super::{RelayError, Relays};
@@ -186,10 +188,14 @@ impl Inbound {
             SignerError::Unreachable(why) => {
                 Refusal::Unavailable(format!("the certificate of Amazon SNS: {why}"))
             }
+            // A page of somebody between, or cut short: it comes again.
+            SignerError::Certificate(error @ CertificateError::Unreadable) => {
+                Refusal::Unavailable(error.to_string())
+            }
             SignerError::Certificate(error) => Refusal::Forged(error.to_string()),
         })?;
         match said.believe(&signer, &self.ages(), self.clock.now())? {
-            sns::Wanted::Message(message) => ses::read(&message).map(Read::Letter),
+            sns::Wanted::Message(message) => ses::read(&message, topic.is_some()).map(Read::Letter),
             sns::Wanted::Farewell => Ok(Read::Noted("the subscription has ended")),
             sns::Wanted::Confirmation(url) => {
                 let asked = self.signers.confirm(&url).await;

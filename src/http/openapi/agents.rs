@@ -21,9 +21,12 @@ const VERSION: &str = "/agent/{agentConfigId}/versions/{versionId}";
 const RESTORE: &str = "/agent/{agentConfigId}/versions/{versionId}/restore";
 const TITLE: &str = "/agent/{agentConfigId}/versions/{versionId}/title";
 
+/// Texts, by the places of fields.
+type Words = &'static [(&'static str, &'static str)];
+
 /// What each field of a configuration is, by its name; within another, with a point between them.
 /// One without words is found by the test that everything is explained.
-const WORDS: &[(&str, &str)] = &[
+const WORDS: Words = &[
     ("type", "What kind of Agent it is; needed to publish."),
     ("title", "What the Agent is called; needed to publish."),
     ("description", "What the Agent is for; needed to publish."),
@@ -67,7 +70,7 @@ const WORDS: &[(&str, &str)] = &[
     ("preAnswerSkipProcessingResults", "Whether it passes over what was found while it rang."),
     ("cnamAutoRejectRegex", "Callers whose name this regular expression describes are rejected."),
     ("cnamAutoRejectCode", "The answer of SIP that they are rejected with."),
-    ("cnamAutoTransferRegex", "Callers whose name this regular expression describes are passed on."),
+    ("cnamAutoTransferRegex", "Callers whose name this one describes are passed on."),
     ("cnamAutoTransferDestination", "To where they are passed on."),
     ("confirmTransfers", "Whether a transfer is confirmed first."),
     ("monitorTransfers", "Whether transfers are monitored."),
@@ -94,7 +97,7 @@ const WORDS: &[(&str, &str)] = &[
 ];
 
 /// Better examples than any text.
-const EXAMPLES: &[(&str, &str)] = &[
+const EXAMPLES: Words = &[
     ("title", "Call Screener"),
     ("description", "Answers the phone."),
     ("welcomeMessage", "Hello!"),
@@ -130,9 +133,9 @@ fn staging(rules: &AccessRules) -> Vec<Description> {
     vec![
         Description::of(Post, "/agent", "Changes what is staged for an Agent")
             .about(
-                "What is not sent keeps its value, null takes it away, a list is replaced. All mistakes \
-                 are told at once, each with its place. Nothing of it counts before it is published. \
-                 What the fields mean is for whoever runs the Agent: here they are kept.",
+                "What is not sent keeps its value, null takes it away, a list is replaced. All \
+                 mistakes are told at once, each with its place. Nothing of it counts before it is \
+                 published. The fields are for whoever runs the Agent: here they are kept.",
             )
             .body(staged(&rules.agents))
             .sent(json!({
@@ -143,7 +146,8 @@ fn staging(rules: &AccessRules) -> Vec<Description> {
             .fails(&[Code::NotFound, Code::Conflict]),
         Description::of(Post, "/agent/publish", "Publishes what is staged for an Agent")
             .about(
-                "409 with all that is missing, if something is. What was live is kept as a version.",
+                "409 with all that is missing, if something is. What was live is kept as a \
+                 version.",
             )
             .body(revision())
             .answer(200, "staging published", published)
@@ -169,10 +173,11 @@ fn previous() -> Value {
 }
 
 fn reading() -> Vec<Description> {
-    let rules = || {
-        let about = "What is configured; null if nothing is.";
+    let fields = || {
+        let (rules, about) =
+            (or_null(reference("AgentConfig")), "What is set; null if nothing is.");
         vec![
-            ("agentEventRules", with(or_null(reference("AgentConfig")), "description", about.into())),
+            ("agentEventRules", with(rules, "description", about.into())),
             ("campaignId", or_null(config_id("Of the live configuration, also before it is set."))),
             ("agentConfigId", or_null(config_id("Of this one."))),
             ("revision", count("Grows with each change; 0 before the first.")),
@@ -189,11 +194,11 @@ fn reading() -> Vec<Description> {
     whole.extend(shown());
     vec![
         Description::of(Get, "/agentEventRules/staging", "Shows what is staged for an Agent")
-            .answer(200, "staging found", rules()),
+            .answer(200, "staging found", fields()),
         Description::of(Get, "/agentEventRules/default", "Shows what is live of an Agent").answer(
             200,
             "live configuration found",
-            rules(),
+            fields(),
         ),
         Description::of(Get, "/agent/{agentConfigId}", "Shows a configuration by its id")
             .path(vec![("agentConfigId", config_id("What is staged for the Agent, or live."))])
@@ -246,11 +251,7 @@ fn versions(rules: &AccessRules) -> Vec<Description> {
                 ("title", title(&rules.agents)),
                 ("source?", kind("What to keep; without it what is staged.")),
             ])
-            .answer(
-                201,
-                "version created",
-                vec![("createdVersion", object("The version.", made))],
-            )
+            .answer(201, "version created", vec![("createdVersion", object("The version.", made))])
             .fails(&[Code::NotFound, Code::Conflict]),
     ]
 }
@@ -282,7 +283,7 @@ fn version(rules: &AccessRules) -> Vec<Description> {
             .path(path())
             .answer(200, "version deleted", vec![which()])
             .fails(&[Code::NotFound]),
-        Description::of(Post, RESTORE, "Makes what is staged, or what is live, what a version holds")
+        Description::of(Post, RESTORE, "Makes staging, or what is live, what a version holds")
             .about("In default it is in force at once, and what was live is kept as a version.")
             .path(path())
             .body(vec![("target?", kind("What to write; without it what is staged."))])
@@ -423,6 +424,6 @@ fn of_fields(fields: &[Field], at: &str, rules: Option<&AgentRules>) -> Value {
 }
 
 /// What a list says of a place; nothing of one that it does not have.
-fn found(words: &'static [(&str, &str)], at: &str) -> &'static str {
+fn found(words: Words, at: &str) -> &'static str {
     words.iter().find(|(name, _)| *name == at).map_or("", |(_, text)| *text)
 }

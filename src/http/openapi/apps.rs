@@ -1,7 +1,7 @@
-//! Apps and Integrations, Features: what Agents have of the catalogue, what accounts keep for apps,
+//! Apps, Integrations, Features: what Agents have of the catalogue, what accounts keep for apps,
 //! and what they may use.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::super::error::Code;
 use super::super::router::Verb::{Delete, Get, Post, Put};
@@ -11,13 +11,22 @@ use super::schema::{
     reference, text, texts, word,
 };
 use crate::domain::feature::Feature;
+use crate::rules::SettingType;
 
 const APP: &str = "/apps/{appId}/{appVersion}";
 const INTEGRATION: &str = "/integration/{slug}/{version}";
 /// `domain::app::is_name`.
 const NAME: &str = "^[A-Za-z0-9][A-Za-z0-9._-]*$";
-const KEPT: &str = "What is left out stays, null takes it away; {\"present\": true}, which answers show \
-                    in the place of a secret, keeps it.";
+const KEPT: &str = "What is left out stays, null takes it away; {\"present\": true}, which answers \
+    show in the place of a secret, keeps it.";
+/// As the catalogue spells them.
+const TYPES: &[SettingType] = &[
+    SettingType::Text,
+    SettingType::Url,
+    SettingType::Number,
+    SettingType::Boolean,
+    SettingType::Choice,
+];
 
 /// What the area offers.
 pub(super) fn operations() -> Vec<Description> {
@@ -30,10 +39,17 @@ pub(super) fn shapes() -> Vec<(&'static str, Value)> {
 }
 
 fn apps() -> Vec<Description> {
-    let path = || vec![("appId", name("The app.", "crm")), ("appVersion", name("Its version.", "v1"))];
+    let path =
+        || vec![("appId", name("The app.", "crm")), ("appVersion", name("Its version.", "v1"))];
     let one = || vec![("app", reference("App"))];
-    let settings = || like(anything("Settings of the app, by their names."), json!({ "pipeline": "new" }));
-    let removed = object("What was removed.", vec![("appId", name("The app.", "crm")), ("version", name("Its version.", "v1"))]);
+    let settings = || {
+        let settings = anything("Settings of the app, by their names.");
+        like(settings, json!({ "baseUrl": "https://crm.example/", "apiToken": "secret" }))
+    };
+    let removed = object(
+        "What was removed.",
+        vec![("appId", name("The app.", "crm")), ("version", name("Its version.", "v1"))],
+    );
     vec![
         Description::of(Get, "/apps", "Lists the catalogue, and what of it an Agent has")
             .about("Of an account that is no Agent nothing is installed.")
@@ -44,28 +60,28 @@ fn apps() -> Vec<Description> {
                     ("apps", list("In the order of ids and versions.", reference("App"))),
                     ("count", count("How many they are.")),
                 ],
-            )
-            .fails(&[Code::FeatureRequired]),
+            ),
         Description::of(Get, APP, "Shows an app that an Agent has installed")
             .path(path())
             .answer(200, "app found", one())
-            .fails(&[Code::NotFound, Code::FeatureRequired]),
+            .fails(&[Code::NotFound]),
         Description::of(Post, APP, "Installs an app on an Agent")
-            .about("With some of its settings or all: those that are missing are named in the answer.")
+            .about("With some of its settings or all: the answer names those that are missing.")
             .path(path())
             .body(vec![("settings?", settings())])
             .answer(201, "app installed", one())
-            .fails(&[Code::NotFound, Code::Conflict, Code::FeatureRequired]),
+            .fails(&[Code::NotFound, Code::Conflict]),
         Description::of(Put, APP, "Changes settings of an app that an Agent has installed")
             .about(KEPT)
             .path(path())
             .body(vec![("settings", settings())])
             .answer(200, "app updated", one())
-            .fails(&[Code::NotFound, Code::Conflict, Code::FeatureRequired]),
+            .fails(&[Code::NotFound, Code::Conflict]),
         Description::of(Delete, APP, "Removes an app from an Agent, with its settings")
+            .about("409 while a configuration of the Agent, staged or live, assigns it.")
             .path(path())
             .answer(200, "app removed", vec![("removed", removed)])
-            .fails(&[Code::NotFound, Code::FeatureRequired]),
+            .fails(&[Code::NotFound, Code::Conflict]),
     ]
 }
 
@@ -79,18 +95,18 @@ fn integrations() -> Vec<Description> {
             ("appData", like(data, json!({ "key": { "present": true } }))),
         ]
     };
-    let data = like(anything("What is to be kept, by names."), json!({ "key": "value" }));
+    let data = anything("What is to be kept, by names.");
     vec![
         Description::of(Get, INTEGRATION, "Shows what an account keeps for an app")
             .path(path())
             .answer(200, "integration found", shown())
-            .fails(&[Code::NotFound, Code::FeatureRequired]),
+            .fails(&[Code::NotFound]),
         Description::of(Put, INTEGRATION, "Keeps data of an account for an app")
             .about(KEPT)
             .path(path())
-            .body(vec![("appData", data)])
+            .body(vec![("appData", like(data, json!({ "key": "value" })))])
             .answer(200, "integration kept", shown())
-            .fails(&[Code::NotFound, Code::Conflict, Code::FeatureRequired]),
+            .fails(&[Code::NotFound, Code::Conflict]),
     ]
 }
 
@@ -98,19 +114,25 @@ fn features() -> Vec<Description> {
     let shown = || {
         vec![
             ("accountId", id("The account.")),
-            ("features", list("Each that there is.", reference("Feature"))),
+            ("features", list("All that there are.", reference("Feature"))),
         ]
     };
-    let one = |feature: &Feature| (feature.as_str(), flag("Given, denied, or (null) left to the default."));
-    let given: Value = Feature::ALL.iter().map(one).map(|(name, value)| (name.to_owned(), or_null(value))).collect();
+    let one = |feature: &Feature| {
+        let given = flag("Given, denied, or (null) left to the default.");
+        (feature.as_str().to_owned(), or_null(given))
+    };
+    let given: Map<String, Value> = Feature::ALL.iter().map(one).collect();
     let given = json!({
         "type": "object", "properties": given, "minProperties": 1, "additionalProperties": false,
         "description": "Those that are assigned.", "examples": [{ "relays": false }],
     });
     vec![
-        Description::of(Get, "/features", "Shows what an account may use")
-            .answer(200, "features found", shown()),
-        Description::of(Post, "/features/assign", "Gives features to an account, or takes them away")
+        Description::of(Get, "/features", "Shows what an account may use").answer(
+            200,
+            "features found",
+            shown(),
+        ),
+        Description::of(Post, "/features/assign", "Gives an account features, or takes them away")
             .about(
                 "By administrators of a partner or a reseller above it, and only what their own \
                  account has. What an account lacks, all below it lack.",
@@ -131,7 +153,7 @@ fn app() -> Value {
         vec![
             ("name", name("What it is called.", "apiToken")),
             ("title", text("What it is for.")),
-            ("type", one_of("What it takes.", &["text", "url", "number", "boolean", "choice"])),
+            ("type", word("What it takes.", TYPES, SettingType::as_str)),
             ("required", flag("Whether nothing works without it.")),
             ("secret", flag("Whether it is sealed, and never shown.")),
             ("choices", texts("The values of a choice.")),
@@ -157,7 +179,7 @@ fn app() -> Value {
             ("offered", flag("Whether it can be installed.")),
             ("installed", flag("Whether it is.")),
             ("setupComplete", flag("Whether it is, and has all that it needs.")),
-            ("missing", texts("Required settings that an installed one lacks.")),
+            ("missing", like(texts("Required settings that an installed one lacks."), json!([]))),
             ("dependencies", list("What it needs beside them.", dependency)),
             ("settingsSchema", list("The settings that it takes.", setting)),
             ("settings", or_null(settings)),

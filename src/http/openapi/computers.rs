@@ -1,5 +1,5 @@
-//! Computer Agents: the record that stands for the worker of an Agent, what that is configured with,
-//! and the sessions in which it takes conversations.
+//! Computer Agents: the record that stands for the worker of an Agent, what that is configured
+//! with, and the sessions in which it takes conversations.
 
 use serde_json::{Value, json};
 
@@ -24,11 +24,7 @@ pub(super) fn operations(rules: &AccessRules) -> Vec<Description> {
 
 /// The shapes that it shows more than once.
 pub(super) fn shapes() -> Vec<(&'static str, Value)> {
-    vec![
-        ("Computer", computer()),
-        ("ComputerConfig", written()),
-        ("ComputerSession", session()),
-    ]
+    vec![("Computer", computer()), ("ComputerConfig", written()), ("ComputerSession", session())]
 }
 
 fn records(rules: &AccessRules) -> Vec<Description> {
@@ -49,8 +45,11 @@ fn records(rules: &AccessRules) -> Vec<Description> {
                     ("next", or_null(id("Where the next page begins, if there is one."))),
                 ],
             ),
-        Description::of(Get, ONE, "Shows the computer of an Agent")
-            .answer(200, "computer found", one()),
+        Description::of(Get, ONE, "Shows the computer of an Agent").answer(
+            200,
+            "computer found",
+            one(),
+        ),
         Description::of(Post, ONE, "Makes the record of an Agent's computer")
             .about("Nothing is provisioned yet.")
             .body(vec![name(), ("config?", reference("ComputerConfig"))])
@@ -59,11 +58,7 @@ fn records(rules: &AccessRules) -> Vec<Description> {
             .about(
                 "What is not sent stays; a configuration takes the place of the one before, whole.",
             )
-            .body(vec![
-                name(),
-                ("config?", reference("ComputerConfig")),
-                ("revision?", revision),
-            ])
+            .body(vec![name(), ("config?", reference("ComputerConfig")), ("revision?", revision)])
             .answer(200, "computer updated", one())
             .fails(&[Code::Conflict]),
         Description::of(Delete, ONE, "Removes the record of an Agent's computer")
@@ -90,16 +85,20 @@ fn computer() -> Value {
             ("state", state("What it is at the moment.")),
             ("createdAt", date("When the record was made.")),
             ("updatedAt", date("When anything of it changed last.")),
-            ("revision", count("Grows with each change of its configuration, and with nothing else.")),
+            (
+                "revision",
+                count("Grows with each change of its configuration, and with nothing else."),
+            ),
             ("job", job()),
         ],
     )
 }
 
 fn job() -> Value {
-    let done = json!({ "const": "succeeded", "description": "Always succeeded: it is done at once." });
+    let done =
+        json!({ "const": "succeeded", "description": "Always succeeded: it is done at once." });
     let job = object(
-        "What made it what it is; null if it was never provisioned.",
+        "What made it what it is; null while it only is recorded.",
         vec![
             ("id", uuid("Of the job.")),
             ("type", one_of("What was done.", &["provision", "deprovision"])),
@@ -160,7 +159,10 @@ fn health() -> Description {
             ("failures", count("How often it failed since it last succeeded.")),
             ("failingSince", or_null(date("Since when it fails, if it does."))),
             ("lastDeliveredAt", or_null(date("When it took something last."))),
-            ("waiting", or_null(count("How much waits for it, up to 100; null without probe."))),
+            (
+                "waiting",
+                or_null(count("How much waits for it, up to a bound; null without probe.")),
+            ),
         ],
     );
     let codes = ["not_provisioned", "webhook_failing", "no_way"];
@@ -168,7 +170,7 @@ fn health() -> Description {
         "Something that is not as it should be.",
         vec![
             ("code", one_of("What it is, for programs.", &codes)),
-            ("severity", one_of("Whether nothing works, or something.", &["error", "warning"])),
+            ("severity", one_of("How bad it is.", &["error", "warning"])),
             ("detail", text("The same in plain words, and what to do.")),
         ],
     );
@@ -206,8 +208,8 @@ fn written() -> Value {
         keywords.remove("$schema");
     }
     let about = "What a computer is configured with, as it is written. What is left out is as its \
-                 default says. Answers show ******** in the place of a secret, which leaves it as it is \
-                 when it is sent back.";
+                 default says. Answers show ******** in the place of a secret, which leaves it \
+                 as it is when it is sent back.";
     let example = json!({ "instructions": "Answer what the manual answers.", "pollSeconds": 10 });
     like(with(schema, "description", about.into()), example)
 }
@@ -226,7 +228,8 @@ fn configuration() -> Vec<Description> {
     };
     let schema = anything("Of configurations, in JSON Schema 2020-12.");
     let patch = anything("What is to change: objects are merged, and null takes away (RFC 7386).");
-    let whole = texts("Where the patch replaces an object instead of being merged into it (RFC 6901).");
+    let whole =
+        texts("Where the patch replaces an object instead of being merged into it (RFC 6901).");
     vec![
         Description::of(
             Get,

@@ -36,6 +36,7 @@ pub(in crate::http) fn codes(operation: &Operation, description: &Description) -
     add(operation.body != BodyRule::None, Code::UnsupportedMediaType);
     add(operation.path.contains('{'), Code::NotFound);
     add(operation.need.once, Code::Conflict);
+    add(operation.need.feature.is_some(), Code::FeatureRequired);
     add(operation.linked.is_some(), Code::LinkExpired);
     add(operation.need.feature.is_some(), Code::FeatureRequired);
     for code in &description.codes {
@@ -89,7 +90,7 @@ fn component(codes: &[Code]) -> Value {
 pub(super) fn shapes() -> Vec<(String, Value)> {
     let codes: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
     let mistake = object(
-        "A mistake in the body.",
+        "A mistake in what was sent, or in what would be published.",
         vec![
             ("pointer", text("Where it is, as a JSON Pointer (RFC 6901).")),
             ("detail", text("What to do about it.")),

@@ -85,13 +85,14 @@ fn set() -> Description {
         ),
         ("verification?", with(verification(), "additionalProperties", json!(false))),
     ];
-    let secret = text("What its requests are signed with: in the answer that makes it, in no other.");
+    let secret =
+        text("What its requests are signed with: in the answer that makes it, in no other.");
     Description::of(Post, ONE, "Sets the relay of this type, or changes it")
         .about(
-            "What is not sent stays. The application has the first word on each message: it answers \
-             with a success and the message is processed, with 406 and it is refused; anything else \
-             defers it. Of the relays of an Agent and of the accounts above it the nearest counts. For \
-             all types but smtp there is a way in: the provider posts to inboundUrl, which is \
+            "What is not sent stays. The application has the first word on each message: where it \
+             answers with a success the message is processed, with 406 it is refused, and \
+             anything else defers it. Of the relays of an Agent and of the accounts above it the \
+             nearest counts. All types but smtp have a way in: the provider posts to inboundUrl, \
              /inbound/{type}/{inboundKey} with a key of its own, and without a token.",
         )
         .path(in_path())
@@ -142,10 +143,13 @@ fn relay() -> Fields {
 
 fn verification() -> Value {
     let shown = object(
-        "What proves that the provider posted. Answers show ******** in the place of a secret, which \
-         leaves it as it is when it is sent back; null takes one away.",
+        "What proves that the provider posted. Answers show ******** in the place of a secret, \
+         which leaves it as it is when it is sent back; null takes one away.",
         vec![
-            ("signingKey?", or_null(text("Of Mailgun, required there: the HTTP webhook signing key."))),
+            (
+                "signingKey?",
+                or_null(text("Of Mailgun, required there: the HTTP webhook signing key.")),
+            ),
             ("publicKey?", or_null(text("Of SendGrid: the key of its signed webhook, in base64."))),
             ("username?", or_null(text("Of Postmark: the name in the URL that it is given."))),
             ("password?", or_null(text("Of Postmark: the password there."))),

@@ -86,7 +86,7 @@ async fn what_cannot_be_set_is_refused_by_name() {
     let with = |name: &str, value: Value| json!({ "url": url, name: value });
     refused(&house, SMTP, json!({}), "url is required").await;
     refused(&house, SMTP, json!({ "timeout": 500 }), "url is required").await;
-    for bad in ["http://app.example/", "https://10.0.0.1/", "https://a:b@app.example/", "x"] {
+    for bad in ["ftp://app.example/", "https://10.0.0.1/", "https://a:b@app.example/", "x"] {
         refused(&house, SMTP, json!({ "url": bad }), "url:").await;
     }
     for timeout in [99, 30_001] {

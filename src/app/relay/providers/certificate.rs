@@ -28,6 +28,7 @@ pub struct Certificate {
 /// Why it is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateError {
+    /// Cut short, or the page of somebody between: it may be there the next time.
     #[error("what is at SigningCertURL is no certificate")]
     Unreadable,
     #[error("the certificate at SigningCertURL is not one of Amazon SNS")]
@@ -50,9 +51,19 @@ impl Certificate {
         Ok(Self { key: parsed.subject_public_key_info().to_vec(), from, until })
     }
 
-    /// Whether this is its signature (RSA, PKCS #1 v1.5, SHA-256), and its time is not over.
-    pub fn signed(&self, said: &[u8], signature: &[u8], now: Timestamp) -> bool {
+    /// Whether this is its signature (RSA, PKCS #1 v1.5, SHA-256), whatever the time.
+    pub fn signed(&self, said: &[u8], signature: &[u8]) -> bool {
         let key = UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, &self.key);
-        (self.from..=self.until).contains(&now) && key.verify(said, signature).is_ok()
+        key.verify(said, signature).is_ok()
+    }
+
+    /// Whether its time is over.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        now > self.until
+    }
+
+    /// Whether its time has not begun: then our clock is behind.
+    pub fn is_to_come(&self, now: Timestamp) -> bool {
+        now < self.from
     }
 }

@@ -137,7 +137,9 @@ fn multipart(boundary: &[u8], body: &Bytes) -> Option<Vec<(Vec<u8>, Bytes)>> {
     loop {
         let rest = body.get(at..)?;
         if rest.starts_with(b"--") {
-            return Some(fields);
+            // A message that holds the end of the form (SendGrid's boundary is always xYzZY) would
+            // hide the fields behind it.
+            return finder.find(rest).is_none().then_some(fields);
         }
         let padding = rest.iter().take_while(|octet| matches!(octet, b' ' | b'\t')).count();
         rest.get(padding..)?.strip_prefix(b"\r\n")?;
@@ -224,6 +226,8 @@ mod tests {
             format!("{begin}\r\n--z"),
             format!("{begin}\r\n--z?\r\n"),
             format!("{begin}\r\n--z\r\n--z--"),
+            format!("{begin}\r\n--z--\r\n--z\r\n{}\r\n--z--", &begin[5..]),
+            format!("{begin}\r\n--z--\r\n\r\n--z--"),
             format!("{begin}\r\n--z--").replace("name=", "nane="),
             format!("{begin}\r\n--z--").replace("name=", "name=b; name="),
             format!("{begin}\r\n--z--")

@@ -121,10 +121,12 @@ pub struct Ages {
 }
 
 impl Ages {
-    /// Refuses a signature of `at` that comes too late, or too early.
+    /// Refuses a signature of `at` that comes too late. One that comes too early puts off: it was
+    /// verified, so it is our own clock that is behind.
     fn check(&self, at: Timestamp, most: Duration, now: Timestamp) -> Result<(), Refusal> {
         if at > now.plus(self.ahead) {
-            return Err(Refusal::forged("the signature is of a time that has not come"));
+            let words = "the signature is of a time that has not come: is our clock behind?";
+            return Err(Refusal::Unavailable(words.to_owned()));
         }
         if at < now.minus(most) {
             return Err(Refusal::forged("the signature is too old"));

@@ -50,8 +50,9 @@ struct Action {
     encoding: Option<String>,
 }
 
-/// The mail in a message of the topic, which SNS has vouched for.
-pub fn read(message: &str) -> Result<Letter, Refusal> {
+/// The mail in a message of a topic, which SNS has vouched for; `pinned` says whether the account named
+/// the topic.
+pub fn read(message: &str, pinned: bool) -> Result<Letter, Refusal> {
     let read: Result<Notification, _> = serde_json::from_str(message);
     let found = read.map_err(|_| Refusal::mode(OTHER_MODE))?;
     let received = found.notification_type.as_deref() == Some("Received");
@@ -81,7 +82,11 @@ pub fn read(message: &str) -> Result<Letter, Refusal> {
         recipients: receipt.recipients.iter().map(|to| path(to)).collect(),
         client: hop.as_ref().map(|(_, address)| *address),
         helo: hop.map(|(helo, _)| helo),
-        proof: "signed by Amazon SNS",
+        proof: if pinned {
+            "signed by Amazon SNS, of the topic that is set here"
+        } else {
+            "signed by Amazon SNS, of any topic: no topicArn is set here"
+        },
         token: None,
     })
 }

@@ -18,6 +18,10 @@ use super::{Ages, Certificate, Post, Refusal};
 use crate::domain::clock::Timestamp;
 use crate::domain::instant;
 
+/// Octets of a request, at most: a message of SNS has 256 KiB, of which escapes and the envelope
+/// make some more (docs.aws.amazon.com/general: Amazon SNS endpoints and quotas).
+pub const MAX_REQUEST: usize = 1024 * 1024;
+
 /// What SNS says, not yet believed.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -58,6 +62,9 @@ impl Said {
                  the settings of the subscription",
             ));
         }
+        if post.body.len() > MAX_REQUEST {
+            return Err(Refusal::Broken("Amazon SNS posts no more than 256 KiB".into()));
+        }
         let said: Self = serde_json::from_slice(post.body).map_err(|_| {
             Refusal::Broken("the body is not the JSON of a message of Amazon SNS".into())
         })?;
@@ -97,8 +104,13 @@ impl Said {
         let wrong = || Refusal::forged("the signature is not one of Amazon SNS");
         let signature = STANDARD.decode(&self.signature).map_err(|_| wrong())?;
         let said = self.signed().ok_or_else(wrong)?;
-        if !certificate.signed(said.as_bytes(), &signature, now) {
+        if !certificate.signed(said.as_bytes(), &signature) || certificate.is_over(now) {
             return Err(wrong());
+        }
+        if certificate.is_to_come(now) {
+            return Err(Refusal::Unavailable(
+                "the certificate of Amazon SNS is of a time to come".into(),
+            ));
         }
         ages.check(instant::parse(&self.timestamp).ok_or_else(wrong)?, ages.covering, now)?;
         match self.r#type.as_str() {
@@ -141,10 +153,17 @@ fn is_of_sns(url: &Url) -> bool {
     let Some(Host::Domain(host)) = url.host() else { return false };
     let host = host.strip_suffix(".cn").unwrap_or(host);
     let region = host.strip_prefix("sns.").and_then(|rest| rest.strip_suffix(".amazonaws.com"));
-    let letters = |region: &str| {
-        region.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-    };
     let plain = url.scheme() == "https" && url.port().is_none() && url.username().is_empty();
     let plain = plain && url.password().is_none() && url.fragment().is_none();
-    plain && region.is_some_and(|region| !region.is_empty() && letters(region))
+    plain && region.is_some_and(is_region)
+}
+
+/// `eu-west-1`, `us-gov-west-1`: two letters, words, a number. What else may stand there is somebody's
+/// bucket (`sns.s3.amazonaws.com`, `sns.s3-us-west-2.amazonaws.com`).
+fn is_region(text: &str) -> bool {
+    let letters = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase());
+    let Some((rest, number)) = text.rsplit_once('-') else { return false };
+    let Some((country, words)) = rest.split_once('-') else { return false };
+    let numbered = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+    country.len() == 2 && letters(country) && words.split('-').all(letters) && numbered
 }

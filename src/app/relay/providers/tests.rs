@@ -13,6 +13,13 @@ use crate::testkit::provider::{
     sendgrid as parse, ses as notification,
 };
 
+/// Hosts at Amazon at which anybody may have what is called `sns`.
+const BUCKETS: [&str; 4] = [
+    "sns.s3.amazonaws.com",
+    "sns.s3-us-west-2.amazonaws.com",
+    "sns.s3-accelerate.amazonaws.com",
+    "sns.s3-website-us-west-2.amazonaws.com",
+];
 const KEY: &str = "key-of-mailgun-for-tests";
 const FROM: &str = "alice@good.example";
 const TO: &str = "support@agents.example";
@@ -107,7 +114,7 @@ fn letter(name: &str) -> Result<Letter, Refusal> {
             postmark::read(&post, Some(&login))
         }
         _ => match wanted(&post)? {
-            sns::Wanted::Message(message) => ses::read(&message),
+            sns::Wanted::Message(message) => ses::read(&message, true),
             other => panic!("{other:?} is no message"),
         },
     }
@@ -145,6 +152,72 @@ fn each_provider_hands_on_the_message_octet_by_octet() {
     let (headers, body) = request("ses/confirmation.http");
     let asked = wanted(&Post { headers: &headers, body: &body }).unwrap();
     assert_eq!(asked, sns::Wanted::Confirmation(Sns::CONFIRM.parse().unwrap()));
+}
+
+#[test]
+fn a_topic_that_is_not_pinned_is_said_so() {
+    let message = notification(&plain(), Between { from: FROM, to: &[TO] });
+    let proof = |pinned| ses::read(&message, pinned).unwrap().proof;
+    assert!(proof(false).contains("of any topic") && !proof(true).contains("any topic"));
+}
+
+/// A label that anybody can have as a bucket's name is no region.
+#[test]
+fn certificates_are_at_hosts_of_sns_in_a_region_and_nowhere_else() {
+    let (headers, body) = request("ses/notification.http");
+    let text = String::from_utf8(body.to_vec()).unwrap();
+    let at = |host: &str| {
+        let body = Bytes::from(text.replace("sns.eu-west-1.amazonaws.com", host));
+        let said = sns::Said::read(&Post { headers: &headers, body: &body }, None).unwrap();
+        said.certificate().is_ok()
+    };
+    for host in [
+        "sns.eu-west-1.amazonaws.com",
+        "sns.us-gov-west-1.amazonaws.com",
+        "sns.ap-southeast-10.amazonaws.com",
+        "sns.cn-north-1.amazonaws.com.cn",
+    ] {
+        assert!(at(host), "{host}");
+    }
+    for host in BUCKETS.into_iter().chain([
+        "sns.amazonaws.com",
+        "sns.eu-1.amazonaws.com",
+        "sns.eu--1.amazonaws.com",
+        "sns.eu-west-.amazonaws.com",
+        "sns.eu-west-1x.amazonaws.com",
+        "sns.e1-west-1.amazonaws.com",
+        "sns.eur-west-1.amazonaws.com",
+        "sns..amazonaws.com",
+        "eu-west-1.amazonaws.com",
+    ]) {
+        assert!(!at(host), "{host}");
+    }
+}
+
+/// Our clock, or a middlebox, is nothing that a message of SNS is refused for; nor is it read where
+/// it is larger than any of SNS.
+#[test]
+fn what_is_signed_before_its_time_is_put_off_and_what_is_no_size_of_sns_is_not_read() {
+    let (headers, body) = request("ses/notification.http");
+    let post = Post { headers: &headers, body: &body };
+    let url = sns::Said::read(&post, None).unwrap().certificate().unwrap();
+    let host = url.host_str().unwrap();
+    let certificate = Certificate::from_pem(&fixture("ses/certificate.pem"), host).unwrap();
+    let believed = |now| sns::Said::read(&post, None).unwrap().believe(&certificate, &AGES, now);
+    assert!(believed(NOW).is_ok());
+    let behind = NOW.minus(Duration::from_secs(3600));
+    assert!(matches!(believed(behind), Err(Refusal::Unavailable(_))));
+    // Before the certificate's own time (rcgen's begins in 1975).
+    let long_ago = Timestamp::from_millis(0);
+    assert!(matches!(believed(long_ago), Err(Refusal::Unavailable(_))));
+    let mut padded = body.to_vec();
+    padded.resize(sns::MAX_REQUEST, b' ');
+    let body = Bytes::from(padded.clone());
+    assert!(sns::Said::read(&Post { headers: &headers, body: &body }, None).is_ok());
+    padded.push(b' ');
+    let body = Bytes::from(padded);
+    let read = sns::Said::read(&Post { headers: &headers, body: &body }, None);
+    assert!(matches!(read, Err(Refusal::Broken(_))));
 }
 
 /// Whatever octet of a request is another one: nothing panics, and of what is signed over the whole
