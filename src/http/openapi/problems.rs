@@ -38,7 +38,6 @@ pub(in crate::http) fn codes(operation: &Operation, description: &Description) -
     add(operation.need.once, Code::Conflict);
     add(operation.need.feature.is_some(), Code::FeatureRequired);
     add(operation.linked.is_some(), Code::LinkExpired);
-    add(operation.need.feature.is_some(), Code::FeatureRequired);
     for code in &description.codes {
         add(true, *code);
     }
