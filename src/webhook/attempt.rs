@@ -145,6 +145,8 @@ fn log(claim: &Claim, (attempt, outcome): &(Attempt, Outcome)) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::domain::destination::{CustomHeader, FormerSecret};
     use crate::domain::secret::Secret;
@@ -203,5 +205,23 @@ mod tests {
         let mut rest = request.headers.clone();
         rest.remove("x-api-key");
         assert_eq!((rest, request.body), (plain.headers, plain.body));
+    }
+
+    #[test]
+    fn the_headers_of_each_event_are_those_of_the_description() {
+        let document = include_str!("../../fixtures/openapi.json");
+        let document: serde_json::Value = serde_json::from_str(document).unwrap();
+        let destination = sample::destination(1, "https://a.example/");
+        let request = prepare(&sample::claim(1, &destination), AT, &rules(), &sample::links());
+        // What OpenAPI 3.1 tells beside the parameters: the type of the body.
+        let sent = request.headers.keys().filter(|name| **name != CONTENT_TYPE);
+        let sent: BTreeSet<String> = sent.map(ToString::to_string).collect();
+        let webhooks = document["webhooks"].as_object().unwrap();
+        for (name, webhook) in webhooks {
+            let told = webhook["post"]["parameters"].as_array().unwrap().iter();
+            let told = told.map(|one| one["name"].as_str().unwrap().to_ascii_lowercase());
+            assert_eq!(told.collect::<BTreeSet<_>>(), sent, "{name}");
+        }
+        assert!(!webhooks.is_empty());
     }
 }

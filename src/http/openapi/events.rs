@@ -70,17 +70,25 @@ fn capital(word: &str) -> String {
     letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect()
 }
 
-/// Standard Webhooks 1.0.
+/// Standard Webhooks 1.0, and what receivers of v2 know. Content-Type is no parameter (OpenAPI 3.1,
+/// Parameter Object).
+const HEADERS: [(&str, &str); 8] = [
+    ("webhook-id", "The event's id, the same on every attempt: deduplicate by it."),
+    ("webhook-timestamp", "When this attempt was made, in Unix seconds."),
+    ("webhook-signature", "What proves that it comes from here (Standard Webhooks 1.0)."),
+    ("X-Service-Event", "The event's name, as in the body."),
+    ("X-Service-Timestamp", "The same as webhook-timestamp, as v2 has it."),
+    ("X-Service-Signature-Version", "Which signature it is."),
+    ("X-Service-Signature", "The signature of webhook-signature with the secret of today, alone."),
+    ("User-Agent", "Always gatepost."),
+];
+
 fn headers() -> Value {
-    let header = |name: &str, about: &str| {
+    let header = |(name, about): &(&str, &str)| {
         json!({ "name": name, "in": "header", "required": true, "description": about,
                 "schema": { "type": "string" } })
     };
-    json!([
-        header("webhook-id", "The event's id, the same on every attempt: deduplicate by it."),
-        header("webhook-timestamp", "When this attempt was made, in Unix seconds."),
-        header("webhook-signature", "What proves that it comes from here (Standard Webhooks 1.0)."),
-    ])
+    HEADERS.iter().map(header).collect()
 }
 
 /// The body of each event, by mode, and what it may be.

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::{House, Reply};
 use crate::http::body::BodyRule;
+use crate::http::error::Code;
 use crate::http::linked::SIGNED;
 use crate::http::openapi::{self, Content, Description};
 use crate::http::router::{OPERATIONS, Operation};
@@ -58,6 +59,21 @@ fn every_operation_is_described_with_all_its_names_and_nothing_else() {
     for one in &all {
         assert!(OPERATIONS.iter().any(|operation| one.is_of(operation)), "{} is nowhere", one.path);
     }
+}
+
+/// What needs a feature says so, and 403 with its code is one of the answers.
+#[test]
+fn whatever_needs_a_feature_tells_so() {
+    let all = descriptions();
+    let features = OPERATIONS.iter().filter(|operation| operation.need.feature.is_some());
+    let mut told = 0;
+    for operation in features {
+        let Some(described) = described(&all, operation) else { continue };
+        let codes = openapi::codes(operation, described);
+        assert!(codes.contains(&Code::FeatureRequired), "{}", operation.name());
+        told += 1;
+    }
+    assert!(told > 9, "{told} operations need a feature");
 }
 
 /// Every property, parameter and shape says what it is.
