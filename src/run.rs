@@ -159,19 +159,12 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
 
     // The API beside them.
     let (socket, http) = bind(settings.http).await?;
-    let search = access.search;
+    let index = mailbox::index(store.clone(), access.search);
     let erasures = Erasures::new(store.clone(), mint.clock().clone(), &rules.retention);
     let parts = (preview, reception, erasures.clone(), (relays, inbound));
     let reading = (events.clone(), links, apart);
-    let kept = (&store, vault);
-    let api = api::api(
-        kept,
-        parts,
-        reading,
-        guard,
-        mint.clone(),
-        (access, webhooks, Arc::new(rules.apps)),
-    );
+    let by = (access, webhooks, Arc::new(rules.apps));
+    let api = api::api((&store, vault), parts, reading, guard, mint.clone(), by);
     let api = Arc::new(api.behind(proxies).ending_with(shutdown.clone()));
 
     let running = Running {
@@ -188,15 +181,9 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     tls.follow(&rules.smtp.tls, &shutdown);
     shutdown.spawn(dispatcher.run(shutdown.clone()));
     clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
-    let index = mailbox::index(store, search);
     attend((api.audit_log(), api.agents()), (events, erasures), index, &shutdown);
-    shutdown.spawn(http::serve(
-        socket,
-        http::router(Arc::clone(&api)),
-        api,
-        shutdown.clone(),
-        tls.https,
-    ));
+    let router = http::router(Arc::clone(&api));
+    shutdown.spawn(http::serve(socket, router, api, shutdown.clone(), tls.https));
     Ok(running)
 }
 

@@ -73,7 +73,8 @@ mod tests {
     #[test]
     fn an_account_has_what_it_was_given_or_all_have_as_far_as_its_parent_has_it() {
         let (whole, partner) = ([1, 2, 3, 4], [1]);
-        let cases: [(&[i64], &[(i64, bool)], bool, (bool, Option<bool>, bool)); 10] = [
+        type Case<'c> = (&'c [i64], &'c [(i64, bool)], bool, (bool, Option<bool>, bool));
+        let cases: [Case<'_>; 10] = [
             (&whole, &[], true, (true, None, true)),
             (&whole, &[], false, (false, None, false)),
             (&whole, &[(2, false)], true, (false, None, false)),

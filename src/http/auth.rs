@@ -22,7 +22,7 @@ pub(super) async fn caller(
     let (text, limits) = (text.as_deref(), &http.limits);
     let limited = |refused: super::limits::Refused| {
         trace.leaves(refused.quota);
-        refused.problem
+        *refused.problem
     };
     let admitted = limits.admit(text.and_then(token::hash), from, effect).map_err(limited)?;
     let found = http.use_cases.access.caller(text).await;

@@ -142,9 +142,9 @@ impl Problem {
             "code": self.code.as_str(),
             "requestId": request.to_string(),
         });
-        if !self.faults.is_empty() {
+        if let Some(fields) = body.as_object_mut().filter(|_| !self.faults.is_empty()) {
             let fault = |fault: &Fault| json!({ "pointer": masked(&fault.pointer), "detail": masked(&fault.detail) });
-            body["errors"] = self.faults.iter().map(fault).collect();
+            fields.insert("errors".to_owned(), self.faults.iter().map(fault).collect());
         }
         body
     }

@@ -84,14 +84,14 @@ async fn open(http: &Http, segments: &[String], from: std::net::IpAddr) -> Resul
     let hash = digest(&SHA256, key.as_bytes());
     let hash = <[u8; 32]>::try_from(hash.as_ref()).ok().map(KeyHash);
     let admitted = http.limits.admit(hash, from, Effect::Write);
-    let admitted = admitted.map_err(|refused| again(refused.problem))?;
+    let admitted = admitted.map_err(|refused| again(*refused.problem))?;
     let found = match kind {
         Some(kind) => http.use_cases.inbound.way(kind, key).await,
         None => Ok(None),
     };
     match found {
         Ok(Some(way)) => {
-            http.limits.count(admitted).map_err(|refused| again(refused.problem))?;
+            http.limits.count(admitted).map_err(|refused| again(*refused.problem))?;
             Ok(way)
         }
         Ok(None) => {

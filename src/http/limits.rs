@@ -63,7 +63,7 @@ pub(super) struct Quota {
 /// 429, and what is left to whom.
 #[derive(Debug)]
 pub(super) struct Refused {
-    pub(super) problem: Problem,
+    pub(super) problem: Box<Problem>,
     pub(super) quota: Option<Quota>,
 }
 
@@ -125,7 +125,7 @@ impl Limits {
         if !counted.keyless.may(&from, rate, now) {
             let wait = counted.keyless.wait(&from, rate, now);
             let what = "too many requests without a valid key came from this address";
-            return Err(Refused { problem: too_many(what, wait), quota: None });
+            return Err(Refused { problem: Box::new(too_many(what, wait)), quota: None });
         }
         // Taken before the look-up, so that those under way at the same time are counted, too.
         let owed = counted.keyless.add(&from, rate, now);
@@ -243,7 +243,7 @@ impl Quota {
             Effect::Read => "this key has read too often",
             Effect::Write => "this key has changed too much",
         };
-        Refused { problem: too_many(what, self.next_in), quota: Some(self) }
+        Refused { problem: Box::new(too_many(what, self.next_in)), quota: Some(self) }
     }
 }
 

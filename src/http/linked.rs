@@ -85,7 +85,7 @@ pub(super) async fn visit(
     let (Some(message), Opening::Now | Opening::Expired) = (message, opening) else {
         let refused = http.limits.admit(None, from, Effect::Read).map_err(|refused| {
             trace.leaves(refused.quota);
-            refused.problem
+            *refused.problem
         })?;
         http.limits.refuse(refused);
         return Err(Denied::NoKey.into());

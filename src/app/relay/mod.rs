@@ -1,8 +1,8 @@
 //! Relays (contract §6): a hop through the account's own application before a message is processed,
 //! and the ways in by which providers post what they received.
 
-mod attempts;
 mod asking;
+mod attempts;
 mod forward;
 pub mod inbound;
 mod key;

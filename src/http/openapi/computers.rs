@@ -165,7 +165,7 @@ fn health() -> Description {
             ),
         ],
     );
-    let codes = ["not_provisioned", "webhook_failing", "no_way"];
+    let codes = ["not_provisioned", "webhook_failing", "no_way", "key_only"];
     let finding = object(
         "Something that is not as it should be.",
         vec![
@@ -188,10 +188,10 @@ fn health() -> Description {
         "health of the computer",
         vec![
             ("targetAccountId", id("The Agent.")),
-            ("status", one_of("In one word.", &["healthy", "degraded", "stopped"])),
+            ("status", one_of("In one word.", &["healthy", "degraded", "stopped", "unknown"])),
             ("state", state("What the computer is at the moment.")),
             (
-                "lastPullAt",
+                "keyLastUsedAt",
                 or_null(date("When a key of the Agent was used last, to the hour or so.")),
             ),
             ("webhooks", list("Those of the Agent that tell of messages.", way)),

@@ -188,7 +188,7 @@ fn body(
     let shown = object("", fields.clone());
     let mut schema = {
         let targets = operation.aim.names().iter().filter(|name| !declared(name));
-        let targets = targets.map(|name| optional(name));
+        let targets = targets.map(optional);
         all.extend(targets);
         object("Of these fields, and no others.", all)
     };

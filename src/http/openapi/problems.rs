@@ -9,7 +9,7 @@ use super::super::body::BodyRule;
 use super::super::error::{Code, Problem};
 use super::super::router::Operation;
 use super::description::Description;
-use super::schema::{count, list, object, one_of, text, uuid};
+use super::schema::{count, list, object, one_of, put, text, uuid};
 
 /// What any request can meet, whatever it asks for.
 const ANY: [Code; 10] = [
@@ -73,7 +73,8 @@ fn component(codes: &[Code]) -> Value {
     let words: Vec<&str> = codes.iter().map(|code| about(*code)).collect();
     let mut headers = json!({ "X-Request-Id": { "$ref": "#/components/headers/X-Request-Id" } });
     if codes.iter().any(|code| matches!(code, Code::RateLimited | Code::Unavailable)) {
-        headers["Retry-After"] = json!({ "$ref": "#/components/headers/Retry-After" });
+        let reference = json!({ "$ref": "#/components/headers/Retry-After" });
+        put(&mut headers, "Retry-After", reference);
     }
     json!({
         "description": words.join(" "),

@@ -136,7 +136,7 @@ fn relay() -> Fields {
         ("timeout", or_null(timeout())),
         ("headers", headers()),
         ("successStatusCodes", codes()),
-        ("inboundUrl?", like(way, "https://gatepost.example/inbound/mailgun/gpi_…")),
+        ("inboundUrl?", like(way, "https://gatepost.example/inbound/mailgun/gpi_…/mime")),
         ("verification?", verification()),
     ]
 }

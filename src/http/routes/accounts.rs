@@ -203,9 +203,12 @@ async fn create(
     Ok(success(StatusCode::CREATED, &format!("{noun} created"), fields.into()))
 }
 
+/// An app, and the data that is kept for it.
+type Integration<'b> = (AppRef, &'b Map<String, Value>);
+
 /// The data that the new account keeps for its integrations. (The shape of the list was checked with
 /// what is kept of the account, in which the data is masked.)
-fn integrations(body: &Fields) -> Result<Vec<(AppRef, &Map<String, Value>)>, Problem> {
+fn integrations(body: &Fields) -> Result<Vec<Integration<'_>>, Problem> {
     let list = body.get("integrations").and_then(Value::as_array).into_iter().flatten();
     let one = |item| {
         let text = |name: &str| Value::get(item, name).and_then(Value::as_str).unwrap_or_default();

@@ -33,7 +33,7 @@ pub(in super::super) async fn types(http: Arc<Http>, call: Call) -> Result<Respo
 /// All that the account has itself.
 pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
     let configured = call.relays(&http).list(call.account().id).await?;
-    let configs: Vec<Value> = configured.iter().map(shape).collect();
+    let configs: Vec<Value> = configured.iter().map(|one| shape(one).into()).collect();
     Ok(success(StatusCode::OK, "relays found", json!({ "configs": configs })))
 }
 
@@ -65,16 +65,17 @@ pub(in super::super) async fn set(http: Arc<Http>, call: Call) -> Result<Respons
         rotate_key: body.flag("rotateInboundKey")?.unwrap_or_default(),
     };
     let set = call.relays(&http).set(call.account().id, kind, &change).await?;
-    let mut fields = json!({ "config": config(&http, &call, kind).await? });
+    let config = config(&http, &call, kind).await?;
     let secret = set.relay.as_ref().filter(|_| set.is_new);
     let message = match secret {
         Some(_) => "relay set; its secret is shown this once",
         None if set.relay.is_none() => "way in set",
         None => "relay set",
     };
-    if let Some(relay) = secret {
-        fields["secret"] = signature::shown(&relay.secret).into();
-    }
+    let fields = match secret {
+        Some(relay) => json!({ "config": config, "secret": signature::shown(&relay.secret) }),
+        None => json!({ "config": config }),
+    };
     Ok(success(StatusCode::OK, message, fields))
 }
 
@@ -98,8 +99,8 @@ async fn config(http: &Http, call: &Call, kind: RelayType) -> Result<Value, Prob
         None => Vec::new(),
     };
     let mut config = shape(&configured);
-    config["attempts"] = attempts.iter().map(attempt).collect();
-    Ok(config)
+    config.insert("attempts".to_owned(), attempts.iter().map(attempt).collect());
+    Ok(config.into())
 }
 
 /// `[{name: value}, …]`; `None` where there is no such field.
@@ -151,7 +152,7 @@ fn given(call: &Call) -> Result<Option<Given>, Problem> {
 
 /// No secret but the inbound key, which its account gives to its provider: of a header its name, and
 /// that it has a value.
-fn shape(configured: &Configured) -> Value {
+fn shape(configured: &Configured) -> Map<String, Value> {
     let Configured { kind, relay, way, is_new: _ } = configured;
     let masked = |header: &CustomHeader| {
         Value::Object(Map::from_iter([(header.name.clone(), Value::from(MASK))]))
@@ -159,19 +160,22 @@ fn shape(configured: &Configured) -> Value {
     let headers = |relay: &Relay| relay.headers.iter().map(masked).collect::<Vec<_>>();
     let timeout = |relay: &Relay| u64::try_from(relay.timeout.as_millis()).unwrap_or(u64::MAX);
     let relay = relay.as_ref();
-    let mut config = json!({
+    let Value::Object(mut config) = json!({
         "type": kind.as_str(),
         "url": relay.map(|relay| relay.url.as_str()),
         "timeout": relay.map(timeout),
         "headers": relay.map(headers).unwrap_or_default(),
         "successStatusCodes": relay.map(|relay| relay.success.clone()).unwrap_or_default(),
-    });
+    }) else {
+        return Map::new();
+    };
     let Some(InboundWay { url, verification, .. }) = way else { return config };
     if let Some(url) = url {
-        config["inboundUrl"] = String::from_utf8_lossy(url.expose()).into();
+        let url = String::from_utf8_lossy(url.expose()).into();
+        config.insert("inboundUrl".to_owned(), url);
     }
     if let Some(verification) = verification {
-        config["verification"] = verified_by(verification);
+        config.insert("verification".to_owned(), verified_by(verification));
     }
     config
 }

@@ -54,46 +54,13 @@ impl Sample {
 /// other `number` makes.
 pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
     let mail = agent.mail.as_ref().expect("an Agent has mail");
-    let path = operation.split_once(' ').unwrap().1.replace("{uuid}", &mail.message.to_string());
-    let path = path.replace("{roomId}", &mail.room.to_string());
-    // Mail of the town is not asked about.
-    let path = path.replace("{type}", "postmark");
-    let path = path.replace("{filename}", &format!("0-{PICTURE}"));
-    // Of those that every Agent has, one is removed; one that none has is installed.
-    let app = match operation.split_once(' ').unwrap().0 {
-        "DELETE" => "webhook/v1",
-        "POST" => "calendar/v1",
-        _ => "crm/v1",
-    };
-    let path = path.replace("{appId}/{appVersion}", app).replace("{slug}/{version}", "crm/v1");
-    let (config, version) = agent.config.as_ref().expect("an Agent is configured");
-    let path = path.replace("{agentConfigId}", config).replace("{versionId}", version);
-    let path = path.replace("{templateId}", &uuid::Uuid::nil().to_string());
-    let id = match path.split('/').nth(1) {
-        Some("webhooks") => agent.webhook.to_string(),
-        Some("contacts") => NOBODY.to_string(),
-        Some("deliveries") => agent.delivery.expect("it received mail").to_string(),
-        _ => mail.intake.to_string(),
-    };
-    let sample = Sample::of(&path.replace("{id}", &id), mail.room.agent.get());
+    let path = path(operation, agent);
+    let sample = Sample::of(&path, mail.room.agent.get());
     let (new, url) = (format!("new{number}"), format!("https://hooks.example/new{number}"));
     match operation {
         "POST /agent/receiveMessage" => sample.with(json!({
             "targetAgent": NOBODY.to_string(), "sourceAddress": new, "message": "Hello",
         })),
-        "POST /agent" => sample.with(json!({ "title": new, "description": new })),
-        "POST /agent/{agentConfigId}/versions" => sample.with(json!({ "title": new })),
-        "POST /agent/{agentConfigId}/versions/{versionId}" => {
-            let fields = json!({ "type": "chatAgent", "title": new, "description": new });
-            sample.with(json!({ "snapshot": fields }))
-        }
-        "PUT /agent/{agentConfigId}/versions/{versionId}/title" => {
-            sample.with(json!({ "title": new }))
-        }
-        "POST /templates/createTemplate" | "POST /templates/{templateId}" => {
-            sample.with(json!({ "name": new }))
-        }
-        "POST /createAgentFromTemplate" => sample.with(json!({ "templateId": uuid::Uuid::nil() })),
         "PUT /email/inboundPolicy" => sample.with(json!({ "mode": "open" })),
         "POST /email/inboundPolicy/preview" => sample.with(json!({ "mode": "open", "days": 1 })),
         "POST /email/inboundWhitelist" | "DELETE /email/inboundWhitelist" => {
@@ -130,6 +97,61 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
         }
         "GET /audit" => sample.asking("limit", 200),
         "GET /logs" | "GET /conversations" => sample.asking("pageSize", 200),
+        "POST /domain" | "DELETE /domain" => {
+            sample.with(json!({ "domain": format!("{new}.example") }))
+        }
+        "POST /webhooks" => sample.with(json!({ "url": url, "label": new, "type": "incoming" })),
+        // It leaves no former secret, of which there may be a few only.
+        "POST /webhooks/{id}/rotate" => sample.with(json!({ "endFormer": true })),
+        "POST /webhooks/{id}/replay" => sample.with(json!({ "since": 1 })),
+        "DELETE /webhooks" => sample.with(json!({ "url": url })),
+        _ => set_up(operation, sample, (&new, &url), &mail.session.to_string()),
+    }
+}
+
+/// The path of an operation, with what `agent` has in the place of its names.
+fn path(operation: &str, agent: &Goods) -> String {
+    let mail = agent.mail.as_ref().expect("an Agent has mail");
+    let path = operation.split_once(' ').unwrap().1.replace("{uuid}", &mail.message.to_string());
+    let path = path.replace("{roomId}", &mail.room.to_string());
+    // Mail of the town is not asked about.
+    let path = path.replace("{type}", "postmark");
+    let path = path.replace("{filename}", &format!("0-{PICTURE}"));
+    // Of those that every Agent has, one is removed; one that none has is installed.
+    let app = match operation.split_once(' ').unwrap().0 {
+        "DELETE" => "webhook/v1",
+        "POST" => "calendar/v1",
+        _ => "crm/v1",
+    };
+    let path = path.replace("{appId}/{appVersion}", app).replace("{slug}/{version}", "crm/v1");
+    let (config, version) = agent.config.as_ref().expect("an Agent is configured");
+    let path = path.replace("{agentConfigId}", config).replace("{versionId}", version);
+    let path = path.replace("{templateId}", &uuid::Uuid::nil().to_string());
+    let id = match path.split('/').nth(1) {
+        Some("webhooks") => agent.webhook.to_string(),
+        Some("contacts") => NOBODY.to_string(),
+        Some("deliveries") => agent.delivery.expect("it received mail").to_string(),
+        _ => mail.intake.to_string(),
+    };
+    path.replace("{id}", &id)
+}
+
+/// The same of what accounts set up.
+fn set_up(operation: &str, sample: Sample, (new, url): (&str, &str), session: &str) -> Sample {
+    match operation {
+        "POST /agent" => sample.with(json!({ "title": new, "description": new })),
+        "POST /agent/{agentConfigId}/versions" => sample.with(json!({ "title": new })),
+        "POST /agent/{agentConfigId}/versions/{versionId}" => {
+            let fields = json!({ "type": "chatAgent", "title": new, "description": new });
+            sample.with(json!({ "snapshot": fields }))
+        }
+        "PUT /agent/{agentConfigId}/versions/{versionId}/title" => {
+            sample.with(json!({ "title": new }))
+        }
+        "POST /templates/createTemplate" | "POST /templates/{templateId}" => {
+            sample.with(json!({ "name": new }))
+        }
+        "POST /createAgentFromTemplate" => sample.with(json!({ "templateId": uuid::Uuid::nil() })),
         "POST /apps/{appId}/{appVersion}" => sample,
         "PUT /apps/{appId}/{appVersion}" => sample.with(json!({ "settings": { "pipeline": new } })),
         "PUT /integration/{slug}/{version}" => {
@@ -137,22 +159,12 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
         }
         // All have it: nothing is missing afterwards.
         "POST /features/assign" => sample.with(json!({ "features": { "templates": true } })),
-        "POST /domain" | "DELETE /domain" => {
-            sample.with(json!({ "domain": format!("{new}.example") }))
-        }
         "POST /webhookRelay/{type}" => sample.with(json!({ "url": url })),
-        "POST /webhooks" => sample.with(json!({ "url": url, "label": new, "type": "incoming" })),
-        // It leaves no former secret, of which there may be a few only.
-        "POST /webhooks/{id}/rotate" => sample.with(json!({ "endFormer": true })),
-        "POST /webhooks/{id}/replay" => sample.with(json!({ "since": 1 })),
-        "DELETE /webhooks" => sample.with(json!({ "url": url })),
         "PUT /computer/accounts/{targetAccountId}" => sample.with(json!({ "name": new })),
         "POST /computer/accounts/{targetAccountId}/config/patch" => {
             sample.with(json!({ "revision": 1, "patch": { "instructions": new } }))
         }
-        "POST /computer/sessions/reset" => {
-            sample.with(json!({ "sessionKey": mail.session.to_string() }))
-        }
+        "POST /computer/sessions/reset" => sample.with(json!({ "sessionKey": session })),
         _ => sample,
     }
 }
