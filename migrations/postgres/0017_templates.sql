@@ -15,7 +15,7 @@ CREATE TABLE templates (
     updated_at   BIGINT NOT NULL,
     deleted_at   BIGINT
 );
-CREATE INDEX templates_of_account ON templates (account_id, id) WHERE deleted_at IS NULL;
+CREATE INDEX templates_of_account ON templates (account_id, id);
 CREATE INDEX templates_deleted ON templates (id) WHERE deleted_at IS NOT NULL;
 
 -- Agents that a template was applied to, each with what it got, field by field: what is staged and is

@@ -246,8 +246,7 @@ impl House {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (router, served) = (router(Arc::clone(&http)), Arc::clone(&http));
-        let running = serve(listener, router, served, shutdown.clone(), None);
-        shutdown.spawn(running);
+        shutdown.spawn(serve(listener, router, served, shutdown.clone(), None));
         let (audit, stop) = (http.audit_log(), shutdown.clone());
         shutdown.spawn(async move { audit.run(stop.soft()).await });
         let (events, stop) = (http.event_log(), shutdown.clone());

@@ -87,10 +87,7 @@ async fn every_change_that_an_answer_rests_on_raises_the_version(kind: Kind) {
             ),
             4 => ("claim_address", claim(second.clone()).await),
             5 => ("claim_address", claim(own_address(&scene.other)).await),
-            6 => {
-                ("release_address", store.release_address(me.id, &second, by(at(0))).await.unwrap())
-            }
-            7 => {
+            6 | 7 => {
                 ("release_address", store.release_address(me.id, &second, by(at(0))).await.unwrap())
             }
             8 => ("set_active", store.set_active(me.id, false, by(at(0))).await.unwrap()),

@@ -72,16 +72,7 @@ pub async fn exercise(scene: &Scene) {
     for kind in [None, Some(AccountType::Partner)] {
         store.accounts(kind).await.unwrap();
     }
-    store.is_active(agent).await.unwrap();
-    store.look_up(Some(&own_address(agent)), None).await.unwrap();
-    store.directory_version().await.unwrap();
-    store.addresses(agent.id).await.unwrap();
-    let alice = [address("alice@good.example")];
-    store.allow_senders(agent.id, &alice, None, 5, by(at(0))).await.unwrap();
-    store.allowed_senders(agent.id, 5, Some(&alice[0])).await.unwrap();
-    store.listed_among(agent.id, &alice.iter().cloned().collect()).await.unwrap();
-    store.policy(agent.id).await.unwrap();
-    store.remove_senders(agent.id, &alice, by(at(0))).await.unwrap();
+    senders(scene).await;
     people(scene).await;
     store.domain_owner(&domain).await.unwrap();
     let (new, limits) = (DomainName::parse("new.example").unwrap(), LIMITS);
@@ -102,6 +93,21 @@ pub async fn exercise(scene: &Scene) {
     super::search::exercise(scene).await;
     super::apps::exercise(scene).await;
     accounts(scene).await;
+}
+
+/// What an answer to RCPT and a decision rest on.
+async fn senders(scene: &Scene) {
+    let Scene { store, agent, .. } = scene;
+    store.is_active(agent).await.unwrap();
+    store.look_up(Some(&own_address(agent)), None).await.unwrap();
+    store.directory_version().await.unwrap();
+    store.addresses(agent.id).await.unwrap();
+    let alice = [address("alice@good.example")];
+    store.allow_senders(agent.id, &alice, None, 5, by(at(0))).await.unwrap();
+    store.allowed_senders(agent.id, 5, Some(&alice[0])).await.unwrap();
+    store.listed_among(agent.id, &alice.iter().cloned().collect()).await.unwrap();
+    store.policy(agent.id).await.unwrap();
+    store.remove_senders(agent.id, &alice, by(at(0))).await.unwrap();
 }
 
 /// Lists, changes and the deletion of accounts, with what a deleted one has left.

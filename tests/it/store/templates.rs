@@ -175,7 +175,7 @@ async fn what_is_kept_is_what_was_made(kind: Kind) {
         let found = elsewhere.template(owners(&account.lineage), made.head.id).await.unwrap();
         assert_eq!(found.as_ref(), Some(&made));
         let list = elsewhere.templates(owners(&account.lineage)).await.unwrap();
-        assert_eq!(list, [made.head.clone()]);
+        assert_eq!(list, std::slice::from_ref(&made.head));
     }
     for lineage in [&scene.stranger().await.lineage, &scene.partner.lineage] {
         if lineage.reseller != Some(owner) {

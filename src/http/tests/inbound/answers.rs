@@ -221,13 +221,13 @@ async fn a_topic_is_confirmed_at_amazon_and_nowhere_else() {
         "https://sns.s3-us-west-2.amazonaws.com/?x",
         "https://sns.s3-accelerate.amazonaws.com/?x",
     ] {
-        let change = |body: &mut serde_json::Value| body["SubscribeURL"] = elsewhere.into();
+        let change = |body: &mut Value| body["SubscribeURL"] = elsewhere.into();
         let asks = SNS.post("SubscriptionConfirmation", "x", post.now(), change).unwrap();
         post.send(&path, &asks).await.problem(401, "unauthorized", "SubscribeURL");
         assert!(ASKED.lock().unwrap().iter().all(|url| url != elsewhere));
     }
     // At Amazon, but it does not answer: SNS asks again.
-    let change = |body: &mut serde_json::Value| {
+    let change = |body: &mut Value| {
         body["SubscribeURL"] = "https://sns.eu-west-1.amazonaws.com/?Action=Other".into();
     };
     let asks = SNS.post("SubscriptionConfirmation", "x", post.now(), change).unwrap();

@@ -1,8 +1,11 @@
 //! What is none of the provider's, or not in its right mode (threats H7, E8, E12).
 
+use std::time::Duration;
+
 use super::super::secrecy::Log;
 use super::{FROM, MAILGUN_KEY, PROVIDERS, Post, SENDGRID, SNS, TO, of_mailgun, refused, signed};
 use crate::app::relay::RelayChange;
+use crate::app::relay::providers::Certificate;
 use crate::domain::relay::RelayType;
 use crate::testkit::provider::{
     Between, Posting, SendgridKey, Sns, mailgun, mailgun_signature, postmark, sendgrid, ses,
@@ -55,12 +58,10 @@ async fn what_opens_nothing_is_not_there_and_no_key_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_provider_did_not_sign_is_nobodys() {
+async fn what_mailgun_did_not_sign_is_nobodys() {
     let post = Post::open().await;
     let (now, raw) = (post.now(), signed("forged"));
-    let between = Between { from: FROM, to: &[TO] };
-    let mail = || sendgrid(&raw, between);
-    let hours = |hours: u64| std::time::Duration::from_secs(hours * 3600);
+    let hours = |hours: u64| Duration::from_secs(hours * 3600);
 
     let path = post.usual(RelayType::Mailgun).await;
     let seconds = now.seconds().to_string();
@@ -89,6 +90,20 @@ async fn what_the_provider_did_not_sign_is_nobodys() {
     let stolen = of_mailgun(&signed("stolen"), TO, now, "once");
     post.send(&path, &stolen).await.problem(401, "unauthorized", "has been used");
     post.send(&path, &of_mailgun(&raw, TO, now, "once")).await.success(200);
+    assert_eq!(post.messages().await, 1);
+    // Whoever looks after the account sees it, counted.
+    let list = post.house.get("org1", "/email/intake?reason=malformed").await.success(200);
+    let told = list["intake"][0]["explanation"].as_str().unwrap();
+    assert!(told.contains("signing key"), "{list}");
+    assert_eq!(list["intake"].as_array().unwrap().len(), 1, "{list}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_sendgrid_did_not_sign_is_nobodys() {
+    let post = Post::open().await;
+    let (now, raw) = (post.now(), signed("forged"));
+    let hours = |hours: u64| Duration::from_secs(hours * 3600);
+    let mail = || sendgrid(&raw, Between { from: FROM, to: &[TO] });
 
     let path = post.usual(RelayType::Sendgrid).await;
     let signature = SENDGRID.sign(mail(), now).unwrap();
@@ -106,6 +121,13 @@ async fn what_the_provider_did_not_sign_is_nobodys() {
     let relays = &post.house.http.use_cases.relays;
     let set = relays.set(post.house.id("org1"), RelayType::Sendgrid, &change).await;
     assert!(set.unwrap_err().to_string().contains("no key of SendGrid's"));
+    assert_eq!(post.messages().await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_posted_without_the_login_is_nobodys() {
+    let post = Post::open().await;
+    let raw = signed("forged");
 
     let path = post.usual(RelayType::Postmark).await;
     let text = String::from_utf8(raw.clone()).unwrap();
@@ -115,6 +137,15 @@ async fn what_the_provider_did_not_sign_is_nobodys() {
     }
     let without = postmark(&text, (FROM, TO));
     post.send(&path, &without).await.problem(401, "unauthorized", "USER:PASSWORD");
+    assert_eq!(post.messages().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_sns_did_not_sign_is_nobodys() {
+    let post = Post::open().await;
+    let (now, raw) = (post.now(), signed("forged"));
+    let hours = |hours: u64| Duration::from_secs(hours * 3600);
+    let between = Between { from: FROM, to: &[TO] };
 
     let path = post.usual(RelayType::Ses).await;
     let message = ses(&raw, between);
@@ -155,18 +186,10 @@ async fn what_the_provider_did_not_sign_is_nobodys() {
     post.send(&path, &change("SigningCertURL", page)).await.problem(503, "unavailable", "");
     let stranger = Sns::new(&super::pem(), "sns.evil.example").unwrap();
     assert!(
-        crate::app::relay::providers::Certificate::from_pem(
-            stranger.certificate().as_bytes(),
-            "sns.eu-west-1.amazonaws.com"
-        )
-        .is_err()
+        Certificate::from_pem(stranger.certificate().as_bytes(), "sns.eu-west-1.amazonaws.com")
+            .is_err()
     );
-    assert_eq!(post.messages().await, 1);
-    // Whoever looks after the account sees it, counted.
-    let list = post.house.get("org1", "/email/intake?reason=malformed").await.success(200);
-    let told = list["intake"][0]["explanation"].as_str().unwrap();
-    assert!(told.contains("signing key"), "{list}");
-    assert_eq!(list["intake"].as_array().unwrap().len(), 1, "{list}");
+    assert_eq!(post.messages().await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
