@@ -99,6 +99,13 @@ impl AppRecord {
         }
     }
 
+    /// The same to be kept as a new one: one that is made again after it was taken away is no earlier
+    /// one, whatever somebody read of that.
+    #[must_use]
+    pub fn begun(self) -> Self {
+        Self { revision: self.created_at.millis().max(1), ..self }
+    }
+
     /// Whether it has a value of this name, secret or not.
     pub fn has(&self, name: &str) -> bool {
         self.shown.contains_key(name) || self.secrets.contains(name)

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value as Json};
 use uuid::Uuid;
 
+use super::accounts;
 use super::audit::{self, Note};
 use super::db::{Store, Transaction, settled};
 use super::error::StoreError;
@@ -73,6 +74,7 @@ impl Store {
         act: Act<'_>,
     ) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
+        accounts::passed(&mut tx, agent.id).await?;
         if !insert(&mut tx, agent, (ComputerState::Created, None), change, act).await? {
             return Ok(false);
         }
@@ -103,6 +105,7 @@ impl Store {
         act: Act<'_>,
     ) -> Result<ChangedComputer, StoreError> {
         let mut tx = self.begin().await?;
+        accounts::passed(&mut tx, agent).await?;
         let Some(known) = lock(&mut tx, agent).await? else { return Ok(ChangedComputer::Missing) };
         if known.revision != revision {
             return Ok(ChangedComputer::Stale(known.revision));
@@ -151,6 +154,7 @@ impl Store {
         act: Act<'_>,
     ) -> Result<(Computer, bool), StoreError> {
         let mut tx = self.begin().await?;
+        accounts::passed(&mut tx, agent.id).await?;
         let job = Job { id: self.mint().uuid(), at: act.at };
         let (state, nothing) = (ComputerState::Provisioned, ComputerChange::default());
         let made = insert(&mut tx, agent, (state, Some(job)), &nothing, act).await?;
@@ -188,6 +192,7 @@ impl Store {
         act: Act<'_>,
     ) -> Result<Option<(Computer, bool)>, StoreError> {
         let mut tx = self.begin().await?;
+        accounts::passed(&mut tx, agent).await?;
         let Some(known) = lock(&mut tx, agent).await? else { return Ok(None) };
         let mut new = known.clone();
         let mut changes = Vec::new();
@@ -227,6 +232,7 @@ impl Store {
         act: Act<'_>,
     ) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
+        accounts::passed(&mut tx, agent).await?;
         let gone = sql("DELETE FROM computers WHERE agent_id = $1").bind(agent);
         if gone.execute(tx.on()).await? == 0 {
             return Ok(false);

@@ -193,18 +193,25 @@ impl Store {
             let asked = (&migration, &reached.config);
             self.migrate(tx, (link, asked), (most, &mut tally), now).await?;
         }
-        sql("UPDATE template_migrations SET after_agent = $2, examined = $3, changed = $4,
+        let done =
+            sql("UPDATE template_migrations SET after_agent = $2, examined = $3, changed = $4,
                  overridden = $5, failed = $6, last_failed = $7
-             WHERE template_id = $1")
-        .bind(id.0)
-        .bind(agent)
-        .bind(stored(tally.examined))
-        .bind(stored(tally.changed))
-        .bind(stored(tally.overridden))
-        .bind(stored(tally.failed))
-        .bind(tally.last_failed)
-        .execute(tx.on())
-        .await?;
+             WHERE template_id = $1 AND asked_at = $8 AND revision = $9 AND finished_at IS NULL")
+            .bind(id.0)
+            .bind(agent)
+            .bind(stored(tally.examined))
+            .bind(stored(tally.changed))
+            .bind(stored(tally.overridden))
+            .bind(stored(tally.failed))
+            .bind(tally.last_failed)
+            .bind(migration.asked_at)
+            .bind(migration.revision)
+            .execute(tx.on())
+            .await?;
+        if done == 0 {
+            // It was ended meanwhile, or another one asked for: nothing of this is written.
+            return Err(StoreError::Conflict(std::sync::Arc::new(sqlx::Error::RowNotFound)));
+        }
         Ok(Working::More)
     }
 

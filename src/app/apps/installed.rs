@@ -101,7 +101,7 @@ impl Apps {
             return Err(AppsError::Feature(feature));
         }
         let now = self.mint.clock().now();
-        let empty = AppRecord::empty(account.id, Use::Installed, app.clone(), now);
+        let empty = AppRecord::empty(account.id, Use::Installed, app.clone(), now).begun();
         let (record, _) = self.laid_on(&empty, (Some(known), true), settings)?;
         let most = self.rules.limits.max_installed;
         match self.store.insert_app_record(&record, most, self.act()).await? {

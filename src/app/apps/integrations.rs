@@ -49,7 +49,8 @@ impl Apps {
                 }
                 None => {
                     let now = self.mint.clock().now();
-                    let empty = AppRecord::empty(account, Use::Integration, app.clone(), now);
+                    let empty =
+                        AppRecord::empty(account, Use::Integration, app.clone(), now).begun();
                     let (next, _) = self.laid_on(&empty, known, data)?;
                     if next.is_bare() {
                         return Ok(next);
@@ -83,7 +84,7 @@ impl Apps {
         let account = self.store.reserve_account_id().await?;
         let now = self.mint.clock().now();
         let kept = data.iter().map(|(app, data)| {
-            let empty = AppRecord::empty(account, Use::Integration, app.clone(), now);
+            let empty = AppRecord::empty(account, Use::Integration, app.clone(), now).begun();
             self.laid_on(&empty, (self.rules.app(app), false), data).map(|(record, _)| record)
         });
         let mut kept = kept.collect::<Result<Vec<_>, _>>()?;

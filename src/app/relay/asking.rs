@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::{RelayError, Relays};
 use crate::domain::account::Account;
-use crate::domain::id::RelayId;
+use crate::domain::id::{AccountId, RelayId};
 use crate::domain::relay::{Forwarded, Hop, Relay, RelayType};
 use crate::rules::ApplicationRules;
 
@@ -51,7 +51,8 @@ impl Asking {
         let mut nearest = self.relays.nearest(kind, account).await?;
         for _ in 0..ASKED {
             let Some(relay) = nearest.take() else { return Ok(None) };
-            let (counts, pass) = (relay.relayed(), (relay.id, relay.revision, content));
+            let counts = relay.relayed();
+            let pass = (account.id, relay.id, relay.revision, content);
             if self.passes.has(&pass) {
                 return Ok(Some(Hop::Passed));
             }
@@ -63,7 +64,6 @@ impl Asking {
             let hop = self.relays.pass(&relay, &account.lineage, &request).await;
             if hop == Hop::Passed {
                 self.passes.add(pass);
-                return Ok(Some(hop));
             }
             // Whoever changed or took away the relay meanwhile does not get the old one's word.
             nearest = self.relays.nearest(kind, account).await?;
@@ -80,8 +80,8 @@ const CHANGED: &str = "the relay was changed while it was asked";
 /// In less nobody answers.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// Which relay, of which revision, let what pass.
-type Pass = (RelayId, i64, [u8; 32]);
+/// Which relay, of which revision, let pass what of whose way in.
+type Pass = (AccountId, RelayId, i64, [u8; 32]);
 
 /// So many of them, the last ones. Each gateway remembers its own.
 #[derive(Debug)]
@@ -127,11 +127,14 @@ mod tests {
     #[test]
     fn passes_are_of_one_relay_one_revision_and_one_content_and_bounded() {
         let passes = Passes::new(2);
-        let pass = |revision, content| (RelayId(Uuid::from_u128(1)), revision, [content; 32]);
+        let of = |account| AccountId::new(account).unwrap();
+        let relay = RelayId(Uuid::from_u128(1));
+        let pass = |revision, content| (of(1), relay, revision, [content; 32]);
         passes.add(pass(1, 1));
         passes.add(pass(1, 1));
         assert!(passes.has(&pass(1, 1)));
         assert!(!passes.has(&pass(2, 1)) && !passes.has(&pass(1, 2)));
+        assert!(!passes.has(&(of(2), relay, 1, [1; 32])), "a yes for another's way is none");
         passes.add(pass(1, 2));
         passes.add(pass(1, 3));
         assert!(!passes.has(&pass(1, 1)) && passes.has(&pass(1, 2)) && passes.has(&pass(1, 3)));

@@ -10,6 +10,7 @@ use super::verification::{self, Given};
 use super::{RelayError, Relays};
 use crate::app::access::token::last_four;
 use crate::app::tenancy::details::MASK;
+use crate::app::vault::VaultError;
 use crate::domain::audit::{Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::custom_header;
@@ -54,6 +55,12 @@ pub struct InboundWay {
     pub verification: Option<Verification>,
     pub created_at: Timestamp,
     pub rotated_at: Option<Timestamp>,
+}
+
+/// What cannot be read is replaced by whoever says all of it anew, and by nobody else: a request for
+/// something else may have come to the one gateway that lacks the key.
+fn closed_to(what: &str) -> RelayError {
+    RelayError::Conflict(format!("{}; for that send {what} along", VaultError::NotOurs))
 }
 
 impl Relays {
@@ -197,6 +204,10 @@ impl Relays {
             _ => None,
         };
         let was_closed = opened.is_none();
+        // A gateway with other keys does not undo what those of its customers' others go by.
+        if change.url.is_some() && old.is_some() && was_closed && change.headers.is_none() {
+            return Err(closed_to("headers (an empty list for none)"));
+        }
         let relay = match &change.url {
             Some(url) => self.new_relay((account, kind), url, (old, opened), change, &mut notes)?,
             None => None,
@@ -271,6 +282,12 @@ impl Relays {
             Some(old) => known(self.open_verification(old))?,
             None => None,
         };
+        let anew = change.verification.is_some() && change.rotate_key;
+        if !is_new && verified.is_none() && !anew {
+            return Err(closed_to(
+                "verification (null for what it has not) and rotateInboundKey: true",
+            ));
+        }
         let wanted = verification::wanted(kind, change.verification.as_ref(), verified.as_ref())?;
         let changed = verified.as_ref() != Some(&wanted);
         let rotates = change.rotate_key || verified.is_none();

@@ -12,6 +12,7 @@ use crate::egress::guard::Guard;
 use crate::rules::Rules;
 
 const SMTP: &str = "/webhookRelay/smtp";
+const SES: &str = "/webhookRelay/ses";
 const MAILGUN: &str = "/webhookRelay/mailgun";
 
 async fn set(house: &House, path: &str, body: Value) -> Value {
@@ -229,6 +230,9 @@ async fn what_another_key_sealed_can_be_set_once_more() {
     for (kind, change) in [(RelayType::Mailgun, &posted), (RelayType::Smtp, &sealed)] {
         theirs.set(org, kind, change).await.unwrap();
     }
+    let topic = [("topicArn".to_owned(), Some("arn:aws:sns:eu-west-1:1:mail".to_owned()))];
+    let pinned = RelayChange { verification: Some(topic.into()), ..RelayChange::default() };
+    theirs.set(org, RelayType::Ses, &pinned).await.unwrap();
     let (relay, way) = (
         house.store.relay(org, RelayType::Mailgun).await.unwrap().unwrap(),
         house.store.inbound_way(org, RelayType::Mailgun).await.unwrap().unwrap(),
@@ -241,17 +245,39 @@ async fn what_another_key_sealed_can_be_set_once_more() {
         })
     };
     let listed = house.get("org1", "/webhookRelay").await.success(200)["configs"].clone();
-    assert_eq!(listed, json!([config("mailgun"), config("smtp")]));
+    let ses = json!({ "type": "ses", "url": null, "timeout": null, "headers": [], "successStatusCodes": [] });
+    assert_eq!(listed, json!([config("mailgun"), ses, config("smtp")]));
     let shown = house.get("org1", MAILGUN).await.success(200)["config"].clone();
     assert_eq!((&shown["url"], shown.get("inboundUrl")), (&config("")["url"], None));
     // As of a new one, what proves the provider is required, and nothing masked stands for anything.
     let url = "https://app.example/old";
-    refused(&house, MAILGUN, json!({ "url": url }), "HTTP webhook signing key").await;
-    refused(&house, MAILGUN, json!({ "rotateInboundKey": true }), "signing key").await;
-    let masked = json!({ "url": url, "verification": { "signingKey": MASK } });
-    refused(&house, MAILGUN, masked, "HTTP webhook signing key").await;
+    let key_alone = json!({ "signingKey": "anew" });
+    for (path, partly) in [
+        (MAILGUN, json!({ "url": url })),
+        (MAILGUN, json!({ "rotateInboundKey": true })),
+        (MAILGUN, json!({ "url": url, "headers": [], "verification": key_alone })),
+        (MAILGUN, json!({ "url": url, "verification": key_alone, "rotateInboundKey": true })),
+        (SES, json!({ "url": url })),
+        (SES, json!({ "verification": { "topicArn": null } })),
+        (SMTP, json!({ "url": url, "timeout": 8000 })),
+    ] {
+        let reply = house.call("org1", "POST", path, Some(&partly)).await;
+        reply.problem(409, "conflict", "sealed by a key");
+    }
+    let before = house.store.inbound_way(org, RelayType::Ses).await.unwrap().unwrap();
+    let open = json!({ "verification": { "topicArn": null }, "rotateInboundKey": true });
+    set(&house, SES, open).await;
+    let after = house.store.inbound_way(org, RelayType::Ses).await.unwrap().unwrap();
+    assert_ne!(before.key_hash, after.key_hash);
+    let whole = |key: &str| {
+        let verification = json!({ "signingKey": key });
+        json!({
+            "url": url, "headers": [], "verification": verification, "rotateInboundKey": true,
+        })
+    };
+    refused(&house, MAILGUN, whole(MASK), "HTTP webhook signing key").await;
     refused(&house, SMTP, json!({ "url": url, "headers": [{ "X-A": MASK }] }), "headers").await;
-    let again = json!({ "url": url, "verification": { "signingKey": "anew" } });
+    let again = whole("anew");
     let made = set(&house, MAILGUN, again).await;
     assert!(made["secret"].is_string(), "nobody knows the old one");
     assert_eq!(made["config"]["successStatusCodes"], json!([204]));
