@@ -92,7 +92,9 @@ async fn compare_log(gateway: &TestGateway, delivered: impl Iterator<Item = &[u8
     let mut log = String::new();
     let mut after = String::new();
     loop {
-        let path = format!("events?token={}&type=incoming&limit=200{after}", gateway.key);
+        // What was delivered a moment ago comes into the log a moment later.
+        let asked = "type=incoming&limit=200&wait=5";
+        let path = format!("events?token={}&{asked}{after}", gateway.key);
         let page = http::get(&format!("http://{}/api/v2/{path}", gateway.http)).await.body;
         let events: Value = serde_json::from_slice(&page).unwrap();
         if events["events"].as_array().unwrap().is_empty() {
