@@ -12,6 +12,7 @@ use super::super::Http;
 use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
+use super::custom_headers;
 use crate::app::relay::verification::{self, Given};
 use crate::app::relay::{Configured, InboundWay, RelayChange};
 use crate::app::tenancy::details::MASK;
@@ -59,7 +60,7 @@ pub(in super::super) async fn set(http: Arc<Http>, call: Call) -> Result<Respons
     let change = RelayChange {
         url,
         timeout: body.number("timeout")?.map(Duration::from_millis),
-        headers: headers(&call)?,
+        headers: custom_headers::read(&call, "Authorization\": \"Bearer …")?,
         success: codes(&call)?,
         verification: given(&call)?,
         rotate_key: body.flag("rotateInboundKey")?.unwrap_or_default(),
@@ -101,31 +102,6 @@ async fn config(http: &Http, call: &Call, kind: RelayType) -> Result<Value, Prob
     let mut config = shape(&configured);
     config.insert("attempts".to_owned(), attempts.iter().map(attempt).collect());
     Ok(config.into())
-}
-
-/// `[{name: value}, …]`; `None` where there is no such field.
-fn headers(call: &Call) -> Result<Option<Vec<(String, String)>>, Problem> {
-    let Some(value) = call.body().get("headers") else { return Ok(None) };
-    let items = value.as_array().ok_or_else(|| {
-        Problem::invalid("headers must be an array, such as [{\"Authorization\": \"Bearer …\"}]")
-    })?;
-    let field = |(at, item): (usize, &Value)| {
-        single(item).ok_or_else(|| {
-            Problem::invalid(format!(
-                "headers[{at}] must be an object of one name and its text, such as \
-                 {{\"Authorization\": \"Bearer …\"}}"
-            ))
-        })
-    };
-    items.iter().enumerate().map(field).collect::<Result<_, _>>().map(Some)
-}
-
-fn single(item: &Value) -> Option<(String, String)> {
-    let mut fields = item.as_object()?.iter();
-    match (fields.next(), fields.next()) {
-        (Some((name, Value::String(value))), None) => Some((name.clone(), value.clone())),
-        _ => None,
-    }
 }
 
 fn codes(call: &Call) -> Result<Option<Vec<u16>>, Problem> {

@@ -11,6 +11,7 @@ use super::super::Http;
 use super::super::answer::success;
 use super::super::call::{self, Call};
 use super::super::error::{Code, Problem};
+use super::custom_headers;
 use crate::app::access::Denied;
 use crate::app::delivery::Added;
 use crate::app::tenancy::details::MASK;
@@ -256,28 +257,8 @@ fn headers(
     call: &Call,
     known: &[CustomHeader],
 ) -> Result<Option<Vec<CustomHeader>>, Problem> {
-    let Some(value) = call.body().get("headers") else { return Ok(None) };
-    let items = value.as_array().ok_or_else(|| {
-        Problem::invalid("headers must be an array, such as [{\"X-Api-Key\": \"…\"}]")
-    })?;
-    let field = |(at, item): (usize, &Value)| {
-        single(item).ok_or_else(|| {
-            Problem::invalid(format!(
-                "headers[{at}] must be an object of one name and its text, such as \
-                 {{\"X-Api-Key\": \"…\"}}"
-            ))
-        })
-    };
-    let fields = items.iter().enumerate().map(field).collect::<Result<_, _>>()?;
+    let Some(fields) = custom_headers::read(call, "X-Api-Key\": \"…")? else { return Ok(None) };
     Ok(Some(call.destinations(http).headers(fields, known)?))
-}
-
-fn single(item: &Value) -> Option<(String, String)> {
-    let mut fields = item.as_object()?.iter();
-    match (fields.next(), fields.next()) {
-        (Some((name, Value::String(value))), None) => Some((name.clone(), value.clone())),
-        _ => None,
-    }
 }
 
 fn refused(error: UrlError) -> Problem {

@@ -11,7 +11,7 @@ use crate::http::router::{OPERATIONS, Operation};
 use crate::http::target::{Aim, before_body};
 
 /// No canonical decimals of 1 … 2^53−1, as they stand in a query.
-const NO_TEXTS: [&str; 28] = [
+pub(super) const NO_TEXTS: [&str; 28] = [
     "",
     "0",
     "-0",
