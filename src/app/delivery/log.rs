@@ -116,6 +116,12 @@ impl EventLog {
         })
     }
 
+    /// Whether more may be committed by now than has its place. Asked before something is read: if
+    /// not, all that was committed before the reader began is in the log then.
+    pub fn is_behind(&self) -> bool {
+        self.behind.load(Ordering::Relaxed)
+    }
+
     /// The id behind which whoever has read `scope` up to a place goes on later: of its last event
     /// there, or, where there is none, one that is older than all.
     pub async fn mark(&self, scope: &Scope, position: i64) -> Result<EventId, StoreError> {
@@ -192,7 +198,7 @@ impl EventLog {
         let _turn = self.placing.lock().await;
         let EventRules { place_at_once, place_batches, .. } = self.rules.events;
         for _ in 0..place_batches {
-            if self.behind.load(Ordering::Relaxed) {
+            if self.is_behind() {
                 return Ok(());
             }
             // A batch may be short though more wait: only none is the end.

@@ -257,7 +257,14 @@ fn events(rules: &AccessRules) -> Vec<Description> {
                 "events found",
                 vec![
                     ("events", list("The oldest first.", reference("Event"))),
-                    ("next", or_null(uuid("The last of them: go on behind it."))),
+                    ("next", or_null(uuid("Up to where the log was read: go on behind it."))),
+                    (
+                        "more",
+                        flag(
+                            "Whether more may follow already: go on. If not, all that was there \
+                             when you asked has been read.",
+                        ),
+                    ),
                 ],
             )
             .or_as("text/event-stream")

@@ -137,6 +137,8 @@ pub(in super::super) async fn catalog(_: Arc<Http>, _: Call) -> Result<Response,
     Ok(success(StatusCode::OK, "events found", json!({ "events": events })))
 }
 
+/// The next part of the log, as soon as there is any. More may follow also where more is committed
+/// than has its place: that is no reason not to wait.
 async fn read(
     http: &Http,
     again: &Again,
@@ -146,11 +148,12 @@ async fn read(
 ) -> Result<Part, Problem> {
     let log = &http.use_cases.events;
     let bounds = (limit, http.rules.limits.max_page_bytes);
+    let mut behind = log.is_behind();
     let part = log.read(&view.scope, &view.filter, after, bounds).await?;
-    let Some((patience, waiting)) = patience else { return Ok(part) };
-    if part.more || !part.events.is_empty() {
-        return Ok(part);
-    }
+    let is_shown = patience.is_none() || part.more || !part.events.is_empty();
+    let (Some((patience, waiting)), false) = (patience, is_shown) else {
+        return Ok(Part { more: part.more || behind, ..part });
+    };
     let until = Instant::now() + patience;
     let (mut passed, mut is_over) = (part.last, false);
     while !is_over {
@@ -162,6 +165,7 @@ async fn read(
         // Again at once, where the request sees something else by now: what woke it may be in that.
         // Each turn needs a change of rights, and the request has its time.
         let next = loop {
+            behind = log.is_behind();
             let next = log.read(&view.scope, &view.filter, after, bounds).await?;
             // Asked when it has been read: what happened after a key ended is shown to nobody.
             let now = wanted.again(http, again).await?;
@@ -176,10 +180,10 @@ async fn read(
         };
         passed = next.last.or(passed);
         if next.more || !next.events.is_empty() {
-            return Ok(Part { last: passed, ..next });
+            return Ok(Part { last: passed, more: next.more || behind, ..next });
         }
     }
-    Ok(Part { events: Vec::new(), last: passed, more: false })
+    Ok(Part { events: Vec::new(), last: passed, more: behind })
 }
 
 fn shown(part: &Part, after: Option<&str>) -> Response {
@@ -189,8 +193,10 @@ fn shown(part: &Part, after: Option<&str>) -> Response {
     let next = json!(next.as_deref().or(after));
     // Put together as text, so that each body is byte for byte what a webhook sends.
     let text = format!(
-        "{{\"success\":true,\"message\":\"events found\",\"events\":[{}],\"next\":{next}}}",
-        bodies.join(",")
+        "{{\"success\":true,\"message\":\"events found\",\"events\":[{}],\"next\":{next},\
+         \"more\":{}}}",
+        bodies.join(","),
+        part.more
     );
     json(StatusCode::OK, text)
 }

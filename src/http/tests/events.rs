@@ -139,6 +139,7 @@ async fn a_list_goes_on_behind_an_event_and_shows_what_webhooks_get() {
                 break;
             }
             found.extend(events.iter().cloned());
+            assert_eq!(page["more"], found.len() < all.len());
             after = format!("&after={}", page["next"].as_str().unwrap());
         }
         assert_eq!(found, all);
@@ -377,6 +378,59 @@ async fn a_stream_that_saw_nothing_goes_on_where_it_stood() {
     let mut reader = Reader::open(&house, "agent1", "&type=incoming", &lines).await;
     let events = reader.events(1).await;
     assert_eq!(events[0]["messageUuid"], between.message.to_string());
+}
+
+/// Reads on while more may follow; answers how many pages were empty, and all events.
+async fn follow(house: &House, query: &str) -> (usize, Vec<Value>) {
+    let (mut empty, mut found, mut after) = (0, Vec::new(), String::new());
+    loop {
+        let page = list(house, "org1", &format!("{query}{after}")).await;
+        let events = page["events"].as_array().unwrap();
+        empty += usize::from(events.is_empty());
+        found.extend(events.iter().cloned());
+        if !page["more"].as_bool().unwrap() {
+            return (empty, found);
+        }
+        after = page["next"].as_str().map_or(after, |next| format!("&after={next}"));
+    }
+}
+
+#[tokio::test]
+async fn a_page_says_whether_more_is_committed_than_it_holds() {
+    let slow = "[events]\nplace_at_once = 1\nplace_batches = 1\nplace_pause_millis = 60000\n";
+    let house = House::with(slow).await;
+    for _ in 0..5 {
+        house.receive("agent1", MAIL, 0).await;
+    }
+    let first = list(&house, "org1", "").await;
+    // Nobody gives another place for a minute.
+    let query = first["next"].as_str().map(|next| format!("&after={next}")).unwrap_or_default();
+    for wait in ["", "&wait=1"] {
+        let page = list(&house, "org1", &format!("{query}{wait}")).await;
+        assert_eq!((&first["more"], &page["more"]), (&json!(true), &json!(true)), "{page}");
+        assert_eq!(names(&page), [""; 0]);
+    }
+    let house = House::with("[events]\nplace_at_once = 1\nplace_pause_millis = 1\n").await;
+    let mut wanted = Vec::new();
+    for _ in 0..20 {
+        wanted.push(house.receive("agent1", MAIL, 0).await.message.to_string());
+    }
+    let following = timeout(PATIENCE, follow(&house, "&type=incoming"));
+    let (_, found) = following.await.expect("all get their places");
+    let found: Vec<_> = found.iter().map(|event| event["messageUuid"].as_str().unwrap()).collect();
+    assert_eq!(found, wanted);
+}
+
+#[tokio::test]
+async fn a_page_that_passes_over_many_events_says_that_more_may_follow() {
+    let house = House::with("[limits]\nmax_walk = 201\n").await;
+    for _ in 0..101 {
+        house.receive("agent1", MAIL, 0).await;
+    }
+    let policy = json!({ "mode": "open" });
+    house.call("agent1", "PUT", "/email/inboundPolicy", Some(&policy)).await.success(200);
+    let (empty, found) = follow(&house, "&type=agent").await;
+    assert_eq!((empty, found.len()), (1, 1), "{found:?}");
 }
 
 /// Nobody reads; then a reader whose request gives a few places only.
