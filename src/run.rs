@@ -39,7 +39,7 @@ use crate::shutdown::Shutdown;
 use crate::smtp::Listener;
 #[cfg(feature = "mailin")]
 use crate::smtp::Mailin;
-use crate::store::Store;
+use crate::store::{Serving, Store};
 use crate::tls::Files;
 use crate::tls::acme::Acme;
 use crate::verify::{Authenticator, Servers, VerifyError};
@@ -73,6 +73,8 @@ pub struct Running {
     files: Vec<Arc<Files>>,
     store: Store,
     shutdown: Shutdown,
+    /// Dropped last: until then no other server may come.
+    _serving: Serving,
 }
 
 impl Running {
@@ -114,6 +116,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let (rules, dns, proxies) = (settings.rules, settings.dns, settings.trusted_proxy);
     let (place, hostname) = (settings.place, settings.hostname);
     let shutdown = Shutdown::default();
+    let serving = Serving::begin(&place.database, mint.clock().now())?;
     let store = Store::open(&place, &rules.store, mint.clone()).await?;
     store.check_writable().await?;
     let vault = vault::open(settings.secrets_key.as_deref(), &place, (&store, &mint)).await?;
@@ -176,6 +179,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         store: store.clone(),
         files: tls.files.clone(),
         shutdown: shutdown.clone(),
+        _serving: serving,
     };
     incoming.serve.into_iter().for_each(|serve| shutdown.spawn(serve));
     tls.follow(&rules.smtp.tls, &shutdown);

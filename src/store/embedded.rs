@@ -130,7 +130,7 @@ fn make_private(folder: &Path) -> io::Result<()> {
     open_private(&folder.join(FILE)).map(drop)
 }
 
-fn open_private(path: &Path) -> io::Result<File> {
+pub(super) fn open_private(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(0o600).open(path)
 }
 

@@ -57,6 +57,11 @@ pub enum StoreError {
     Unfit { at: String, detail: &'static str },
     #[error("there is no store at {at}: run `gatepost init` with the same settings first")]
     Missing { at: String },
+    #[error(
+        "the store at {at} is served by {by}: stop that server first, or give this one a store of \
+         its own (--data DIR); several servers share one PostgreSQL (--database-url)"
+    )]
+    Served { at: String, by: String },
     #[error("the store was made by a newer gatepost (schema {version}): use that one")]
     Newer { version: i64 },
     #[error("cannot bring the store to this version")]

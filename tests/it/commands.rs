@@ -345,10 +345,11 @@ async fn what_the_operator_changes_holds_at_once_for_a_running_server() {
     let helpers = Shutdown::default();
     let dns = local_dns(&helpers).await;
     let server = Server::start(&here.join("gatepost-data"), dns.addr()).await;
-    let busy = ["serve", "--smtp", &server.smtp.to_string(), "--http", "127.0.0.1:0"];
-    let second = gatepost(here, &busy).await;
-    assert_eq!(second.status.code(), Some(1));
-    let errors = String::from_utf8_lossy(&second.stderr).into_owned();
+    // A store of its own, and an address that is taken.
+    json(here, &["init", "--data", "other", "--json"]).await;
+    let taken = server.smtp.to_string();
+    let busy = ["serve", "--data", "other", "--smtp", &taken, "--http", "127.0.0.1:0"];
+    let errors = process::failing(here, &busy).await;
     assert!(errors.contains(&server.smtp.to_string()), "{errors}");
 
     let message = here.join("message.eml");

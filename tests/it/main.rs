@@ -53,6 +53,7 @@ mod restore;
 mod retention;
 mod rules;
 mod senders;
+mod serving;
 mod signatures;
 mod store;
 mod support;

@@ -1,0 +1,64 @@
+//! One server at a time on an embedded store: what it remembers between requests (who is known,
+//! how often, what rests) would be wrong beside another one. Commands beside it are welcome.
+
+use std::fs::{File, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+
+use super::embedded::{FILE, open_private};
+use super::error::StoreError;
+use super::location::Location;
+use crate::domain::clock::Timestamp;
+
+/// Locked as long as a server lives; says which one. What a dead one left locks nothing.
+const SERVING_FILE: &str = "gatepost.serving";
+/// As much of it as is read: a process id and a time.
+const LONGEST: u64 = 100;
+
+/// The right to serve a store, until it is dropped or the process ends, however it ends.
+#[derive(Debug)]
+pub struct Serving {
+    _locked: Option<File>,
+}
+
+impl Serving {
+    /// Takes the right to serve the store at `location` from `now` on. Any number of servers may
+    /// serve a PostgreSQL database. A store that is not there is not made.
+    pub fn begin(location: &Location, now: Timestamp) -> Result<Self, StoreError> {
+        let Location::Folder(folder) = location else { return Ok(Self { _locked: None }) };
+        let at = || folder.display().to_string();
+        let failed = |source| StoreError::Open { at: at(), source: sqlx::Error::Io(source).into() };
+        if !folder.join(FILE).try_exists().map_err(failed)? {
+            return Err(StoreError::Missing { at: at() });
+        }
+        let path = folder.join(SERVING_FILE);
+        let mut file = open_private(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(StoreError::Served { at: at(), by: holder(&path) });
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        // Without it the next one is refused all the same, only less clearly.
+        if let Err(error) = sign(&mut file, now) {
+            tracing::warn!(%error, "cannot write which process serves the store");
+        }
+        Ok(Self { _locked: Some(file) })
+    }
+}
+
+fn sign(file: &mut File, now: Timestamp) -> io::Result<()> {
+    file.set_len(0)?;
+    writeln!(file, "process {}, since {now}", std::process::id())
+}
+
+/// Which server it is, by its own word.
+fn holder(path: &Path) -> String {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(LONGEST).read_to_string(&mut text));
+    match (read, text.trim()) {
+        (Ok(_), word) if word.starts_with("process ") => word.to_owned(),
+        _ => "another process".to_owned(),
+    }
+}
