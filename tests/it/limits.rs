@@ -1,8 +1,12 @@
 //! What a server under strain says, and that it goes on: memory, descriptors, disk, rates, the end
 //! (contract §2, Replies; threats §3.7 K6, K8, K10).
 
+use std::path::Path;
+
 use gatepost::store::Location;
 use gatepost::testkit::signer::Signer;
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -15,6 +19,9 @@ const TO: &str = "support@agents.example";
 
 /// Runs a server that may have 64 file descriptors, and whose log is beside its store.
 const FEW_DESCRIPTORS: &str = r#"ulimit -n 64; GATEPOST_LOG=info exec "$@" 2>../log"#;
+
+/// Runs a server whose log is beside its store.
+const LOGGING: &str = r#"GATEPOST_LOG=info exec "$@" 2>../log"#;
 
 /// A server that ends one second after it was asked to, whatever it is doing.
 const LITTLE_GRACE: &str = r#"GATEPOST_GRACE_SECONDS=1 exec "$@""#;
@@ -48,6 +55,16 @@ impl Stage {
         let said = std::fs::read_to_string(self.folder.path().join("log")).unwrap();
         canary::keep("log", said.as_bytes(), None);
         said
+    }
+
+    /// Waits until the server has said this.
+    async fn has_said(&self, text: &str) {
+        let saying = async {
+            while !self.log().contains(text) {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(PATIENCE, saying).await.unwrap();
     }
 
     async fn server(&self) -> Server {
@@ -102,29 +119,56 @@ async fn there_are_as_many_sessions_as_descriptors_allow_and_mail_is_still_store
     stage.site.finish().await;
 }
 
+/// Lets the server have descriptors below this number only; it keeps those that it has open.
+fn allow(server: &Server, most: u64) {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let pid = Pid::from_raw(server.id().try_into().unwrap());
+    prlimit(pid, Resource::Nofile, Rlimit { current: Some(most), maximum }).unwrap();
+}
+
+/// Leaves the server no descriptor: some who have been answered by the API, and say nothing more, have
+/// the last ones, and nobody waits for one.
+async fn take_descriptors(server: &Server) -> Vec<TcpStream> {
+    let mut idle = Vec::new();
+    for _ in 0..32 {
+        let mut one = TcpStream::connect(server.http).await.unwrap();
+        one.write_all(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n").await.unwrap();
+        assert!(timeout(PATIENCE, one.read(&mut [0; 4096])).await.unwrap().unwrap() > 0);
+        idle.push(one);
+    }
+    // The system gives the lowest number that is free (`proc(5)`, `open(2)`).
+    let open = Path::new("/proc").join(server.id().to_string()).join("fd");
+    allow(server, (0..).find(|number| !open.join(number.to_string()).is_symlink()).unwrap());
+    idle
+}
+
+/// Lets in one after another for as long as there are descriptors, of which the store may have given
+/// some back. Answers those who are inside, and what the last one is told.
+async fn turned_away(server: &Server) -> (Vec<Session>, String) {
+    let mut inside = Vec::new();
+    loop {
+        let mut session = Session::connect(server.smtp).await;
+        let reply = session.reply().await;
+        if !reply.starts_with("220 ") {
+            return (inside, reply);
+        }
+        inside.push(session);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn without_descriptors_nobody_spins_and_what_is_freed_is_used() {
     let stage = Stage::set().await;
-    let server = stage.server_by(FEW_DESCRIPTORS).await;
-    // Those who say nothing to the API take them all, until it closes them. There are places for
-    // sessions enough: who is told 421 was told so by the last descriptor.
-    let mut idle = Vec::new();
-    let told = async {
-        loop {
-            for _ in 0..100 {
-                idle.push(TcpStream::connect(server.http).await.unwrap());
-            }
-            let reply = Session::connect(server.smtp).await.reply().await;
-            if !reply.starts_with("220 ") {
-                return reply;
-            }
-        }
-    };
-    // Whoever else opens something may take the last descriptor: then it begins anew when the API
-    // has closed those who say nothing.
-    let reply = timeout(4 * PATIENCE, told).await.unwrap();
+    let server = stage.server_by(LOGGING).await;
+    let mut idle = take_descriptors(&server).await;
+    // There are places for sessions enough: who is told 421 was told so by the last descriptor.
+    let (inside, reply) = turned_away(&server).await;
     assert!(reply.starts_with("421 4.3.2 too many connections"), "{reply:?}");
-    drop(idle);
+    for _ in 0..100 {
+        idle.push(TcpStream::connect(server.http).await.unwrap());
+    }
+    stage.has_said("connection not accepted").await;
+    drop((idle, inside));
     let mut session = let_in(&server).await;
     session.begin(TO).await;
     let reply = session.finish("there is room again").await;

@@ -204,5 +204,5 @@ async fn the_budget_holds_when_every_server_is_silent() {
     assert_eq!(answer.proof, DEFERRED);
     assert_eq!(step(&answer, "dkim")["dns"].as_array().unwrap().len(), 10);
     // One question alone, with its retries, would take a minute.
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }

@@ -110,7 +110,7 @@ async fn the_budget_is_one_for_everything() {
     let answer = bench.check(&Forge::new(&key, "").sign(MAIL)).await;
     assert_eq!(answer.proof, DEFERRED);
     // Asked one after another, with their retries, they would take three minutes.
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn what_is_only_recorded_is_waited_for_within_its_budget() {
         assert_eq!(answer.summary[name]["result"], "temperror", "{name}");
     }
     // The budget of the message is a minute, and so are the questions with all their retries.
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
 
 #[tokio::test]

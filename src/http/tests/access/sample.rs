@@ -105,6 +105,11 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
         "POST /webhooks/{id}/rotate" => sample.with(json!({ "endFormer": true })),
         "POST /webhooks/{id}/replay" => sample.with(json!({ "since": 1 })),
         "DELETE /webhooks" => sample.with(json!({ "url": url })),
+        // It may be restored: then its description tells whose it is.
+        "POST /agent/{agentConfigId}/versions/{versionId}" => {
+            let fields = json!({ "type": "chatAgent", "title": new, "description": agent.mark });
+            sample.with(json!({ "snapshot": fields }))
+        }
         _ => set_up(operation, sample, (&new, &url), &mail.session.to_string()),
     }
 }
@@ -139,12 +144,9 @@ fn path(operation: &str, agent: &Goods) -> String {
 /// The same of what accounts set up.
 fn set_up(operation: &str, sample: Sample, (new, url): (&str, &str), session: &str) -> Sample {
     match operation {
-        "POST /agent" => sample.with(json!({ "title": new, "description": new })),
+        // What is there is told by its title and its description.
+        "POST /agent" => sample.with(json!({ "welcomeMessage": new })),
         "POST /agent/{agentConfigId}/versions" => sample.with(json!({ "title": new })),
-        "POST /agent/{agentConfigId}/versions/{versionId}" => {
-            let fields = json!({ "type": "chatAgent", "title": new, "description": new });
-            sample.with(json!({ "snapshot": fields }))
-        }
         "PUT /agent/{agentConfigId}/versions/{versionId}/title" => {
             sample.with(json!({ "title": new }))
         }

@@ -38,6 +38,7 @@ const SHARED: &str = "shared.example";
 
 /// What one account has.
 pub(super) struct Goods {
+    pub(super) mark: String,
     pub(super) key: Uuid,
     pub(super) webhook: Uuid,
     /// To that webhook, of what its Agent received.
@@ -408,7 +409,7 @@ async fn stock(house: &House, account: &Account, node: usize, key: Uuid) -> Good
     let page = Page { limit: 1, from: None, until: None };
     let made = house.store.deliveries(webhook, &DeliveryFilter::default(), &page, 1).await.unwrap();
     let delivery = made.first().map(|made| made.id.0);
-    Goods { key, webhook: webhook.0, delivery, domain, mail, config }
+    Goods { mark, key, webhook: webhook.0, delivery, domain, mail, config }
 }
 
 /// Configures and publishes an Agent, and keeps a version of that.
