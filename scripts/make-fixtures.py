@@ -884,6 +884,56 @@ def accepted_content_cases():
                            "size": 450_000}])
 
 
+def accepted_label_cases():
+    """Labels that do not say what a part is (threats D11, D12), and old charsets (threats D9)."""
+    hello = "Hello Support, please send the invoice.\n"
+    type_, encoding_ = ["content_type_invalid"], ["encoding_mislabelled"]
+    for name, written in [("markup", "<html>"), ("word", "html"), ("backslash", "text\\plain")]:
+        accepted(f"type_is_a_{name}", f"Content-Type: {written} cannot be parsed: text/plain "
+             "(RFC 2045 5.2; threats D11).",
+                 sign(mail(f"type-{name}", mime=written, body=hello)),
+                 text=hello.strip(), attachments=[], findings=type_)
+    accepted("type_of_a_part", "A part whose type cannot be parsed is text beside the others "
+         "(threats D11).",
+             sign(mail("type-part", mime='multipart/mixed; boundary="t"', body=multipart(
+                 "t", ("Content-Type: text/plain", "first\n"), ("Content-Type: html", "second\n")))),
+             text="first\n\nsecond", attachments=[], findings=type_)
+    for name, mime in [("boundary", "multipart/alternative"),
+                       ("delimiter", 'multipart/alternative; boundary="never"')]:
+        accepted(f"multipart_without_{name}", f"A multipart without a {name} is text as it stands "
+             "(threats D11).",
+                 sign(mail(f"no-{name}", mime=mime, body="--b\n\n" + hello + "--b--\n")),
+                 text_contains=[hello.strip()], attachments=[], findings=type_)
+    for charset, codec, text in [
+            ("ibm850", "cp850", "Grüße, ½ für Á."), ("cp437", "cp437", "Grüße, √¼=½."),
+            ("utf-7", "utf-7", "Grüße + 山田."), ("hz-gb-2312", "hz", "你好~世界 4711.")]:
+        accepted(f"charset_{charset.replace('-', '_')}", f"{charset} comes out right (threats D9).",
+                 sign(mail(f"charset-{charset}", mime=f"text/plain; charset={charset}",
+                           encoding="8bit", body=f"{text}\r\n".encode(codec))),
+                 text=text, attachments=[], findings=[])
+    accepted("charset_unknown", "A charset that nobody knows: read as the octets say, which are kept "
+         "as a file, and named (threats D12).",
+             sign(mail("charset-unknown", mime="text/plain; charset=x-unknown", encoding="8bit",
+                       body=b"Gr\xfc\xdfe\r\n")),
+             text="Grüße", findings=["charset_unknown"])
+    accepted("charset_not_utf_16", "ASCII that is called UTF-16 is ASCII (threats D12).",
+             sign(mail("not-utf-16", mime="text/plain; charset=utf-16", body=hello)),
+             text=hello.strip(), attachments=[], findings=["charset_mislabelled"])
+    accepted("base64_that_is_text", "Text that is called base64 is read as it is (threats D12).",
+             sign(mail("not-base64", encoding="base64", body=hello)),
+             text=hello.strip(), attachments=[], findings=encoding_)
+    accepted("base64_with_a_footer", "A mailing list appended its footer in clear: both are read "
+         "(threats D12).",
+             sign(mail("footer", encoding="base64", body=mime64(crlf(hello * 3)) + crlf(
+                 "_______________________________________________\nlist@other.example\n"))),
+             text=(hello * 3).strip() + "\n" + "_" * 47 + "\nlist@other.example",
+             attachments=[], findings=encoding_)
+    accepted("quoted_printable_that_is_text", "Text that is called quoted-printable is read as it is "
+         "(threats D12).",
+             sign(mail("not-qp", encoding="quoted-printable", body="a = 1, b=2, id=41\n")),
+             text="a = 1, b=2, id=41", attachments=[], findings=encoding_)
+
+
 def accepted_trick_cases():
     """Content made to deceive or to break a reader (threats D3, D4, D8, D9): accepted, and named."""
     html = "text/html; charset=utf-8"
@@ -910,14 +960,16 @@ def accepted_trick_cases():
                  "Our news of May</td></tr></table><p class=w>Read <a href='https://click.good.com/1'>"
                  "good.com</a></p><!--[if mso]></td></tr></table><![endif]--></body></html>\n"))),
              text_contains=["Our news of May", "Read good.com"], findings=[])
-    accepted("utf7_html", "UTF-7 is no charset of the WHATWG standard: what it could hide stays "
-         "letters (threats D9).",
+    accepted("utf7_html", "Markup in UTF-7 is markup: what runs is no text, and nothing of it is left "
+         "in letters (threats D9).",
              sign(mail("utf7", mime="text/html; charset=utf-7",
-                       body="<p>+ADw-script+AD4-alert(1)</p>\n")),
-             text="+ADw-script+AD4-alert(1)", findings=[])
-    accepted("iso_2022_kr", "ISO-2022-KR is read as one U+FFFD, as browsers do (threats D9).",
-             sign(mail("kr", mime="text/plain; charset=iso-2022-kr", body="\x1b$)C\x0eabc\x0f <b>\n")),
-             text="\ufffd")
+                       body="<p>Gr+APwA3w-e</p>+ADw-script+AD4-alert(1)+ADw-/script+AD4-\n")),
+             text="Grüße", findings=[])
+    accepted("iso_2022_kr", "ISO-2022-KR, which browsers do not read, comes out right (RFC 1557; "
+         "threats D9).",
+             sign(mail("kr", mime="text/plain; charset=iso-2022-kr", encoding="7bit",
+                       body="안녕하세요 <b>\r\n주문 4711\r\n".encode("iso-2022-kr"))),
+             text="안녕하세요 <b>\n주문 4711", findings=[])
     accepted("invalid_octets", "Octets that are no UTF-8, a lone surrogate, an overlong form: U+FFFD "
          "in the record, untouched in the original (threats D9).",
              sign(mail("octets", encoding="8bit", body=b"a\xffb \xed\xa0\x80 \xc0\xaf c\r\n")),
@@ -1579,7 +1631,7 @@ def deferred_cases():
 def build():
     CASES.clear()
     for make in (accepted_plain_cases, accepted_identity_cases, accepted_recipient_cases,
-         accepted_content_cases, accepted_trick_cases,
+         accepted_content_cases, accepted_label_cases, accepted_trick_cases,
                  recipient_cases, sender_invalid_cases, dkim_missing_cases, dkim_failed_cases,
                  dkim_unacceptable_cases, dkim_unaligned_cases, sender_not_allowed_cases,
                  format_cases,
@@ -1822,7 +1874,10 @@ def check_record(raw, record, domain, passing):
     if name != record.get("name"):
         want.append(f"record.name: Python reads {name!r}")
     part = message.get_body(("plain",))
-    text = part.get_content() if part else None
+    try:
+        text = part.get_content() if part else None
+    except LookupError:  # A charset that Python does not know either.
+        text = None
     want += [f"record.text_contains: no {piece!r}" for piece in record.get("text_contains", [])
              if text is not None and piece not in text]
     found = [

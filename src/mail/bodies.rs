@@ -78,9 +78,8 @@ fn sort(number: usize, entry: &Entry, level: Option<&mut Level>, bodies: &mut Bo
     let (is_related, is_alternative) =
         level.as_ref().map_or((false, false), |level| (level.is_related, level.is_alternative));
     let is_first = entry.position == 0;
-    // A disposition that nobody knows is an attachment (RFC 2183 §2.8).
     let is_shown = !entry.is_disputed
-        && entry.disposition.as_deref().is_none_or(|kind| kind == "inline")
+        && entry.is_inline()
         && (is_plain || is_html)
         && (is_first || (!is_related && entry.name().is_none_or(str::is_empty)));
     if !is_shown {

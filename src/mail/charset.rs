@@ -1,17 +1,17 @@
 //! Octets become text as a browser would read them: the labels and decoders of the WHATWG Encoding
-//! Standard.
+//! Standard, and `legacy` for what it has not.
 //!
-//! UTF-7 is no label there, so that markup in plain letters stays letters; ISO-2022-KR, HZ and
-//! their kin are one U+FFFD. What is invalid becomes U+FFFD, a byte order mark is obeyed and left
-//! out. Without a label that the standard knows, octets are UTF-8 where more of them fit than do
-//! not, others windows-1252, the standard's own fallback; plain text may be ISO-2022-JP.
+//! ISO-2022-CN and its kin are one U+FFFD. What is invalid becomes U+FFFD, a byte order mark is
+//! obeyed and left out. Without a label that is known, octets are UTF-8 where more of them fit than
+//! do not, others windows-1252, the standard's own fallback; plain text may be ISO-2022-JP.
 
 use encoding_rs::{
     BIG5, CoderResult, EUC_KR, Encoding, GBK, ISO_2022_JP, REPLACEMENT, SHIFT_JIS, UTF_8, UTF_16BE,
-    UTF_16LE, WINDOWS_1252, X_USER_DEFINED,
+    UTF_16LE, WINDOWS_874, WINDOWS_1252, X_USER_DEFINED,
 };
 use memchr::memmem;
 
+use super::legacy::Legacy;
 use super::visible;
 
 /// Octets of an HTML document that are searched for a charset (HTML Standard §13.2.3.2).
@@ -21,53 +21,138 @@ const META_REACH: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Decoded {
     pub(super) text: String,
-    /// The name that the standard gives to the charset.
+    /// The name that the standard gives to the charset, or `legacy`.
     pub(super) charset: &'static str,
     /// The text goes on behind what was kept.
     pub(super) is_cut: bool,
+    /// The label could not be obeyed.
+    pub(super) fault: Option<Fault>,
+}
+
+/// What is wrong with a label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Nobody here knows the charset.
+    Unknown,
+    /// The octets cannot be in it.
+    Impossible,
+}
+
+/// A label that was not obeyed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Misread {
+    pub(super) fault: Fault,
+    pub(super) read_as: &'static str,
+}
+
+impl Misread {
+    /// Nothing of it could be read.
+    pub(super) fn is_lost(self) -> bool {
+        self.read_as == REPLACEMENT.name()
+    }
+
+    /// The text may not be the one that was meant, so that the octets are worth keeping.
+    pub(super) fn is_guess(self) -> bool {
+        self.fault == Fault::Unknown && self.read_as != UTF_8.name()
+    }
+}
+
+impl Decoded {
+    pub(super) fn misread(&self) -> Option<Misread> {
+        Some(Misread { fault: self.fault?, read_as: self.charset })
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Charset {
+    Standard(&'static Encoding),
+    Legacy(Legacy),
 }
 
 /// Decodes `octets` as the charset called `label`; at most `max` octets of text.
 pub(super) fn decode(octets: &[u8], label: Option<&str>, max: usize) -> Decoded {
-    let encoding = label.and_then(|label| labelled(label, octets));
-    decode_as(octets, encoding.unwrap_or_else(|| guess_text(octets)), max)
+    decode_or(octets, label, max, &|| guess_text(octets))
 }
 
 /// [`decode`] of an HTML document, which may name its charset itself where its part does not.
 pub(super) fn decode_html(octets: &[u8], label: Option<&str>, max: usize) -> Decoded {
-    let encoding = label.and_then(|label| labelled(label, octets));
-    let encoding = encoding.or_else(|| named_by_meta(octets));
-    decode_as(octets, encoding.unwrap_or_else(|| guess(octets)), max)
+    decode_or(octets, label, max, &|| named_by_meta(octets).unwrap_or_else(|| guess(octets)))
+}
+
+fn decode_or(
+    octets: &[u8],
+    label: Option<&str>,
+    max: usize,
+    guess: &dyn Fn() -> &'static Encoding,
+) -> Decoded {
+    let label = label.map(|label| label.trim_ascii().to_ascii_lowercase());
+    let named = label.filter(|label| !label.is_empty()).map(|label| labelled(&label, octets));
+    let (charset, fault) = match named {
+        Some(Ok(Charset::Standard(encoding))) if encoding == REPLACEMENT => {
+            (Charset::Standard(encoding), Some(Fault::Unknown))
+        }
+        Some(Ok(charset)) => (charset, None),
+        Some(Err(fault)) => (Charset::Standard(guess()), fault),
+        None => (Charset::Standard(guess()), None),
+    };
+    Decoded { fault, ..decode_as(octets, charset, max) }
 }
 
 /// Whether nothing can be read of what is labelled so.
 pub(super) fn is_unreadable(label: Option<&str>) -> bool {
-    label.and_then(|label| Encoding::for_label(label.as_bytes())) == Some(REPLACEMENT)
+    label.is_some_and(|label| {
+        let label = label.trim_ascii().to_ascii_lowercase();
+        let is_replaced = Encoding::for_label(label.as_bytes()) == Some(REPLACEMENT);
+        is_replaced && Legacy::named(&label).is_none()
+    })
 }
 
-/// The charset called `label`; `None` where nobody knows it, or it cannot be the one of `octets`.
-fn labelled(label: &str, octets: &[u8]) -> Option<&'static Encoding> {
-    let label = label.trim_ascii().to_ascii_lowercase();
+/// The charset called `label`, in lower case. Otherwise what is wrong with the label, if anything:
+/// many programs say US-ASCII who do not know what follows.
+fn labelled(label: &str, octets: &[u8]) -> Result<Charset, Option<Fault>> {
     // The code pages of Windows under the names that Python and others write.
-    let encoding = match label.as_str() {
-        "cp932" | "ms932" => SHIFT_JIS,
-        "cp936" | "ms936" => GBK,
-        "cp949" | "ms949" | "uhc" => EUC_KR,
-        "cp950" | "ms950" => BIG5,
-        // To the standard that is windows-1252; whoever writes it does not know what follows.
-        "us-ascii" | "ascii" | "ansi_x3.4-1968" if !is_plain_ascii(octets) => return None,
-        _ => Encoding::for_label(label.as_bytes())?,
+    let encoding = match label {
+        "cp874" | "ms874" => Some(WINDOWS_874),
+        "cp932" | "ms932" => Some(SHIFT_JIS),
+        "cp936" | "ms936" => Some(GBK),
+        "cp949" | "ms949" | "uhc" => Some(EUC_KR),
+        "cp950" | "ms950" => Some(BIG5),
+        // To the standard that is windows-1252.
+        "us-ascii" | "ascii" | "ansi_x3.4-1968" if !is_plain_ascii(octets) => return Err(None),
+        _ => Encoding::for_label(label.as_bytes()),
     };
-    Some(if encoding == X_USER_DEFINED { WINDOWS_1252 } else { encoding })
+    let standard = encoding.filter(|encoding| *encoding != REPLACEMENT).map(|encoding| {
+        Charset::Standard(if encoding == X_USER_DEFINED { WINDOWS_1252 } else { encoding })
+    });
+    let legacy = || Legacy::named(label).map(Charset::Legacy);
+    let replaced = encoding.map(Charset::Standard);
+    let charset = standard.or_else(legacy).or(replaced).ok_or(Some(Fault::Unknown))?;
+    let is_wide = encoding.is_some_and(|encoding| [UTF_16LE, UTF_16BE].contains(&encoding));
+    if is_wide && is_narrow(octets) { Err(Some(Fault::Impossible)) } else { Ok(charset) }
+}
+
+/// Whether text of ASCII is called UTF-16, where each blank would have a NUL beside it.
+fn is_narrow(octets: &[u8]) -> bool {
+    let is_text = |octet: &u8| matches!(octet, b'\t' | b'\n' | b'\r' | 0x20..=0x7e);
+    octets.iter().all(is_text) && octets.iter().any(u8::is_ascii_whitespace)
 }
 
 fn is_plain_ascii(octets: &[u8]) -> bool {
     octets.is_ascii() && memchr::memchr(0x1b, octets).is_none()
 }
 
-fn decode_as(octets: &[u8], encoding: &'static Encoding, max: usize) -> Decoded {
+fn decode_as(octets: &[u8], charset: Charset, max: usize) -> Decoded {
     // A mark wins over every label.
-    let encoding = Encoding::for_bom(octets).map_or(encoding, |(encoding, _)| encoding);
+    let marked = Encoding::for_bom(octets).map(|(encoding, _)| Charset::Standard(encoding));
+    let encoding = match marked.unwrap_or(charset) {
+        Charset::Standard(encoding) => encoding,
+        Charset::Legacy(legacy) => {
+            let mut text = legacy.decode(octets, max);
+            let is_cut = text.len() > max;
+            text.truncate(visible::cut(&text, max).len());
+            return Decoded { text, charset: legacy.name(), is_cut, fault: None };
+        }
+    };
     let mut decoder = encoding.new_decoder();
     let most = decoder.max_utf8_buffer_length(octets.len()).unwrap_or(usize::MAX);
     // Room for one more character: a decoder stops when the next might not fit.
@@ -75,7 +160,7 @@ fn decode_as(octets: &[u8], encoding: &'static Encoding, max: usize) -> Decoded 
     let (result, _, _) = decoder.decode_to_string(octets, &mut text, true);
     let is_cut = result == CoderResult::OutputFull || text.len() > max;
     text.truncate(visible::cut(&text, max).len());
-    Decoded { text, charset: encoding.name(), is_cut }
+    Decoded { text, charset: encoding.name(), is_cut, fault: None }
 }
 
 /// Octets of another charset look like a character of UTF-8 here and there, so the many decide.
@@ -162,12 +247,18 @@ mod tests {
             ("utf-16", "UTF-16LE"),
             ("unicode", "UTF-16LE"),
             ("utf-16be", "UTF-16BE"),
-            ("iso-2022-kr", "replacement"),
             ("iso-2022-cn", "replacement"),
-            ("hz-gb-2312", "replacement"),
+            ("iso-2022-cn-ext", "replacement"),
+            ("cp866", "IBM866"),
+            ("cp874", "windows-874"),
+            // What the standard replaces or has not, and mail was written in.
+            ("iso-2022-kr", "ISO-2022-KR"),
+            ("HZ-GB-2312", "HZ-GB-2312"),
+            ("utf-7", "UTF-7"),
+            ("unicode-1-1-utf-7", "UTF-7"),
+            (" IBM850 ", "CP850"),
+            ("cp437", "CP437"),
             // No labels: the fallback, by what the octets are.
-            ("utf-7", "windows-1252"),
-            ("unicode-1-1-utf-7", "windows-1252"),
             ("utf-32", "windows-1252"),
             ("x-unknown", "windows-1252"),
             ("cesu-8", "windows-1252"),
@@ -197,10 +288,17 @@ mod tests {
             ("utf-16be", b"\xdc\x00\0a", "\u{fffd}a"),
             ("gbk", b"a\xc4", "a\u{fffd}"),
             ("shift_jis", b"\x82<b>", "\u{fffd}<b>"),
-            // Never decoded, so that nothing in them is active.
-            ("iso-2022-kr", b"\x1b$)C<script>", "\u{fffd}"),
-            ("hz-gb-2312", b"~{<script>~}", "\u{fffd}"),
-            ("utf-7", b"+ADw-script+AD4-", "+ADw-script+AD4-"),
+            // Never decoded, so that nothing in it is active.
+            ("iso-2022-cn", b"\x1b$)A<script>", "\u{fffd}"),
+            // Decoded as what was meant; whoever looks for markup looks at the text.
+            ("iso-2022-kr", b"\x1b$)C<b>\x0e0!\x0f", "<b>\u{ac00}"),
+            ("hz-gb-2312", b"~{<:~}<b>", "\u{5df1}<b>"),
+            ("utf-7", b"+ADw-script+AD4-", "<script>"),
+            ("utf-7", b"\xef\xbb\xbf+ADw-", "+ADw-"),
+            // UTF-16 that is none.
+            ("utf-16", b"Hello Al", "Hello Al"),
+            ("utf-16be", b"\0H\0i\0 ", "Hi "),
+            ("utf-16be", b"O`Y}", "\u{4f60}\u{597d}"),
             // A mark is obeyed, whatever the label says, and is no text.
             ("latin1", b"\xef\xbb\xbf\xc3\xa4", "\u{e4}"),
             ("utf-8", b"\xff\xfea\0", "a"),

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::domain::address::Address;
 
 use super::headers::ShownMailbox;
+use super::labels::Doubt;
 use super::links;
 use super::passages::Span;
 use super::text::Readable;
@@ -31,12 +32,16 @@ pub(super) struct Evidence<'e> {
     pub(super) subject: Option<&'e str>,
     pub(super) reply_to: &'e [ShownMailbox],
     pub(super) readable: &'e Readable,
+    pub(super) doubts: &'e [Doubt],
+    /// The number of the part that is `emailHtml`.
+    pub(super) html_part: Option<u32>,
 }
 
 /// The remarks, at most `max`, as a JSON array. Kinds: `reply_to_differs`, `bidi_characters`,
 /// `zero_width_characters`, `tag_characters`, `variation_selectors`, `text_differs_from_html`,
-/// `link_text_differs`, `deceptive_link`, `hidden_text`, `hidden_comment`, `content_cut`. Where
-/// there are more, no kind pushes another out.
+/// `link_text_differs`, `deceptive_link`, `hidden_text`, `hidden_comment`, `content_type_invalid`,
+/// `encoding_mislabelled`, `charset_unknown`, `charset_mislabelled`, `content_cut`. Where there are
+/// more, no kind pushes another out.
 pub(super) fn findings(evidence: &Evidence<'_>, max: usize) -> Value {
     let mut found = Vec::new();
     for mailbox in evidence.reply_to {
@@ -54,6 +59,7 @@ pub(super) fn findings(evidence: &Evidence<'_>, max: usize) -> Value {
     }
     of_html(evidence, &mut found);
     of_other_htmls(evidence, &mut found);
+    found.extend(evidence.doubts.iter().map(|doubt| of_label(doubt, evidence)));
     let is_long = |text: Option<&str>| text.is_some_and(|text| text.len() > COMPARED);
     let readable = evidence.readable;
     let html = readable.html.as_ref().map(|html| html.text.as_str());
@@ -76,11 +82,7 @@ fn of_html(evidence: &Evidence<'_>, found: &mut Vec<Value>) {
         found.push(remark("text_differs_from_html", detail, "message", None));
     }
     let mut add = |kind, detail: &str, span| {
-        let mut value = remark(kind, detail, "emailHtml", Some(span));
-        if let Some(object) = value.as_object_mut() {
-            object.insert("charset".to_owned(), json!(evidence.readable.charset));
-        }
-        found.push(value);
+        found.push(in_charset(remark(kind, detail, "emailHtml", Some(span)), evidence));
     };
     for link in &html.links {
         let Some(deceit) = links::deceit(&link.text, &link.href) else { continue };
@@ -93,6 +95,21 @@ fn of_html(evidence: &Evidence<'_>, found: &mut Vec<Value>) {
         let kind = if passage.how.ends_with("comment") { "hidden_comment" } else { "hidden_text" };
         add(kind, &detail, passage.span);
     }
+}
+
+/// `remark` of `emailHtml`, with the charset that its places count in.
+fn in_charset(mut remark: Value, evidence: &Evidence<'_>) -> Value {
+    if let Some(object) = remark.as_object_mut() {
+        object.insert("charset".to_owned(), json!(evidence.readable.charset));
+    }
+    remark
+}
+
+fn of_label(doubt: &Doubt, evidence: &Evidence<'_>) -> Value {
+    if evidence.html_part.is_some() && evidence.html_part == u32::try_from(doubt.part).ok() {
+        return in_charset(remark(doubt.kind, &doubt.detail, "emailHtml", None), evidence);
+    }
+    remark(doubt.kind, &doubt.detail, "message", None)
 }
 
 /// What stands in HTML parts beside `emailHtml`; their rendered text is part of `message`.
@@ -209,6 +226,8 @@ mod tests {
             subject: Some(subject),
             reply_to: &reply_to,
             readable: &readable,
+            doubts: &[],
+            html_part: None,
         };
         findings(&evidence, 5)
     }

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use mail_parser::{Encoding, HeaderForm, HeaderName, HeaderValue, MessageParser};
+use mail_parser::{Charset, Encoding, HeaderForm, HeaderName, HeaderValue, MessageParser};
 use memchr::memmem;
 
 use super::words;
@@ -63,6 +63,19 @@ pub(super) struct MediaType {
     pub(super) boundary: Option<Vec<u8>>,
     pub(super) charset: Option<String>,
     pub(super) name: Option<String>,
+}
+
+impl MediaType {
+    /// Whether it is a type and a subtype, as RFC 2045 §5.1 wants them.
+    pub(super) fn is_valid(&self) -> bool {
+        is_token(&self.kind) && self.subtype.as_deref().is_some_and(is_token)
+    }
+}
+
+/// RFC 6838 §4.2 restricts names to these characters and this length.
+pub(super) fn is_token(text: &str) -> bool {
+    (1..=127).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&b))
 }
 
 /// Reads the value of a Content-Type field, also of one that lacks its first semicolon or, of text,
@@ -133,6 +146,15 @@ pub(super) fn transfer_encoding(value: &[u8]) -> Encoding {
     } else {
         Encoding::None
     }
+}
+
+/// The text of UTF-7 (RFC 2152). Octets that it has not are those of ISO-8859-1.
+pub(super) fn utf7(octets: &[u8]) -> String {
+    // The library drops letters that nothing ends, so an end of line ends them.
+    let ended = [octets, b"\n"].concat();
+    let mut text = guarded(|| Charset::Utf7.decode_owned(ended)).unwrap_or_default();
+    text.pop();
+    text
 }
 
 /// Unfolds a header value and decodes its encoded words (RFC 2047). Octets that are no UTF-8 come

@@ -13,10 +13,11 @@ use crate::rules::IntakeLimits;
 use super::bodies::bodies;
 use super::charset;
 use super::filename;
-use super::library::{guarded, other_reading};
+use super::labels::{self, Doubt};
+use super::library::{guarded, is_token, other_reading};
 use super::links;
 use super::scan::{Fault, Headers};
-use super::structure::{self, Entry, Kind, StructureError};
+use super::structure::{self, Entry, Kind};
 use super::text::{self, Body, Readable};
 
 /// The most that `policies/intake.toml` may say: what was accepted under any limits is served
@@ -65,6 +66,8 @@ pub(super) struct Leaf {
 pub(super) struct Content {
     pub(super) readable: Readable,
     pub(super) leaves: Vec<Leaf>,
+    /// Of the parts that are shown.
+    pub(super) doubts: Vec<Doubt>,
 }
 
 /// Reads the content of a message whose header section has been scanned.
@@ -84,29 +87,30 @@ pub(super) fn content(
     if other.from.as_ref() != Some(&headers.from.address) {
         return Err(refused(Reason::SenderInvalid, "scanners disagree about the From field"));
     }
-    let entries = structure::walk(raw, bounds(limits))
-        .map_err(|error: StructureError| refused(Reason::Malformed, &error.to_string()))?;
+    let unreadable = || refused(Reason::Malformed, "the parts of the message cannot be read");
+    let entries = guarded(|| labels::parts(raw, bounds(limits)))
+        .ok_or_else(unreadable)?
+        .map_err(|error| refused(Reason::Malformed, &error.to_string()))?;
     // A body that begins elsewhere means that other fields were seen as well.
     let begins = entries.first().map(|root| root.body.start);
     if other.body_at != headers.body_at || begins != Some(headers.body_at) {
         let detail = "scanners disagree about the end of the header section";
         return Err(refused(Reason::SenderInvalid, detail));
     }
-    guarded(|| read(raw, &entries, limits))
-        .ok_or_else(|| refused(Reason::Malformed, "the parts of the message cannot be read"))
+    guarded(|| read(raw, &entries, limits)).ok_or_else(unreadable)
 }
 
 /// Serves one leaf of a message, by the number that `content` gave it. `None` where the number
 /// names no leaf. The limits of the day do not matter: they were checked when the message came in.
 pub fn part(raw: &[u8], index: u32) -> Option<Part> {
-    let entries = structure::walk(raw, WIDEST).ok()?;
+    let entries = guarded(|| labels::parts(raw, WIDEST))?.ok()?;
     let (_, entry) = leaves(&entries).find(|(number, _)| u32::try_from(*number) == Ok(index))?;
     let content_type = content_type(entry);
     let body = raw.get(entry.body.clone())?;
     Some(Part {
         charset: charset(entry),
         filename: filename::sanitise(entry.name(), &content_type),
-        bytes: guarded(|| entry.encoding.decode(body).into_owned())?,
+        bytes: guarded(|| entry.transfer.decode(body).into_owned())?,
         content_type,
     })
 }
@@ -127,7 +131,7 @@ fn read(raw: &[u8], entries: &[Entry], limits: &IntakeLimits) -> Content {
         Some(Body {
             number,
             is_html: entry.is("text", "html"),
-            encoding: entry.encoding,
+            transfer: entry.transfer,
             charset: entry.media.as_ref().and_then(|media| media.charset.as_deref()),
             octets: raw.get(entry.body.clone()).unwrap_or_default(),
         })
@@ -142,15 +146,25 @@ fn read(raw: &[u8], entries: &[Entry], limits: &IntakeLimits) -> Content {
     };
     let is_notable = |shown: &str, target: &str| links::deceit(shown, target).is_some();
     let readable = text::read(&texts, &htmls, bounds, &is_notable);
-    // What nobody can read as text is a file.
-    let is_read = |body: &&Body<'_>| !body.is_html && !charset::is_unreadable(body.charset);
+    let misread = |number: usize| {
+        readable.misread.iter().find(|(part, _)| *part == number).map(|(_, misread)| *misread)
+    };
+    // What nobody can read as text, or only by guessing, is a file.
+    let is_read = |body: &&Body<'_>| {
+        let is_guess = misread(body.number).is_some_and(charset::Misread::is_guess);
+        !body.is_html && !is_guess && !charset::is_unreadable(body.charset)
+    };
     let shown: BTreeSet<_> = texts.iter().filter(is_read).map(|body| body.number).collect();
+    let bodies: BTreeSet<_> = texts.iter().chain(&htmls).map(|body| body.number).collect();
+    let doubts = bodies.into_iter().filter_map(|number| Some((number, entries.get(number)?)));
+    let doubts =
+        doubts.flat_map(|(number, entry)| labels::doubts(number, entry, misread(number))).collect();
     let html = htmls.first().map(|body| body.number);
     let leaves = leaves(entries)
         .filter(|(number, _)| !shown.contains(number))
         .map(|(number, entry)| leaf(raw, number, entry, html == Some(number)))
         .collect();
-    Content { readable, leaves }
+    Content { readable, leaves, doubts }
 }
 
 fn leaf(raw: &[u8], number: usize, entry: &Entry, is_html: bool) -> Leaf {
@@ -159,7 +173,7 @@ fn leaf(raw: &[u8], number: usize, entry: &Entry, is_html: bool) -> Leaf {
     Leaf {
         part: u32::try_from(number).unwrap_or(u32::MAX),
         filename: filename::sanitise(entry.name(), &content_type),
-        size: u64::try_from(entry.encoding.decoded_len(body)).unwrap_or(u64::MAX),
+        size: u64::try_from(entry.transfer.decoded_len(body)).unwrap_or(u64::MAX),
         content_type,
         is_html,
     }
@@ -191,10 +205,4 @@ fn charset(entry: &Entry) -> Option<String> {
     let media = entry.media.as_ref().filter(|media| media.kind == "text")?;
     let declared = media.charset.as_deref()?;
     is_token(declared).then(|| declared.to_ascii_lowercase())
-}
-
-/// RFC 6838 §4.2 restricts names to these characters and this length.
-fn is_token(text: &str) -> bool {
-    (1..=127).contains(&text.len())
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&b))
 }

@@ -6,7 +6,9 @@
 //!
 //! - `scan`, `mailbox`: our own code on raw octets, no library below them;
 //! - `structure`, `bodies`: our own walk over the parts, whose cost is bounded;
-//! - `charset`, `words`: octets become text by the WHATWG Encoding Standard;
+//! - `labels`, `transfer`: types and encodings that do not say what a part is, settled and named;
+//! - `charset`, `words`: octets become text by the WHATWG Encoding Standard, and by `legacy` where
+//!   it stops;
 //! - `library`: the one door to mail-parser, with a wall against its panics;
 //! - `headers`, `mime`, `text`, `html`, `reply`, `filename`, `findings`: for people and Agents to
 //!   read; nothing in them decides about acceptance, except that `mime` refuses what it cannot read
@@ -33,6 +35,8 @@ mod findings;
 pub mod headers;
 mod html;
 mod inline_style;
+mod labels;
+mod legacy;
 mod library;
 pub mod line_ends;
 mod links;
@@ -52,6 +56,7 @@ mod structure;
 mod tags;
 mod text;
 mod text_sink;
+mod transfer;
 mod unseen;
 mod visible;
 mod words;
@@ -89,6 +94,8 @@ fn describe(headers: &Headers<'_>, content: Content, limits: &IntakeLimits) -> M
         subject: shown.subject.as_deref(),
         reply_to: &headers::mailboxes(headers, "reply-to", limits),
         readable: &content.readable,
+        doubts: &content.doubts,
+        html_part: content.leaves.iter().find(|leaf| leaf.is_html).map(|leaf| leaf.part),
     };
     let findings = findings::findings(&evidence, limits.max_findings);
     let attachments = content

@@ -10,10 +10,11 @@ use super::bodies::bodies;
 use super::charset;
 use super::filename;
 use super::html;
+use super::labels;
 use super::library::guarded;
 use super::mime::{WIDEST, leaves};
 use super::sanitise::sanitise;
-use super::structure::{self, Entry};
+use super::structure::Entry;
 
 /// How much a page may take (`policies/access.toml`, `[media]`).
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +49,7 @@ const CUT: &str = "\n\n[The HTML goes on: the original has all of it.]\n";
 /// The part with this number, if it is the HTML that stands for the whole message (what a record's
 /// `emailHtml` names). Attached HTML is a file, and this is `None`.
 pub fn page(raw: &[u8], index: u32, bounds: PageBounds) -> Option<Page> {
-    let entries = structure::walk(raw, WIDEST).ok()?;
+    let entries = guarded(|| labels::parts(raw, WIDEST))?.ok()?;
     let number = usize::try_from(index).ok()?;
     let first = bodies(&entries).html.into_iter().find(|at| is_html(entries.get(*at)));
     let entry = entries.get(number).filter(|_| first == Some(number))?;
@@ -77,7 +78,7 @@ fn is_html(entry: Option<&Entry>) -> bool {
 
 fn decoded(raw: &[u8], entry: &Entry) -> Option<Vec<u8>> {
     let body = raw.get(entry.body.clone())?;
-    guarded(|| entry.encoding.decode(body).into_owned())
+    guarded(|| entry.transfer.decode(body).into_owned())
 }
 
 /// The parts of a message that its page may show, each decoded once.

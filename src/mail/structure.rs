@@ -19,10 +19,15 @@ use mail_parser::Encoding;
 use memchr::memmem;
 
 use super::library::{MediaType, disposition, media_type, transfer_encoding};
+use super::transfer::Transfer;
+use super::visible;
 
 /// Octets of one MIME field that are read; real ones have some hundred. With `max_parts` this
 /// bounds what the parser of parameters is given.
 const READ_OF_FIELD: usize = 4096;
+
+/// Octets of a type that are shown where nobody can read it.
+const SHOWN_OF_TYPE: usize = 100;
 
 /// Bounds of [`walk`].
 #[derive(Clone, Copy, Debug)]
@@ -55,12 +60,14 @@ pub(super) struct Entry {
     pub(super) position: usize,
     /// `None` where there is no such field or no type in it.
     pub(super) media: Option<MediaType>,
+    /// What its Content-Type says, for people, where that is no type (RFC 2045 §5.1).
+    pub(super) odd_type: Option<String>,
     /// `inline`, `attachment` or another, lower case.
     pub(super) disposition: Option<String>,
     pub(super) filename: Option<String>,
     /// What a page calls it by (RFC 2392), without angle brackets.
     pub(super) content_id: Option<String>,
-    pub(super) encoding: Encoding,
+    pub(super) transfer: Transfer,
     /// Octets of the message: behind the header section, before the line end of the delimiter.
     pub(super) body: Range<usize>,
     /// It, or a container of it, has fields of one name that say different things: readers take
@@ -79,6 +86,11 @@ impl Entry {
             Some(media) => media.kind == kind && media.subtype.as_deref() == Some(subtype),
             None => kind == "text" && subtype == "plain" && self.kind == Kind::Leaf,
         }
+    }
+
+    /// A disposition that nobody knows is an attachment (RFC 2183 §2.8).
+    pub(super) fn is_inline(&self) -> bool {
+        self.disposition.as_deref().is_none_or(|kind| kind == "inline")
     }
 
     /// The name that the sender gave it, as written.
@@ -177,10 +189,11 @@ impl Walk<'_> {
             parent,
             position,
             media: head.media,
+            odd_type: head.odd_type,
             disposition: head.disposition,
             filename: head.filename,
             content_id: head.content_id,
-            encoding: head.encoding,
+            transfer: Transfer::from(head.encoding),
             body: body_at..self.raw.len(),
             is_disputed: is_disputed || head.is_disputed,
             is_forwarded,
@@ -397,6 +410,7 @@ fn is_field(line: &[u8]) -> bool {
 #[derive(Default)]
 struct Head {
     media: Option<MediaType>,
+    odd_type: Option<String>,
     disposition: Option<String>,
     filename: Option<String>,
     content_id: Option<String>,
@@ -416,6 +430,9 @@ impl Head {
         let value = unfolded(value.get(..READ_OF_FIELD).unwrap_or(value));
         let slot = if is(b"content-type") {
             self.media = media_type(&value);
+            let is_type = self.media.as_ref().is_some_and(MediaType::is_valid);
+            let written = || visible::name(&String::from_utf8_lossy(&value), SHOWN_OF_TYPE);
+            self.odd_type = (!is_type).then(|| written().unwrap_or_default());
             0
         } else if is(b"content-disposition") {
             (self.disposition, self.filename) = disposition(&value);

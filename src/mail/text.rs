@@ -1,20 +1,20 @@
 //! The text that a person would read: the plain text of a message, else its HTML rendered.
 //!
 //! What comes out is valid UTF-8 with line feeds only, without NULs and other controls, and bounded;
-//! transfer encodings are the library's, charsets those of the WHATWG Encoding Standard.
+//! charsets are those of `charset`, transfer encodings those of `transfer`.
 
 use std::collections::BTreeMap;
 
-use mail_parser::Encoding;
-
-use super::{charset, html, visible};
+use super::charset::{self, Misread};
+use super::transfer::Transfer;
+use super::{html, visible};
 
 /// A part that is shown, not yet decoded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Body<'a> {
     pub(super) number: usize,
     pub(super) is_html: bool,
-    pub(super) encoding: Encoding,
+    pub(super) transfer: Transfer,
     /// As declared.
     pub(super) charset: Option<&'a str>,
     /// As received.
@@ -36,6 +36,8 @@ pub(super) struct Readable {
     pub(super) other_htmls: Vec<html::Reading>,
     /// The name of the charset that it was decoded as; empty without one.
     pub(super) charset: &'static str,
+    /// The parts whose charset is not the one that they name.
+    pub(super) misread: Vec<(usize, Misread)>,
 }
 
 /// Bounds of [`read`].
@@ -62,9 +64,10 @@ pub(super) fn read(
     let mut room = bounds.html;
     let mut rendered: BTreeMap<usize, html::Reading> = BTreeMap::new();
     for (at, part) in htmls.iter().enumerate() {
-        let octets = part.encoding.decode(part.octets);
+        let octets = part.transfer.decode(part.octets);
         let html = charset::decode_html(&octets, part.charset, room);
         readable.is_cut |= html.is_cut;
+        readable.misread.extend(html.misread().map(|misread| (part.number, misread)));
         room -= html.text.len();
         let reading = html::read(&html.text, bounds.text, bounds.notes, is_notable_link);
         readable.is_cut |= reading.is_cut;
@@ -84,9 +87,10 @@ pub(super) fn read(
             // Whatever HTML is shown as text stands among the HTML, too.
             rendered.get(&part.number).map(|reading| reading.text.clone()).unwrap_or_default()
         } else {
-            let octets = part.encoding.decode(part.octets);
+            let octets = part.transfer.decode(part.octets);
             let decoded = charset::decode(&octets, part.charset, bounds.text);
             readable.is_cut |= decoded.is_cut;
+            readable.misread.extend(decoded.misread().map(|misread| (part.number, misread)));
             let more = plain_text(&decoded.text);
             append(&mut plain, &more, bounds.text);
             more

@@ -151,9 +151,13 @@ mod tests {
             // Cut in the middle of a character, folded.
             ("=?utf-8?q?a=C3?=\r\n =?UTF-8?q?=84b?=", "a\u{c4}b"),
             ("=?utf-8?q?a?= =?koi8-r?q?b?= c", "ab c"),
+            ("=?utf-7?q?+ADw-b+AD4-_=2B?=", "<b> +"),
+            ("=?utf-7?q?a+AG?=\r\n =?UTF-7?q?IAYw-_d?=", "abc d"),
+            ("=?iso-2022-kr?b?GyQpQw4wIQ8=?=", "\u{ac00}"),
+            ("=?hz-gb-2312?q?~{<:Ky2;~}?=", "\u{5df1}\u{6240}\u{4e0d}"),
+            ("=?ibm850?q?Gr=81=E1e?=", "Gr\u{fc}\u{df}e"),
             // Never decoded.
-            ("=?utf-7?q?+ADw-b+AD4-?=", "+ADw-b+AD4-"),
-            ("=?iso-2022-kr?q?=1B$)C<b>?=", "\u{fffd}"),
+            ("=?iso-2022-cn?q?=1B$)A<b>?=", "\u{fffd}"),
             ("=?x-unknown?q?=FC?=", "\u{fc}"),
             ("=?utf-8?q?=ED=A0=80?=", "\u{fffd}\u{fffd}\u{fffd}"),
             // No words.

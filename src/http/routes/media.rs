@@ -128,8 +128,9 @@ fn safe_type(part: &Part) -> String {
     ];
     let name = part.content_type.as_str();
     if TEXTS.contains(&name) {
-        // UTF-7 can hide markup in plain letters.
-        return match part.charset.as_deref().filter(|charset| *charset != "utf-7") {
+        // UTF-7, by whatever name, can hide markup in plain letters.
+        let is_utf7 = |charset: &str| charset.replace(['-', '_'], "").contains("utf7");
+        return match part.charset.as_deref().filter(|charset| !is_utf7(charset)) {
             Some(charset) => format!("{name}; charset={charset}"),
             None => name.to_owned(),
         };
@@ -175,6 +176,8 @@ mod tests {
         }
         assert_eq!(shown("image/png", None), "image/png");
         assert_eq!(shown("text/plain", Some("iso-8859-1")), "text/plain; charset=iso-8859-1");
-        assert_eq!(shown("text/plain", Some("utf-7")), "text/plain");
+        for charset in ["utf-7", "utf7", "unicode-1-1-utf-7", "csunicode11utf7", "utf_7"] {
+            assert_eq!(shown("text/plain", Some(charset)), "text/plain", "{charset}");
+        }
     }
 }

@@ -107,9 +107,13 @@ pub(super) fn parts_of_mail_parser(raw: &[u8]) -> Vec<String> {
 
 /// Messages whose parts mail-parser sees otherwise, by the ends of their paths, and why. In none of
 /// them does a part that holds anything have another number.
-const SEEN_OTHERWISE: [(&str, &str); 5] = [
+const SEEN_OTHERWISE: [(&str, &str); 9] = [
     ("cpython-3.11.7/test_email/msg_14.txt", "`Content-Type: text` is plain text to us"),
     ("cpython-3.11.7/test_email/msg_47.txt", "a line that is no field begins our body"),
+    ("cpython-3.11.7/test_email/msg_17.txt", "a multipart without parts is plain text"),
+    ("cpython-3.11.7/test_email/msg_31.txt", "a multipart without parts is plain text"),
+    ("cpython-3.11.7/test_email/msg_41.txt", "a multipart without parts is plain text"),
+    ("data/dkim/unsigned_header-content-type.eml", "a multipart without parts is plain text"),
     ("emails/error_emails/empty_in_reply_to.eml", "a multipart without a body is no file"),
     ("emails/error_emails/must_supply_encoding.eml", "a multipart without a body is no file"),
     ("emails/mime_emails/raw_email4.eml", "a delimiter with one hyphen behind it is none"),

@@ -6,6 +6,7 @@ mod corpus;
 mod evasions;
 mod hidden;
 mod identity;
+mod labels;
 mod mailboxes;
 mod pages;
 mod parts;

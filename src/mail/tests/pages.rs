@@ -440,10 +440,12 @@ fn only_the_html_that_stands_for_the_message_is_a_page() {
     }
     let attached = raw.replace("charset=utf-8", "charset=utf-8\r\nContent-Disposition: attachment");
     assert_eq!(page(attached.as_bytes(), 1, BOUNDS), None);
-    // Letters of UTF-7 stay letters.
-    let seven = message("+ADw-img src=x onerror=x+AD4-").replace("utf-8", "utf-7");
+    // What is markup in UTF-7 is cleaned like any other, and the page is in UTF-8.
+    let seven =
+        message("+ADw-p+AD4-caf+AOk +ADw-img src=x onerror=x+AD4-").replace("utf-8", "utf-7");
     let Shown::Html(page) = page(seven.as_bytes(), 1, BOUNDS).unwrap().shown else { panic!() };
-    assert!(page.contains("+ADw-img"), "{page}");
+    assert!(page.contains("caf\u{e9}") && !page.contains("+ADw-"), "{page}");
+    assert!(!page.contains("onerror") && wrong(&page).is_none(), "{page}");
 }
 
 /// The fixtures, and other people's mail where it is given.

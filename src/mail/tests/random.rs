@@ -76,6 +76,23 @@ proptest! {
     }
 
     #[test]
+    fn random_octets_get_an_answer_whatever_they_are_called(
+        kind in proptest::sample::select(vec!["text/plain", "text/html", "<html>", "multipart/x"]),
+        charset in proptest::sample::select(vec![
+            "utf-7", "hz-gb-2312", "iso-2022-kr", "cp437", "cp857", "utf-16", "x-unknown", "utf-8"]),
+        encoding in proptest::sample::select(vec!["base64", "quoted-printable", "8bit"]),
+        body in proptest::collection::vec(prop_oneof![
+            any::<u8>(),
+            proptest::sample::select(b"+-~{}=\x1b$)C\x0e\x0f \r\n<p>AGBhello/".to_vec()),
+        ], 0..300),
+    ) {
+        let head = format!(
+            "From: a@b.example\r\nContent-Type: {kind}; charset={charset}\r\n\
+             Content-Transfer-Encoding: {encoding}\r\n\r\n");
+        exercise(&[head.as_bytes(), &body].concat())?;
+    }
+
+    #[test]
     fn damaged_messages_get_an_answer(
         edits in proptest::collection::vec((0..REAL.len(), 0_u8..4, any::<u8>()), 1..12),
     ) {

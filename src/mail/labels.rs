@@ -1,0 +1,109 @@
+//! Parts whose labels do not say what they are: read all the same, and named in a remark.
+//!
+//! A type that nobody can read is text/plain (RFC 2045 §5.2), and so is a multipart without parts:
+//! text that would be a file beside an empty message is missed by whoever reads the message. Other
+//! programs may make something else of such a part (threats D11, D12), which the remark is for.
+
+use super::charset::{self, Misread};
+use super::library::MediaType;
+use super::structure::{self, Bounds, Entry, Kind, StructureError};
+use super::transfer::Fault;
+use super::visible;
+
+/// Octets of a label that a remark shows.
+const SHOWN: usize = 100;
+
+/// Something about a part that its labels do not say, or say wrongly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Doubt {
+    pub(super) part: usize,
+    /// The kind of the remark.
+    pub(super) kind: &'static str,
+    /// With the number of the part.
+    pub(super) detail: String,
+}
+
+/// The parts of a message, as they are read.
+pub(super) fn parts(raw: &[u8], bounds: Bounds) -> Result<Vec<Entry>, StructureError> {
+    let mut entries = structure::walk(raw, bounds)?;
+    for entry in entries.iter_mut().filter(|entry| entry.kind == Kind::Leaf) {
+        // What is taken for a file by somebody, or not looked into, stays as it says.
+        if !entry.is_disputed && !entry.is_forwarded && entry.is_inline() {
+            settle(raw, entry);
+        }
+    }
+    Ok(entries)
+}
+
+fn settle(raw: &[u8], entry: &mut Entry) {
+    let body = raw.get(entry.body.clone()).unwrap_or_default();
+    let multipart = entry.media.as_ref().filter(|media| media.kind == "multipart");
+    if multipart.is_some() && body.trim_ascii().is_empty() {
+        return;
+    }
+    let subtype = |media: &MediaType| media.subtype.clone().unwrap_or_default();
+    let broken = multipart.map(|media| format!("multipart/{}", subtype(media)));
+    let is_named = entry.position > 0 && entry.name().is_some_and(|name| !name.is_empty());
+    // No text has NULs: what was meant was a file.
+    let is_text = || memchr::memchr(0, &entry.transfer.decode(body)).is_none();
+    if broken.is_some() || entry.odd_type.is_some() {
+        if is_named || !is_text() {
+            entry.odd_type = None;
+            return;
+        }
+        entry.odd_type = entry.odd_type.take().or(broken);
+        let media = entry.media.take().unwrap_or_default();
+        entry.media = Some(MediaType {
+            kind: "text".to_owned(),
+            subtype: Some("plain".to_owned()),
+            boundary: None,
+            ..media
+        });
+    }
+    if entry.is("text", "plain") || entry.is("text", "html") {
+        let label = entry.media.as_ref().and_then(|media| media.charset.as_deref());
+        entry.transfer = entry.transfer.of_text(body, label);
+    }
+}
+
+/// What is to be said of a part that is shown.
+pub(super) fn doubts(part: usize, entry: &Entry, misread: Option<Misread>) -> Vec<Doubt> {
+    let doubt =
+        |kind, detail: String| Doubt { part, kind, detail: format!("part {part} {detail}") };
+    let mut doubts = Vec::new();
+    if let Some(written) = &entry.odd_type {
+        let shown = visible::cut(written, SHOWN);
+        let detail = if shown.starts_with("multipart/") {
+            format!("is called {shown:?} and has no parts: it is read as text/plain")
+        } else {
+            format!("has a type that cannot be read, {shown:?}: it is read as text/plain")
+        };
+        doubts.push(doubt("content_type_invalid", detail));
+    }
+    if let Some(fault) = entry.transfer.fault {
+        let name = entry.transfer.name();
+        let detail = match fault {
+            Fault::ClearFrom(0) => format!("is called {name} and is not: it is read as it is"),
+            Fault::ClearFrom(_) => {
+                format!("is {name} at first and goes on in clear: both are read")
+            }
+            Fault::Damaged => {
+                format!("is called {name} and holds what is not: the rest is decoded")
+            }
+        };
+        doubts.push(doubt("encoding_mislabelled", detail));
+    }
+    if let Some(misread) = misread {
+        let label = entry.media.as_ref().and_then(|media| media.charset.as_deref());
+        let label = visible::name(label.unwrap_or_default(), SHOWN).unwrap_or_default();
+        let (kind, why) = match misread.fault {
+            charset::Fault::Unknown => ("charset_unknown", "which is not known"),
+            charset::Fault::Impossible => ("charset_mislabelled", "which it cannot be in"),
+        };
+        let read = if misread.is_lost() { "cannot be read" } else { "is read as" };
+        let read_as = if misread.is_lost() { "" } else { misread.read_as };
+        let detail = format!("names the charset {label:?}, {why}: it {read} {read_as}");
+        doubts.push(doubt(kind, detail.trim_end().to_owned()));
+    }
+    doubts
+}
