@@ -1,7 +1,8 @@
 //! The end of the program as a value: passed down, never global.
 //!
-//! Soft stop: take in nothing new, finish what is under way. Hard stop: drop it. Whoever runs a
-//! task spawns it here, so that the end waits for all of them.
+//! Soft stop: take in nothing new, finish what is under way. Hard stop: drop it, after a last word
+//! where there is one to be said. Whoever runs a task spawns it here, so that the end waits for all
+//! of them.
 
 use std::future::Future;
 use std::time::Duration;
@@ -20,13 +21,34 @@ pub struct Shutdown {
 impl Shutdown {
     /// Runs `task` until it ends or the hard stop comes.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.spawn_with_last_word(Duration::ZERO, task);
+    }
+
+    /// The same, but after the hard stop, of which it learns by [`Shutdown::hard`], the task has so
+    /// long to end by itself.
+    pub fn spawn_with_last_word(
+        &self,
+        patience: Duration,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
         let hard = self.hard.clone();
         self.tasks.spawn(async move {
+            let over = async {
+                hard.cancelled().await;
+                if !patience.is_zero() {
+                    tokio::time::sleep(patience).await;
+                }
+            };
             tokio::select! {
                 () = task => {}
-                () = hard.cancelled() => {}
+                () = over => {}
             }
         });
+    }
+
+    /// Resolves at the hard stop.
+    pub async fn hard(&self) {
+        self.hard.cancelled().await;
     }
 
     /// Resolves when nothing new may be taken in.

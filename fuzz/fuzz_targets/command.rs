@@ -9,6 +9,7 @@ use gatepost_fuzz::smtp::protocol::reply::Reply;
 use libfuzzer_sys::fuzz_target;
 
 const LIMIT: usize = 128;
+const MAX_DROPPED: u64 = 64;
 
 fuzz_target!(|input: (u8, &[u8])| {
     let (choice, wire) = input;
@@ -26,12 +27,15 @@ fuzz_target!(|input: (u8, &[u8])| {
 });
 
 fn lines(pieces: &[&[u8]]) -> Vec<Line> {
-    let mut reader = LineReader::new(LIMIT);
+    let mut reader = LineReader::new(LIMIT, MAX_DROPPED);
     let mut found = Vec::new();
     for piece in pieces {
         let mut input = *piece;
         while let Some(line) = reader.read(&mut input) {
             found.push(line);
+            if found.last() == Some(&Line::Endless) {
+                return found;
+            }
         }
         assert!(input.is_empty());
     }

@@ -30,7 +30,7 @@ macro_rules! causes {
 }
 
 // `{from}` is the From domain, `{signer}` d= of the signature, `{selector}` its s=, `{key}` where the
-// key is published; `{provider}` and `{where}` belong to a provider whose own domain has signed.
+// key is published, `{record}` where the DMARC record is; `{provider}` and `{where}` belong to a provider whose own domain has signed.
 causes! {
     NotSigned = "not_signed",
         "Nothing proves that it comes from {from}.",
@@ -74,6 +74,12 @@ causes! {
     Expired = "expired",
         "The signature of {signer} had expired (x=).",
         "Leave x= out, or let signatures live as long as mail may wait in queues (a week); the Received fields show where the message was held up.";
+    NotYetValid = "not_yet_valid",
+        "By the clock of this server the signature of {signer} was made in the future (t=): its clock or the signer's is wrong.",
+        "Nothing to do at first: the sending server tries again. If it lasts, set the clock of the server that signs; if it hits many senders, that of this server.";
+    ChainNotYetValid = "chain_not_yet_valid",
+        "By the clock of this server the ARC chain was sealed in the future (t=): its clock or the sealer's is wrong.",
+        "Nothing to do at first: the sending server tries again. If it lasts, set the clock of the server that seals; if it hits many senders, that of this server.";
     SignedInFuture = "signed_in_future",
         "The signature of {signer} was made in the future (t=).",
         "Set the clock of the server that signs.";
@@ -116,6 +122,12 @@ causes! {
     UnalignedProvider = "unaligned_provider",
         "It is signed by {signer}, which is {provider}'s own domain and does not speak for {from}.",
         "Turn on custom DKIM for {from} at {provider} ({where}); until then {provider} signs with a domain of its own.";
+    ForbiddenByDmarc = "forbidden_by_dmarc",
+        "It is signed by {signer}, and the DMARC record at {record} allows nobody but {from} itself to speak for {from} (adkim=s).",
+        "Sign with d={from}, or remove adkim=s from the record at {record} if other domains of the organization are to speak for {from}.";
+    DmarcUnavailable = "dmarc_unavailable",
+        "Only the DMARC record of {from} says whether other domains of its organization may speak for it (adkim=), and it could not be looked up for the time being.",
+        "Nothing to do at first: the sending server tries again. If it lasts, check the name servers of {from}, or sign with d={from}.";
     KeyUnavailable = "key_unavailable",
         "The key at {key} could not be looked up for the time being.",
         "Nothing to do at first: the sending server tries again. If it lasts, check the name servers of {signer}.";
@@ -148,6 +160,8 @@ pub struct Particulars<'p> {
     pub signer: &'p str,
     /// Its `s=`.
     pub selector: &'p str,
+    /// The name of the DMARC record that makes alignment strict; empty where none does.
+    pub record: &'p str,
 }
 
 impl Cause {
@@ -195,6 +209,7 @@ fn filled(template: &str, of: &Particulars<'_>) -> String {
             "from" => text.push_str(of.from),
             "signer" => text.push_str(of.signer),
             "selector" => text.push_str(of.selector),
+            "record" => text.push_str(of.record),
             "provider" => text.push_str(provider),
             "where" => text.push_str(place),
             // Writing to a String cannot fail.
@@ -213,8 +228,12 @@ mod tests {
 
     use super::*;
 
-    const OF: Particulars<'_> =
-        Particulars { from: "good.example", signer: "mail.other.example", selector: "s1" };
+    const OF: Particulars<'_> = Particulars {
+        from: "good.example",
+        signer: "mail.other.example",
+        selector: "s1",
+        record: "_dmarc.good.example",
+    };
 
     #[test]
     fn no_cause_is_without_words_and_advice() {
@@ -240,6 +259,7 @@ mod tests {
                 "TXT record at s1._domainkey.mail.other.example",
             ),
             (Cause::Unaligned, "by mail.other.example, which does not", "d=good.example"),
+            (Cause::ForbiddenByDmarc, "at _dmarc.good.example allows nobody but", "adkim=s from"),
             (Cause::NotSigned, "from good.example", "for good.example"),
             (Cause::KeyShort, "too short", "2048"),
             (Cause::KeyTesting, "t=y", "flag y"),

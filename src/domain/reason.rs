@@ -84,6 +84,9 @@ reasons! {
     Malformed = "malformed",
         "The message breaks the format of internet mail in a way that could hide who sent it.",
         "The sender's software must send correct lines, fields and parts (RFC 5322, RFC 2045).";
+    DkimNotYetValid = "dkim_not_yet_valid",
+        "The only signature that could prove the sender was made, by this server's clock, in the future.",
+        "Nothing to do at first: the sending server tries again. If it lasts, set the clock of the server that signs; if it hits many senders, that of this server.";
     DnsUnavailable = "dns_unavailable",
         "A DNS lookup that could have changed the verdict failed for the time being.",
         "Nothing to do: the sending server tries again. If it lasts, check the sender domain's name servers.";
@@ -110,6 +113,7 @@ impl Reason {
         matches!(
             self,
             Self::OneAgentPerTransaction
+                | Self::DkimNotYetValid
                 | Self::DnsUnavailable
                 | Self::RelayUnavailable
                 | Self::RateLimited

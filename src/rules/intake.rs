@@ -45,6 +45,7 @@ pub struct Authentication {
     pub count_testing_keys: bool,
     pub min_rsa_bits: usize,
     pub max_future_seconds: u64,
+    defer_future_days: u64,
     pub max_signatures: usize,
     pub max_signed_names: usize,
     pub max_body_hashes: usize,
@@ -52,6 +53,13 @@ pub struct Authentication {
     pub trusted_arc_sealers: Vec<DomainName>,
     pub offload_above_bytes: usize,
     pub max_offloaded: usize,
+}
+
+impl Authentication {
+    /// How far ahead of our clock a signature may have been made without being refused for good.
+    pub fn max_clock_seconds(&self) -> u64 {
+        self.max_future_seconds.max(self.defer_future_days * 86_400)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -171,6 +179,7 @@ impl IntakeRules {
         let (auth, limits) = (&self.authentication, &self.limits);
         check("authentication.min_rsa_bits", wide(auth.min_rsa_bits), 512, 8192)?;
         check("authentication.max_future_seconds", auth.max_future_seconds, 0, 86_400)?;
+        check("authentication.defer_future_days", auth.defer_future_days, 0, 365)?;
         check("authentication.max_signatures", wide(auth.max_signatures), 1, 50)?;
         check("authentication.max_signed_names", wide(auth.max_signed_names), 10, 1000)?;
         check("authentication.max_body_hashes", wide(auth.max_body_hashes), 1, 50)?;

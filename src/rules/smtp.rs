@@ -96,6 +96,7 @@ pub struct Deadlines {
     write_seconds: u64,
     session_seconds: u64,
     answer_seconds: u64,
+    farewell_millis: u64,
     linger_millis: u64,
     accept_pause_millis: u64,
     handshake_seconds: u64,
@@ -128,6 +129,10 @@ impl Deadlines {
 
     pub const fn answer(&self) -> Duration {
         Duration::from_secs(self.answer_seconds)
+    }
+
+    pub const fn farewell(&self) -> Duration {
+        Duration::from_millis(self.farewell_millis)
     }
 
     pub const fn linger(&self) -> Duration {
@@ -234,6 +239,7 @@ impl SmtpRules {
         check("deadlines.write_seconds", deadlines.write_seconds, 1, 3600)?;
         check("deadlines.session_seconds", deadlines.session_seconds, 1, 86_400)?;
         check("deadlines.answer_seconds", deadlines.answer_seconds, 1, 540)?;
+        check("deadlines.farewell_millis", deadlines.farewell_millis, 0, 60_000)?;
         check("deadlines.linger_millis", deadlines.linger_millis, 0, 60_000)?;
         check("deadlines.accept_pause_millis", deadlines.accept_pause_millis, 1, 60_000)?;
         check("deadlines.handshake_seconds", deadlines.handshake_seconds, 1, 300)?;

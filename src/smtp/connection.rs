@@ -50,7 +50,8 @@ pub(super) struct Connection<S> {
     write_deadline: Duration,
     /// The last read filled the buffer: more is on its way.
     filled: bool,
-    /// A write failed, maybe half done: whatever is written later would be out of step.
+    /// A write failed, or was given up, maybe half done: whatever is written later would be out of
+    /// step.
     broken: bool,
     /// Of the waits for input.
     timer: Option<Pin<Box<Sleep>>>,
@@ -175,6 +176,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if self.unwritten.is_empty() {
             return Ok(());
         }
+        // Nothing puts this right if the wait for it ends early.
+        self.broken = true;
         let writing = async {
             self.stream.write_all(&self.unwritten).await?;
             self.stream.flush().await

@@ -83,7 +83,8 @@ impl<I: Intake> Door<I> {
             return turn_away(stream, peer.ip(), Notice::TooManySessions, way.implicit_tls);
         };
         let door = Arc::clone(self);
-        self.shutdown.spawn(async move {
+        let patience = self.rules.deadlines.farewell();
+        self.shutdown.spawn_with_last_word(patience, async move {
             if let Err(error) = door.visit(stream, peer, place, way).await {
                 tracing::debug!(client.address = %peer.ip(), error = %error, "connection lost");
             }

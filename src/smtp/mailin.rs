@@ -17,7 +17,7 @@
 //! | an error from `data()` | 554 to each line in the middle, then 250 | never given: swallowed, refused at the end |
 //! | an error from `data_end()` | it stays inside the message, and commands become its lines | not called an error |
 //! | a message without end | read for ever | at most its limit is kept, out of the common budget |
-//! | a line without end | 500 MB of it: 482 MiB, as a command or in a message | **not cured**: the line is nobody's before its LF |
+//! | a line without end | 500 MB of it: 482 MiB, as a command or in a message; no 500 at a limit | **not cured**: the line is nobody's before its LF |
 //! | a command of 70,000 octets | taken | not cured |
 //! | threads | one for each session: of 200 idle clients 64 were greeted, 136 held a descriptor each | not cured: `mailin.threads`; by network as far as the caps go |
 //! | deadlines | 300 s for each read (an idle client: about 5 minutes, without a 421), none for a command, a message or a session | session age at MAIL; answers of the Intake |
@@ -31,7 +31,8 @@
 //! The end: from the soft stop on, every command that comes here is answered 421 and closes; the
 //! end waits for messages under way and for their replies. The threads and the listening socket
 //! stay until the process is gone: until then a new client is still greeted, and idle ones hear
-//! nothing. STARTTLS is not offered here.
+//! nothing. Nor does one in the middle of DATA when the grace is over: mailin lets nobody write to it
+//! before its message has ended, so that no 421 can be said, and its connection is cut. STARTTLS is not offered here.
 //!
 //! Shape: mailin owns a thread of its own, its listening socket and a pool of threads, one for
 //! each connection; it clones the [`Session`] here for each and calls it for each command that it

@@ -75,9 +75,22 @@ impl<I: Intake> Session<I> {
         } else {
             self.machine.greeting(!early)
         };
-        let mut flow = self.say(&greeting).await;
-        while flow.is_continue() {
-            flow = self.step().await;
+        let shutdown = self.shutdown.clone();
+        let dialogue = async {
+            let mut flow = self.say(&greeting).await;
+            while flow.is_continue() {
+                flow = self.step().await;
+            }
+        };
+        let was_cut = tokio::select! {
+            biased;
+            () = dialogue => false,
+            () = shutdown.hard() => true,
+        };
+        // Between commands a client has heard it long ago: this one is in the middle of a message,
+        // or waits for what becomes of it, and is to try again.
+        if was_cut {
+            Reply::notice(Notice::ShuttingDown).write(self.connection.unwritten());
         }
         // A client that cannot be written to is gone already.
         if self.connection.flush().await.is_ok() {

@@ -7,7 +7,7 @@ use mail_auth::dkim::Canonicalization;
 use mail_auth::{ArcOutput, ArcResult, AuthenticatedMessage, DnsError, Error};
 use serde_json::{Value, json};
 
-use super::alignment::aligned;
+use super::alignment::{Adkim, Relation};
 use super::canonical::{self, Body};
 use super::dkim::{host_name, is_selector};
 use super::keys::Keys;
@@ -41,6 +41,10 @@ pub(super) struct Arc {
     pub(super) stands_in: bool,
     /// It might, had its keys been found.
     pub(super) undecided: bool,
+    /// It will, if by our clock it is only yet to be made.
+    pub(super) to_come: bool,
+    /// How the domain that the sealer reports as verified stands to From.
+    pub(super) relation: Relation,
 }
 
 /// What the judgement needs to know beside the chain.
@@ -103,8 +107,27 @@ impl Arc {
             Some(refusal) => ("fail", refusal.clone()),
             None => ("none", "no chain".into()),
         };
-        let sets = plan.sets;
-        Self { result, detail, sets, sealer: None, stands_in: false, undecided: false }
+        Self::word(result, detail, plan.sets)
+    }
+
+    /// It stands in for nothing.
+    const fn word(result: &'static str, detail: String, sets: usize) -> Self {
+        let relation = Relation::Stranger;
+        let (stands_in, undecided, to_come) = (false, false, false);
+        Self { result, detail, sets, sealer: None, stands_in, undecided, to_come, relation }
+    }
+
+    /// What the DMARC record of the From domain says counts, too.
+    pub(super) fn hold_to(&mut self, adkim: &Adkim) {
+        self.relation = self.relation.under(adkim);
+        self.stands_in &= self.relation.may_align();
+        self.undecided &= self.relation.may_align();
+        self.to_come &= self.relation.may_align();
+    }
+
+    /// It authenticates the message.
+    pub(super) const fn speaks(&self) -> bool {
+        self.stands_in && self.relation.is_aligned()
     }
 
     /// Judges a chain that mail-auth has looked at, and which comes to `found`; `covers_body` says
@@ -130,14 +153,7 @@ impl Arc {
             (result, detail) = ("fail", "the newest signature has expired (x=)".into());
         }
         let sealer = newest.map(|set| set.seal.header.d.chars().take(253).collect());
-        let mut arc = Self {
-            result,
-            detail,
-            sets: output.chain().len(),
-            sealer,
-            stands_in: false,
-            undecided: false,
-        };
+        let mut arc = Self { sealer, ..Self::word(result, detail, output.chain().len()) };
         // Fields there are, but no chain that mail-auth saw.
         if arc.result == "none" {
             (arc.result, arc.detail) = ("fail", "a set is not whole".into());
@@ -152,7 +168,10 @@ impl Arc {
         else {
             return arc;
         };
-        let latest = seconds.saturating_add(around.rules.authentication.max_future_seconds);
+        let rules = &around.rules.authentication;
+        let ahead = signature.t.max(seal.t).saturating_sub(seconds);
+        let soon = ahead <= rules.max_clock_seconds();
+        arc.relation = reported(set.results.value, around);
         let sound = tags.defect().is_none()
             && seal_tags.defect().is_none()
             && host_name(&signature.d, tags.get("d")) == Some(sealer)
@@ -160,12 +179,10 @@ impl Arc {
             && signature.a != Algorithm::RsaSha1
             && seal.a != Algorithm::RsaSha1
             && !is_over
-            && signature.t <= latest
-            && seal.t <= latest
+            && soon
             && tags.number("l").is_ok_and(|l| l.is_none_or(|l| covers_body(signature, l)))
-            && reports_aligned_pass(set.results.value, around);
+            && arc.relation.is_aligned();
         let allowed = |domain: &str, selector: &str, algorithm| {
-            let rules = &around.rules.authentication;
             key_name(domain, selector).and_then(|name| around.keys.get(&name)).is_some_and(|key| {
                 key.facts
                     .objections(algorithm, false, rules.min_rsa_bits, rules.count_testing_keys)
@@ -174,10 +191,12 @@ impl Arc {
         };
         match found {
             ArcResult::Pass => {
-                arc.stands_in = sound
+                let counts = sound
                     && defect.is_none()
                     && allowed(&seal.d, &seal.s, seal.a)
                     && allowed(&signature.d, &signature.s, signature.a);
+                arc.to_come = counts && ahead > rules.max_future_seconds;
+                arc.stands_in = counts && !arc.to_come;
             }
             ArcResult::TempError(_) => arc.undecided = sound,
             _ => {}
@@ -188,7 +207,7 @@ impl Arc {
     pub(super) fn summary(&self) -> Value {
         json!({
             "result": self.result, "sets": self.sets, "sealer": self.sealer,
-            "standsIn": self.stands_in,
+            "standsIn": self.speaks(),
         })
     }
 }
@@ -275,15 +294,15 @@ fn defect(output: &ArcOutput<'_>) -> Option<String> {
     Some(format!("signature {}: {why}", signature.i))
 }
 
-/// Whether the sealer's own report (`i=N; authserv-id; method=result …`, RFC 8601 §2.2) says
-/// dkim=pass for a domain aligned with From.
-fn reports_aligned_pass(value: &[u8], around: &Circumstances<'_>) -> bool {
+/// How the domains for which the sealer's own report (`i=N; authserv-id; method=result …`, RFC 8601
+/// §2.2) says dkim=pass stand to From: the nearest of them.
+fn reported(value: &[u8], around: &Circumstances<'_>) -> Relation {
     let text = String::from_utf8_lossy(value);
-    let Some(parts) = plain_parts(&text) else { return false };
-    parts.iter().skip(1).any(|part| {
+    let parts = plain_parts(&text).unwrap_or_default();
+    let relation = |part: &String| {
         let mut words = part.split_ascii_whitespace();
         if !words.next().is_some_and(|first| first.eq_ignore_ascii_case("dkim=pass")) {
-            return false;
+            return None;
         }
         let property = |wanted: &str| {
             let mut values = part.split_ascii_whitespace().filter_map(|word| {
@@ -296,11 +315,12 @@ fn reports_aligned_pass(value: &[u8], around: &Circumstances<'_>) -> bool {
         let domain = property("header.d")
             .or_else(|| property("header.i")?.rsplit_once('@').map(|(_, domain)| domain));
         let mode = around.rules.authentication.alignment;
-        domain
-            .filter(|domain| domain.is_ascii())
-            .and_then(|domain| DomainName::parse(domain).ok())
-            .is_some_and(|domain| aligned(&domain, around.from, mode))
-    })
+        let domain = domain.filter(|domain| domain.is_ascii())?;
+        Some(Relation::of(&DomainName::parse(domain).ok()?, around.from, mode))
+    };
+    let found: Vec<_> = parts.iter().skip(1).filter_map(relation).collect();
+    let mut nearest = [Relation::Itself, Relation::Related].into_iter();
+    nearest.find(|one| found.contains(one)).unwrap_or(Relation::Stranger)
 }
 
 /// The parts between semicolons, without comments and quotes; `None` if either stays open.
@@ -347,6 +367,7 @@ mod tests {
         let around = Circumstances { from: &from, keys: &keys, rules: &rules, now };
         for (text, expected) in [
             ("i=1; mx.lists.example; dkim=pass header.d=good.example", true),
+            ("i=1; mx; dkim=pass header.d=a.good.example; dkim=pass header.d=good.example", true),
             ("i=1; mx; spf=fail; dkim=pass (ok) header.i=@mail.good.example header.s=a", true),
             ("i=1; mx; dkim=pass header.d=evil.example", false),
             ("i=1; mx; dkim=fail header.d=good.example", false),
@@ -359,7 +380,7 @@ mod tests {
             ("dkim=pass header.d=good.example", false),
             ("", false),
         ] {
-            assert_eq!(reports_aligned_pass(text.as_bytes(), &around), expected, "{text}");
+            assert_eq!(reported(text.as_bytes(), &around).is_aligned(), expected, "{text}");
         }
     }
 }

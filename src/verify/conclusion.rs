@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::alignment::organizational;
+use super::alignment::{Adkim, Relation, organizational};
 use super::arc::Arc;
 use super::dkim::Judged;
 use super::dmarc::Dmarc;
@@ -57,6 +57,93 @@ pub(super) struct Verified {
     pub(super) chain_micros: u64,
 }
 
+impl Verified {
+    /// What the DMARC record of the From domain says counts, too.
+    pub(super) fn hold_to(&mut self, adkim: &Adkim) {
+        self.signatures.iter_mut().for_each(|signature| signature.hold_to(adkim));
+        self.chain.iter_mut().for_each(|chain| chain.hold_to(adkim));
+    }
+
+    /// The first signature of this kind.
+    fn first(&self, wanted: impl Fn(&Judged) -> bool) -> Option<&Judged> {
+        self.signatures.iter().find(|signature| wanted(signature))
+    }
+
+    fn chain_is(&self, wanted: impl Fn(&Arc) -> bool) -> bool {
+        self.chain.as_ref().is_some_and(wanted)
+    }
+
+    /// What an answer of the DNS, or time, could still change.
+    fn pending(&self) -> Option<Pending<'_>> {
+        let of = |relation| move |one: &Judged| one.claim.relation == relation && one.counts();
+        let coming = |one: &Judged| one.is_to_come() && one.claim.relation.may_align();
+        if let Some(signature) = self.first(Judged::is_undecided) {
+            Some(Pending::Key(signature))
+        } else if self.chain_is(|chain| chain.undecided) {
+            Some(Pending::ChainKey)
+        } else if let Some(signature) = self.first(of(Relation::Open)) {
+            Some(Pending::Dmarc(Some(signature)))
+        } else if self.chain_is(|chain| chain.stands_in && !chain.speaks()) {
+            Some(Pending::Dmarc(None))
+        } else if let Some(signature) = self.first(coming) {
+            Some(Pending::Time(Some(signature)))
+        } else {
+            self.chain_is(|chain| chain.to_come).then_some(Pending::Time(None))
+        }
+    }
+
+    /// The signature that counts and speaks for somebody else: one that the From domain forbids
+    /// before any other.
+    fn foreign(&self) -> Option<&Judged> {
+        let forbidden = |one: &Judged| one.claim.relation == Relation::Forbidden && one.counts();
+        self.first(forbidden).or_else(|| self.first(Judged::counts))
+    }
+}
+
+/// Why nobody knows yet whether a message is authenticated; with the signature, or of the chain.
+enum Pending<'v> {
+    /// Its key could not be looked up.
+    Key(&'v Judged),
+    ChainKey,
+    /// The DMARC record of the From domain could not be looked up.
+    Dmarc(Option<&'v Judged>),
+    /// It is yet to be made, by our clock.
+    Time(Option<&'v Judged>),
+}
+
+impl<'v> Pending<'v> {
+    fn told(&self, from: &DomainName) -> (Reason, String) {
+        let detail = match self {
+            Self::Key(signature) => {
+                let name = signature.claim.key_name.as_deref().unwrap_or_default();
+                format!("the key at {name} could not be looked up")
+            }
+            Self::ChainKey => "a key of the ARC chain could not be looked up".into(),
+            Self::Dmarc(Some(signature)) => {
+                let signer = signature.signer();
+                format!("signed by {signer}, the DMARC record of {from} could not be looked up")
+            }
+            Self::Dmarc(None) => format!("the DMARC record of {from} could not be looked up"),
+            Self::Time(Some(signature)) => return (Reason::DkimNotYetValid, told(signature)),
+            Self::Time(None) => {
+                let detail = "the ARC chain was sealed ahead of our clock (t=)";
+                return (Reason::DkimNotYetValid, detail.into());
+            }
+        };
+        (Reason::DnsUnavailable, detail)
+    }
+
+    const fn cause(&self) -> (Option<&'v Judged>, Cause) {
+        match self {
+            Self::Key(signature) => (Some(*signature), Cause::KeyUnavailable),
+            Self::ChainKey => (None, Cause::ChainKeyUnavailable),
+            Self::Dmarc(signature) => (*signature, Cause::DmarcUnavailable),
+            Self::Time(Some(signature)) => (Some(*signature), Cause::NotYetValid),
+            Self::Time(None) => (None, Cause::ChainNotYetValid),
+        }
+    }
+}
+
 impl Findings<'_> {
     /// The answer.
     pub(super) fn conclude(self) -> Authentication {
@@ -93,7 +180,7 @@ impl Findings<'_> {
         self.verified
             .signatures
             .iter()
-            .find(|signature| signature.claim.aligned && signature.counts())
+            .find(|signature| signature.claim.relation.is_aligned() && signature.counts())
     }
 
     fn proof(&self) -> (Proof, String) {
@@ -112,24 +199,22 @@ impl Findings<'_> {
         if let Some(winner) = self.winner() {
             return (Proof::Authenticated, format!("signed by {}", winner.signer()));
         }
-        if let Some(chain) = self.verified.chain.as_ref().filter(|chain| chain.stands_in) {
+        if let Some(chain) = self.verified.chain.as_ref().filter(|chain| chain.speaks()) {
             let sealer = chain.sealer.as_deref().unwrap_or_default();
             return (Proof::Authenticated, format!("vouched for by {sealer} (ARC)"));
         }
-        let undecided = self.verified.signatures.iter().find(|signature| signature.is_undecided());
-        if let Some(signature) = undecided {
-            let name = signature.claim.key_name.as_deref().unwrap_or_default();
-            let detail = format!("the key at {name} could not be looked up");
-            return (Proof::Undecidable(Reason::DnsUnavailable), detail);
-        }
-        if self.verified.chain.as_ref().is_some_and(|chain| chain.undecided) {
-            let detail = "a key of the ARC chain could not be looked up";
-            return (Proof::Undecidable(Reason::DnsUnavailable), detail.into());
+        if let Some(pending) = self.verified.pending() {
+            let (reason, detail) = pending.told(from);
+            return (Proof::Undecidable(reason), detail);
         }
         let (reason, detail) = if self.verified.signatures.is_empty() {
             (Reason::DkimMissing, format!("no DKIM-Signature, From is {from}"))
-        } else if let Some(other) = self.verified.signatures.iter().find(|s| s.counts()) {
-            (Reason::DkimUnaligned, format!("signed by {}, From is {from}", other.signer()))
+        } else if let Some(other) = self.verified.foreign() {
+            let mut detail = format!("signed by {}, From is {from}", other.signer());
+            if other.claim.relation == Relation::Forbidden {
+                detail.push_str(&format!(" (adkim=s at {})", self.dmarc.adkim.record()));
+            }
+            (Reason::DkimUnaligned, detail)
         } else if let Some(weak) = self.best(Judged::is_unacceptable) {
             (Reason::DkimUnacceptable, told(weak))
         } else {
@@ -141,16 +226,14 @@ impl Findings<'_> {
 
     /// What stood in the way, and of which signature it is said.
     fn blame(&self, proof: Proof) -> Blame {
-        let undecided = self.verified.signatures.iter().find(|signature| signature.is_undecided());
+        let pending = self.verified.pending().filter(|_| matches!(proof, Proof::Undecidable(_)));
         let (spoken, mut causes) = match proof {
-            Proof::Undecidable(Reason::DnsUnavailable) if undecided.is_none() => {
-                (None, vec![Cause::ChainKeyUnavailable])
+            Proof::Undecidable(Reason::DnsUnavailable | Reason::DkimNotYetValid) => {
+                let (spoken, cause) = pending.map(|pending| pending.cause()).unzip();
+                (spoken.flatten(), cause.into_iter().collect())
             }
-            Proof::Undecidable(Reason::DnsUnavailable) => (undecided, vec![Cause::KeyUnavailable]),
             Proof::Unproven(Reason::DkimMissing) => (None, vec![Cause::NotSigned]),
-            Proof::Unproven(Reason::DkimUnaligned) => {
-                (self.verified.signatures.iter().find(|one| one.counts()), Vec::new())
-            }
+            Proof::Unproven(Reason::DkimUnaligned) => (self.verified.foreign(), Vec::new()),
             Proof::Unproven(Reason::DkimUnacceptable) => {
                 let weak = self.best(Judged::is_unacceptable);
                 (weak, weak.map(Judged::causes).unwrap_or_default())
@@ -162,21 +245,25 @@ impl Findings<'_> {
             _ => (None, Vec::new()),
         };
         // Even if it were mended, it would not speak for From.
-        let stranger = spoken.filter(|one| !one.claim.aligned && one.claim.domain.is_some());
-        if let Some(stranger) = stranger {
-            causes.push(Cause::of_unaligned(&stranger.signer()));
+        if let Some(spoken) = spoken.filter(|one| one.claim.domain.is_some()) {
+            match spoken.claim.relation {
+                Relation::Stranger => causes.push(Cause::of_unaligned(&spoken.signer())),
+                Relation::Forbidden => causes.push(Cause::ForbiddenByDmarc),
+                Relation::Itself | Relation::Related | Relation::Open => {}
+            }
         }
         Blame {
             causes,
             signer: spoken.map(Judged::signer).unwrap_or_default(),
             selector: spoken.and_then(Judged::selector).unwrap_or_default(),
+            record: self.dmarc.adkim.record().to_owned(),
         }
     }
 
     /// The signature to speak of: an aligned one before any other.
     fn best(&self, wanted: impl Fn(&Judged) -> bool) -> Option<&Judged> {
-        let of = |aligned: bool| {
-            self.verified.signatures.iter().find(|s| s.claim.aligned == aligned && wanted(s))
+        let of = |may_align| {
+            self.verified.first(|one| one.claim.relation.may_align() == may_align && wanted(one))
         };
         of(true).or_else(|| of(false))
     }
@@ -207,7 +294,7 @@ impl Findings<'_> {
         let best = self.winner().or_else(|| self.best(|_| true));
         // Where there is no room for all of the keys, those that may decide come first.
         let mut by_weight: Vec<_> = self.verified.signatures.iter().collect();
-        by_weight.sort_by_key(|s| (!s.claim.aligned, !s.counts()));
+        by_weight.sort_by_key(|s| (!s.claim.relation.may_align(), !s.counts()));
         let names = by_weight.into_iter().filter_map(|s| s.claim.key_name.as_deref());
         Step {
             name: "dkim",
@@ -224,6 +311,7 @@ impl Findings<'_> {
                 "signatures": summary.get("dkim"),
                 "minRsaBits": rules.min_rsa_bits, "countTestingKeys": rules.count_testing_keys,
                 "maxFutureSeconds": rules.max_future_seconds,
+                "maxClockSeconds": rules.max_clock_seconds(),
             }),
             dns: self.verified.keys.evidence(names),
             micros: self.verified.dkim_micros,
@@ -240,7 +328,7 @@ impl Findings<'_> {
             .map(|(s, domain)| {
                 json!({
                     "domain": domain.as_str(), "organization": organizational(domain),
-                    "aligned": s.claim.aligned, "counts": s.counts(),
+                    "aligned": s.claim.relation.is_aligned(), "counts": s.counts(),
                 })
             })
             .collect();
@@ -256,6 +344,7 @@ impl Findings<'_> {
             inputs: json!({
                 "from": from.as_str(), "organization": organizational(from), "signers": signers,
                 "rule": self.rules.authentication.alignment.as_str(),
+                "adkim": self.dmarc.adkim.as_str(), "record": self.dmarc.adkim.record(),
                 "causes": blame.causes.iter().map(|cause| cause.as_str()).collect::<Vec<_>>(),
                 "signer": one_line(&blame.signer), "selector": one_line(&blame.selector),
             }),
@@ -282,12 +371,15 @@ struct Blame {
     causes: Vec<Cause>,
     signer: String,
     selector: String,
+    record: String,
 }
 
 impl Blame {
     fn told(&self, from: &DomainName) -> String {
         let (signer, selector) = (one_line(&self.signer), one_line(&self.selector));
-        let of = Particulars { from: from.as_str(), signer: &signer, selector: &selector };
+        let record = one_line(&self.record);
+        let (from, record) = (from.as_str(), record.as_str());
+        let of = Particulars { from, signer: &signer, selector: &selector, record };
         self.causes.iter().map(|cause| cause.told(&of)).collect::<Vec<_>>().join(" ")
     }
 }

@@ -11,7 +11,7 @@ use mail_auth::crypto::Algorithm;
 use mail_auth::dkim::Signature;
 use serde_json::{Value, json};
 
-use super::alignment::aligned;
+use super::alignment::{Adkim, Relation};
 use super::key::Objection;
 use super::keys::Keys;
 use super::tags::TagList;
@@ -34,7 +34,8 @@ pub(super) struct Claim {
     is_for_subdomain: bool,
     /// `l=`, if there is one.
     pub(super) body_length: Option<u64>,
-    pub(super) aligned: bool,
+    /// How `d=` stands to From.
+    pub(super) relation: Relation,
     /// Why it would not count even if it verified.
     objections: Vec<Objection>,
 }
@@ -77,7 +78,7 @@ impl Claim {
             key_name: None,
             is_for_subdomain: false,
             body_length: tags.number("l").ok().flatten(),
-            aligned: false,
+            relation: Relation::Stranger,
             objections: tags.defect().map(|text| broken(text.to_owned())).into_iter().collect(),
             value: value.clone(),
         };
@@ -125,7 +126,7 @@ impl Claim {
             // RFC 6376 §6.1.1: such a signature is to be ignored.
             _ => object(Cause::IdentityOutside, "i= lies outside d="),
         }
-        self.aligned = aligned(&domain, from, rules.authentication.alignment);
+        self.relation = Relation::of(&domain, from, rules.authentication.alignment);
         self.domain = Some(domain);
     }
 
@@ -161,8 +162,12 @@ impl Claim {
         let now = u64::try_from(now.seconds()).unwrap_or(0);
         match (tags.number("t"), tags.number("x")) {
             (Ok(signed), Ok(expires)) => {
-                if signed.is_some_and(|t| t > now.saturating_add(rules.max_future_seconds)) {
-                    object(Cause::SignedInFuture, "it was signed in the future (t=)");
+                let ahead = signed.map_or(0, |t| t.saturating_sub(now));
+                if ahead > rules.max_future_seconds {
+                    // A clock is wrong, and up to some days nobody can know whose.
+                    let soon = ahead <= rules.max_clock_seconds();
+                    let cause = if soon { Cause::NotYetValid } else { Cause::SignedInFuture };
+                    object(cause, &format!("t= is {ahead} seconds ahead of our clock"));
                 }
                 if expires.is_some_and(|x| x <= now) {
                     object(Cause::Expired, "it has expired (x=)");
@@ -224,6 +229,21 @@ impl Judged {
         self.check == Check::Verified && self.objections.is_empty()
     }
 
+    /// It verifies, and there is nothing against it but that by our clock it is yet to be made.
+    pub(super) fn is_to_come(&self) -> bool {
+        self.check == Check::Verified && !self.objections.is_empty() && self.may_count()
+    }
+
+    /// There is nothing against it that lasts.
+    fn may_count(&self) -> bool {
+        self.objections.iter().all(|one| one.cause == Cause::NotYetValid)
+    }
+
+    /// What the DMARC record of the From domain says counts, too.
+    pub(super) const fn hold_to(&mut self, adkim: &Adkim) {
+        self.claim.relation = self.claim.relation.under(adkim);
+    }
+
     /// It verifies, or would, but there is something against it.
     pub(super) fn is_unacceptable(&self) -> bool {
         matches!(self.check, Check::Verified | Check::KeyTooShort) && !self.counts()
@@ -232,8 +252,8 @@ impl Judged {
     /// Its key could not be had, and with it the verdict might have been another.
     pub(super) fn is_undecided(&self) -> bool {
         matches!(self.check, Check::Temporary(_))
-            && self.claim.aligned
-            && self.objections.is_empty()
+            && self.claim.relation.may_align()
+            && self.may_count()
     }
 
     /// `d=`, or what stands there.
@@ -320,7 +340,8 @@ impl Judged {
         let names = self.signed_headers();
         let covers = |name: &str| has(name) && names.iter().any(|signed| signed == name);
         let unique = signature.t > 0 || covers("date") || covers("message-id");
-        (unique && self.claim.aligned && self.counts()).then(|| STANDARD.encode(&signature.b))
+        (unique && self.claim.relation.is_aligned() && self.counts())
+            .then(|| STANDARD.encode(&signature.b))
     }
 
     /// `{domain, selector, algorithm, keyBits, result, reason, causes, counts, aligned,
@@ -336,7 +357,7 @@ impl Judged {
             "reason": self.reason(),
             "causes": self.causes().into_iter().map(Cause::as_str).collect::<Vec<_>>(),
             "counts": self.counts(),
-            "aligned": self.claim.aligned,
+            "aligned": self.claim.relation.is_aligned(),
             "signedHeaders": self.signed_headers(),
         })
     }

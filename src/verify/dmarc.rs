@@ -1,17 +1,20 @@
 //! DMARC (RFC 9989): evaluated and recorded. No policy makes an unaligned message acceptable and
-//! no missing record makes an aligned one worse, so the verdict never asks for it.
+//! no missing record makes an aligned one worse. One thing counts: where the record that applies to
+//! the From domain says `adkim=s`, no other domain speaks for it (contract §2).
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::Instant;
 
 use mail_auth::dkim::Signature;
 use mail_auth::dmarc::verify::DmarcParameters;
+use mail_auth::dmarc::{self, Policy};
 use mail_auth::{
     AuthenticatedMessage, DkimOutput, DkimResult, DmarcOutput, DmarcResult, Parameters,
 };
 use serde_json::{Value, json};
 
-use super::alignment::aligned;
+use super::alignment::{Adkim, Relation};
 use super::evidence::{Purpose, Recorder, Step, micros};
 use super::resolver::Resolver;
 use super::spf::Spf;
@@ -27,6 +30,7 @@ const BY_LIST: &str = "; by the tree of DMARC records no signature is aligned, b
 /// The result and the policy that the From domain publishes.
 pub(super) struct Dmarc {
     pub(super) result: &'static str,
+    pub(super) adkim: Adkim,
     policy: Option<String>,
     pub(super) step: Step,
 }
@@ -79,7 +83,9 @@ pub(super) async fn check(
         Some(policy) => format!("{result}; the policy for {} is {policy}", sender.domain()),
         None => format!("{result}; no policy found for {}", sender.domain()),
     };
-    let listed = signers.iter().any(|signer| aligned(signer, sender.domain(), alignment));
+    let adkim = adkim(output.as_ref(), &recorder, sender.domain());
+    let relation = |signer| Relation::of(signer, sender.domain(), alignment).under(&adkim);
+    let listed = signers.iter().any(|signer| relation(signer).is_aligned());
     // Without a record mail-auth walks no tree.
     let walked = output
         .as_ref()
@@ -109,7 +115,31 @@ pub(super) async fn check(
         dns: recorder.evidence(),
         micros: micros(start),
     };
-    Dmarc { result, policy, step }
+    Dmarc { result, adkim, policy, step }
+}
+
+/// What the record that applies to `from` says of alignment. Where the walk to the records above it
+/// failed, it is the domain's own, if there is one: no other takes its place (RFC 9989 §4.10).
+fn adkim(output: Option<&DmarcOutput>, recorder: &Recorder, from: &DomainName) -> Adkim {
+    let policies = recorder.policies();
+    let applied = output.and_then(DmarcOutput::record);
+    let found = match applied {
+        Some(applied) => policies.iter().find(|(_, policy)| Arc::ptr_eq(policy, applied)),
+        None => {
+            let own = format!("_dmarc.{from}");
+            let own = policies.iter().find(|(name, _)| *name == own);
+            if own.is_none() && output.is_none_or(|output| word(output) == "temperror") {
+                return Adkim::Unknown;
+            }
+            own.filter(|(_, policy)| policy.p != Policy::Unspecified || !policy.rua.is_empty())
+        }
+    };
+    match found {
+        Some((name, policy)) if policy.adkim == dmarc::Alignment::Strict => {
+            Adkim::Strict { record: name.clone() }
+        }
+        _ => Adkim::Relaxed,
+    }
 }
 
 fn word(output: &DmarcOutput) -> &'static str {

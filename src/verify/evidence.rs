@@ -144,9 +144,30 @@ impl Recorder {
         None
     }
 
-    /// The answers, in the order in which they were asked for.
+    /// The answers, in the order in which they were asked for. Those of DMARC decide: each has its
+    /// share of the room, and of its texts the policy comes first.
     pub(super) fn evidence(&self) -> Vec<Value> {
-        Kept::all(self.state().known.iter().map(|known| known.answer.as_ref()))
+        let state = self.state();
+        if self.purpose == Purpose::Spf {
+            return Kept::all(state.known.iter().map(|known| known.answer.as_ref()));
+        }
+        let mut kept = Kept::of(state.known.len());
+        for known in &state.known {
+            let texts = known.answer.texts().unwrap_or_default();
+            let place = texts.iter().position(|text| is_dmarc(text)).unwrap_or(0);
+            kept.keep_first(&known.answer, place, usize::MAX);
+        }
+        kept.into_answers()
+    }
+
+    /// The policies that were found, with the names of their records.
+    pub(super) fn policies(&self) -> Vec<(String, Arc<DmarcRecord>)> {
+        let state = self.state();
+        let policy = |known: &Known| match &known.txt {
+            Some(TxtRecord::Dmarc(policy)) => Some((known.answer.name.clone(), Arc::clone(policy))),
+            _ => None,
+        };
+        state.known.iter().filter_map(policy).collect()
     }
 
     fn read(&self, answer: &Answer) -> TxtRecord {
@@ -219,7 +240,11 @@ impl Recorder {
         let found = self.find(name, RecordType::TXT, |known| known.txt.clone()).flatten();
         found.unwrap_or_else(|| {
             TxtRecord::Error(if name.len() > MAX_NAME + 1 {
-                mail_auth::Error::Parse
+                match self.purpose {
+                    Purpose::Spf => mail_auth::Error::Parse,
+                    // What nobody can publish is not there: a record above it may apply.
+                    Purpose::Dmarc => mail_auth::Error::Dns(DnsError::InvalidRecordType),
+                }
             } else {
                 mail_auth::Error::Dns(DnsError::Resolver("not asked yet".into()))
             })

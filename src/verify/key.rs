@@ -60,12 +60,13 @@ pub(super) struct Facts {
 
 impl Key {
     /// The first record under the name that is a key (RFC 6376 §6.1.2 leaves the choice open), or
-    /// why none is.
+    /// why none is. Where `v=` is there, it must come first (§3.6.1), of which mail-auth knows nothing.
     pub(super) fn choose(records: &[Vec<u8>]) -> Result<Self, mail_auth::Error> {
         let mut refusal = mail_auth::Error::Dns(mail_auth::DnsError::InvalidRecordType);
         let looked_at = records.iter().take(MAX_RECORDS).enumerate();
         for (place, octets) in looked_at.filter(|(_, octets)| octets.len() <= MAX_RECORD) {
             match DomainKey::parse(octets) {
+                Ok(_) if TagList::read(octets).is_behind_others("v") => {}
                 Ok(key) => {
                     return Ok(Self { record: key.into(), facts: Facts::read(octets), place });
                 }
@@ -268,6 +269,28 @@ mod tests {
         assert_eq!(objections(&strict, sha256, false), "");
         assert!(objections(&strict, sha256, true).contains("t=s"));
         assert!(objections(p, Algorithm::Ed25519Sha256, false).contains("another kind"));
+    }
+
+    #[test]
+    fn a_version_that_does_not_come_first_is_no_key() {
+        let p = Pair::generate_rsa().unwrap().txt_record().unwrap();
+        let p = p.rsplit("; ").next().unwrap();
+        let place = |tags: &[&str]| {
+            let records = tags.iter().map(|tags| format!("{tags}{p}").into_bytes());
+            Key::choose(&records.collect::<Vec<_>>()).map(|key| key.place).ok()
+        };
+        for (tags, is_key) in [
+            ("v=DKIM1; k=rsa; ", true),
+            (" ; v = DKIM1;", true),
+            ("k=rsa; ", true),
+            ("k=rsa; v=DKIM1; ", false),
+            ("k=rsa; v = DKIM1;", false),
+            ("n=v=DKIM1; ", true),
+        ] {
+            assert_eq!(place(&[tags]), is_key.then_some(0), "{tags}");
+        }
+        assert!(Key::choose(&[format!("{p}; v=DKIM1").into_bytes()]).is_err());
+        assert_eq!(place(&["k=rsa; v=DKIM1; ", "v=DKIM1; "]), Some(1), "another may be one");
     }
 
     #[test]

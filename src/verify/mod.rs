@@ -4,7 +4,8 @@
 //! and `gatepost check` call in; they have scanned the header section strictly before. A message
 //! is authenticated by one DKIM signature that verifies, counts and is aligned with From
 //! (contract §2), or by the ARC chain of a sealer that the operator trusts; by nothing else, and
-//! never for want of a reason to refuse. SPF, DMARC and ARC are evaluated and recorded.
+//! never for want of a reason to refuse. SPF, DMARC and ARC are evaluated and recorded; of DMARC
+//! `adkim=s` counts, which makes alignment strict.
 //!
 //! What never happens here: a decision about a recipient, a write, an altered message, a question
 //! without a deadline, a DNS answer used for any purpose but the one it was asked for.
@@ -160,7 +161,7 @@ impl Authenticator {
         let sender = &question.headers.from.address;
         // What is only recorded is looked up beside what decides, and keeps nobody waiting for more
         // than its own budget.
-        let (verified, spf, iprev) = tokio::join!(
+        let (mut verified, spf, iprev) = tokio::join!(
             self.verify(&question, deadline),
             spf::check(
                 self.asking(deadline.min(now + dns.spf_budget())),
@@ -182,6 +183,7 @@ impl Authenticator {
         let rule = self.rules.authentication.alignment;
         let deadline = deadline.min(tokio::time::Instant::now() + dns.dmarc_budget());
         let dmarc = dmarc::check(&self.resolver, sender, &signers, &spf, rule, deadline).await;
+        verified.hold_to(&dmarc.adkim);
         Findings { question: &question, rules: &self.rules, verified, spf, dmarc, iprev }.conclude()
     }
 
@@ -193,7 +195,8 @@ impl Authenticator {
         let chain = arc::Plan::read(headers, &self.rules);
         let chain_names = chain.key_names.clone();
         // What may decide is asked first: whoever adds signatures and seals cannot crowd it out.
-        let (aligned, others): (Vec<_>, Vec<_>) = claims.iter().partition(|claim| claim.aligned);
+        let (aligned, others): (Vec<_>, Vec<_>) =
+            claims.iter().partition(|claim| claim.relation.is_aligned());
         let names = aligned.into_iter().chain(others).filter_map(|claim| claim.key_name.clone());
         let names = names.chain(chain_names.iter().cloned());
         let keys = Arc::new(Keys::fetch(&self.resolver, names, deadline).await);

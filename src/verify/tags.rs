@@ -61,6 +61,11 @@ impl<'x> TagList<'x> {
         self.tags.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 
+    /// Whether the tag is there, and is not the first one.
+    pub(super) fn is_behind_others(&self, name: &str) -> bool {
+        self.tags.iter().skip(1).any(|(known, _)| *known == name)
+    }
+
     /// A tag with a decimal number: `None` if absent, `Err` if it is anything else.
     pub(super) fn number(&self, name: &str) -> Result<Option<u64>, String> {
         match self.get(name) {

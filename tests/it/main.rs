@@ -13,6 +13,7 @@ mod accounts;
 mod acme;
 mod backup;
 mod clients;
+mod clocks;
 mod cluster;
 mod commands;
 mod contract;

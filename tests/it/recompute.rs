@@ -5,14 +5,14 @@ use std::process::{Output, Stdio};
 
 use gatepost::run;
 use gatepost::testkit::receiver::{Receiver, Reply};
-use gatepost::testkit::signer::Key;
+use gatepost::testkit::signer::{Key, Signer};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 use tokio::time::timeout;
 
 use crate::support::process::{self, GATEPOST, failing, gatepost};
-use crate::support::{PATIENCE, TestGateway, fixture, letter, signed};
+use crate::support::{PATIENCE, TestGateway, fixture, letter, letter_between, signed};
 
 const KEY: &str = "s1._domainkey.good.example";
 const FROM: &str = "bounce@good.example";
@@ -256,6 +256,44 @@ async fn what_was_refused_or_deferred_is_again_whatever_is_published_now() {
             let plain = if name == "deferred" { "\naccepted\n" } else { "dkim_failed" };
             assert!(now.contains(plain), "{name}: {now}");
         }
+    }
+    scene.gateway.finish().await;
+}
+
+/// What a domain says of who may speak for it decides, so it is in the record, whatever it says now.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_dmarc_decided_is_decided_again_whatever_is_published_now() {
+    let scene = Scene::new().await;
+    for (name, rcode, policy, verdict, reason) in [
+        ("strict", "NOERROR", "v=DMARC1; p=none; adkim=s", "refused", json!("dkim_unaligned")),
+        ("down", "SERVFAIL", "", "deferred", json!("dns_unavailable")),
+        ("relaxed", "NOERROR", "v=DMARC1; p=none", "accepted", Value::Null),
+    ] {
+        let from = format!("boss@{name}.test.example");
+        let signer = format!("mail.{name}.test.example");
+        let signer = Signer::new(Key::generate_ed25519().unwrap(), &signer, "s1");
+        let (at, record) = (signer.key_name(), format!("_dmarc.{name}.test.example"));
+        scene.gateway.dns.change(|zone| {
+            zone.insert(&at, "TXT", "NOERROR", &signer.key().txt_record().unwrap()).unwrap();
+            zone.insert(&record, "TXT", rcode, policy).unwrap();
+        });
+        let letter = letter_between(&from, "open@agents.example", name);
+        let raw = signer.sign(letter.as_bytes()).unwrap();
+        scene.gateway.send(&from, &["open@agents.example"], &raw).await;
+        let kept = scene.record().await["intake"].clone();
+        assert_eq!((&kept["verdict"], &kept["reason"]), (&json!(verdict), &reason), "{kept:#}");
+        scene.gateway.dns.change(|zone| {
+            zone.remove(&at, "TXT").unwrap();
+            zone.remove(&record, "TXT").unwrap();
+        });
+        let message = scene.file("dmarc.eml", &raw);
+        let (code, then) = scene.again(&message, &kept).await;
+        assert_eq!((code, &then["reason"]), (Some(0), &reason), "{name}: {then:#}");
+        // Without what it says nobody would be forbidden anything.
+        let mut other = kept.clone();
+        step(&mut other, "dmarc")["dns"] = json!([]);
+        let (code, then) = scene.again(&message, &other).await;
+        assert_eq!((code, &then["verdict"]), (Some(1), &json!("accepted")), "{name}: {then:#}");
     }
     scene.gateway.finish().await;
 }

@@ -51,6 +51,7 @@ fn advice(record: &IntakeRecord, reason: Reason) -> String {
                 | Reason::DkimFailed
                 | Reason::DkimUnacceptable
                 | Reason::DkimUnaligned
+                | Reason::DkimNotYetValid
                 | Reason::DnsUnavailable
         )
     });
@@ -63,7 +64,12 @@ fn by_causes(steps: &Value) -> Option<String> {
     let inputs = steps.find(|step| step.get("name").is_some_and(|name| name == "alignment"))?;
     let inputs = inputs.get("inputs")?;
     let text = |name| inputs.get(name).and_then(Value::as_str).unwrap_or_default();
-    let of = Particulars { from: text("from"), signer: text("signer"), selector: text("selector") };
+    let of = Particulars {
+        from: text("from"),
+        signer: text("signer"),
+        selector: text("selector"),
+        record: text("record"),
+    };
     // A version that knows more causes may have written it.
     let known = |code: &Value| code.as_str()?.parse::<Cause>().ok();
     let causes = inputs.get("causes")?.as_array()?.iter().filter_map(known);

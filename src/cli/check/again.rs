@@ -10,18 +10,21 @@ use super::{Failure, say};
 
 /// Facts of the verdict beside the result of each step: what explanation and advice are made of,
 /// and whose word was taken. Records of an older version have fewer.
-const FACTS: [(&str, &str); 5] = [
+const FACTS: [(&str, &str); 7] = [
     ("alignment", "causes"),
     ("alignment", "signer"),
     ("alignment", "selector"),
+    ("alignment", "adkim"),
+    ("alignment", "record"),
     ("arc", "sealer"),
     ("arc", "standsIn"),
 ];
 /// The rules that steps keep.
-const RULES: [(&str, &str); 4] = [
+const RULES: [(&str, &str); 5] = [
     ("dkim", "minRsaBits"),
     ("dkim", "countTestingKeys"),
     ("dkim", "maxFutureSeconds"),
+    ("dkim", "maxClockSeconds"),
     ("alignment", "rule"),
 ];
 

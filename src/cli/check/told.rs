@@ -5,11 +5,11 @@ use serde_json::Value;
 use super::super::Failure;
 use crate::testkit::dns::{Zone, unescaped};
 
-/// The steps whose answers authenticate a message: what they were told is in the zone, whatever
-/// others were told.
-const KEYS: [&str; 2] = ["dkim", "arc"];
+/// The steps whose answers decide, in this order: what they were told is in the zone, whatever others
+/// were told.
+const DECISIVE: [&str; 3] = ["dkim", "arc", "dmarc"];
 /// The steps that are recorded and decide nothing. Each asks for itself.
-const INFORMATIVE: [&str; 3] = ["spf", "dmarc", "iprev"];
+const INFORMATIVE: [&str; 2] = ["spf", "iprev"];
 
 /// What was told, without what contradicts it.
 #[derive(Default)]
@@ -39,7 +39,8 @@ impl Told {
         let name_of = |step: &'r Value| step.get("name").and_then(Value::as_str);
         let mut steps: Vec<_> =
             steps.map(|step| (name_of(step).unwrap_or_default(), step)).collect();
-        steps.sort_by_key(|(name, _)| !KEYS.contains(name));
+        let place = |name| DECISIVE.iter().position(|one| *one == name);
+        steps.sort_by_key(|(name, _)| place(*name).unwrap_or(DECISIVE.len()));
         let mut told = Self::default();
         let mut known: Vec<Known<'_>> = Vec::new();
         for (step, fields) in steps {
@@ -70,14 +71,12 @@ impl Told {
     }
 
     /// Why `step` may end otherwise than in the record, where it decides nothing: it had another
-    /// answer than there is in the zone. DMARC goes by what SPF found, too.
+    /// answer than there is in the zone. Of DMARC `adkim=` decides, and is compared by itself; its
+    /// result goes by what SPF found, too.
     pub(super) fn excuse(&self, step: &str) -> Option<String> {
-        if !INFORMATIVE.contains(&step) {
-            return None;
-        }
-        let own = self.conflicts.iter().find(|conflict| conflict.step == step);
-        let of_spf = || self.conflicts.iter().find(|conflict| conflict.step == "spf");
-        let conflict = own.or_else(|| of_spf().filter(|_| step == "dmarc"))?;
+        let of = if step == "dmarc" { "spf" } else { step };
+        let conflict = self.conflicts.iter().find(|conflict| conflict.step == of);
+        let conflict = conflict.filter(|_| INFORMATIVE.contains(&of))?;
         let Conflict { step, question, first } = conflict;
         Some(format!("{step} had another answer to {question} than {first}"))
     }

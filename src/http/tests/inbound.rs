@@ -186,6 +186,11 @@ fn of_mailgun(raw: &[u8], to: &str, at: Timestamp, token: &str) -> Posting {
 
 /// A message to agent1 that verifies, whatever the house's clock says: it names no time (`t=`).
 fn signed(subject: &str) -> Vec<u8> {
+    tagged(subject, "")
+}
+
+/// The same, whose signature has these tags, too.
+fn tagged(subject: &str, tags: &str) -> Vec<u8> {
     let fields = [
         ("From", format!("Alice <{FROM}>")),
         ("To", TO.to_owned()),
@@ -196,7 +201,7 @@ fn signed(subject: &str) -> Vec<u8> {
     let body = format!("Hello, {subject}.\r\n");
     let sum = STANDARD.encode(digest(&SHA256, body.as_bytes()));
     let tags = format!(
-        "v=1; a=rsa-sha256; c=relaxed/relaxed; d=good.example; s=s1; \
+        "v=1; a=rsa-sha256; c=relaxed/relaxed; d=good.example; s=s1; {tags}\
          h=from:to:subject:date:message-id; bh={sum}; b="
     );
     let line = |(name, value): &(&str, String)| format!("{name}: {value}\r\n");

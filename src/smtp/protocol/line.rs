@@ -19,8 +19,11 @@ pub enum Fault {
 pub enum Line {
     /// One command line, without its CRLF.
     Whole(Vec<u8>),
-    /// A line that went over the limit; it has been read to its CRLF and was not kept.
+    /// A line has gone over the limit: said at once and once, or a client that sends no CRLF would
+    /// never hear of it. The rest of the line is dropped.
     TooLong,
+    /// So much of such a line was dropped that nothing more is read.
+    Endless,
     /// The line is not a line.
     Faulty(Fault),
 }
@@ -30,23 +33,28 @@ pub enum Line {
 pub struct LineReader {
     kept: Vec<u8>,
     after_cr: bool,
-    too_long: bool,
+    /// Octets of the line beyond its limit.
+    dropped: u64,
+    /// That there are some was said.
+    told: bool,
     limit: usize,
+    max_dropped: u64,
 }
 
 impl LineReader {
-    /// `limit` counts octets with the CRLF (RFC 5321 §4.5.3.1.4).
-    pub const fn new(limit: usize) -> Self {
-        Self { kept: Vec::new(), after_cr: false, too_long: false, limit }
+    /// `limit` counts octets with the CRLF (RFC 5321 §4.5.3.1.4), `max_dropped` those beyond it.
+    pub const fn new(limit: usize, max_dropped: u64) -> Self {
+        let (after_cr, dropped, told) = (false, 0, false);
+        Self { kept: Vec::new(), after_cr, dropped, told, limit, max_dropped }
     }
 
     /// Whether nothing of a next line has come yet.
     pub fn is_empty(&self) -> bool {
-        self.kept.is_empty() && !self.after_cr && !self.too_long
+        self.kept.is_empty() && !self.after_cr && self.dropped == 0
     }
 
-    /// Takes octets off the front of `input` up to the end of the line; `None` when the input ends
-    /// before the line does.
+    /// Takes octets off the front of `input` up to the end of the line, or to where there is
+    /// something to say of it; `None` when the input ends before.
     pub fn read(&mut self, input: &mut &[u8]) -> Option<Line> {
         loop {
             if !self.after_cr {
@@ -55,10 +63,20 @@ impl LineReader {
                 self.keep(text);
                 *input = rest;
             }
+            if self.dropped > 0 && !std::mem::replace(&mut self.told, true) {
+                return Some(Line::TooLong);
+            }
+            if self.dropped > self.max_dropped {
+                self.clear();
+                return Some(Line::Endless);
+            }
             let (&octet, rest) = input.split_first()?;
             *input = rest;
             match (octet, self.after_cr) {
-                (b'\n', true) => return Some(self.end()),
+                (b'\n', true) => match self.end() {
+                    Some(line) => return Some(line),
+                    None => continue,
+                },
                 (b'\n', false) => return Some(self.faulty(Fault::BareLf)),
                 (_, true) => return Some(self.faulty(Fault::BareCr)),
                 (b'\r', false) => self.after_cr = true,
@@ -70,25 +88,30 @@ impl LineReader {
     fn keep(&mut self, text: &[u8]) {
         // Two octets of the limit belong to the CRLF.
         let room = self.limit.saturating_sub(2).saturating_sub(self.kept.len());
-        self.too_long |= text.len() > room;
-        if self.too_long {
+        let over = if self.dropped > 0 { text.len() } else { text.len().saturating_sub(room) };
+        self.dropped = self.dropped.saturating_add(u64::try_from(over).unwrap_or(u64::MAX));
+        if self.dropped > 0 {
             self.kept = Vec::new();
         } else {
             self.kept.extend_from_slice(text);
         }
     }
 
-    fn end(&mut self) -> Line {
-        self.after_cr = false;
+    /// The line; `None` if it has been spoken of already.
+    fn end(&mut self) -> Option<Line> {
         let line = std::mem::take(&mut self.kept);
-        if std::mem::take(&mut self.too_long) { Line::TooLong } else { Line::Whole(line) }
+        let whole = self.dropped == 0;
+        self.clear();
+        whole.then_some(Line::Whole(line))
     }
 
     fn faulty(&mut self, fault: Fault) -> Line {
-        self.after_cr = false;
-        self.too_long = false;
-        self.kept = Vec::new();
+        self.clear();
         Line::Faulty(fault)
+    }
+
+    fn clear(&mut self) {
+        *self = Self::new(self.limit, self.max_dropped);
     }
 }
 
@@ -97,7 +120,7 @@ mod tests {
     use super::*;
 
     fn lines(limit: usize, mut input: &[u8]) -> Vec<Line> {
-        let mut reader = LineReader::new(limit);
+        let mut reader = LineReader::new(limit, 30);
         std::iter::from_fn(|| reader.read(&mut input)).collect()
     }
 
@@ -117,12 +140,32 @@ mod tests {
             lines(5, b"abcd\r\nabcdefghijklmnop\r\nx\r\n"),
             [Line::TooLong, Line::TooLong, Line::Whole(b"x".into())]
         );
-        let mut reader = LineReader::new(512);
-        for _ in 0..1000 {
-            assert_eq!(reader.read(&mut &[b'x'; 1000][..]), None);
+        let mut reader = LineReader::new(512, 1_000_000);
+        for nth in 0..1000 {
+            let said = reader.read(&mut &[b'x'; 1000][..]);
+            assert_eq!(said, (nth == 0).then_some(Line::TooLong));
             assert!(reader.kept.capacity() <= 1024);
         }
-        assert_eq!(reader.read(&mut &b"\r\n"[..]), Some(Line::TooLong));
+        assert_eq!(reader.read(&mut &b"\r\n"[..]), None);
         assert!(reader.is_empty());
+    }
+
+    #[test]
+    fn a_line_over_the_limit_is_spoken_of_before_it_ends_and_is_not_read_for_ever() {
+        let whole = [&b"abcd"[..], &[b'x'; 29], b"\r\nNO\r\n"].concat();
+        let endless = [&b"abcd"[..], &[b'x'; 30]].concat();
+        for cut in 1..=whole.len() {
+            let said = |octets: &[u8]| {
+                let mut reader = LineReader::new(5, 30);
+                let all = octets.chunks(cut).flat_map(|mut piece| {
+                    std::iter::from_fn(|| reader.read(&mut piece)).collect::<Vec<_>>()
+                });
+                all.collect::<Vec<_>>()
+            };
+            assert_eq!(said(&whole), [Line::TooLong, Line::Whole(b"NO".into())], "{cut}");
+            assert_eq!(said(&endless), [Line::TooLong, Line::Endless], "{cut}");
+            assert_eq!(said(&endless[..33]), [Line::TooLong], "{cut}");
+            assert_eq!(said(&endless[..4]), [Line::TooLong], "{cut}");
+        }
     }
 }

@@ -97,6 +97,7 @@ notices! {
     TooManyIdle = "too_many_idle" 421 "4.7.0" "too many commands without a message";
     TooManyUnknown = "too_many_unknown" 421 "4.7.0" "too many unknown recipients";
     TooFast = "too_fast" 421 "4.7.0" "too many new connections from your network: try again later";
+    EndlessLine = "endless_line" 421 "4.7.0" "the command line does not end";
     TooManyTransactions = "too_many_transactions" 421 "4.7.0" "too many transactions: connect again";
     TooSlow = "too_slow" 421 "4.4.2" "timeout: nothing more came, or too slowly";
     TooOld = "too_old" 421 "4.4.2" "timeout: the session is too old, connect again";

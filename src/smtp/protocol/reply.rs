@@ -45,6 +45,9 @@ pub const fn for_reason(reason: Reason) -> (u16, &'static str, &'static str) {
         Reason::LoopDetected => (554, "5.4.6", "the message goes round in a loop"),
         Reason::TooLarge => (552, "5.3.4", "the message is over the size limit"),
         Reason::Malformed => (554, "5.6.0", "the message breaks the format of internet mail"),
+        Reason::DkimNotYetValid => {
+            (451, "4.7.5", "by our clock the DKIM signature is not valid yet: try again")
+        }
         Reason::DnsUnavailable => (451, "4.4.3", "a DNS lookup failed: try again"),
         Reason::RelayUnavailable => {
             (451, "4.4.1", "the recipient's application is not available: try again")
@@ -242,6 +245,7 @@ mod tests {
         ("loop_detected", "554 5.4.6"),
         ("too_large", "552 5.3.4"),
         ("malformed", "554 5.6.0"),
+        ("dkim_not_yet_valid", "451 4.7.5"),
         ("dns_unavailable", "451 4.4.3"),
         ("relay_unavailable", "451 4.4.1"),
         ("rate_limited", "450 4.2.1"),

@@ -39,3 +39,18 @@ async fn who_tries_names_is_held_back_and_cut_short() {
     peer.expect_all(&["550 5.1.1", "550 5.1.1", "421 4.7.0 too many unknown"]).await;
     peer.expect_end().await;
 }
+
+/// The reply comes at the limit, not when the client has sent its CRLF or has run out of time.
+#[tokio::test]
+async fn a_command_line_without_end_is_answered_and_closed() {
+    let rules = "[memory]\nmax_drained_bytes = 100000\n";
+    let server = Server::start(rules, Fake::default()).await;
+    let mut peer = server.greeted().await;
+    peer.send("x".repeat(3000)).await;
+    peer.expect("500 5.5.2 the command line is too long").await;
+    peer.send("\r\nNOOP\r\n").await;
+    peer.expect("250 2.0.0").await;
+    peer.send("x".repeat(200_000)).await;
+    peer.expect_all(&["500 5.5.2", "421 4.7.0 the command line does not end"]).await;
+    peer.expect_end().await;
+}

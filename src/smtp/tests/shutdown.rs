@@ -36,11 +36,33 @@ async fn shutdown_tells_idle_sessions_and_waits_for_messages() {
 }
 
 #[tokio::test]
-async fn what_does_not_finish_within_the_grace_is_cut() {
-    let server = Server::start("", Fake::default()).await;
+async fn what_does_not_finish_within_the_grace_is_told_so_and_cut() {
+    let gate = Fake { gate: Some(Semaphore::new(0)), ..Fake::default() };
+    let server = Server::start("", gate).await;
+    let (mut inside, mut deciding) = (server.in_data().await, server.in_data().await);
+    inside.send("half a message").await;
+    deciding.send("whole\r\n.\r\n").await;
+    timeout(PATIENCE, server.intake.arrived.notified()).await.unwrap();
+    let mut end = std::pin::pin!(server.shutdown.finish(Duration::from_millis(50)));
+    let told = async {
+        for peer in [&mut inside, &mut deciding] {
+            peer.expect("421 4.3.2").await;
+            peer.expect_end().await;
+        }
+    };
+    tokio::select! {
+        () = told => assert!(!end.await),
+        in_time = &mut end => panic!("nobody was told, and all have ended: {in_time}"),
+    }
+    assert!(server.intake.messages().is_empty());
+}
+
+#[tokio::test]
+async fn who_does_not_listen_cannot_hold_the_end_back() {
+    let rules = "[deadlines]\nfarewell_millis = 50\nlinger_millis = 60000\n";
+    let server = Server::start(rules, Fake::default()).await;
     let mut inside = server.in_data().await;
     inside.send("half a message").await;
-    assert!(!server.shutdown.finish(Duration::from_millis(50)).await);
-    inside.expect_end().await;
-    assert!(server.intake.messages().is_empty());
+    let end = timeout(PATIENCE, server.shutdown.finish(Duration::from_millis(50)));
+    assert_eq!(end.await, Ok(false));
 }

@@ -10,6 +10,8 @@ use crate::domain::reason::Reason;
 use crate::testkit::dns::Zone;
 use crate::testkit::signer::{Key, Signer};
 
+const WEEK: i64 = 7 * 86_400;
+
 #[tokio::test]
 async fn an_aligned_signature_authenticates() {
     let bench = Bench::new().await;
@@ -90,7 +92,8 @@ async fn what_counts_and_what_does_not() {
     for (tags, why) in [
         (format!("t={};", NOW - 10), None),
         (format!("t={};", NOW + 299), None),
-        (format!("t={};", NOW + 301), Some("in the future")),
+        (format!("t={};", NOW + WEEK + 1), Some("ahead of our clock")),
+        (format!("t={}; l=9;", NOW + 301), Some("ahead of our clock; l= covers")),
         (format!("t={}; x={};", NOW - 10, NOW + 10), None),
         (format!("t={}; x={};", NOW - 10, NOW - 1), Some("expired")),
         ("t=900000000; x=1000000000;".into(), Some("expired")),
@@ -114,6 +117,68 @@ async fn what_counts_and_what_does_not() {
     }
 }
 
+/// One of two clocks is wrong, and nobody can know whose: what would count later waits.
+#[tokio::test]
+async fn what_was_signed_ahead_of_our_clock_waits_unless_another_signature_counts() {
+    let bench = Bench::new().await;
+    let signer = bench.rsa("good.example");
+    let ahead = |seconds: i64| {
+        let mail = Forge::new(signer.key(), &format!("t={};", NOW + seconds)).sign(MAIL);
+        String::from_utf8(mail).unwrap()
+    };
+    for seconds in [301, 3600, WEEK] {
+        let answer = bench.check(ahead(seconds).as_bytes()).await;
+        assert_eq!(answer.proof, Proof::Undecidable(Reason::DkimNotYetValid), "{seconds}");
+        assert!(answer.detail.contains(&format!("t= is {seconds} seconds ahead")));
+        assert_eq!(answer.summary["dkim"][0]["result"], "policy");
+        assert_eq!(step(&answer, "alignment")["result"], "temperror");
+        let causes = &step(&answer, "alignment")["inputs"]["causes"];
+        assert_eq!(*causes, serde_json::json!(["not_yet_valid"]));
+    }
+    // Another one counts, and one that fails takes nothing away.
+    bench.accepts(&signer.sign(ahead(3600).as_bytes()).unwrap()).await;
+    let failed = Key::generate_rsa().unwrap();
+    let both = String::from_utf8(Forge::new(&failed, "").sign(&ahead(3600))).unwrap();
+    let answer = bench.check(both.as_bytes()).await;
+    assert_eq!(answer.proof, Proof::Undecidable(Reason::DkimNotYetValid));
+    // It would never speak for From, or it is forged: there is nothing to wait for.
+    let stranger = bench.rsa("evil.example");
+    let tags = format!(
+        "v=1; a=rsa-sha256; c=relaxed/relaxed; d=evil.example; s=s1; h=from; t={};",
+        NOW + 3600
+    );
+    let mail = Forge::tagged(stranger.key(), &tags, &["from"]).sign(MAIL);
+    bench.refuses(&mail, Reason::DkimUnacceptable, "ahead of our clock").await;
+    let forged = ahead(3600).replace("Subject: Hi", "Subject: Ho");
+    bench.refuses(forged.as_bytes(), Reason::DkimFailed, "").await;
+    // Its key cannot be had: with it, it might count later.
+    let fresh = Bench::new().await;
+    fresh.record("s1._domainkey.good.example", "TXT", "SERVFAIL", "");
+    let answer = fresh.check(ahead(3600).as_bytes()).await;
+    assert_eq!(answer.proof, Proof::Undecidable(Reason::DnsUnavailable));
+}
+
+#[tokio::test]
+async fn how_far_ahead_waits_is_the_operators() {
+    for (rules, days, waits) in [
+        ("defer_future_days = 0\n", 0, false),
+        ("defer_future_days = 1\n", 1, true),
+        ("defer_future_days = 1\n", 2, false),
+    ] {
+        let bench = Bench::with(Zone::default(), &format!("[authentication]\n{rules}")).await;
+        let signer = bench.rsa("good.example");
+        let signed = NOW + days * 86_400 + if days == 0 { 301 } else { 0 };
+        let answer =
+            bench.check(&Forge::new(signer.key(), &format!("t={signed};")).sign(MAIL)).await;
+        let expected = if waits {
+            Proof::Undecidable(Reason::DkimNotYetValid)
+        } else {
+            Proof::Unproven(Reason::DkimUnacceptable)
+        };
+        assert_eq!(answer.proof, expected, "{rules} {days}");
+    }
+}
+
 #[tokio::test]
 async fn what_the_key_record_forbids() {
     for (record, why) in [
@@ -124,6 +189,7 @@ async fn what_the_key_record_forbids() {
         ("v=DKIM1; s=tlsrpt; {p}", Some((Reason::DkimUnacceptable, "s="))),
         ("v=DKIM1; t=y; {p}", Some((Reason::DkimUnacceptable, "t=y"))),
         ("v=DKIM1; t=s; {p}", Some((Reason::DkimUnacceptable, "t=s"))),
+        ("k=rsa; v=DKIM1; {p}", Some((Reason::DkimFailed, ""))),
         ("v=DKIM1; {p}; {p}", Some((Reason::DkimUnacceptable, "twice"))),
         ("v=DKIM1; p=", Some((Reason::DkimFailed, "revoked"))),
         ("v=DKIM2; {p}", Some((Reason::DkimFailed, ""))),

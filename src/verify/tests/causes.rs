@@ -11,9 +11,16 @@ use crate::testkit::signer::Key;
 
 const NAME: &str = "s1._domainkey.good.example";
 const SHORT: &str = "[dns]\nquery_timeout_seconds = 1\nretries = 0\n";
-/// Tested elsewhere: `vectors` (a key that signs with SHA-1), `chains`; and `examine` alone knows
+/// Tested elsewhere: `vectors` (a key that signs with SHA-1), `chains`, `adkim`; and `examine` alone knows
 /// whether mail-auth looked at a signature.
-const ELSEWHERE: [Cause; 3] = [Cause::Sha1, Cause::ChainKeyUnavailable, Cause::BeyondLimits];
+const ELSEWHERE: [Cause; 6] = [
+    Cause::Sha1,
+    Cause::ChainKeyUnavailable,
+    Cause::ChainNotYetValid,
+    Cause::ForbiddenByDmarc,
+    Cause::DmarcUnavailable,
+    Cause::BeyondLimits,
+];
 
 /// A message, the key record under `NAME`, and rules.
 struct Case {
@@ -45,7 +52,8 @@ fn by_tags(key: &Key) -> Vec<(Cause, String)> {
     let more = |tags: &str| String::from_utf8(Forge::new(key, tags).sign(MAIL)).unwrap();
     let names = "subject:".repeat(101);
     vec![
-        (Cause::SignedInFuture, more(&format!("t={};", NOW + 1000))),
+        (Cause::NotYetValid, more(&format!("t={};", NOW + 1000))),
+        (Cause::SignedInFuture, more(&format!("t={};", NOW + 8 * 86_400))),
         (Cause::Expired, more(&format!("t={}; x={};", NOW - 10, NOW - 1))),
         (Cause::ExpiresBeforeSigned, more(&format!("t={NOW}; x={};", NOW - 1))),
         (Cause::BodyPartlySigned, more("l=9;")),

@@ -291,3 +291,51 @@ async fn a_chain_expires_by_the_clock_of_the_message() {
         assert_ne!(bench.check(forged.as_bytes()).await.proof, Proof::Authenticated);
     }
 }
+
+/// As signatures do: a chain that was sealed ahead of our clock waits.
+#[tokio::test]
+async fn a_chain_that_was_sealed_ahead_of_our_clock_waits() {
+    for (ahead, proof, cause) in [
+        (300, Proof::Authenticated, None),
+        (3600, Proof::Undecidable(Reason::DkimNotYetValid), Some("chain_not_yet_valid")),
+        (8 * 86_400, Proof::Unproven(Reason::DkimFailed), Some("body_changed")),
+    ] {
+        let bench = Bench::with(Zone::default(), TRUSTED).await;
+        let (first, second) = (List::new(), List { selector: "arc2", ..List::new() });
+        first.publish(&bench);
+        second.publish(&bench);
+        let mail = String::from_utf8(first.send(&bench)).unwrap().replace("-- \r", "--\r");
+        let mail = second.set_by_hand(&mail, NOW + ahead, NOW + 100 * 86_400);
+        let answer = bench.check(mail.as_bytes()).await;
+        assert_eq!(answer.proof, proof, "{ahead}: {answer:#?}");
+        let causes: Vec<&str> = cause.into_iter().collect();
+        assert_eq!(step(&answer, "alignment")["inputs"]["causes"], serde_json::json!(causes));
+    }
+}
+
+/// What the From domain forbids a signature of its subdomain, no sealer can allow by its report.
+#[tokio::test]
+async fn a_sealers_report_is_held_to_what_the_from_domain_publishes() {
+    const OWN: &str = "_dmarc.good.example";
+    for (rcode, record, itself, below) in [
+        ("NOERROR", "v=DMARC1; p=none", Proof::Authenticated, Proof::Authenticated),
+        (
+            "NOERROR",
+            "v=DMARC1; p=none; adkim=s",
+            Proof::Authenticated,
+            Proof::Unproven(Reason::DkimFailed),
+        ),
+        ("SERVFAIL", "", Proof::Authenticated, Proof::Undecidable(Reason::DnsUnavailable)),
+    ] {
+        for (domain, proof) in [("good.example", itself), ("sub.good.example", below)] {
+            let bench = Bench::with(Zone::default(), TRUSTED).await;
+            bench.record(OWN, "TXT", rcode, record);
+            let list = List { domain, ..List::new() };
+            list.publish(&bench);
+            let answer = bench.check(&list.send(&bench)).await;
+            assert_eq!(answer.proof, proof, "{rcode} {record} {domain}: {answer:#?}");
+            let stands_in = &step(&answer, "arc")["inputs"]["standsIn"];
+            assert_eq!(*stands_in, proof == Proof::Authenticated, "{rcode} {record} {domain}");
+        }
+    }
+}

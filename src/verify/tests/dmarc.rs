@@ -1,4 +1,4 @@
-//! DMARC: what a domain publishes is recorded, and no verdict.
+//! DMARC: what a domain publishes is recorded, and but for `adkim=s` no verdict.
 
 use serde_json::{Value, json};
 
@@ -16,6 +16,7 @@ type Case = (
     Option<&'static str>,
 );
 
+const UNALIGNED: Proof = Proof::Unproven(Reason::DkimUnaligned);
 const OWN: &str = "_dmarc.good.example";
 const SUB: &str = "_dmarc.a.good.example";
 
@@ -84,13 +85,14 @@ async fn checked(records: &[(&str, &str)], from: &str, signer: &str) -> (Proof, 
 }
 
 #[tokio::test]
-async fn what_is_published_is_recorded_and_no_verdict() {
+async fn what_is_published_is_recorded_and_but_for_adkim_no_verdict() {
     for (records, from, own, foreign, policy) in CASES {
-        for (signer, result, proof) in [
-            ("good.example", own, Proof::Authenticated),
-            ("evil.example", foreign, Proof::Unproven(Reason::DkimUnaligned)),
-        ] {
+        for (signer, result, proof) in
+            [("good.example", own, Proof::Authenticated), ("evil.example", foreign, UNALIGNED)]
+        {
             let (found, summary, step) = checked(records, from, signer).await;
+            let strict = records.iter().any(|(_, text)| text.contains("adkim=s"));
+            let proof = if strict && from != signer { UNALIGNED } else { proof };
             assert_eq!(found, proof, "{records:?} {from} {signer}");
             let expected = json!({"result": result, "policy": policy});
             assert_eq!(summary, expected, "{records:?} {from} {signer}: {step:#}");
@@ -107,7 +109,9 @@ async fn where_the_tree_and_the_list_differ_the_record_says_so() {
     for (records, from, signer, tree, list, result) in [
         (suffix, "b.github.io", "a.github.io", Some(true), false, "pass"),
         (suffix, "b.github.io", "b.github.io", Some(true), true, "pass"),
-        (strict, "a.good.example", "good.example", Some(false), true, "fail"),
+        // What the record forbids no list allows.
+        (strict, "a.good.example", "good.example", Some(false), false, "fail"),
+        (strict, "a.good.example", "a.good.example", Some(true), true, "pass"),
         (strict, "good.example", "evil.example", Some(false), false, "fail"),
         (&[], "a.good.example", "good.example", None, true, "none"),
     ] {

@@ -1,6 +1,7 @@
 //! The room as its callers see it: really signed mail, a real DNS server on loopback.
 
 mod acceptance;
+mod adkim;
 mod answers;
 mod arc_suite;
 mod causes;

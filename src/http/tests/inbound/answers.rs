@@ -5,11 +5,16 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::relayed::set;
-use super::{ASKED, FROM, PROVIDERS, Post, SENDGRID, SNS, TO, of_mailgun, refused, signed, step};
+use super::{
+    ASKED, FROM, PROVIDERS, Post, SENDGRID, SNS, TO, of_mailgun, refused, signed, step, tagged,
+};
 use crate::domain::policy::Mode;
 use crate::domain::relay::RelayType;
 use crate::testkit::provider::{Between, Sns, sendgrid, ses};
 use crate::testkit::receiver::Receiver;
+
+/// An hour ahead of the clock of the house (Unix seconds).
+const HOUR_AHEAD: i64 = 1_795_000_000 + 3600;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_provider_posts_is_mail_as_if_it_had_come_over_smtp() {
@@ -103,6 +108,11 @@ async fn trouble_of_ours_is_told_to_come_again_and_loses_nothing() {
         reply.problem(503, "unavailable", "record");
         assert!(reply.headers.contains_key("retry-after"));
         assert_eq!(post.record().await["reason"], "dns_unavailable");
+        // Our clock is behind, or the signer's is ahead.
+        let ahead = tagged(kind.as_str(), &format!("t={HOUR_AHEAD}; "));
+        let reply = post.send(&path, &post.post(kind, &ahead, &[TO])).await;
+        reply.problem(503, "unavailable", "record");
+        assert_eq!(post.record().await["reason"], "dkim_not_yet_valid");
         paths.push((kind, path, post.post(kind, &signed("down"), &[TO])));
     }
     post.house.store.close().await;

@@ -27,7 +27,8 @@ impl Machine {
         self.client.tls = Some(facts);
         self.greeted = false;
         self.transaction = None;
-        self.line = LineReader::new(self.settings.max_command_line);
+        let settings = &self.settings;
+        self.line = LineReader::new(settings.max_command_line, settings.body.max_drained);
     }
 
     /// The answer to [`Step::Open`].

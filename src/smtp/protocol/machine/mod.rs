@@ -136,7 +136,7 @@ impl Machine {
     /// A session with the client at `address`.
     pub fn new(settings: Settings, address: IpAddr) -> Self {
         Self {
-            line: LineReader::new(settings.max_command_line),
+            line: LineReader::new(settings.max_command_line, settings.body.max_drained),
             settings,
             client: Client { address, helo: String::new(), esmtp: false, tls: None },
             greeted: false,
@@ -180,6 +180,7 @@ impl Machine {
             None => Step::Read,
             Some(Line::Whole(line)) => self.command(&line),
             Some(Line::TooLong) => self.tell(Notice::LineTooLong),
+            Some(Line::Endless) => Self::say(Notice::EndlessLine),
             Some(Line::Faulty(fault)) => Self::say(wire_fault(fault)),
         }
     }
