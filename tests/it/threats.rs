@@ -13,9 +13,9 @@ use crate::support::{fixture, sources};
 const LINES: [(&str, usize); 9] = [
     ("F", 11),
     ("G", 7),
-    ("A", 22),
+    ("A", 24),
     ("B", 21),
-    ("C", 16),
+    ("C", 17),
     ("D", 10),
     ("E", 15),
     ("H", 12),
