@@ -683,7 +683,24 @@ def accepted_identity_cases():
          "is "
              "the address (threats A9).",
              sign(mail("name-address", '"boss@other.example" <alice@good.example>')),
-             name="boss@other.example")
+             name="boss@other.example", findings=["display_name_deceives"])
+    for name, written, shown, deceives, about in (
+        ("name_hides_an_address", "admin\u200b@legit\u00adimate.example",
+         None, True, "The display name is another address, with characters in it that nobody sees"),
+        ("name_in_fullwidth_signs", "admin\uff20legitimate\uff0eexample",
+         "admin\uff20legitimate\uff0eexample", True,
+         "The display name is another address in fullwidth signs"),
+        ("name_looks_like_a_listed_sender", "b\u043eb@other.example", "b\u043eb@other.example",
+         True, "The display name looks like the address of another sender on the list"),
+        ("name_in_another_script", "\u0411\u043e\u0440\u0438\u0441 (\u041c\u043e\u0441\u043a\u0432\u0430) @ ACME",
+         "\u0411\u043e\u0440\u0438\u0441 (\u041c\u043e\u0441\u043a\u0432\u0430) @ ACME", False,
+         "A display name in another script, with an @ that makes no address: no remark is made"),
+    ):
+        word = base64.b64encode(written.encode()).decode()
+        accepted(name, about + " (threats A24).",
+                 sign(mail(name.replace("_", "-"), f"=?utf-8?b?{word}?= <alice@good.example>")),
+                 **({"name": shown} if shown else {}),
+                 findings=["display_name_deceives"] if deceives else [])
     for name, value, shown, about in (
         ("comment_after_address", "alice@good.example (eve@evil.example)", None,
          "An address in a comment behind the address is text"),
@@ -701,7 +718,8 @@ def accepted_identity_cases():
     ):
         source = " (RFC 5322 3.2.2; threats A7)." if "comment" in name else "."
         accepted(name, about + source,
-                 sign(mail(name.replace("_", "-"), value)), **({"name": shown} if shown else {}))
+                 sign(mail(name.replace("_", "-"), value)), **({"name": shown} if shown else {}),
+                 **({"findings": []} if name == "address_as_its_own_name" else {}))
     accepted("forged_results", "Authentication-Results in the message claim a failure in this "
          "server's "
              "likely name: foreign fields decide nothing, either way (contract 2; threats A19).",
@@ -724,6 +742,25 @@ def accepted_identity_cases():
              "(contract 2; threats B3).",
              before(sign(mail("reply-to-added")), b"Subject:", b"Reply-To: eve@evil.example\r\n"),
              unsigned_headers=["reply-to"])
+    names = ["mime-version", "from", "date", "message-id", "subject", "to", "content-type"]
+    for name, field, about, rest in (
+        ("disposition_added", b'Content-Disposition: attachment; filename="a.bin"\r\n',
+         "A Content-Disposition that the signature does not cover makes the text an attachment",
+         {"text": "", "attachments": [{"filename": "a.bin", "content_type": "text/plain"}],
+          "unsigned_headers": ["content-disposition"], "findings": ["unsigned_content_field"]}),
+        ("encoding_added", b"Content-Transfer-Encoding: base64\r\n",
+         "A Content-Transfer-Encoding that the signature does not cover makes another text",
+         {"unsigned_headers": ["content-transfer-encoding"],
+          "findings": ["unsigned_content_field"]}),
+        ("automation_added", b"Auto-Submitted: auto-replied\r\nPrecedence: bulk\r\n"
+         b"List-Id: <a.good.example>\r\nX-Auto-Response-Suppress: All\r\n",
+         "Fields that forbid an answer, and that the signature does not cover",
+         {"unsigned_headers": ["auto-submitted", "precedence", "list-id",
+                               "x-auto-response-suppress"],
+          "origin": "auto-replied", "findings": []}),
+    ):
+        accepted(name, about + ": counts, and the record says so (threats A23).",
+                 before(sign(mail(name.replace("_", "-")), h=names), b"Subject:", field), **rest)
 
 
 def accepted_recipient_cases():

@@ -171,7 +171,7 @@ impl Intake for Discard {
     }
 
     async fn over_rate(&self, _: &Client, _: &str, _: &str) -> Answer {
-        Answer { reason: Some(Reason::RateLimited), detail: None, record: None }
+        Answer { reason: Some(Reason::RateLimited), detail: None, record: None, again: false }
     }
 
     async fn recipient(&self, _: &Client, _: &str, _: &str) -> Result<Recipient, Answer> {
@@ -179,10 +179,10 @@ impl Intake for Discard {
     }
 
     async fn message(&self, _: Envelope, _: Bytes) -> Answer {
-        Answer { reason: None, detail: None, record: None }
+        Answer { reason: None, detail: None, record: None, again: false }
     }
 
     async fn refused(&self, _: Envelope, reason: Reason, _: String, _: Bytes, _: u64) -> Answer {
-        Answer { reason: Some(reason), detail: None, record: None }
+        Answer { reason: Some(reason), detail: None, record: None, again: false }
     }
 }

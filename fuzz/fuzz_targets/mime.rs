@@ -30,8 +30,8 @@ fuzz_target!(|input: &[u8]| {
         raw.push(*octet);
     }
     let Ok(headers) = scan(&raw, &LIMITS) else { return };
-    let outcome = summarise(&raw, &headers, &LIMITS);
-    assert_eq!(outcome, summarise(&raw, &headers, &LIMITS));
+    let outcome = summarise(&raw, &headers, &[], &LIMITS);
+    assert_eq!(outcome, summarise(&raw, &headers, &[], &LIMITS));
     let Ok(mail) = outcome else { return };
     check_text(&mail);
     assert!(mail.attachments.len() <= 8 && mail.html().is_none_or(|html| !html.listed));

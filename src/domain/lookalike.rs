@@ -2,15 +2,19 @@
 //! never equal because they look alike; whoever enters one in a list is told that it may not be the
 //! one that is meant.
 
+use std::iter::once;
+
 use icu_normalizer::ComposingNormalizerBorrowed;
-use icu_properties::CodePointMapData;
-use icu_properties::props::Script;
+use icu_properties::props::{DefaultIgnorableCodePoint, Script};
+use icu_properties::{CodePointMapData, CodePointSetData};
 
 use super::address::Address;
 
 /// Small letters of other scripts that have the shape of a Latin one: a word of nothing but these
 /// reads as a Latin word.
-const LATIN_SHAPES: &str = "асԁеһіјӏоорԛѕԝхуѵαικνορυωօոսհ";
+const LATIN_SHAPES: &str = "асԁеһіјӏорԛѕԝхуѵαικνορυωօոսհ";
+/// Those Latin letters, in the same order.
+const LATIN_LETTERS: &str = "acdehijlopqswxyvaikvopuwonuh";
 
 /// Scripts that are written together, with Latin letters or without (UTS #39 §5.2, "highly
 /// restrictive").
@@ -25,7 +29,7 @@ const TOGETHER: [&[Script]; 3] = [
 /// scripts.
 pub fn warnings(address: &Address) -> Vec<String> {
     let domain = address.domain().to_unicode();
-    let words = std::iter::once(address.local()).chain(domain.split('.'));
+    let words = once(address.local()).chain(domain.split('.'));
     let mut found: Vec<String> = words.filter_map(of_word).collect();
     let local = address.local();
     if !ComposingNormalizerBorrowed::new_nfkc().is_normalized(local) {
@@ -37,6 +41,62 @@ pub fn warnings(address: &Address) -> Vec<String> {
         ));
     }
     found
+}
+
+/// Says how a display name deceives that shows another address than the sender's `own`; nothing
+/// about a name that is or contains that very address, nor about one without an address. The name
+/// is read as a person sees it: without characters that nobody sees, and with variants of letters
+/// and signs (fullwidth @) as those letters.
+///
+/// No list of addresses is asked: whatever an Agent's list holds, an address in a name that is not
+/// the sender's is not the sender's, and one that looks like another is named with that one.
+pub fn deceit_of_name(name: &str, own: &Address) -> Option<String> {
+    if !name.contains(['@', '\u{ff20}', '\u{fe6b}']) {
+        return None;
+    }
+    let seen: String = name.chars().filter(|c| !is_unseen(*c)).map(with_plain_dots).collect();
+    let seen = ComposingNormalizerBorrowed::new_nfkc().normalize(&seen);
+    let is_own = |text: &str| Address::parse(text).as_ref() == Ok(own);
+    if is_own(name) || is_own(seen.trim()) {
+        return None;
+    }
+    let between =
+        |c: char| c.is_whitespace() || "<>()[],;:\"\u{ab}\u{bb}\u{2039}\u{203a}".contains(c);
+    let shown = seen.split(between).filter(|word| !is_own(word)).find_map(|word| {
+        // Quotation marks and what ends a sentence.
+        let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
+        (is_address_like(bare) && !is_own(bare)).then_some(bare)
+    })?;
+    let plain: String = shown.chars().map(latin).collect();
+    let looks = if plain == shown { String::new() } else { format!(", which looks like {plain}") };
+    Some(format!("the display name shows {shown}{looks}, and the sender is {own}"))
+}
+
+/// Takes no room, or so little that nobody sees a gap.
+fn is_unseen(c: char) -> bool {
+    matches!(c, '\u{2005}'..='\u{200a}' | '\u{202f}')
+        || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
+}
+
+/// The full stops that separate labels of domains, too (UTS #46).
+const fn with_plain_dots(c: char) -> char {
+    match c {
+        '\u{3002}' | '\u{ff0e}' | '\u{ff61}' => '.',
+        other => other,
+    }
+}
+
+/// Something, an @, and labels of which the last has a letter.
+fn is_address_like(word: &str) -> bool {
+    let Some((local, domain)) = word.rsplit_once('@') else { return false };
+    let Some((labels, last)) = domain.rsplit_once('.') else { return false };
+    !local.is_empty() && !labels.is_empty() && last.chars().any(char::is_alphabetic)
+}
+
+/// The Latin letter of which `c` has the shape, or `c`.
+fn latin(c: char) -> char {
+    let mut shapes = LATIN_SHAPES.chars().zip(LATIN_LETTERS.chars());
+    shapes.find(|(shape, _)| *shape == c).map_or(c, |(_, letter)| letter)
 }
 
 fn of_word(word: &str) -> Option<String> {
@@ -108,5 +168,64 @@ mod tests {
             assert_eq!(found.len(), 1, "{text}: {found:?}");
             assert!(found[0].contains(piece), "{text}: {found:?}");
         }
+    }
+
+    #[test]
+    fn a_name_that_shows_another_address_is_remarked_on() {
+        let own = Address::parse("m@attack.com").unwrap();
+        for (name, shown) in [
+            ("admin@legitimate.com", "admin@legitimate.com,"),
+            ("'admin@legitimate.com' via Team", "admin@legitimate.com,"),
+            ("Admin (admin@legitimate.com).", "admin@legitimate.com,"),
+            ("m@attack.com admin@legitimate.com", "admin@legitimate.com,"),
+            ("admin\u{200b}@legit\u{ad}imate.c\u{2060}om", "admin@legitimate.com,"),
+            ("admin\u{200a}@\u{202f}legitimate.com", "admin@legitimate.com,"),
+            ("admin\u{ff20}legitimate\u{ff0e}com", "admin@legitimate.com,"),
+            ("admin\u{fe6b}legitimate\u{3002}com", "admin@legitimate.com,"),
+            ("\u{ff41}dmin@legitimate.com", "admin@legitimate.com,"),
+            ("b\u{43e}ss@g\u{43e}\u{43e}d.example", "which looks like boss@good.example,"),
+            ("m@\u{430}ttack.com", "which looks like m@attack.com,"),
+            ("борис@почта.example", "борис@почта.example"),
+            ("boss@xn--mnchen-3ya.example", "boss@xn--mnchen-3ya.example,"),
+            ("m+x@attack.com", "m+x@attack.com,"),
+            ("a@b@legitimate.com", "a@b@legitimate.com,"),
+        ] {
+            let found = deceit_of_name(name, &own).unwrap_or_default();
+            assert!(found.contains(shown), "{name}: {found:?}");
+            assert!(found.ends_with("and the sender is m@attack.com"), "{found}");
+        }
+    }
+
+    #[test]
+    fn a_name_without_another_address_is_not() {
+        for (name, own) in [
+            ("", "m@attack.com"),
+            ("Alice Example", "m@attack.com"),
+            ("борис", "m@attack.com"),
+            ("さくら サクラ桜", "m@attack.com"),
+            ("김민 (서울)", "m@attack.com"),
+            ("Jane @ Acme", "m@attack.com"),
+            ("@jane.example", "m@attack.com"),
+            ("Team @ 3.0", "m@attack.com"),
+            ("legitimate.com", "m@attack.com"),
+            ("M@ATTACK.com", "m@attack.com"),
+            ("\"m@attack.com\"", "m@attack.com"),
+            ("Me <m@attack.com>", "m@attack.com"),
+            ("boss@m\u{fc}nchen.example", "boss@xn--mnchen-3ya.example"),
+            ("Boss (boss@XN--mnchen-3ya.example)", "boss@m\u{fc}nchen.example"),
+            ("o'brien@good.example", "o'brien@good.example"),
+            ("jo\u{308}rg@good.example", "j\u{f6}rg@good.example"),
+            ("_x_@good.example", "_x_@good.example"),
+        ] {
+            let own = Address::parse(own).unwrap();
+            assert_eq!(deceit_of_name(name, &own), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn each_shape_has_its_letter() {
+        assert_eq!(LATIN_SHAPES.chars().count(), LATIN_LETTERS.chars().count());
+        assert_eq!("\u{43e}\u{3c9}\u{570}".chars().map(latin).collect::<String>(), "owh");
+        assert!(LATIN_LETTERS.chars().all(|c| latin(c) == c));
     }
 }

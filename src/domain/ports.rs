@@ -80,6 +80,8 @@ pub struct Answer {
     /// What exactly was wrong, in plain words fit for the client to read: one line, ASCII.
     pub detail: Option<String>,
     pub record: Option<IntakeId>,
+    /// Every message that it accepts was here before (contract §2.6).
+    pub again: bool,
 }
 
 /// What the SMTP room asks of the rest of the house.

@@ -12,6 +12,8 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::domain::address::Address;
+use crate::domain::lookalike;
+use crate::domain::sender::Sender;
 
 use super::headers::ShownMailbox;
 use super::labels::Doubt;
@@ -28,26 +30,53 @@ const FEWEST_WORDS: usize = 5;
 
 /// Everything that the remarks are drawn from.
 pub(super) struct Evidence<'e> {
-    pub(super) from: &'e Address,
+    pub(super) from: &'e Sender,
     pub(super) subject: Option<&'e str>,
     pub(super) reply_to: &'e [ShownMailbox],
     pub(super) readable: &'e Readable,
     pub(super) doubts: &'e [Doubt],
     /// The number of the part that is `emailHtml`.
     pub(super) html_part: Option<u32>,
+    /// Effects of unsigned fields on the body.
+    pub(super) unsigned: Vec<String>,
 }
 
-/// The remarks, at most `max`, as a JSON array. Kinds: `reply_to_differs`, `bidi_characters`,
-/// `zero_width_characters`, `tag_characters`, `variation_selectors`, `text_differs_from_html`,
-/// `link_text_differs`, `deceptive_link`, `hidden_text`, `hidden_comment`, `content_type_invalid`,
-/// `encoding_mislabelled`, `charset_unknown`, `charset_mislabelled`, `content_cut`. Where there are
-/// more, no kind pushes another out.
+/// All that a remark can be; the README explains each.
+pub const KINDS: [&str; 17] = [
+    "display_name_deceives",
+    "reply_to_differs",
+    "unsigned_content_field",
+    "bidi_characters",
+    "zero_width_characters",
+    "tag_characters",
+    "variation_selectors",
+    "text_differs_from_html",
+    "link_text_differs",
+    "deceptive_link",
+    "hidden_text",
+    "hidden_comment",
+    "content_type_invalid",
+    "encoding_mislabelled",
+    "charset_unknown",
+    "charset_mislabelled",
+    "content_cut",
+];
+
+/// The remarks, at most `max`, as a JSON array. Where there are more, no kind pushes another out.
 pub(super) fn findings(evidence: &Evidence<'_>, max: usize) -> Value {
     let mut found = Vec::new();
+    let from = &evidence.from.address;
+    let name = evidence.from.name.as_deref().unwrap_or_default();
+    if let Some(detail) = lookalike::deceit_of_name(name, from) {
+        found.push(remark("display_name_deceives", &detail, "fromUser", None));
+    }
+    for detail in &evidence.unsigned {
+        found.push(remark("unsigned_content_field", detail, "message", None));
+    }
     for mailbox in evidence.reply_to {
         let Some(written) = &mailbox.address else { continue };
-        if Address::parse(written).as_ref() != Ok(evidence.from) {
-            let detail = format!("replies go to {written}, not to {}", evidence.from);
+        if Address::parse(written).as_ref() != Ok(from) {
+            let detail = format!("replies go to {written}, not to {from}");
             found.push(remark("reply_to_differs", &detail, "emailReplyTo", None));
         }
     }
@@ -207,7 +236,7 @@ mod tests {
     }
 
     fn found(subject: &str, reply_to: &[&str], plain: &str, html: &str) -> Value {
-        let from = Address::parse("boss@good.example").unwrap();
+        let from = Sender { address: Address::parse("boss@good.example").unwrap(), name: None };
         let reply_to: Vec<_> = reply_to
             .iter()
             .map(|a| ShownMailbox { name: None, address: Some((*a).to_owned()) })
@@ -228,6 +257,7 @@ mod tests {
             readable: &readable,
             doubts: &[],
             html_part: None,
+            unsigned: Vec::new(),
         };
         findings(&evidence, 5)
     }

@@ -5,6 +5,7 @@ use mail_parser::{HeaderForm, HeaderValue};
 use crate::domain::clock::Timestamp;
 use crate::rules::IntakeLimits;
 
+use super::fields::Known;
 use super::library::{decode_words, guarded};
 use super::scan::Headers;
 use super::{visible, words};
@@ -37,30 +38,30 @@ pub(super) struct ShownMailbox {
 
 /// Reads the fields that a message record shows.
 pub fn shown(headers: &Headers<'_>, limits: &IntakeLimits) -> Shown {
-    let text = |name: &str| {
+    let text = |name: Known| {
         headers.first(name).and_then(|v| visible::line(&decode_words(v), limits.max_shown_bytes))
     };
-    let list = |name: &str| {
+    let list = |name: Known| {
         mailboxes(headers, name, limits).into_iter().filter_map(ShownMailbox::into_text).collect()
     };
     Shown {
-        subject: text("subject"),
-        to: list("to"),
-        cc: list("cc"),
-        reply_to: list("reply-to"),
-        message_id: ids(headers, "message-id", limits).pop(),
-        in_reply_to: ids(headers, "in-reply-to", limits),
-        references: ids(headers, "references", limits),
+        subject: text(Known::Subject),
+        to: list(Known::To),
+        cc: list(Known::Cc),
+        reply_to: list(Known::ReplyTo),
+        message_id: ids(headers, Known::MessageId, limits).pop(),
+        in_reply_to: ids(headers, Known::InReplyTo, limits),
+        references: ids(headers, Known::References, limits),
         date: date(headers),
-        auto_submitted: text("auto-submitted"),
-        disposition_notification_to: text("disposition-notification-to"),
+        auto_submitted: text(Known::AutoSubmitted),
+        disposition_notification_to: text(Known::DispositionNotificationTo),
     }
 }
 
 /// The mailboxes of the first field called `name`, at most as many as are shown.
 pub(super) fn mailboxes(
     headers: &Headers<'_>,
-    name: &str,
+    name: Known,
     limits: &IntakeLimits,
 ) -> Vec<ShownMailbox> {
     let Some(value) = headers.first(name) else { return Vec::new() };
@@ -102,7 +103,7 @@ impl ShownMailbox {
     }
 }
 
-fn ids(headers: &Headers<'_>, name: &str, limits: &IntakeLimits) -> Vec<String> {
+fn ids(headers: &Headers<'_>, name: Known, limits: &IntakeLimits) -> Vec<String> {
     let Some(value) = headers.first(name) else { return Vec::new() };
     let clean = |text: &str| visible::line(text, limits.max_shown_bytes);
     let most = limits.max_shown_mailboxes;
@@ -118,7 +119,7 @@ fn ids(headers: &Headers<'_>, name: &str, limits: &IntakeLimits) -> Vec<String> 
 }
 
 fn date(headers: &Headers<'_>) -> Option<Timestamp> {
-    let value = headers.first("date")?;
+    let value = headers.first(Known::Date)?;
     let seconds = guarded(|| match HeaderForm::Date.parse(value).value() {
         HeaderValue::DateTime(date) if date.is_valid() => Some(date.to_timestamp()),
         _ => None,

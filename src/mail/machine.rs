@@ -8,23 +8,24 @@ use crate::domain::automation::{Automation, Origin};
 use crate::domain::marker::{self, Marker};
 use crate::rules::IntakeLimits;
 
+use super::fields::Known;
 use super::scan::Headers;
 use super::visible;
 
 /// Fields of mailing lists (RFC 2919, RFC 2369, RFC 8058).
-const LIST_FIELDS: [&str; 8] = [
-    "List-Id",
-    "List-Post",
-    "List-Unsubscribe",
-    "List-Unsubscribe-Post",
-    "List-Help",
-    "List-Subscribe",
-    "List-Owner",
-    "List-Archive",
+const LIST_FIELDS: [Known; 8] = [
+    Known::ListId,
+    Known::ListPost,
+    Known::ListUnsubscribe,
+    Known::ListUnsubscribePost,
+    Known::ListHelp,
+    Known::ListSubscribe,
+    Known::ListOwner,
+    Known::ListArchive,
 ];
 
 /// These are in newsletters too, where nobody can write to all others.
-const BULK_FIELDS: [&str; 2] = ["List-Unsubscribe", "List-Unsubscribe-Post"];
+const BULK_FIELDS: [Known; 2] = [Known::ListUnsubscribe, Known::ListUnsubscribePost];
 
 /// What the header section says about machines.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,25 +40,25 @@ pub struct Signs {
 /// Reads the signs. `null_reverse_path` says that the message came with `MAIL FROM:<>`.
 pub fn signs(headers: &Headers<'_>, null_reverse_path: bool, limits: &IntakeLimits) -> Signs {
     let found = Found {
-        auto_submitted: headers.all("auto-submitted").map(keyword).collect(),
+        auto_submitted: headers.all(Known::AutoSubmitted).map(keyword).collect(),
         report: report_type(headers),
-        precedence: headers.all("precedence").map(keyword).collect(),
-        lists: LIST_FIELDS.into_iter().filter(|name| headers.first(name).is_some()).collect(),
-        suppress: headers.all("x-auto-response-suppress").flat_map(words).collect(),
-        null: null_reverse_path || headers.all("return-path").any(|path| bare(path) == "<>"),
-        markers: headers.all(marker::FIELD).filter_map(Marker::read).collect(),
+        precedence: headers.all(Known::Precedence).map(keyword).collect(),
+        lists: LIST_FIELDS.into_iter().filter(|name| headers.first(*name).is_some()).collect(),
+        suppress: headers.all(Known::AutoResponseSuppress).flat_map(words).collect(),
+        null: null_reverse_path || headers.all(Known::ReturnPath).any(|path| bare(path) == "<>"),
+        markers: headers.all(Known::DeliveryMarker).filter_map(Marker::read).collect(),
     };
     let name = |text: &str| visible::name(text, limits.max_shown_bytes);
     let shown = |words: &[String]| -> Vec<String> {
         words.iter().take(limits.max_shown_mailboxes).filter_map(|word| name(word)).collect()
     };
-    let list_id = headers.first("list-id").map(String::from_utf8_lossy);
+    let list_id = headers.first(Known::ListId).map(String::from_utf8_lossy);
     let inputs = json!({
         "autoSubmitted": shown(&found.auto_submitted),
         "nullReversePath": found.null,
         "precedence": shown(&found.precedence),
         "listId": list_id.as_deref().and_then(name),
-        "listFields": found.lists,
+        "listFields": found.lists.iter().map(|name| name.as_str()).collect::<Vec<_>>(),
         "autoResponseSuppress": shown(&found.suppress),
         "reportType": found.report.as_deref().and_then(name),
         "deliveryMarkers": found.markers.len(),
@@ -72,7 +73,7 @@ struct Found {
     /// Of `multipart/report`; empty where it names no type.
     report: Option<String>,
     precedence: Vec<String>,
-    lists: Vec<&'static str>,
+    lists: Vec<Known>,
     suppress: Vec<String>,
     null: bool,
     markers: Vec<Marker>,
@@ -81,16 +82,19 @@ struct Found {
 impl Found {
     fn automation(&self) -> Automation {
         let signs = [
-            (self.is_automatic(), "Auto-Submitted"),
+            (self.is_automatic(), Known::AutoSubmitted.as_str()),
             (self.report.is_some(), "multipart/report"),
             (self.null, "null reverse-path"),
-            (self.precedence_is(&["auto_reply", "bulk", "junk", "list"]), "Precedence"),
-            (self.is_suppressed(), "X-Auto-Response-Suppress"),
+            (
+                self.precedence_is(&["auto_reply", "bulk", "junk", "list"]),
+                Known::Precedence.as_str(),
+            ),
+            (self.is_suppressed(), Known::AutoResponseSuppress.as_str()),
             (!self.markers.is_empty(), marker::FIELD),
         ];
         let seen = signs.into_iter().filter_map(|(is_seen, name)| is_seen.then_some(name));
         let signs: Vec<String> =
-            seen.chain(self.lists.iter().copied()).map(str::to_owned).collect();
+            seen.chain(self.lists.iter().map(|name| name.as_str())).map(str::to_owned).collect();
         Automation { origin: self.origin(), may_auto_reply: signs.is_empty(), signs }
     }
 
@@ -144,7 +148,7 @@ impl Found {
 
 /// The type of a report (RFC 6522), in lower case: empty where a `multipart/report` names none.
 fn report_type(headers: &Headers<'_>) -> Option<String> {
-    let text = bare(headers.first("content-type")?);
+    let text = bare(headers.first(Known::ContentType)?);
     let mut parts = text.split(';').map(str::trim);
     if parts.next() != Some("multipart/report") {
         return None;

@@ -68,6 +68,8 @@ pub(super) struct Content {
     pub(super) leaves: Vec<Leaf>,
     /// Of the parts that are shown.
     pub(super) doubts: Vec<Doubt>,
+    /// The message itself.
+    pub(super) root: Option<Entry>,
 }
 
 /// Reads the content of a message whose header section has been scanned.
@@ -164,7 +166,7 @@ fn read(raw: &[u8], entries: &[Entry], limits: &IntakeLimits) -> Content {
         .filter(|(number, _)| !shown.contains(number))
         .map(|(number, entry)| leaf(raw, number, entry, html == Some(number)))
         .collect();
-    Content { readable, leaves, doubts }
+    Content { readable, leaves, doubts, root: entries.first().cloned() }
 }
 
 fn leaf(raw: &[u8], number: usize, entry: &Entry, is_html: bool) -> Leaf {
@@ -201,7 +203,8 @@ fn content_type(entry: &Entry) -> String {
     }
 }
 
-fn charset(entry: &Entry) -> Option<String> {
+/// The declared charset of a text part, lower case, where it is a plain token.
+pub(super) fn charset(entry: &Entry) -> Option<String> {
     let media = entry.media.as_ref().filter(|media| media.kind == "text")?;
     let declared = media.charset.as_deref()?;
     is_token(declared).then(|| declared.to_ascii_lowercase())

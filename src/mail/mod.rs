@@ -10,11 +10,12 @@
 //! - `charset`, `words`: octets become text by the WHATWG Encoding Standard, and by `legacy` where
 //!   it stops;
 //! - `library`: the one door to mail-parser, with a wall against its panics;
+//! - `fields`: the names of all fields that are read;
 //! - `headers`, `mime`, `text`, `html`, `reply`, `filename`, `findings`: for people and Agents to
 //!   read; nothing in them decides about acceptance, except that `mime` refuses what it cannot read
 //!   whole or reads differently than the scanner did;
 //! - below `html`: `tags` (the tokenizer), `elements`, `look` (over `sheet`, `css`, `colour`),
-//!   `passages`, `text_sink`; below `findings`: `unseen`, `links`; below `reply`: `quotes`;
+//!   `passages`, `text_sink`; below `findings`: `unseen`, `links`, `unsigned`; below `reply`: `quotes`;
 //! - `page`: the HTML part for people, over `sanitise` (twice: our tags, then ammonia) and
 //!   `inline_style`;
 //! - `machine`: signs that no person wrote it;
@@ -30,8 +31,9 @@ mod colour;
 mod css;
 mod css_source;
 mod elements;
+pub mod fields;
 mod filename;
-mod findings;
+pub mod findings;
 pub mod headers;
 mod html;
 mod inline_style;
@@ -58,6 +60,7 @@ mod text;
 mod text_sink;
 mod transfer;
 mod unseen;
+mod unsigned;
 mod visible;
 mod words;
 
@@ -68,34 +71,47 @@ use crate::domain::message::{Attachment, Mail};
 use crate::domain::reason::Reason;
 use crate::rules::IntakeLimits;
 
+use self::fields::Known;
 use self::findings::Evidence;
 use self::mime::Content;
 use self::scan::{Fault, Headers};
 
-/// Reads the content of a message whose header section has been scanned.
+/// Reads the content of a message whose header section has been scanned; its signature leaves the
+/// `unsigned` fields open.
 ///
 /// # Errors
 /// `Malformed` for too many parts or levels, or content that cannot be read; `SenderInvalid` when
 /// mail-parser sees another From or another header section than the scanner did.
-pub fn summarise(raw: &[u8], headers: &Headers<'_>, limits: &IntakeLimits) -> Result<Mail, Fault> {
+pub fn summarise(
+    raw: &[u8],
+    headers: &Headers<'_>,
+    unsigned: &[Known],
+    limits: &IntakeLimits,
+) -> Result<Mail, Fault> {
     let content = mime::content(raw, headers, limits)?;
     // Nothing here is known to panic; if something does, the sender is told so (threats D10).
-    library::guarded(|| describe(headers, content, limits)).ok_or_else(|| Fault {
+    library::guarded(|| describe(headers, content, unsigned, limits)).ok_or_else(|| Fault {
         reason: Reason::Malformed,
         detail: "the content of the message cannot be read".to_owned(),
         from: Some(headers.from.address.clone()),
     })
 }
 
-fn describe(headers: &Headers<'_>, content: Content, limits: &IntakeLimits) -> Mail {
+fn describe(
+    headers: &Headers<'_>,
+    content: Content,
+    open: &[Known],
+    limits: &IntakeLimits,
+) -> Mail {
     let shown = headers::shown(headers, limits);
     let evidence = Evidence {
-        from: &headers.from.address,
+        from: &headers.from,
         subject: shown.subject.as_deref(),
-        reply_to: &headers::mailboxes(headers, "reply-to", limits),
+        reply_to: &headers::mailboxes(headers, Known::ReplyTo, limits),
         readable: &content.readable,
         doubts: &content.doubts,
         html_part: content.leaves.iter().find(|leaf| leaf.is_html).map(|leaf| leaf.part),
+        unsigned: content.root.iter().flat_map(|root| unsigned::effects(root, open)).collect(),
     };
     let findings = findings::findings(&evidence, limits.max_findings);
     let attachments = content

@@ -10,25 +10,26 @@ use crate::domain::reason::Reason;
 use crate::domain::sender::Sender;
 use crate::rules::IntakeLimits;
 
+use super::fields::Known;
 use super::mailbox::{self, MailboxError};
 
 /// Fields that may occur once at most: RFC 5322 §3.6, and those of RFC 2045 that decide how a body
 /// is read.
-pub const SINGLE_FIELDS: [&str; 14] = [
-    "Date",
-    "From",
-    "Sender",
-    "Reply-To",
-    "To",
-    "Cc",
-    "Bcc",
-    "Message-ID",
-    "In-Reply-To",
-    "References",
-    "Subject",
-    "MIME-Version",
-    "Content-Type",
-    "Content-Transfer-Encoding",
+pub const SINGLE_FIELDS: [Known; 14] = [
+    Known::Date,
+    Known::From,
+    Known::Sender,
+    Known::ReplyTo,
+    Known::To,
+    Known::Cc,
+    Known::Bcc,
+    Known::MessageId,
+    Known::InReplyTo,
+    Known::References,
+    Known::Subject,
+    Known::MimeVersion,
+    Known::ContentType,
+    Known::ContentTransferEncoding,
 ];
 
 /// A message that goes no further, and what was wrong with it.
@@ -68,13 +69,13 @@ pub struct Headers<'a> {
 }
 
 impl<'a> Headers<'a> {
-    /// The value of the first field called `name`, in any letter case.
-    pub fn first(&self, name: &str) -> Option<&'a [u8]> {
+    /// The value of the first field of this name.
+    pub fn first(&self, name: Known) -> Option<&'a [u8]> {
         self.all(name).next()
     }
 
-    /// The values of all fields called `name`, in any letter case, in the order of the message.
-    pub fn all<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'a [u8]> + 's {
+    /// The values of all fields of this name, in the order of the message.
+    pub fn all<'s>(&'s self, name: Known) -> impl Iterator<Item = &'a [u8]> + 's {
         values(&self.fields, name)
     }
 
@@ -109,7 +110,7 @@ pub fn scan<'a>(raw: &'a [u8], limits: &IntakeLimits) -> Result<Headers<'a>, Fau
         Ok(body_at) => body_at,
         Err(error) => return Err(fault(Reason::Malformed, error.to_string(), &fields)),
     };
-    let received = values(&fields, "received").count();
+    let received = values(&fields, Known::Received).count();
     if received > limits.max_received_fields {
         let detail = format!(
             "the message has {received} Received fields, more than {}",
@@ -117,11 +118,11 @@ pub fn scan<'a>(raw: &'a [u8], limits: &IntakeLimits) -> Result<Headers<'a>, Fau
         );
         return Err(fault(Reason::LoopDetected, detail, &fields));
     }
-    if let Some(name) = SINGLE_FIELDS.into_iter().find(|name| values(&fields, name).count() > 1) {
-        let detail = format!("the message has more than one {name} field");
+    if let Some(name) = SINGLE_FIELDS.into_iter().find(|name| values(&fields, *name).count() > 1) {
+        let detail = format!("the message has more than one {} field", name.as_str());
         return Err(fault(Reason::SenderInvalid, detail, &fields));
     }
-    let Some(value) = values(&fields, "from").next() else {
+    let Some(value) = values(&fields, Known::From).next() else {
         let detail = "the message has no From field".to_owned();
         return Err(fault(Reason::SenderInvalid, detail, &fields));
     };
@@ -163,20 +164,14 @@ fn resembles_field(line: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(u8::is_ascii_graphic)
 }
 
-fn values<'a: 's, 's>(
-    fields: &'s [Field<'a>],
-    name: &'s str,
-) -> impl Iterator<Item = &'a [u8]> + 's {
-    fields
-        .iter()
-        .filter(|field| field.name.eq_ignore_ascii_case(name.as_bytes()))
-        .map(|field| field.value)
+fn values<'a: 's, 's>(fields: &'s [Field<'a>], name: Known) -> impl Iterator<Item = &'a [u8]> + 's {
+    fields.iter().filter(move |field| name.names(field.name)).map(|field| field.value)
 }
 
 /// For records of refused mail: the address, where all From fields that were reached name one.
 fn readable_from(fields: &[Field<'_>], limits: &IntakeLimits) -> Option<Address> {
     let mut found = None;
-    for value in values(fields, "from") {
+    for value in values(fields, Known::From) {
         let address = match mailbox::parse(value, limits.max_shown_bytes) {
             Ok(mailbox) => mailbox.sender.address,
             Err(MailboxError::Missing) => continue,

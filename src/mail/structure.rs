@@ -18,6 +18,7 @@ use std::ops::Range;
 use mail_parser::Encoding;
 use memchr::memmem;
 
+use super::fields::Known;
 use super::library::{MediaType, disposition, media_type, transfer_encoding};
 use super::transfer::Transfer;
 use super::visible;
@@ -28,6 +29,14 @@ const READ_OF_FIELD: usize = 4096;
 
 /// Octets of a type that are shown where nobody can read it.
 const SHOWN_OF_TYPE: usize = 100;
+
+/// The fields that say what a part is.
+const READ: [Known; 4] = [
+    Known::ContentType,
+    Known::ContentDisposition,
+    Known::ContentTransferEncoding,
+    Known::ContentId,
+];
 
 /// Bounds of [`walk`].
 #[derive(Clone, Copy, Debug)]
@@ -425,26 +434,30 @@ impl Head {
         let Some(field) = field.and_then(|field| raw.get(field)) else { return };
         let Some(colon) = memchr::memchr(b':', field) else { return };
         let Some((name, value)) = field.split_at_checked(colon) else { return };
-        let is = |other: &[u8]| name.trim_ascii_end().eq_ignore_ascii_case(other);
+        let name = READ.into_iter().find(|known| known.names(name.trim_ascii_end()));
         let value = value.get(1..).unwrap_or_default();
         let value = unfolded(value.get(..READ_OF_FIELD).unwrap_or(value));
-        let slot = if is(b"content-type") {
-            self.media = media_type(&value);
-            let is_type = self.media.as_ref().is_some_and(MediaType::is_valid);
-            let written = || visible::name(&String::from_utf8_lossy(&value), SHOWN_OF_TYPE);
-            self.odd_type = (!is_type).then(|| written().unwrap_or_default());
-            0
-        } else if is(b"content-disposition") {
-            (self.disposition, self.filename) = disposition(&value);
-            1
-        } else if is(b"content-transfer-encoding") {
-            self.encoding = transfer_encoding(&value);
-            2
-        } else {
-            if is(b"content-id") {
-                self.content_id = content_id(&value);
+        let slot = match name {
+            Some(Known::ContentType) => {
+                self.media = media_type(&value);
+                let is_type = self.media.as_ref().is_some_and(MediaType::is_valid);
+                let written = || visible::name(&String::from_utf8_lossy(&value), SHOWN_OF_TYPE);
+                self.odd_type = (!is_type).then(|| written().unwrap_or_default());
+                0
             }
-            return;
+            Some(Known::ContentDisposition) => {
+                (self.disposition, self.filename) = disposition(&value);
+                1
+            }
+            Some(Known::ContentTransferEncoding) => {
+                self.encoding = transfer_encoding(&value);
+                2
+            }
+            Some(Known::ContentId) => {
+                self.content_id = content_id(&value);
+                return;
+            }
+            _ => return,
         };
         let Some(seen) = self.values.get_mut(slot) else { return };
         let value = value.trim_ascii().to_ascii_lowercase();

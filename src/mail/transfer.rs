@@ -60,6 +60,13 @@ impl Transfer {
         }
     }
 
+    /// The name of the encoding, where the body is read otherwise than as it stands.
+    pub(super) fn decodes(self) -> Option<&'static str> {
+        let is_read_as_is =
+            self.declared == Encoding::None || self.fault == Some(Fault::ClearFrom(0));
+        (!is_read_as_is).then(|| self.name())
+    }
+
     pub(super) fn decode(self, body: &[u8]) -> Cow<'_, [u8]> {
         match self.fault {
             None | Some(Fault::Damaged) => self.declared.decode(body),

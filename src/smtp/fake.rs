@@ -2,6 +2,7 @@
 //! tests both talk to it.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use tokio::sync::{Notify, Semaphore};
@@ -30,6 +31,8 @@ pub(super) struct Fake {
     pub(super) calls: Mutex<Vec<Call>>,
     /// The next messages are answered so.
     pub(super) message: Mutex<Option<(Reason, Option<String>)>>,
+    /// The messages that are accepted were here before.
+    pub(super) again: AtomicBool,
     /// The next records cannot be left, for this reason.
     pub(super) refused: Mutex<Option<Reason>>,
     /// So many octets are free.
@@ -45,7 +48,8 @@ impl Fake {
         let call = Call::Recipient { from: from.into(), path: path.into() };
         self.calls.lock().unwrap().push(call);
         let local = path.rsplit_once('@').map_or(path, |(local, _)| local).to_ascii_lowercase();
-        let refuse = |reason| Err(Answer { reason: Some(reason), detail: None, record: None });
+        let refuse =
+            |reason| Err(Answer { reason: Some(reason), detail: None, record: None, again: false });
         let (agent, shares) = match (local.strip_prefix("open"), local.strip_prefix("list")) {
             _ if local == "postmaster" => (1, true),
             _ if local == "panic" => panic!("a recipient that panics"),
@@ -66,22 +70,27 @@ impl Fake {
         self.calls.lock().unwrap().push(Call::Message { envelope, raw });
         let record = Some(IntakeId(RECORD.parse().unwrap()));
         match self.message.lock().unwrap().clone() {
-            None => Answer { reason: None, detail: None, record },
+            None => {
+                let again = self.again.load(Ordering::Relaxed);
+                Answer { reason: None, detail: None, record, again }
+            }
             // Our own failures leave no record (contract §2.3).
             Some((reason @ (Reason::StoreUnavailable | Reason::TooBusy), detail)) => {
-                Answer { reason: Some(reason), detail, record: None }
+                Answer { reason: Some(reason), detail, record: None, again: false }
             }
-            Some((reason, detail)) => Answer { reason: Some(reason), detail, record },
+            Some((reason, detail)) => Answer { reason: Some(reason), detail, record, again: false },
         }
     }
 
     pub(super) fn decide_refused(&self, reason: Reason, head: Bytes, size: u64) -> Answer {
         self.calls.lock().unwrap().push(Call::Refused { reason, head, size });
         match *self.refused.lock().unwrap() {
-            Some(reason) => Answer { reason: Some(reason), detail: None, record: None },
+            Some(reason) => {
+                Answer { reason: Some(reason), detail: None, record: None, again: false }
+            }
             None => {
                 let record = Some(IntakeId(RECORD.parse().unwrap()));
-                Answer { reason: Some(reason), detail: None, record }
+                Answer { reason: Some(reason), detail: None, record, again: false }
             }
         }
     }
@@ -104,7 +113,7 @@ impl Intake for Fake {
     async fn over_rate(&self, _: &Client, _: &str, path: &str) -> Answer {
         self.calls.lock().unwrap().push(Call::OverRate { path: path.into() });
         let record = Some(IntakeId(RECORD.parse().unwrap()));
-        Answer { reason: Some(Reason::RateLimited), detail: None, record }
+        Answer { reason: Some(Reason::RateLimited), detail: None, record, again: false }
     }
 
     async fn recipient(&self, _: &Client, from: &str, path: &str) -> Result<Recipient, Answer> {

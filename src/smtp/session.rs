@@ -253,7 +253,12 @@ impl<I: Intake> Session<I> {
         match free {
             Some(free) if free < least.saturating_add(size) => {
                 tracing::warn!(space.free = free, space.least = least, "short of disk space");
-                Err(Answer { reason: Some(Reason::NoSpace), detail: None, record: None })
+                Err(Answer {
+                    reason: Some(Reason::NoSpace),
+                    detail: None,
+                    record: None,
+                    again: false,
+                })
             }
             _ => Ok(()),
         }
@@ -387,5 +392,5 @@ async fn within<T>(
 /// What was asked may have been stored or not: the client sends it again, and the same message
 /// makes no second one (contract §2.6).
 const fn no_answer(_: Late) -> Answer {
-    Answer { reason: Some(Reason::StoreUnavailable), detail: None, record: None }
+    Answer { reason: Some(Reason::StoreUnavailable), detail: None, record: None, again: false }
 }

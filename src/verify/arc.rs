@@ -14,6 +14,7 @@ use super::keys::Keys;
 use super::tags::TagList;
 use crate::domain::clock::Timestamp;
 use crate::domain::domain_name::DomainName;
+use crate::mail::fields::Known;
 use crate::mail::scan::Headers;
 use crate::rules::IntakeRules;
 
@@ -57,9 +58,9 @@ pub(super) struct Circumstances<'c> {
 
 impl Plan {
     pub(super) fn read(headers: &Headers<'_>, rules: &IntakeRules) -> Self {
-        let seals: Vec<_> = headers.all("arc-seal").collect();
-        let signatures: Vec<_> = headers.all("arc-message-signature").collect();
-        let results = headers.all("arc-authentication-results").count();
+        let seals: Vec<_> = headers.all(Known::ArcSeal).collect();
+        let signatures: Vec<_> = headers.all(Known::ArcMessageSignature).collect();
+        let results = headers.all(Known::ArcAuthenticationResults).count();
         let sets = seals.len().max(signatures.len()).max(results);
         let mut plan = Self { sets, refusal: None, key_names: Vec::new() };
         let mut with_length = 0;

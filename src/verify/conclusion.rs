@@ -17,23 +17,8 @@ use crate::domain::cause::{Cause, Particulars};
 use crate::domain::domain_name::DomainName;
 use crate::domain::policy::Proof;
 use crate::domain::reason::Reason;
+use crate::mail::fields::Known;
 use crate::rules::IntakeRules;
-
-/// What a reader is shown or a program goes by, and a signature may have left open.
-const SHOWN: &[&str] = &[
-    "date",
-    "sender",
-    "reply-to",
-    "to",
-    "cc",
-    "message-id",
-    "in-reply-to",
-    "references",
-    "subject",
-    "mime-version",
-    "content-type",
-    "content-transfer-encoding",
-];
 
 /// Everything that was found out about one message.
 pub(super) struct Findings<'f> {
@@ -158,20 +143,21 @@ impl Findings<'_> {
             .iter()
             .filter_map(|signature| signature.identity(|name| self.has(name)))
             .collect();
-        let summary = self.summary();
+        let unsigned = self.winner().map(|winner| self.unsigned(winner)).unwrap_or_default();
+        let summary = self.summary(&unsigned);
         let dkim = self.dkim_step(&summary);
         let alignment = self.alignment_step(proof, &detail, &blame, start);
         let chain = self.chain_step();
         let steps = [dkim, alignment, self.spf.step, chain, self.dmarc.step, self.iprev.step];
         let steps = steps.into_iter().map(Step::into_json).collect();
-        Authentication { proof, signatures, detail, explanation, steps, summary }
+        Authentication { proof, signatures, unsigned, detail, explanation, steps, summary }
     }
 
     fn from(&self) -> &DomainName {
         self.question.headers.from.address.domain()
     }
 
-    fn has(&self, field: &str) -> bool {
+    fn has(&self, field: Known) -> bool {
         self.question.headers.first(field).is_some()
     }
 
@@ -268,28 +254,32 @@ impl Findings<'_> {
         of(true).or_else(|| of(false))
     }
 
-    fn summary(&self) -> Value {
-        let winner = self.winner();
+    fn summary(&self, unsigned: &[Known]) -> Value {
+        let unsigned = unsigned.iter().map(|name| name.as_str().to_ascii_lowercase());
         json!({
             "spf": self.spf.summary(),
             "dkim": self.verified.signatures.iter().map(Judged::summary).collect::<Vec<_>>(),
             "dmarc": self.dmarc.summary(),
             "arc": self.verified.chain.as_ref().map(Arc::summary),
             "iprev": self.iprev.summary(),
-            "alignedDomain": winner.map(Judged::signer),
-            "unsignedHeaders": winner.map(|winner| self.unsigned(winner)).unwrap_or_default(),
+            "alignedDomain": self.winner().map(Judged::signer),
+            "unsignedHeaders": unsigned.collect::<Vec<_>>(),
         })
     }
 
-    /// The fields that are there and that the signature leaves open.
-    fn unsigned(&self, winner: &Judged) -> Vec<&'static str> {
+    /// The fields that are there and that the signature leaves open: of a field that is there more
+    /// often than its name stands in `h=`, the first ones are (RFC 6376 §5.4.2).
+    fn unsigned(&self, winner: &Judged) -> Vec<Known> {
         let signed = winner.signed_headers();
-        let open = |name: &&str| self.has(name) && !signed.iter().any(|s| s == name);
-        SHOWN.iter().copied().filter(|name| open(name)).collect()
+        let is_open = |known: &Known| {
+            let covered = signed.iter().filter(|name| known.names(name.as_bytes())).count();
+            self.question.headers.all(*known).count() > covered
+        };
+        Known::ALL.iter().copied().filter(|one| one.says_something() && is_open(one)).collect()
     }
 
     fn dkim_step(&self, summary: &Value) -> Step {
-        let fields = self.question.headers.all("dkim-signature").count();
+        let fields = self.question.headers.all(Known::DkimSignature).count();
         let rules = &self.rules.authentication;
         let best = self.winner().or_else(|| self.best(|_| true));
         // Where there is no room for all of the keys, those that may decide come first.

@@ -18,7 +18,8 @@ use super::tags::TagList;
 use crate::domain::cause::Cause;
 use crate::domain::clock::Timestamp;
 use crate::domain::domain_name::DomainName;
-use crate::rules::IntakeRules;
+use crate::mail::fields::Known;
+use crate::rules::{Alignment, IntakeRules};
 
 /// One `DKIM-Signature` field, as far as it can be judged without its key and the body.
 pub(super) struct Claim {
@@ -335,11 +336,12 @@ impl Judged {
     /// The value that marks a second arrival of the same message: `b=`, in the one spelling that
     /// its octets have. `None` where the signature would cover many messages alike: it has no
     /// `t=` and signs neither Date nor Message-ID.
-    pub(super) fn identity(&self, has: impl Fn(&str) -> bool) -> Option<String> {
+    pub(super) fn identity(&self, has: impl Fn(Known) -> bool) -> Option<String> {
         let signature = self.claim.signature.as_ref().ok()?;
         let names = self.signed_headers();
-        let covers = |name: &str| has(name) && names.iter().any(|signed| signed == name);
-        let unique = signature.t > 0 || covers("date") || covers("message-id");
+        let covers =
+            |field: Known| has(field) && names.iter().any(|signed| field.names(signed.as_bytes()));
+        let unique = signature.t > 0 || covers(Known::Date) || covers(Known::MessageId);
         (unique && self.claim.relation.is_aligned() && self.counts())
             .then(|| STANDARD.encode(&signature.b))
     }
@@ -361,6 +363,14 @@ impl Judged {
             "signedHeaders": self.signed_headers(),
         })
     }
+}
+
+/// Whether the value of a `DKIM-Signature` field names a signer that cannot speak for `from`,
+/// however alignment is judged: one that servers on the way add. One that cannot be read is none.
+pub fn is_of_another(value: &[u8], from: &DomainName) -> bool {
+    let tags = TagList::read(value);
+    let signer = tags.get("d").filter(|_| tags.defect().is_none()).and_then(ascii_name);
+    signer.is_some_and(|signer| !Relation::of(&signer, from, Alignment::Relaxed).is_aligned())
 }
 
 /// Something is wrong with the tags themselves.

@@ -25,6 +25,7 @@ use super::keys::Keys;
 use crate::domain::address::Address;
 use crate::domain::cause::Cause;
 use crate::domain::clock::Timestamp;
+use crate::mail::fields::Known;
 use crate::rules::IntakeRules;
 
 /// The shortest RSA key that aws-lc verifies with.
@@ -103,7 +104,7 @@ impl Task {
         let fields: Vec<_> = message
             .headers()
             .iter()
-            .filter(|(name, _)| name.trim_ascii().eq_ignore_ascii_case(b"dkim-signature"))
+            .filter(|(name, _)| Known::DkimSignature.names(name.trim_ascii()))
             .map(|(_, value)| *value)
             .collect();
         let is_strange = !outputs.is_empty() && canonical::has_bare_line_ends(message.raw_body());
@@ -241,7 +242,7 @@ fn shows(message: &AuthenticatedMessage<'_>, sender: &Address) -> bool {
     let [only] = message.from_addresses() else { return false };
     let mut written = Vec::new();
     for (name, value) in message.headers() {
-        if name.trim_ascii().eq_ignore_ascii_case(b"from") {
+        if Known::From.names(name.trim_ascii()) {
             let read = HeaderForm::Addresses.parse(value);
             let list = read.value().as_address();
             let mailboxes = list.iter().flat_map(|list| list.mailboxes());

@@ -43,6 +43,7 @@ pub use self::alignment::is_public_suffix;
 use self::answer::Outcome;
 use self::conclusion::{Findings, Verified};
 use self::dkim::Claim;
+pub use self::dkim::is_of_another;
 use self::evidence::micros;
 use self::examine::{Examined, OtherSender, Task};
 use self::keys::Keys;
@@ -51,6 +52,7 @@ pub use self::resolver::Servers;
 use crate::domain::clock::Timestamp;
 use crate::domain::policy::Proof;
 use crate::domain::ports::Client;
+use crate::mail::fields::Known;
 use crate::mail::scan::Headers;
 use crate::rules::IntakeRules;
 
@@ -90,6 +92,9 @@ pub struct Authentication {
     pub signatures: Vec<String>,
     /// One line of ASCII for the SMTP reply, at most 200 octets.
     pub detail: String,
+    /// The fields that say something and that the signature leaves open; of a message without an
+    /// aligned one none.
+    pub unsigned: Vec<Known>,
     /// What stood in the way, in plain words that name domain and selector; empty where nothing did.
     /// The step `alignment` keeps it as `causes`, `signer` and `selector`.
     pub explanation: String,
@@ -238,7 +243,7 @@ impl Authenticator {
         let headers = question.headers;
         let from = headers.from.address.domain();
         headers
-            .all("dkim-signature")
+            .all(Known::DkimSignature)
             .take(self.rules.authentication.max_signatures)
             .map(Bytes::copy_from_slice)
             .map(|value| Claim::read(value, from, &self.rules, question.now))

@@ -145,7 +145,7 @@ impl Intake for Counting {
     }
 
     async fn over_rate(&self, _: &Client, _: &str, _: &str) -> Answer {
-        Answer { reason: Some(Reason::RateLimited), detail: None, record: None }
+        Answer { reason: Some(Reason::RateLimited), detail: None, record: None, again: false }
     }
 
     async fn recipient(&self, _: &Client, _: &str, path: &str) -> Result<Recipient, Answer> {
@@ -160,11 +160,11 @@ impl Intake for Counting {
 
     async fn message(&self, _: Envelope, _: Bytes) -> Answer {
         self.0.fetch_add(1, Ordering::SeqCst);
-        Answer { reason: None, detail: None, record: None }
+        Answer { reason: None, detail: None, record: None, again: false }
     }
 
     async fn refused(&self, _: Envelope, reason: Reason, _: String, _: Bytes, _: u64) -> Answer {
-        Answer { reason: Some(reason), detail: None, record: None }
+        Answer { reason: Some(reason), detail: None, record: None, again: false }
     }
 }
 

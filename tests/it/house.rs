@@ -6,6 +6,7 @@ use std::path::Path;
 
 use gatepost::domain::reason::Reason;
 use gatepost::http::router::{BASE, OPERATIONS};
+use gatepost::mail::findings::KINDS;
 
 use crate::support::sources::{self, files, read, root};
 
@@ -158,6 +159,13 @@ fn the_protocol_machine_and_the_scanner_do_no_io() {
 }
 
 #[test]
+fn header_fields_are_read_by_the_names_of_one_list() {
+    // What is read by these names is in `unsignedHeaders`, where the signature leaves it open.
+    let places = ["src/mail/scan.rs", "src/verify/bounds.rs", "src/app/intake/arrival.rs"];
+    only_in("headers.fields", &places, "fields are found by mail::fields::Known");
+}
+
+#[test]
 fn time_and_randomness_come_in_through_constructors() {
     only_in("SystemTime::now", &["src/run.rs"], "time comes from domain::clock::Clock");
     only_in("rand::fill", &["src/run.rs"], "randomness comes from domain::id::Mint");
@@ -201,6 +209,9 @@ fn the_documents_name_every_reason_and_every_operation() {
     let readme = read("README.md");
     for reason in Reason::ALL {
         assert!(readme.contains(&format!("`{reason}`")), "README.md does not explain {reason}");
+    }
+    for kind in KINDS {
+        assert!(readme.contains(&format!("`{kind}`")), "README.md does not explain {kind}");
     }
     for operation in OPERATIONS {
         let line = format!("{} {}", operation.verb.as_str(), operation.path);

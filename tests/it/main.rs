@@ -11,6 +11,7 @@
 
 mod accounts;
 mod acme;
+mod altered_copies;
 mod backup;
 mod clients;
 mod clocks;

@@ -1,79 +1,116 @@
 //! When is a message the same as an earlier one? (contract §2.6)
 //!
 //! A sender whose 250 was lost sends again, perhaps through another server that adds a Received
-//! field: the bytes differ, the signature and what it vouches for do not. Message-ID alone never
-//! decides: anybody can repeat it.
+//! field: the bytes differ, the signature and everything that is shown, read or judged do not.
+//! Message-ID alone never decides: anybody can repeat it. Nor does the signature alone: it leaves
+//! fields open, and a copy with others in them must not make the genuine message disappear.
+//!
+//! So all of the header section is compared but for [`TRACES`], as it was received: servers put
+//! their fields in front and leave the others alone, readers differ about folding, and of repeated
+//! fields one takes the first and one the last. The body is compared octet by octet: canonical forms
+//! leave room for another text. A copy that differs for an honest reason is stored twice, which
+//! loses nothing.
 
 use aws_lc_rs::digest::{Context, SHA256};
 
+use super::examine::Examination;
 use crate::domain::message::Digest;
-use crate::mail::scan::Headers;
+use crate::mail::fields::Known;
+use crate::mail::scan::{Field, Headers};
+use crate::verify::is_of_another;
 
-/// The fields that must be equal, as received, besides the signature.
-const COMPARED: [&str; 8] =
-    ["from", "to", "cc", "subject", "date", "message-id", "reply-to", "content-type"];
+/// The fields that servers on the way add and that nothing here is read from, but for what a
+/// Return-Path says of machines, which is compared for itself. `DKIM-Signature` joins them where it
+/// is of another domain.
+const TRACES: [&str; 9] = [
+    "Received",
+    "X-Received",
+    "Return-Path",
+    "Delivered-To",
+    "Authentication-Results",
+    "Received-SPF",
+    "ARC-Seal",
+    "ARC-Message-Signature",
+    "ARC-Authentication-Results",
+];
 
 /// The keys under which an arrival is remembered: one per signature that can identify a message
-/// (`signatures` are their `b=` values), and the digest of the raw bytes: of several signatures
-/// another one may have verified the last time, when a look-up failed.
-pub(super) fn keys(signatures: &[String], headers: &Headers<'_>, raw: Digest) -> Vec<[u8; 32]> {
-    let signed = signatures.iter().map(|signature| key(signature, headers));
-    signed.chain([raw.0]).collect()
+/// (`signatures` are their `b=` values), and one for the raw bytes: of several signatures another
+/// one may have verified the last time, when a look-up failed. `body` is the body's digest.
+pub(super) fn keys(
+    signatures: &[String],
+    headers: &Headers<'_>,
+    body: Digest,
+    examination: &Examination,
+) -> Vec<[u8; 32]> {
+    let mut content = Parts::new(b"content");
+    for field in headers.fields.iter().filter(|field| !is_trace(field, headers)) {
+        content.add(&field.name.to_ascii_lowercase());
+        if Known::DkimSignature.names(field.name) {
+            // One signature has many spellings, and white space tells nothing in any of its tags.
+            content.add(
+                &field
+                    .value
+                    .iter()
+                    .copied()
+                    .filter(|o| !o.is_ascii_whitespace())
+                    .collect::<Vec<_>>(),
+            );
+        } else {
+            content.add(field.value);
+        }
+    }
+    content.add(&body.0);
+    let content = content.end();
+    let signed = signatures.iter().map(|signature| {
+        let mut key = Parts::new(b"signature");
+        key.add(signature.as_bytes());
+        key.add(&content);
+        key
+    });
+    let mut raw = Parts::new(b"raw");
+    raw.add(&examination.digest.0);
+    signed
+        .chain([raw])
+        .map(|mut key| {
+            // An envelope with the null reverse-path makes a bounce of what a person wrote.
+            if let Some(automation) = &examination.automation {
+                key.add(automation.origin.as_str().as_bytes());
+                automation.signs.iter().for_each(|sign| key.add(sign.as_bytes()));
+            }
+            key.end()
+        })
+        .collect()
 }
 
-fn key(signature: &str, headers: &Headers<'_>) -> [u8; 32] {
-    let mut context = Context::new(&SHA256);
-    let mut add = |part: Option<&[u8]>| {
-        // The length goes in before the octets, so that no two lists of values run together.
-        let length = part.map_or(u64::MAX, |part| u64::try_from(part.len()).unwrap_or(u64::MAX));
-        context.update(&length.to_be_bytes());
-        context.update(part.unwrap_or_default());
-    };
-    add(Some(signature.as_bytes()));
-    for name in COMPARED {
-        add(headers.first(name));
+fn is_trace(field: &Field<'_>, headers: &Headers<'_>) -> bool {
+    TRACES.iter().any(|name| field.name.eq_ignore_ascii_case(name.as_bytes()))
+        || Known::DkimSignature.names(field.name)
+            && is_of_another(field.value, headers.from.address.domain())
+}
+
+/// A digest of several values.
+struct Parts(Context);
+
+impl Parts {
+    fn new(of: &[u8]) -> Self {
+        let mut parts = Self(Context::new(&SHA256));
+        parts.add(of);
+        parts
     }
-    let mut octets = [0; 32];
-    octets.copy_from_slice(context.finish().as_ref());
-    octets
+
+    /// The length goes in before the octets, so that no two lists of values run together.
+    fn add(&mut self, part: &[u8]) {
+        self.0.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+        self.0.update(part);
+    }
+
+    fn end(self) -> [u8; 32] {
+        let mut octets = [0; 32];
+        octets.copy_from_slice(self.0.finish().as_ref());
+        octets
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::mail::scan::scan;
-    use crate::rules::Rules;
-
-    fn keys_of(signatures: &[&str], text: &str, raw: u8) -> Vec<[u8; 32]> {
-        let limits = Rules::defaults().unwrap().intake.limits;
-        let headers = scan(text.as_bytes(), &limits).unwrap();
-        let signatures: Vec<String> = signatures.iter().map(ToString::to_string).collect();
-        keys(&signatures, &headers, Digest([raw; 32]))
-    }
-
-    fn same(one: &[[u8; 32]], other: &[[u8; 32]]) -> bool {
-        one.iter().any(|key| other.contains(key))
-    }
-
-    #[test]
-    fn a_signature_and_what_it_is_compared_with_make_a_message() {
-        let text = "From: a@b.example\r\nSubject: x\r\nX-Way: 1\r\n";
-        let first = keys_of(&["AAAA"], text, 1);
-        assert!(same(&first, &keys_of(&["AAAA"], &text.replace("Way: 1", "Way: 2"), 2)));
-        assert!(same(&first, &keys_of(&["BBBB", "AAAA"], text, 2)));
-        assert!(!same(&first, &keys_of(&["BBBB"], text, 2)));
-        assert!(!same(&first, &keys_of(&[], text, 2)));
-        for name in COMPARED.into_iter().filter(|name| !["from", "subject"].contains(name)) {
-            let more = format!("{text}{name}: a@b.example\r\n");
-            assert!(!same(&first, &keys_of(&["AAAA"], &more, 2)), "{name}");
-        }
-        assert!(!same(&first, &keys_of(&["AAAA"], &text.replace(": x", ":  x"), 2)));
-    }
-
-    #[test]
-    fn the_same_bytes_are_the_same_message_whichever_signature_verified() {
-        let text = "From: a@b.example\r\n";
-        assert!(same(&keys_of(&["AAAA"], text, 1), &keys_of(&["BBBB"], text, 1)));
-        assert!(same(&keys_of(&["AAAA"], text, 1), &keys_of(&[], text, 1)));
-    }
-}
+mod tests;

@@ -18,6 +18,7 @@ use crate::domain::message::{Digest, Mail};
 use crate::domain::policy::Proof;
 use crate::domain::ports::Envelope;
 use crate::domain::reason::Reason;
+use crate::mail::fields::Known;
 use crate::mail::line_ends::refused_on_the_wire;
 use crate::mail::machine::{self, Signs};
 use crate::mail::scan::{self, Fault};
@@ -103,10 +104,12 @@ pub async fn examine(
         examination.steps.extend(steps);
     }
     if found.proof == Proof::Authenticated {
-        examination.arrival_keys = arrival::keys(&found.signatures, &headers, examination.digest);
+        let body_at = headers.body_at;
+        let body = on_pool(raw, move |raw| sha256(raw.get(body_at..).unwrap_or_default())).await;
+        examination.arrival_keys = arrival::keys(&found.signatures, &headers, body, &examination);
         examination.signatures = found.signatures.iter().map(|b| sha256(b.as_bytes())).collect();
         let began = Instant::now();
-        match summarise(raw, rules).await {
+        match summarise(raw, found.unsigned, rules).await {
             Ok(mail) => examination.mail = Some(Arc::new(mail)),
             Err(fault) => examination.fail("content", &fault, began),
         }
@@ -176,11 +179,12 @@ fn automation_step(signs: &Signs, began: Instant) -> Value {
     step("automation", found.origin.as_str(), &detail, signs.inputs.clone(), began)
 }
 
-async fn summarise(raw: &Bytes, rules: &IntakeRules) -> Result<Mail, Fault> {
+/// `unsigned` are the fields that the signature leaves open.
+async fn summarise(raw: &Bytes, unsigned: Vec<Known>, rules: &IntakeRules) -> Result<Mail, Fault> {
     let limits = rules.limits.clone();
     on_pool(raw, move |raw| {
         let headers = scan::scan(raw, &limits)?;
-        crate::mail::summarise(raw, &headers, &limits)
+        crate::mail::summarise(raw, &headers, &unsigned, &limits)
     })
     .await
 }

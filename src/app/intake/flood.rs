@@ -244,7 +244,7 @@ impl Gateway {
         let counting = accepted.map(|intake| self.count_put_off(intake.record, over, &words));
         let records = try_join_all(counting).await?;
         let (reason, record) = (Some(Reason::RateLimited), records.first().copied());
-        Ok(Answer { reason, detail: Some(words), record })
+        Ok(Answer { reason, detail: Some(words), record, again: false })
     }
 
     async fn count_put_off(

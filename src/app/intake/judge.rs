@@ -126,7 +126,12 @@ impl Gateway {
         }
         let Some((reason, record)) = verdict.or(of_returns) else { return Ok(None) };
         let detail = found(reason, examination).filter(|_| explains(reason));
-        let answer = Answer { reason, detail: detail.map(str::to_owned), record: Some(record) };
+        let answer = Answer {
+            reason,
+            detail: detail.map(str::to_owned),
+            record: Some(record),
+            again: false,
+        };
         Ok(Some(Judgement { commit: Commit { intakes, now }, answer }))
     }
 

@@ -29,12 +29,12 @@ use tokio::time::Instant;
 use tracing::{error, info};
 
 use crate::domain::address::Address;
-use crate::domain::id::Mint;
+use crate::domain::id::{MessageId, Mint};
 use crate::domain::policy::Proof;
 use crate::domain::ports::{Answer, Client, Envelope, Intake, Recipient, Wake};
 use crate::domain::reason::Reason;
 use crate::rules::IntakeRules;
-use crate::store::{Committed, Store, StoreError};
+use crate::store::{Commit, Committed, Store, StoreError};
 use crate::verify::Authenticator;
 
 use self::flood::Flood;
@@ -134,8 +134,10 @@ impl Gateway {
                         taken.settle(&judgement.commit.intakes, &earlier, Instant::now());
                     }
                     self.wake.wake();
-                    log(envelope, &judgement.answer, earlier.iter().flatten().count());
-                    return Ok(judgement.answer);
+                    let again = is_repeat(&judgement.commit, &earlier);
+                    let answer = Answer { again, ..judgement.answer };
+                    log(envelope, &answer, earlier.iter().flatten().count());
+                    return Ok(answer);
                 }
             }
         }
@@ -159,7 +161,12 @@ impl Intake for Gateway {
         };
         counted.map_or_else(
             |error| trouble(&error),
-            |record| Answer { reason: Some(reason), detail: None, record: Some(record) },
+            |record| Answer {
+                reason: Some(reason),
+                detail: None,
+                record: Some(record),
+                again: false,
+            },
         )
     }
 
@@ -189,6 +196,12 @@ impl Intake for Gateway {
     }
 }
 
+/// Whether all messages of the commit were there before: then nobody got anything new.
+fn is_repeat(commit: &Commit, earlier: &[Option<MessageId>]) -> bool {
+    let accepted = || commit.intakes.iter().zip(earlier).filter(|(one, _)| one.accepted.is_some());
+    accepted().count() > 0 && accepted().all(|(_, earlier)| earlier.is_some())
+}
+
 /// Our own failure is never the sender's fault: 4xx, and nothing was written.
 fn trouble(error: &StoreError) -> Answer {
     error!(
@@ -202,7 +215,7 @@ fn trouble(error: &StoreError) -> Answer {
 }
 
 const fn unavailable() -> Answer {
-    Answer { reason: Some(Reason::StoreUnavailable), detail: None, record: None }
+    Answer { reason: Some(Reason::StoreUnavailable), detail: None, record: None, again: false }
 }
 
 fn log(envelope: &Envelope, answer: &Answer, repeated: usize) {

@@ -82,6 +82,7 @@ impl Gateway {
                 reason: Some(reason),
                 detail: Some(detail.to_owned()),
                 record: Some(record),
+                again: false,
             },
         )
     }

@@ -48,7 +48,9 @@ impl Gateway {
         };
         let counted = self.count(client, reverse_path, path, &listing, reason).await;
         Err(match counted {
-            Ok(record) => Answer { reason: Some(reason), detail: None, record: Some(record) },
+            Ok(record) => {
+                Answer { reason: Some(reason), detail: None, record: Some(record), again: false }
+            }
             Err(error) => trouble(&error),
         })
     }

@@ -30,8 +30,12 @@ impl Gateway {
         head: &Bytes,
         size: u64,
     ) -> Result<Answer, StoreError> {
-        let answer =
-            |record| Answer { reason: Some(reason), detail: Some(detail.to_owned()), record };
+        let answer = |record| Answer {
+            reason: Some(reason),
+            detail: Some(detail.to_owned()),
+            record,
+            again: false,
+        };
         let build = |lineage, agent, recipient: &str| {
             self.refusal(envelope, (reason, detail), (head, size), lineage, agent, recipient)
         };

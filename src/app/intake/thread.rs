@@ -47,7 +47,7 @@ mod tests {
         let raw = format!("From: a@b.example\r\n{fields}\r\nHello\r\n");
         let limits = Rules::defaults().unwrap().intake.limits;
         let headers = mail::scan::scan(raw.as_bytes(), &limits).unwrap();
-        keys(&mail::summarise(raw.as_bytes(), &headers, &limits).unwrap(), most)
+        keys(&mail::summarise(raw.as_bytes(), &headers, &[], &limits).unwrap(), most)
     }
 
     #[test]

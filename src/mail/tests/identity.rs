@@ -185,7 +185,7 @@ fn a_fault_names_the_sender_only_where_one_is_clear() {
 fn a_library_that_sees_another_message_is_not_believed() {
     let raw = with_from(b"From: x@evil.example\r\n");
     let headers = scan(&raw, &limits()).unwrap();
-    assert!(summarise(&raw, &headers, &limits()).is_ok());
+    assert!(summarise(&raw, &headers, &[], &limits()).is_ok());
     for other in [
         with_from(b"From: boss@good.example\r\n"),
         with_from(b"From: x@evil.example\r\nFrom: x@evil.example\r\n"),
@@ -193,7 +193,7 @@ fn a_library_that_sees_another_message_is_not_believed() {
         with_from(b"From: x@evil.example\r\nX: y\r\n"),
         with_from(b""),
     ] {
-        let fault = summarise(&other, &headers, &limits()).unwrap_err();
+        let fault = summarise(&other, &headers, &[], &limits()).unwrap_err();
         assert_eq!(fault.reason, Reason::SenderInvalid, "{fault}");
         assert!(fault.detail.starts_with("scanners disagree"), "{fault}");
     }

@@ -4,6 +4,7 @@
 mod content;
 mod corpus;
 mod evasions;
+mod fields;
 mod hidden;
 mod identity;
 mod labels;
@@ -25,7 +26,7 @@ fn limits() -> IntakeLimits {
 /// The whole room on one message.
 fn read(raw: &[u8], limits: &IntakeLimits) -> Result<Mail, Fault> {
     let headers = scan(raw, limits)?;
-    summarise(raw, &headers, limits)
+    summarise(raw, &headers, &[], limits)
 }
 
 /// Line feeds of a literal become CRLF.

@@ -2,6 +2,7 @@
 
 use super::{crlf, limits, read, with_from};
 use crate::domain::reason::Reason;
+use crate::mail::fields::Known;
 use crate::mail::scan::{SINGLE_FIELDS, scan, section};
 
 fn refused(raw: &[u8]) -> (Reason, String, Option<String>) {
@@ -20,9 +21,9 @@ fn a_section_is_read_as_received() {
         [(b"FROM", b" a@b.example"), (b"subject", b"\r\n  folded\r\n\tvalue "), (b"X!#$~", b"")];
     assert_eq!(fields, expected);
     assert_eq!(&raw[headers.body_at..], b"body\r\n\r\n");
-    assert_eq!(headers.first("Subject"), Some(&b"\r\n  folded\r\n\tvalue "[..]));
-    assert_eq!(headers.first("to"), None);
-    assert_eq!(headers.all("x!#$~").count(), 1);
+    assert_eq!(headers.first(Known::Subject), Some(&b"\r\n  folded\r\n\tvalue "[..]));
+    assert_eq!(headers.first(Known::To), None);
+    assert_eq!(headers.all(Known::From).count(), 1);
 }
 
 #[test]
@@ -155,7 +156,7 @@ fn too_many_received_fields_are_a_loop() {
 
 #[test]
 fn single_fields_may_not_repeat() {
-    for name in SINGLE_FIELDS {
+    for name in SINGLE_FIELDS.map(Known::as_str) {
         let repeated = format!("{name}: a@b.example\n{}: a@b.example\n", name.to_uppercase());
         let from = if name == "From" { "" } else { "From: a@b.example\n" };
         let (reason, detail, address) = refused(&crlf(&format!("{from}{repeated}\n")));

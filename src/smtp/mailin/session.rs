@@ -381,5 +381,5 @@ const fn wire_fault(fault: Fault) -> Notice {
 }
 
 pub(super) const fn no_answer() -> Answer {
-    Answer { reason: Some(Reason::StoreUnavailable), detail: None, record: None }
+    Answer { reason: Some(Reason::StoreUnavailable), detail: None, record: None, again: false }
 }

@@ -11,6 +11,9 @@ use super::notice::Notice;
 /// A reply line, with its code and CRLF (RFC 5321 §4.5.3.1.5).
 const MAX_LINE: usize = 512;
 
+/// A repeat of what is there, which makes nothing new (contract §2.6).
+pub(super) const AGAIN: &str = "accepted before";
+
 /// Octets of foreign detail in one reply: a few lines, whatever the other side wrote.
 const MAX_DETAIL: usize = 1000;
 
@@ -111,14 +114,17 @@ impl Reply {
         let detail = answer.detail.as_deref();
         match answer.reason {
             Some(reason) => Self::reason(reason, detail, answer.record),
-            None => Self {
-                code: 250,
-                enhanced: "2.0.0",
-                texts: folded(&sentence("accepted", detail, answer.record), "2.0.0"),
-                closes: false,
-                label: "accepted",
-                record: answer.record,
-            },
+            None => {
+                let words = if answer.again { AGAIN } else { "accepted" };
+                Self {
+                    code: 250,
+                    enhanced: "2.0.0",
+                    texts: folded(&sentence(words, detail, answer.record), "2.0.0"),
+                    closes: false,
+                    label: "accepted",
+                    record: answer.record,
+                }
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use crate::domain::id::IntakeId;
 use crate::domain::ports::{Answer, TlsFacts};
@@ -14,7 +15,7 @@ use super::body::BodyLimits;
 use super::data::BareLineEnds;
 use super::machine::{Machine, Settings, Step};
 use super::notice::Notice;
-use super::reply::{Reply, for_reason};
+use super::reply::{AGAIN, Reply, for_reason};
 
 /// How the octets of one burst are cut.
 #[derive(Clone, Copy, Debug)]
@@ -192,6 +193,7 @@ impl Walk {
                 self.tls = value != "unavailable";
             }
             "memory" => self.memory = number(),
+            "again" => self.fake.again.store(true, Ordering::Relaxed),
             "message" => {
                 let (code, detail) = value.split_once(' ').unwrap_or((value, ""));
                 let detail = (!detail.is_empty())
@@ -257,7 +259,7 @@ impl Walk {
                     // Our own failures leave no record (contract §2.3).
                     let record =
                         (reason == Reason::RateLimited).then(|| IntakeId(RECORD.parse().unwrap()));
-                    Err(Answer { reason: Some(reason), detail: None, record })
+                    Err(Answer { reason: Some(reason), detail: None, record, again: false })
                 };
                 machine.opened(self.mail.map_or(Ok(()), refused))
             }
@@ -390,7 +392,11 @@ fn every_reply_is_in_some_transcript() {
         .iter()
         .map(|notice| (notice.code(), notice.enhanced(), notice.words()))
         .chain(Reason::ALL.iter().map(|reason| for_reason(*reason)))
-        .chain([(250, "2.0.0", "accepted"), (220, "", "mx.gatepost.example ESMTP")])
+        .chain([
+            (250, "2.0.0", "accepted ["),
+            (250, "2.0.0", AGAIN),
+            (220, "", "mx.gatepost.example ESMTP"),
+        ])
         .map(|(code, enhanced, words)| format!("{code} {enhanced} {words}").replace("  ", " "))
         .filter(|start| !said.iter().any(|line| line.starts_with(start)))
         .collect();

@@ -13,7 +13,7 @@ async fn wait_in_a_large_room() -> Answer {
     let room = [0_u8; 1 << 16];
     tokio::task::yield_now().await;
     std::hint::black_box(&room);
-    Answer { reason: None, detail: None, record: None }
+    Answer { reason: None, detail: None, record: None, again: false }
 }
 
 impl Intake for Roomy {

@@ -328,6 +328,18 @@ async fn unsigned_fields_are_listed_and_no_reason_to_refuse() {
         answer.summary["unsignedHeaders"],
         json!(["date", "reply-to", "to", "message-id", "content-type"])
     );
+    // A signature covers as many fields of a name as it names, from the last one on.
+    let signer = signer.headers(["From", "List-Id"]);
+    let mail = "List-Id: <a.b>\r\nFrom: boss@good.example\r\n\r\nHi\r\n";
+    let signed = String::from_utf8(signer.sign(mail.as_bytes()).unwrap()).unwrap();
+    for (added, unsigned) in [
+        ("Received: x\r\n", json!([])),
+        ("Auto-Submitted: x\r\nReturn-Path: <>\r\n", json!(["auto-submitted", "return-path"])),
+        ("List-Id: <c.d>\r\n", json!(["list-id"])),
+    ] {
+        let answer = bench.accepts(format!("{added}{signed}").as_bytes()).await;
+        assert_eq!(answer.summary["unsignedHeaders"], unsigned, "{added}");
+    }
 }
 
 #[tokio::test]

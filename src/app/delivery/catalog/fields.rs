@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::mail::findings::KINDS;
+
 /// A field. `kind` is a type of JSON Schema, or a list of them; `?` behind the name says that it may
 /// be missing.
 pub(super) struct Field {
@@ -23,7 +25,7 @@ impl Field {
             let items = match self.name {
                 "attachments" => object("One of them.", ATTACHMENT),
                 "chatDialog" | "callDialog" => object("One turn.", TURN),
-                "findings" => json!({ "type": "object", "additionalProperties": true }),
+                "findings" => finding(),
                 "permittedAccountIds" => json!({ "type": "integer" }),
                 _ => json!({ "type": "string" }),
             };
@@ -50,6 +52,15 @@ impl Field {
         }
         schema
     }
+}
+
+/// A remark on a message.
+fn finding() -> Value {
+    let mut schema = object("One of them.", FINDING);
+    if let Some(kind) = schema.pointer_mut("/properties/kind") {
+        put(kind, "enum", json!(KINDS));
+    }
+    schema
 }
 
 /// Gives an object a field, in the place of one of this name.
@@ -225,6 +236,14 @@ AUTOMATION = {
     "origin": string, "What wrote it: a person, or which kind of machine.";
     "mayAutoReply": boolean, "Whether an automatic answer may be sent (RFC 3834).";
     "signs": array, "The header fields that say so.";
+}
+FINDING = {
+    "kind": string, "What is remarkable; the README explains each.";
+    "detail": string, "In words.";
+    "field": string, "The key of the record, or of its metadata, that is meant.";
+    "start": integer|null, "The first character in it, in Unicode code points; null for all of it.";
+    "end": integer|null, "The one behind the last.";
+    "charset" ?may: string, "By which emailHtml is decoded to count in it.";
 }
 MARKER = {
     "name": string, "The header field to add when the message is sent on.";

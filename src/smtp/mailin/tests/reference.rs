@@ -79,6 +79,7 @@ impl Setting {
                 "max_errors" => limits.max_errors = number?.try_into().ok()?,
                 "max_transactions" => limits.max_transactions = number?.try_into().ok()?,
                 "refused" => *setting.fake.refused.lock().unwrap() = value.parse().ok(),
+                "again" => *setting.fake.again.get_mut() = true,
                 // Changes in the middle of a session. (`memory` is what others leave of it: no message
                 // is announced that is larger than all there is.)
                 "message" => {}

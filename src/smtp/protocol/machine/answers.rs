@@ -43,7 +43,9 @@ impl Machine {
         let transaction = self.transaction.get_or_insert_default();
         let answer = match answer.map(|recipient| transaction.add(recipient)) {
             Ok(Ok(())) => return Reply::notice(Notice::RecipientFine),
-            Ok(Err(reason)) => Answer { reason: Some(reason), detail: None, record: None },
+            Ok(Err(reason)) => {
+                Answer { reason: Some(reason), detail: None, record: None, again: false }
+            }
             Err(answer) => answer,
         };
         let reason = transaction.refuse(&answer);

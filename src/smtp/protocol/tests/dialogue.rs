@@ -146,7 +146,7 @@ fn refusal(letter: u8) -> Option<Reason> {
 }
 
 const fn answer(reason: Option<Reason>) -> Answer {
-    Answer { reason, detail: None, record: None }
+    Answer { reason, detail: None, record: None, again: false }
 }
 
 /// `t…` is put off, `r…` is refused, `l…` does not share, others share; the second letter is the

@@ -1,0 +1,140 @@
+use serde_json::Value;
+
+use super::*;
+use crate::app::intake::sha256;
+use crate::domain::automation::Automation;
+use crate::domain::policy::Proof;
+use crate::mail::machine::{Signs, signs};
+use crate::mail::scan::scan;
+use crate::mail::summarise;
+use crate::rules::{IntakeLimits, Rules};
+
+fn limits() -> IntakeLimits {
+    Rules::defaults().unwrap().intake.limits
+}
+
+fn examination(raw: &[u8], automation: Automation) -> Examination {
+    Examination {
+        proof: Proof::Authenticated,
+        looping: false,
+        sender: None,
+        automation: Some(automation),
+        markers: Vec::new(),
+        mail: None,
+        detail: None,
+        explanation: None,
+        digest: sha256(raw),
+        headers: Vec::new(),
+        arrival_keys: Vec::new(),
+        signatures: Vec::new(),
+        authentication: Value::Null,
+        steps: Vec::new(),
+    }
+}
+
+/// The keys of a message that came with these signatures, with the null reverse-path or another.
+fn keys_from(null: bool, signatures: &[&str], text: &str) -> Vec<[u8; 32]> {
+    let raw = text.as_bytes();
+    let headers = scan(raw, &limits()).unwrap();
+    let automation = signs(&headers, null, &limits()).automation;
+    let signatures: Vec<String> = signatures.iter().map(ToString::to_string).collect();
+    let body = sha256(&raw[headers.body_at..]);
+    keys(&signatures, &headers, body, &examination(raw, automation))
+}
+
+fn keys_of(signatures: &[&str], text: &str) -> Vec<[u8; 32]> {
+    keys_from(false, signatures, text)
+}
+
+fn same(one: &[[u8; 32]], other: &[[u8; 32]]) -> bool {
+    one.iter().any(|key| other.contains(key))
+}
+
+const TEXT: &str = "From: a@b.example\r\nSubject: x\r\nX-Way: 1\r\n\r\nHello.\r\n";
+
+/// Fields that a server on the way may put in front.
+const TRACED: [&str; 11] = [
+    "Received: from a by b; Mon, 05 Jan 2026 10:00:00 +0000\r\n",
+    "X-Received: by 2002:a05:6402:1::1\r\n",
+    "Return-Path: <a@b.example>\r\n",
+    "Delivered-To: agent@agents.example\r\n",
+    "Authentication-Results: mx.example; dkim=pass header.d=b.example\r\n",
+    "Received-SPF: pass\r\n",
+    "ARC-Seal: i=1; cv=none; d=c.example; s=s; a=rsa-sha256; b=AAAA\r\n",
+    "ARC-Message-Signature: i=1; d=c.example; s=s; a=rsa-sha256; bh=AAAA; b=AAAA; h=from\r\n",
+    "ARC-Authentication-Results: i=1; mx.example; dkim=pass\r\n",
+    "DKIM-Signature: v=1; d=c.example; s=s; a=rsa-sha256; h=from; bh=AAAA; b=AAAA\r\n",
+    "dkim-signature: v=1; d=notb.example\r\n",
+];
+
+#[test]
+fn a_signature_and_all_that_is_not_a_trace_make_a_message() {
+    let first = keys_of(&["AAAA"], TEXT);
+    assert!(same(&first, &keys_of(&["BBBB", "AAAA"], &TEXT.replace("From", "from"))));
+    assert!(!same(&first, &keys_of(&["BBBB"], &TEXT.replace("From", "from"))));
+    assert!(!same(&first, &keys_of(&[], &TEXT.replace("From", "from"))));
+    for field in TRACED {
+        assert!(same(&first, &keys_of(&["AAAA"], &format!("{field}{TEXT}"))), "{field}");
+    }
+    for other in [
+        TEXT.replace(": x", ":  x"),
+        TEXT.replace(": x", ":\r\n x"),
+        TEXT.replace("X-Way: 1", "X-Way: 2"),
+        TEXT.replace("X-Way: 1\r\n", ""),
+        TEXT.replace("Hello.", "Hello. "),
+        TEXT.replace("Subject: x\r\nX-Way: 1", "X-Way: 1\r\nSubject: x"),
+        format!("{TEXT}\r\n"),
+        format!("X-Received-By: x\r\n{TEXT}"),
+        format!("DKIM-Signature: v=1\r\n{TEXT}"),
+        format!("DKIM-Signature: v=1; d=c.example; d=c.example\r\n{TEXT}"),
+        format!("DKIM-Signature: v=1; d=mail.b.example\r\n{TEXT}"),
+    ] {
+        assert!(!same(&first, &keys_of(&["AAAA"], &other)), "{other}");
+    }
+    // A field moved from one value into the next is another section.
+    let moved = TEXT.replace(" x\r\nX-Way: 1", " x\r\n X-Way: 1");
+    assert!(!same(&first, &keys_of(&["AAAA"], &moved)));
+}
+
+/// A field of the sender's own domain belongs to the message; its folding is nobody's.
+#[test]
+fn the_signature_itself_may_be_folded_in_another_way() {
+    let signed =
+        |fold: &str| format!("DKIM-Signature: v=1; d=b.example;{fold}b=AA{fold}AA\r\n{TEXT}");
+    let first = keys_of(&["AAAA"], &signed(" "));
+    assert!(same(&first, &keys_of(&["AAAA"], &signed("\r\n\t"))));
+    assert!(!same(&first, &keys_of(&["AAAA"], TEXT)), "one is missing");
+}
+
+#[test]
+fn the_same_bytes_are_the_same_message_whichever_signature_verified() {
+    assert!(same(&keys_of(&["AAAA"], TEXT), &keys_of(&["BBBB"], TEXT)));
+    assert!(same(&keys_of(&["AAAA"], TEXT), &keys_of(&[], TEXT)));
+}
+
+/// The null reverse-path makes a bounce of it, wherever it stands.
+#[test]
+fn what_is_judged_otherwise_is_another_message() {
+    let first = keys_of(&["AAAA"], TEXT);
+    assert!(!same(&first, &keys_from(true, &["AAAA"], TEXT)));
+    assert!(!same(&first, &keys_of(&["AAAA"], &format!("Return-Path: <>\r\n{TEXT}"))));
+    assert!(same(&keys_from(true, &["AAAA"], TEXT), &keys_from(true, &[], TEXT)));
+}
+
+/// A trace may be left out of the comparison only because nothing is made of it.
+#[test]
+fn a_trace_changes_nothing_that_is_shown_or_judged() {
+    let read = |text: &str| {
+        let headers = scan(text.as_bytes(), &limits()).unwrap();
+        let Signs { automation, markers, .. } = signs(&headers, false, &limits());
+        let mail = summarise(text.as_bytes(), &headers, &[], &limits()).unwrap();
+        (automation, markers, mail)
+    };
+    let plain = read(TEXT);
+    for name in TRACES {
+        assert!(TRACED.iter().any(|field| field.starts_with(name)), "{name}");
+    }
+    for field in TRACED {
+        assert_eq!(read(&format!("{field}{TEXT}")), plain, "{field}");
+    }
+}

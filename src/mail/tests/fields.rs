@@ -1,0 +1,157 @@
+//! `unsignedHeaders` names every field that changes what is shown or judged (threats A23), and the
+//! display name is read as a person sees it (A24).
+
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+use super::{crlf, limits};
+use crate::domain::automation::Automation;
+use crate::domain::marker::Marker;
+use crate::domain::message::Mail;
+use crate::mail::fields::Known;
+use crate::mail::machine::signs;
+use crate::mail::scan::scan;
+use crate::mail::{findings, summarise};
+use crate::rules::IntakeLimits;
+
+/// All that is made of a message whose signature leaves these fields open.
+fn made(text: &str, unsigned: &[Known]) -> (Mail, Automation, Vec<Marker>) {
+    static LIMITS: LazyLock<IntakeLimits> = LazyLock::new(limits);
+    let raw = crlf(text);
+    let headers = scan(&raw, &LIMITS).unwrap();
+    let signs = signs(&headers, false, &LIMITS);
+    let mail = summarise(&raw, &headers, unsigned, &LIMITS).unwrap();
+    (mail, signs.automation, signs.markers)
+}
+
+fn findings_of(text: &str, unsigned: &[Known]) -> Vec<(String, String)> {
+    let Value::Array(found) = made(text, unsigned).0.findings else { panic!("no list") };
+    let word = |one: &Value, key: &str| one[key].as_str().unwrap().to_owned();
+    let found: Vec<_> = found.iter().map(|one| (word(one, "kind"), word(one, "detail"))).collect();
+    assert!(found.iter().all(|(kind, _)| findings::KINDS.contains(&kind.as_str())), "{found:?}");
+    found
+}
+
+/// Names of the IANA registry of message header fields that mail bears, and some that are in none.
+const NAMES: &str = "Accept-Language Also-Control Alternate-Recipient Approved ARC-Authentication-Results \
+    ARC-Message-Signature ARC-Seal Archive Archived-At Authentication-Results Auto-Submitted \
+    Autoforwarded Autosubmitted Bcc Cc Comments Content-Alternative Content-Base \
+    Content-Description Content-Disposition Content-Duration Content-features Content-ID \
+    Content-Identifier Content-Language Content-Location Content-MD5 Content-Return \
+    Content-Transfer-Encoding Content-Translation-Type Content-Type Conversion Date \
+    Deferred-Delivery Delivered-To Delivery-Date Disposition-Notification-Options \
+    Disposition-Notification-To Distribution DKIM-Signature Encoding Encrypted Errors-To Expires \
+    Face Followup-To Importance In-Reply-To Jabber-ID Keywords Language Lines List-Archive \
+    List-Help List-ID List-Owner List-Post List-Subscribe List-Unsubscribe List-Unsubscribe-Post \
+    Mail-Followup-To Mail-Reply-To Message-Context Message-ID Message-Type MIME-Version \
+    Newsgroups Obsoletes Organization Original-From Original-Message-ID Original-Recipient \
+    Original-Subject Path Posting-Version Precedence Priority Received Received-SPF References \
+    Relay-Version Reply-By Reply-To Require-Recipient-Valid-Since Resent-Bcc Resent-Cc \
+    Resent-Date Resent-From Resent-Message-ID Resent-Reply-To Resent-Sender Resent-To Return-Path \
+    Return-Receipt-To Sender Sensitivity Solicitation Status Subject Supersedes To User-Agent \
+    X-Auto-Response-Suppress X-Autoreply X-Autorespond X-Envelope-From X-Forwarded-To \
+    X-Gatepost-Delivered X-Loop X-Mailer X-MS-Has-Attach X-Original-To X-Priority X-Received \
+    X-Spam-Flag X-TNEF";
+
+/// Values of such a field that somebody could go by.
+const VALUES: [&str; 12] = [
+    "x",
+    "<>",
+    "<a@b.example>",
+    "Eve <eve@evil.example>",
+    "Mon, 05 Jan 2026 10:00:00 +0000",
+    "1.0",
+    "bulk",
+    "auto-replied",
+    "All",
+    "base64",
+    "attachment; filename=\"a.bin\"",
+    "text/html; charset=utf-16; report-type=delivery-status",
+];
+
+/// Without naming it among [`Known`] no field can be read; that those which are named say
+/// something, and no others do, is tried out here.
+#[test]
+fn each_field_that_changes_anything_is_named() {
+    let text = "From: boss@good.example\n\nHello, this is <b>text</b>.\n";
+    let plain = made(text, &[]);
+    let mut silent: Vec<Known> = Vec::new();
+    for name in NAMES.split_ascii_whitespace() {
+        let hex = "0123456789abcdef0123456789abcdef";
+        let changes = |value: &&str| made(&format!("{name}: {value}\n{text}"), &[]) != plain;
+        let is_read = VALUES.iter().chain([&hex]).any(changes);
+        let known = Known::ALL.iter().find(|known| known.names(name.as_bytes()));
+        let is_named = known.is_some_and(|known| known.says_something());
+        assert!(is_named || !is_read, "{name} changes what is made of a message");
+        silent.extend(known.filter(|_| is_named && !is_read));
+    }
+    // Nothing here goes by these alone, but readers are shown them or programs go by them. A part's
+    // Content-ID is what a page calls it by.
+    let shown = [Known::Bcc, Known::ContentId, Known::Date, Known::MimeVersion, Known::Sender];
+    assert_eq!(silent, shown);
+    for known in Known::ALL.iter().filter(|known| **known != Known::From) {
+        let mut names = NAMES.split_ascii_whitespace();
+        assert!(names.any(|name| known.names(name.as_bytes())), "{known:?} is not tried out");
+    }
+}
+
+#[test]
+fn what_an_unsigned_field_makes_of_the_body_is_named() {
+    let all = [Known::ContentType, Known::ContentTransferEncoding, Known::ContentDisposition];
+    for (fields, unsigned, expected) in [
+        ("Content-Disposition: attachment; filename=a.bin\n", &all[2..], "an attachment"),
+        ("Content-Disposition: x-other\n", &all[2..], "an attachment"),
+        ("Content-Disposition: inline\nContent-Disposition: attachment\n", &all[2..], "attachment"),
+        ("Content-Transfer-Encoding: base64\n", &all[1..], "decoded as base64"),
+        ("Content-Transfer-Encoding: Quoted-Printable\n", &all, "decoded as quoted-printable"),
+        ("Content-Type: application/pdf\n", &all, "Content-Type is not signed, and makes"),
+        ("Content-Type: multipart/mixed; boundary=x\n", &all, "an attachment"),
+        ("Content-Type: message/rfc822\n", &all, "an attachment"),
+        ("Content-Type: text/plain; charset=UTF-16\n", &all, "decoded as utf-16"),
+        ("Content-Disposition: attachment\n", &all[..2], ""),
+        ("Content-Transfer-Encoding: base64\n", &[], ""),
+        ("Content-Transfer-Encoding: 8bit\nContent-Disposition: inline; filename=a\n", &all, ""),
+        ("Content-Type: text/plain; charset=UTF-8\n", &all, ""),
+        ("Content-Type: text/html\n", &all, ""),
+        ("", &all, ""),
+    ] {
+        let found =
+            findings_of(&format!("From: a@b.example\n{fields}\nSubject: x\n\nHi\n"), unsigned);
+        let of_fields = |one: &&(String, String)| one.0 == "unsigned_content_field";
+        let details: Vec<&str> = found.iter().filter(of_fields).map(|one| one.1.as_str()).collect();
+        assert_eq!(details.len(), usize::from(!expected.is_empty()), "{fields}{found:?}");
+        assert!(details.iter().all(|detail| detail.contains(expected)), "{fields}{details:?}");
+    }
+    // The signature covers the parts of a message and what they say of themselves.
+    let parts = "From: a@b.example\nContent-Type: multipart/mixed; boundary=x\n\
+                 Content-Transfer-Encoding: 8bit\n\n\
+                 --x\nContent-Disposition: attachment\n\nHi\n--x--\n";
+    assert_eq!(findings_of(parts, &all), []);
+}
+
+/// As it is written in a From field, encoded words and all.
+#[test]
+fn a_display_name_that_deceives_is_found_however_it_is_written() {
+    for (name, deceives) in [
+        ("\"admin@legitimate.com\"", true),
+        ("=?utf-8?q?admin=40legitimate=2Ecom?=", true),
+        ("=?utf-8?q?admin=40legit?= =?utf-8?b?aW1hdGUuY29t?=", true),
+        ("=?utf-8?q?admin=E2=80=8B=40legitimate=2Ecom?=", true),
+        ("=?utf-8?q?admin=EF=BC=A0legitimate=2Ecom?=", true),
+        ("\"admin\u{200b}@legitimate.com\"", true),
+        ("=?utf-8?q?b=D0=BEb=40other=2Eexample?=", true),
+        ("\"bob@other.example via List\"", true),
+        ("m@attack.com", false),
+        ("=?utf-8?q?M=40ATTACK=2Ecom?=", false),
+        ("=?utf-8?q?=D0=91=D0=BE=D1=80=D0=B8=D1=81?=", false),
+        ("Admin", false),
+        ("", false),
+    ] {
+        let text = format!("From: {name} <m@attack.com>\n\nHello.\n");
+        let expected: &[&str] = if deceives { &["display_name_deceives"] } else { &[] };
+        let found = findings_of(&text, &[]);
+        let kinds: Vec<&str> = found.iter().map(|one| one.0.as_str()).collect();
+        assert_eq!(kinds, expected, "{name}");
+    }
+}
