@@ -272,6 +272,7 @@ async fn what_does_not_end_within_the_grace_is_cut_and_not_kept() {
     assert!(inside.say("DATA").await.starts_with("354"));
     inside.send("Subject: half").await;
     server.ask_to_stop("-TERM").await;
+    inside.expect("421 4.3.2 shutting down").await;
     inside.expect_end().await;
     assert_eq!(server.ended().await, 0);
     let server = stage.server().await;
