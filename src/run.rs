@@ -40,7 +40,7 @@ use crate::shutdown::Shutdown;
 use crate::smtp::Listener;
 #[cfg(feature = "mailin")]
 use crate::smtp::Mailin;
-use crate::store::{Serving, Store, StoreError};
+use crate::store::{Place, Serving, Store, StoreError};
 use crate::tls::Files;
 use crate::tls::acme::Acme;
 use crate::verify::{Authenticator, Servers, VerifyError};
@@ -119,10 +119,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let (rules, dns, proxies) = (settings.rules, settings.dns, settings.trusted_proxy);
     let (place, hostname) = (settings.place, settings.hostname);
     let shutdown = Shutdown::default();
-    let serving = Serving::begin(&place.database, mint.clock().now())?;
-    let store =
-        Store::open_within(&place, &rules.store, mint.clone(), settings.start_patience).await?;
-    store.check_writable().await?;
+    let (serving, store) = open(&place, &rules, &mint, settings.start_patience).await?;
     let vault = vault::open(settings.secrets_key.as_deref(), &place, (&store, &mint)).await?;
     let (intake, webhooks, access) =
         (Arc::new(rules.intake), Arc::new(rules.webhooks), Arc::new(rules.access));
@@ -218,6 +215,19 @@ fn attend(
             () = stop.soft() => {}
         }
     });
+}
+
+/// The store, for this server alone where that must be.
+async fn open(
+    place: &Place,
+    rules: &Rules,
+    mint: &Mint,
+    patience: Duration,
+) -> Result<(Serving, Store), StoreError> {
+    let serving = Serving::begin(&place.database, mint.clock().now())?;
+    let store = Store::open_within(place, &rules.store, mint.clone(), patience).await?;
+    store.check_writable().await?;
+    Ok((serving, store))
 }
 
 /// A socket, and the address that it has really got.

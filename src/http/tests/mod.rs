@@ -236,11 +236,11 @@ impl House {
         let pinged = store.clone();
         let reading = Check::new("reading", move || {
             let store = pinged.clone();
-            let fault = |error: crate::store::StoreError| Fault { cause: "gone", detail: error.to_string() };
-            async move { store.ping().await.map_err(fault) }
+            let fault = |detail| Fault { cause: "gone", detail };
+            async move { store.ping().await.map_err(|error| fault(error.to_string())) }
         });
-        let patience = Duration::from_secs(60);
-        let readiness = Readiness::new(mint.clock().clone(), patience, vec![reading]);
+        let checks = vec![reading];
+        let readiness = Readiness::new(mint.clock().clone(), Duration::from_secs(60), checks);
         let http = Http::new(use_cases, guard, mint.clone(), Arc::clone(&access_rules), readiness);
         // Whoever asks from here may say for whom; from another loopback address nobody may.
         let shutdown = Shutdown::default();
