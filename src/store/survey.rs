@@ -14,8 +14,6 @@ use crate::domain::message::Digest;
 
 /// Ids in memory at a time.
 const PAGE: i64 = 500;
-/// Lines of one check of SQLite's own.
-const LINES: i64 = 100;
 
 /// A message that cannot be given back as it came.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,10 +94,8 @@ impl Store {
         if !matches!(reader, Connection::SqlitePool(..)) {
             return Ok(Vec::new());
         }
-        let mut query = sql("SELECT integrity_check AS line FROM pragma_integrity_check(");
-        query.push(&LINES.to_string()).push(")");
-        let rows = query.fetch_all(reader).await?;
-        let line = |row| Columns { table: "pragma_integrity_check", row }.text("line");
+        let rows = sql("PRAGMA integrity_check(100)").fetch_all(reader).await?;
+        let line = |row| Columns { table: "integrity_check", row }.text("integrity_check");
         let lines: Vec<String> = rows.iter().map(line).collect::<Result<_, _>>()?;
         Ok(lines.into_iter().filter(|line| line != "ok").collect())
     }

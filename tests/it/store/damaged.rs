@@ -64,8 +64,11 @@ async fn all_that_is_damaged_is_found(kind: Kind) {
     let ids = scene.store.message_ids(FIRST).await.unwrap();
     assert_eq!(ids.len(), 4);
     assert!(scene.store.message_ids(ids[3]).await.unwrap().is_empty());
+    // The digests of a scene are made up, so that each of its originals has another one.
     for id in &ids {
-        assert_eq!(scene.store.check_message(*id).await.unwrap(), []);
+        let found = scene.store.check_message(*id).await.unwrap();
+        assert_eq!(found.len(), 1);
+        assert!(found[0].detail.contains("another digest"), "{found:?}");
     }
     scene.execute(DAMAGE).await;
     scene
@@ -84,7 +87,9 @@ async fn all_that_is_damaged_is_found(kind: Kind) {
     for id in &ids {
         for damage in scene.store.check_message(*id).await.unwrap() {
             assert_eq!(damage.message, *id);
-            tables.push(damage.detail.split(':').next().unwrap().to_owned());
+            if !damage.detail.contains("another digest") {
+                tables.push(damage.detail.split(':').next().unwrap().to_owned());
+            }
         }
     }
     tables.sort();
