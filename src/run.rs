@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 use crate::app::agents::Agents;
 use crate::app::audit::AuditLog;
@@ -39,7 +40,7 @@ use crate::shutdown::Shutdown;
 use crate::smtp::Listener;
 #[cfg(feature = "mailin")]
 use crate::smtp::Mailin;
-use crate::store::{Serving, Store};
+use crate::store::{Place, Serving, Store, StoreError};
 use crate::tls::Files;
 use crate::tls::acme::Acme;
 use crate::verify::{Authenticator, Servers, VerifyError};
@@ -47,10 +48,12 @@ use crate::webhook::attempt::Sender;
 use crate::webhook::dispatcher::{Bell, Dispatcher};
 
 mod api;
+mod readiness;
 mod settings;
 mod tls;
 mod vault;
 
+use self::readiness::Mail;
 pub use self::settings::{RunError, Settings, TlsSettings};
 use self::tls::Tls;
 pub use self::vault::VaultFileError;
@@ -78,9 +81,9 @@ pub struct Running {
 }
 
 impl Running {
-    /// Resolves when the store can no longer be trusted: the process must end.
-    pub async fn broken(&self) {
-        self.store.broken().await;
+    /// Resolves when the store can no longer be trusted, with the reason: the process must end.
+    pub async fn broken(&self) -> StoreError {
+        self.store.broken().await
     }
 
     /// Everything it listens on: `smtp ADDRESS smtps ADDRESS http ADDRESS acme ADDRESS`, with
@@ -116,9 +119,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let (rules, dns, proxies) = (settings.rules, settings.dns, settings.trusted_proxy);
     let (place, hostname) = (settings.place, settings.hostname);
     let shutdown = Shutdown::default();
-    let serving = Serving::begin(&place.database, mint.clock().now())?;
-    let store = Store::open(&place, &rules.store, mint.clone()).await?;
-    store.check_writable().await?;
+    let (serving, store) = open(&place, &rules, &mint, settings.start_patience).await?;
     let vault = vault::open(settings.secrets_key.as_deref(), &place, (&store, &mint)).await?;
     let (intake, webhooks, access) =
         (Arc::new(rules.intake), Arc::new(rules.webhooks), Arc::new(rules.access));
@@ -167,7 +168,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let parts = (preview, reception, erasures.clone(), (relays, inbound));
     let reading = (events.clone(), links, apart);
     let by = (access, webhooks, Arc::new(rules.apps));
-    let api = api::api((&store, vault), parts, reading, guard, mint.clone(), by);
+    let readiness = readiness::of(&store, mint.clock(), incoming.mail, shutdown.clone());
+    let api = api::api((&store, vault), parts, reading, (guard, readiness), mint.clone(), by);
     let api = Arc::new(api.behind(proxies).ending_with(shutdown.clone()));
 
     let running = Running {
@@ -213,6 +215,19 @@ fn attend(
             () = stop.soft() => {}
         }
     });
+}
+
+/// The store, for this server alone where that must be.
+async fn open(
+    place: &Place,
+    rules: &Rules,
+    mint: &Mint,
+    patience: Duration,
+) -> Result<(Serving, Store), StoreError> {
+    let serving = Serving::begin(&place.database, mint.clock().now())?;
+    let store = Store::open_within(place, &rules.store, mint.clone(), patience).await?;
+    store.check_writable().await?;
+    Ok((serving, store))
 }
 
 /// A socket, and the address that it has really got.
@@ -262,8 +277,11 @@ struct Way<'w> {
 struct Incoming {
     smtp: SocketAddr,
     smtps: Option<SocketAddr>,
-    serve: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    serve: Vec<Serve>,
+    mail: Mail,
 }
+
+type Serve = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Incoming {
     async fn listen(
@@ -274,6 +292,14 @@ impl Incoming {
         shutdown: Shutdown,
     ) -> Result<Self, RunError> {
         let fail = |address| move |source| RunError::Listen { address, source };
+        let (ended, least) = (CancellationToken::new(), rules.space.min_free_bytes);
+        let noting = |serve: Serve| -> Serve {
+            let ended = ended.clone().drop_guard();
+            Box::pin(async move {
+                let _ended = ended;
+                serve.await;
+            })
+        };
         match front_end {
             FrontEnd::Ours => {
                 let starttls = Some(tls.starttls.clone());
@@ -281,13 +307,15 @@ impl Incoming {
                     Listener::bind(address, hostname, gateway, rules, size, shutdown, starttls);
                 let listener = bound.await.map_err(fail(address))?.behind(proxies);
                 let smtp = listener.local_addr().map_err(fail(address))?;
-                let mut incoming = Self { smtp, smtps: None, serve: Vec::new() };
+                let has_memory = Arc::new(listener.has_memory());
+                let mail = Mail { ended: ended.clone(), has_memory, least };
+                let mut incoming = Self { smtp, smtps: None, serve: Vec::new(), mail };
                 if let Some(address) = tls.smtps {
                     let smtps = listener.with_implicit_tls(address).await.map_err(fail(address))?;
                     incoming.smtps = Some(smtps.local_addr().map_err(fail(address))?);
-                    incoming.serve.push(Box::pin(smtps.serve()));
+                    incoming.serve.push(noting(Box::pin(smtps.serve())));
                 }
-                incoming.serve.push(Box::pin(listener.serve()));
+                incoming.serve.push(noting(Box::pin(listener.serve())));
                 Ok(incoming)
             }
             #[cfg(feature = "mailin")]
@@ -295,7 +323,9 @@ impl Incoming {
                 let bound = Mailin::bind(address, hostname, gateway, rules, size, shutdown);
                 let mailin = bound.await.map_err(fail(address))?;
                 let smtp = mailin.local_addr().map_err(fail(address))?;
-                Ok(Self { smtp, smtps: None, serve: vec![Box::pin(mailin.serve())] })
+                let serve = vec![noting(Box::pin(mailin.serve()))];
+                let mail = Mail { ended: ended.clone(), has_memory: Arc::new(|| true), least };
+                Ok(Self { smtp, smtps: None, serve, mail })
             }
         }
     }

@@ -28,6 +28,8 @@ fn begin(default: &str, json: bool) {
     let filter = without_contents(filter);
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        // Its complaint would go to standard error, too: where that is full, whoever logs would end.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     // Whoever embeds the library may have set up a subscriber before.

@@ -118,6 +118,7 @@ impl Stage {
             place: location.into(),
             secrets_key: None,
             public_url: None,
+            start_patience: Duration::ZERO,
             postmaster: None,
             rules,
             dns: Some(vec![dns.addr()]),

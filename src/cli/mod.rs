@@ -9,6 +9,7 @@
 mod account;
 mod backup;
 mod check;
+mod check_store;
 mod demo;
 mod domain;
 mod init;
@@ -59,6 +60,8 @@ enum Command {
     Backup(backup::Backup),
     /// Make a store from a backup
     Restore(restore::Restore),
+    /// Read all that is stored, and say what is damaged
+    CheckStore(check_store::CheckStore),
     /// Accounts: partner > reseller > organization > account (an Agent)
     Account(account::AccountArgs),
     /// API keys
@@ -110,6 +113,7 @@ async fn run_command(command: Command) -> Result<ExitCode, Failure> {
         Command::Migrate(command) => command.run().await,
         Command::Backup(command) => command.run().await,
         Command::Restore(command) => command.run().await,
+        Command::CheckStore(command) => command.run().await,
         Command::Account(command) => command.run().await,
         Command::Key(command) => command.run().await,
         Command::Member(command) => command.run().await,

@@ -35,19 +35,23 @@ impl Serve {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut hang_up = signal(SignalKind::hangup())?;
-        let running = run::start(settings(options)?, run::system_mint()).await?;
+        let running = tokio::select! {
+            running = run::start(settings(options)?, run::system_mint()) => running?,
+            _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
+            _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
+        };
         say!("gatepost is ready: {}", running.addresses())?;
         let broken = loop {
             tokio::select! {
-                _ = interrupt.recv() => break false,
-                _ = terminate.recv() => break false,
-                () = running.broken() => break true,
+                _ = interrupt.recv() => break None,
+                _ = terminate.recv() => break None,
+                broken = running.broken() => break Some(broken),
                 _ = hang_up.recv() => running.reload().await,
             }
         };
         let in_time = running.stop(grace).await;
-        if broken {
-            return Err("a write did not reach the disk; nothing after it can be trusted".into());
+        if let Some(broken) = broken {
+            return Err(broken.into());
         }
         if !in_time {
             eprintln!("gatepost: some sessions did not finish within the grace period");
@@ -110,6 +114,7 @@ fn settings(options: ServeOptions) -> Result<Settings, Failure> {
         hostname,
         place,
         public_url: options.public_url()?,
+        start_patience: options.start_patience(),
         secrets_key: options.secrets_key_file.clone(),
         postmaster: options.postmaster()?,
         rules: run::rules(options.policies.as_deref())?,

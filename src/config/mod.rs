@@ -67,6 +67,9 @@ pub struct ServeOptions {
     /// Seconds that sessions and deliveries under way get when the server stops [default: 30]
     #[arg(long, env = "GATEPOST_GRACE_SECONDS", value_name = "SECONDS")]
     pub grace_seconds: Option<u64>,
+    /// Seconds that a PostgreSQL that cannot be reached is asked again for at the start [default: 60]
+    #[arg(long, env = "GATEPOST_START_PATIENCE", value_name = "SECONDS")]
+    pub start_patience: Option<u32>,
     /// The folder of the embedded store [default: gatepost-data]
     #[arg(long, env = "GATEPOST_DATA", value_name = "DIR")]
     pub data: Option<PathBuf>,
@@ -227,6 +230,7 @@ impl ServeOptions {
             policies: self.policies.or(file.policies),
             postmaster: self.postmaster.or(file.postmaster),
             grace_seconds: self.grace_seconds.or(file.grace_seconds),
+            start_patience: self.start_patience.or(file.start_patience),
             // Two names of one thing: a flag for either outdoes the file's other one.
             database_url: self
                 .database_url
@@ -255,6 +259,11 @@ impl ServeOptions {
     /// How long work under way may take when the server stops.
     pub fn grace(&self) -> Duration {
         Duration::from_secs(self.grace_seconds.unwrap_or(30))
+    }
+
+    /// How long a PostgreSQL that cannot be reached is waited for.
+    pub fn start_patience(&self) -> Duration {
+        Duration::from_secs(self.start_patience.unwrap_or(60).into())
     }
 
     /// The name that the server goes by.
@@ -362,6 +371,7 @@ mod tests {
             policies,
             postmaster,
             grace_seconds,
+            start_patience,
             data,
             database_url,
             secrets_key_file,
@@ -381,6 +391,7 @@ mod tests {
         assert!(http_cert.is_some() && http_key.is_some());
         assert!(
             grace_seconds.is_some()
+                && start_patience.is_some()
                 && secrets_key_file.is_some()
                 && data.is_some()
                 && database_url.is_some()

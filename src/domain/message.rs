@@ -70,7 +70,46 @@ pub struct Attachment {
     pub listed: bool,
 }
 
+impl Received {
+    /// From this handle, without a word.
+    pub fn of(handle: Handle) -> Self {
+        Self {
+            handle,
+            name: None,
+            text: String::new(),
+            to: None,
+            thread: None,
+            attachments: Vec::new(),
+            context: Map::new(),
+            metadata: Map::new(),
+            outbound_url: None,
+            chat_dialog: None,
+            call: Call::default(),
+        }
+    }
+}
+
 impl Mail {
+    /// From this sender, without a word.
+    pub fn of(from: Sender) -> Self {
+        Self {
+            from,
+            text: String::new(),
+            subject: None,
+            to: Vec::new(),
+            cc: Vec::new(),
+            reply_to: Vec::new(),
+            message_id: None,
+            in_reply_to: Vec::new(),
+            references: Vec::new(),
+            stripped_text: String::new(),
+            auto_submitted: None,
+            disposition_notification_to: None,
+            attachments: Vec::new(),
+            findings: Value::Array(Vec::new()),
+        }
+    }
+
     /// The part that `metadata.emailHtml` points at.
     pub fn html(&self) -> Option<&Attachment> {
         self.attachments.iter().find(|part| !part.listed)
@@ -104,6 +143,8 @@ pub struct Message {
     /// Octets of the original.
     pub size: u64,
     pub raw: Digest,
+    /// What was read out of it cannot be read back: `content` has only what is known beside it.
+    pub unreadable: bool,
     pub content: Content,
 }
 

@@ -43,6 +43,7 @@ pub mod ports;
 pub mod rate;
 pub mod reason;
 pub mod relay;
+pub mod repeats;
 pub mod retry;
 pub mod room;
 pub mod scope;

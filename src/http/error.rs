@@ -97,12 +97,15 @@ pub struct Problem {
     pub retry_after: Option<u64>,
     /// The mistakes one by one, where there may be several (RFC 9457 §3, `errors`).
     pub faults: Vec<Fault>,
+    /// What `/readyz` found, check by check.
+    pub checks: Vec<Value>,
 }
 
 impl Problem {
     /// A problem that the client is told in these words.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), cause: None, retry_after: None, faults: Vec::new() }
+        let (faults, checks) = (Vec::new(), Vec::new());
+        Self { code, detail: detail.into(), cause: None, retry_after: None, faults, checks }
     }
 
     /// 400.
@@ -145,6 +148,9 @@ impl Problem {
         if let Some(fields) = body.as_object_mut().filter(|_| !self.faults.is_empty()) {
             let fault = |fault: &Fault| json!({ "pointer": masked(&fault.pointer), "detail": masked(&fault.detail) });
             fields.insert("errors".to_owned(), self.faults.iter().map(fault).collect());
+        }
+        if let Some(fields) = body.as_object_mut().filter(|_| !self.checks.is_empty()) {
+            fields.insert("checks".to_owned(), Value::Array(self.checks.clone()));
         }
         body
     }

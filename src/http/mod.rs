@@ -52,7 +52,7 @@ mod tests;
 
 use std::sync::{Arc, OnceLock};
 
-pub use readiness::Readiness;
+pub use readiness::{Check, Fault, Readiness};
 pub use router::router;
 pub use serve::serve;
 
@@ -79,6 +79,7 @@ use crate::app::relay::Relays;
 use crate::app::relay::inbound::Inbound;
 use crate::app::tenancy::Tenancy;
 use crate::domain::id::Mint;
+use crate::domain::repeats::Repeats;
 use crate::egress::guard::Guard;
 use crate::rules::AccessRules;
 use crate::shutdown::Shutdown;
@@ -134,6 +135,8 @@ pub struct Http {
     /// Places for statements that walk the conversation log.
     pub(crate) logs: Turns,
     pub(crate) limits: Limits,
+    /// Which lines are due of those that clients can cause at will.
+    pub(crate) repeats: Repeats,
     /// Whose word is taken for where a request comes from.
     pub(crate) proxies: Proxies,
     /// Whoever waits or streams ends with it.
@@ -171,6 +174,7 @@ impl Http {
             places,
             logs,
             limits,
+            repeats: Repeats::default(),
             proxies,
             shutdown,
             described: OnceLock::new(),

@@ -27,6 +27,7 @@ use super::error::{Code, Problem};
 use super::limits::{self, Quota};
 use super::router::Operation;
 use crate::domain::id::AccountId;
+use crate::domain::repeats::{Cause, Repeats};
 use crate::rules::AccessRules;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -105,7 +106,7 @@ pub(super) async fn observe(
     if let Some(quota) = trace.0.quota.get() {
         tell(quota, response.headers_mut());
     }
-    log(id, method, &trace, &response, problem.as_ref(), began);
+    log((id, &http.repeats), method, &trace, &response, problem.as_ref(), began);
     response
 }
 
@@ -145,7 +146,7 @@ fn tell(quota: &Quota, headers: &mut HeaderMap) {
 }
 
 fn log(
-    id: Uuid,
+    (id, repeats): (Uuid, &Repeats),
     method: &'static str,
     trace: &Trace,
     response: &Response,
@@ -161,8 +162,17 @@ fn log(
     let status = response.status().as_u16();
     let latency_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     let code = problem.map(|problem| problem.code.as_str());
-    if let Some(cause) = problem.and_then(|problem| problem.cause.as_deref()) {
-        tracing::error!(request.id = %id, http.route = route, error = cause, "request failed");
+    if let Some(cause) = problem.and_then(|problem| problem.cause.as_deref())
+        && let Some(left_out) = repeats.due(Cause::Request(route))
+    {
+        let request = tracing::field::display(id);
+        tracing::error!(
+            request.id = request,
+            http.route = route,
+            error = cause,
+            left_out,
+            "request failed"
+        );
     }
     tracing::info!(
         request.id = %id,

@@ -21,6 +21,7 @@ use super::error::{Code, Problem};
 use super::router::Operation;
 use crate::app::once::Known;
 use crate::domain::audit::Once;
+use crate::domain::repeats::Cause;
 use crate::store::StoreError;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -156,8 +157,11 @@ async fn keep(http: &Http, asked: &Asked, response: Response) -> Result<Response
         Ok(true) => {}
         Ok(false) => return Ok(answered(http, asked).await?.unwrap_or(response)),
         Err(error) => {
-            let error = &error as &(dyn std::error::Error + 'static);
-            tracing::warn!(error, "the answer to a request with an Idempotency-Key was not kept");
+            if let Some(left_out) = http.repeats.due(Cause::AnswerNotKept) {
+                let error = &error as &(dyn std::error::Error + 'static);
+                const SAID: &str = "the answer to a request with an Idempotency-Key was not kept";
+                tracing::warn!(error, left_out, "{SAID}");
+            }
         }
     }
     Ok(response)

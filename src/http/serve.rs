@@ -29,6 +29,7 @@ use super::Http;
 use super::places::{Place, Places};
 use super::remote::Peer;
 use super::stalled::Impatient;
+use crate::domain::repeats::Cause;
 use crate::rules::AccessRules;
 use crate::shutdown::Shutdown;
 use crate::tls::Acceptor;
@@ -75,7 +76,9 @@ pub async fn serve(
                 shutdown.spawn(connection.run(stream));
             }
             Err(error) => {
-                tracing::warn!(error = %error, "connection not accepted");
+                if let Some(left_out) = http.repeats.due(Cause::HttpAccept) {
+                    tracing::warn!(error = %error, left_out, "connection not accepted");
+                }
                 sleep(PAUSE).await;
             }
         }

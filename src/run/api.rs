@@ -35,7 +35,7 @@ pub(super) fn api(
         (Relays, Inbound),
     ),
     (events, links, dns): (EventLog, Links, Arc<Authenticator>),
-    guard: Guard,
+    (guard, readiness): (Guard, Readiness),
     mint: Mint,
     (rules, webhooks, apps): (Arc<AccessRules>, Arc<WebhookRules>, Arc<AppRules>),
 ) -> Http {
@@ -58,10 +58,5 @@ pub(super) fn api(
         answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         dns,
     };
-    let store = store.clone();
-    let readiness = Readiness::new(mint.clock().clone(), move || {
-        let store = store.clone();
-        async move { store.ping().await.map_err(|error| error.to_string()) }
-    });
     Http::new(use_cases, guard, mint, rules, readiness)
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use url::{Host, Url};
@@ -28,6 +29,8 @@ pub struct Settings {
     /// Where clients reach the API, as they see it.
     pub public_url: Option<Url>,
     pub place: Place,
+    /// How long a PostgreSQL that cannot be reached is waited for.
+    pub start_patience: Duration,
     /// The keys of the vault; without them those beside the embedded store.
     pub secrets_key: Option<PathBuf>,
     pub postmaster: Option<Address>,

@@ -25,6 +25,11 @@ impl Budget {
         Self { left: Arc::new(AtomicUsize::new(octets)), all: octets }
     }
 
+    /// Whether so much is left.
+    pub(super) fn has(&self, octets: usize) -> bool {
+        self.left.load(Ordering::Relaxed) >= octets
+    }
+
     /// An empty share.
     pub(super) fn share(&self) -> Share {
         Share { left: Arc::clone(&self.left), all: self.all, octets: 0 }

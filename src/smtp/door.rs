@@ -10,6 +10,7 @@ use rustix::net::{RecvFlags, recv};
 use tokio::net::TcpStream;
 
 use crate::domain::ports::Intake;
+use crate::domain::repeats::{Cause, Repeats};
 use crate::rules::SmtpRules;
 use crate::shutdown::Shutdown;
 use crate::tls::Acceptor;
@@ -44,6 +45,7 @@ pub(super) struct Door<I> {
     budget: Budget,
     tls: Option<Acceptor>,
     sessions: AtomicU64,
+    repeats: Repeats,
     shutdown: Shutdown,
 }
 
@@ -72,8 +74,20 @@ impl<I: Intake> Door<I> {
             rules: Arc::new(rules.clone()),
             tls,
             sessions: AtomicU64::new(0),
+            repeats: Repeats::default(),
             shutdown,
         }
+    }
+
+    /// What says whether there is memory for one more message.
+    pub(super) fn has_memory(&self) -> impl Fn() -> bool + Send + Sync + use<I> {
+        let (budget, step) = (self.budget.clone(), self.rules.memory.reserve_step_bytes);
+        move || budget.has(step)
+    }
+
+    /// Which lines are due of those that peers can cause at will.
+    pub(super) const fn repeats(&self) -> &Repeats {
+        &self.repeats
     }
 
     /// Lets a connection in where there is a place. Every visit is a task of its own under the same
@@ -131,6 +145,7 @@ impl<I: Intake> Door<I> {
             meter,
             tls: self.tls.clone(),
             share: self.budget.share(),
+            repeats: self.repeats.clone(),
             shutdown: self.shutdown.clone(),
             times: Times::new(),
             errors: 0,
@@ -177,9 +192,13 @@ impl<I: Intake> Door<I> {
             () = self.shutdown.soft() => return Err(Notice::ShuttingDown),
             named = proxied::read(stream, self.rules.deadlines.proxy()) => named,
         };
-        if let Err(error) = &named {
+        if let Err(error) = &named
+            && let Some(left_out) = self.repeats.due(Cause::NoProxyHeader)
+        {
             let error = error as &dyn std::error::Error;
-            tracing::warn!(proxy.address = %proxy, error, "a trusted proxy sent no PROXY header");
+            tracing::warn!(
+                proxy.address = %proxy, error, left_out, "a trusted proxy sent no PROXY header"
+            );
         }
         named.map_err(|_| Notice::NoProxyHeader)
     }

@@ -10,6 +10,7 @@ use tokio::net::TcpListener;
 
 use crate::domain::domain_name::DomainName;
 use crate::domain::ports::Intake;
+use crate::domain::repeats::Cause;
 use crate::rules::{self, SmtpRules};
 use crate::shutdown::Shutdown;
 use crate::tls::Acceptor;
@@ -105,6 +106,11 @@ impl<I: Intake> Listener<I> {
         self.socket.local_addr()
     }
 
+    /// What says whether there is memory for one more message.
+    pub fn has_memory(&self) -> impl Fn() -> bool + Send + Sync + use<I> {
+        self.door.has_memory()
+    }
+
     /// Accepts until the soft stop.
     pub async fn serve(self) {
         let mut spare = Spare::keep();
@@ -134,7 +140,9 @@ impl<I: Intake> Listener<I> {
     /// Most errors of accept are the peer's and gone; but without file descriptors (EMFILE) the
     /// next call would fail at once, for ever.
     async fn pause(&self, error: &io::Error) {
-        tracing::warn!(error = %error, "cannot accept a connection");
+        if let Some(left_out) = self.door.repeats().due(Cause::Accept) {
+            tracing::warn!(error = %error, left_out, "cannot accept a connection");
+        }
         tokio::select! {
             () = tokio::time::sleep(self.accept_pause) => {}
             () = self.shutdown.soft() => {}

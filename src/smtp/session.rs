@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::domain::ports::{Answer, Envelope, Intake};
 use crate::domain::reason::Reason;
+use crate::domain::repeats::{Cause, Repeats};
 use crate::rules::SmtpRules;
 use crate::shutdown::Shutdown;
 use crate::tls::Acceptor;
@@ -41,6 +42,7 @@ pub(super) struct Session<I> {
     pub(super) tls: Option<Acceptor>,
     /// Memory of the message being received or decided.
     pub(super) share: Share,
+    pub(super) repeats: Repeats,
     pub(super) shutdown: Shutdown,
     pub(super) times: Times,
     /// Errors of the client that have been answered.
@@ -252,7 +254,14 @@ impl<I: Intake> Session<I> {
         let free = within(deadline, connection, asked).await.map_err(no_answer)?;
         match free {
             Some(free) if free < least.saturating_add(size) => {
-                tracing::warn!(space.free = free, space.least = least, "short of disk space");
+                if let Some(left_out) = self.repeats.due(Cause::ShortOfSpace) {
+                    tracing::warn!(
+                        space.free = free,
+                        space.least = least,
+                        left_out,
+                        "short of disk space"
+                    );
+                }
                 Err(Answer {
                     reason: Some(Reason::NoSpace),
                     detail: None,

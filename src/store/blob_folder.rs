@@ -15,6 +15,7 @@ use object_store::{Error, ObjectStore};
 use super::blobs::RAW;
 use super::error::StoreError;
 use crate::domain::clock::Timestamp;
+use crate::domain::repeats::{Cause, Repeats};
 
 /// The folder of a blob store.
 #[derive(Clone, Debug)]
@@ -55,10 +56,13 @@ impl Folder {
     }
 
     /// The file, for this user only; its folder is so already, so a failure opens nothing.
-    pub(super) fn make_private(&self, path: &Path) {
+    pub(super) fn make_private(&self, path: &Path, repeats: &Repeats) {
         let private = Permissions::from_mode(0o600);
-        if let Err(error) = fs::set_permissions(self.file(path), private) {
-            tracing::warn!(error = &error as &dyn std::error::Error, "a file keeps its mode");
+        if let Err(error) = fs::set_permissions(self.file(path), private)
+            && let Some(left_out) = repeats.due(Cause::Mode)
+        {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, left_out, "a file keeps its mode");
         }
     }
 

@@ -16,16 +16,17 @@ use futures_util::stream::BoxStream;
 use object_store::path::Path;
 use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutPayload};
 use tokio::sync::{OnceCell, Semaphore};
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::blob_bucket;
 use super::blob_folder::Folder;
 use super::blob_place::BlobPlace;
 use super::error::StoreError;
+use super::trust::Trust;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::Mint;
 use crate::domain::message::Digest;
+use crate::domain::repeats::{Cause, Repeats};
 use crate::rules::Objects;
 
 /// Everything of ours lies below this.
@@ -42,7 +43,8 @@ pub(super) struct Blobs {
     /// Set when it is known that this database is the owner.
     owned: Arc<OnceCell<()>>,
     mint: Mint,
-    broken: CancellationToken,
+    trust: Trust,
+    repeats: Repeats,
 }
 
 impl fmt::Debug for Blobs {
@@ -58,7 +60,7 @@ impl Blobs {
         place: &BlobPlace,
         rules: Objects,
         mint: Mint,
-        broken: CancellationToken,
+        trust: Trust,
     ) -> Result<Self, StoreError> {
         let at = place.to_string();
         let unusable = |source: Error| StoreError::Blobs { at: at.clone(), source: source.into() };
@@ -71,7 +73,17 @@ impl Blobs {
         };
         let places = Arc::new(Semaphore::new(rules.max_puts));
         let owned = Arc::default();
-        Ok(Self { objects, folder, at, rules, places, owned, mint, broken })
+        Ok(Self {
+            objects,
+            folder,
+            at,
+            rules,
+            places,
+            owned,
+            mint,
+            trust,
+            repeats: Repeats::default(),
+        })
     }
 
     /// Whether a raw message of this size belongs here.
@@ -117,12 +129,10 @@ impl Blobs {
         payload: PutPayload,
         mode: PutMode,
     ) -> Result<(), StoreError> {
-        if self.broken.is_cancelled() {
-            return Err(StoreError::NotDurable(None));
-        }
+        self.trust.check()?;
         let Err(error) = self.objects.put_opts(path, payload, mode.into()).await else {
             if let Some(folder) = &self.folder {
-                folder.make_private(path);
+                folder.make_private(path, &self.repeats);
             }
             return Ok(());
         };
@@ -130,11 +140,7 @@ impl Blobs {
         let Some(folder) = self.folder.as_ref().filter(|_| !there) else {
             return Err(StoreError::Objects(error.into()));
         };
-        let fault = folder.fault_of_put(path, error);
-        if let StoreError::NotDurable(_) = &fault {
-            self.broken.cancel();
-        }
-        Err(fault)
+        Err(self.trust.noting(folder.fault_of_put(path, error)))
     }
 
     /// Whether the object is there, with as many octets.
@@ -158,7 +164,15 @@ impl Blobs {
         digest: Digest,
     ) -> Result<Vec<u8>, StoreError> {
         let lost = |detail| {
-            tracing::error!(object.name = name, blobs.at = self.at, "the original {detail}");
+            if let Some(left_out) = self.repeats.due(Cause::Original) {
+                let at = &self.at;
+                tracing::error!(
+                    object.name = name,
+                    blobs.at = at,
+                    left_out,
+                    "the original {detail}"
+                );
+            }
             StoreError::Lost { name: name.to_owned(), detail }
         };
         let path = Path::from(name);
@@ -186,15 +200,16 @@ impl Blobs {
     }
 
     /// Whether objects can be written and taken away again, as a server must know before it takes
-    /// mail in.
-    pub(super) async fn check_writable(&self, owner: Uuid) -> Result<(), StoreError> {
+    /// mail in. It waits for no place: whether there is one is another question.
+    pub(super) async fn check_writable(&self) -> Result<(), StoreError> {
         let probe = Bytes::from_static(b"Can this be written?");
         let mut digest = Digest([0; 32]);
         digest.0.copy_from_slice(sha256(&SHA256, &probe).as_ref());
         // Named like any other, so that one that is left behind is an orphan like any other.
-        let put = self.put(owner, digest, &probe).await;
-        let name = put.map_err(|error| self.unusable(error))?;
-        self.remove(&Path::from(name)).await.map(drop)
+        let path = Path::from(name(digest, self.mint.uuid()));
+        let writing = self.write(&path, PutPayload::from_bytes(probe), PutMode::Overwrite);
+        in_time(self.rules.put(), writing).await.map_err(|error| self.unusable(error))?;
+        self.remove(&path).await.map(drop)
     }
 
     /// The same error, with the place that it is about.

@@ -6,7 +6,7 @@ use super::db::Store;
 use super::erasure::PRESENT_ROOM;
 use super::error::StoreError;
 use super::many::many;
-use super::messages::{self, message};
+use super::messages;
 use super::page::{Cursor, Page, within};
 use super::rooms::holds;
 use super::row::Columns;
@@ -60,7 +60,7 @@ impl Store {
         }
         page.read(&mut query);
         let rows = query.fetch_all(self.reader()).await?;
-        let mut messages = rows.iter().map(message).collect::<Result<Vec<_>, _>>()?;
+        let mut messages = messages::listed_messages(&rows, &self.base.repeats)?;
         messages.retain(|message| message.room() == room);
         Ok(page.shown(messages))
     }
@@ -149,8 +149,8 @@ impl Store {
         ids: &[MessageId],
     ) -> Result<Vec<Message>, StoreError> {
         let mut found = Vec::with_capacity(ids.len());
-        for row in messages::by_ids(self.reader(), ids.iter().copied()).await? {
-            let message = message(&row)?;
+        let rows = messages::by_ids(self.reader(), ids.iter().copied()).await?;
+        for message in messages::listed_messages(&rows, &self.base.repeats)? {
             if holds(scope, &message.lineage, message.agent) {
                 found.push(message);
             }

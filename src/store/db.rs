@@ -1,10 +1,10 @@
 //! Opening the store, and the two doors to it: reading and writing.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::OnceCell;
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::batch::Intakes;
@@ -21,7 +21,9 @@ use super::postgres;
 use super::refusals::Refusals;
 use super::space::Space;
 use super::sql::{Connection, Row, Statement, sql};
+use super::trust::Trust;
 use crate::domain::id::Mint;
+use crate::domain::repeats::Repeats;
 use crate::rules::{Deliveries, StoreRules};
 
 /// The store of one gateway. Cheap to clone.
@@ -45,7 +47,8 @@ pub(super) struct Base {
     blobs: Option<Blobs>,
     space: Space,
     mint: Mint,
-    broken: CancellationToken,
+    trust: Trust,
+    pub(super) repeats: Repeats,
     pub(super) identity: Arc<OnceCell<Uuid>>,
     pub(super) deliveries: Deliveries,
     pub(super) walked: Walked,
@@ -90,7 +93,8 @@ impl Store {
         rules: &StoreRules,
         mint: Mint,
     ) -> Result<Self, StoreError> {
-        let store = Self::connect(&place.into(), rules, mint, true).await?;
+        let patience = rules.connections.acquire();
+        let store = Self::connect(&place.into(), rules, mint, (true, patience)).await?;
         store.claim_blobs().await?;
         Ok(store)
     }
@@ -101,14 +105,24 @@ impl Store {
         rules: &StoreRules,
         mint: Mint,
     ) -> Result<Self, StoreError> {
-        Self::connect(&place.into(), rules, mint, false).await
+        Self::open_within(place, rules, mint, rules.connections.acquire()).await
+    }
+
+    /// The same; a PostgreSQL that cannot be reached is asked again for so long.
+    pub async fn open_within(
+        place: impl Into<Place>,
+        rules: &StoreRules,
+        mint: Mint,
+        patience: Duration,
+    ) -> Result<Self, StoreError> {
+        Self::connect(&place.into(), rules, mint, (false, patience)).await
     }
 
     async fn connect(
         place: &Place,
         rules: &StoreRules,
         mint: Mint,
-        create: bool,
+        (create, patience): (bool, Duration),
     ) -> Result<Self, StoreError> {
         let connections = &rules.connections;
         let database = match &place.database {
@@ -116,7 +130,7 @@ impl Store {
                 Database::Sqlite(embedded::open(folder, connections, create).await?)
             }
             Location::Postgres(url) => {
-                Database::Postgres(postgres::open(url, connections, create).await?)
+                Database::Postgres(postgres::open(url, connections, create, patience).await?)
             }
         };
         // Two writers of SQLite would only wait for each other.
@@ -124,15 +138,16 @@ impl Store {
             Database::Sqlite(_) => 1,
             Database::Postgres(_) => rules.commit.writers,
         };
-        let broken = CancellationToken::new();
-        let open = |blobs| Blobs::open(blobs, rules.objects, mint.clone(), broken.clone());
+        let trust = Trust::default();
+        let open = |blobs| Blobs::open(blobs, rules.objects, mint.clone(), trust.clone());
         let blobs = place.blobs.as_ref().map(open).transpose()?;
         let base = Base {
             database,
             blobs,
             space: Space::of(place),
             mint,
-            broken,
+            trust,
+            repeats: Repeats::default(),
             identity: Arc::default(),
             deliveries: rules.deliveries,
             walked: Walked::default(),
@@ -146,9 +161,9 @@ impl Store {
         Ok(Self { base, intakes, attempts, refusals, versions })
     }
 
-    /// Resolves when a write has failed in a way that no later write can be trusted after.
-    pub async fn broken(&self) {
-        self.base.broken.cancelled().await;
+    /// Resolves when the store can no longer be trusted, with the reason and what to do.
+    pub async fn broken(&self) -> StoreError {
+        self.base.trust.lost().await
     }
 
     /// Whether the store answers.
@@ -172,7 +187,7 @@ impl Store {
             Some(blobs) => {
                 // Asked again even if it has been: this is the start of a server.
                 self.claim_blobs().await?;
-                blobs.check_writable(self.identity().await?).await
+                blobs.check_writable().await
             }
             None => Ok(()),
         }
@@ -203,7 +218,7 @@ impl Store {
     /// database.
     pub(super) async fn fetch_in_time(&self, query: Statement) -> Result<Vec<Row>, StoreError> {
         match &self.base.database {
-            Database::Sqlite(embedded) => embedded.fetch_in_time(query).await,
+            Database::Sqlite(embedded) => embedded.fetch_in_time(query, &self.base.trust).await,
             Database::Postgres(_) => query.fetch_all(self.reader()).await,
         }
     }
@@ -244,17 +259,21 @@ impl Store {
     pub(super) const fn space(&self) -> &Space {
         &self.base.space
     }
-
-    pub(super) fn check_trust(&self) -> Result<(), StoreError> {
-        self.base.check_trust()
-    }
 }
 
 impl Base {
+    /// Where the embedded store lies.
+    pub(super) fn folder(&self) -> Option<&Path> {
+        match &self.database {
+            Database::Sqlite(embedded) => Some(&embedded.folder),
+            Database::Postgres(_) => None,
+        }
+    }
+
     /// Any connection, to read one thing.
     pub(super) fn reader(&self) -> Connection<'_> {
         match &self.database {
-            Database::Sqlite(database) => Connection::SqlitePool(&database.reader),
+            Database::Sqlite(database) => Connection::SqlitePool(&database.reader, &self.trust),
             Database::Postgres(pool) => Connection::PostgresPool(pool),
         }
     }
@@ -270,25 +289,26 @@ impl Base {
         self.check_trust()?;
         let inner = match &self.database {
             Database::Sqlite(database) => {
-                Inner::Sqlite(database.writer.begin_with("BEGIN IMMEDIATE").await?)
+                let begun = database.writer.begin_with("BEGIN IMMEDIATE").await;
+                Inner::Sqlite(begun.map_err(|error| self.trust.noting(error))?)
             }
             Database::Postgres(pool) => Inner::Postgres(pool.begin().await?),
         };
         // Whoever had the connection before may have found out while this one waited for it.
         self.check_trust()?;
-        Ok(Transaction { inner, broken: self.broken.clone() })
+        Ok(Transaction { inner, trust: self.trust.clone() })
     }
 
     /// After a write that did not reach the disk, no later one is trusted (contract §2.4).
     pub(super) fn check_trust(&self) -> Result<(), StoreError> {
-        if self.broken.is_cancelled() { Err(StoreError::NotDurable(None)) } else { Ok(()) }
+        self.trust.check()
     }
 }
 
 /// A writing transaction; dropped without `commit`, it leaves nothing.
 pub(super) struct Transaction {
     inner: Inner,
-    broken: CancellationToken,
+    trust: Trust,
 }
 
 enum Inner {
@@ -300,20 +320,14 @@ impl Transaction {
     /// Durable once this returned Ok. Goes on when its future is dropped, because a write that does
     /// not reach the disk must be noticed even if nobody waits for it any more.
     pub(super) async fn commit(self) -> Result<(), StoreError> {
-        let Self { inner, broken } = self;
-        if broken.is_cancelled() {
-            return Err(StoreError::NotDurable(None));
-        }
+        let Self { inner, trust } = self;
+        trust.check()?;
         let committing = tokio::spawn(async move {
             let result = match inner {
                 Inner::Sqlite(inner) => inner.commit().await,
                 Inner::Postgres(inner) => inner.commit().await,
             };
-            let result = result.map_err(StoreError::from);
-            if let Err(StoreError::NotDurable(_)) = &result {
-                broken.cancel();
-            }
-            result
+            result.map_err(|error| trust.noting(error))
         });
         committing.await.unwrap_or_else(|_| Err(sqlx::Error::WorkerCrashed.into()))
     }
@@ -321,7 +335,7 @@ impl Transaction {
     /// The connection to run statements on.
     pub(super) fn on(&mut self) -> Connection<'_> {
         match &mut self.inner {
-            Inner::Sqlite(inner) => Connection::Sqlite(inner, &self.broken),
+            Inner::Sqlite(inner) => Connection::Sqlite(inner, &self.trust),
             Inner::Postgres(inner) => Connection::Postgres(inner),
         }
     }
@@ -347,10 +361,10 @@ mod tests {
             .await
             .unwrap();
         let begun_before = store.begin().await.unwrap();
-        store.base.broken.cancel();
+        store.base.trust.noting(StoreError::NotDurable(None));
         assert!(matches!(begun_before.commit().await, Err(StoreError::NotDurable(None))));
         assert!(matches!(store.begin().await.err(), Some(StoreError::NotDurable(None))));
         assert!(matches!(store.ping().await, Err(StoreError::NotDurable(None))));
-        store.broken().await;
+        assert!(matches!(store.broken().await, StoreError::NotDurable(None)));
     }
 }

@@ -5,7 +5,7 @@
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -15,10 +15,10 @@ use sqlx::migrate::Migrator;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
-use tokio_util::sync::CancellationToken;
 
 use super::error::StoreError;
 use super::sql::{Connection, Row, Statement};
+use super::trust::Trust;
 use crate::rules::StoreConnections as Connections;
 
 /// Prepared statements kept by a connection.
@@ -35,6 +35,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 /// The connections to one database file.
 #[derive(Clone, Debug)]
 pub(super) struct Embedded {
+    pub(super) folder: PathBuf,
     pub(super) reader: SqlitePool,
     pub(super) writer: SqlitePool,
     /// How long a statement may take that walks many rows.
@@ -58,7 +59,7 @@ pub(super) async fn open(
         return Err(StoreError::Missing { at: at() });
     }
     let lock = lock(&folder.join(LOCK_FILE)).await.map_err(io_error)?;
-    let open_error = |source: sqlx::Error| StoreError::Open { at: at(), source: source.into() };
+    let open_error = |source| StoreError::opening(at(), source);
     let options = SqliteConnectOptions::new()
         .filename(&path)
         .journal_mode(SqliteJournalMode::Wal)
@@ -89,19 +90,23 @@ pub(super) async fn open(
         .connect_with(options.read_only(true))
         .await
         .map_err(open_error)?;
-    Ok(Embedded { reader, writer, statement: rules.statement() })
+    Ok(Embedded { folder: folder.to_owned(), reader, writer, statement: rules.statement() })
 }
 
 impl Embedded {
     /// All rows of a statement that is given up when it takes too long.
-    pub(super) async fn fetch_in_time(&self, query: Statement) -> Result<Vec<Row>, StoreError> {
+    pub(super) async fn fetch_in_time(
+        &self,
+        query: Statement,
+        trust: &Trust,
+    ) -> Result<Vec<Row>, StoreError> {
         let mut one = self.reader.acquire().await?;
         let watch = Watch::default();
         let (given_up, until) = (Arc::clone(&watch.0), Instant::now() + self.statement);
         one.lock_handle().await?.set_progress_handler(STEPS, move || {
             given_up.load(Ordering::Relaxed) || Instant::now() < until
         });
-        let rows = query.fetch_all(Connection::Sqlite(&mut one, &CancellationToken::new())).await;
+        let rows = query.fetch_all(Connection::Sqlite(&mut one, trust)).await;
         drop(watch);
         one.lock_handle().await?.remove_progress_handler();
         rows
@@ -171,12 +176,13 @@ mod tests {
         store.statement = Duration::from_millis(20);
         let endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
                        SELECT COUNT(*) AS found FROM n";
-        let given_up = store.fetch_in_time(sql(endless)).await.err().unwrap();
+        let given_up = store.fetch_in_time(sql(endless), &Trust::default()).await.err().unwrap();
         assert!(matches!(given_up, StoreError::Database(_)), "{given_up:?}");
         // By the same connection, which has a clock no more.
         let long = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 300000)
                     SELECT COUNT(*) AS found FROM n";
-        let rows = sql(long).fetch_all(Connection::SqlitePool(&store.reader)).await.unwrap();
+        let on = Connection::SqlitePool(&store.reader, &Trust::default());
+        let rows = sql(long).fetch_all(on).await.unwrap();
         assert_eq!(rows[0].get::<i64>("found").unwrap(), 300_000);
     }
 }

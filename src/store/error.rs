@@ -17,6 +17,13 @@ pub enum StoreError {
     /// everything from now on, and the process must end (contract §2.4).
     #[error("a write did not reach the disk; the process must be restarted")]
     NotDurable(#[source] Option<Arc<dyn Error + Send + Sync>>),
+    /// What is stored is not as SQLite wrote it: whatever is read may be wrong, so that the store
+    /// refuses everything from now on, and the process must end.
+    #[error(
+        "the database file is damaged: keep a copy of the data folder, then make the store anew \
+         from the last backup (`gatepost restore`); `gatepost check-store` lists what is lost"
+    )]
+    Damaged(#[source] Option<Arc<dyn Error + Send + Sync>>),
     /// The database gave this transaction up for another one; nothing of it was written.
     #[error("the transaction lost against others too often")]
     Conflict(#[source] Arc<sqlx::Error>),
@@ -78,6 +85,34 @@ impl StoreError {
         }
     }
 
+    /// The cause in plain words that tell nothing of what is inside, for everybody.
+    pub fn plainly(&self) -> &'static str {
+        // SQLITE_READONLY, read_only_sql_transaction
+        let is_read_only = |error: &sqlx::Error| {
+            let code = error.as_database_error().and_then(DatabaseError::code).unwrap_or_default();
+            code == "25006" || code.parse::<u32>().is_ok_and(|code| code & 0xff == 8)
+        };
+        match self {
+            Self::Full(_) => "no space",
+            Self::NotDurable(_) => "a write did not reach the disk",
+            Self::Damaged(_) | Self::Corrupt { .. } => "damaged",
+            Self::Foreign { .. } | Self::Ownerless { .. } => "not ours",
+            Self::Database(error) if is_read_only(error) => "read-only",
+            _ => "not working",
+        }
+    }
+
+    /// The error of a store that cannot be opened.
+    pub(super) fn opening(at: String, source: sqlx::Error) -> Self {
+        // A file of another kind is not a damaged store.
+        let is_text = source.as_database_error().and_then(|error| error.code());
+        match is_text.as_deref() {
+            Some("26") => Self::Open { at, source: source.into() },
+            _ if is_damaged(&source) => source.into(),
+            _ => Self::Open { at, source: source.into() },
+        }
+    }
+
     /// Whether, of several jobs that were done together, one alone may be the cause.
     pub(super) fn may_be_of_one(&self) -> bool {
         match self {
@@ -87,6 +122,11 @@ impl StoreError {
     }
 }
 
+/// Whether SQLite says so of its file.
+fn is_damaged(error: &sqlx::Error) -> bool {
+    matches!(error.as_database_error().map(kind), Some(Kind::Damaged))
+}
+
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         let kind = error.as_database_error().map(kind);
@@ -94,6 +134,7 @@ impl From<sqlx::Error> for StoreError {
         match kind {
             Some(Kind::Full) => Self::Full(error),
             Some(Kind::NotDurable) => Self::NotDurable(Some(error)),
+            Some(Kind::Damaged) => Self::Damaged(Some(error)),
             Some(Kind::Conflict) => Self::Conflict(error),
             Some(Kind::Other) | None => Self::Database(error),
         }
@@ -104,6 +145,11 @@ impl From<MigrateError> for StoreError {
     fn from(error: MigrateError) -> Self {
         match error {
             MigrateError::VersionMissing(version) => Self::Newer { version },
+            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)
+                if is_damaged(&error) =>
+            {
+                error.into()
+            }
             error => Self::Migrate(Arc::new(error)),
         }
     }
@@ -125,6 +171,7 @@ fn is_about_rows(error: &dyn DatabaseError) -> bool {
 enum Kind {
     Full,
     NotDurable,
+    Damaged,
     Conflict,
     Other,
 }
@@ -141,10 +188,16 @@ fn kind(error: &dyn DatabaseError) -> Kind {
         };
     }
     // Extended result codes of SQLite: the low octet is the family.
+    const CORRUPT: u32 = 11;
     const FULL: u32 = 13;
+    const NOT_A_DATABASE: u32 = 26;
     const IO_FSYNC: u32 = 1034;
     const IO_DIR_FSYNC: u32 = 1290;
-    match code.parse() {
+    let code = code.parse();
+    if let Ok(CORRUPT | NOT_A_DATABASE) = code.as_ref().map(|code: &u32| code & 0xff) {
+        return Kind::Damaged;
+    }
+    match code {
         Ok(FULL) => Kind::Full,
         Ok(IO_FSYNC | IO_DIR_FSYNC) => Kind::NotDurable,
         _ => Kind::Other,

@@ -15,6 +15,7 @@ use crate::domain::clock::Timestamp;
 use crate::domain::delivery::Subject;
 use crate::domain::event::{Event, EventName};
 use crate::domain::id::{AccountId, EventId};
+use crate::domain::repeats::Cause;
 use crate::domain::scope::Scope;
 
 /// An event gets its place after its commit, and it is committed about when it happens: whoever asks
@@ -106,7 +107,10 @@ impl Store {
                 Ok(found) => events.extend(found),
                 // Another version wrote it, or it is damaged: it would hold up all behind it.
                 Err(error @ StoreError::Corrupt { .. }) => {
-                    tracing::error!(event.id = %place.event, %error, "an event cannot be read");
+                    if let Some(left_out) = self.base.repeats.due(Cause::Event) {
+                        let event = place.event;
+                        tracing::error!(event.id = %event, %error, left_out, "an event cannot be read");
+                    }
                 }
                 Err(error) => return Err(error),
             }

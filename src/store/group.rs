@@ -13,6 +13,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::error::StoreError;
+use crate::domain::repeats::{Cause, Repeats};
 use crate::rules::Grouping;
 
 /// Groups that may wait while one is written; then whoever comes waits to hand its job in.
@@ -74,7 +75,7 @@ async fn serve<T: Together>(
     waiting: Arc<Mutex<mpsc::Receiver<Waiting<T>>>>,
     rules: Grouping,
 ) {
-    let mut left_over = None;
+    let (mut left_over, repeats) = (None, Repeats::default());
     loop {
         let group = match left_over.take() {
             // Whoever holds the queue waits in it: it is empty.
@@ -90,8 +91,10 @@ async fn serve<T: Together>(
         };
         // A task of its own, so that whatever ends it, the next groups are written.
         let settling = tokio::spawn(settle(Arc::clone(&work), group, rules.patience()));
-        if let Err(error) = settling.await {
-            tracing::error!(%error, "a group was not written");
+        if let Err(error) = settling.await
+            && let Some(left_out) = repeats.due(Cause::Group)
+        {
+            tracing::error!(%error, left_out, "a group was not written");
         }
     }
 }

@@ -12,6 +12,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnection, PgPool, Postgres};
 
 use super::sql::in_time;
+use crate::domain::repeats::{Cause, Repeats};
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 /// An index of tokens can only be read by bitmaps, which our connections are told not to use.
@@ -23,17 +24,19 @@ const BEGIN_SEARCH: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY;
 pub(super) struct Pool {
     connections: PgPool,
     deadline: Duration,
+    repeats: Repeats,
 }
 
 impl Pool {
-    pub(super) const fn new(connections: PgPool, deadline: Duration) -> Self {
-        Self { connections, deadline }
+    pub(super) fn new(connections: PgPool, deadline: Duration) -> Self {
+        Self { connections, deadline, repeats: Repeats::default() }
     }
 
     /// A connection that answered just now, or an error in time.
     pub(super) async fn lend(&self) -> Result<Lease, sqlx::Error> {
         let connection = self.connections.acquire().await?;
-        Ok(Lease { connection, deadline: self.deadline, in_transaction: false })
+        let repeats = self.repeats.clone();
+        Ok(Lease { connection, deadline: self.deadline, in_transaction: false, repeats })
     }
 
     /// A connection in a transaction of its own; dropped without `commit`, it leaves nothing.
@@ -66,6 +69,7 @@ pub(super) struct Lease {
     /// How long an answer may take.
     pub(super) deadline: Duration,
     in_transaction: bool,
+    repeats: Repeats,
 }
 
 impl Lease {
@@ -103,10 +107,15 @@ impl Drop for Lease {
             return;
         }
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let deadline = self.deadline;
+            let (deadline, repeats) = (self.deadline, self.repeats.clone());
             runtime.spawn(async move {
-                if tokio::time::timeout(deadline, going_back).await.is_err() {
-                    tracing::warn!("a connection to PostgreSQL has fallen silent: closed");
+                if tokio::time::timeout(deadline, going_back).await.is_err()
+                    && let Some(left_out) = repeats.due(Cause::Silent)
+                {
+                    tracing::warn!(
+                        left_out,
+                        "a connection to PostgreSQL has fallen silent: closed"
+                    );
                 }
             });
         }

@@ -13,11 +13,13 @@ use super::received::NewReceived;
 use super::received_row::ReceivedRow;
 use super::row::Columns;
 use super::sql::{Connection, Row, Statement, Value, sql};
-use crate::domain::contact::ContactChange;
+use crate::domain::contact::{ContactChange, Handle};
 use crate::domain::id::{ContactId, MessageId, SessionId, ThreadId};
 use crate::domain::marker::Marker;
 use crate::domain::message::{Content, Digest, Mail, Mailed, Message, Passage, Received};
+use crate::domain::repeats::{Cause, Repeats};
 use crate::domain::scope::Scope;
+use crate::domain::sender::Sender;
 use crate::domain::source::Source;
 
 /// What is known of the raw bytes of a message.
@@ -42,8 +44,7 @@ impl Store {
         query.push(PRESENT);
         page.read(&mut query);
         let rows = query.fetch_all(self.reader()).await?;
-        let messages = rows.iter().map(message).collect::<Result<_, _>>()?;
-        Ok(page.shown(messages))
+        Ok(page.shown(listed_messages(&rows, &self.base.repeats)?))
     }
 
     /// The raw bytes of a message in `scope`, as received: `Lost` where the blob store no longer
@@ -93,7 +94,8 @@ impl Store {
 pub(super) fn select(rest: &'static str) -> Statement {
     let mut query = sql("SELECT id, partner_id, reseller_id, organization_id, agent_id,
                 agent_username, contact_id, at, thread_id, session_id, inbox, source, tag, size,
-                messages.digest AS digest, authentication, passage, mail
+                messages.digest AS digest, authentication, passage, sender,
+                messages.subject AS subject, mail
          FROM messages JOIN mails ON mails.digest = messages.digest ");
     query.push(rest);
     query
@@ -108,7 +110,7 @@ pub(super) async fn by_ids(
         "WITH given (message) AS ({rows})
          SELECT id, partner_id, reseller_id, organization_id, agent_id, agent_username, contact_id,
                 at, thread_id, session_id, inbox, source, tag, size, messages.digest AS digest,
-                authentication, passage, mail
+                authentication, passage, sender, messages.subject AS subject, mail
          FROM given CROSS JOIN messages CROSS JOIN mails
          WHERE messages.id = given.message AND mails.digest = messages.digest
            AND NOT EXISTS (SELECT 1 FROM erasures
@@ -194,9 +196,54 @@ pub(super) async fn insert(
     .map(drop)
 }
 
+/// A message, which must be whole.
 pub(super) fn message(row: &Row) -> Result<Message, StoreError> {
+    with_content(row, |columns| Ok((content(columns)?, false)))
+}
+
+/// A message as lists show it: one damaged row must not keep the others from being read, so that
+/// of a mail that cannot be read what stands beside it is shown.
+fn shown_message(row: &Row, repeats: &Repeats) -> Result<Message, StoreError> {
+    with_content(row, |columns| match content(columns) {
+        Ok(content) => Ok((content, false)),
+        Err(error @ StoreError::Corrupt { .. }) => {
+            let id = columns.uuid("id")?;
+            if let Some(left_out) = repeats.due(Cause::Message) {
+                tracing::error!(message.id = %id, %error, left_out, "{UNREADABLE}");
+            }
+            Ok((beside(columns)?, true))
+        }
+        Err(error) => Err(error),
+    })
+}
+
+/// The messages of these rows, without those of which not even the rest of the row can be read.
+pub(super) fn listed_messages(rows: &[Row], repeats: &Repeats) -> Result<Vec<Message>, StoreError> {
+    let mut messages = Vec::with_capacity(rows.len());
+    for row in rows {
+        match shown_message(row, repeats) {
+            Ok(message) => messages.push(message),
+            Err(error @ StoreError::Corrupt { .. }) => {
+                if let Some(left_out) = repeats.due(Cause::Message) {
+                    tracing::error!(%error, left_out, "{UNREADABLE}");
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(messages)
+}
+
+const UNREADABLE: &str =
+    "a stored message cannot be read: `gatepost check-store` finds all of them";
+
+fn with_content(
+    row: &Row,
+    content: impl FnOnce(&Columns<'_>) -> Result<(Content, bool), StoreError>,
+) -> Result<Message, StoreError> {
     let columns = Columns { table: "messages", row };
     let id = columns.uuid("id")?;
+    let (content, unreadable) = content(&columns)?;
     Ok(Message {
         id: MessageId(id),
         lineage: columns.lineage()?,
@@ -210,8 +257,27 @@ pub(super) fn message(row: &Row) -> Result<Message, StoreError> {
         inbox: columns.word("inbox")?,
         size: columns.count("size")?,
         raw: columns.digest("digest")?,
-        content: content(&columns)?,
+        unreadable,
+        content,
     })
+}
+
+/// What is known of a message beside what it says: who sent it, and its subject.
+fn beside(columns: &Columns<'_>) -> Result<Content, StoreError> {
+    let source = columns.word::<Source>("source").unwrap_or(Source::Chat);
+    let handle = columns.text("sender")?;
+    let handle = handle.parse().unwrap_or(Handle::Elsewhere { source, address: handle });
+    let from = match handle {
+        Handle::Mailbox(address) => Sender { address, name: None },
+        handle => return Ok(Content::Received(Box::new(Received::of(handle)))),
+    };
+    let subject = columns.optional_text("subject").unwrap_or_default();
+    Ok(Content::Mail(Box::new(Mailed {
+        mail: Mail { subject, ..Mail::of(from) },
+        tag: columns.optional_text("tag").unwrap_or_default(),
+        authentication: columns.json("authentication").unwrap_or_default(),
+        passage: Passage::default(),
+    })))
 }
 
 fn content(columns: &Columns<'_>) -> Result<Content, StoreError> {

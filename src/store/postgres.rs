@@ -2,7 +2,7 @@
 //! in READ COMMITTED; what must not change under a transaction is locked row by row.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
@@ -24,18 +24,22 @@ const LOCK: &str = "SELECT pg_try_advisory_lock(hashtextextended('gatepost migra
 const LOCK_PATIENCE: Duration = Duration::from_secs(300);
 /// Between two looks at whether the server has started, or the lock is free.
 const PAUSE: Duration = Duration::from_millis(100);
+/// The pause between two attempts to connect doubles up to this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Opens the store at `url`, made there first if `create` says so, and brings it to this version.
+/// Opens the store at `url`, made there first if `create` says so, and brings it to this version. A
+/// server that cannot be reached is asked again as long as `patience` lasts.
 pub(super) async fn open(
     url: &PostgresUrl,
     rules: &Connections,
     create: bool,
+    patience: Duration,
 ) -> Result<Pool, StoreError> {
     let open_error =
         |source: sqlx::Error| StoreError::Open { at: url.to_string(), source: source.into() };
     let options = url.options().map_err(open_error)?.application_name("gatepost");
     // A connection of its own: a migration may take longer than any statement may.
-    let mut one = connect(&options, rules.acquire()).await.map_err(open_error)?;
+    let mut one = connect(&options, rules.acquire(), patience).await.map_err(open_error)?;
     let silent = |_| open_error(no_answer(rules.deadline()));
     let looking = tokio::time::timeout(rules.deadline(), look(&mut one, url, create));
     if !looking.await.map_err(silent)?? {
@@ -91,33 +95,44 @@ fn limits(rules: &Connections) -> [(&'static str, String); 3] {
     ]
 }
 
-/// Connects. A server that refuses may be starting, so it is asked again while there is time.
+/// Connects. A server that cannot be reached may be starting, or about to come back, so it is asked
+/// again while there is time, and each attempt is told.
 async fn connect(
     options: &PgConnectOptions,
+    attempt: Duration,
     patience: Duration,
 ) -> Result<PgConnection, sqlx::Error> {
-    let mut why = None;
-    let connecting = async {
-        loop {
-            match options.connect().await {
-                Err(error) if may_be_starting(&error) => why = Some(error),
-                settled => break settled,
-            }
-            tokio::time::sleep(PAUSE).await;
+    let until = Instant::now() + patience;
+    let (mut number, mut pause) = (1_u32, PAUSE);
+    loop {
+        // The first one also where there is no patience at all.
+        let left = until.saturating_duration_since(Instant::now());
+        let limit = if number == 1 { attempt } else { attempt.min(left) };
+        let connecting = tokio::time::timeout(limit, options.connect()).await;
+        let error = match connecting.unwrap_or_else(|_| Err(no_answer(limit))) {
+            Err(error) if may_come_back(&error) => error,
+            settled => return settled,
+        };
+        let left = until.saturating_duration_since(Instant::now());
+        if left <= pause {
+            return Err(error);
         }
-    };
-    match tokio::time::timeout(patience, connecting).await {
-        Ok(settled) => settled,
-        Err(_) => Err(why.unwrap_or_else(|| no_answer(patience))),
+        tracing::warn!(
+            attempt = number,
+            %error,
+            left_seconds = left.as_secs(),
+            "PostgreSQL cannot be reached: trying again"
+        );
+        tokio::time::sleep(pause).await;
+        (number, pause) = (number + 1, LONGEST_PAUSE.min(2 * pause));
     }
 }
 
-fn may_be_starting(error: &sqlx::Error) -> bool {
+/// Not a server that answers and lets nobody in.
+fn may_come_back(error: &sqlx::Error) -> bool {
     match error {
-        sqlx::Error::Io(error) => {
-            // The second: a socket that is not there yet.
-            matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
-        }
+        // Nobody listens, no way there, a name that is not known yet, a connection cut short.
+        sqlx::Error::Io(_) => true,
         // too_many_connections, cannot_connect_now
         sqlx::Error::Database(error) => {
             matches!(error.code().as_deref(), Some("53300" | "57P03"))
@@ -127,7 +142,7 @@ fn may_be_starting(error: &sqlx::Error) -> bool {
 }
 
 fn no_answer(patience: Duration) -> sqlx::Error {
-    let detail = format!("the server did not answer within {} s", patience.as_secs());
+    let detail = format!("the server did not answer within {} s", patience.as_secs().max(1));
     sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, detail))
 }
 

@@ -177,8 +177,8 @@ impl Store {
         }
         let mut previews = HashMap::new();
         for some in missing.chunks(PREVIEWS) {
-            for row in messages::by_ids(self.reader(), some.iter().copied()).await? {
-                let message = messages::message(&row)?;
+            let found = messages::by_ids(self.reader(), some.iter().copied()).await?;
+            for message in messages::listed_messages(&found, &self.base.repeats)? {
                 let own = message.mailed().map_or("", |mailed| &mailed.mail.stripped_text);
                 previews.insert(message.id, preview(own, message.text()));
             }

@@ -96,13 +96,14 @@ impl Store {
         }
         let rows = messages::by_ids(self.reader(), few.iter().copied()).await?;
         let (looked, scope) = (few.len(), scope.clone());
+        let repeats = self.base.repeats.clone();
         let reading = move || -> Result<Vec<Message>, StoreError> {
             let mut found = HashMap::with_capacity(rows.len());
-            for row in &rows {
-                let message = messages::message(row)?;
+            for message in messages::listed_messages(&rows, &repeats)? {
                 let permitted = scope.permitted().is_none_or(|only| only.contains(&message.agent));
                 let within = message.lineage.at(scope.level()) == Some(scope.root());
-                if permitted && within && matches(&message) {
+                // One that cannot be read was found by the words that it had.
+                if permitted && within && (message.unreadable || matches(&message)) {
                     found.insert(message.id, message);
                 }
             }

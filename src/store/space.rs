@@ -9,6 +9,7 @@ use tokio::sync::Mutex;
 use super::blob_place::BlobPlace;
 use super::db::Store;
 use super::location::{Location, Place};
+use crate::domain::repeats::{Cause, Repeats};
 
 /// What was found is good for so long: room does not go away faster than it is written.
 const GOOD_FOR: Duration = Duration::from_secs(1);
@@ -18,6 +19,7 @@ const GOOD_FOR: Duration = Duration::from_secs(1);
 pub(super) struct Space {
     folders: Arc<[PathBuf]>,
     found: Arc<Mutex<Option<Found>>>,
+    repeats: Repeats,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +47,11 @@ impl Space {
             Some(BlobPlace::Folder(folder)) => Some(folder.clone()),
             Some(BlobPlace::S3(_)) | None => None,
         };
-        Self { folders: database.into_iter().chain(blobs).collect(), found: Arc::default() }
+        Self {
+            folders: database.into_iter().chain(blobs).collect(),
+            found: Arc::default(),
+            repeats: Repeats::default(),
+        }
     }
 
     /// One looks, the others wait for it: a file system that hangs holds one thread up.
@@ -59,20 +65,23 @@ impl Space {
         {
             return octets;
         }
-        let folders = Arc::clone(&self.folders);
-        let octets = tokio::task::spawn_blocking(move || look(&folders)).await.ok().flatten();
+        let (folders, repeats) = (Arc::clone(&self.folders), self.repeats.clone());
+        let looking = tokio::task::spawn_blocking(move || look(&folders, &repeats));
+        let octets = looking.await.ok().flatten();
         *found = Some(Found { at: Instant::now(), octets });
         octets
     }
 }
 
-fn look(folders: &[PathBuf]) -> Option<u64> {
+fn look(folders: &[PathBuf], repeats: &Repeats) -> Option<u64> {
     let free = folders.iter().map(|folder| {
         rustix::fs::statvfs(folder)
             .map(|system| system.f_bavail.saturating_mul(system.f_frsize))
             .map_err(|error| {
-                let folder = folder.display();
-                tracing::warn!(%folder, %error, "cannot tell how much space is free");
+                if let Some(left_out) = repeats.due(Cause::UnknownSpace) {
+                    let folder = folder.display();
+                    tracing::warn!(%folder, %error, left_out, "cannot tell how much space is free");
+                }
             })
     });
     free.filter_map(Result::ok).min()

@@ -14,11 +14,11 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqlitePool, SqliteRow};
 use sqlx::{AssertSqlSafe, Decode, Postgres, Row as _, Sqlite, Type};
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::error::StoreError;
 use super::lease::{Lease, Pool};
+use super::trust::Trust;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
 
@@ -47,11 +47,11 @@ impl Value {
 
 /// Where a statement runs: any connection of a pool, or the one of a transaction.
 pub(super) enum Connection<'c> {
-    SqlitePool(&'c SqlitePool),
+    /// With what is lost when SQLite finds its file damaged.
+    SqlitePool(&'c SqlitePool, &'c Trust),
     PostgresPool(&'c Pool),
-    /// With the token that says that writes are no longer trusted: SQLite also writes to the disk
-    /// in the middle of a transaction, when it outgrows the cache.
-    Sqlite(&'c mut SqliteConnection, &'c CancellationToken),
+    /// SQLite also writes to the disk in the middle of a transaction, when it outgrows the cache.
+    Sqlite(&'c mut SqliteConnection, &'c Trust),
     Postgres(&'c mut Lease),
 }
 
@@ -90,9 +90,9 @@ impl Connection<'_> {
     /// The same connection, for one statement of several.
     pub(super) fn again(&mut self) -> Connection<'_> {
         match self {
-            Self::SqlitePool(pool) => Connection::SqlitePool(pool),
+            Self::SqlitePool(pool, trust) => Connection::SqlitePool(pool, trust),
             Self::PostgresPool(pool) => Connection::PostgresPool(pool),
-            Self::Sqlite(one, broken) => Connection::Sqlite(one, broken),
+            Self::Sqlite(one, trust) => Connection::Sqlite(one, trust),
             Self::Postgres(one) => Connection::Postgres(one),
         }
     }
@@ -101,15 +101,6 @@ impl Connection<'_> {
     pub(super) const fn is_postgres(&self) -> bool {
         matches!(self, Self::PostgresPool(_) | Self::Postgres(_))
     }
-}
-
-/// Lets everybody know of a write that did not reach the disk.
-fn noting<T>(broken: &CancellationToken, done: Result<T, sqlx::Error>) -> Result<T, StoreError> {
-    let done = done.map_err(StoreError::from);
-    if let Err(StoreError::NotDurable(_)) = &done {
-        broken.cancel();
-    }
-    done
 }
 
 impl Statement {
@@ -176,9 +167,13 @@ impl Statement {
     pub(super) fn execute<'c>(self, on: Connection<'c>) -> Work<'c, u64> {
         Box::pin(async move {
             Ok(match on {
-                Connection::SqlitePool(pool) => self.sqlite().execute(pool).await?.rows_affected(),
-                Connection::Sqlite(one, broken) => {
-                    noting(broken, self.sqlite().execute(one).await)?.rows_affected()
+                Connection::SqlitePool(pool, trust) => {
+                    let done = self.sqlite().execute(pool).await;
+                    done.map_err(|error| trust.noting(error))?.rows_affected()
+                }
+                Connection::Sqlite(one, trust) => {
+                    let done = self.sqlite().execute(one).await;
+                    done.map_err(|error| trust.noting(error))?.rows_affected()
                 }
                 Connection::PostgresPool(pool) => {
                     let mut one = pool.lend().await?;
@@ -198,9 +193,13 @@ impl Statement {
             let sqlite = |rows: Vec<SqliteRow>| rows.into_iter().map(Row::Sqlite).collect();
             let postgres = |rows: Vec<PgRow>| rows.into_iter().map(Row::Postgres).collect();
             Ok(match on {
-                Connection::SqlitePool(pool) => sqlite(self.sqlite().fetch_all(pool).await?),
-                Connection::Sqlite(one, broken) => {
-                    sqlite(noting(broken, self.sqlite().fetch_all(one).await)?)
+                Connection::SqlitePool(pool, trust) => {
+                    let rows = self.sqlite().fetch_all(pool).await;
+                    sqlite(rows.map_err(|error| trust.noting(error))?)
+                }
+                Connection::Sqlite(one, trust) => {
+                    let rows = self.sqlite().fetch_all(one).await;
+                    sqlite(rows.map_err(|error| trust.noting(error))?)
                 }
                 Connection::PostgresPool(pool) => {
                     let mut one = pool.lend().await?;
@@ -217,12 +216,13 @@ impl Statement {
     pub(super) fn fetch_optional<'c>(self, on: Connection<'c>) -> Work<'c, Option<Row>> {
         Box::pin(async move {
             Ok(match on {
-                Connection::SqlitePool(pool) => {
-                    self.sqlite().fetch_optional(pool).await?.map(Row::Sqlite)
+                Connection::SqlitePool(pool, trust) => {
+                    let found = self.sqlite().fetch_optional(pool).await;
+                    found.map_err(|error| trust.noting(error))?.map(Row::Sqlite)
                 }
-                Connection::Sqlite(one, broken) => {
+                Connection::Sqlite(one, trust) => {
                     let found = self.sqlite().fetch_optional(one).await;
-                    noting(broken, found)?.map(Row::Sqlite)
+                    found.map_err(|error| trust.noting(error))?.map(Row::Sqlite)
                 }
                 Connection::PostgresPool(pool) => {
                     let mut one = pool.lend().await?;

@@ -72,6 +72,7 @@ pub(crate) fn message(text: &str) -> Message {
         session: Some(SessionId(Uuid::from_u128(0xcc))),
         size: 512,
         raw: Digest([0; 32]),
+        unreadable: false,
         content: Content::Mail(Box::new(mailed(text))),
     }
 }

@@ -166,6 +166,7 @@ fn shown(examined: &Examination) -> Value {
         session: None,
         size: 1,
         raw: examined.digest,
+        unreadable: false,
         content: Content::Mail(Box::new(mailed)),
     }))
 }

@@ -45,6 +45,7 @@ mod people;
 mod policy;
 mod preview;
 mod rates;
+mod readiness;
 mod receivers;
 mod recipients;
 mod recompute;

@@ -25,6 +25,7 @@ mod agents;
 mod apps;
 mod audit;
 mod beside;
+mod damaged;
 mod deletion;
 mod deliveries;
 mod directory;

@@ -19,7 +19,7 @@ const LINES: [(&str, usize); 9] = [
     ("D", 12),
     ("E", 15),
     ("H", 12),
-    ("K", 18),
+    ("K", 19),
 ];
 
 #[derive(Deserialize)]

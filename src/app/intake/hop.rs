@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tracing::error;
 
 use super::judge::Judgement;
 use super::step::step;
@@ -15,6 +14,7 @@ use crate::app::relay::RelayError;
 use crate::domain::ports::{Envelope, Recipient};
 use crate::domain::reason::Reason;
 use crate::domain::relay::{Forwarded, Hop, Relay, RelayType, Relayed};
+use crate::domain::repeats::Cause;
 use crate::domain::verdict::Verdict;
 use crate::store::{Accepted, Intake, StoreError};
 
@@ -124,7 +124,10 @@ impl Gateway {
             Ok(relay) => Ok(Ok(relay)),
             Err(RelayError::Store(error)) => Err(error),
             Err(error) => {
-                error!(error = &error as &dyn std::error::Error, "a relay cannot be used");
+                if let Some(left_out) = self.repeats.due(Cause::Relay) {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::error!(error, left_out, "a relay cannot be used");
+                }
                 Ok(Err(error.to_string()))
             }
         }

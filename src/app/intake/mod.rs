@@ -33,6 +33,7 @@ use crate::domain::id::{MessageId, Mint};
 use crate::domain::policy::Proof;
 use crate::domain::ports::{Answer, Client, Envelope, Intake, Recipient, Wake};
 use crate::domain::reason::Reason;
+use crate::domain::repeats::{Cause, Repeats};
 use crate::rules::IntakeRules;
 use crate::store::{Commit, Committed, Store, StoreError};
 use crate::verify::Authenticator;
@@ -60,6 +61,7 @@ pub struct Gateway {
     directory: Directory,
     flood: Flood,
     relays: Relays,
+    repeats: Repeats,
 }
 
 impl Gateway {
@@ -74,12 +76,27 @@ impl Gateway {
     ) -> Self {
         let directory = Directory::new(store.clone(), postmaster, rules.directory);
         let flood = Flood::new(rules.rates);
-        Self { store, authenticator, rules, mint, wake, directory, flood, relays }
+        let repeats = Repeats::default();
+        Self { store, authenticator, rules, mint, wake, directory, flood, relays, repeats }
     }
 
     /// The largest message that is taken, in octets.
     pub fn max_message_bytes(&self) -> usize {
         self.rules.limits.max_message_bytes
+    }
+
+    /// Our own failure is never the sender's fault: 4xx, and nothing was written.
+    fn trouble(&self, error: &StoreError) -> Answer {
+        if let Some(left_out) = self.repeats.due(Cause::Deferred(error.plainly())) {
+            error!(
+                error = error as &dyn std::error::Error,
+                left_out, "the store failed; the sender is asked to retry"
+            );
+        }
+        match error {
+            StoreError::Full(_) => Answer { reason: Some(Reason::NoSpace), ..unavailable() },
+            _ => unavailable(),
+        }
     }
 
     /// The one path: examine, judge, commit, answer.
@@ -160,7 +177,7 @@ impl Intake for Gateway {
             Err(error) => Err(error),
         };
         counted.map_or_else(
-            |error| trouble(&error),
+            |error| self.trouble(&error),
             |record| Answer {
                 reason: Some(reason),
                 detail: None,
@@ -180,7 +197,7 @@ impl Intake for Gateway {
     }
 
     async fn message(&self, envelope: Envelope, raw: Bytes) -> Answer {
-        self.take_in(&envelope, &raw).await.unwrap_or_else(|error| trouble(&error))
+        self.take_in(&envelope, &raw).await.unwrap_or_else(|error| self.trouble(&error))
     }
 
     async fn refused(
@@ -192,29 +209,14 @@ impl Intake for Gateway {
         size: u64,
     ) -> Answer {
         let recorded = self.record_refusal(&envelope, reason, &detail, &head, size).await;
-        recorded.unwrap_or_else(|error| trouble(&error))
+        recorded.unwrap_or_else(|error| self.trouble(&error))
     }
 }
 
 /// Whether all messages of the commit were there before: then nobody got anything new.
 fn is_repeat(commit: &Commit, earlier: &[Option<MessageId>]) -> bool {
     let accepted = || commit.intakes.iter().zip(earlier).filter(|(one, _)| one.accepted.is_some());
-    accepted().count() > 0 && accepted().all(|(_, earlier)| earlier.is_some())
-}
-
-/// Our own failure is never the sender's fault: 4xx, and nothing was written.
-fn trouble(error: &StoreError) -> Answer {
-    error!(
-        error = error as &dyn std::error::Error,
-        "the store failed; the sender is asked to retry"
-    );
-    match error {
-        StoreError::Full(_) => Answer { reason: Some(Reason::NoSpace), ..unavailable() },
-        _ => unavailable(),
-    }
-}
-
-const fn unavailable() -> Answer {
+    accepted().count() > 0 && accepted().all(|(_, X unavailable() -> Answer {
     Answer { reason: Some(Reason::StoreUnavailable), detail: None, record: None, again: false }
 }
 

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::recipient::network;
-use super::{Found, Gateway, examine, trouble};
+use super::{Found, Gateway, examine};
 use crate::domain::account::Account;
 use crate::domain::path::{self, PathKind};
 use crate::domain::ports::{Answer, Client, Envelope, Recipient};
@@ -23,7 +23,7 @@ impl Gateway {
         path: &str,
     ) -> Result<Recipient, Answer> {
         let found = self.find_within(within, path).await;
-        let (path, found) = found.map_err(|error| trouble(&error))?;
+        let (path, found) = found.map_err(|error| self.trouble(&error))?;
         self.settle_recipient((client, reverse_path, &path), found, true).await
     }
 
@@ -59,7 +59,7 @@ impl Gateway {
         let mut answers = Vec::with_capacity(envelopes.len());
         for envelope in envelopes {
             let decided = self.decide((envelope, raw), &examination, began).await;
-            answers.push(decided.unwrap_or_else(|error| trouble(&error)));
+            answers.push(decided.unwrap_or_else(|error| self.trouble(&error)));
         }
         answers
     }
@@ -77,7 +77,7 @@ impl Gateway {
         let record = self.refusal(envelope, (reason, detail), of, within.lineage, None, "");
         let counted = self.store.count_refusal(&record, &network(envelope.client.address)).await;
         counted.map_or_else(
-            |error| trouble(&error),
+            |error| self.trouble(&error),
             |record| Answer {
                 reason: Some(reason),
                 detail: Some(detail.to_owned()),

@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::step::step;
-use super::{Found, Gateway, trouble};
+use super::{Found, Gateway};
 use crate::domain::id::IntakeId;
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::policy::Mode;
@@ -23,7 +23,7 @@ impl Gateway {
         reverse_path: &str,
         path: &str,
     ) -> Result<Recipient, Answer> {
-        let found = self.directory.find(path).await.map_err(|error| trouble(&error))?;
+        let found = self.directory.find(path).await.map_err(|error| self.trouble(&error))?;
         self.settle_recipient((client, reverse_path, path), found, false).await
     }
 
@@ -51,7 +51,7 @@ impl Gateway {
             Ok(record) => {
                 Answer { reason: Some(reason), detail: None, record: Some(record), again: false }
             }
-            Err(error) => trouble(&error),
+            Err(error) => self.trouble(&error),
         })
     }
 

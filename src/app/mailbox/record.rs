@@ -66,7 +66,7 @@ fn of_both(message: &Message) -> Value {
         "message": message.text(),
         "content-type": "text/plain",
         "roomId": message.room().to_string(),
-        "status": "success",
+        "status": if message.unreadable { "unreadable" } else { "success" },
         "source": source.as_str(),
         "uuid": message.id.to_string(),
         "targetInbox": message.inbox.as_str(),
@@ -301,6 +301,7 @@ mod tests {
             session: None,
             size: 512,
             raw: Digest([0; 32]),
+            unreadable: false,
             content: Content::Mail(Box::new(Mailed {
                 mail,
                 tag: None,

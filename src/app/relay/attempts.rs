@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tracing::warn;
 
 use crate::domain::relay::RelayAttempt;
+use crate::domain::repeats::{Cause, Repeats};
 use crate::store::Store;
 
 /// Writes attempts down. Cheap to clone; all clones have one queue.
@@ -17,6 +18,7 @@ pub(super) struct Attempts {
     /// Kept of each relay.
     kept: u32,
     queue: Arc<Mutex<Queue>>,
+    repeats: Repeats,
 }
 
 #[derive(Debug)]
@@ -41,7 +43,8 @@ impl Attempts {
     /// Keeps so many of each relay; at most so many wait to be written.
     pub(super) fn new(store: Store, kept: u32, most: usize) -> Self {
         let queue = Queue { waiting: VecDeque::new(), most, is_served: false };
-        Self { store, kept, queue: Arc::new(Mutex::new(queue)) }
+        let (queue, repeats) = (Arc::new(Mutex::new(queue)), Repeats::default());
+        Self { store, kept, queue, repeats }
     }
 
     /// Returns at once.
@@ -52,7 +55,10 @@ impl Attempts {
             Queued::Waits => {}
             Queued::Unserved => drop(tokio::spawn(self.clone().write())),
             Queued::Dropped => {
-                warn!(relay.id = %relay, "too many attempts wait to be written; one is not kept");
+                if let Some(left_out) = self.repeats.due(Cause::RelayQueue) {
+                    const SAID: &str = "too many attempts wait to be written; one is not kept";
+                    warn!(relay.id = %relay, left_out, "{SAID}");
+                }
             }
         }
     }
@@ -61,9 +67,14 @@ impl Attempts {
         loop {
             let next = self.queue().next();
             let Some(attempt) = next else { return };
-            if let Err(error) = self.store.relay_attempted(&attempt, self.kept).await {
+            if let Err(error) = self.store.relay_attempted(&attempt, self.kept).await
+                && let Some(left_out) = self.repeats.due(Cause::RelayAttempt)
+            {
                 let error = &error as &(dyn std::error::Error + 'static);
-                warn!(error, "an attempt at a relay cannot be kept; what it came to holds");
+                warn!(
+                    error,
+                    left_out, "an attempt at a relay cannot be kept; what it came to holds"
+                );
             }
         }
     }

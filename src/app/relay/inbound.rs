@@ -26,6 +26,7 @@ use crate::domain::path::{self, PathKind};
 use crate::domain::ports::{Answer, Client, Envelope, Intake as _, Posted, Recipient};
 use crate::domain::reason::Reason;
 use crate::domain::relay::{Forwarded, Hop, RelayType, Verification, Way};
+use crate::domain::repeats::{Cause, Repeats};
 use crate::mail::line_ends::{as_received, refused_on_the_wire};
 use crate::rules::{BareLineEnds, InboundRules};
 
@@ -46,6 +47,7 @@ pub struct Inbound {
     rules: Arc<InboundRules>,
     clock: Clock,
     bare: BareLineEnds,
+    repeats: Repeats,
 }
 
 impl std::fmt::Debug for Inbound {
@@ -97,7 +99,8 @@ impl Inbound {
     ) -> Self {
         let tokens = Arc::new(Tokens::new(rules.proofs.tokens));
         let asking = Asking::new(relays.clone(), rules.application);
-        Self { gateway, relays, asking, signers, tokens, rules, clock, bare }
+        let repeats = Repeats::default();
+        Self { gateway, relays, asking, signers, tokens, rules, clock, bare, repeats }
     }
 
     /// Octets of a request, at most.
@@ -163,7 +166,10 @@ impl Inbound {
         size: u64,
     ) -> Answer {
         let provider = kind.as_str();
-        warn!(account.id = %account.id, provider, reason = words, "a provider's request turned away");
+        if let Some(left_out) = self.repeats.due(Cause::Provider) {
+            const SAID: &str = "a provider's request turned away";
+            warn!(account.id = %account.id, provider, reason = words, left_out, "{SAID}");
+        }
         let posted = posted(kind, "nothing was looked at");
         let envelope = envelope(client(None, None, from), String::new(), posted);
         let why = (Reason::Malformed, words);

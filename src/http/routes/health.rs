@@ -1,23 +1,44 @@
-//! The two questions that need no key; their answers tell nothing but yes or no.
+//! The two questions that need no key; their answers tell a stranger nothing of what is inside.
 
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::Http;
 use super::super::answer::success;
 use super::super::error::Problem;
+use super::super::readiness::Told;
 
 /// The process runs.
 pub(in super::super) async fn alive() -> Response {
     success(StatusCode::OK, "alive", json!({}))
 }
 
-/// The store answers, so that mail and requests can be taken.
+/// Whether mail and changes can be taken in: each check, since when it holds or not, and why not.
 pub(in super::super) async fn ready(State(http): State<Arc<Http>>) -> Result<Response, Problem> {
-    http.readiness.check().await.map_err(Problem::unavailable)?;
-    Ok(success(StatusCode::OK, "ready", json!({})))
+    let told = http.readiness.check(http.shutdown.is_stopping()).await;
+    let checks = told.iter().map(shown).collect();
+    let faults = told.iter().filter_map(|one| Some((one.name, one.fault.as_ref()?)));
+    let faults: Vec<_> = faults.collect();
+    if faults.is_empty() {
+        return Ok(success(StatusCode::OK, "ready", json!({ "checks": Value::Array(checks) })));
+    }
+    let plain: Vec<_> =
+        faults.iter().map(|(name, fault)| format!("{name}: {}", fault.cause)).collect();
+    let inner: Vec<_> =
+        faults.iter().map(|(name, fault)| format!("{name}: {}", fault.detail)).collect();
+    let problem = Problem::unavailable(inner.join("; "));
+    Err(Problem { detail: format!("not ready: {}", plain.join(", ")), checks, ..problem })
+}
+
+fn shown(told: &Told) -> Value {
+    json!({
+        "name": told.name,
+        "ok": told.fault.is_none(),
+        "cause": told.fault.as_ref().map(|fault| fault.cause),
+        "since": told.since.to_string(),
+    })
 }

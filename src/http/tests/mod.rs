@@ -58,7 +58,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use self::letters::{mail, record};
 pub(super) use self::reply::Reply;
-use super::{Http, Readiness, UseCases, router, serve};
+use super::{Check, Fault, Http, Readiness, UseCases, router, serve};
 use crate::app::access::Access;
 use crate::app::agents::Agents;
 use crate::app::apps::Apps;
@@ -234,10 +234,13 @@ impl House {
             dns,
         };
         let pinged = store.clone();
-        let readiness = Readiness::new(mint.clock().clone(), move || {
+        let reading = Check::new("reading", move || {
             let store = pinged.clone();
-            async move { store.ping().await.map_err(|error| error.to_string()) }
+            let fault = |detail| Fault { cause: "gone", detail };
+            async move { store.ping().await.map_err(|error| fault(error.to_string())) }
         });
+        let checks = vec![reading];
+        let readiness = Readiness::new(mint.clock().clone(), Duration::from_secs(60), checks);
         let http = Http::new(use_cases, guard, mint.clone(), Arc::clone(&access_rules), readiness);
         // Whoever asks from here may say for whom; from another loopback address nobody may.
         let shutdown = Shutdown::default();

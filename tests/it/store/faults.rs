@@ -17,8 +17,22 @@ use crate::support::process::{GATEPOST, Server};
 use crate::support::{PATIENCE, letter, local_dns, signer, store_rules};
 
 on_both! {
+    what_a_ready_store_does_it_does,
     a_commit_that_is_broken_off_leaves_all_or_nothing_and_a_sane_store,
     two_handles_on_one_folder_wait_for_each_other,
+}
+
+/// Readiness is a reading, a commit and a put; none of them leaves anything.
+async fn what_a_ready_store_does_it_does(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let rules = store_rules();
+    let opening = Store::open_within(&scene.location, &rules, run::system_mint(), Duration::ZERO);
+    let store = opening.await.unwrap();
+    store.check_trust().unwrap();
+    store.check_commit().await.unwrap();
+    store.check_originals().await.unwrap();
+    store.check_commit().await.unwrap();
+    store.close().await;
 }
 
 #[tokio::test]

@@ -261,6 +261,7 @@ fn settings(location: &Location, rules: Rules, dns: SocketAddr) -> Settings {
         place: location.into(),
         secrets_key: None,
         public_url: None,
+        start_patience: PATIENCE,
         postmaster: None,
         rules,
         dns: Some(vec![dns]),

@@ -260,7 +260,7 @@ RECORD = {
     "content-type": string, "Of the text: text/plain.";
     "disposition-notification": null, "Not for mail.";
     "roomId": string, "The conversation: contact and Agent.";
-    "status": string, "Always success.";
+    "status": string, "success; unreadable of one that is damaged here, of which lists show what is known.";
     "attachments": array, "What came with it; empty where only their number is shown.";
     "attachmentCount" ?may: integer, "How many there are, where they are not listed.";
     "isLive": boolean, "Always false.";

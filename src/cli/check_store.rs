@@ -1,0 +1,92 @@
+//! `gatepost check-store`: reads all that is stored, and says what is damaged.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::json;
+
+use super::{Failure, StoreArgs, print_json, say};
+use crate::store::{FIRST, Store, StoreError};
+
+/// Read all stored messages and their originals, and say which are damaged (exit code 1)
+#[derive(Args, Debug)]
+pub(super) struct CheckStore {
+    /// Print {"message":…,"detail":…} for each, at last {"messages":…,"damaged":…}
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// What was looked at, and found.
+#[derive(Default)]
+struct Sum {
+    messages: u64,
+    damaged: u64,
+}
+
+impl CheckStore {
+    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+        let location = self.store.location()?;
+        let store = self.store.open().await?;
+        let mut sum = Sum::default();
+        // A page that cannot be read ends the walk, not the report.
+        if let Err(error) = self.walk(&store, &mut sum).await? {
+            self.tell(&mut sum, None, &super::with_causes(&error))?;
+        }
+        store.close().await;
+        let Sum { messages, damaged } = sum;
+        if self.json {
+            print_json(&json!({ "messages": messages, "damaged": damaged }))?;
+        } else {
+            say!("{location}: {messages} messages read, {damaged} faults")?;
+        }
+        if damaged == 0 {
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err("the store is damaged: keep a copy of it, then restore the last backup (gatepost \
+             restore), or put lost originals back into the blob store"
+            .into())
+    }
+
+    async fn walk(&self, store: &Store, sum: &mut Sum) -> Result<Result<(), StoreError>, Failure> {
+        match store.check_integrity().await {
+            Ok(lines) => lines.iter().try_for_each(|line| self.tell(sum, None, line))?,
+            Err(error) => return Ok(Err(error)),
+        }
+        let mut after = FIRST;
+        loop {
+            let ids = match store.message_ids(after).await {
+                Ok(ids) => ids,
+                Err(error) => return Ok(Err(error)),
+            };
+            let Some(last) = ids.last() else { return Ok(Ok(())) };
+            after = *last;
+            for id in ids {
+                sum.messages += 1;
+                match store.check_message(id).await {
+                    Ok(found) => {
+                        for damage in found {
+                            self.tell(sum, Some(&id.to_string()), &damage.detail)?;
+                        }
+                    }
+                    Err(error @ StoreError::Damaged(_)) => {
+                        self.tell(sum, Some(&id.to_string()), &super::with_causes(&error))?;
+                    }
+                    Err(error) => return Ok(Err(error)),
+                }
+            }
+        }
+    }
+
+    fn tell(&self, sum: &mut Sum, message: Option<&str>, detail: &str) -> Result<(), Failure> {
+        sum.damaged += 1;
+        if self.json {
+            return print_json(&json!({ "message": message, "detail": detail }));
+        }
+        match message {
+            Some(message) => say!("message {message}: {detail}"),
+            None => say!("database: {detail}"),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What is damaged at rest: one row keeps nobody from the others, all of it can be found, and a
+//! file that is damaged itself ends the server with what to do.
+
+use std::path::Path;
+
+use gatepost::run;
+use gatepost::shutdown::Shutdown;
+use gatepost::store::{Commit, FIRST, Location, Store, StoreError};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::scene::{Kind, Scene, at, database, everything, subtree};
+use crate::support::process::{Server, gatepost};
+use crate::support::session::Session;
+use crate::support::{
+    PATIENCE, TestGateway, all_messages, http, local_dns, rules, signed, store_rules,
+};
+
+on_both! {
+    a_row_that_cannot_be_read_is_shown_as_such_among_the_others,
+    all_that_is_damaged_is_found,
+}
+
+const DAMAGE: &str = "UPDATE mails SET mail = '{'
+    WHERE digest = (SELECT digest FROM messages ORDER BY at LIMIT 1)";
+
+async fn a_row_that_cannot_be_read_is_shown_as_such_among_the_others(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let damaged = scene.deliver(&scene.agent, 0).await;
+    let ids = [damaged, scene.deliver(&scene.agent, 1).await, scene.deliver(&scene.agent, 2).await];
+    let scope = subtree(&scene.agent);
+    let whole = scene.store.recent_messages(&scope, &everything()).await.unwrap();
+    scene.execute(DAMAGE).await;
+    let room = whole[0].room();
+    let recent = scene.store.recent_messages(&scope, &everything()).await.unwrap();
+    let page = everything();
+    let of_room = scene.store.room_messages(&scope, room, None, &page).await.unwrap();
+    let named = scene.store.messages(&scope, &ids).await.unwrap();
+    let none = |_: &gatepost::domain::message::Message| false;
+    let found = scene.store.messages_matching(&scope, &ids, u64::MAX, none).await.unwrap().found;
+    // A search cannot tell whether that one says what was looked for.
+    assert_eq!(found.len(), 1);
+    for list in [recent, of_room, named] {
+        assert_eq!(list.len(), 3);
+        for message in list {
+            let before = whole.iter().find(|one| one.id == message.id).unwrap();
+            assert_eq!(message.unreadable, message.id == damaged);
+            assert_eq!((message.at, message.from()), (before.at, before.from()));
+            assert_eq!(message.text().is_empty(), message.unreadable);
+        }
+    }
+    assert!(found[0].unreadable && found[0].id == damaged);
+    // Others go on beside it.
+    let intake = scene.intake(&scene.agent, 3).await;
+    scene.store.commit(&Commit { intakes: vec![intake], now: at(3) }).await.unwrap();
+}
+
+async fn all_that_is_damaged_is_found(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    for millis in 0..4 {
+        scene.deliver(&scene.agent, millis).await;
+    }
+    assert_eq!(scene.store.check_integrity().await.unwrap(), [""; 0]);
+    let ids = scene.store.message_ids(FIRST).await.unwrap();
+    assert_eq!(ids.len(), 4);
+    assert!(scene.store.message_ids(ids[3]).await.unwrap().is_empty());
+    // The digests of a scene are made up, so that each of its originals has another one.
+    for id in &ids {
+        let found = scene.store.check_message(*id).await.unwrap();
+        assert_eq!(found.len(), 1);
+        assert!(found[0].detail.contains("another digest"), "{found:?}");
+    }
+    scene.execute(DAMAGE).await;
+    scene
+        .execute(match kind {
+            Kind::Sqlite => {
+                "UPDATE raw_messages SET bytes = x'00'
+                 WHERE digest = (SELECT digest FROM messages ORDER BY at DESC LIMIT 1)"
+            }
+            Kind::Postgres => {
+                "UPDATE raw_messages SET bytes = '\\x00'
+                 WHERE digest = (SELECT digest FROM messages ORDER BY at DESC LIMIT 1)"
+            }
+        })
+        .await;
+    let mut tables = Vec::new();
+    for id in &ids {
+        for damage in scene.store.check_message(*id).await.unwrap() {
+            assert_eq!(damage.message, *id);
+            if !damage.detail.contains("another digest") {
+                tables.push(damage.detail.split(':').next().unwrap().to_owned());
+            }
+        }
+    }
+    tables.sort();
+    let unreadable = |table| format!("a row of {table} cannot be read");
+    assert_eq!(tables, [unreadable("messages"), unreadable("raw_messages")]);
+}
+
+/// The lists, the search and the command, from outside.
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_go_on_beside_a_damaged_row_and_the_command_finds_it() {
+    let gateway = TestGateway::start().await;
+    for subject in ["first", "second"] {
+        let to = ["support@agents.example"];
+        let sent = gateway.send("alice@good.example", &to, &signed(subject)).await;
+        assert!(sent.accepted(), "{}", sent.settling());
+    }
+    let store = gateway.folder.path().join("store");
+    let data = store.to_str().unwrap().to_owned();
+    let check = async || {
+        let output = gatepost(Path::new("."), &["check-store", "--data", &data, "--json"]).await;
+        let lines = String::from_utf8(output.stdout).unwrap();
+        let lines: Vec<Value> =
+            lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        (output.status.code(), lines)
+    };
+    let (code, lines) = check().await;
+    assert_eq!((code, lines[0]["messages"].as_u64(), lines.len()), (Some(0), Some(2), 1));
+    sqlx::query(DAMAGE).execute(&mut database(&store).await).await.unwrap();
+    let messages = all_messages(gateway.http, &gateway.key).await;
+    let status: Vec<_> = messages.iter().map(|one| one["status"].as_str().unwrap()).collect();
+    assert_eq!(status, ["success", "unreadable"]);
+    assert_eq!(messages[1]["metadata"]["emailFrom"], "alice@good.example");
+    let found = gateway.get("/messages/search?q=hello").await;
+    assert_eq!(found.as_array().unwrap().len(), 2, "{found}");
+    gateway.get("/conversations").await;
+    gateway.get("/events?limit=10").await;
+    gateway.get("/logs?limit=10").await;
+    let (code, lines) = check().await;
+    assert_eq!((code, lines.len()), (Some(1), 2), "{lines:?}");
+    assert_eq!(lines[0]["message"], messages[1]["uuid"]);
+    assert_eq!((&lines[1]["messages"], &lines[1]["damaged"]), (&2.into(), &1.into()));
+    gateway.finish().await;
+}
+
+/// SQLite's `malformed`: going on would answer from what may be wrong.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_file_ends_the_server_with_what_to_do() {
+    let (folder, helpers) = (tempfile::tempdir().unwrap(), Shutdown::default());
+    let data = folder.path().join("store");
+    let location = Location::Folder(data.clone());
+    Store::create(&location, &store_rules(), run::system_mint()).await.unwrap().close().await;
+    let dns = local_dns(&helpers).await;
+    let log = folder.path().join("log");
+    let server = Server::start_logging(&data, dns.addr(), &[], &log).await;
+    let file = data.join("gatepost.db");
+    let length = usize::try_from(file.metadata().unwrap().len()).unwrap();
+    std::fs::write(&file, vec![0xff; length]).unwrap();
+    let ready = format!("http://{}/api/v2/account?token=gp_{:043}", server.http, 7);
+    let client = reqwest::Client::new();
+    // Until it listens no more.
+    let asking = async { while client.get(&ready).send().await.is_ok() {} };
+    timeout(PATIENCE, asking).await.unwrap();
+    assert_eq!(server.ended().await, 1);
+    let said = std::fs::read_to_string(&log).unwrap();
+    assert!(
+        said.contains("the database file is damaged: keep a copy of the data folder"),
+        "{said}"
+    );
+    assert!(said.contains("gatepost restore") && !said.contains("does not answer"), "{said}");
+    let opened = Store::open(&location, &store_rules(), run::system_mint()).await.unwrap_err();
+    assert!(matches!(opened, StoreError::Open { .. } | StoreError::Damaged(_)), "{opened:?}");
+    assert!(helpers.finish(PATIENCE).await);
+}
+
+/// Threats K19: a line for each would fill what is left of the disk.
+#[tokio::test(flavor = "multi_thread")]
+async fn mail_that_is_put_off_again_and_again_is_one_line_of_the_log() {
+    let (folder, helpers) = (tempfile::tempdir().unwrap(), Shutdown::default());
+    let data = folder.path().join("store");
+    let location = Location::Folder(data.clone());
+    Store::create(&location, &store_rules(), run::system_mint()).await.unwrap().close().await;
+    rules(folder.path(), &[("smtp.toml", "[space]\nmin_free_bytes = 4611686018427387904\n")]);
+    let dns = local_dns(&helpers).await;
+    let (log, policies) = (folder.path().join("log"), folder.path().join("policies"));
+    let arguments = ["--policies", policies.to_str().unwrap()];
+    let server = Server::start_logging(&data, dns.addr(), &arguments, &log).await;
+    for _ in 0..5 {
+        let mut session = Session::idle(server.smtp).await;
+        for _ in 0..5 {
+            let reply = session.say("MAIL FROM:<alice@good.example>").await;
+            assert!(reply.starts_with("452 4.3.1"), "{reply}");
+        }
+    }
+    let answer = http::get(&format!("http://{}/readyz", server.http)).await;
+    assert_eq!(answer.status, 503);
+    assert_eq!(server.terminate().await, 0);
+    let said = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(said.matches("short of disk space").count(), 1, "{said}");
+    assert!(helpers.finish(PATIENCE).await);
+}
