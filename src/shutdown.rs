@@ -6,6 +6,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -20,13 +21,25 @@ pub struct Shutdown {
 impl Shutdown {
     /// Runs `task` until it ends or the hard stop comes.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(self.until_the_hard_stop(task));
+    }
+
+    /// The same on other threads.
+    pub fn spawn_on(&self, threads: &Handle, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn_on(self.until_the_hard_stop(task), threads);
+    }
+
+    fn until_the_hard_stop(
+        &self,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
         let hard = self.hard.clone();
-        self.tasks.spawn(async move {
+        async move {
             tokio::select! {
                 () = task => {}
                 () = hard.cancelled() => {}
             }
-        });
+        }
     }
 
     /// Resolves when nothing new may be taken in.

@@ -57,6 +57,7 @@ pub use router::router;
 pub use serve::serve;
 
 use ipnet::IpNet;
+use tokio::runtime::Handle;
 
 use self::downloads::Downloads;
 use self::limits::Limits;
@@ -88,6 +89,8 @@ use crate::verify::Authenticator;
 #[derive(Clone, Debug)]
 pub struct UseCases {
     pub access: Access,
+    /// The same for those who follow the log.
+    pub followers: Access,
     pub tenancy: Tenancy,
     pub mailbox: Mailbox,
     pub links: Links,
@@ -136,6 +139,8 @@ pub struct Http {
     pub(crate) limits: Limits,
     /// Whose word is taken for where a request comes from.
     pub(crate) proxies: Proxies,
+    /// Where streams are served, if not where requests are.
+    pub(crate) streams: Option<Handle>,
     /// Whoever waits or streams ends with it.
     pub(crate) shutdown: Shutdown,
     /// The description of the API, made when somebody asks for it first.
@@ -172,6 +177,7 @@ impl Http {
             logs,
             limits,
             proxies,
+            streams: None,
             shutdown,
             described: OnceLock::new(),
         }
@@ -188,6 +194,12 @@ impl Http {
     #[must_use]
     pub fn ending_with(self, shutdown: Shutdown) -> Self {
         Self { shutdown, ..self }
+    }
+
+    /// The same, where connections that stream events go on on these threads.
+    #[must_use]
+    pub fn streaming_on(self, streams: Handle) -> Self {
+        Self { streams: Some(streams), ..self }
     }
 
     /// The log of events, whose task looks for those who wait.

@@ -51,6 +51,25 @@ impl Subjects {
         Ok(Some((event, subject)))
     }
 
+    /// Those of these events that are there and can be read, in their order: one that another
+    /// version wrote, or that is damaged, would hold up all behind it.
+    pub(super) fn readable<'e>(
+        &self,
+        events: impl Iterator<Item = &'e EventId>,
+    ) -> Result<Vec<(Event, Subject)>, StoreError> {
+        let mut found = Vec::with_capacity(self.events.len());
+        for event in events {
+            match self.of(event.0) {
+                Ok(one) => found.extend(one),
+                Err(error @ StoreError::Corrupt { .. }) => {
+                    tracing::error!(event.id = %event, %error, "an event cannot be read");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
+    }
+
     fn subject(&self, event: &Event) -> Result<Subject, StoreError> {
         if let Some(told) = &event.told {
             return Ok(Subject::Told(told.clone()));

@@ -116,9 +116,9 @@ pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Respon
         }
         waiting => {
             let patience = wait.zip(waiting);
-            let part =
+            let (part, last) =
                 read(&http, &call.again(), (&wanted, view), patience, (after, limit)).await?;
-            Ok(shown(&part, call.query().get("after")))
+            Ok(shown((&part, last), call.query().get("after")))
         }
     }
 }
@@ -143,16 +143,16 @@ async fn read(
     (wanted, mut view): (&Wanted, View),
     patience: Option<(Duration, Waiting)>,
     (mut after, limit): (i64, u32),
-) -> Result<Part, Problem> {
+) -> Result<(Arc<Part>, Option<EventPlace>), Problem> {
     let log = &http.use_cases.events;
     let bounds = (limit, http.rules.limits.max_page_bytes);
     let part = log.read(&view.scope, &view.filter, after, bounds).await?;
-    let Some((patience, waiting)) = patience else { return Ok(part) };
+    let (mut passed, mut is_over) = (part.last, false);
+    let Some((patience, waiting)) = patience else { return Ok((part, passed)) };
     if part.more || !part.events.is_empty() {
-        return Ok(part);
+        return Ok((part, passed));
     }
     let until = Instant::now() + patience;
-    let (mut passed, mut is_over) = (part.last, false);
     while !is_over {
         after = passed.map_or(after, |last| last.position);
         is_over = tokio::select! {
@@ -162,7 +162,7 @@ async fn read(
         // Again at once, where the request sees something else by now: what woke it may be in that.
         // Each turn needs a change of rights, and the request has its time.
         let next = loop {
-            let next = log.read(&view.scope, &view.filter, after, bounds).await?;
+            let next = log.read_on(&view.scope, &view.filter, after, bounds).await?;
             // Asked when it has been read: what happened after a key ended is shown to nobody.
             let now = wanted.again(http, again).await?;
             if now == view {
@@ -176,16 +176,16 @@ async fn read(
         };
         passed = next.last.or(passed);
         if next.more || !next.events.is_empty() {
-            return Ok(Part { last: passed, ..next });
+            return Ok((next, passed));
         }
     }
-    Ok(Part { events: Vec::new(), last: passed, more: false })
+    Ok((Arc::default(), passed))
 }
 
-fn shown(part: &Part, after: Option<&str>) -> Response {
+fn shown((part, last): (&Part, Option<EventPlace>), after: Option<&str>) -> Response {
     let bodies: Vec<&str> =
         part.events.iter().filter_map(|event| std::str::from_utf8(&event.body).ok()).collect();
-    let next = part.last.map(|last| last.event.to_string());
+    let next = last.map(|last| last.event.to_string());
     let next = json!(next.as_deref().or(after));
     // Put together as text, so that each body is byte for byte what a webhook sends.
     let text = format!(
