@@ -152,21 +152,22 @@ impl Together for Contents {
     async fn write(&self, group: &[(i64, i64)]) -> Result<Vec<ContentsNow>, StoreError> {
         let rows = many(
             "WITH given (low, high) AS ({rows})
-             SELECT position, CASE
-                 WHEN told IS NOT NULL THEN 'told'
-                 WHEN name IN ('contact.created', 'contact.updated') AND contact_id IS NOT NULL THEN
-                     CASE WHEN EXISTS (
-                         SELECT 1 FROM contacts WHERE contacts.id = events.contact_id
-                           AND NOT EXISTS (SELECT 1 FROM erasures WHERE subject IN
-                                           (contacts.id, contacts.organization_id)))
+             SELECT events.position AS position, CASE
+                 WHEN events.told IS NOT NULL THEN 'told'
+                 WHEN events.name IN ('contact.created', 'contact.updated')
+                      AND events.contact_id IS NOT NULL THEN
+                     CASE WHEN contacts.id IS NOT NULL AND NOT EXISTS (
+                         SELECT 1 FROM erasures
+                         WHERE subject IN (contacts.id, contacts.organization_id))
                      THEN 'contact' ELSE 'erased' END
-                 WHEN EXISTS (
-                     SELECT 1 FROM messages WHERE messages.id = events.message_id
-                       AND NOT EXISTS (SELECT 1 FROM erasures WHERE subject IN
-                                       (messages.contact_id, messages.agent_id)))
+                 WHEN messages.id IS NOT NULL AND NOT EXISTS (
+                     SELECT 1 FROM erasures
+                     WHERE subject IN (messages.contact_id, messages.agent_id))
                  THEN 'message' ELSE 'erased' END AS content
              FROM given CROSS JOIN events
-             WHERE position > given.low AND position <= given.high",
+             LEFT JOIN contacts ON contacts.id = events.contact_id
+             LEFT JOIN messages ON messages.id = events.message_id
+             WHERE events.position > given.low AND events.position <= given.high",
             disjoint(group).into_iter().map(|(low, high)| vec![low.into(), high.into()]).collect(),
         );
         let read = |row| {

@@ -62,7 +62,8 @@ async fn an_event_is_made_once_for_all_who_follow_and_they_ask_together() {
     assert!(told >= 2 && followers == 50, "{told} events for {followers}");
     assert_eq!(count(&log, "the body of an event is made"), told, "once for all");
     // Each of these was a statement or more of each who follows.
-    for statement in ["keys.hash = given.wanted", "= given.wanted", "given.low AND position"] {
+    for statement in ["keys.hash = given.wanted", "= given.wanted", "given.low AND events.position"]
+    {
         let asked = count(&log, statement);
         assert!((1..=8).contains(&asked), "{statement}: {asked} times for {followers}");
     }
