@@ -117,6 +117,10 @@ impl Running {
 
 /// Starts a server on a store that exists. When this returns, both sockets are listening; the
 /// one for an authority's challenges may follow.
+#[expect(
+    clippy::too_many_lines,
+    reason = "the one list of all parts, in the order of their making"
+)]
 pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> {
     let own_hosts = settings.own_hosts();
     let (rules, dns, proxies) = (settings.rules, settings.dns, settings.trusted_proxy);

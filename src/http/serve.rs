@@ -171,14 +171,14 @@ impl Connection {
             },
         };
         let shutdown = self.shutdown.clone();
-        let rest = self.to_its_end(connection, until);
+        let rest = self.finish(connection, until);
         match moves {
             Some(threads) => shutdown.spawn_on(&threads, rest),
             None => rest.await,
         }
     }
 
-    async fn to_its_end<C>(self, mut connection: Pin<Box<C>>, until: Instant)
+    async fn finish<C>(self, mut connection: Pin<Box<C>>, until: Instant)
     where
         C: Graceful,
     {

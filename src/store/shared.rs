@@ -175,8 +175,9 @@ impl Together for Contents {
             Ok((columns.integer("position")?, columns.word("content")?))
         };
         let rows = rows.fetch_all(self.base.reader()).await?;
-        let found = rows.iter().map(read).collect::<Result<_, StoreError>>()?;
-        Ok(vec![Arc::new(found); group.len()])
+        let found: ContentsNow =
+            Arc::new(rows.iter().map(read).collect::<Result<_, StoreError>>()?);
+        Ok(group.iter().map(|_| Arc::clone(&found)).collect())
     }
 }
 
