@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::agents::Agents;
@@ -33,8 +34,8 @@ use crate::egress::client::{Client, EgressError, Limits, Lookup};
 use crate::egress::guard::Guard;
 use crate::http;
 use crate::rules::{
-    BareLineEnds, IntakeRules, RelayRules, RetentionRules, Rules, RulesError, SmtpRules,
-    WebhookRules,
+    BareLineEnds, IntakeRules, RelayRules, RetentionRules, Rules, RulesError, Share, SmtpRules,
+    StoreRules, WebhookRules,
 };
 use crate::shutdown::Shutdown;
 use crate::smtp::Listener;
@@ -50,11 +51,13 @@ use crate::webhook::dispatcher::{Bell, Dispatcher};
 mod api;
 mod readiness;
 mod settings;
+mod threads;
 mod tls;
 mod vault;
 
 use self::readiness::Mail;
 pub use self::settings::{RunError, Settings, TlsSettings};
+use self::threads::Threads;
 use self::tls::Tls;
 pub use self::vault::VaultFileError;
 pub use crate::smtp::FrontEnd;
@@ -74,8 +77,10 @@ pub struct Running {
     pub acme: Option<SocketAddr>,
     /// Certificates that may be replaced.
     files: Vec<Arc<Files>>,
-    store: Store,
+    /// Mail's, that of requests, and that of streams.
+    stores: [Store; 3],
     shutdown: Shutdown,
+    threads: Threads,
     /// Dropped last: until then no other server may come.
     _serving: Serving,
 }
@@ -83,7 +88,8 @@ pub struct Running {
 impl Running {
     /// Resolves when the store can no longer be trusted, with the reason: the process must end.
     pub async fn broken(&self) -> StoreError {
-        self.store.broken().await
+        let [mail, ..] = &self.stores;
+        mail.broken().await
     }
 
     /// Everything it listens on: `smtp ADDRESS smtps ADDRESS http ADDRESS acme ADDRESS`, with
@@ -107,19 +113,26 @@ impl Running {
     /// answers whether everything finished by itself.
     pub async fn stop(self, grace: Duration) -> bool {
         let in_time = self.shutdown.finish(grace).await;
-        self.store.close().await;
+        for store in self.stores.iter().rev() {
+            store.close().await;
+        }
         in_time
     }
 }
 
 /// Starts a server on a store that exists. When this returns, both sockets are listening; the
 /// one for an authority's challenges may follow.
+#[expect(
+    clippy::too_many_lines,
+    reason = "the one list of all parts, in the order of their making"
+)]
 pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> {
     let own_hosts = settings.own_hosts();
     let (rules, dns, proxies) = (settings.rules, settings.dns, settings.trusted_proxy);
     let (place, hostname) = (settings.place, settings.hostname);
     let shutdown = Shutdown::default();
-    let (serving, store) = open(&place, &rules, &mint, settings.start_patience).await?;
+    let opened = open(&place, &rules, &mint, settings.start_patience).await?;
+    let Opened { serving, store, requests, streams, threads } = opened;
     let vault = vault::open(settings.secrets_key.as_deref(), &place, (&store, &mint)).await?;
     let (intake, webhooks, access) =
         (Arc::new(rules.intake), Arc::new(rules.webhooks), Arc::new(rules.access));
@@ -138,7 +151,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         .at(settings.public_url.as_ref());
     let links =
         Links::open(&store, mint.clock().clone(), &access).await?.at(settings.public_url.as_ref());
-    let events = EventLog::new(store.clone(), Arc::clone(&access), webhooks.payload, links.clone());
+    let log = (streams.clone(), Arc::clone(&access), webhooks.payload, links.clone());
+    let events = EventLog::new(log.0, log.1, log.2, log.3);
     let signers = Signers::over(client.clone(), rules.inbound.proofs.certificates);
     let dispatcher = outgoing(&store, (client, &links), &webhooks, bell.clone(), &mint);
 
@@ -169,8 +183,10 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let reading = (events.clone(), links, apart);
     let by = (access, webhooks, Arc::new(rules.apps));
     let readiness = readiness::of(&store, mint.clock(), incoming.mail, shutdown.clone());
-    let api = api::api((&store, vault), parts, reading, (guard, readiness), mint.clone(), by);
-    let api = Arc::new(api.behind(proxies).ending_with(shutdown.clone()));
+    let over = (&requests, &streams, vault);
+    let api = api::api(over, parts, reading, (guard, readiness), mint.clone(), by);
+    let api = api.behind(proxies).ending_with(shutdown.clone());
+    let api = Arc::new(api.streaming_on(threads.streams()));
 
     let running = Running {
         smtp: incoming.smtp,
@@ -178,35 +194,54 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         http,
         https: tls.https.is_some(),
         acme: tls.acme.as_ref().and_then(Acme::http),
-        store: store.clone(),
+        stores: [store.clone(), requests, streams],
         files: tls.files.clone(),
         shutdown: shutdown.clone(),
+        threads,
         _serving: serving,
     };
     incoming.serve.into_iter().for_each(|serve| shutdown.spawn(serve));
     tls.follow(&rules.smtp.tls, &shutdown);
     shutdown.spawn(dispatcher.run(shutdown.clone()));
     clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
-    attend((api.audit_log(), api.agents()), (events, erasures), index, &shutdown);
+    attend((api.audit_log(), api.agents()), erasures, index, &shutdown);
+    let stop = shutdown.clone();
+    let following = async move { events.run(stop.soft()).await };
+    shutdown.spawn_on(&running.threads.streams(), following);
     let router = http::router(Arc::clone(&api));
-    shutdown.spawn(http::serve(socket, router, api, shutdown.clone(), tls.https));
+    let serving = http::serve(socket, router, api, shutdown.clone(), tls.https);
+    shutdown.spawn_on(&running.threads.requests(), serving);
     Ok(running)
 }
 
-/// Writes down what the API refuses, looks at the log for those who wait for it, erases what is to be
-/// erased, brings templates to Agents, and indexes mail from before there was a search, until the soft
+/// The store by connections of requests, and by those of streams: each opened on the threads that use
+/// them, of which those of the embedded store inherit that they give way.
+async fn apart_from_mail(
+    store: &Store,
+    rules: &StoreRules,
+    threads: &Threads,
+) -> Result<[Store; 2], RunError> {
+    let open = async |threads: Handle, share: Share| {
+        let (store, rules) = (store.clone(), rules.clone());
+        let opening = threads.spawn(async move { store.apart(&rules, share).await });
+        opening.await.map_err(|error| RunError::Threads(error.into()))?.map_err(RunError::from)
+    };
+    let requests = open(threads.requests(), Share::Api).await?;
+    Ok([requests, open(threads.streams(), Share::Streams).await?])
+}
+
+/// Writes down what the API refuses, erases what is to be erased, brings templates to Agents, and indexes mail from before there was a search, until the soft
 /// stop.
 fn attend(
     (audit, agents): (AuditLog, Agents),
-    (events, erasures): (EventLog, Erasures),
+    erasures: Erasures,
     index: impl Future<Output = ()> + Send + 'static,
     shutdown: &Shutdown,
 ) {
     let stop = shutdown.clone();
     shutdown.spawn(async move {
-        let looks = (audit.run(stop.soft()), events.run(stop.soft()));
         let work = (erasures.run(stop.soft()), agents.migrate(stop.soft()));
-        tokio::join!(looks.0, looks.1, work.0, work.1);
+        tokio::join!(audit.run(stop.soft()), work.0, work.1);
     });
     let stop = shutdown.clone();
     shutdown.spawn(async move {
@@ -217,17 +252,29 @@ fn attend(
     });
 }
 
-/// The store, for this server alone where that must be.
+/// What a server stands on: the right to serve, the threads, and the store by the connections of
+/// mail, of requests and of streams.
+struct Opened {
+    serving: Serving,
+    store: Store,
+    requests: Store,
+    streams: Store,
+    threads: Threads,
+}
+
+/// Opens the store, for this server alone where that must be.
 async fn open(
     place: &Place,
     rules: &Rules,
     mint: &Mint,
     patience: Duration,
-) -> Result<(Serving, Store), StoreError> {
+) -> Result<Opened, RunError> {
     let serving = Serving::begin(&place.database, mint.clock().now())?;
     let store = Store::open_within(place, &rules.store, mint.clone(), patience).await?;
     store.check_writable().await?;
-    Ok((serving, store))
+    let threads = Threads::start(&rules.access.threads).map_err(RunError::Threads)?;
+    let [requests, streams] = apart_from_mail(&store, &rules.store, &threads).await?;
+    Ok(Opened { serving, store, requests, streams, threads })
 }
 
 /// A socket, and the address that it has really got.

@@ -7,6 +7,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -24,15 +25,28 @@ impl Shutdown {
         self.spawn_with_last_word(Duration::ZERO, task);
     }
 
-    /// The same, but after the hard stop, of which it learns by [`Shutdown::hard`], the task has so
-    /// long to end by itself.
+    /// Runs `task` on other threads until it ends or the hard stop comes.
+    pub fn spawn_on(&self, threads: &Handle, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn_on(self.until_the_hard_stop(Duration::ZERO, task), threads);
+    }
+
+    /// Runs `task`, which has `patience` to end by itself after the hard stop, of which it learns by
+    /// [`Shutdown::hard`].
     pub fn spawn_with_last_word(
         &self,
         patience: Duration,
         task: impl Future<Output = ()> + Send + 'static,
     ) {
+        self.tasks.spawn(self.until_the_hard_stop(patience, task));
+    }
+
+    fn until_the_hard_stop(
+        &self,
+        patience: Duration,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
         let hard = self.hard.clone();
-        self.tasks.spawn(async move {
+        async move {
             let over = async {
                 hard.cancelled().await;
                 if !patience.is_zero() {
@@ -43,7 +57,7 @@ impl Shutdown {
                 () = task => {}
                 () = over => {}
             }
-        });
+        }
     }
 
     /// Resolves at the hard stop.

@@ -49,6 +49,28 @@ pub enum Subject {
     Erased,
 }
 
+words! {
+    /// What the body of an event was made of: where that has changed, the body is out of date.
+    Content {
+        Message = "message",
+        Contact = "contact",
+        Told = "told",
+        Erased = "erased",
+    }
+}
+
+impl Subject {
+    /// Of what kind it is.
+    pub const fn content(&self) -> Content {
+        match self {
+            Self::Message(_) => Content::Message,
+            Self::Contact(_) => Content::Contact,
+            Self::Told(_) => Content::Told,
+            Self::Erased => Content::Erased,
+        }
+    }
+}
+
 /// A delivery that a dispatcher has claimed: everything one attempt needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {

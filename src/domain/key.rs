@@ -6,7 +6,7 @@ use super::clock::Timestamp;
 use super::id::{AccountId, KeyId, MemberId};
 
 /// SHA-256 of a key: the only form in which it is kept, and how it is looked up.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeyHash(pub [u8; 32]);
 
 impl fmt::Debug for KeyHash {

@@ -77,7 +77,7 @@ pub(super) struct Again {
 impl Again {
     /// As at the beginning of the request.
     pub(super) async fn ask(&self, http: &Http) -> Result<(Caller, Target), Denied> {
-        let access = &http.use_cases.access;
+        let access = &http.use_cases.followers;
         let caller = access.caller(Some(&self.token)).await?;
         let target = access.target(&caller, self.named, self.need).await?;
         Ok((caller, target))

@@ -57,6 +57,7 @@ pub use router::router;
 pub use serve::serve;
 
 use ipnet::IpNet;
+use tokio::runtime::Handle;
 
 use self::downloads::Downloads;
 use self::limits::Limits;
@@ -89,6 +90,8 @@ use crate::verify::Authenticator;
 #[derive(Clone, Debug)]
 pub struct UseCases {
     pub access: Access,
+    /// The same for those who follow the log.
+    pub followers: Access,
     pub tenancy: Tenancy,
     pub mailbox: Mailbox,
     pub links: Links,
@@ -139,6 +142,8 @@ pub struct Http {
     pub(crate) repeats: Repeats,
     /// Whose word is taken for where a request comes from.
     pub(crate) proxies: Proxies,
+    /// Where streams are served, if not where requests are.
+    pub(crate) streams: Option<Handle>,
     /// Whoever waits or streams ends with it.
     pub(crate) shutdown: Shutdown,
     /// The description of the API, made when somebody asks for it first.
@@ -176,6 +181,7 @@ impl Http {
             limits,
             repeats: Repeats::default(),
             proxies,
+            streams: None,
             shutdown,
             described: OnceLock::new(),
         }
@@ -192,6 +198,12 @@ impl Http {
     #[must_use]
     pub fn ending_with(self, shutdown: Shutdown) -> Self {
         Self { shutdown, ..self }
+    }
+
+    /// The same, where connections that stream events go on on these threads.
+    #[must_use]
+    pub fn streaming_on(self, streams: Handle) -> Self {
+        Self { streams: Some(streams), ..self }
     }
 
     /// The log of events, whose task looks for those who wait.

@@ -8,22 +8,27 @@
 //! With a certificate it is https, and a client has so many seconds for its handshake.
 //! These few answers of hyper's have no body and none of our headers: no request was read yet.
 
+use std::error::Error;
 use std::io;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use axum::http::Request;
 use hyper::body::Incoming;
+use hyper::rt::{Read, Write};
 use hyper::server::conn::http1;
-use hyper::service::{Service as _, service_fn};
+use hyper::service::{HttpService, Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{sleep, timeout};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::Http;
 use super::places::{Place, Places};
@@ -68,6 +73,7 @@ pub async fn serve(
                     server: server.clone(),
                     router: router.clone(),
                     rules: Arc::clone(&http.rules),
+                    streams: http.streams.clone(),
                     shutdown: shutdown.clone(),
                     tls: tls.clone(),
                     peer,
@@ -104,10 +110,16 @@ async fn accept(
     Ok((stream, peer.ip().to_canonical(), place))
 }
 
+/// Of an answer that goes on for as long as its connection: that is served apart from then on, because
+/// thousands of them must not stand in the way of requests.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Endless;
+
 struct Connection {
     server: http1::Builder,
     router: Router,
     rules: Arc<AccessRules>,
+    streams: Option<Handle>,
     shutdown: Shutdown,
     tls: Option<Acceptor>,
     peer: IpAddr,
@@ -131,31 +143,86 @@ impl Connection {
         }
     }
 
-    async fn converse(self, stream: impl AsyncRead + AsyncWrite + Unpin) {
-        let (router, peer) = (TowerToHyperService::new(self.router), Peer(self.peer));
+    async fn converse(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let (router, peer) = (TowerToHyperService::new(self.router.clone()), Peer(self.peer));
+        let begins = Arc::new(Notify::new());
+        let streams = Arc::clone(&begins);
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer);
-            router.call(request)
+            let (answering, begins) = (router.call(request), Arc::clone(&begins));
+            async move {
+                let answer = answering.await;
+                if answer
+                    .as_ref()
+                    .is_ok_and(|answer| answer.extensions().get::<Endless>().is_some())
+                {
+                    begins.notify_one();
+                }
+                answer
+            }
         });
         let stream = TokioIo::new(Impatient::new(stream, self.rules.connections.write()));
-        let mut connection = std::pin::pin!(self.server.serve_connection(stream, service));
+        let mut connection = Box::pin(self.server.serve_connection(stream, service));
+        let until = Instant::now() + self.rules.connections.lifetime();
+        let moves = match &self.streams {
+            None => None,
+            Some(threads) => tokio::select! {
+                ended = connection.as_mut() => return said(ended),
+                () = self.shutdown.soft() => None,
+                () = sleep_until(until) => None,
+                () = streams.notified() => Some(threads.clone()),
+            },
+        };
+        let shutdown = self.shutdown.clone();
+        let rest = self.finish(connection, until);
+        match moves {
+            Some(threads) => shutdown.spawn_on(&threads, rest),
+            None => rest.await,
+        }
+    }
+
+    async fn finish<C>(self, mut connection: Pin<Box<C>>, until: Instant)
+    where
+        C: Graceful,
+    {
         let ended = tokio::select! {
             ended = connection.as_mut() => Some(ended),
             () = self.shutdown.soft() => None,
-            () = sleep(self.rules.connections.lifetime()) => None,
+            () = sleep_until(until) => None,
         };
         let ended = match ended {
             Some(ended) => ended,
             None => {
-                connection.as_mut().graceful_shutdown();
+                connection.as_mut().end();
                 let last = timeout(self.rules.limits.request(), connection).await;
                 last.unwrap_or(Ok(()))
             }
         };
-        if let Err(error) = ended {
-            // What a client sent is never part of hyper's words for it.
-            tracing::debug!(error = %error, "connection lost");
-        }
+        said(ended);
         drop(self.places);
+    }
+}
+
+/// A connection of hyper's, whatever it serves.
+trait Graceful: Future<Output = hyper::Result<()>> + Send {
+    fn end(self: Pin<&mut Self>);
+}
+
+impl<I, S> Graceful for http1::Connection<I, S>
+where
+    S: HttpService<Incoming, ResBody = Body> + Send,
+    S::Error: Into<Box<dyn Error + Send + Sync>>,
+    S::Future: Send,
+    I: Read + Write + Unpin + Send + 'static,
+{
+    fn end(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+fn said(ended: hyper::Result<()>) {
+    if let Err(error) = ended {
+        // What a client sent is never part of hyper's words for it.
+        tracing::debug!(error = %error, "connection lost");
     }
 }

@@ -17,6 +17,7 @@ pub struct AccessRules {
     pub rates: Rates,
     pub media: Media,
     pub events: Events,
+    pub threads: Threads,
     pub logs: Logs,
     pub idempotency: Idempotency,
     pub keys: KeyRules,
@@ -69,6 +70,7 @@ pub struct SearchLimits {
     pub max_rows: u32,
     pub max_candidates: u32,
     pub max_octets: u64,
+    max_millis: u64,
     pub index_at_once: u32,
     pub index_octets: u64,
     index_pause_millis: u64,
@@ -77,6 +79,11 @@ pub struct SearchLimits {
 }
 
 impl SearchLimits {
+    /// After which a page ends with what was found.
+    pub const fn time(&self) -> Duration {
+        Duration::from_millis(self.max_millis)
+    }
+
     pub const fn index_pause(&self) -> Duration {
         Duration::from_millis(self.index_pause_millis)
     }
@@ -90,6 +97,7 @@ impl SearchLimits {
         check("search.max_rows", self.max_rows.into(), beyond_a_page, 1_000_000)?;
         check("search.max_candidates", self.max_candidates.into(), beyond_a_page, 100_000)?;
         check("search.max_octets", self.max_octets, 65_536, 1 << 30)?;
+        check("search.max_millis", self.max_millis, 10, 60_000)?;
         check("search.index_at_once", self.index_at_once.into(), 1, 1000)?;
         check("search.index_octets", self.index_octets, 65_536, 1 << 30)?;
         check("search.index_pause_millis", self.index_pause_millis, 1, 60_000)?;
@@ -215,6 +223,9 @@ pub struct Events {
     pub place_batches: u32,
     place_pause_millis: u64,
     pub max_chunk_bytes: usize,
+    pub ring_events: usize,
+    pub ring_bytes: usize,
+    ring_seconds: u64,
     heartbeat_seconds: u64,
     check_seconds: u64,
     pub retry_millis: u64,
@@ -235,12 +246,36 @@ impl Events {
         Duration::from_millis(self.place_pause_millis)
     }
 
+    /// How long a body that was made for all is good for whoever comes behind.
+    pub const fn ring(&self) -> Duration {
+        Duration::from_secs(self.ring_seconds)
+    }
+
     pub const fn heartbeat(&self) -> Duration {
         Duration::from_secs(self.heartbeat_seconds)
     }
 
     pub const fn check(&self) -> Duration {
         Duration::from_secs(self.check_seconds)
+    }
+}
+
+/// Threads of the API, apart from those of mail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Threads {
+    pub requests: usize,
+    pub streams: usize,
+    pub streams_nice: u8,
+}
+
+impl Threads {
+    fn validate(&self) -> Result<(), RulesError> {
+        let check = |key, value, low, high| within("access.toml", key, value, low, high);
+        let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        check("threads.requests", wide(self.requests), 1, 64)?;
+        check("threads.streams", wide(self.streams), 1, 64)?;
+        check("threads.streams_nice", self.streams_nice.into(), 0, 19)
     }
 }
 
@@ -409,6 +444,7 @@ impl AccessRules {
         self.rates.validate()?;
         self.media.validate()?;
         self.logs.validate()?;
+        self.threads.validate()?;
         let events = &self.events;
         check("events.max_waiting", wide(events.max_waiting), 1, 100_000)?;
         let per_account = wide(events.max_waiting_per_account);
@@ -422,6 +458,9 @@ impl AccessRules {
         check("events.place_batches", events.place_batches.into(), 1, 100)?;
         check("events.place_pause_millis", events.place_pause_millis, 1, 60_000)?;
         check("events.max_chunk_bytes", wide(events.max_chunk_bytes), 1, 1 << 24)?;
+        check("events.ring_events", wide(events.ring_events), 1, 1_000_000)?;
+        check("events.ring_bytes", wide(events.ring_bytes), 65_536, 1 << 30)?;
+        check("events.ring_seconds", events.ring_seconds, 1, 60)?;
         check("events.heartbeat_seconds", events.heartbeat_seconds, 1, 300)?;
         check("events.check_seconds", events.check_seconds, 1, 60)?;
         check("events.retry_millis", events.retry_millis, 1, 600_000)?;

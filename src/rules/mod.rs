@@ -24,7 +24,7 @@ use serde::de::DeserializeOwned;
 
 pub use access::{
     AccessRules, AgentRules, Events as EventRules, Limits as AccessLimits, Logs as LogRules,
-    Rates as AccessRates, Received as ReceivedRules, SearchLimits,
+    Rates as AccessRates, Received as ReceivedRules, SearchLimits, Threads as ThreadRules,
 };
 pub use acme::{AcmeRules, Challenges as ChallengeRules};
 pub use apps::{App, AppLimits, AppRules, FeatureRule, Setting, SettingType};
@@ -36,7 +36,9 @@ pub use intake::{
 pub use relays::{Forward as ForwardRules, RelayRules};
 pub use retention::{Erasure as ErasureRules, Kept, Pass as RetentionPass, RetentionRules};
 pub use smtp::{BareLineEnds, Memory as SmtpMemory, Pace as SmtpPace, SmtpRules, Tls as TlsRules};
-pub use store::{Connections as StoreConnections, Deliveries, Grouping, Objects, StoreRules};
+pub use store::{
+    Connections as StoreConnections, Deliveries, Grouping, Objects, Share, StoreRules,
+};
 pub use templates::TemplateRules;
 pub use webhooks::{Payload as PayloadRules, WebhookRules};
 

@@ -49,9 +49,13 @@ pub struct Deliveries {
 #[serde(deny_unknown_fields)]
 pub struct Connections {
     pub embedded_readers: u32,
+    pub embedded_api_readers: u32,
+    pub embedded_stream_readers: u32,
     pub embedded_cache_mib: u32,
     pub embedded_checkpoint_pages: u32,
     pub postgres: u32,
+    pub postgres_api: u32,
+    pub postgres_streams: u32,
     acquire_seconds: u64,
     probe_seconds: u64,
     statement_seconds: u64,
@@ -60,7 +64,24 @@ pub struct Connections {
     deadline_seconds: u64,
 }
 
+/// Who has connections of its own, beside those of mail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// Requests of the API.
+    Api,
+    /// Streams of events.
+    Streams,
+}
+
 impl Connections {
+    /// How many it has, of the embedded store and of PostgreSQL.
+    pub const fn of(&self, share: Share) -> (u32, u32) {
+        match share {
+            Share::Api => (self.embedded_api_readers, self.postgres_api),
+            Share::Streams => (self.embedded_stream_readers, self.postgres_streams),
+        }
+    }
+
     pub const fn acquire(&self) -> Duration {
         Duration::from_secs(self.acquire_seconds)
     }
@@ -133,10 +154,16 @@ impl StoreRules {
         check("deliveries.replay_at_once", deliveries.replay_at_once.into(), 1, 10_000)?;
         check("deliveries.rooms_at_once", deliveries.rooms_at_once.into(), 1, 10_000)?;
         check("connections.embedded_readers", connections.embedded_readers.into(), 1, 64)?;
+        let of_api = connections.embedded_api_readers.into();
+        check("connections.embedded_api_readers", of_api, 1, 64)?;
+        let of_streams = connections.embedded_stream_readers.into();
+        check("connections.embedded_stream_readers", of_streams, 1, 64)?;
         check("connections.embedded_cache_mib", connections.embedded_cache_mib.into(), 2, 4096)?;
         let pages = connections.embedded_checkpoint_pages.into();
         check("connections.embedded_checkpoint_pages", pages, 100, 1 << 20)?;
         check("connections.postgres", connections.postgres.into(), 4, 500)?;
+        check("connections.postgres_api", connections.postgres_api.into(), 1, 500)?;
+        check("connections.postgres_streams", connections.postgres_streams.into(), 1, 500)?;
         check("connections.acquire_seconds", connections.acquire_seconds, 1, 60)?;
         check(
             "connections.probe_seconds",

@@ -25,9 +25,9 @@ use crate::rules::{AccessRules, AppRules, WebhookRules};
 use crate::store::Store;
 use crate::verify::Authenticator;
 
-/// The API over this store; `vault` seals what is secret.
+/// The API over this store, and `streams` for who follows the log; `vault` seals what is secret.
 pub(super) fn api(
-    (store, vault): (&Store, Vault),
+    (store, streams, vault): (&Store, &Store, Vault),
     (preview, reception, erasures, (relays, inbound)): (
         Preview,
         Reception,
@@ -39,8 +39,10 @@ pub(super) fn api(
     mint: Mint,
     (rules, webhooks, apps): (Arc<AccessRules>, Arc<WebhookRules>, Arc<AppRules>),
 ) -> Http {
+    let access = Access::new(store.clone(), mint.clock().clone(), &rules, Arc::clone(&apps));
     let use_cases = UseCases {
-        access: Access::new(store.clone(), mint.clock().clone(), &rules, Arc::clone(&apps)),
+        followers: access.of_followers(streams.clone()),
+        access,
         tenancy: Tenancy::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         mailbox: Mailbox::new(store.clone()),
         links,

@@ -69,6 +69,8 @@ pub struct TlsSettings {
 pub enum RunError {
     #[error("cannot listen on {address}")]
     Listen { address: SocketAddr, source: std::io::Error },
+    #[error("cannot start the threads of the API")]
+    Threads(#[source] std::io::Error),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]

@@ -19,12 +19,13 @@ use super::lease::{Lease, Pool};
 use super::location::{Location, Place};
 use super::postgres;
 use super::refusals::Refusals;
+use super::shared::{Contents, Holders, Named};
 use super::space::Space;
 use super::sql::{Connection, Row, Statement, sql};
 use super::trust::Trust;
 use crate::domain::id::Mint;
 use crate::domain::repeats::Repeats;
-use crate::rules::{Deliveries, StoreRules};
+use crate::rules::{Deliveries, Share, StoreRules};
 
 /// The store of one gateway. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -38,6 +39,10 @@ pub struct Store {
     pub(super) refusals: Group<Refusals>,
     /// Who waits for the directory's version.
     pub(super) versions: Group<Versions>,
+    /// Who waits to hear who holds a key, which account an id names, and what events are about.
+    pub(super) holders: Group<Holders>,
+    pub(super) named: Group<Named>,
+    pub(super) contents: Group<Contents>,
 }
 
 /// The database, as it is shared by callers and writers.
@@ -158,7 +163,26 @@ impl Store {
         let attempts = Group::start(Attempts::new(base.clone()), rules.commit, writers);
         let refusals = Group::start(Refusals::new(base.clone()), rules.commit, 1);
         let versions = Group::start(Versions::new(base.clone()), rules.commit, READERS_OF_VERSIONS);
-        Ok(Self { base, intakes, attempts, refusals, versions })
+        let holders = Group::start(Holders::new(base.clone()), rules.commit, 1);
+        let named = Group::start(Named::new(base.clone()), rules.commit, 1);
+        let contents = Group::start(Contents::new(base.clone()), rules.commit, 1);
+        Ok(Self { base, intakes, attempts, refusals, versions, holders, named, contents })
+    }
+
+    /// The same store, read by connections of its own (on PostgreSQL written, too): whoever has it
+    /// waits for none of those that others use, nor they for these. What waits to be written
+    /// together is one queue for all.
+    pub async fn apart(&self, rules: &StoreRules, share: Share) -> Result<Self, StoreError> {
+        let (readers, connections) = rules.connections.of(share);
+        let database = match &self.base.database {
+            Database::Sqlite(embedded) => Database::Sqlite(embedded.apart(readers).await?),
+            Database::Postgres(pool) => Database::Postgres(pool.apart(connections).await?),
+        };
+        let base = Base { database, ..self.base.clone() };
+        let holders = Group::start(Holders::new(base.clone()), rules.commit, 1);
+        let named = Group::start(Named::new(base.clone()), rules.commit, 1);
+        let contents = Group::start(Contents::new(base.clone()), rules.commit, 1);
+        Ok(Self { base, holders, named, contents, ..self.clone() })
     }
 
     /// Resolves when the store can no longer be trusted, with the reason and what to do.

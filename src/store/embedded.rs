@@ -94,6 +94,14 @@ pub(super) async fn open(
 }
 
 impl Embedded {
+    /// The same with readers of its own, opened at once.
+    pub(super) async fn apart(&self, readers: u32) -> Result<Self, StoreError> {
+        let options = SqliteConnectOptions::clone(&self.reader.connect_options());
+        let pool = self.reader.options().clone().max_connections(readers).min_connections(readers);
+        let reader = pool.connect_with(options).await?;
+        Ok(Self { reader, ..self.clone() })
+    }
+
     /// All rows of a statement that is given up when it takes too long.
     pub(super) async fn fetch_in_time(
         &self,

@@ -15,7 +15,6 @@ use crate::domain::clock::Timestamp;
 use crate::domain::delivery::Subject;
 use crate::domain::event::{Event, EventName};
 use crate::domain::id::{AccountId, EventId};
-use crate::domain::repeats::Cause;
 use crate::domain::scope::Scope;
 
 /// An event gets its place after its commit, and it is committed about when it happens: whoever asks
@@ -47,6 +46,16 @@ pub struct EventPage {
 pub struct Place {
     pub event: EventId,
     pub position: i64,
+}
+
+/// An event that has its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    pub place: Place,
+    /// `None` of one that another version wrote.
+    pub name: Option<EventName>,
+    pub at: Timestamp,
+    pub lineage: Lineage,
 }
 
 /// Where an event stands that a reader names.
@@ -101,20 +110,8 @@ impl Store {
         let shown = places.get(..limit).unwrap_or(&places);
         let ids = shown.iter().map(|place| place.event.0);
         let subjects = Subjects::load(self.reader(), ids).await?;
-        let mut events = Vec::with_capacity(shown.len());
-        for place in shown {
-            match subjects.of(place.event.0) {
-                Ok(found) => events.extend(found),
-                // Another version wrote it, or it is damaged: it would hold up all behind it.
-                Err(error @ StoreError::Corrupt { .. }) => {
-                    if let Some(left_out) = self.base.repeats.due(Cause::Event) {
-                        let event = place.event;
-                        tracing::error!(event.id = %event, %error, left_out, "an event cannot be read");
-                    }
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        let events =
+            subjects.readable(shown.iter().map(|place| &place.event), &self.base.repeats)?;
         let walked = end.filter(|_| !is_full);
         let more = is_full || walked.is_some_and(|(_, is_early)| is_early);
         let last = walked.map(|(end, _)| end).or(shown.last().copied());
@@ -227,13 +224,10 @@ impl Store {
         Ok(low)
     }
 
-    /// Whose the next events behind a place are, up to `limit` of them, and their places.
-    pub async fn placed_after(
-        &self,
-        after: i64,
-        limit: u32,
-    ) -> Result<Vec<(i64, Lineage)>, StoreError> {
-        let rows = sql("SELECT position, partner_id, reseller_id, organization_id, agent_id
+    /// The next events behind a place, whosever they are, up to `limit` of them.
+    pub async fn placed_after(&self, after: i64, limit: u32) -> Result<Vec<Placed>, StoreError> {
+        let rows = sql("SELECT id, position, name, at, partner_id, reseller_id, organization_id,
+                               agent_id
                         FROM events WHERE position > $1 ORDER BY position LIMIT $2")
         .bind(after)
         .bind(i64::from(limit))
@@ -241,15 +235,36 @@ impl Store {
         .await?;
         let read = |row| {
             let columns = Columns { table: "events", row };
-            Ok((columns.integer("position")?, columns.lineage()?))
+            Ok(Placed {
+                place: place(row)?,
+                name: columns.word("name").ok(),
+                at: columns.time("at")?,
+                lineage: columns.lineage()?,
+            })
         };
         rows.iter().map(read).collect()
+    }
+
+    /// These events with what they are about, in this order, whosever they are: for who asks on
+    /// nobody's behalf. What cannot be read is left out, and named in the log.
+    pub async fn events_named(
+        &self,
+        events: &[EventId],
+    ) -> Result<Vec<(Event, Subject)>, StoreError> {
+        let subjects = Subjects::load(self.reader(), events.iter().map(|event| event.0)).await?;
+        subjects.readable(events.iter(), &self.base.repeats)
     }
 }
 
 impl EventFilter {
     /// Everything.
     pub const ALL: Self = Self { names: None, since: None };
+
+    /// Whether an event of this name and time is among them, as [`Self::condition`] says.
+    pub fn lets_through(&self, name: EventName, at: Timestamp) -> bool {
+        let is_named = self.names.as_ref().is_none_or(|names| names.contains(&name));
+        is_named && self.since.is_none_or(|since| at >= since)
+    }
 
     /// Whether it leaves anything out.
     const fn passes_over(&self) -> bool {

@@ -125,21 +125,9 @@ impl Store {
     /// is remembered between requests. The index compares hashes of guesses, so timing tells
     /// nothing about a key (threats E9).
     pub async fn key_holder(&self, hash: KeyHash) -> Result<Option<KeyHolder>, StoreError> {
-        let mut query =
-            sql("SELECT keys.id AS key_id, keys.account_id, member_id, last_four, purpose,
-                    keys.created_at AS key_created_at, expires_at, last_used_at, revoked_at,
-                    email, role, permitted, members.created_at AS member_created_at, ");
-        query.push(accounts::COLUMNS).push(
-            " FROM keys JOIN accounts ON accounts.id = keys.account_id
-              LEFT JOIN members ON members.id = member_id AND removed_at IS NULL
-             WHERE hash = $1 AND revoked_at IS NULL
-               AND (member_id IS NULL OR members.id IS NOT NULL)
-               AND NOT EXISTS (
-                   SELECT 1 FROM accounts AS above
-                   WHERE above.id IN (accounts.partner_id, accounts.reseller_id,
-                                      accounts.organization_id, accounts.agent_id)
-                     AND (above.active = 0 OR above.deleted_at IS NOT NULL))",
-        );
+        let mut query = sql("SELECT ");
+        query.push(HELD).push(", ").push(accounts::COLUMNS).push(" FROM keys ").push(HOLDER);
+        query.push(" AND hash = $1");
         let row = query.bind(hash.0.as_slice()).fetch_optional(self.reader()).await?;
         row.as_ref().map(holder).transpose()
     }
@@ -270,6 +258,22 @@ fn made(key: &Key) -> Vec<Change> {
     changes
 }
 
+/// What [`holder`] reads beside the columns of the account.
+pub(super) const HELD: &str = "keys.id AS key_id, keys.account_id, member_id, last_four, purpose,
+     keys.created_at AS key_created_at, expires_at, last_used_at, revoked_at,
+     email, role, permitted, members.created_at AS member_created_at";
+
+/// Goes on behind `keys` with whoever holds one, and leaves out what opens nothing.
+pub(super) const HOLDER: &str = "JOIN accounts ON accounts.id = keys.account_id
+      LEFT JOIN members ON members.id = member_id AND removed_at IS NULL
+     WHERE revoked_at IS NULL
+       AND (member_id IS NULL OR members.id IS NOT NULL)
+       AND NOT EXISTS (
+           SELECT 1 FROM accounts AS above
+           WHERE above.id IN (accounts.partner_id, accounts.reseller_id,
+                              accounts.organization_id, accounts.agent_id)
+             AND (above.active = 0 OR above.deleted_at IS NOT NULL))";
+
 const COLUMNS: &str = "id, account_id, member_id, last_four, purpose, created_at, expires_at,
      last_used_at, revoked_at";
 
@@ -307,7 +311,7 @@ fn read(row: &Row, id: &str, created_at: &str) -> Result<Key, StoreError> {
     })
 }
 
-fn holder(row: &Row) -> Result<KeyHolder, StoreError> {
+pub(super) fn holder(row: &Row) -> Result<KeyHolder, StoreError> {
     let key = read(row, "key_id", "key_created_at")?;
     let member = key.member.map(|_| members::read(row, "member_id", "member_created_at"));
     Ok(KeyHolder { account: accounts::account(row)?, member: member.transpose()?, key })

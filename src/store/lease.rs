@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgConnection, PgPool, Postgres};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, Postgres};
 
 use super::sql::in_time;
 use crate::domain::repeats::{Cause, Repeats};
@@ -30,6 +30,13 @@ pub(super) struct Pool {
 impl Pool {
     pub(super) fn new(connections: PgPool, deadline: Duration) -> Self {
         Self { connections, deadline, repeats: Repeats::default() }
+    }
+
+    /// As many others to the same server.
+    pub(super) async fn apart(&self, connections: u32) -> Result<Self, sqlx::Error> {
+        let options = PgConnectOptions::clone(&self.connections.connect_options());
+        let pool = self.connections.options().clone().max_connections(connections);
+        Ok(Self::new(pool.connect_with(options).await?, self.deadline))
     }
 
     /// A connection that answered just now, or an error in time.

@@ -5,6 +5,8 @@
 //! the rows in pieces whose sizes are powers of two, so that a handful of prepared statements
 //! serves any number.
 
+use std::borrow::Cow;
+
 use super::error::StoreError;
 use super::sql::{Column, Connection, Row, Statement, Value};
 
@@ -19,7 +21,7 @@ const ROWS: &str = "{rows}";
 
 /// A statement and its rows. With no rows it is not run at all.
 pub(super) struct Many {
-    text: &'static str,
+    text: Cow<'static, str>,
     locking: Option<&'static str>,
     values: Vec<Value>,
     rows: Vec<Vec<Value>>,
@@ -27,8 +29,8 @@ pub(super) struct Many {
 
 /// A statement whose text has `{rows}` where its rows go, once: `WITH given (a, b) AS ({rows}) …`.
 /// Rows that lock something come in one order for all transactions.
-pub(super) fn many(text: &'static str, rows: Vec<Vec<Value>>) -> Many {
-    Many { text, locking: None, values: Vec::new(), rows }
+pub(super) fn many(text: impl Into<Cow<'static, str>>, rows: Vec<Vec<Value>>) -> Many {
+    Many { text: text.into(), locking: None, values: Vec::new(), rows }
 }
 
 impl Many {

@@ -121,21 +121,16 @@ impl Store {
         &self,
         id: AccountId,
     ) -> Result<Option<(Account, Option<Member>)>, StoreError> {
-        let mut query = sql("SELECT members.id AS member_id, account_id, email, role, permitted,
-                    members.created_at AS member_created_at, ");
-        query.push(accounts::COLUMNS).push(
+        let mut query = sql("SELECT ");
+        query.push(BESIDE_ITS_ACCOUNT).push(", ").push(accounts::COLUMNS).push(
             " FROM accounts
               LEFT JOIN members ON members.id = $1 AND account_id = accounts.id
                   AND removed_at IS NULL
              WHERE deleted_at IS NULL AND accounts.id = COALESCE(
                  (SELECT account_id FROM members WHERE id = $1 AND removed_at IS NULL), $1)",
         );
-        let Some(row) = query.bind(id).fetch_optional(self.reader()).await? else {
-            return Ok(None);
-        };
-        let is_member = Columns { table: "members", row: &row }.optional_integer("member_id")?;
-        let member = is_member.map(|_| read(&row, "member_id", "member_created_at")).transpose()?;
-        Ok(Some((accounts::account(&row)?, member)))
+        let row = query.bind(id).fetch_optional(self.reader()).await?;
+        row.as_ref().map(with_account).transpose()
     }
 
     /// The members of an account, not of those below it, oldest first.
@@ -352,6 +347,17 @@ fn select(rest: &'static str) -> Statement {
 
 fn member(row: &Row) -> Result<Member, StoreError> {
     read(row, "id", "created_at")
+}
+
+/// What [`with_account`] reads beside the columns of the account.
+pub(super) const BESIDE_ITS_ACCOUNT: &str = "members.id AS member_id, account_id, email, role,
+     permitted, members.created_at AS member_created_at";
+
+/// An account, and the member of it that a row names, if it names one.
+pub(super) fn with_account(row: &Row) -> Result<(Account, Option<Member>), StoreError> {
+    let is_member = Columns { table: "members", row }.optional_integer("member_id")?;
+    let member = is_member.map(|_| read(row, "member_id", "member_created_at")).transpose()?;
+    Ok((accounts::account(row)?, member))
 }
 
 /// A member of a row that calls its id and its time of creation so, with its account's lineage.

@@ -99,6 +99,7 @@ mod search_entries;
 mod search_work;
 mod serving;
 mod sessions;
+mod shared;
 mod space;
 mod sql;
 mod subjects;
@@ -133,7 +134,9 @@ pub use directory::{Answering, By, Listing};
 pub use domains::{DomainClaim, DomainLimits, HeldDomain, Proven};
 pub use erasure::Erasing;
 pub use error::StoreError;
-pub use event_lists::{EventFilter, EventPage, Found as FoundEvent, Place as EventPlace};
+pub use event_lists::{
+    EventFilter, EventPage, Found as FoundEvent, Place as EventPlace, Placed as PlacedEvent,
+};
 pub use finish::Finished;
 pub use former_secrets::Forgotten;
 pub use inbound_ways::SealedWay;
@@ -155,6 +158,7 @@ pub use room_lists::{ListedRoom, RoomFilter, RoomList, RoomPage, RoomPlace};
 pub use search::{Looked, Wanted};
 pub use serving::Serving;
 pub use sessions::{ResetSession, SessionList};
+pub use shared::ContentsNow;
 pub use survey::{Damage, FIRST};
 pub use sweep::Swept;
 pub use template_links::Applied;

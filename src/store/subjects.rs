@@ -16,6 +16,7 @@ use crate::domain::delivery::Subject;
 use crate::domain::event::{Category, Event};
 use crate::domain::id::{ContactId, EventId, MessageId};
 use crate::domain::message::Message;
+use crate::domain::repeats::{Cause, Repeats};
 
 /// Some events and what they name; each row as it could be read.
 pub(super) struct Subjects {
@@ -49,6 +50,28 @@ impl Subjects {
         let Some(event) = self.events.get(&event).cloned().transpose()? else { return Ok(None) };
         let subject = self.subject(&event)?;
         Ok(Some((event, subject)))
+    }
+
+    /// Those of these events that are there and can be read, in their order: one that another
+    /// version wrote, or that is damaged, would hold up all behind it.
+    pub(super) fn readable<'e>(
+        &self,
+        events: impl Iterator<Item = &'e EventId>,
+        repeats: &Repeats,
+    ) -> Result<Vec<(Event, Subject)>, StoreError> {
+        let mut found = Vec::with_capacity(self.events.len());
+        for event in events {
+            match self.of(event.0) {
+                Ok(one) => found.extend(one),
+                Err(error @ StoreError::Corrupt { .. }) => {
+                    if let Some(left_out) = repeats.due(Cause::Event) {
+                        tracing::error!(event.id = %event, %error, left_out, "an event cannot be read");
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
     }
 
     fn subject(&self, event: &Event) -> Result<Subject, StoreError> {

@@ -26,6 +26,7 @@ mod differential;
 mod domains;
 mod egress;
 mod fixtures;
+mod followers;
 mod gateways;
 mod guards;
 mod house;

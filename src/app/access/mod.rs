@@ -85,6 +85,8 @@ pub struct Access {
     usage: Usage,
     /// They say which features accounts have by default.
     apps: Arc<AppRules>,
+    /// Many ask again and again: their questions are asked together.
+    together: bool,
 }
 
 impl Access {
@@ -92,14 +94,25 @@ impl Access {
     /// the rules say.
     pub fn new(store: Store, clock: Clock, rules: &AccessRules, apps: Arc<AppRules>) -> Self {
         let usage = Usage::new(store.clone(), rules.keys.last_used());
-        Self { store, clock, usage, apps }
+        Self { store, clock, usage, apps, together: false }
+    }
+
+    /// The same for those who follow the log of events: over these connections, and each question
+    /// with all who ask at the same time.
+    #[must_use]
+    pub fn of_followers(&self, store: Store) -> Self {
+        Self { store, together: true, ..self.clone() }
     }
 
     /// Who holds this token? Asked of the store with every request, in one statement: what another
     /// gateway revoked a moment ago opens nothing here.
     pub async fn caller(&self, token: Option<&str>) -> Result<Caller, Denied> {
         let hash = token::hash(token.unwrap_or_default()).ok_or(Denied::NoKey)?;
-        let found = self.store.key_holder(hash).await?.ok_or(Denied::NoKey)?;
+        let found = match self.together {
+            true => self.store.key_holder_with_others(hash).await?,
+            false => self.store.key_holder(hash).await?,
+        };
+        let found = found.ok_or(Denied::NoKey)?;
         let now = self.clock.now();
         if found.key.is_expired(now) {
             return Err(Denied::NoKey);
@@ -140,6 +153,10 @@ impl Access {
         let found = match requested {
             None => (caller.account.clone(), None),
             Some(id) if id == caller.account.id => (caller.account.clone(), None),
+            Some(id) if self.together => {
+                let found = self.store.account_or_member_with_others(id).await?;
+                found.ok_or(Denied::OutOfScope)?
+            }
             Some(id) => self.store.account_or_member(id).await?.ok_or(Denied::OutOfScope)?,
         };
         let (account, member) = found;

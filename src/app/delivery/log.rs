@@ -3,32 +3,37 @@
 //! Places (`store/event_log.rs`) are given by one task of this process, a batch at a time, every so
 //! often: so no reader finds a backlog of everybody's. Whoever reads gives them to what has come
 //! since, up to a bound. Of those who wait none asks the store: the same task looks for what is new,
-//! when the bell of a commit rings or, for other gateways, every so often, and wakes those whose
-//! accounts it concerns. Where no event waits for its place, nothing is written.
+//! when the bell of a commit rings or, for other gateways, every so often, makes its bodies once
+//! (`ring.rs`), and wakes those whose accounts it concerns. Where no event waits for its place,
+//! nothing is written.
 
+mod ring;
 mod waiting;
 
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use tokio::sync::Mutex;
-use tokio::time::{sleep, timeout};
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
+use self::ring::{Entry, Ring};
 use self::waiting::Waiters;
 pub use self::waiting::{Full, Waiting};
 use super::payload;
 use crate::app::mailbox::links::Links;
 use crate::domain::clock::Timestamp;
-use crate::domain::delivery::Subject;
+use crate::domain::delivery::{Content, Subject};
 use crate::domain::destination::Payload;
 use crate::domain::event::{Event, EventName};
 use crate::domain::id::{AccountId, EventId, KeyId};
 use crate::domain::ports::Wake;
 use crate::domain::scope::Scope;
 use crate::rules::{AccessRules, EventRules, PayloadRules};
-use crate::store::{EventFilter, EventPlace, FoundEvent, Store, StoreError};
+use crate::store::{EventFilter, EventPlace, FoundEvent, PlacedEvent, Store, StoreError};
 
 /// Older than any event: whoever goes on behind it begins with the oldest.
 const BEGINNING: EventId = EventId(Uuid::from_u128(0x7000_8000_0000_0000_0000));
@@ -41,6 +46,7 @@ pub struct EventLog {
     payload: PayloadRules,
     links: Links,
     waiters: Waiters,
+    ring: Ring,
     /// Whoever finds somebody else giving places waits for that, and finds little left to do.
     placing: Arc<Mutex<()>>,
     /// More wait for their place than a request gives: the task gets on with it.
@@ -71,14 +77,26 @@ pub enum Begun {
     Unknown,
 }
 
-/// A part of the log.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A part of the log; one of what got its place lately is the same for all who ask for it.
+#[derive(Debug, Default)]
 pub struct Part {
     pub events: Vec<Shown>,
-    /// Up to where it was read, if anything was.
+    /// The last event of the scope up to which it was read, if there is one.
     pub last: Option<EventPlace>,
     /// More may lie behind.
     pub more: bool,
+    /// Up to this place nothing else is of the scope.
+    pub through: i64,
+    /// Of bodies that were made before it was asked for, what they are about.
+    made: Vec<(i64, Content)>,
+    text: OnceLock<Bytes>,
+}
+
+impl Part {
+    /// What a stream shows of it, made by whoever comes first.
+    pub fn text(&self, write: impl FnOnce(&[Shown]) -> String) -> Bytes {
+        self.text.get_or_init(|| write(&self.events).into()).clone()
+    }
 }
 
 /// An event as webhooks with payload `full` get it.
@@ -93,9 +111,9 @@ pub struct Shown {
 impl EventLog {
     /// The log of this store, read within these bounds, with these links in its messages.
     pub fn new(store: Store, rules: Arc<AccessRules>, payload: PayloadRules, links: Links) -> Self {
-        let waiters = Waiters::new(&rules.events);
+        let (waiters, ring) = (Waiters::new(&rules.events), Ring::new(&rules.events));
         let (placing, behind) = (Arc::default(), Arc::default());
-        Self { store, rules, payload, links, waiters, placing, behind }
+        Self { store, rules, payload, links, waiters, ring, placing, behind }
     }
 
     /// The place behind which a reader of `scope` begins: with the oldest if the event that it
@@ -129,6 +147,34 @@ impl EventLog {
         Ok(last.map_or(BEGINNING, |last| last.event))
     }
 
+    /// As [`Self::read`], for who waits for more: what got its place a moment ago may be missing,
+    /// and wakes it then.
+    pub async fn read_on(
+        &self,
+        scope: &Scope,
+        filter: &EventFilter,
+        after: i64,
+        bounds: (u32, usize),
+    ) -> Result<Arc<Part>, StoreError> {
+        if let Some(part) = self.ring.read(scope, filter, after, bounds) {
+            if self.is_up_to_date(&part).await? {
+                return Ok(part);
+            }
+            self.ring.forget();
+        }
+        self.read(scope, filter, after, bounds).await
+    }
+
+    /// Whether its bodies are still of what they are about: asked after they were found, with all
+    /// who ask.
+    async fn is_up_to_date(&self, part: &Part) -> Result<bool, StoreError> {
+        let (Some((first, _)), Some((last, _))) = (part.made.first(), part.made.last()) else {
+            return Ok(true);
+        };
+        let now = self.store.contents_with_others((first.saturating_sub(1), *last)).await?;
+        Ok(part.made.iter().all(|(position, content)| now.get(position) == Some(content)))
+    }
+
     /// The next events of `scope` behind a place, up to `limit` of them, and no more than one
     /// beyond `most` octets.
     pub async fn read(
@@ -137,9 +183,9 @@ impl EventLog {
         filter: &EventFilter,
         mut after: i64,
         (limit, most): (u32, usize),
-    ) -> Result<Part, StoreError> {
+    ) -> Result<Arc<Part>, StoreError> {
         let limits = &self.rules.limits;
-        let mut part = Part { events: Vec::new(), last: None, more: true };
+        let mut part = Part { more: true, through: after, ..Part::default() };
         let (mut octets, mut left) = (0_usize, limit);
         while part.more && left > 0 && octets < most {
             let bounds = (limits.page_step.min(left), limits.max_walk);
@@ -158,7 +204,8 @@ impl EventLog {
                 // Behind what is shown, unless it was erased just now: then on with the page.
                 if let FoundEvent::At(position) = self.store.find_event(scope, shown.id).await? {
                     part.last = Some(EventPlace { event: shown.id, position });
-                    return Ok(Part { more: true, ..part });
+                    (part.more, part.through) = (true, position);
+                    return Ok(Arc::new(part));
                 }
                 for (event, subject) in cut.into_iter().chain(events) {
                     let body = self.body(event, subject);
@@ -167,17 +214,18 @@ impl EventLog {
             }
             part.more = page.more;
             let Some(last) = page.last else { break };
-            (part.last, after) = (Some(last), last.position);
+            (part.last, part.through, after) = (Some(last), last.position, last.position);
             let found = u32::try_from(page.events.len()).unwrap_or(u32::MAX);
             left = left.saturating_sub(found);
             if found < bounds.0 {
                 break;
             }
         }
-        Ok(part)
+        Ok(Arc::new(part))
     }
 
     fn body(&self, event: &Event, subject: &Subject) -> Bytes {
+        tracing::trace!(event.id = %event.id, "the body of an event is made");
         payload::body(event, subject, Payload::Full, &self.payload, &self.links)
     }
 
@@ -234,7 +282,10 @@ impl EventLog {
         loop {
             let placed = self.place_batch().await?;
             seen = match self.waiters.is_empty() {
-                true => None,
+                true => {
+                    self.ring.end();
+                    None
+                }
                 false => Some(self.tell(seen).await?),
             };
             if placed > 0 {
@@ -258,21 +309,46 @@ impl EventLog {
         Ok(placed)
     }
 
-    /// Wakes those whom it concerns what has got its place since, and answers up to where.
+    /// Makes the bodies of what has got its place since, wakes those whom it concerns, and answers up
+    /// to where.
     async fn tell(&self, seen: Option<i64>) -> Result<i64, StoreError> {
         let Some(mut seen) = seen else {
             // What got its place before that may have come after somebody looked.
             let seen = self.store.last_position().await?;
-            self.waiters.wake(None);
+            self.ring.begin(seen);
+            self.waiters.wake_all();
             return Ok(seen);
         };
         loop {
             let placed = self.store.placed_after(seen, self.rules.events.place_at_once).await?;
-            let Some((last, _)) = placed.last() else { return Ok(seen) };
-            seen = *last;
-            let concerned = placed.iter().flat_map(|(_, lineage)| lineage.ids()).collect();
-            self.waiters.wake(Some(&concerned));
+            let Some(last) = placed.last() else { return Ok(seen) };
+            let last = last.place.position;
+            let happened: HashSet<AccountId> =
+                placed.iter().flat_map(|one| one.lineage.ids()).collect();
+            self.ring.append(self.entries(placed).await?, last);
+            self.waiters.wake(&happened, seen);
+            seen = last;
         }
+    }
+
+    /// With the bodies that somebody waits for; a few in memory at a time as the store has them.
+    async fn entries(&self, placed: Vec<PlacedEvent>) -> Result<Vec<Entry>, StoreError> {
+        let concerned = self.waiters.concerned();
+        let is_wanted = |one: &&PlacedEvent| one.lineage.ids().any(|id| concerned.contains(&id));
+        let wanted: Vec<EventId> =
+            placed.iter().filter(is_wanted).map(|one| one.place.event).collect();
+        let (mut bodies, since) = (HashMap::with_capacity(wanted.len()), Instant::now());
+        let step = usize::try_from(self.rules.limits.page_step).unwrap_or(usize::MAX);
+        for some in wanted.chunks(step) {
+            for (event, subject) in self.store.events_named(some).await? {
+                bodies.insert(event.id, (subject.content(), self.body(&event, &subject)));
+            }
+            // Each is a good deal of work, and streams share these threads.
+            yield_now().await;
+        }
+        let entry =
+            |placed: PlacedEvent| Entry { body: bodies.remove(&placed.place.event), placed, since };
+        Ok(placed.into_iter().map(entry).collect())
     }
 }
 

@@ -216,7 +216,10 @@ impl Intake for Gateway {
 /// Whether all messages of the commit were there before: then nobody got anything new.
 fn is_repeat(commit: &Commit, earlier: &[Option<MessageId>]) -> bool {
     let accepted = || commit.intakes.iter().zip(earlier).filter(|(one, _)| one.accepted.is_some());
-    accepted().count() > 0 && accepted().all(|(_, X unavailable() -> Answer {
+    accepted().count() > 0 && accepted().all(|(_, earlier)| earlier.is_some())
+}
+
+const fn unavailable() -> Answer {
     Answer { reason: Some(Reason::StoreUnavailable), detail: None, record: None, again: false }
 }
 

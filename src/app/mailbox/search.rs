@@ -3,10 +3,12 @@
 //!
 //! What a request may look at is bounded, whatever it looks for: it walks through windows that hold
 //! a known number of the account's own messages, small ones first because a common word fills a page
-//! from there, and reads so many candidates at most, and so many octets of them. Where it ends early it says where.
+//! from there, and reads so many candidates at most, and so many octets of them, for so long. Where it
+//! ends early it says where.
 
 use std::collections::{BTreeSet, VecDeque};
 
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::domain::clock::Timestamp;
@@ -23,7 +25,7 @@ use crate::store::{Cursor, Direction, List, Page, Store, StoreError, Wanted};
 /// The first windows hold these parts of what a request may walk through, the last one the rest.
 const WINDOWS: [u32; 3] = [128, 16, 2];
 /// What is in memory at a time of candidates that are read, unless one alone is larger.
-const STEP_OCTETS: u64 = 1 << 22;
+const STEP_OCTETS: u64 = 1 << 20;
 
 /// What is looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +54,9 @@ pub struct Search<'s> {
     candidates: u32,
     /// What may still be read of them.
     octets: u64,
+    /// Whatever it cost: it ends with what has been read by then.
+    deadline: Instant,
+    has_read: bool,
     windows: std::slice::Iter<'static, u32>,
     window: Option<Window>,
     waiting: VecDeque<Cursor>,
@@ -85,6 +90,8 @@ impl<'s> Search<'s> {
             rows: limits.max_rows,
             candidates: limits.max_candidates,
             octets: limits.max_octets,
+            deadline: Instant::now() + limits.time(),
+            has_read: false,
             windows: WINDOWS.iter(),
             window: None,
             waiting: VecDeque::new(),
@@ -102,7 +109,7 @@ impl<'s> Search<'s> {
                 self.look().await?;
                 continue;
             }
-            if self.octets == 0 {
+            if self.octets == 0 || self.has_read && self.is_late() {
                 self.end_here();
                 continue;
             }
@@ -114,6 +121,7 @@ impl<'s> Search<'s> {
             let octets = self.octets.min(STEP_OCTETS);
             let looked = self.store.messages_matching(self.scope, &ids, octets, matches).await?;
             self.octets = self.octets.saturating_sub(looked.octets);
+            self.has_read = true;
             if let Some(last) = self.waiting.drain(..looked.ids.min(ids.len())).next_back() {
                 self.from = Some((self.direction, last));
             }
@@ -156,6 +164,10 @@ impl<'s> Search<'s> {
         }
     }
 
+    fn is_late(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+
     /// Ends behind what was read last.
     fn end_here(&mut self) {
         (self.ended, self.until) = (true, self.from.map(|(_, place)| place));
@@ -171,7 +183,7 @@ impl<'s> Search<'s> {
         if let Some(end) = self.until {
             self.from = Some((self.direction, end));
         }
-        if self.rows == 0 {
+        if self.rows == 0 || self.until.is_some() && self.is_late() {
             self.ended = true;
             return Ok(());
         }

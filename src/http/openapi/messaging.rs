@@ -54,7 +54,11 @@ fn messages(rules: &AccessRules) -> Vec<Description> {
             .bare(200, "The newest first.", records())
             .pages(),
         Description::of(Get, "/messages/search", "Finds messages")
-            .about("A page may end before it is full, or even empty: Link leads on behind it.")
+            .about(
+                "A page that has read as much as one request may ends before it is full, or even \
+                 empty: the header X-Search-Ended-Early says so and how to narrow q, and Link leads \
+                 on behind it.",
+            )
             .query([search, paging(rules)].concat())
             .bare(200, "The newest first.", records())
             .pages(),

@@ -8,6 +8,7 @@ use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::response::{IntoResponse as _, Response};
@@ -16,6 +17,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::super::Http;
 use super::super::call::{Again, STREAM};
+use super::super::serve::Endless;
 use super::events::{View, Wanted};
 use crate::app::delivery::{Shown, Waiting};
 use crate::domain::id::EventId;
@@ -31,6 +33,8 @@ pub(super) struct Stream {
     view: View,
     waiting: Waiting,
     after: i64,
+    /// Up to where it was read while the request was known to see the same.
+    sure: i64,
     /// The id behind which the client goes on, where it does not know that yet.
     untold: Option<EventId>,
     /// It ends then: no connection is served for longer.
@@ -48,7 +52,7 @@ enum State {
 
 /// What comes next.
 enum Next {
-    Text(String),
+    Text(Bytes),
     /// Something may have happened.
     Look,
     End,
@@ -67,14 +71,28 @@ impl Stream {
         let (heartbeat, check) = (now + rules.events.heartbeat(), now + rules.events.check());
         let state = State::Opened;
         let untold = Some(mark);
-        Self { http, again, wanted, view, waiting, after, untold, until, heartbeat, check, state }
+        let sure = after;
+        Self {
+            http,
+            again,
+            wanted,
+            view,
+            waiting,
+            after,
+            sure,
+            untold,
+            until,
+            heartbeat,
+            check,
+            state,
+        }
     }
 
-    async fn next(&mut self) -> Option<String> {
+    async fn next(&mut self) -> Option<Bytes> {
         match self.state {
             State::Opened => {
                 self.state = State::Running;
-                return Some(format!(": events follow\n{}{}", self.mark(), self.retry()));
+                return Some(format!(": events follow\n{}{}", self.mark(), self.retry()).into());
             }
             State::Running => {}
             State::Ended => return None,
@@ -88,7 +106,7 @@ impl Stream {
                 Next::Look => {}
                 Next::End => {
                     self.state = State::Ended;
-                    return Some(self.retry());
+                    return Some(self.retry().into());
                 }
             }
         }
@@ -110,11 +128,14 @@ impl Stream {
         let log = &self.http.use_cases.events;
         let (scope, filter) = (&self.view.scope, &self.view.filter);
         let rules = &self.http.rules;
-        let bounds = (rules.limits.page_step, rules.events.max_chunk_bytes);
-        let Ok(part) = log.read(scope, filter, self.after, bounds).await else { return Next::End };
+        let bounds = (rules.events.place_at_once, rules.events.max_chunk_bytes);
+        let Ok(part) = log.read_on(scope, filter, self.after, bounds).await else {
+            return Next::End;
+        };
         if part.events.is_empty() {
+            self.after = part.through;
             if let Some(last) = part.last {
-                (self.after, self.untold) = (last.position, Some(last.event));
+                self.untold = Some(last.event);
             }
             return if part.more { Next::Look } else { self.wait().await };
         }
@@ -125,11 +146,11 @@ impl Stream {
             None => return Next::End,
         }
         let shown = part.events.last().map(|event| event.id);
+        (self.after, self.sure) = (part.through, part.through);
         if let Some(last) = part.last {
-            self.after = last.position;
             self.untold = Some(last.event).filter(|event| Some(*event) != shown);
         }
-        Next::Text(part.events.iter().fold(String::new(), written))
+        Next::Text(part.text(|events| events.iter().fold(String::new(), written)))
     }
 
     /// Whether the request may still see the same; `None` if it may see nothing, or if that cannot be
@@ -140,6 +161,8 @@ impl Stream {
         if view == self.view {
             return Some(true);
         }
+        // What it did not see before may lie behind what was read since.
+        self.after = self.sure;
         // The event that it was told last may be one that it does not see any more.
         self.untold = Some(self.http.use_cases.events.mark(&view.scope, self.after).await.ok()?);
         self.waiting.concern(&view.scope);
@@ -150,18 +173,20 @@ impl Stream {
     async fn wait(&mut self) -> Next {
         let now = Instant::now();
         if now >= self.check {
+            let read = self.after;
             match self.may_go_on().await {
-                Some(true) => {}
+                Some(true) => self.sure = read,
                 Some(false) => return Next::Look,
                 None => return Next::End,
             }
         }
         if now >= self.heartbeat {
-            return Next::Text(format!(":\n{}\n", self.mark()));
+            return Next::Text(format!(":\n{}\n", self.mark()).into());
         }
         let until = self.check.min(self.heartbeat).min(self.until);
         tokio::select! {
-            () = self.waiting.changed() => {}
+            // All before that was read, and nothing came up to there.
+            quiet = self.waiting.changed() => self.after = self.after.max(quiet.unwrap_or_default()),
             () = sleep_until(until) => {}
             () = self.http.shutdown.soft() => {}
         }
@@ -182,11 +207,11 @@ fn written(mut text: String, event: &Shown) -> String {
 pub(super) fn response(stream: Stream) -> Response {
     let texts = stream::unfold(stream, async |mut stream| {
         let text = stream.next().await?;
-        Some((Ok::<_, Infallible>(Bytes::from(text)), stream))
+        Some((Ok::<_, Infallible>(text), stream))
     });
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static(STREAM)),
         (X_ACCEL_BUFFERING, HeaderValue::from_static("no")),
     ];
-    (headers, Body::from_stream(texts)).into_response()
+    (headers, Extension(Endless), Body::from_stream(texts)).into_response()
 }

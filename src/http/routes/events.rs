@@ -116,9 +116,9 @@ pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Respon
         }
         waiting => {
             let patience = wait.zip(waiting);
-            let part =
+            let page =
                 read(&http, &call.again(), (&wanted, view), patience, (after, limit)).await?;
-            Ok(shown(&part, call.query().get("after")))
+            Ok(shown(&page, call.query().get("after")))
         }
     }
 }
@@ -137,6 +137,15 @@ pub(in super::super) async fn catalog(_: Arc<Http>, _: Call) -> Result<Response,
     Ok(success(StatusCode::OK, "events found", json!({ "events": events })))
 }
 
+/// An answer of the list.
+struct Page {
+    part: Arc<Part>,
+    /// Up to where the log was read.
+    last: Option<EventPlace>,
+    /// More may be committed by now.
+    more: bool,
+}
+
 /// The next part of the log, as soon as there is any. More may follow also where more is committed
 /// than has its place: that is no reason not to wait.
 async fn read(
@@ -145,17 +154,18 @@ async fn read(
     (wanted, mut view): (&Wanted, View),
     patience: Option<(Duration, Waiting)>,
     (mut after, limit): (i64, u32),
-) -> Result<Part, Problem> {
+) -> Result<Page, Problem> {
     let log = &http.use_cases.events;
     let bounds = (limit, http.rules.limits.max_page_bytes);
     let mut behind = log.is_behind();
     let part = log.read(&view.scope, &view.filter, after, bounds).await?;
+    let (mut passed, mut is_over) = (part.last, false);
     let is_shown = patience.is_none() || part.more || !part.events.is_empty();
     let (Some((patience, waiting)), false) = (patience, is_shown) else {
-        return Ok(Part { more: part.more || behind, ..part });
+        let more = part.more || behind;
+        return Ok(Page { part, last: passed, more });
     };
     let until = Instant::now() + patience;
-    let (mut passed, mut is_over) = (part.last, false);
     while !is_over {
         after = passed.map_or(after, |last| last.position);
         is_over = tokio::select! {
@@ -166,7 +176,7 @@ async fn read(
         // Each turn needs a change of rights, and the request has its time.
         let next = loop {
             behind = log.is_behind();
-            let next = log.read(&view.scope, &view.filter, after, bounds).await?;
+            let next = log.read_on(&view.scope, &view.filter, after, bounds).await?;
             // Asked when it has been read: what happened after a key ended is shown to nobody.
             let now = wanted.again(http, again).await?;
             if now == view {
@@ -180,23 +190,25 @@ async fn read(
         };
         passed = next.last.or(passed);
         if next.more || !next.events.is_empty() {
-            return Ok(Part { last: passed, more: next.more || behind, ..next });
+            let more = next.more || behind;
+            return Ok(Page { part: next, last: passed, more });
         }
     }
-    Ok(Part { events: Vec::new(), last: passed, more: behind })
+    Ok(Page { part: Arc::default(), last: passed, more: behind })
 }
 
-fn shown(part: &Part, after: Option<&str>) -> Response {
+fn shown(page: &Page, after: Option<&str>) -> Response {
+    let events = page.part.events.iter();
     let bodies: Vec<&str> =
-        part.events.iter().filter_map(|event| std::str::from_utf8(&event.body).ok()).collect();
-    let next = part.last.map(|last| last.event.to_string());
+        events.filter_map(|event| std::str::from_utf8(&event.body).ok()).collect();
+    let next = page.last.map(|last| last.event.to_string());
     let next = json!(next.as_deref().or(after));
     // Put together as text, so that each body is byte for byte what a webhook sends.
     let text = format!(
         "{{\"success\":true,\"message\":\"events found\",\"events\":[{}],\"next\":{next},\
          \"more\":{}}}",
         bodies.join(","),
-        part.more
+        page.more
     );
     json(StatusCode::OK, text)
 }

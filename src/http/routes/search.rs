@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use serde_json::Value;
 
@@ -18,18 +18,27 @@ use crate::domain::source::Source;
 use crate::store::{Cursor, Direction};
 
 /// A page of records that match, the newest first, and `Link` as for recent messages. A page that
-/// looks at many messages ends early, before it is full or even empty: `next` goes on behind them.
+/// looks at many messages ends early, before it is full or even empty: `next` goes on behind them, and
+/// a header says how to be answered sooner.
 pub(in super::super) async fn messages(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
     let limit = page::limit(&call, &http.rules)?;
     let from = page::from(&call)?;
     let asked = asked(&call)?;
     let scope = &call.target().scope;
     let search = http.use_cases.mailbox.search((scope, &asked), from, http.rules.search);
-    let rows = read(&http, search, limit, from).await?;
+    let (rows, is_early) = read(&http, search, limit, from).await?;
     let mut response = json(StatusCode::OK, rows.array());
+    if is_early {
+        response.headers_mut().insert(ENDED_EARLY, HeaderValue::from_static(NARROW));
+    }
     rows.link(&call, "/messages/search", limit, &mut response);
     Ok(response)
 }
+
+/// On a page that ended before it was full.
+const ENDED_EARLY: HeaderName = HeaderName::from_static("x-search-ended-early");
+const NARROW: &str = "as many messages were read as one request may: narrow it by a rarer word, by \
+                      since and until, or by source; or follow next";
 
 /// What is looked for.
 fn asked(call: &Call) -> Result<Asked, Problem> {
@@ -44,13 +53,14 @@ fn asked(call: &Call) -> Result<Asked, Problem> {
     })
 }
 
-/// A few messages at a time, until the page is full, or large, or the search has ended.
+/// A few messages at a time, until the page is full, or large, or the search has ended; and whether
+/// that was before the end of the list.
 async fn read(
     http: &Http,
     mut search: Search<'_>,
     limit: u32,
     from: Option<(Direction, Cursor)>,
-) -> Result<Rows, Problem> {
+) -> Result<(Rows, bool), Problem> {
     let limits = &http.rules.limits;
     let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
     let step = usize::try_from(limits.page_step).unwrap_or(usize::MAX);
@@ -76,5 +86,5 @@ async fn read(
     if matches!(from, Some((Direction::After, _))) {
         texts.reverse();
     }
-    Ok(Rows::new(texts, from, is_full, until))
+    Ok((Rows::new(texts, from, is_full, until), until.is_some()))
 }

@@ -20,7 +20,7 @@ use crate::store::EventFilter;
 const MAIL: &str = "From: a\r\n\r\nhello\u{2028}\r\nline two";
 
 /// A stream that is read as it comes. HTTP/1.0: without chunks.
-struct Reader {
+pub(super) struct Reader {
     stream: TcpStream,
     text: String,
     /// The id that came before any event.
@@ -28,7 +28,7 @@ struct Reader {
 }
 
 impl Reader {
-    async fn open(house: &House, caller: &str, query: &str, lines: &str) -> Self {
+    pub(super) async fn open(house: &House, caller: &str, query: &str, lines: &str) -> Self {
         let token = house.token(caller);
         let mut stream = TcpStream::connect(house.address).await.unwrap();
         let request = format!(
@@ -56,14 +56,14 @@ impl Reader {
         read > 0
     }
 
-    async fn until(&mut self, end: &str) {
+    pub(super) async fn until(&mut self, end: &str) {
         while !self.text.contains(end) {
             assert!(self.more().await, "{end:?} did not come: {}", self.text);
         }
     }
 
     /// The next events, so many of them.
-    async fn events(&mut self, count: usize) -> Vec<Value> {
+    pub(super) async fn events(&mut self, count: usize) -> Vec<Value> {
         // Comments come all the time.
         timeout(PATIENCE, self.read_events(count)).await.expect("as many events")
     }

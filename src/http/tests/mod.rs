@@ -35,6 +35,7 @@ mod rooms;
 mod search;
 mod secrecy;
 mod sessions;
+mod streams;
 mod table;
 mod targets;
 mod templates;
@@ -202,20 +203,22 @@ impl House {
         let servers = Servers::Given(vec![dns]);
         let dns = Arc::new(Authenticator::new(servers, &rules.intake, "gw.example").unwrap());
         let links = Links::open(&store, mint.clock().clone(), &access_rules).await.unwrap();
-        let payload = rules.webhooks.payload;
-        let events =
-            EventLog::new(store.clone(), Arc::clone(&access_rules), payload, links.clone());
+        let (of, payload) = (Arc::clone(&access_rules), rules.webhooks.payload);
+        let events = EventLog::new(store.clone(), of, payload, links.clone());
         let vault = Vault::new(&[[7; 32]], mint.clone());
         let guard = Guard::new(vec!["127.0.0.0/8".parse().unwrap()], &rules.webhooks);
         let relays = relays(&store, &vault, &mint, (&rules, &guard));
         let woken = (relays.clone(), Arc::new(events.clone()) as _);
+        let clock = mint.clock().clone();
+        let access = Access::new(store.clone(), clock, &access_rules, Arc::clone(&app_rules));
         let use_cases = UseCases {
             inbound: inbound::of(&store, &rules, &mint, &dns, woken),
             relays,
             agents: Agents::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
-            apps: Apps::new(store.clone(), vault.clone(), mint.clone(), Arc::clone(&app_rules)),
+            apps: Apps::new(store.clone(), vault.clone(), mint.clone(), app_rules),
             computers: Computers::new(store.clone(), vault, mint.clone(), access_rules.keys.idle()),
-            access: Access::new(store.clone(), mint.clock().clone(), &access_rules, app_rules),
+            followers: access.of_followers(store.clone()),
+            access,
             tenancy: tenancy.clone(),
             mailbox: Mailbox::new(store.clone()),
             destinations: Destinations::new(
@@ -252,10 +255,10 @@ impl House {
         shutdown.spawn(serve(listener, router, served, shutdown.clone(), None));
         let (audit, stop) = (http.audit_log(), shutdown.clone());
         shutdown.spawn(async move { audit.run(stop.soft()).await });
-        let (events, stop) = (http.event_log(), shutdown.clone());
-        shutdown.spawn(async move { events.run(stop.soft()).await });
-        let residents = BTreeMap::new();
-        Self { residents, address, tenancy, store, http, shutdown, mint, _folder: folder }
+        let events = (http.event_log(), shutdown.clone());
+        shutdown.spawn(async move { events.0.run(events.1.soft()).await });
+        let (residents, _folder) = (BTreeMap::new(), folder);
+        Self { residents, address, tenancy, store, http, shutdown, mint, _folder }
     }
 
     /// Makes a member of `account` that is restricted to these Agents, with a key of its own.

@@ -17,6 +17,7 @@ async fn what_matches_is_paged_by_links_both_ways_within_the_scope() {
     let first = house.get("partner", &path).await;
     first.carries_what_every_answer_carries();
     assert_eq!(first.texts(), ["Invoice 5", "Invoice 4"]);
+    assert!(!first.headers.contains_key("x-search-ended-early"), "it is full");
     let next = first.link("next").unwrap();
     assert!(next.contains("q=inv*") && next.contains("%223%22"), "{next}");
     let second = house.get("partner", &next).await;
@@ -57,6 +58,9 @@ async fn a_page_that_looks_at_much_ends_early_and_leads_on() {
         let page = house.get("agent1", &next).await;
         seen.extend(page.texts());
         path = page.link("next");
+        // None of them is full.
+        let narrow = page.headers.get("x-search-ended-early").map(String::as_str);
+        assert_eq!(narrow.is_some_and(|text| text.contains("narrow it")), path.is_some());
         pages += 1;
     }
     assert_eq!(seen, ["due friday 7", "due friday 0"]);

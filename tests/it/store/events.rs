@@ -11,7 +11,7 @@ use gatepost::domain::id::{AccountId, EventId, MessageId};
 use gatepost::domain::policy::Mode;
 use gatepost::domain::scope::Scope;
 use gatepost::run;
-use gatepost::store::{Commit, Committed, EventFilter, EventPlace, FoundEvent, Store};
+use gatepost::store::{Commit, Committed, EventFilter, EventPlace, FoundEvent, PlacedEvent, Store};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -116,8 +116,16 @@ async fn a_scope_shows_its_events_in_the_order_of_their_places(kind: Kind) {
     let unknown = EventId(run::system_mint().uuid());
     assert_eq!(store.find_event(&everything, unknown).await.unwrap(), FoundEvent::Unknown);
     let placed = store.placed_after(2, 3).await.unwrap();
-    let lineages = all.iter().skip(2).take(3).map(|event| event.lineage);
-    assert_eq!(placed, (3..).zip(lineages).collect::<Vec<_>>());
+    let expected = all.iter().zip(1..).skip(2).take(3).map(|(event, position)| PlacedEvent {
+        place: EventPlace { event: event.id, position },
+        name: Some(event.name),
+        at: event.at,
+        lineage: event.lineage,
+    });
+    assert_eq!(placed, expected.collect::<Vec<_>>());
+    let named = store.events_named(&[all[3].id, unknown, all[1].id]).await.unwrap();
+    let named: Vec<Event> = named.into_iter().map(|(event, _)| event).collect();
+    assert_eq!(named, [all[3].clone(), all[1].clone()]);
     let last = i64::try_from(all.len()).unwrap();
     assert_eq!(store.last_position().await.unwrap(), last);
     assert_eq!(store.placed_after(last, 3).await.unwrap(), []);

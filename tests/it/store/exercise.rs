@@ -12,7 +12,7 @@ use gatepost::domain::key::KeyHash;
 use gatepost::domain::member::Role;
 use gatepost::domain::reason::Reason;
 use gatepost::domain::verdict::Verdict;
-use gatepost::rules::Kept;
+use gatepost::rules::{Kept, Share};
 use gatepost::run;
 use gatepost::store::{
     AccountFilter, AccountPage, AccountUpdate, AuditFilter, Commit, Cursor, Deletion, Direction,
@@ -20,6 +20,8 @@ use gatepost::store::{
     Whose,
 };
 use uuid::Uuid;
+
+use crate::support::store_rules;
 
 use super::keys::{keep, key};
 use super::members::member;
@@ -179,6 +181,11 @@ async fn people(scene: &Scene) {
         store.keys_in_force(new.owner(), at(0)).await.unwrap();
     }
     store.key_holder(hash).await.unwrap();
+    store.key_holder_with_others(hash).await.unwrap();
+    for share in [Share::Api, Share::Streams] {
+        let apart = store.apart(&store_rules(), share).await.unwrap();
+        assert_eq!(apart.key_holder(hash).await.unwrap(), store.key_holder(hash).await.unwrap());
+    }
     store.keys(agent.id).await.unwrap();
     store.note_use(id, at(1), at(0)).await.unwrap();
     for account in [&scene.partner, &scene.reseller, organization, agent] {
@@ -192,6 +199,7 @@ async fn people(scene: &Scene) {
     }
     store.member(one.id).await.unwrap();
     store.account_or_member(agent.id).await.unwrap();
+    store.account_or_member_with_others(agent.id).await.unwrap();
     store.members(organization.id).await.unwrap();
     let change = MemberChange { role: Some(Role::Member), ..MemberChange::default() };
     store.update_member(one.id, &change, by(at(1))).await.unwrap();
@@ -289,7 +297,9 @@ async fn log(scene: &Scene) {
             store.position_before(&scope, at(0)).await.unwrap();
         }
     }
-    store.placed_after(0, 9).await.unwrap();
+    let placed = store.placed_after(0, 9).await.unwrap();
+    store.events_named(&[placed[0].place.event]).await.unwrap();
+    assert!(store.contents_with_others((0, 9)).await.unwrap().len() > 1);
 }
 
 /// Each that leaves entries of the audit log out, and one that leaves out none but by time.

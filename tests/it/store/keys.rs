@@ -48,6 +48,12 @@ pub async fn keep(store: &Store, key: &Key, octet: u8) -> InsertedKey {
 
 async fn holder(store: &Store, octet: u8) -> Option<(Key, Account, Option<Member>)> {
     let found = store.key_holder(KeyHash([octet; 32])).await.unwrap();
+    // Who asks with others hears the same.
+    let (shared, none) = tokio::join!(
+        store.key_holder_with_others(KeyHash([octet; 32])),
+        store.key_holder_with_others(KeyHash([99; 32]))
+    );
+    assert_eq!((&shared.unwrap(), none.unwrap()), (&found, None));
     found.map(|KeyHolder { key, account, member }| (key, account, member))
 }
 

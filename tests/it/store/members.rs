@@ -55,7 +55,17 @@ async fn an_id_is_of_an_account_or_of_a_member_of_one(kind: Kind) {
     let (store, organization) = (&scene.store, &scene.organization);
     let one = member(&scene, organization, "a@good.example", &[&scene.agent]).await;
     let other = member(&scene, organization, "b@good.example", &[]).await;
-    let of = async |id: i64| store.account_or_member(AccountId::new(id).unwrap()).await.unwrap();
+    let of = async |id: i64| {
+        let id = AccountId::new(id).unwrap();
+        let found = store.account_or_member(id).await.unwrap();
+        let shared = tokio::join!(
+            store.account_or_member_with_others(id),
+            store.account_or_member_with_others(scene.partner.id)
+        );
+        assert_eq!(shared.0.unwrap(), found);
+        assert_eq!(shared.1.unwrap().unwrap().0, scene.partner);
+        found
+    };
     for account in [&scene.partner, &scene.reseller, organization, &scene.agent] {
         assert_eq!(of(account.id.get()).await, Some((account.clone(), None)));
     }

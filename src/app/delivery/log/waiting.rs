@@ -29,15 +29,18 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Resolves once something has come since the last time, or since the place was taken.
-    pub async fn changed(&self) {
+    /// Resolves once something has come since the last time, or since the place was taken. Answers up
+    /// to which place nothing did that concerns whoever has read to the end of the log before, if
+    /// that is known.
+    pub async fn changed(&self) -> Option<i64> {
         self.woken.notified().await;
+        self.waiters.lock().taken.get_mut(&self.number).and_then(|reader| reader.quiet.take())
     }
 
     /// From now on it waits for what happens in `scope`. Read after that.
     pub fn concern(&self, scope: &Scope) {
         if let Some(reader) = self.waiters.lock().taken.get_mut(&self.number) {
-            reader.concerned = concerned(scope);
+            (reader.concerned, reader.quiet) = (concerned(scope), None);
         }
     }
 }
@@ -71,6 +74,8 @@ struct Reader {
     account: AccountId,
     /// What happens to one of these, or below it, wakes the reader.
     concerned: Vec<AccountId>,
+    /// Where the first batch began that woke it since it last looked.
+    quiet: Option<i64>,
     woken: Arc<Notify>,
 }
 
@@ -111,7 +116,8 @@ impl Waiters {
         places.last += 1;
         let (number, woken) = (places.last, Arc::new(Notify::new()));
         let (concerned, wakes) = (concerned(scope), Arc::clone(&woken));
-        places.taken.insert(number, Reader { key, account, concerned, woken: wakes });
+        let reader = Reader { key, account, concerned, quiet: None, woken: wakes };
+        places.taken.insert(number, reader);
         drop(places);
         self.0.came.notify_one();
         Ok(Waiting { waiters: self.clone(), number, woken })
@@ -133,13 +139,24 @@ impl Waiters {
         }
     }
 
-    /// Wakes those who wait for one of these accounts, or all.
-    pub(super) fn wake(&self, concerned: Option<&HashSet<AccountId>>) {
-        for reader in self.lock().taken.values() {
-            let is_meant = |accounts: &HashSet<AccountId>| {
-                reader.concerned.iter().any(|one| accounts.contains(one))
-            };
-            if concerned.is_none_or(is_meant) {
+    /// The accounts that somebody waits for.
+    pub(super) fn concerned(&self) -> HashSet<AccountId> {
+        self.lock().taken.values().flat_map(|reader| &reader.concerned).copied().collect()
+    }
+
+    /// Wakes all, of whom nothing is known.
+    pub(super) fn wake_all(&self) {
+        for reader in self.lock().taken.values_mut() {
+            reader.quiet = Some(0);
+            reader.woken.notify_one();
+        }
+    }
+
+    /// Wakes those who wait for one of these accounts, to which something happened behind a place.
+    pub(super) fn wake(&self, happened: &HashSet<AccountId>, behind: i64) {
+        for reader in self.lock().taken.values_mut() {
+            if reader.concerned.iter().any(|one| happened.contains(one)) {
+                reader.quiet.get_or_insert(behind);
                 reader.woken.notify_one();
             }
         }
@@ -189,19 +206,26 @@ mod tests {
         assert_eq!(full, Full::Gateway);
         drop(fourth);
         let fourth = waiters.join((key(4), account(8)), &all(4)).unwrap();
-        let is_woken = async |waiting: &Waiting| {
-            tokio::time::timeout(std::time::Duration::ZERO, waiting.changed()).await.is_ok()
+        let woken = async |waiting: &Waiting| {
+            tokio::time::timeout(std::time::Duration::ZERO, waiting.changed()).await.ok()
         };
-        waiters.wake(Some(&HashSet::from([account(1), account(2)])));
-        assert!(is_woken(&first).await && is_woken(&second).await);
-        assert!(!is_woken(&third).await && !is_woken(&fourth).await);
-        waiters.wake(Some(&HashSet::from([account(1), account(3)])));
-        assert!(is_woken(&third).await);
+        waiters.wake(&HashSet::from([account(1), account(2)]), 7);
+        waiters.wake(&HashSet::from([account(1)]), 9);
+        // Nothing before the first batch was meant for them.
+        assert_eq!((woken(&first).await, woken(&second).await), (Some(Some(7)), Some(Some(7))));
+        assert_eq!((woken(&third).await, woken(&fourth).await), (None, None));
+        waiters.wake(&HashSet::from([account(1), account(3)]), 11);
+        assert_eq!((woken(&first).await, woken(&third).await), (Some(Some(11)), Some(Some(11))));
+        waiters.wake(&HashSet::from([account(3)]), 12);
+        // By then it wants something else, of which nothing is known.
         third.concern(&all(2));
-        waiters.wake(Some(&HashSet::from([account(1), account(3)])));
-        assert!(!is_woken(&third).await);
-        waiters.wake(None);
-        assert!(is_woken(&third).await && is_woken(&fourth).await);
+        assert_eq!(woken(&third).await, Some(None));
+        waiters.wake(&HashSet::from([account(1), account(3)]), 13);
+        assert_eq!(woken(&third).await, None);
+        waiters.wake_all();
+        waiters.wake(&HashSet::from([account(2)]), 14);
+        assert_eq!((woken(&third).await, woken(&fourth).await), (Some(Some(0)), Some(Some(0))));
+        assert_eq!(waiters.concerned(), HashSet::from([account(1), account(2), account(4)]));
         drop((first, second, third, fourth));
         assert!(waiters.is_empty());
     }
