@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 
 use crate::app::agents::Agents;
 use crate::app::audit::AuditLog;
-use crate::app::delivery::{EventLog, Outbox};
+use crate::app::delivery::{EventLog, Heartbeat, Outbox};
 use crate::app::intake::Gateway;
 use crate::app::intake::preview::Preview;
 use crate::app::intake::reception::Reception;
@@ -24,7 +24,7 @@ use crate::app::relay::Relays;
 use crate::app::relay::inbound::Inbound;
 use crate::app::relay::signers::Signers;
 use crate::app::vault::Vault;
-use crate::domain::clock::{Clock, Timestamp};
+use crate::domain::clock::{Belief, Clock, Timestamp};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
 use crate::domain::ports::Wake;
@@ -116,6 +116,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let shutdown = Shutdown::default();
     let store = Store::open(&place, &rules.store, mint.clone()).await?;
     store.check_writable().await?;
+    store.join().await?;
     let vault = vault::open(settings.secrets_key.as_deref(), &place, (&store, &mint)).await?;
     let (intake, webhooks, access) =
         (Arc::new(rules.intake), Arc::new(rules.webhooks), Arc::new(rules.access));
@@ -137,6 +138,9 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let events = EventLog::new(store.clone(), Arc::clone(&access), webhooks.payload, links.clone());
     let signers = Signers::over(client.clone(), rules.inbound.proofs.certificates);
     let dispatcher = outgoing(&store, (client, &links), &webhooks, bell.clone(), &mint);
+    let woken = Arc::new(bell.clone());
+    let heartbeat =
+        Heartbeat::new(store.clone(), mint.clock().clone(), rules.store.gateways, woken);
 
     // Incoming: the listener asks intake.
     let bells: Vec<Arc<dyn Wake>> = vec![Arc::new(bell), Arc::new(events.clone())];
@@ -179,7 +183,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     };
     incoming.serve.into_iter().for_each(|serve| shutdown.spawn(serve));
     tls.follow(&rules.smtp.tls, &shutdown);
-    shutdown.spawn(dispatcher.run(shutdown.clone()));
+    shutdown.spawn(deliver(dispatcher, heartbeat, shutdown.clone()));
     clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
     attend((api.audit_log(), api.agents()), (events, erasures), index, &shutdown);
     let router = http::router(Arc::clone(&api));
@@ -217,6 +221,14 @@ async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), RunError
     let socket = TcpListener::bind(address).await.map_err(listen_error)?;
     let bound = socket.local_addr().map_err(listen_error)?;
     Ok((socket, bound))
+}
+
+/// Delivers, and says that this gateway lives until the last claim is finished or given back.
+async fn deliver(dispatcher: Dispatcher<Outbox>, heartbeat: Heartbeat, shutdown: Shutdown) {
+    tokio::select! {
+        () = dispatcher.run(shutdown) => {}
+        () = heartbeat.run() => {}
+    }
 }
 
 /// What weighs mail that has come by other policies.
@@ -304,10 +316,11 @@ fn clean_up(
     (retention, sweep): (RetentionRules, Duration),
     shutdown: &Shutdown,
 ) {
-    let (swept, time, stop) = (store.clone(), clock.clone(), shutdown.clone());
+    let belief = Belief::new(clock.clone(), retention.pass.calm());
+    let (swept, stop) = (store.clone(), shutdown.clone());
     shutdown.spawn(async move {
         tokio::select! {
-            () = mailbox::sweep(swept, sweep, time) => {}
+            () = mailbox::sweep(swept, sweep, belief) => {}
             () = stop.soft() => {}
         }
     });
@@ -373,6 +386,8 @@ pub fn system_mint() -> Mint {
             std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
     };
+    let (began, at) = (std::time::Instant::now(), now());
+    let steady = move || at.plus(began.elapsed());
     let random = |buffer: &mut [u8]| {
         // AWS-LC ends the process rather than hand out bytes that can be guessed; an error here
         // means that it could not even say so, and a key of zeros must never be made.
@@ -380,5 +395,5 @@ pub fn system_mint() -> Mint {
             std::process::abort();
         }
     };
-    Mint::new(Clock::new(now), Arc::new(random))
+    Mint::new(Clock::beside(now, steady), Arc::new(random))
 }

@@ -41,7 +41,7 @@ impl Readiness {
     /// The answer of the last second, or of the question that is under way, or of a new one.
     pub(crate) async fn check(&self) -> Result<(), String> {
         let mut last = Arc::clone(&self.last).lock_owned().await;
-        let now = self.clock.now();
+        let now = self.clock.steady();
         if let Some((at, answer)) = &*last
             // A clock that was set back would make it last.
             && (*at..at.plus(FRESH)).contains(&now)
@@ -52,7 +52,7 @@ impl Readiness {
         // To its end, whoever has asked: one that hangs up would make the next one ask anew.
         let asking = tokio::spawn(async move {
             let answer = answering.await;
-            *last = Some((clock.now(), answer.clone()));
+            *last = Some((clock.steady(), answer.clone()));
             answer
         });
         asking.await.unwrap_or_else(|error| Err(error.to_string()))

@@ -19,7 +19,7 @@ const LINES: [(&str, usize); 9] = [
     ("D", 10),
     ("E", 15),
     ("H", 12),
-    ("K", 14),
+    ("K", 15),
 ];
 
 #[derive(Deserialize)]
