@@ -32,14 +32,14 @@ use crate::egress::client::{Client, EgressError, Limits, Lookup};
 use crate::egress::guard::Guard;
 use crate::http;
 use crate::rules::{
-    BareLineEnds, IntakeRules, RelayRules, RetentionRules, Rules, RulesError, SmtpRules,
-    WebhookRules,
+    BareLineEnds, Gateways, IntakeRules, RelayRules, RetentionRules, Rules, RulesError, SmtpRules,
+    StoreRules, WebhookRules,
 };
 use crate::shutdown::Shutdown;
 use crate::smtp::Listener;
 #[cfg(feature = "mailin")]
 use crate::smtp::Mailin;
-use crate::store::Store;
+use crate::store::{Place, Store, StoreError};
 use crate::tls::Files;
 use crate::tls::acme::Acme;
 use crate::verify::{Authenticator, Servers, VerifyError};
@@ -114,9 +114,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let (rules, dns, proxies) = (settings.rules, settings.dns, settings.trusted_proxy);
     let (place, hostname) = (settings.place, settings.hostname);
     let shutdown = Shutdown::default();
-    let store = Store::open(&place, &rules.store, mint.clone()).await?;
-    store.check_writable().await?;
-    store.join().await?;
+    let store = open(&place, &rules.store, &mint).await?;
     let vault = vault::open(settings.secrets_key.as_deref(), &place, (&store, &mint)).await?;
     let (intake, webhooks, access) =
         (Arc::new(rules.intake), Arc::new(rules.webhooks), Arc::new(rules.access));
@@ -138,9 +136,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let events = EventLog::new(store.clone(), Arc::clone(&access), webhooks.payload, links.clone());
     let signers = Signers::over(client.clone(), rules.inbound.proofs.certificates);
     let dispatcher = outgoing(&store, (client, &links), &webhooks, bell.clone(), &mint);
-    let woken = Arc::new(bell.clone());
-    let heartbeat =
-        Heartbeat::new(store.clone(), mint.clock().clone(), rules.store.gateways, woken);
+    let heartbeat = heartbeat(&store, &mint, rules.store.gateways, bell.clone());
 
     // Incoming: the listener asks intake.
     let bells: Vec<Arc<dyn Wake>> = vec![Arc::new(bell), Arc::new(events.clone())];
@@ -221,6 +217,19 @@ async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), RunError
     let socket = TcpListener::bind(address).await.map_err(listen_error)?;
     let bound = socket.local_addr().map_err(listen_error)?;
     Ok((socket, bound))
+}
+
+/// What says that this gateway lives; it rings when there is something to take over.
+fn heartbeat(store: &Store, mint: &Mint, rules: Gateways, bell: Bell) -> Heartbeat {
+    Heartbeat::new(store.clone(), mint.clock().clone(), rules, Arc::new(bell))
+}
+
+/// The store, which can be written to, with this gateway among those that serve it.
+async fn open(place: &Place, rules: &StoreRules, mint: &Mint) -> Result<Store, StoreError> {
+    let store = Store::open(place, rules, mint.clone()).await?;
+    store.check_writable().await?;
+    store.join().await?;
+    Ok(store)
 }
 
 /// Delivers, and says that this gateway lives until the last claim is finished or given back.

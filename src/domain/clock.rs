@@ -278,7 +278,9 @@ mod tests {
     }
 
     fn pass(sources: [&AtomicI64; 2], millis: i64) {
-        sources.map(|source| source.fetch_add(millis, Ordering::SeqCst));
+        for source in sources {
+            source.fetch_add(millis, Ordering::SeqCst);
+        }
     }
 
     #[test]
