@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::agents::Agents;
 use crate::app::audit::AuditLog;
-use crate::app::delivery::{EventLog, Outbox};
+use crate::app::delivery::{EventLog, Heartbeat, Outbox};
 use crate::app::intake::Gateway;
 use crate::app::intake::preview::Preview;
 use crate::app::intake::reception::Reception;
@@ -26,7 +26,7 @@ use crate::app::relay::Relays;
 use crate::app::relay::inbound::Inbound;
 use crate::app::relay::signers::Signers;
 use crate::app::vault::Vault;
-use crate::domain::clock::{Clock, Timestamp};
+use crate::domain::clock::{Belief, Clock, Timestamp};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
 use crate::domain::ports::Wake;
@@ -34,8 +34,8 @@ use crate::egress::client::{Client, EgressError, Limits, Lookup};
 use crate::egress::guard::Guard;
 use crate::http;
 use crate::rules::{
-    BareLineEnds, IntakeRules, RelayRules, RetentionRules, Rules, RulesError, Share, SmtpRules,
-    StoreRules, WebhookRules,
+    BareLineEnds, Gateways, IntakeRules, RelayRules, RetentionRules, Rules, RulesError, Share,
+    SmtpRules, StoreRules, WebhookRules,
 };
 use crate::shutdown::Shutdown;
 use crate::smtp::Listener;
@@ -155,6 +155,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let events = EventLog::new(log.0, log.1, log.2, log.3);
     let signers = Signers::over(client.clone(), rules.inbound.proofs.certificates);
     let dispatcher = outgoing(&store, (client, &links), &webhooks, bell.clone(), &mint);
+    let heartbeat = heartbeat(&store, &mint, rules.store.gateways, bell.clone());
 
     // Incoming: the listener asks intake.
     let bells: Vec<Arc<dyn Wake>> = vec![Arc::new(bell), Arc::new(events.clone())];
@@ -202,7 +203,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     };
     incoming.serve.into_iter().for_each(|serve| shutdown.spawn(serve));
     tls.follow(&rules.smtp.tls, &shutdown);
-    shutdown.spawn(dispatcher.run(shutdown.clone()));
+    shutdown.spawn(deliver(dispatcher, heartbeat, shutdown.clone()));
     clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
     attend((api.audit_log(), api.agents()), erasures, index, &shutdown);
     let stop = shutdown.clone();
@@ -272,6 +273,7 @@ async fn open(
     let serving = Serving::begin(&place.database, mint.clock().now())?;
     let store = Store::open_within(place, &rules.store, mint.clone(), patience).await?;
     store.check_writable().await?;
+    store.join().await?;
     let threads = Threads::start(&rules.access.threads).map_err(RunError::Threads)?;
     let [requests, streams] = apart_from_mail(&store, &rules.store, &threads).await?;
     Ok(Opened { serving, store, requests, streams, threads })
@@ -283,6 +285,19 @@ async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), RunError
     let socket = TcpListener::bind(address).await.map_err(listen_error)?;
     let bound = socket.local_addr().map_err(listen_error)?;
     Ok((socket, bound))
+}
+
+/// What says that this gateway lives; it rings when there is something to take over.
+fn heartbeat(store: &Store, mint: &Mint, rules: Gateways, bell: Bell) -> Heartbeat {
+    Heartbeat::new(store.clone(), mint.clock().clone(), rules, Arc::new(bell))
+}
+
+/// Delivers, and says that this gateway lives until the last claim is finished or given back.
+async fn deliver(dispatcher: Dispatcher<Outbox>, heartbeat: Heartbeat, shutdown: Shutdown) {
+    tokio::select! {
+        () = dispatcher.run(shutdown) => {}
+        () = heartbeat.run() => {}
+    }
 }
 
 /// What weighs mail that has come by other policies.
@@ -385,10 +400,11 @@ fn clean_up(
     (retention, sweep): (RetentionRules, Duration),
     shutdown: &Shutdown,
 ) {
-    let (swept, time, stop) = (store.clone(), clock.clone(), shutdown.clone());
+    let belief = Belief::new(clock.clone(), retention.pass.calm());
+    let (swept, stop) = (store.clone(), shutdown.clone());
     shutdown.spawn(async move {
         tokio::select! {
-            () = mailbox::sweep(swept, sweep, time) => {}
+            () = mailbox::sweep(swept, sweep, belief) => {}
             () = stop.soft() => {}
         }
     });
@@ -454,6 +470,8 @@ pub fn system_mint() -> Mint {
             std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
     };
+    let (began, at) = (std::time::Instant::now(), now());
+    let steady = move || at.plus(began.elapsed());
     let random = |buffer: &mut [u8]| {
         // AWS-LC ends the process rather than hand out bytes that can be guessed; an error here
         // means that it could not even say so, and a key of zeros must never be made.
@@ -461,5 +479,5 @@ pub fn system_mint() -> Mint {
             std::process::abort();
         }
     };
-    Mint::new(Clock::new(now), Arc::new(random))
+    Mint::new(Clock::beside(now, steady), Arc::new(random))
 }

@@ -53,13 +53,13 @@ impl Answers {
     pub fn request(&self, key: KeyId, operation: &str, name: &str, asked: &str) -> Once {
         // Neither an operation nor a name holds a NUL, so that no two are written alike.
         let digest = hash(&[key.0.as_bytes(), operation.as_bytes(), b"\0", name.as_bytes()]);
-        let until = self.mint.clock().now().plus(self.rules.idempotency.keep());
+        let until = self.mint.clock().steady().plus(self.rules.idempotency.keep());
         Once { digest, request: hash(&[asked.as_bytes()]), until }
     }
 
     /// Whether it was carried out, and what it was answered; `token` is the caller's API key.
     pub async fn known(&self, once: &Once, token: &str) -> Result<Known, StoreError> {
-        let found = self.store.carried_out(once.digest, self.mint.clock().now()).await?;
+        let found = self.store.carried_out(once.digest, self.mint.clock().steady()).await?;
         let Some(done) = found else { return Ok(Known::New) };
         if done.request != once.request {
             return Ok(Known::Different);
@@ -78,7 +78,7 @@ impl Answers {
         answer: Option<Vec<u8>>,
     ) -> Result<bool, StoreError> {
         let sealed = answer.and_then(|answer| seal(once, token, &self.mint, answer));
-        let now = self.mint.clock().now();
+        let now = self.mint.clock().steady();
         self.store.keep_answer(once, holder, now, sealed.as_deref()).await
     }
 }

@@ -53,7 +53,7 @@ impl Breaker {
         let forgotten = |last: Timestamp| elapsed(last, at) > self.forget_after;
         let health =
             if health.last_failure_at.is_some_and(forgotten) { Health::default() } else { health };
-        let since = health.failing_since.map_or(at, |since| since.min(at));
+        let since = health.failing_since.unwrap_or(at);
         if elapsed(since, at) >= self.disable_after {
             return Verdict::GivenUp { since };
         }

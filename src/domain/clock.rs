@@ -1,7 +1,12 @@
-//! Time as a value. The program reads the wall clock only through a [`Clock`] that it was given.
+//! Time as a value. The program reads time only through a [`Clock`] that it was given.
+//!
+//! A clock tells two times. The wall clock ([`Clock::now`]) is for people and strangers: dates of
+//! what happened, signatures, certificates. Anybody may set it, so nothing waits by it. Whatever
+//! waits here does so in steady time ([`Clock::steady`]), which only ever goes on, second by second.
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Milliseconds since the Unix epoch, UTC.
@@ -92,19 +97,146 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
         - 719_468
 }
 
-/// The source of the present. Production hands in the system's clock, tests hand in their own.
+/// Tells an instant.
+type Source = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// Two clocks are never read at the same instant: a smaller difference is none.
+const SAME_MILLIS: i64 = 1000;
+
+/// The source of the present. Production hands in the system's clocks, tests hand in their own.
+/// Clones share the place where steady time stands.
 #[derive(Clone)]
-pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
+pub struct Clock {
+    wall: Source,
+    steady: Source,
+    kept: Arc<Kept>,
+}
+
+/// In milliseconds, but for the count.
+#[derive(Default)]
+struct Kept {
+    /// From the steady source to steady time, which went on before this process began.
+    offset: AtomicI64,
+    is_aligned: AtomicBool,
+    /// How far the wall clock is ahead of steady time, when last looked at.
+    ahead: AtomicI64,
+    steps: AtomicU64,
+}
 
 impl Clock {
-    /// A clock that answers with `now`.
+    /// A clock that answers with `now`, and whose steady time is the same.
     pub fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
-        Self(Arc::new(now))
+        let wall: Source = Arc::new(now);
+        Self { steady: Arc::clone(&wall), wall, kept: Arc::default() }
     }
 
-    /// The present instant.
+    /// A wall clock beside a source that never goes back and never jumps. Both tell about the same
+    /// now.
+    pub fn beside(
+        wall: impl Fn() -> Timestamp + Send + Sync + 'static,
+        steady: impl Fn() -> Timestamp + Send + Sync + 'static,
+    ) -> Self {
+        Self { wall: Arc::new(wall), steady: Arc::new(steady), kept: Arc::default() }
+    }
+
+    /// The present instant, by the wall clock.
     pub fn now(&self) -> Timestamp {
-        (self.0)()
+        (self.wall)()
+    }
+
+    /// The present instant in steady time, which no step of the wall clock moves. Gateways on one
+    /// store share it, and a restart takes it up again.
+    pub fn steady(&self) -> Timestamp {
+        let offset = self.kept.offset.load(Ordering::SeqCst);
+        Timestamp((self.steady)().0.saturating_add(offset))
+    }
+
+    /// Takes up the steady time of a store: at first whatever it is, later only forward, so that
+    /// steady time goes back for nobody who has read it.
+    pub fn align(&self, steady: Timestamp) {
+        let offset = steady.0.saturating_sub((self.steady)().0);
+        let kept = &self.kept;
+        if kept.is_aligned.swap(true, Ordering::SeqCst) {
+            let before = kept.offset.fetch_max(offset, Ordering::SeqCst);
+            let moved = offset.saturating_sub(before).max(0);
+            // Time that was caught up with is no step of the wall clock.
+            kept.ahead.fetch_sub(moved, Ordering::SeqCst);
+        } else {
+            kept.offset.store(offset, Ordering::SeqCst);
+            kept.ahead.store(self.difference(), Ordering::SeqCst);
+        }
+    }
+
+    /// Whether the wall clock has gone another way than steady time since the last look, by `least`
+    /// or more: by how many milliseconds it was set forward, or back if negative. Counts it.
+    pub fn look(&self, least: Duration) -> Option<i64> {
+        let ahead = self.difference();
+        let step = ahead.saturating_sub(self.kept.ahead.swap(ahead, Ordering::SeqCst));
+        let is_step = u128::from(step.unsigned_abs()) >= least.as_millis();
+        is_step.then(|| self.kept.steps.fetch_add(1, Ordering::SeqCst)).map(|_| step)
+    }
+
+    /// Steps of the wall clock that were noticed so far.
+    pub fn steps(&self) -> u64 {
+        self.kept.steps.load(Ordering::SeqCst)
+    }
+
+    /// The steady time of an instant that the wall clock told, or will tell.
+    pub fn steady_of(&self, wall: Timestamp) -> Timestamp {
+        Timestamp(wall.0.saturating_sub(self.ahead()))
+    }
+
+    /// What the wall clock tells at an instant of steady time, as people are shown it.
+    pub fn wall_of(&self, steady: Timestamp) -> Timestamp {
+        Timestamp(steady.0.saturating_add(self.ahead()))
+    }
+
+    /// As it was when last looked at, unless there has been a step since.
+    fn ahead(&self) -> i64 {
+        let (kept, present) = (self.kept.ahead.load(Ordering::SeqCst), self.difference());
+        if kept.abs_diff(present) <= SAME_MILLIS.unsigned_abs() { kept } else { present }
+    }
+
+    fn difference(&self) -> i64 {
+        self.now().0.saturating_sub(self.steady().0)
+    }
+}
+
+/// The wall clock as far as it is believed by who deletes what is old. A step forward is not: until
+/// the clock has gone on for long without another one, what was the time before goes on. A step back
+/// is believed at once. What was wrong when the process began cannot be told from the truth.
+#[derive(Clone, Debug)]
+pub struct Belief {
+    clock: Clock,
+    /// How long a clock that was set forward must go on.
+    calm: Duration,
+    /// How far the wall clock is ahead of steady time, in milliseconds, as far as it is believed.
+    ahead: i64,
+    /// What it claims instead, since when.
+    claim: Option<(i64, Timestamp)>,
+}
+
+impl Belief {
+    /// Believes the clock as it is now.
+    pub fn new(clock: Clock, calm: Duration) -> Self {
+        let ahead = clock.difference();
+        Self { clock, calm, ahead, claim: None }
+    }
+
+    /// The present, by the wall clock as far as it is believed.
+    pub fn now(&mut self) -> Timestamp {
+        let (ahead, steady) = (self.clock.difference(), self.clock.steady());
+        if ahead.saturating_sub(self.ahead) <= SAME_MILLIS {
+            (self.ahead, self.claim) = (ahead, None);
+        } else {
+            let same = |known: i64| known.abs_diff(ahead) <= SAME_MILLIS.unsigned_abs();
+            let claim = self.claim.filter(|(known, _)| same(*known));
+            let (_, since) = *self.claim.insert(claim.unwrap_or((ahead, steady)));
+            if steady >= since.plus(self.calm) {
+                (self.ahead, self.claim) = (ahead, None);
+            }
+        }
+        Timestamp(steady.0.saturating_add(self.ahead))
     }
 }
 
@@ -130,5 +262,77 @@ mod tests {
         ] {
             assert_eq!(Timestamp::from_millis(millis).to_string(), expected);
         }
+    }
+
+    const SECOND: i64 = 1000;
+    const YEAR: i64 = 365 * 86_400 * SECOND;
+
+    /// A clock, its wall and its steady source.
+    fn moved() -> (Clock, Arc<AtomicI64>, Arc<AtomicI64>) {
+        let (wall, steady) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicI64::new(0)));
+        let told = |source: &Arc<AtomicI64>| {
+            let source = Arc::clone(source);
+            move || Timestamp(source.load(Ordering::SeqCst))
+        };
+        (Clock::beside(told(&wall), told(&steady)), wall, steady)
+    }
+
+    fn pass(sources: [&AtomicI64; 2], millis: i64) {
+        for source in sources {
+            source.fetch_add(millis, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn steps_of_the_wall_clock_move_no_steady_time_and_are_noticed_once() {
+        let (clock, wall, steady) = moved();
+        let (least, before) = (Duration::from_secs(2), clock.steady());
+        assert_eq!(clock.look(least), None);
+        for (number, step) in (1_u64..).zip([YEAR, -YEAR, -3_600_000, 3_600_000, 2 * YEAR]) {
+            wall.fetch_add(step, Ordering::SeqCst);
+            pass([&wall, &steady], SECOND);
+            // Before it was looked at, too.
+            assert_eq!(clock.steady_of(clock.now()), clock.steady(), "{step}");
+            assert_eq!(clock.look(least), Some(step));
+            assert_eq!((clock.look(least), clock.steps()), (None, number), "{step}");
+            assert_eq!(clock.wall_of(clock.steady()), clock.now(), "{step}");
+        }
+        assert_eq!(clock.steady().millis() - before.millis(), 5 * SECOND);
+        // What a daemon does when it slews is no step.
+        wall.fetch_add(1999, Ordering::SeqCst);
+        assert_eq!(clock.look(least), None);
+    }
+
+    #[test]
+    fn steady_time_of_a_store_is_taken_up_and_never_goes_back() {
+        let (clock, wall, steady) = moved();
+        clock.align(Timestamp(-YEAR));
+        assert_eq!((clock.steady(), clock.now()), (Timestamp(-YEAR), Timestamp(0)));
+        assert_eq!(clock.look(Duration::from_secs(2)), None);
+        clock.align(Timestamp(SECOND - YEAR));
+        clock.align(Timestamp(-2 * YEAR));
+        pass([&wall, &steady], SECOND);
+        assert_eq!(clock.steady(), Timestamp(2 * SECOND - YEAR));
+        assert_eq!(clock.look(Duration::from_millis(1)), None, "no step of the wall clock");
+    }
+
+    #[test]
+    fn a_step_forward_is_believed_when_the_clock_has_gone_on_for_long() {
+        let (clock, wall, steady) = moved();
+        let calm = Duration::from_secs(100);
+        let mut belief = Belief::new(clock.clone(), calm);
+        let mut goes = |step: i64, seconds: i64| {
+            wall.fetch_add(step, Ordering::SeqCst);
+            pass([&wall, &steady], seconds * SECOND);
+            belief.now().millis()
+        };
+        assert_eq!(goes(0, 1), SECOND);
+        assert_eq!(goes(YEAR, 3), 4 * SECOND, "a year ahead");
+        assert_eq!(goes(-YEAR, 1), 5 * SECOND, "and back");
+        assert_eq!(goes(-SECOND * 2, 2), 5 * SECOND, "back");
+        assert_eq!(goes(YEAR, 50), 55 * SECOND);
+        assert_eq!(goes(0, 99), 154 * SECOND);
+        // Counted from when it was first seen.
+        assert_eq!(goes(0, 1), YEAR + 155 * SECOND);
     }
 }

@@ -103,7 +103,7 @@ pub struct Attempt {
 pub enum Outcome {
     /// 2xx.
     Delivered,
-    /// Try again at this time.
+    /// Try again at this steady time.
     RetryAt(Timestamp),
     /// The schedule is used up.
     Exhausted,

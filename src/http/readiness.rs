@@ -130,7 +130,7 @@ impl Readiness {
     /// before the gateway began to stop counts no more.
     pub(crate) async fn check(&self, stopping: bool) -> Vec<Told> {
         let mut last = Arc::clone(&self.last).lock_owned().await;
-        let now = self.clock.now();
+        let now = self.clock.steady();
         if let Some(last) = last.as_ref().filter(|last| last.stopping == stopping)
             // A clock that was set back would make it last.
             && (last.at..last.at.plus(FRESH)).contains(&now)
@@ -141,12 +141,12 @@ impl Readiness {
         // To its end, whoever has asked: one that hangs up would make the next one ask anew.
         let asking = tokio::spawn(async move {
             let told = join_all(checks.iter().map(|check| check.ask(patience, &clock))).await;
-            *last = Some(Last { at: clock.now(), stopping, told: told.clone() });
+            *last = Some(Last { at: clock.steady(), stopping, told: told.clone() });
             told
         });
         asking.await.unwrap_or_else(|error| {
             let fault = Fault { cause: "not working", detail: error.to_string() };
-            vec![Told { name: "checks", fault: Some(fault), since: now }]
+            vec![Told { name: "checks", fault: Some(fault), since: self.clock.now() }]
         })
     }
 }

@@ -37,7 +37,7 @@ pub use relays::{Forward as ForwardRules, RelayRules};
 pub use retention::{Erasure as ErasureRules, Kept, Pass as RetentionPass, RetentionRules};
 pub use smtp::{BareLineEnds, Memory as SmtpMemory, Pace as SmtpPace, SmtpRules, Tls as TlsRules};
 pub use store::{
-    Connections as StoreConnections, Deliveries, Grouping, Objects, Share, StoreRules,
+    Connections as StoreConnections, Deliveries, Gateways, Grouping, Objects, Share, StoreRules,
 };
 pub use templates::TemplateRules;
 pub use webhooks::{Payload as PayloadRules, WebhookRules};
@@ -115,6 +115,8 @@ impl Rules {
         };
         rules.store.objects.above_bytes = rules.intake.raw.object_above_bytes;
         rules.store.deliveries.breaker = rules.webhooks.breaker.numbers();
+        rules.store.deliveries.lease = rules.webhooks.dispatcher.lease();
+        rules.store.deliveries.longest_wait = rules.webhooks.schedule.longest_wait();
         rules.intake.validate()?;
         rules.smtp.validate()?;
         rules.webhooks.validate()?;

@@ -61,6 +61,7 @@ pub struct Pass {
     pub batch_rows: u32,
     pub batch_bytes: u64,
     pub batches_per_pass: u64,
+    believe_clock_after_hours: u64,
     pause_millis: u64,
 }
 
@@ -71,6 +72,11 @@ impl Pass {
 
     pub const fn pause(&self) -> Duration {
         Duration::from_millis(self.pause_millis)
+    }
+
+    /// How long a clock that was set forward must go on before it is believed.
+    pub const fn calm(&self) -> Duration {
+        Duration::from_secs(self.believe_clock_after_hours * 3600)
     }
 }
 
@@ -172,6 +178,8 @@ impl RetentionRules {
         within(file, "pass.batch_rows", pass.batch_rows, 1, 2000)?;
         within(file, "pass.batch_bytes", pass.batch_bytes, 65_536, 1 << 30)?;
         within(file, "pass.batches_per_pass", pass.batches_per_pass, 1, 1_000_000)?;
+        let calm = pass.believe_clock_after_hours;
+        within(file, "pass.believe_clock_after_hours", calm, 1, 720)?;
         within(file, "pass.pause_millis", pass.pause_millis, 1, 60_000)?;
         let Erasure { look_seconds, batches_before_answer } = self.erasure;
         within(file, "erasure.look_seconds", look_seconds, 1, 3600)?;

@@ -13,6 +13,7 @@ use crate::domain::breaker::Breaker;
 pub struct StoreRules {
     pub commit: Grouping,
     pub deliveries: Deliveries,
+    pub gateways: Gateways,
     pub connections: Connections,
     pub objects: Objects,
 }
@@ -43,6 +44,31 @@ pub struct Deliveries {
     /// `[breaker]` of `webhooks.toml`, where an operator looks for it.
     #[serde(skip)]
     pub breaker: Breaker,
+    /// `dispatcher.lease_seconds`, and the longest wait of `[schedule]` with its jitter, from there.
+    #[serde(skip)]
+    pub lease: Duration,
+    #[serde(skip)]
+    pub longest_wait: Duration,
+}
+
+/// How gateways see that others live, and that a clock was set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gateways {
+    beat_millis: u64,
+    pub silent_beats: u32,
+    step_seconds: u64,
+}
+
+impl Gateways {
+    pub const fn beat(&self) -> Duration {
+        Duration::from_millis(self.beat_millis)
+    }
+
+    /// What a clock that nobody set never moves by.
+    pub const fn step(&self) -> Duration {
+        Duration::from_secs(self.step_seconds)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -143,7 +169,7 @@ impl StoreRules {
     pub(super) fn validate(&self) -> Result<(), RulesError> {
         let check = |key, value, low, high| within("store.toml", key, value, low, high);
         let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-        let Self { commit, deliveries, connections, objects } = self;
+        let Self { commit, deliveries, gateways, connections, objects } = self;
         check("commit.max_messages", wide(commit.max_messages), 1, 1000)?;
         check("commit.max_bytes", wide(commit.max_bytes), 65_536, 1 << 30)?;
         check("commit.writers", wide(commit.writers), 1, 16)?;
@@ -153,6 +179,9 @@ impl StoreRules {
         check("deliveries.cancel_at_once", deliveries.cancel_at_once.into(), 1, 10_000)?;
         check("deliveries.replay_at_once", deliveries.replay_at_once.into(), 1, 10_000)?;
         check("deliveries.rooms_at_once", deliveries.rooms_at_once.into(), 1, 10_000)?;
+        check("gateways.beat_millis", gateways.beat_millis, 100, 10_000)?;
+        check("gateways.silent_beats", gateways.silent_beats.into(), 2, 100)?;
+        check("gateways.step_seconds", gateways.step_seconds, 1, 3600)?;
         check("connections.embedded_readers", connections.embedded_readers.into(), 1, 64)?;
         let of_api = connections.embedded_api_readers.into();
         check("connections.embedded_api_readers", of_api, 1, 64)?;

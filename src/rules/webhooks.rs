@@ -35,9 +35,14 @@ impl Schedule {
         crate::domain::retry::Schedule::new(waits, self.jitter_percent)
     }
 
+    /// No delivery waits longer than this for its next attempt.
+    pub fn longest_wait(&self) -> Duration {
+        Duration::from_secs(self.longest_wait_seconds())
+    }
+
     fn longest_wait_seconds(&self) -> u64 {
         let longest = self.wait_seconds.iter().copied().max().unwrap_or_default();
-        longest.saturating_mul(u64::from(self.jitter_percent) + 100) / 100
+        longest.saturating_mul(u64::from(self.jitter_percent) + 100).div_ceil(100)
     }
 }
 

@@ -30,11 +30,14 @@ pub(super) async fn announce(
     let numbers = insert_events(tx, events).await?;
     let mut deliveries: Vec<Vec<Column>> = Vec::new();
     for (event, arrived) in events.iter().zip(numbers) {
+        let due = due_at_once(mint, event);
         let wanted =
             event.lineage.ids().filter_map(|id| listeners.get(&(id, event.name.category())));
-        deliveries.extend(wanted.flatten().map(|listener| {
-            delivery(DeliveryId(mint.uuid()), (event, arrived), *listener, event.at)
-        }));
+        deliveries.extend(
+            wanted.flatten().map(|listener| {
+                delivery(DeliveryId(mint.uuid()), (event, arrived), *listener, due)
+            }),
+        );
     }
     insert_deliveries(tx, deliveries).await
 }
@@ -51,7 +54,8 @@ pub(super) async fn announce_to(
     let numbers = insert_events(tx, std::slice::from_ref(event)).await?;
     let id = DeliveryId(mint.uuid());
     let listener = Listener { id: destination.id.0, ordered: destination.wants.ordered };
-    let rows = numbers.into_iter().map(|number| delivery(id, (event, number), listener, event.at));
+    let due = due_at_once(mint, event);
+    let rows = numbers.into_iter().map(|number| delivery(id, (event, number), listener, due));
     insert_deliveries(tx, rows.collect()).await?;
     Ok(id)
 }
@@ -110,12 +114,18 @@ async fn next_numbers(tx: &mut Transaction, count: usize) -> Result<Vec<i64>, St
     Ok(numbers)
 }
 
-/// The row of a delivery that is due at once. Only who wants order gets a room and a number.
+/// In steady time, in the order in which things happened; whatever the wall clock did, now.
+fn due_at_once(mint: &Mint, event: &Event) -> Timestamp {
+    let clock = mint.clock();
+    clock.steady_of(event.at).min(clock.steady())
+}
+
+/// The row of a delivery that is due then. Only who wants order gets a room and a number.
 pub(super) fn delivery(
     id: DeliveryId,
     (event, arrived): (&Event, i64),
     listener: Listener,
-    now: Timestamp,
+    due: Timestamp,
 ) -> Vec<Column> {
     let room = event.room().filter(|_| listener.ordered);
     vec![
@@ -123,8 +133,8 @@ pub(super) fn delivery(
         event.id.0.into(),
         listener.id.into(),
         "pending".into(),
-        now.into(),
-        now.into(),
+        due.into(),
+        event.at.into(),
         room.map(|room| room.to_string()).into(),
         room.map(|_| arrived).into(),
     ]

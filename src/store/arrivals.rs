@@ -8,7 +8,7 @@ use super::entry::Arrived;
 use super::error::StoreError;
 use super::many::many;
 use super::row::Columns;
-use crate::domain::clock::Timestamp;
+use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::id::{AccountId, MessageId};
 
 type Key = (AccountId, [u8; 32]);
@@ -28,7 +28,7 @@ impl Store {
                AND arrivals.expires_at > $1",
             keys.collect(),
         )
-        .bind(commit.now)
+        .bind(self.mint().clock().steady_of(commit.now))
         .fetch_all(self.reader())
         .await?;
         let mut held = BTreeSet::new();
@@ -48,6 +48,7 @@ pub(super) async fn remember(
     tx: &mut Transaction,
     arrived: &[&Arrived],
     now: Timestamp,
+    clock: &Clock,
 ) -> Result<HashMap<MessageId, MessageId>, StoreError> {
     // The first to come with a key claims it.
     let mut claims: BTreeMap<Key, &Arrived> = BTreeMap::new();
@@ -56,9 +57,11 @@ pub(super) async fn remember(
             claims.entry((one.agent, *key)).or_insert(one);
         }
     }
+    // In steady time: a clock that is set makes no repeat a new message.
+    let until = |one: &Arrived| clock.steady_of(one.remembered_until);
     // A key that is still remembered keeps its message; one that expired is taken over.
     let rows = claims.iter().map(|((agent, key), one)| {
-        vec![(*agent).into(), key.as_slice().into(), one.id.0.into(), one.remembered_until.into()]
+        vec![(*agent).into(), key.as_slice().into(), one.id.0.into(), until(one).into()]
     });
     let found = many(
         "INSERT INTO arrivals (agent_id, key, message_id, expires_at) {rows}
@@ -70,7 +73,7 @@ pub(super) async fn remember(
          RETURNING agent_id, key, message_id",
         rows.collect(),
     )
-    .bind(now)
+    .bind(clock.steady_of(now))
     .fetch_all(tx.on())
     .await?;
     let mut holders: HashMap<Key, MessageId> = HashMap::with_capacity(found.len());

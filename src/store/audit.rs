@@ -44,7 +44,8 @@ pub(super) async fn note(
     if let Some(once) = &act.by.once {
         // Whoever does not say which request it is, is another one each time.
         let holder = act.by.request.unwrap_or_else(|| mint.uuid());
-        if !once::remember(tx, once, holder, act.at, None).await? {
+        let now = mint.clock().steady_of(act.at);
+        if !once::remember(tx, once, holder, now, None).await? {
             return Err(StoreError::Repeated);
         }
     }

@@ -83,7 +83,8 @@ impl Intakes {
             let entries: Vec<&Entry> = admitted.iter().flat_map(|one| &one.entries).collect();
             let arrived: Vec<&Arrived> =
                 entries.iter().filter_map(|e| e.arrived.as_ref()).collect();
-            earlier = arrivals::remember(&mut tx, &arrived, now).await?;
+            let clock = self.base.mint().clock();
+            earlier = arrivals::remember(&mut tx, &arrived, now, clock).await?;
             let fresh: Vec<&Arrived> =
                 arrived.into_iter().filter(|one| !earlier.contains_key(&one.id)).collect();
             met = self.store(&mut tx, &fresh, &known).await?;

@@ -25,7 +25,7 @@ const UNREADABLE_TRIES: i64 = 48;
 /// it takes the heads of rooms that were found before (`heads.rs`). Of one that has rested, one
 /// delivery is taken, as a probe.
 const CLAIM: &str = "
-    UPDATE deliveries SET lease_until = $2, fence = fence + 1
+    UPDATE deliveries SET lease_until = $2, fence = fence + 1, holder = $8
     WHERE rowid IN (
         WITH RECURSIVE waiting (destination) AS (
             SELECT MIN(destination_id) FROM deliveries INDEXED BY deliveries_waiting
@@ -37,13 +37,16 @@ const CLAIM: &str = "
         due (place, destination, probe, due_at, id) AS (
             SELECT one.rowid, destination, destinations.rests_until > 0, one.next_attempt_at, one.id
             FROM waiting CROSS JOIN destinations CROSS JOIN deliveries AS one
-            WHERE destinations.id = destination AND destinations.rests_until <= $1
+            WHERE destinations.id = destination
+              AND (destinations.rests_until <= $1
+                   OR prober IN (SELECT value FROM json_each($7)))
               AND destinations.draining = 0 AND destinations.disabled_at IS NULL
               AND lower(hex(destination)) NOT IN (SELECT value FROM json_each($4))
               AND one.rowid IN (
                   SELECT rowid FROM deliveries INDEXED BY deliveries_waiting
                   WHERE state = 'pending' AND room IS NULL AND destination_id = destination
-                    AND next_attempt_at <= $1 AND lease_until <= $1
+                    AND next_attempt_at <= $1
+                    AND (lease_until <= $1 OR holder IN (SELECT value FROM json_each($7)))
                   ORDER BY next_attempt_at, id
                   LIMIT (SELECT MAX($6, $3 * 2 / COUNT(*)) FROM waiting))
             UNION ALL
@@ -61,7 +64,9 @@ const CLAIM: &str = "
 /// The same beside other gateways: what one of them is claiming at this moment is skipped, so more
 /// is looked at than is taken.
 const CLAIM_BESIDE_OTHERS: &str = "
-    WITH RECURSIVE waiting (destination) AS (
+    WITH RECURSIVE dead (id) AS (
+        SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($7 AS JSON))),
+    waiting (destination) AS (
         (SELECT destination_id FROM deliveries WHERE state = 'pending' AND room IS NULL
          ORDER BY destination_id LIMIT 1)
         UNION ALL
@@ -75,10 +80,12 @@ const CLAIM_BESIDE_OTHERS: &str = "
         CROSS JOIN LATERAL (
             SELECT id, next_attempt_at AS due_at FROM deliveries
             WHERE state = 'pending' AND room IS NULL AND destination_id = destination
-              AND next_attempt_at <= $1 AND lease_until <= $1
+              AND next_attempt_at <= $1
+              AND (lease_until <= $1 OR holder IN (SELECT id FROM dead))
             ORDER BY next_attempt_at, id
             LIMIT (SELECT GREATEST($6 * 2, $3 * 4 / COUNT(*)) FROM waiting)) AS one
-        WHERE destinations.rests_until <= $1 AND draining = 0 AND disabled_at IS NULL
+        WHERE (rests_until <= $1 OR prober IN (SELECT id FROM dead))
+          AND draining = 0 AND disabled_at IS NULL
           AND destination NOT IN
               (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($4 AS JSON)))
         UNION ALL
@@ -86,7 +93,8 @@ const CLAIM_BESIDE_OTHERS: &str = "
         FROM json_array_elements_text(CAST($5 AS JSON)) AS head (place)
         JOIN deliveries AS one ON one.id = CAST(head.place AS UUID)
         JOIN destinations ON destinations.id = one.destination_id
-        WHERE destinations.rests_until <= $1 AND draining = 0 AND disabled_at IS NULL),
+        WHERE (rests_until <= $1 OR prober IN (SELECT id FROM dead))
+          AND draining = 0 AND disabled_at IS NULL),
     first AS (
         SELECT id, due_at FROM due WHERE NOT probe
         UNION ALL
@@ -96,10 +104,10 @@ const CLAIM_BESIDE_OTHERS: &str = "
     taken AS (
         SELECT deliveries.id FROM first JOIN deliveries USING (id)
         WHERE deliveries.state = 'pending' AND deliveries.next_attempt_at <= $1
-          AND deliveries.lease_until <= $1
+          AND (deliveries.lease_until <= $1 OR holder IN (SELECT id FROM dead))
         ORDER BY first.due_at, first.id LIMIT $3
         FOR UPDATE OF deliveries SKIP LOCKED)
-    UPDATE deliveries SET lease_until = $2, fence = fence + 1
+    UPDATE deliveries SET lease_until = $2, fence = fence + 1, holder = $8
     WHERE id IN (SELECT id FROM taken)
     RETURNING id AS place, id, event_id, destination_id, attempts, fence";
 
@@ -114,8 +122,8 @@ const DRAINING_BESIDE_OTHERS: &str = "
            CAST(pg_advisory_xact_lock_shared(hashtextextended('rooms', 0)) AS TEXT) AS passed";
 
 impl Store {
-    /// Claims up to `limit` deliveries that are due, none of them for a destination in `busy`,
-    /// until `lease_until`. A claim whose lease has ended is due again. Of what waits in a room of
+    /// Claims up to `limit` deliveries that are due by steady time, none of them for a destination in
+    /// `busy`, until `lease_until`. A claim whose lease has ended, or whose holder is dead, is due again. Of what waits in a room of
     /// an ordered destination only the first is claimed, and of a destination that has rested one
     /// delivery, as a probe. Nothing is claimed for a destination that rests, is disabled or was
     /// removed; some of what waits for the latter two is given up on the way, and some of what is
@@ -135,7 +143,9 @@ impl Store {
         self.work_on_a_replay(now).await;
         let (claims, draining) = settled!(self.try_claim_deliveries(lease, limit, &busy))?;
         if let Some(destination) = draining {
-            self.drain_more(destination, now).await;
+            // It ended now, as people tell the time.
+            let ended = self.mint().clock().wall_of(now);
+            self.drain_more(destination, ended).await;
         }
         Ok(claims)
     }
@@ -161,6 +171,8 @@ impl Store {
             .bind(busy)
             .bind(heads)
             .bind(count(TAKEN_OF_EACH))
+            .bind(self.base.company.dead())
+            .bind(self.base.company.own())
             .fetch_all(tx.on())
             .await?;
         let needed = Needed::load(&mut tx, &rows).await?;
@@ -174,7 +186,7 @@ impl Store {
                 Err(error) => return Err(error),
             }
         }
-        let claims = probes(&mut tx, claims, (now, lease_until)).await?;
+        let claims = self.probes(&mut tx, claims, (now, lease_until)).await?;
         tx.commit().await?;
         Ok((claims, draining))
     }
@@ -190,7 +202,7 @@ impl Store {
         for probe in claims {
             let Some(rested_until) = probe.destination.health.rests_until else { continue };
             // Due again, as it was: else it would rest until the end of this lease.
-            sql("UPDATE destinations SET rests_until = $2
+            sql("UPDATE destinations SET rests_until = $2, prober = 0
                  WHERE id = $1 AND rests_until = (
                      SELECT lease_until FROM deliveries WHERE id = $3 AND fence = $4
                        AND state = 'pending' AND lease_until > 0)")
@@ -203,6 +215,55 @@ impl Store {
         }
         give_back(&mut tx, claims).await?;
         tx.commit().await
+    }
+
+    /// Destinations that have rested are tried by one delivery each, and rest again meanwhile. What was
+    /// claimed for one that somebody else is trying is given back; so is all but one, or all, of what was
+    /// claimed for one whose rest began, or ended, beside this transaction.
+    async fn probes(
+        &self,
+        tx: &mut Transaction,
+        mut claims: Vec<Claim>,
+        (now, until): (Timestamp, Timestamp),
+    ) -> Result<Vec<Claim>, StoreError> {
+        // UUIDv7: the order in which they were made.
+        claims.sort_by_key(|claim| claim.delivery);
+        let rested: BTreeMap<DestinationId, Timestamp> = claims
+            .iter()
+            .filter_map(|claim| Some((claim.destination.id, claim.destination.health.rests_until?)))
+            .collect();
+        for (destination, rested_until) in rested {
+            let taken = sql("UPDATE destinations SET rests_until = $2, prober = $6
+                     WHERE id = $1 AND rests_until = $3
+                       AND (rests_until <= $4 OR prober IN (SELECT value FROM json_each($5)))")
+            .on_postgres(
+                "UPDATE destinations SET rests_until = $2, prober = $6
+                     WHERE id = $1 AND rests_until = $3
+                       AND (rests_until <= $4 OR prober IN (
+                           SELECT CAST(value AS BIGINT)
+                           FROM json_array_elements_text(CAST($5 AS JSON))))",
+            )
+            .bind(destination.0)
+            .bind(until)
+            .bind(rested_until)
+            .bind(now)
+            .bind(self.base.company.dead())
+            .bind(self.base.company.own())
+            .execute(tx.on())
+            .await?
+                > 0;
+            let mut kept = usize::from(taken);
+            let (others, ours) = claims.into_iter().partition(|claim: &Claim| {
+                let of_it = claim.destination.id == destination;
+                let keep = !of_it || kept > 0;
+                kept -= usize::from(of_it && keep);
+                !keep
+            });
+            claims = ours;
+            let others: Vec<Claim> = others;
+            give_back(tx, &others).await?;
+        }
+        Ok(claims)
     }
 
     /// When the next delivery is due that nobody is making.
@@ -231,6 +292,7 @@ impl Store {
             Row::Postgres(_) => row.get::<Uuid>("place")?.into(),
         };
         tracing::error!(delivery.row = ?place, %error, "a delivery cannot be read: put off");
+        let ended = self.mint().clock().wall_of(now);
         sql("INSERT INTO attempts (id, delivery_id, at, latency_ms, response, error)
              SELECT $2, id, $3, 0, $4, 'the gateway could not read this event'
              FROM deliveries WHERE rowid = $1")
@@ -241,7 +303,7 @@ impl Store {
         )
         .bind(place.clone())
         .bind(self.mint().uuid())
-        .bind(now)
+        .bind(ended)
         .bind([].as_slice())
         .execute(tx.on())
         .await?;
@@ -258,49 +320,11 @@ impl Store {
         .bind(place)
         .bind(now.millis().saturating_add(UNREADABLE_PAUSE))
         .bind(UNREADABLE_TRIES)
-        .bind(now)
+        .bind(ended)
         .execute(tx.on())
         .await?;
         Ok(())
     }
-}
-
-/// Destinations that have rested are tried by one delivery each, and rest again meanwhile. What was
-/// claimed for one that somebody else is trying is given back; so is all but one, or all, of what was
-/// claimed for one whose rest began, or ended, beside this transaction.
-async fn probes(
-    tx: &mut Transaction,
-    mut claims: Vec<Claim>,
-    (now, until): (Timestamp, Timestamp),
-) -> Result<Vec<Claim>, StoreError> {
-    // UUIDv7: the order in which they were made.
-    claims.sort_by_key(|claim| claim.delivery);
-    let rested: BTreeMap<DestinationId, Timestamp> = claims
-        .iter()
-        .filter_map(|claim| Some((claim.destination.id, claim.destination.health.rests_until?)))
-        .collect();
-    for (destination, rested_until) in rested {
-        let taken = rested_until <= now
-            && sql("UPDATE destinations SET rests_until = $2
-                    WHERE id = $1 AND rests_until = $3")
-            .bind(destination.0)
-            .bind(until)
-            .bind(rested_until)
-            .execute(tx.on())
-            .await?
-                > 0;
-        let mut kept = usize::from(taken);
-        let (others, ours) = claims.into_iter().partition(|claim: &Claim| {
-            let of_it = claim.destination.id == destination;
-            let keep = !of_it || kept > 0;
-            kept -= usize::from(of_it && keep);
-            !keep
-        });
-        claims = ours;
-        let others: Vec<Claim> = others;
-        give_back(tx, &others).await?;
-    }
-    Ok(claims)
 }
 
 fn count(limit: usize) -> i64 {

@@ -13,6 +13,7 @@ use super::directory::Versions;
 use super::embedded::{self, Embedded};
 use super::error::StoreError;
 use super::finish::Attempts;
+use super::gateways::Company;
 use super::group::Group;
 use super::heads::Walked;
 use super::lease::{Lease, Pool};
@@ -57,6 +58,7 @@ pub(super) struct Base {
     pub(super) identity: Arc<OnceCell<Uuid>>,
     pub(super) deliveries: Deliveries,
     pub(super) walked: Walked,
+    pub(super) company: Company,
     /// The replay that was worked on last.
     pub(super) replayed: Arc<Mutex<Uuid>>,
     /// As long as a statement under way may take.
@@ -156,9 +158,11 @@ impl Store {
             identity: Arc::default(),
             deliveries: rules.deliveries,
             walked: Walked::default(),
+            company: Company::default(),
             replayed: Arc::default(),
             closing: connections.deadline(),
         };
+        base.take_up_time().await?;
         let intakes = Group::start(Intakes::new(base.clone()), rules.commit, writers);
         let attempts = Group::start(Attempts::new(base.clone()), rules.commit, writers);
         let refusals = Group::start(Refusals::new(base.clone()), rules.commit, 1);

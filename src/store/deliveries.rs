@@ -168,7 +168,9 @@ impl Store {
         }
         let ended = sql("SELECT id, room FROM deliveries WHERE id = $1 AND state <> 'pending'");
         let ended = ended.bind(id.0).fetch_all(tx.on()).await?;
-        if replays::revive(&mut tx, destination.id.0, &ended, act.at).await? == 0 {
+        let clock = self.mint().clock();
+        let now = clock.steady_of(act.at).min(clock.steady());
+        if replays::revive(&mut tx, destination.id.0, &ended, now).await? == 0 {
             return Ok(Redelivery::Pending);
         }
         let changes = [Change::made("webhook", destination.id)];
@@ -199,6 +201,7 @@ impl Store {
             let (delivery, attempt) = attempt(&row)?;
             attempts.entry(delivery).or_default().push(attempt);
         }
+        let clock = self.mint().clock();
         let record = |row| {
             let columns = Columns { table: "deliveries", row };
             let (id, event) = (columns.uuid("id")?, columns.uuid("event_id")?);
@@ -216,7 +219,7 @@ impl Store {
                 erased,
                 state,
                 created_at: columns.time("created_at")?,
-                next_attempt_at: (state == State::Pending).then_some(next),
+                next_attempt_at: (state == State::Pending).then(|| clock.wall_of(next)),
                 attempts,
             })
         };

@@ -28,6 +28,8 @@ pub(super) struct Ended {
     fence: i64,
     attempt: Attempt,
     outcome: Outcome,
+    /// When it ended, in steady time.
+    ended: Timestamp,
     destination: Destination,
 }
 
@@ -53,11 +55,15 @@ impl Store {
         attempt: &Attempt,
         outcome: Outcome,
     ) -> Result<Finished, StoreError> {
+        let clock = self.mint().clock();
+        // Never later than now, though the wall clock was set back meanwhile.
+        let ended = clock.steady_of(ended_at(attempt)).min(clock.steady());
         let ended = Ended {
             delivery: claim.delivery,
             fence: claim.fence,
             attempt: attempt.clone(),
             outcome,
+            ended,
             destination: claim.destination.clone(),
         };
         self.attempts.ask(ended).await
@@ -91,6 +97,9 @@ impl Attempts {
         let counts = |one: &&Ended| recorded.get(&one.delivery) == Some(&one.fence);
         let endings = group.iter().filter(counts).map(|one| (one.destination.id, one.ending()));
         let breaker = &self.base.deliveries.breaker;
+        if group.iter().any(Ended::failed) {
+            self.base.company.stir();
+        }
         let mut fared = health::note(&mut tx, breaker, endings).await?;
         for one in gone.into_iter().filter(counts) {
             let most = self.base.deliveries.cancel_at_once;
@@ -130,7 +139,7 @@ impl Attempts {
         let mut failing = HashMap::new();
         for one in group.iter().filter(|one| one.failed()) {
             let (account, since) = (one.destination.account, one.destination.health.failing_since);
-            if breaker.may_give_up(since, one.ended_at())
+            if breaker.may_give_up(since, one.ended)
                 && !failing.contains_key(&account)
                 && let Some(found) = accounts::find(tx, account).await?
             {
@@ -158,11 +167,11 @@ impl Attempts {
             reason: format!(
                 "nothing but failures for {days} hours: mend the receiver, then enable the webhook"
             ),
-            failing_since: Some(since),
+            failing_since: Some(self.base.mint().clock().wall_of(since)),
             last_status: one.attempt.status,
             error: one.attempt.error.clone(),
         };
-        let act = Actor::GATEWAY.at(one.ended_at());
+        let act = Actor::GATEWAY.at(ended_at(&one.attempt));
         disabling::disable(tx, &self.base, (&one.destination, lineage), &why, act).await
     }
 
@@ -194,20 +203,21 @@ impl Ended {
         matches!(self.outcome, Outcome::RetryAt(_) | Outcome::Exhausted)
     }
 
-    fn ended_at(&self) -> Timestamp {
-        self.attempt.at.plus(Duration::from_millis(self.attempt.latency_ms.into()))
-    }
-
     /// For the health of its destination. What was claimed after a rest is a probe; an answer of
     /// 410 is no failure.
     fn ending(&self) -> Ending {
         if self.failed() {
             let probe = self.destination.health.rests_until.is_some();
-            Ending::Failure { at: self.ended_at(), probe }
+            Ending::Failure { at: self.ended, probe }
         } else {
             Ending::Success
         }
     }
+}
+
+/// By the wall clock.
+fn ended_at(attempt: &Attempt) -> Timestamp {
+    attempt.at.plus(Duration::from_millis(attempt.latency_ms.into()))
 }
 
 /// Moves the deliveries on whose claims still hold; answers them with the fences of their claims.

@@ -36,7 +36,8 @@ const HEADS: &str = "
     heads (place, destination, room, number) AS (
         SELECT head.rowid, destination, head.room, 1
         FROM in_order CROSS JOIN destinations CROSS JOIN deliveries AS head
-        WHERE destinations.id = destination AND destinations.rests_until <= $1
+        WHERE destinations.id = destination
+          AND (destinations.rests_until <= $1 OR prober IN (SELECT value FROM json_each($5)))
           AND destinations.draining = 0 AND destinations.disabled_at IS NULL
           AND lower(hex(destination)) NOT IN (SELECT value FROM json_each($2))
           AND head.rowid = COALESCE(
@@ -56,14 +57,18 @@ const HEADS: &str = "
               AND destination_id = heads.destination AND room > heads.room
             ORDER BY room, arrived, id LIMIT 1))
     SELECT place, destination, heads.room AS room, number,
-           one.next_attempt_at <= $1 AND one.lease_until <= $1 AS due
+           one.next_attempt_at <= $1 AND (one.lease_until <= $1 OR one.holder IN
+               (SELECT value FROM json_each($5))) AS due
     FROM heads CROSS JOIN deliveries AS one
     WHERE one.rowid = place
-      AND (number = $4 OR (one.next_attempt_at <= $1 AND one.lease_until <= $1))
+      AND (number = $4 OR (one.next_attempt_at <= $1 AND (one.lease_until <= $1 OR one.holder IN
+               (SELECT value FROM json_each($5)))))
     ORDER BY number, one.next_attempt_at, one.id";
 
 const HEADS_BESIDE_OTHERS: &str = "
-    WITH RECURSIVE in_order (destination) AS (
+    WITH RECURSIVE dead (id) AS (
+        SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($5 AS JSON))),
+    in_order (destination) AS (
         (SELECT destination_id FROM deliveries WHERE state = 'pending' AND room IS NOT NULL
          ORDER BY destination_id LIMIT 1)
         UNION ALL
@@ -71,36 +76,37 @@ const HEADS_BESIDE_OTHERS: &str = "
                 WHERE state = 'pending' AND room IS NOT NULL AND destination_id > destination
                 ORDER BY destination_id LIMIT 1)
         FROM in_order WHERE destination IS NOT NULL),
-    heads (place, destination, room, number, due_at, leased) AS (
+    heads (place, destination, room, number, due_at, leased, holder) AS (
         SELECT head.id, destination, head.room, CAST(1 AS BIGINT),
-               head.next_attempt_at, head.lease_until
+               head.next_attempt_at, head.lease_until, head.holder
         FROM in_order JOIN destinations ON destinations.id = destination
         CROSS JOIN LATERAL (
-            (SELECT id, room, next_attempt_at, lease_until, 0 AS turn FROM deliveries
+            (SELECT id, room, next_attempt_at, lease_until, holder, 0 AS turn FROM deliveries
              WHERE state = 'pending' AND room IS NOT NULL AND destination_id = destination
                AND room > (CAST($3 AS JSON) ->> replace(CAST(destination AS TEXT), '-', ''))
              ORDER BY room, arrived, id LIMIT 1)
             UNION ALL
-            (SELECT id, room, next_attempt_at, lease_until, 1 AS turn FROM deliveries
+            (SELECT id, room, next_attempt_at, lease_until, holder, 1 AS turn FROM deliveries
              WHERE state = 'pending' AND room IS NOT NULL AND destination_id = destination
              ORDER BY room, arrived, id LIMIT 1)
             ORDER BY turn LIMIT 1) AS head
-        WHERE destinations.rests_until <= $1 AND draining = 0 AND disabled_at IS NULL
+        WHERE (rests_until <= $1 OR prober IN (SELECT id FROM dead)) AND draining = 0 AND disabled_at IS NULL
           AND destination NOT IN
               (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($2 AS JSON)))
         UNION ALL
         SELECT head.id, heads.destination, head.room, heads.number + 1,
-               head.next_attempt_at, head.lease_until
+               head.next_attempt_at, head.lease_until, head.holder
         FROM heads CROSS JOIN LATERAL (
-            SELECT id, room, next_attempt_at, lease_until FROM deliveries
+            SELECT id, room, next_attempt_at, lease_until, holder FROM deliveries
             WHERE state = 'pending' AND room IS NOT NULL
               AND destination_id = heads.destination AND room > heads.room
             ORDER BY room, arrived, id LIMIT 1) AS head
         WHERE heads.number < $4)
-    SELECT place, destination, room, number,
-           CAST(CASE WHEN due_at <= $1 AND leased <= $1 THEN 1 ELSE 0 END AS BIGINT) AS due
-    FROM heads
-    WHERE number = $4 OR (due_at <= $1 AND leased <= $1)
+    SELECT place, destination, room, number, CAST(is_due AS BIGINT) AS due
+    FROM heads CROSS JOIN LATERAL (
+        SELECT CASE WHEN due_at <= $1 AND (leased <= $1 OR holder IN (SELECT id FROM dead))
+               THEN 1 ELSE 0 END AS is_due) AS judged
+    WHERE number = $4 OR is_due = 1
     ORDER BY number, due_at, place";
 
 impl Base {
@@ -120,6 +126,7 @@ impl Base {
             .bind(busy)
             .bind(self.walked.starts())
             .bind(rooms)
+            .bind(self.company.dead())
             .fetch_all(tx.on())
             .await?;
         let mut due = Vec::new();

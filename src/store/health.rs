@@ -1,5 +1,5 @@
 //! How destinations fare, noted in the transaction that records the attempts: all gateways read it
-//! from the destination's row. While all is well nothing is written.
+//! from the destination's row. While all is well nothing is written. Its times are steady ones.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -79,7 +79,8 @@ async fn judge(
     }
     if health != before {
         sql("UPDATE destinations
-             SET failures = $2, failing_since = $3, last_failure_at = $4, rests_until = $5
+             SET failures = $2, failing_since = $3, last_failure_at = $4, rests_until = $5,
+                 prober = 0
              WHERE id = $1")
         .bind(id.0)
         .bind(stored(health.failures))

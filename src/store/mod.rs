@@ -57,6 +57,7 @@ mod files;
 mod finish;
 mod former_secrets;
 mod gates;
+mod gateways;
 mod group;
 mod heads;
 mod health;

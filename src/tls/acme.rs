@@ -319,9 +319,13 @@ impl Work {
         pair.from().plus(life / 100 * rules.after_percent).minus(early)
     }
 
+    /// By the wall clock, which certificates go by; but no longer than it takes now, should that be
+    /// set back.
     async fn until(&self, due: Timestamp) {
+        let end = self.clock.steady_of(due);
+        let ahead = |due: Timestamp, now: Timestamp| due.millis().saturating_sub(now.millis());
         while let Ok(left @ 1..) =
-            u64::try_from(due.millis().saturating_sub(self.clock.now().millis()))
+            u64::try_from(ahead(due, self.clock.now()).min(ahead(end, self.clock.steady())))
         {
             sleep(Duration::from_millis(left).min(self.rules.renewal.check())).await;
         }

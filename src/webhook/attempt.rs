@@ -36,11 +36,12 @@ pub struct Request {
 impl Sender {
     /// Makes one attempt, and one line in the log. Never fails: what went wrong is the attempt.
     pub async fn attempt(&self, claim: &Claim) -> (Attempt, Outcome) {
-        let at = self.mint.clock().now();
-        let began = Instant::now();
+        let clock = self.mint.clock();
+        let (at, steady, began) = (clock.now(), clock.steady(), Instant::now());
         let request = prepare(claim, at, &self.rules.payload, &self.links);
         let sent = self.client.post(&claim.destination.url, request.headers, request.body).await;
-        let ended = self.conclude(claim, at, began.elapsed(), sent);
+        // Shown by the clock of its end, should that have been set meanwhile.
+        let ended = self.conclude(claim, clock.wall_of(steady), began.elapsed(), sent);
         log(claim, &ended);
         ended
     }
@@ -80,7 +81,7 @@ impl Sender {
             }
         };
         let schedule = self.rules.schedule.retries();
-        let now = self.mint.clock().now();
+        let now = self.mint.clock().steady();
         let outcome = outcome::decide(answer, claim.attempts, &schedule, now, luck);
         let latency_ms = u32::try_from(latency.as_millis()).unwrap_or(u32::MAX);
         (Attempt { id, at, latency_ms, status: answer.status, response, error }, outcome)

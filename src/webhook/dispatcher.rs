@@ -54,7 +54,7 @@ pub trait Queue: Send + Sync + 'static {
     /// Gives claims back that were not begun: they are due again at once.
     fn release(&self, claims: &[Claim]) -> impl Future<Output = Result<(), QueueError>> + Send;
 
-    /// When the next delivery is due, if any is waiting. May lie in the past.
+    /// When the next delivery is due in steady time, if any is waiting. May lie in the past.
     fn next_due(&self) -> impl Future<Output = Result<Option<Timestamp>, QueueError>> + Send;
 }
 
@@ -226,7 +226,7 @@ impl<Q: Queue> Dispatcher<Q> {
         let poll = self.rules().dispatcher.poll();
         match timeout(poll, self.queue.next_due()).await {
             Ok(Ok(Some(due))) => {
-                let ahead = due.millis().saturating_sub(self.sender.mint.clock().now().millis());
+                let ahead = due.millis().saturating_sub(self.sender.mint.clock().steady().millis());
                 match u64::try_from(ahead) {
                     Ok(ahead @ 1..) => Duration::from_millis(ahead).min(poll),
                     _ => poll,

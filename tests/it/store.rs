@@ -34,6 +34,7 @@ mod erasure;
 mod events;
 mod exercise;
 mod faults;
+mod gateways;
 mod health;
 mod keys;
 mod lists;

@@ -9,11 +9,13 @@ mod advice;
 pub mod catalog;
 mod deliveries;
 mod destinations;
+mod heartbeat;
 mod log;
 mod outbox;
 pub mod payload;
 
 pub use advice::explanation;
 pub use destinations::{Added, DestinationError, Destinations};
+pub use heartbeat::Heartbeat;
 pub use log::{Begin, Begun, EventLog, Full, Part, Shown, Waiting};
 pub use outbox::Outbox;

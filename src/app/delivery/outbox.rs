@@ -27,7 +27,7 @@ impl Outbox {
         limit: usize,
         busy: &[DestinationId],
     ) -> Result<Vec<Claim>, StoreError> {
-        let now = self.clock.now();
+        let now = self.clock.steady();
         self.store.claim_deliveries(now, now.plus(self.lease), limit, busy).await
     }
 
@@ -50,6 +50,6 @@ impl Outbox {
 
     /// When the next delivery is due.
     pub async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
-        self.store.next_due(self.clock.now()).await
+        self.store.next_due(self.clock.steady()).await
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use tokio::time::sleep;
 
-use crate::domain::clock::{Clock, Timestamp};
+use crate::domain::clock::{Belief, Clock, Timestamp};
 use crate::domain::id::AccountId;
 use crate::rules::{Kept, RetentionRules};
 use crate::store::{Cursor, Due, Expired, Keeper, Store, StoreError};
@@ -21,6 +21,8 @@ use crate::store::{Cursor, Due, Expired, Keeper, Store, StoreError};
 pub struct Retention {
     store: Store,
     clock: Clock,
+    /// The ages of what people date are counted by it.
+    belief: Belief,
     rules: Arc<RetentionRules>,
     place: Place,
 }
@@ -95,7 +97,8 @@ impl From<StoreError> for Halt {
 impl Retention {
     /// Deletes from this store.
     pub fn new(store: Store, clock: Clock, rules: Arc<RetentionRules>) -> Self {
-        Self { store, clock, rules, place: Place::default() }
+        let belief = Belief::new(clock.clone(), rules.pass.calm());
+        Self { store, clock, belief, rules, place: Place::default() }
     }
 
     /// Runs until `stop`; a transaction under way leaves nothing then, and what it was to delete
@@ -157,11 +160,11 @@ impl Retention {
     }
 
     async fn go_through(&mut self, passed: &mut Passed) -> Result<(), Halt> {
-        let now = self.clock.now();
+        let (now, steady) = (self.belief.now(), self.clock.steady());
         while let Some(step) = STEPS.get(self.place.steps) {
             match step {
-                Step::Arrivals => self.forget_arrivals(now, passed).await?,
-                Step::Requests => self.forget_requests(now, passed).await?,
+                Step::Arrivals => self.forget_arrivals(steady, passed).await?,
+                Step::Requests => self.forget_requests(steady, passed).await?,
                 Step::Secrets => self.forget_secrets(now, passed).await?,
                 Step::Kept(kept) => self.go_through_accounts(*kept, now, passed).await?,
                 Step::Leavings => self.clear_away(passed).await?,

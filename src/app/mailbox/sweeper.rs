@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::domain::clock::Clock;
+use crate::domain::clock::Belief;
 use crate::store::Store;
 
 /// Sweeps at once, because a server may be restarted more often than it sweeps, and then every
 /// so often; ends only where there is nothing to sweep. Safe to drop at any moment.
-pub async fn sweep(store: Store, every: Duration, clock: Clock) {
+pub async fn sweep(store: Store, every: Duration, mut clock: Belief) {
     loop {
         match store.sweep_objects(clock.now()).await {
             Ok(None) => return,

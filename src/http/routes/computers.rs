@@ -13,6 +13,7 @@ use super::super::error::Problem;
 use super::super::page;
 use super::super::target;
 use crate::app::computers::{Health, Way, Written};
+use crate::domain::clock::Clock;
 use crate::domain::computer::{Computer, ComputerState};
 
 /// The fields of a new record.
@@ -104,7 +105,7 @@ pub(in super::super) async fn health(http: Arc<Http>, call: Call) -> Result<Resp
         "status": state,
         "state": health.computer.state.as_str(),
         "keyLastUsedAt": health.key_last_used.map(|at| at.to_string()),
-        "webhooks": health.webhooks.iter().map(way).collect::<Vec<_>>(),
+        "webhooks": health.webhooks.iter().map(|one| way(one, http.mint.clock())).collect::<Vec<_>>(),
         "findings": findings,
     });
     Ok(success(StatusCode::OK, "health of the computer", fields))
@@ -147,14 +148,15 @@ fn judged(health: &Health) -> (&'static str, Vec<Value>) {
     (state, findings)
 }
 
-fn way(way: &Way) -> Value {
+fn way(way: &Way, clock: &Clock) -> Value {
     let destination = &way.destination;
+    let failing_since = destination.health.failing_since;
     json!({
         "id": destination.id.to_string(),
         "type": destination.category.as_str(),
         "disabled": destination.disabled.is_some(),
         "failures": destination.health.failures,
-        "failingSince": destination.health.failing_since.map(|at| at.to_string()),
+        "failingSince": failing_since.map(|at| clock.wall_of(at).to_string()),
         "lastDeliveredAt": way.last_delivered.map(|at| at.to_string()),
         "waiting": way.waiting,
     })

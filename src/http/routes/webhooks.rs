@@ -15,7 +15,7 @@ use super::custom_headers;
 use crate::app::access::Denied;
 use crate::app::delivery::Added;
 use crate::app::tenancy::details::MASK;
-use crate::domain::clock::Timestamp;
+use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::delivery::Extent;
 use crate::domain::destination::{CustomHeader, Destination, Payload, Wants};
 use crate::domain::event::Category;
@@ -68,7 +68,7 @@ pub(in super::super) async fn add(http: Arc<Http>, call: Call) -> Result<Respons
     };
     let fields = json!({
         "webhooks": all(&http, &call).await?,
-        "webhook": shape(&new, now(&http)),
+        "webhook": shape(&new, clock(&http)),
         "secret": signature::shown(&new.secret),
     });
     Ok(success(StatusCode::CREATED, "webhook created; its secret is shown this once", fields))
@@ -101,7 +101,7 @@ async fn update(http: &Http, call: &Call) -> Result<Response, Problem> {
         disabled: body.flag("disabled")?,
     };
     let new = call.destinations(http).update(call.account().id, id, &change).await?;
-    let fields = json!({ "webhooks": all(http, call).await?, "webhook": shape(&new, now(http)) });
+    let fields = json!({ "webhooks": all(http, call).await?, "webhook": shape(&new, clock(http)) });
     Ok(success(StatusCode::OK, "webhook updated", fields))
 }
 
@@ -131,9 +131,9 @@ pub(in super::super) async fn remove(http: Arc<Http>, call: Call) -> Result<Resp
     if removed.is_empty() {
         return Err(Problem::not_found("webhook"));
     }
-    let now = now(&http);
+    let clock = clock(&http);
     let fields = json!({
-        "removed": removed.iter().map(|one| shape(one, now)).collect::<Vec<_>>(),
+        "removed": removed.iter().map(|one| shape(one, clock)).collect::<Vec<_>>(),
         "webhooks": all(&http, &call).await?,
     });
     Ok(success(StatusCode::OK, "webhooks deleted", fields))
@@ -144,10 +144,10 @@ pub(in super::super) async fn rotate(http: Arc<Http>, call: Call) -> Result<Resp
     let end_former = call.body().flag("endFormer")?.unwrap_or_default();
     let id = in_path(&http, &call).await?.id;
     let new = call.destinations(&http).rotate(call.account().id, id, end_former).await?;
-    let now = now(&http);
+    let clock = clock(&http);
     let fields = json!({
-        "formerSecretUntil": former_until(&new, now).map(|at| at.to_string()),
-        "webhook": shape(&new, now),
+        "formerSecretUntil": former_until(&new, clock.now()).map(|at| at.to_string()),
+        "webhook": shape(&new, clock),
         "secret": signature::shown(&new.secret),
     });
     let message = match end_former {
@@ -268,16 +268,16 @@ fn refused(error: UrlError) -> Problem {
     ))
 }
 
-fn now(http: &Http) -> Timestamp {
-    http.mint.clock().now()
+fn clock(http: &Http) -> &Clock {
+    http.mint.clock()
 }
 
 /// Those of the target's own of which the caller may know.
 async fn all(http: &Http, call: &Call) -> Result<Vec<Value>, Problem> {
     let mut webhooks = call.destinations(http).list(call.account().id).await?;
     webhooks.retain(|one| may_hear(call, one.category).is_ok());
-    let now = now(http);
-    Ok(webhooks.iter().map(|one| shape(one, now)).collect())
+    let clock = clock(http);
+    Ok(webhooks.iter().map(|one| shape(one, clock)).collect())
 }
 
 /// Until when some former secret signs beside the one in use.
@@ -286,7 +286,7 @@ fn former_until(webhook: &Destination, now: Timestamp) -> Option<Timestamp> {
 }
 
 /// No secret: of a custom header its name, and that it has a value.
-fn shape(webhook: &Destination, now: Timestamp) -> Value {
+fn shape(webhook: &Destination, clock: &Clock) -> Value {
     let masked = |header: &CustomHeader| {
         Value::Object(Map::from_iter([(header.name.clone(), Value::from(MASK))]))
     };
@@ -308,8 +308,8 @@ fn shape(webhook: &Destination, now: Timestamp) -> Value {
         "headers": webhook.wants.headers.iter().map(masked).collect::<Vec<_>>(),
         "disabled": disabled,
         "failures": webhook.health.failures,
-        "failingSince": date(webhook.health.failing_since),
+        "failingSince": date(webhook.health.failing_since.map(|at| clock.wall_of(at))),
         "secretRotatedAt": date(webhook.secret_rotated_at),
-        "formerSecretUntil": date(former_until(webhook, now)),
+        "formerSecretUntil": date(former_until(webhook, clock.now())),
     })
 }

@@ -66,7 +66,6 @@ use crate::app::apps::Apps;
 use crate::app::audit::AuditLog;
 use crate::app::computers::Computers;
 use crate::app::delivery::{Destinations, EventLog};
-use crate::app::intake::preview::Preview;
 use crate::app::intake::reception::Reception;
 use crate::app::mailbox::Mailbox;
 use crate::app::mailbox::erasure::Erasures;
@@ -150,12 +149,6 @@ fn mint() -> Mint {
     Mint::new(clock, Arc::new(|bytes: &mut [u8]| aws_lc_rs::rand::fill(bytes).unwrap()))
 }
 
-fn preview(store: &Store, rules: &Rules, mint: &Mint, dns: &Arc<Authenticator>) -> Preview {
-    let intake = Arc::new(rules.intake.clone());
-    let (bare, keep) = (rules.smtp.framing.bare_line_ends, rules.retention.clone());
-    Preview::new(store.clone(), Arc::clone(dns), intake, bare, keep, mint.clone())
-}
-
 fn relays(store: &Store, vault: &Vault, mint: &Mint, (rules, guard): (&Rules, &Guard)) -> Relays {
     let wait = rules.relays.forward.connect_timeout();
     let lookup = Lookup::over(Some(&[]), wait, 1).unwrap();
@@ -231,7 +224,7 @@ impl House {
             links,
             reception: Reception::new(store.clone(), mint.clone(), &rules.intake, Arc::new(events)),
             erasures: Erasures::new(store.clone(), mint.clock().clone(), &rules.retention),
-            preview: preview(&store, &rules, &mint, &dns),
+            preview: preview::of(&store, &rules, &mint, &dns),
             audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&access_rules)),
             answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
             dns,

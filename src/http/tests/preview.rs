@@ -1,20 +1,34 @@
 //! What a draft of a policy would change: over the records of the last days, and what is asked for
 //! wrongly. Real messages are in `tests/it/preview.rs`.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::{House, PATIENCE};
+use crate::app::intake::preview::Preview;
+use crate::domain::id::Mint;
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
+use crate::rules::Rules;
 use crate::shutdown::Shutdown;
+use crate::store::Store;
 use crate::testkit::dns::{DnsServer, Zone};
 use crate::testkit::signer::{Key, Signer};
+use crate::verify::Authenticator;
 
 const PATH: &str = "/email/inboundPolicy/preview";
 const BOSS: &str = "boss@good.example";
+
+/// Weighs what came by other policies.
+pub(super) fn of(store: &Store, rules: &Rules, mint: &Mint, dns: &Arc<Authenticator>) -> Preview {
+    let intake = Arc::new(rules.intake.clone());
+    let (bare, keep) = (rules.smtp.framing.bare_line_ends, rules.retention.clone());
+    Preview::new(store.clone(), Arc::clone(dns), intake, bare, keep, mint.clone())
+}
 
 impl House {
     async fn preview(&self, body: Value) -> Value {

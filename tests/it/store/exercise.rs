@@ -56,6 +56,9 @@ pub async fn exercise(scene: &Scene) {
     super::logs::exercise(scene).await;
     log(scene).await;
     store.next_due(at(2)).await.unwrap();
+    store.join().await.unwrap();
+    store.beat(3).await.unwrap();
+    store.mend_waits().await.unwrap();
     let claims = store.claim_deliveries(at(2), at(9), 10, &[]).await.unwrap();
     store.release_deliveries(&claims).await.unwrap();
     let attempt = Attempt {

@@ -36,7 +36,7 @@ impl Visit for &Statements {
 }
 
 /// Tables that are small, or that only the operator's lists read whole; values of the statement.
-const MAY_BE_SCANNED: [&str; 16] = [
+const MAY_BE_SCANNED: [&str; 18] = [
     "user_ids",
     "event_numbers",
     "json_each",
@@ -50,6 +50,8 @@ const MAY_BE_SCANNED: [&str; 16] = [
     "domains",
     "due",
     "gone",
+    "gateways",
+    "dead",
     "given",
     "walked",
     "first",

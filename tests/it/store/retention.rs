@@ -1,6 +1,7 @@
 //! What is older than it is kept goes, a few rows at a time, and nothing else does.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use bytes::Bytes;
 use gatepost::app::mailbox::retention::{Passed, Retention};
@@ -30,6 +31,7 @@ on_both! {
     an_original_stays_while_a_message_has_it,
     what_is_stored_again_during_a_pass_is_not_lost,
     what_a_deleted_account_leaves_goes_by_and_by,
+    a_clock_that_is_set_forward_for_a_moment_deletes_nothing,
 }
 
 /// At the scene's time, by the compiled-in rules with this laid over them.
@@ -38,6 +40,30 @@ fn retention(store: &Store, rules: &str) -> Retention {
     std::fs::write(folder.path().join("retention.toml"), rules).unwrap();
     let rules = Rules::load(folder.path()).unwrap().retention;
     Retention::new(store.clone(), Clock::new(|| at(0)), Arc::new(rules))
+}
+
+async fn a_clock_that_is_set_forward_for_a_moment_deletes_nothing(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    scene.deliver(&scene.agent, 0).await;
+    let (wall, steady) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicI64::new(0)));
+    let told = |source: &Arc<AtomicI64>| {
+        let source = Arc::clone(source);
+        move || at(source.load(Ordering::SeqCst))
+    };
+    let clock = Clock::beside(told(&wall), told(&steady));
+    let rules = Arc::new(Rules::defaults().unwrap().retention);
+    let mut retention = Retention::new(scene.store.clone(), clock, rules);
+    assert_eq!(retention.pass().await.intake_records, 0);
+    wall.fetch_add(365 * DAY, Ordering::SeqCst);
+    let passed = retention.pass().await;
+    assert_eq!((passed.intake_records, passed.arrivals, passed.batches), (0, 0, 1));
+    // A clock that has gone on for a day is believed: ages are counted by it. What is to be known
+    // for a week is known for a week, whatever it says.
+    for source in [&wall, &steady] {
+        source.fetch_add(DAY, Ordering::SeqCst);
+    }
+    let passed = retention.pass().await;
+    assert_eq!((passed.intake_records, passed.arrivals), (1, 0));
 }
 
 async fn count(scene: &Scene, sql: String) -> i64 {

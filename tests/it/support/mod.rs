@@ -8,6 +8,7 @@ pub mod canary;
 pub mod cluster;
 pub mod corpus;
 pub mod examiner;
+pub mod faketime;
 pub mod hostile;
 pub mod http;
 pub mod mailers;

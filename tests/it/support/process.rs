@@ -58,6 +58,17 @@ fn log(command: &mut Command, level: &str) {
     }
 }
 
+/// `serve` on this store, by the rules in `folder`.
+fn serving(location: &Location, folder: &Path) -> Command {
+    let mut server = Command::new(GATEPOST);
+    server.arg("serve").arg("--policies").arg(folder.join("policies")).current_dir(folder);
+    match location {
+        Location::Folder(data) => server.arg("--data").arg(data),
+        Location::Postgres(url) => server.arg("--database-url").arg(url.expose()),
+    };
+    server
+}
+
 /// The same of one that must fail with exit code 1; answers what it said on standard error.
 pub async fn failing(folder: &Path, arguments: &[&str]) -> String {
     let output = gatepost(folder, arguments).await;
@@ -115,14 +126,23 @@ impl Server {
         arguments: &[&str],
         environment: &[(&str, &str)],
     ) -> Self {
-        let mut server = Command::new(GATEPOST);
-        server.arg("serve").arg("--policies").arg(folder.join("policies")).current_dir(folder);
+        let mut server = serving(location, folder);
         server.args(arguments).envs(environment.iter().copied());
-        match location {
-            Location::Folder(data) => server.arg("--data").arg(data),
-            Location::Postgres(url) => server.arg("--database-url").arg(url.expose()),
-        };
         log(&mut server, "off");
+        Self::ready(server, dns).await
+    }
+
+    /// The same; what it logs is added to `log`.
+    pub async fn start_telling(
+        location: &Location,
+        folder: &Path,
+        dns: SocketAddr,
+        environment: &[(&str, &str)],
+        log: &Path,
+    ) -> Self {
+        let mut server = serving(location, folder);
+        let log = File::options().create(true).append(true).open(log).unwrap();
+        server.envs(environment.iter().copied()).env("GATEPOST_LOG", "info").stderr(log);
         Self::ready(server, dns).await
     }
 
