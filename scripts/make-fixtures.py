@@ -749,9 +749,9 @@ def accepted_identity_cases():
          {"text": "", "attachments": [{"filename": "a.bin", "content_type": "text/plain"}],
           "unsigned_headers": ["content-disposition"], "findings": ["unsigned_content_field"]}),
         ("encoding_added", b"Content-Transfer-Encoding: base64\r\n",
-         "A Content-Transfer-Encoding that the signature does not cover makes another text",
+         "A Content-Transfer-Encoding that the signature does not cover, and that the text is not in",
          {"unsigned_headers": ["content-transfer-encoding"],
-          "findings": ["unsigned_content_field"]}),
+          "findings": ["encoding_mislabelled"]}),
         ("automation_added", b"Auto-Submitted: auto-replied\r\nPrecedence: bulk\r\n"
          b"List-Id: <a.good.example>\r\nX-Auto-Response-Suppress: All\r\n",
          "Fields that forbid an answer, and that the signature does not cover",

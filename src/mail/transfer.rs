@@ -15,6 +15,9 @@ use super::words::hex_octet;
 /// be text by chance.
 const TELLING: usize = 8;
 
+/// Decoded octets that tell what all of them are: text of a body of any size is not held twice.
+const LOOKED_AT: usize = 65_536;
+
 /// Decoded octets from which on a few faults among many characters are the transport's.
 const LONG: usize = 16;
 
@@ -177,6 +180,7 @@ fn is_text(octets: &[u8], label: Option<&str>) -> bool {
         return str::from_utf8(octets)
             .is_ok_and(|text| !text.is_empty() && !text.chars().any(is_odd));
     }
+    let octets = octets.get(..LOOKED_AT).unwrap_or(octets);
     let text = charset::decode(octets, label, usize::MAX).text;
     let (odd, all) = text
         .chars()

@@ -201,7 +201,7 @@ impl Blobs {
 
     /// Whether objects can be written and taken away again, as a server must know before it takes
     /// mail in. It waits for no place: whether there is one is another question.
-    pub(super) async fn check_writable(&self) -> Result<(), StoreError> {
+    pub(super) async fn probe(&self) -> Result<(), StoreError> {
         let probe = Bytes::from_static(b"Can this be written?");
         let mut digest = Digest([0; 32]);
         digest.0.copy_from_slice(sha256(&SHA256, &probe).as_ref());

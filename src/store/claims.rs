@@ -2,6 +2,7 @@
 //! attempt needs, given back if they were not begun.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use uuid::Uuid;
 
@@ -16,8 +17,8 @@ use crate::domain::delivery::{Claim, TAKEN_OF_EACH};
 use crate::domain::id::DestinationId;
 
 /// A delivery that this gateway cannot read (another version wrote it, or it is damaged) is looked
-/// at again after this, in milliseconds, for as many times; then it is kept as exhausted.
-const UNREADABLE_PAUSE: i64 = 3_600_000;
+/// at again after this, for as many times; then it is kept as exhausted.
+pub(super) const UNREADABLE_PAUSE: Duration = Duration::from_hours(1);
 const UNREADABLE_TRIES: i64 = 48;
 
 /// Steps from destination to destination and takes the longest due of each (of many a few), so that the backlog of
@@ -318,7 +319,7 @@ impl Store {
              WHERE id = $1",
         )
         .bind(place)
-        .bind(now.millis().saturating_add(UNREADABLE_PAUSE))
+        .bind(now.plus(UNREADABLE_PAUSE))
         .bind(UNREADABLE_TRIES)
         .bind(ended)
         .execute(tx.on())

@@ -1,6 +1,5 @@
 //! Opening the store, and the two doors to it: reading and writing.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -215,7 +214,7 @@ impl Store {
             Some(blobs) => {
                 // Asked again even if it has been: this is the start of a server.
                 self.claim_blobs().await?;
-                blobs.check_writable().await
+                blobs.probe().await
             }
             None => Ok(()),
         }
@@ -290,10 +289,10 @@ impl Store {
 }
 
 impl Base {
-    /// Where the embedded store lies.
-    pub(super) fn folder(&self) -> Option<&Path> {
+    /// The embedded database, if it is one.
+    pub(super) const fn embedded(&self) -> Option<&Embedded> {
         match &self.database {
-            Database::Sqlite(embedded) => Some(&embedded.folder),
+            Database::Sqlite(embedded) => Some(embedded),
             Database::Postgres(_) => None,
         }
     }

@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use sqlx::Connection as _;
@@ -40,6 +40,8 @@ pub(super) struct Embedded {
     pub(super) writer: SqlitePool,
     /// How long a statement may take that walks many rows.
     statement: Duration,
+    /// The length of the database file as it was last seen, in bytes.
+    longest: Arc<AtomicU64>,
 }
 
 /// Opens the store in `folder`, made there first if `create` says so, and brings it to this
@@ -90,7 +92,9 @@ pub(super) async fn open(
         .connect_with(options.read_only(true))
         .await
         .map_err(open_error)?;
-    Ok(Embedded { folder: folder.to_owned(), reader, writer, statement: rules.statement() })
+    let longest = Arc::new(AtomicU64::new(std::fs::metadata(&path).map_err(io_error)?.len()));
+    let (folder, statement) = (folder.to_owned(), rules.statement());
+    Ok(Embedded { folder, reader, writer, statement, longest })
 }
 
 impl Embedded {
@@ -100,6 +104,20 @@ impl Embedded {
         let pool = self.reader.options().clone().max_connections(readers).min_connections(readers);
         let reader = pool.connect_with(options).await?;
         Ok(Self { reader, ..self.clone() })
+    }
+
+    /// Whether the database file has lost its end: nothing here makes it shorter, and SQLite, which
+    /// reads from memory what it has read once, may not notice for a long time. The file is not
+    /// opened: to close it again would end the locks of SQLite in this process, and a command
+    /// beside the server would take away the log that it writes
+    /// (<https://sqlite.org/howtocorrupt.html>, 2.2).
+    pub(super) async fn check_length(&self) -> Result<(), StoreError> {
+        let looked = tokio::fs::metadata(self.folder.join(FILE)).await;
+        let length = looked.map_err(|error| StoreError::from(sqlx::Error::Io(error)))?.len();
+        if length < self.longest.fetch_max(length, Ordering::SeqCst) {
+            return Err(StoreError::Damaged(None));
+        }
+        Ok(())
     }
 
     /// All rows of a statement that is given up when it takes too long.

@@ -189,12 +189,15 @@ fn kind(error: &dyn DatabaseError) -> Kind {
     }
     // Extended result codes of SQLite: the low octet is the family.
     const CORRUPT: u32 = 11;
+    // An index of words, which can be made anew: no reason to end.
+    const CORRUPT_INDEX: u32 = 267;
     const FULL: u32 = 13;
     const NOT_A_DATABASE: u32 = 26;
     const IO_FSYNC: u32 = 1034;
     const IO_DIR_FSYNC: u32 = 1290;
     let code = code.parse();
-    if let Ok(CORRUPT | NOT_A_DATABASE) = code.as_ref().map(|code: &u32| code & 0xff) {
+    let family = code.as_ref().map(|code: &u32| code & 0xff);
+    if code != Ok(CORRUPT_INDEX) && matches!(family, Ok(CORRUPT | NOT_A_DATABASE)) {
         return Kind::Damaged;
     }
     match code {

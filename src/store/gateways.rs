@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value as Json;
 
+use super::claims::UNREADABLE_PAUSE;
 use super::db::{Base, Store, settled};
 use super::error::StoreError;
 use super::row::Columns;
@@ -155,8 +156,7 @@ impl Base {
     fn bury_others(&self, rows: &[Gateway]) {
         let own = self.company.own();
         let others = rows.iter().map(|row| row.id).filter(|id| *id != own);
-        // 0: who claimed before claims named a holder.
-        self.company.bury(others.chain([0]).collect());
+        self.company.bury(others.collect());
     }
 }
 
@@ -257,7 +257,7 @@ impl Store {
     async fn try_mend_waits(&self) -> Result<u64, StoreError> {
         let rules = &self.base.deliveries;
         let now = self.mint().clock().steady();
-        let latest = now.plus(rules.longest_wait.max(rules.lease));
+        let latest = now.plus(rules.longest_wait.max(rules.lease).max(UNREADABLE_PAUSE));
         let longest_rest = now.plus(rules.breaker.longest_rest.max(rules.lease));
         let mut tx = self.begin().await?;
         let due = sql("UPDATE deliveries SET next_attempt_at = $1 WHERE rowid IN (

@@ -8,13 +8,13 @@ use std::time::Instant;
 
 use mail_auth::dkim::Signature;
 use mail_auth::dmarc::verify::DmarcParameters;
-use mail_auth::dmarc::{self, Policy};
+use mail_auth::dmarc::{self, DmarcRecord, Policy};
 use mail_auth::{
     AuthenticatedMessage, DkimOutput, DkimResult, DmarcOutput, DmarcResult, Parameters,
 };
 use serde_json::{Value, json};
 
-use super::alignment::{Adkim, Relation};
+use super::alignment::{Adkim, Relation, organizational};
 use super::evidence::{Purpose, Recorder, Step, micros};
 use super::resolver::Resolver;
 use super::spf::Spf;
@@ -53,8 +53,8 @@ pub(super) async fn check(
     let start = Instant::now();
     // DMARC asks for nobody's names.
     let recorder = Recorder::new(Purpose::Dmarc, IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-    // mail-auth reads nothing of the message but its From.
-    let from = format!("From: <{sender}>\r\n\r\n");
+    // mail-auth reads nothing of the message but the domain in its From.
+    let from = format!("From: <a@{}>\r\n\r\n", sender.domain());
     let signatures: Vec<Signature> = signers
         .iter()
         .map(|domain| Signature { d: domain.to_string(), ..Signature::default() })
@@ -131,7 +131,13 @@ fn adkim(output: Option<&DmarcOutput>, recorder: &Recorder, from: &DomainName) -
             if own.is_none() && output.is_none_or(|output| word(output) == "temperror") {
                 return Adkim::Unknown;
             }
-            own.filter(|(_, policy)| policy.p != Policy::Unspecified || !policy.rua.is_empty())
+            // A record that nobody can read, further up, ends the walk and hides none below it.
+            let above = policies.iter().filter(|(name, _)| is_above(name, from));
+            let applies = |(_, policy): &&(String, Arc<DmarcRecord>)| {
+                policy.p != Policy::Unspecified || !policy.rua.is_empty()
+            };
+            let above = above.filter(applies).max_by_key(|(name, _)| name.len());
+            own.filter(applies).or(above)
         }
     };
     match found {
@@ -140,6 +146,17 @@ fn adkim(output: Option<&DmarcOutput>, recorder: &Recorder, from: &DomainName) -
         }
         _ => Adkim::Relaxed,
     }
+}
+
+/// Whether the record `name` is that of a domain above `from`, up to its organization's.
+fn is_above(name: &str, from: &DomainName) -> bool {
+    let below = |name: &str, domain: &str| {
+        name.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))
+    };
+    let domain = name.strip_prefix("_dmarc.").filter(|domain| below(from.as_str(), domain));
+    domain
+        .zip(organizational(from))
+        .is_some_and(|(domain, organization)| domain == organization || below(domain, organization))
 }
 
 fn word(output: &DmarcOutput) -> &'static str {

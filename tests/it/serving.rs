@@ -1,6 +1,6 @@
 //! One server at a time on an embedded store.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::process::{Server, failing, gatepost};
 use crate::support::{PATIENCE, http, local_dns};
@@ -40,5 +40,38 @@ async fn a_second_server_on_one_store_is_refused_and_told_of_the_first() {
     first.kill().await;
     assert_eq!(Server::start(&data, dns.addr()).await.terminate().await, 0);
     assert_eq!(Server::start(&data, dns.addr()).await.terminate().await, 0);
+    assert!(helpers.finish(PATIENCE).await);
+}
+
+/// What a process does to the database file must not end the locks of SQLite in it: the next command
+/// that closes the store would believe to be the last one, and take away the log that is written.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_takes_nothing_from_a_server_that_was_asked_whether_it_is_ready() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let made = gatepost(here, &["init", "--json"]).await;
+    let made: Value = serde_json::from_slice(&made.stdout).unwrap();
+    let (key, account) = (made["key"].as_str().unwrap(), &made["account"]["id"]);
+    let helpers = gatepost::shutdown::Shutdown::default();
+    let dns = local_dns(&helpers).await;
+    let data = here.join("gatepost-data");
+    let server = Server::start(&data, dns.addr()).await;
+    for _ in 0..2 {
+        assert_eq!(http::get(&format!("http://{}/readyz", server.http)).await.status, 200);
+        assert!(gatepost(here, &["account", "list", "--json"]).await.status.success());
+    }
+    let url = format!("http://{}/api/v2/tokens?token={key}", server.http);
+    let body = json!({ "type": "admin", "description": "x", "targetAccountId": account });
+    let request = reqwest::Client::new().post(url).timeout(PATIENCE);
+    let request = request.header("content-type", "application/json").body(body.to_string());
+    let answer = http::read("POST", request.send().await.unwrap()).await;
+    assert_eq!(answer.status, 200);
+    let answer: Value = serde_json::from_slice(&answer.body).unwrap();
+    let token = answer["token"]["token"].as_str().unwrap();
+    server.kill().await;
+    let server = Server::start(&data, dns.addr()).await;
+    let url = format!("http://{}/api/v2/account?token={token}", server.http);
+    assert_eq!(http::get(&url).await.status, 200, "an acknowledged change is lost");
+    assert_eq!(server.terminate().await, 0);
     assert!(helpers.finish(PATIENCE).await);
 }

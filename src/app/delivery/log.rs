@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
@@ -47,6 +48,8 @@ pub struct EventLog {
     links: Links,
     waiters: Waiters,
     ring: Ring,
+    /// The threads of mail.
+    mail: Handle,
     /// Whoever finds somebody else giving places waits for that, and finds little left to do.
     placing: Arc<Mutex<()>>,
     /// More wait for their place than a request gives: the task gets on with it.
@@ -109,11 +112,13 @@ pub struct Shown {
 }
 
 impl EventLog {
-    /// The log of this store, read within these bounds, with these links in its messages.
+    /// The log of this store, read within these bounds, with these links in its messages. Made on
+    /// the threads of mail.
     pub fn new(store: Store, rules: Arc<AccessRules>, payload: PayloadRules, links: Links) -> Self {
         let (waiters, ring) = (Waiters::new(&rules.events), Ring::new(&rules.events));
         let (placing, behind) = (Arc::default(), Arc::default());
-        Self { store, rules, payload, links, waiters, ring, placing, behind }
+        let mail = Handle::current();
+        Self { store, rules, payload, links, waiters, ring, mail, placing, behind }
     }
 
     /// The place behind which a reader of `scope` begins: with the oldest if the event that it
@@ -250,7 +255,7 @@ impl EventLog {
                 return Ok(());
             }
             // A batch may be short though more wait: only none is the end.
-            if self.store.place_events(place_at_once).await? == 0 {
+            if self.place(place_at_once).await? == 0 {
                 return Ok(());
             }
         }
@@ -267,27 +272,26 @@ impl EventLog {
     }
 
     async fn look(&self) {
+        // Up to where those who wait know of; nobody waited before.
+        let mut seen = None;
         loop {
-            if let Err(error) = self.follow().await {
+            if let Err(error) = self.follow(&mut seen).await {
                 tracing::error!(%error, "the log of events cannot be kept: trying again");
                 sleep(self.rules.events.poll()).await;
             }
         }
     }
 
-    async fn follow(&self) -> Result<(), StoreError> {
+    async fn follow(&self, seen: &mut Option<i64>) -> Result<(), StoreError> {
         let rules = &self.rules.events;
-        // Up to where those who wait know of; nobody waited before.
-        let mut seen = None;
         loop {
             let placed = self.place_batch().await?;
-            seen = match self.waiters.is_empty() {
-                true => {
-                    self.ring.end();
-                    None
-                }
-                false => Some(self.tell(seen).await?),
-            };
+            if self.waiters.is_empty() {
+                self.ring.end();
+                *seen = None;
+            } else {
+                self.tell(seen).await?;
+            }
             if placed > 0 {
                 sleep(rules.place_pause()).await;
             } else if seen.is_none() {
@@ -300,34 +304,44 @@ impl EventLog {
         }
     }
 
+    /// On the threads of mail: on the embedded store it holds the one writer, which mail waits for.
+    async fn place(&self, limit: u32) -> Result<u64, StoreError> {
+        let store = self.store.clone();
+        let placing = self.mail.spawn(async move { store.place_events(limit).await });
+        // Only threads that end break it off.
+        placing.await.unwrap_or(Ok(0))
+    }
+
     async fn place_batch(&self) -> Result<u64, StoreError> {
         let _turn = self.placing.lock().await;
-        let placed = self.store.place_events(self.rules.events.place_at_once).await?;
+        let placed = self.place(self.rules.events.place_at_once).await?;
         if placed == 0 {
             self.behind.store(false, Ordering::Relaxed);
         }
         Ok(placed)
     }
 
-    /// Makes the bodies of what has got its place since, wakes those whom it concerns, and answers up
-    /// to where.
-    async fn tell(&self, seen: Option<i64>) -> Result<i64, StoreError> {
-        let Some(mut seen) = seen else {
+    /// Makes the bodies of what has got its place since, wakes those whom it concerns, and notes up to
+    /// where.
+    async fn tell(&self, seen: &mut Option<i64>) -> Result<(), StoreError> {
+        let Some(mut from) = *seen else {
             // What got its place before that may have come after somebody looked.
-            let seen = self.store.last_position().await?;
-            self.ring.begin(seen);
+            let last = self.store.last_position().await?;
+            self.ring.begin(last);
             self.waiters.wake_all();
-            return Ok(seen);
+            *seen = Some(last);
+            return Ok(());
         };
         loop {
-            let placed = self.store.placed_after(seen, self.rules.events.place_at_once).await?;
-            let Some(last) = placed.last() else { return Ok(seen) };
+            let placed = self.store.placed_after(from, self.rules.events.place_at_once).await?;
+            let Some(last) = placed.last() else { return Ok(()) };
             let last = last.place.position;
             let happened: HashSet<AccountId> =
                 placed.iter().flat_map(|one| one.lineage.ids()).collect();
             self.ring.append(self.entries(placed).await?, last);
-            self.waiters.wake(&happened, seen);
-            seen = last;
+            self.waiters.wake(&happened, from);
+            from = last;
+            *seen = Some(last);
         }
     }
 

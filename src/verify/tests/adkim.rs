@@ -26,7 +26,7 @@ async fn signed(bench: &Bench, from: &str, signer: &str) -> Authentication {
 type Case =
     (&'static [(&'static str, &'static str)], &'static str, &'static str, Option<&'static str>);
 
-const CASES: [Case; 15] = [
+const CASES: [Case; 17] = [
     (&[(OWN, STRICT)], "good.example", "good.example", None),
     (&[(OWN, STRICT)], "good.example", "a.good.example", Some(OWN)),
     // The record of the organization applies to what is below it.
@@ -51,6 +51,19 @@ const CASES: [Case; 15] = [
     (&[(OWN, STRICT), (SUB, STRICT), (SUB, RELAXED)], "a.good.example", "good.example", Some(OWN)),
     (&[(OWN, "v=DMARC1; p=maybe; adkim=s")], "good.example", "a.good.example", None),
     (&[(OWN, "v=DMARC2; p=none; adkim=s")], "good.example", "a.good.example", None),
+    // Such a one ends the walk, and takes nothing from those below it.
+    (
+        &[(OWN, STRICT), ("_dmarc.example", "v=DMARC1; p=maybe")],
+        "a.good.example",
+        "b.good.example",
+        Some(OWN),
+    ),
+    (
+        &[(OWN, RELAXED), ("_dmarc.example", "v=DMARC1; p=maybe")],
+        "a.good.example",
+        "b.good.example",
+        None,
+    ),
 ];
 
 #[tokio::test]

@@ -15,6 +15,7 @@ use crate::support::store_rules;
 on_both! {
     what_a_dead_gateway_had_claimed_is_free,
     a_probe_of_a_dead_gateway_is_made_again,
+    what_rests_is_left_alone_whoever_died,
     what_a_dead_gateway_had_claimed_in_a_room_is_free,
     steady_time_goes_on_from_gateway_to_gateway,
     what_waits_longer_than_anything_may_is_due,
@@ -126,6 +127,21 @@ async fn told(scene: &Scene, wall: i64, source: i64) -> (Store, Clock, Arc<Atomi
     let mint = Mint::new(clock.clone(), Arc::new(random));
     let store = Store::open(&scene.location, &store_rules(), mint).await.unwrap();
     (store, clock, steady)
+}
+
+/// Nobody tries a destination whose rest begins with a failure: it belongs to no dead gateway.
+async fn what_rests_is_left_alone_whoever_died(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    scene.listen(&scene.agent, Category::Incoming, "https://a.example/").await;
+    scene.deliver(&scene.agent, 0).await;
+    scene.deliver(&scene.agent, 1).await;
+    let (_first, second) = (gateway(&scene).await, gateway(&scene).await);
+    see_them_die(kind, &second).await;
+    // Those of the look are given back.
+    scene.execute("UPDATE deliveries SET lease_until = 0").await;
+    scene.execute("UPDATE destinations SET failures = 10, rests_until = 9").await;
+    assert_eq!(claim(&second, 8).await, []);
+    assert_eq!(claim(&second, 9).await.len(), 1, "its probe");
 }
 
 async fn steady_time_goes_on_from_gateway_to_gateway(kind: Kind) {
