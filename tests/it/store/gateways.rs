@@ -136,10 +136,11 @@ async fn what_rests_is_left_alone_whoever_died(kind: Kind) {
     scene.deliver(&scene.agent, 0).await;
     scene.deliver(&scene.agent, 1).await;
     let (_first, second) = (gateway(&scene).await, gateway(&scene).await);
-    see_them_die(kind, &second).await;
-    // Those of the look are given back.
-    scene.execute("UPDATE deliveries SET lease_until = 0").await;
-    scene.execute("UPDATE destinations SET failures = 10, rests_until = 9").await;
+    for _ in 0..=SILENT {
+        second.beat(SILENT).await.unwrap();
+    }
+    // at(9)
+    scene.execute("UPDATE destinations SET failures = 10, rests_until = 1750000000009").await;
     assert_eq!(claim(&second, 8).await, []);
     assert_eq!(claim(&second, 9).await.len(), 1, "its probe");
 }
