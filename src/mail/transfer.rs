@@ -138,7 +138,7 @@ impl Shape {
 
     /// Whether whole groups of four are there; without padding programs may leave it out.
     const fn is_complete(&self) -> bool {
-        (self.letters + self.padding) % 4 == 0
+        (self.letters + self.padding).is_multiple_of(4)
     }
 }
 

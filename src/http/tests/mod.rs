@@ -149,6 +149,14 @@ fn mint() -> Mint {
     Mint::new(clock, Arc::new(|bytes: &mut [u8]| aws_lc_rs::rand::fill(bytes).unwrap()))
 }
 
+fn readiness(store: Store, mint: &Mint) -> Readiness {
+    let reading = Check::new("reading", move || {
+        let (store, fault) = (store.clone(), |detail| Fault { cause: "gone", detail });
+        async move { store.ping().await.map_err(|error| fault(error.to_string())) }
+    });
+    Readiness::new(mint.clock().clone(), Duration::from_secs(60), vec![reading])
+}
+
 fn relays(store: &Store, vault: &Vault, mint: &Mint, (rules, guard): (&Rules, &Guard)) -> Relays {
     let wait = rules.relays.forward.connect_timeout();
     let lookup = Lookup::over(Some(&[]), wait, 1).unwrap();
@@ -229,15 +237,8 @@ impl House {
             answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
             dns,
         };
-        let pinged = store.clone();
-        let reading = Check::new("reading", move || {
-            let store = pinged.clone();
-            let fault = |detail| Fault { cause: "gone", detail };
-            async move { store.ping().await.map_err(|error| fault(error.to_string())) }
-        });
-        let checks = vec![reading];
-        let readiness = Readiness::new(mint.clock().clone(), Duration::from_secs(60), checks);
-        let http = Http::new(use_cases, guard, mint.clone(), Arc::clone(&access_rules), readiness);
+        let ready = readiness(store.clone(), &mint);
+        let http = Http::new(use_cases, guard, mint.clone(), Arc::clone(&access_rules), ready);
         // Whoever asks from here may say for whom; from another loopback address nobody may.
         let shutdown = Shutdown::default();
         let http = http.behind(vec!["127.0.0.1/32".parse().unwrap()]);

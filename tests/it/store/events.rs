@@ -115,6 +115,10 @@ async fn a_scope_shows_its_events_in_the_order_of_their_places(kind: Kind) {
     }
     let unknown = EventId(run::system_mint().uuid());
     assert_eq!(store.find_event(&everything, unknown).await.unwrap(), FoundEvent::Unknown);
+    what_got_its_place_is_named(store, &all).await;
+}
+
+async fn what_got_its_place_is_named(store: &Store, all: &[Event]) {
     let placed = store.placed_after(2, 3).await.unwrap();
     let expected = all.iter().zip(1..).skip(2).take(3).map(|(event, position)| PlacedEvent {
         place: EventPlace { event: event.id, position },
@@ -123,6 +127,7 @@ async fn a_scope_shows_its_events_in_the_order_of_their_places(kind: Kind) {
         lineage: event.lineage,
     });
     assert_eq!(placed, expected.collect::<Vec<_>>());
+    let unknown = EventId(run::system_mint().uuid());
     let named = store.events_named(&[all[3].id, unknown, all[1].id]).await.unwrap();
     let named: Vec<Event> = named.into_iter().map(|(event, _)| event).collect();
     assert_eq!(named, [all[3].clone(), all[1].clone()]);
