@@ -260,7 +260,7 @@ impl EventFilter {
     /// Everything.
     pub const ALL: Self = Self { names: None, since: None };
 
-    /// Whether an event of this name and time is among them, as [`Self::condition`] says.
+    /// Whether an event of this name and time is among them, as `condition` says in SQL.
     pub fn lets_through(&self, name: EventName, at: Timestamp) -> bool {
         let is_named = self.names.as_ref().is_none_or(|names| names.contains(&name));
         is_named && self.since.is_none_or(|since| at >= since)
