@@ -97,7 +97,7 @@ impl Access {
         Self { store, clock, usage, apps, together: false }
     }
 
-    /// The same for those who follow the log of events: over these connections, and each question
+    /// A copy for followers of the event log: over these connections, and each question
     /// with all who ask at the same time.
     #[must_use]
     pub fn of_followers(&self, store: Store) -> Self {

@@ -96,7 +96,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// What a stream shows of it, made by whoever comes first.
+    /// Text for streams, made by the first to ask.
     pub fn text(&self, write: impl FnOnce(&[Shown]) -> String) -> Bytes {
         self.text.get_or_init(|| write(&self.events).into()).clone()
     }

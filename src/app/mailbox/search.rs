@@ -54,7 +54,7 @@ pub struct Search<'s> {
     candidates: u32,
     /// What may still be read of them.
     octets: u64,
-    /// Whatever it cost: it ends with what has been read by then.
+    /// Ends the page with the rows read by then.
     deadline: Instant,
     has_read: bool,
     windows: std::slice::Iter<'static, u32>,

@@ -1,4 +1,4 @@
-//! What got its place lately, with bodies that were made once for all who wait: within bounds of
+//! Events placed lately, with bodies that were made once for all who wait: within bounds of
 //! events, octets and age (`policies/access.toml`). Who has read the log so far reads on here, without
 //! asking the store; who is further behind does ask it.
 //!
@@ -31,7 +31,7 @@ struct Shared {
     kept: Mutex<Kept>,
 }
 
-/// What is behind `low` up to `high`; nothing at all while nobody follows.
+/// Events behind `low` up to `high`; none while nobody follows.
 #[derive(Debug, Default)]
 struct Kept {
     follows: bool,
@@ -50,7 +50,7 @@ pub(super) struct Entry {
     pub(super) since: Instant,
 }
 
-/// What a reader asks for.
+/// The question of a reader.
 #[derive(Clone, Debug, PartialEq)]
 struct Asked {
     scope: Scope,
