@@ -20,28 +20,29 @@
 #[path = "../commit/load.rs"]
 mod load;
 mod report;
-mod sink;
+#[expect(dead_code, reason = "other measurements need more of it")]
+#[path = "../stage/mod.rs"]
+mod stage;
 #[expect(dead_code, reason = "the tests need more of it")]
 #[path = "../../tests/it/support/mod.rs"]
 mod support;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use gatepost::rules::Rules;
-use gatepost::store::Location;
 use gatepost::testkit::smtp_client::{Transaction, deliver};
 use tokio::task::JoinSet;
 
 use load::Load;
 use report::{Delay, Memory, Pace, Report};
-use sink::Sink;
-use support::cluster::{self, Cluster};
-use support::process::Server;
+use stage::UNLIMITED;
+use stage::place::{Kind, Place};
+use stage::sink::Sink;
+use stage::waits::Waits;
+use support::process::{GATEPOST, Server};
+use support::signed;
 use support::site::Site;
-use support::{rules, signed};
 
 const DESTINATIONS: [usize; 3] = [1, 10, 100];
 /// Commits at the same time, while a backlog is made.
@@ -91,104 +92,52 @@ async fn main() {
     }
     let wanted = |name: &str| options.only.as_ref().is_none_or(|only| name.contains(only));
     let mut report = Report::default();
-    let stores: &[Kind] = match cluster::binaries() {
-        Some(_) => &[Kind::Sqlite, Kind::Postgres],
-        None => {
-            eprintln!("PostgreSQL: skipped, it is not installed");
-            &[Kind::Sqlite]
-        }
-    };
-    for store in stores {
+    for store in Kind::all(None) {
         if wanted("pace") {
             for destinations in DESTINATIONS {
-                report.paces.push(pace(*store, destinations, options.backlog).await);
+                report.paces.push(pace(store, destinations, options.backlog).await);
             }
         }
         if wanted("delay") {
-            report.delays.push(delay(*store, options.sessions, options.messages).await);
+            report.delays.push(delay(store, options.sessions, options.messages).await);
         }
         if wanted("memory") {
             for backlog in [options.long_backlog / 100, options.long_backlog] {
                 let delivered = options.long_backlog / 200;
-                report.memories.push(memory(*store, backlog, delivered).await);
+                report.memories.push(memory(store, backlog, delivered).await);
             }
         }
     }
     if options.json { report.print_json() } else { report.print_table() }
 }
 
-#[derive(Clone, Copy)]
-enum Kind {
-    Sqlite,
-    Postgres,
-}
-
-impl Kind {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Sqlite => "SQLite",
-            Self::Postgres => "PostgreSQL",
-        }
-    }
-}
-
-/// A new store of either kind.
-struct Place {
-    folder: tempfile::TempDir,
-    location: Location,
-    /// Runs as long as this value lives.
-    _cluster: Option<Cluster>,
-}
-
-impl Place {
-    fn new(kind: Kind) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let (location, cluster) = match kind {
-            Kind::Sqlite => (Location::Folder(folder.path().join("store")), None),
-            Kind::Postgres => {
-                let bin = cluster::binaries().expect("PostgreSQL is installed");
-                let cluster = Cluster::start(&bin, &["fsync=on"]);
-                (Location::parse(None, Some(&cluster.url)).unwrap(), Some(cluster))
+/// Makes so many deliveries that are due.
+async fn fill(place: &Place, urls: &[String], backlog: usize) {
+    let load = Arc::new(Load::build(&place.location, &place.rules.store, urls).await);
+    let messages = backlog.div_ceil(urls.len());
+    let mut writers = JoinSet::new();
+    for writer in 0..WRITERS {
+        let load = Arc::clone(&load);
+        let own = messages / WRITERS + usize::from(writer < messages % WRITERS);
+        writers.spawn(async move {
+            for _ in 0..own {
+                load.commit(&load.next()).await;
             }
-        };
-        // The folder of rules is where the server looks for them.
-        rules(folder.path(), &[]);
-        Self { folder, location, _cluster: cluster }
+        });
     }
+    writers.join_all().await;
+    load.close().await;
+}
 
-    fn path(&self) -> &Path {
-        self.folder.path()
-    }
-
-    /// Makes so many deliveries that are due.
-    async fn fill(&self, urls: &[String], backlog: usize) {
-        let rules = Rules::defaults().unwrap().store;
-        let load = Arc::new(Load::build(&self.location, &rules, urls).await);
-        let messages = backlog.div_ceil(urls.len());
-        let mut writers = JoinSet::new();
-        for writer in 0..WRITERS {
-            let load = Arc::clone(&load);
-            let own = messages / WRITERS + usize::from(writer < messages % WRITERS);
-            writers.spawn(async move {
-                for _ in 0..own {
-                    load.commit(&load.next()).await;
-                }
-            });
-        }
-        writers.join_all().await;
-        load.close().await;
-    }
-
-    /// It asks no DNS: there is no mail, and receivers are named by address.
-    async fn serve(&self) -> Server {
-        Server::start_on(&self.location, self.path(), ([127, 0, 0, 1], 9).into()).await
-    }
+/// It asks no DNS: there is no mail, and receivers are named by address.
+async fn serve(place: &Place) -> Server {
+    place.serve(GATEPOST, ([127, 0, 0, 1], 9).into()).await
 }
 
 async fn pace(kind: Kind, destinations: usize, backlog: usize) -> Pace {
-    let (place, sink) = (Place::new(kind), Sink::start().await);
-    place.fill(&sink.urls(destinations), backlog).await;
-    let server = place.serve().await;
+    let (place, sink) = (Place::new(kind, &[]), Sink::start().await);
+    fill(&place, &sink.urls(destinations), backlog).await;
+    let server = serve(&place).await;
     sink.reach(1, PATIENCE).await;
     let begun = Instant::now();
     sink.reach(backlog, PATIENCE).await;
@@ -198,9 +147,9 @@ async fn pace(kind: Kind, destinations: usize, backlog: usize) -> Pace {
 }
 
 async fn memory(kind: Kind, backlog: usize, delivered: usize) -> Memory {
-    let (place, sink) = (Place::new(kind), Sink::start().await);
-    place.fill(&sink.urls(100), backlog).await;
-    let server = place.serve().await;
+    let (place, sink) = (Place::new(kind, &[]), Sink::start().await);
+    fill(&place, &sink.urls(100), backlog).await;
+    let server = serve(&place).await;
     sink.reach(delivered, PATIENCE).await;
     let peak = server.peak();
     server.kill().await;
@@ -208,15 +157,12 @@ async fn memory(kind: Kind, backlog: usize, delivered: usize) -> Memory {
 }
 
 async fn delay(kind: Kind, sessions: usize, messages: usize) -> Delay {
-    let (place, sink) = (Place::new(kind), Sink::start().await);
     // One sender writes to one Agent, faster than a person would.
-    let unlimited = "[rates]\nsignature_messages_per_minute = 0\nsender_messages_per_minute = 0\n\
-                     room_messages_per_minute = 0\n";
-    let own = rules(place.path(), &[("intake.toml", unlimited)]);
-    let site = Site::build(&place.location, &own).await;
+    let (place, sink) = (Place::new(kind, &UNLIMITED), Sink::start().await);
+    let site = Site::build(&place.location, &place.rules).await;
     site.hook("measured", &sink.urls(1)[0]).await;
     site.leave_store().await;
-    let server = Server::start_on(&place.location, place.path(), site.dns.addr()).await;
+    let server = place.serve(GATEPOST, site.dns.addr()).await;
     let begun = Instant::now();
     let mut running = JoinSet::new();
     for session in 0..sessions {
@@ -241,8 +187,8 @@ async fn delay(kind: Kind, sessions: usize, messages: usize) -> Delay {
     let came = sink.subjects();
     // The receiver may hear of it before the sender has read its reply.
     let wait = |(subject, at): &(String, Instant)| came[subject].saturating_duration_since(*at);
-    let waits = answered.iter().map(wait).collect();
+    let waits = Waits::new(answered.iter().map(wait).collect());
     server.kill().await;
     site.finish().await;
-    Delay::new(kind.name(), sessions, waits, took)
+    Delay { store: kind.name(), sessions, waits, took }
 }

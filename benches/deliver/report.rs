@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::stage::waits::Waits;
+
 /// Deliveries of a backlog that came in so long, from the first to the last.
 pub struct Pace {
     pub store: &'static str,
@@ -22,24 +24,14 @@ impl Pace {
 pub struct Delay {
     pub store: &'static str,
     pub sessions: usize,
-    pub messages: usize,
-    pub per_second: f64,
-    pub p50: Duration,
-    pub p99: Duration,
+    pub waits: Waits,
+    /// All of them.
+    pub took: Duration,
 }
 
 impl Delay {
-    /// Of these, at least one, which came in so long.
-    pub fn new(
-        store: &'static str,
-        sessions: usize,
-        mut waits: Vec<Duration>,
-        took: Duration,
-    ) -> Self {
-        waits.sort_unstable();
-        let at = |percent: usize| waits[(waits.len() - 1) * percent / 100];
-        let per_second = f64::from(u32::try_from(waits.len()).unwrap()) / took.as_secs_f64();
-        Self { store, sessions, messages: waits.len(), per_second, p50: at(50), p99: at(99) }
+    fn per_second(&self) -> f64 {
+        self.waits.count() as f64 / self.took.as_secs_f64()
     }
 }
 
@@ -62,7 +54,6 @@ pub struct Report {
 impl Report {
     /// For people.
     pub fn print_table(&self) {
-        let millis = |time: Duration| time.as_secs_f64() * 1000.0;
         println!("{:<12} {:>12} {:>9} {:>8}", "store", "destinations", "backlog", "per s");
         for pace in &self.paces {
             let Pace { store, destinations, backlog, .. } = pace;
@@ -72,10 +63,12 @@ impl Report {
             "\n{:<12} {:>12} {:>9} {:>8} {:>8} {:>8}",
             "250 to POST", "sessions", "messages", "per s", "p50 ms", "p99 ms"
         );
-        for Delay { store, sessions, messages, per_second, p50, p99 } in &self.delays {
-            let (p50, p99) = (millis(*p50), millis(*p99));
+        for delay in &self.delays {
+            let Delay { store, sessions, waits, .. } = delay;
+            let (count, per_second) = (waits.count(), delay.per_second());
+            let (p50, p99) = (waits.millis(50), waits.millis(99));
             println!(
-                "{store:<12} {sessions:>12} {messages:>9} {per_second:>8.0} {p50:>8.1} {p99:>8.1}"
+                "{store:<12} {sessions:>12} {count:>9} {per_second:>8.0} {p50:>8.1} {p99:>8.1}"
             );
         }
         println!("\n{:<12} {:>12} {:>9} {:>8}", "memory", "backlog", "delivered", "peak MB");
@@ -86,7 +79,6 @@ impl Report {
 
     /// For programs.
     pub fn print_json(&self) {
-        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap();
         let paces: Vec<Value> = self
             .paces
             .iter()
@@ -102,9 +94,8 @@ impl Report {
             .iter()
             .map(|delay| {
                 json!({
-                    "store": delay.store, "sessions": delay.sessions, "messages": delay.messages,
-                    "messagesPerSecond": delay.per_second,
-                    "p50Micros": micros(delay.p50), "p99Micros": micros(delay.p99),
+                    "store": delay.store, "sessions": delay.sessions,
+                    "messagesPerSecond": delay.per_second(), "waits": delay.waits.json(),
                 })
             })
             .collect();

@@ -18,6 +18,9 @@
 
 mod crowd;
 mod report;
+#[expect(dead_code, reason = "other measurements need more of it")]
+#[path = "../stage/mod.rs"]
+mod stage;
 #[expect(dead_code, reason = "the tests need more of it")]
 #[path = "../../tests/it/support/mod.rs"]
 mod support;
@@ -25,15 +28,16 @@ mod support;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use gatepost::store::Location;
 use gatepost::testkit::smtp_client::{Transaction, deliver};
 
 use crowd::{Crowd, Kind};
-use report::{Flood, Line, Report, Waits};
-use support::process::Server;
+use report::{Flood, Line, Report};
+use stage::place::{Kind as Database, Place};
+use stage::waits::Waits;
+use support::process::{GATEPOST, Server};
 use support::session::Session;
+use support::signed;
 use support::site::Site;
-use support::{rules, signed};
 
 const TO: &str = "support@agents.example";
 /// Longer than it takes to gather a crowd on a small machine; and room for one client more.
@@ -88,19 +92,18 @@ async fn main() {
 
 /// A new server with what surrounds it.
 struct Stage {
-    _folder: tempfile::TempDir,
+    place: Place,
     site: Site,
     server: Server,
 }
 
 impl Stage {
     async fn set() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let location = Location::Folder(folder.path().join("store"));
-        let site = Site::build(&location, &rules(folder.path(), &[("smtp.toml", RULES)])).await;
+        let place = Place::new(Database::Sqlite, &[("smtp.toml", RULES)]);
+        let site = Site::build(&place.location, &place.rules).await;
         site.leave_store().await;
-        let server = Server::start_on(&location, folder.path(), site.dns.addr()).await;
-        Self { _folder: folder, site, server }
+        let server = place.serve(GATEPOST, site.dns.addr()).await;
+        Self { place, site, server }
     }
 
     /// How long each session of so many took, from the connection to the answer to QUIT.
@@ -121,6 +124,7 @@ impl Stage {
     async fn finish(self) {
         self.server.kill().await;
         self.site.finish().await;
+        drop(self.place);
     }
 }
 

@@ -2,42 +2,10 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::crowd::Kind;
-
-/// How long sessions took.
-#[derive(Clone, Copy)]
-pub struct Waits {
-    pub p50: Duration,
-    pub p99: Duration,
-    pub max: Duration,
-}
-
-impl Waits {
-    /// Of these, at least one.
-    pub fn new(mut waits: Vec<Duration>) -> Self {
-        waits.sort_unstable();
-        let at = |percent: usize| waits[(waits.len() - 1) * percent / 100];
-        Self { p50: at(50), p99: at(99), max: at(100) }
-    }
-
-    /// Three columns, milliseconds.
-    fn columns(self) -> String {
-        let [p50, p99, max] =
-            [self.p50, self.p99, self.max].map(|time| time.as_secs_f64() * 1000.0);
-        format!("{p50:>7.1} {p99:>7.1} {max:>7.1}")
-    }
-
-    fn json(self) -> Value {
-        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap();
-        json!({
-            "p50Micros": micros(self.p50),
-            "p99Micros": micros(self.p99),
-            "maxMicros": micros(self.max),
-        })
-    }
-}
+use crate::stage::waits::Waits;
 
 /// A crowd, what the server keeps in memory without it and with it (octets), and how long a
 /// message took.
@@ -108,8 +76,8 @@ impl Report {
                 line.before / 1_000_000,
                 line.after / 1_000_000,
                 line.octets_per_client(),
-                line.alone.columns(),
-                line.beside.columns()
+                columns(&line.alone),
+                columns(&line.beside)
             );
         }
         for flood in &self.floods {
@@ -150,4 +118,10 @@ impl Report {
         let (lines, floods): (Vec<_>, Vec<_>) = (lines.collect(), floods.collect());
         println!("{}", json!({ "crowds": lines, "floods": floods }));
     }
+}
+
+/// Three columns, milliseconds.
+fn columns(waits: &Waits) -> String {
+    let [p50, p99, max] = [50, 99, 100].map(|percent| waits.millis(percent));
+    format!("{p50:>7.1} {p99:>7.1} {max:>7.1}")
 }

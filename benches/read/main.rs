@@ -19,6 +19,9 @@
 mod accounts;
 mod fill;
 mod report;
+#[expect(dead_code, reason = "other measurements need more of it")]
+#[path = "../stage/mod.rs"]
+mod stage;
 #[expect(dead_code, reason = "the tests need more of it")]
 #[path = "../../tests/it/support/mod.rs"]
 mod support;
@@ -26,17 +29,17 @@ mod support;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use gatepost::store::Location;
 use gatepost::testkit::smtp_client::{Transaction, deliver};
 use reqwest::Client;
 use serde_json::Value;
 
 use accounts::Accounts;
-use report::{Figures, Line, Report};
-use support::cluster::{self, Cluster};
-use support::process::Server;
+use report::{Line, Report};
+use stage::place::{Kind, Place};
+use stage::waits::Waits;
+use support::process::{GATEPOST, Server};
+use support::signed;
 use support::site::Site;
-use support::{rules, signed};
 
 /// Measure reading
 #[derive(Parser)]
@@ -44,7 +47,7 @@ struct Options {
     /// How many messages there are, one store after the other
     #[arg(long, value_delimiter = ',', default_values_t = [1000, 100_000, 5_000_000])]
     rows: Vec<u64>,
-    /// Only this one: sqlite or postgres
+    /// Only this one: sqlite or postgresql
     #[arg(long)]
     database: Option<String>,
     /// Requests of each kind
@@ -79,14 +82,7 @@ async fn main() {
         (options.requests, options.messages) = (50, 10);
     }
     let mut report = Report::default();
-    for kind in ["sqlite", "postgres"] {
-        if options.database.as_ref().is_some_and(|only| only != kind) {
-            continue;
-        }
-        if kind == "postgres" && cluster::binaries().is_none() {
-            eprintln!("PostgreSQL: skipped, it is not installed");
-            continue;
-        }
+    for kind in Kind::all(options.database.as_deref()) {
         for rows in &options.rows {
             measure(kind, *rows, &options, &mut report).await;
         }
@@ -94,38 +90,28 @@ async fn main() {
     if options.json { report.print_json() } else { report.print_table() }
 }
 
-async fn measure(kind: &'static str, rows: u64, options: &Options, report: &mut Report) {
-    let folder = tempfile::tempdir().unwrap();
-    let (location, _cluster) = match kind {
-        "sqlite" => (Location::Folder(folder.path().join("store")), None),
-        _ => {
-            let bin = cluster::binaries().expect("PostgreSQL is installed");
-            let settings = ["fsync=on", "shared_buffers=512MB", "max_wal_size=4GB"];
-            let cluster = Cluster::start(&bin, &settings);
-            (Location::parse(None, Some(&cluster.url)).unwrap(), Some(cluster))
-        }
-    };
-    let site = Site::build(&location, &rules(folder.path(), &[])).await;
+async fn measure(kind: Kind, rows: u64, options: &Options, report: &mut Report) {
+    let place = Place::new(kind, &[]);
+    let site = Site::build(&place.location, &place.rules).await;
     let accounts = Accounts::build(&site.tenancy, site.house.partner.id).await;
     site.leave_store().await;
     let begun = Instant::now();
-    fill::fill(&location, &accounts, rows, !options.without_search).await;
-    eprintln!("{kind}: {rows} messages in {:.0} s", begun.elapsed().as_secs_f64());
-    let server = Server::start_on(&location, folder.path(), site.dns.addr()).await;
+    fill::fill(&place.location, &accounts, rows, !options.without_search).await;
+    eprintln!("{}: {rows} messages in {:.0} s", kind.name(), begun.elapsed().as_secs_f64());
+    let server = place.serve(GATEPOST, site.dns.addr()).await;
     let base = format!("http://{}/api/v2", server.http);
     let client = Client::new();
     for (what, path) in requests(&accounts) {
-        if let Some((figures, shown)) =
-            ask(&client, &format!("{base}{path}"), options.requests).await
+        if let Some((waits, shown)) = ask(&client, &format!("{base}{path}"), options.requests).await
         {
-            report.lines.push(Line { store: kind, rows, what, figures, shown });
+            report.lines.push(Line { store: kind.name(), rows, what, waits, shown });
         } else {
             eprintln!("{what}: skipped, this version does not have it");
         }
     }
-    let figures = visible(&client, (&server, &base), &site.key, options.messages).await;
+    let waits = visible(&client, (&server, &base), &site.key, options.messages).await;
     let what = "from 250 until it is shown".to_owned();
-    report.lines.push(Line { store: kind, rows, what, figures, shown: 1 });
+    report.lines.push(Line { store: kind.name(), rows, what, waits, shown: 1 });
     server.kill().await;
     site.finish().await;
 }
@@ -161,7 +147,7 @@ fn requests(accounts: &Accounts) -> Vec<(String, String)> {
 
 /// Asks again and again; `None` where there is no such operation. Answers how many items an answer
 /// has, too.
-async fn ask(client: &Client, url: &str, requests: usize) -> Option<(Figures, usize)> {
+async fn ask(client: &Client, url: &str, requests: usize) -> Option<(Waits, usize)> {
     let mut waits = Vec::new();
     let mut shown = 0;
     for number in 0..requests + requests / 10 {
@@ -181,7 +167,7 @@ async fn ask(client: &Client, url: &str, requests: usize) -> Option<(Figures, us
         let list = items.as_object().and_then(|object| object.values().find_map(Value::as_array));
         shown = items.as_array().or(list).map_or(0, Vec::len);
     }
-    Some((Figures::new(waits), shown))
+    Some((Waits::new(waits), shown))
 }
 
 /// From the reply to a message until an answer shows it.
@@ -190,7 +176,7 @@ async fn visible(
     (server, base): (&Server, &str),
     key: &str,
     messages: usize,
-) -> Figures {
+) -> Waits {
     const PATIENCE: Duration = Duration::from_secs(30);
     let url = format!("{base}/messages/recent?limit=1&token={key}");
     let mut waits = Vec::new();
@@ -211,5 +197,5 @@ async fn visible(
         }
         waits.push(begun.elapsed());
     }
-    Figures::new(waits)
+    Waits::new(waits)
 }

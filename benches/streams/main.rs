@@ -2,7 +2,7 @@
 //! --bench streams`, with `-- --json` for programs, `-- --small` for a look that takes a minute, and
 //! `-- --server PATH` for another build of the program.
 //!
-//! The server is `gatepost serve` over the embedded store, a process of its own for each line; this
+//! The server is `gatepost serve`, a process of its own for each line; this
 //! process is the senders, in sessions that stay open, and the readers of `GET /events`, who read all
 //! that comes. A hundred readers each follow the Agent, its organization, its reseller and the partner,
 //! so that they get every event whole; those beyond follow other Agents. Both share the machine with
@@ -18,40 +18,39 @@
     reason = "a measurement that cannot be taken ends with a panic; its figures are printed"
 )]
 
-mod crowd;
+mod readers;
 mod report;
+#[expect(dead_code, reason = "other measurements need more of it")]
+#[path = "../stage/mod.rs"]
+mod stage;
 #[expect(dead_code, reason = "the tests need more of it")]
 #[path = "../../tests/it/support/mod.rs"]
 mod support;
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::Parser;
 use gatepost::domain::account::AccountType;
-use gatepost::store::Location;
 use reqwest::Client;
-use tokio::task::JoinSet;
 
-use crowd::{Letters, Readers, send};
-use report::{Beside, Followed, Report, Waits};
+use readers::Readers;
+use report::{Beside, Followed, Report};
+use stage::UNLIMITED;
+use stage::cost::Cost;
+use stage::letters::{Letters, send};
+use stage::place::{Kind, Place};
+use stage::waits::Waits;
 use support::process::{GATEPOST, Server};
-use support::rules;
 use support::site::Site;
 
 /// Readers of one account, as `policies/access.toml` has it.
 const OF_ONE: usize = 100;
+/// Octets of a text.
+const TEXT: usize = 3500;
 /// Sessions beside readers, and beside requests.
 const FEW: usize = 20;
 const MANY: usize = 400;
-const INTAKE: &str = "[rates]\nsignature_messages_per_minute = 0\nsender_messages_per_minute = 0\n\
-                      room_messages_per_minute = 0\n";
-const SMTP: &str = "[limits]\nmax_transactions = 999999\n[rates]\nconnections_per_minute = 0\n\
-                    messages_per_minute = 0\nrecipients_per_minute = 0\n";
-const ACCESS: &str = "[rates]\nreads_per_minute = 0\nkeyless_per_minute = 0\n\
-                      [connections]\nmax_per_address = 4096\n\
-                      [events]\nmax_waiting_per_key = 100\n";
 /// Words that all messages have, and that stand nowhere in this order.
 const PHRASE: &str = "%22order+the+please%22";
 
@@ -69,7 +68,10 @@ struct Options {
     /// Messages that are sent beside requests, and searched then
     #[arg(long, default_value_t = 24_000)]
     searched: usize,
-    /// The program
+    /// Only this one: sqlite or postgresql
+    #[arg(long)]
+    database: Option<String>,
+    /// The program, for the embedded store
     #[arg(long)]
     server: Option<PathBuf>,
     /// A tenth of the messages
@@ -95,35 +97,34 @@ async fn main() {
     }
     let wanted = |name: &str| options.only.as_ref().is_none_or(|only| only == name);
     let mut report = Report::default();
-    if wanted("streams") {
-        let letters = Letters::write(options.messages + FEW);
-        for readers in &options.readers {
-            report.followed.push(followed(*readers, &letters, &options).await);
+    for kind in Kind::all(options.database.as_deref()) {
+        if wanted("streams") {
+            let letters = Letters::write(options.messages + FEW, TEXT);
+            for readers in &options.readers {
+                report.followed.push(followed(kind, *readers, &letters, &options).await);
+            }
         }
-    }
-    if wanted("reads") {
-        report.beside.extend(beside(&options).await);
+        if wanted("reads") {
+            report.beside.extend(beside(kind, &options).await);
+        }
     }
     if options.json { report.print_json() } else { report.print_table() }
 }
 
 /// A new server with what surrounds it, and keys of those who read.
 struct Stage {
-    folder: tempfile::TempDir,
+    place: Place,
     site: Site,
     server: Server,
     keys: Vec<String>,
 }
 
 impl Stage {
-    async fn set(accounts: usize, options: &Options) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let data = folder.path().join("store");
-        let location = Location::Folder(data.clone());
-        let files = [("intake.toml", INTAKE), ("smtp.toml", SMTP), ("access.toml", ACCESS)];
-        let site = Site::build(&location, &rules(folder.path(), &files)).await;
+    async fn set(kind: Kind, accounts: usize, options: &Options) -> Self {
+        let place = Place::new(kind, &UNLIMITED);
+        let site = Site::build(&place.location, &place.rules).await;
         let house = &site.house;
-        let own = house.agents.values().find(|agent| agent.name == "support").unwrap();
+        let own = house.agents.values().find(|agent| agent.name == "open").unwrap();
         let above = [house.organization.id, house.reseller.id, house.partner.id];
         let mut followed: Vec<_> = [own.id].into_iter().chain(above).collect();
         for number in followed.len()..accounts {
@@ -136,69 +137,60 @@ impl Stage {
             keys.push(site.tenancy.create_key(account, "read").await.unwrap().token);
         }
         site.leave_store().await;
-        let settings = format!("policies = {:?}\n", folder.path().join("policies"));
-        std::fs::write(data.join("gatepost.toml"), settings).unwrap();
         let program = options.server.as_ref().map_or(GATEPOST, |path| path.to_str().unwrap());
-        let server = Server::start_by(&[program], &data, site.dns.addr()).await;
-        Self { folder, site, server, keys }
-    }
-
-    /// The seconds of CPU that the server has taken.
-    fn cpu(&self) -> f64 {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.server.id())).unwrap();
-        let ticks = stat.rsplit_once(')').unwrap().1.split_whitespace().skip(11).take(2);
-        ticks.map(|ticks| ticks.parse::<f64>().unwrap()).sum::<f64>() / 100.0
+        let server = place.serve(program, site.dns.addr()).await;
+        Self { place, site, server, keys }
     }
 
     async fn finish(self) {
         self.server.kill().await;
         self.site.finish().await;
-        drop(self.folder);
+        drop(self.place);
     }
 }
 
-async fn followed(readers: usize, letters: &Letters, options: &Options) -> Followed {
-    let stage = Stage::set(readers.div_ceil(OF_ONE).max(1), options).await;
+async fn followed(kind: Kind, readers: usize, letters: &Letters, options: &Options) -> Followed {
+    let stage = Stage::set(kind, readers.div_ceil(OF_ONE).max(1), options).await;
     // What is made once, and what is remembered of the first messages, is no reader's.
-    send(stage.server.smtp, letters.first(FEW), FEW).await;
+    send(stage.server.smtp, letters, 0..FEW, (FEW, true)).await;
     let follow = Readers::gather(stage.server.http, &stage.keys, readers, OF_ONE).await;
-    let (cpu, begun) = (stage.cpu(), Instant::now());
-    let answered = send(stage.server.smtp, letters.behind(FEW), FEW).await;
+    let (before, begun) = (Cost::of(stage.server.id()), Instant::now());
+    let last = FEW + options.messages;
+    let answered = send(stage.server.smtp, letters, FEW..last, (FEW, true)).await;
     let took = begun.elapsed();
-    let (cpu, read) = (stage.cpu() - cpu, follow.octets());
+    let (cost, read) = (Cost::of(stage.server.id()) - before, follow.octets());
     drop(follow);
     stage.finish().await;
-    Followed { readers, messages: answered.len(), took, cpu, read, answered: Waits::new(answered) }
+    Followed { store: kind.name(), readers, took, cpu: cost.cpu, read, answered }
 }
 
 /// How long requests take beside many sessions, and searches behind them.
-async fn beside(options: &Options) -> Vec<Beside> {
-    let stage = Stage::set(3, options).await;
+async fn beside(kind: Kind, options: &Options) -> Vec<Beside> {
+    let stage = Stage::set(kind, 3, options).await;
     let base = format!("http://{}/api/v2", stage.server.http);
-    let letters = Arc::new(Letters::write(options.searched));
+    let letters = Letters::write(options.searched, TEXT);
     let recent = format!("{base}/messages/recent?limit=50&token={}", stage.keys[1]);
-    let (smtp, sent) = (stage.server.smtp, Arc::clone(&letters));
-    let begun = Instant::now();
-    let sending = tokio::spawn(async move { send(smtp, sent.behind(0), MANY).await });
-    let mut asking = JoinSet::new();
-    asking.spawn(async move { ask(&recent, |_| !sending.is_finished()).await });
-    let (waits, _) = asking.join_next().await.unwrap().unwrap();
-    let rate = letters.behind(0).len() as f64 / begun.elapsed().as_secs_f64();
-    let mut found = vec![Beside { what: "recent, beside 400 sessions", rate, waits }];
+    let (smtp, searched, begun) = (stage.server.smtp, options.searched, Instant::now());
+    let sending =
+        tokio::spawn(async move { send(smtp, &letters, 0..searched, (MANY, true)).await });
+    let waits = ask(&recent, |_| !sending.is_finished()).await;
+    let rate = searched as f64 / begun.elapsed().as_secs_f64();
+    let store = kind.name();
+    let mut found = vec![Beside { store, what: "recent, beside 400 sessions", rate, waits }];
     for (what, query) in
         [("a common word", "order"), ("a phrase of common words that is nowhere", PHRASE)]
     {
         let url = format!("{base}/messages/search?limit=50&token={}&q={query}", stage.keys[1]);
-        let (waits, _) = ask(&url, |asked| asked < 30).await;
-        found.push(Beside { what, rate: 0.0, waits });
+        let waits = ask(&url, |asked| asked < 30).await;
+        found.push(Beside { store, what, rate: 0.0, waits });
     }
     stage.finish().await;
     found
 }
 
 /// Asks one time after the other while it is told to.
-async fn ask(url: &str, goes_on: impl Fn(usize) -> bool) -> (Waits, Duration) {
-    let (client, mut waits, begun) = (Client::new(), Vec::new(), Instant::now());
+async fn ask(url: &str, goes_on: impl Fn(usize) -> bool) -> Waits {
+    let (client, mut waits) = (Client::new(), Vec::new());
     while waits.is_empty() || goes_on(waits.len()) {
         let asked = Instant::now();
         let answer = client.get(url).send().await.unwrap();
@@ -208,5 +200,5 @@ async fn ask(url: &str, goes_on: impl Fn(usize) -> bool) -> (Waits, Duration) {
         assert!(matches!(status, 200 | 400), "{}", String::from_utf8_lossy(&body));
         waits.push(asked.elapsed());
     }
-    (Waits::new(waits), begun.elapsed())
+    Waits::new(waits)
 }

@@ -2,31 +2,14 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-/// How long answers took.
-pub struct Waits(Vec<Duration>);
-
-impl Waits {
-    /// Of these, at least one.
-    pub fn new(mut waits: Vec<Duration>) -> Self {
-        waits.sort_unstable();
-        Self(waits)
-    }
-
-    fn millis(&self, percent: usize) -> f64 {
-        self.0[(self.0.len() - 1) * percent / 100].as_secs_f64() * 1000.0
-    }
-
-    fn json(&self) -> Value {
-        json!({ "count": self.0.len(), "p50Millis": self.millis(50), "p99Millis": self.millis(99) })
-    }
-}
+use crate::stage::waits::Waits;
 
 /// Messages while so many followed the log.
 pub struct Followed {
+    pub store: &'static str,
     pub readers: usize,
-    pub messages: usize,
     pub took: Duration,
     /// Of the server, seconds.
     pub cpu: f64,
@@ -37,16 +20,17 @@ pub struct Followed {
 
 impl Followed {
     fn rate(&self) -> f64 {
-        self.messages as f64 / self.took.as_secs_f64()
+        self.answered.count() as f64 / self.took.as_secs_f64()
     }
 
     fn cpu_millis(&self) -> f64 {
-        self.cpu * 1000.0 / self.messages as f64
+        self.cpu * 1000.0 / self.answered.count() as f64
     }
 }
 
 /// Requests of one kind.
 pub struct Beside {
+    pub store: &'static str,
     pub what: &'static str,
     /// Messages a second meanwhile.
     pub rate: f64,
@@ -65,8 +49,9 @@ impl Report {
     pub fn print_table(&self) {
         for one in &self.followed {
             println!(
-                "{:>5} readers: {:>5.0} messages/s, {:>6.2} ms CPU each, 250 in {:>6.0} {:>6.0} ms \
+                "{:<10} {:>5} readers: {:>5.0} messages/s, {:>6.2} ms CPU each, 250 in {:>6.0} {:>6.0} ms \
                  (p50 p99), {:>6} MB read",
+                one.store,
                 one.readers,
                 one.rate(),
                 one.cpu_millis(),
@@ -75,9 +60,11 @@ impl Report {
                 one.read / 1_000_000
             );
         }
-        for Beside { what, rate, waits } in &self.beside {
-            let (p50, p99, count) = (waits.millis(50), waits.millis(99), waits.0.len());
-            println!("{what}: p50 {p50:.1} p99 {p99:.1} ms of {count}, at {rate:.0} messages/s");
+        for Beside { store, what, rate, waits } in &self.beside {
+            let (p50, p99, count) = (waits.millis(50), waits.millis(99), waits.count());
+            println!(
+                "{store:<10} {what}: p50 {p50:.1} p99 {p99:.1} ms of {count}, at {rate:.0} messages/s"
+            );
         }
     }
 
@@ -85,12 +72,12 @@ impl Report {
     pub fn print_json(&self) {
         let followed = self.followed.iter().map(|one| {
             json!({
-                "readers": one.readers, "messagesPerSecond": one.rate(),
+                "store": one.store, "readers": one.readers, "messagesPerSecond": one.rate(),
                 "cpuMillis": one.cpu_millis(), "answered": one.answered.json(), "octets": one.read,
             })
         });
         let beside = self.beside.iter().map(|one| {
-            json!({ "what": one.what, "messagesPerSecond": one.rate, "waits": one.waits.json() })
+            json!({ "store": one.store, "what": one.what, "messagesPerSecond": one.rate, "waits": one.waits.json() })
         });
         let (followed, beside): (Vec<_>, Vec<_>) = (followed.collect(), beside.collect());
         println!("{}", json!({ "streams": followed, "reads": beside }));

@@ -59,8 +59,8 @@ fn log(command: &mut Command, level: &str) {
 }
 
 /// `serve` on this store, by the rules in `folder`.
-fn serving(location: &Location, folder: &Path) -> Command {
-    let mut server = Command::new(GATEPOST);
+fn serving(program: &str, location: &Location, folder: &Path) -> Command {
+    let mut server = Command::new(program);
     server.arg("serve").arg("--policies").arg(folder.join("policies")).current_dir(folder);
     match location {
         Location::Folder(data) => server.arg("--data").arg(data),
@@ -108,6 +108,18 @@ impl Server {
         Self::start_with(location, folder, dns, &[]).await
     }
 
+    /// The same by another build of the program.
+    pub async fn start_build(
+        program: &str,
+        location: &Location,
+        folder: &Path,
+        dns: SocketAddr,
+    ) -> Self {
+        let mut server = serving(program, location, folder);
+        log(&mut server, "off");
+        Self::ready(server, dns).await
+    }
+
     /// The same with these settings besides.
     pub async fn start_with(
         location: &Location,
@@ -126,7 +138,7 @@ impl Server {
         arguments: &[&str],
         environment: &[(&str, &str)],
     ) -> Self {
-        let mut server = serving(location, folder);
+        let mut server = serving(GATEPOST, location, folder);
         server.args(arguments).envs(environment.iter().copied());
         log(&mut server, "off");
         Self::ready(server, dns).await
@@ -140,7 +152,7 @@ impl Server {
         environment: &[(&str, &str)],
         log: &Path,
     ) -> Self {
-        let mut server = serving(location, folder);
+        let mut server = serving(GATEPOST, location, folder);
         let log = File::options().create(true).append(true).open(log).unwrap();
         server.envs(environment.iter().copied()).env("GATEPOST_LOG", "info").stderr(log);
         Self::ready(server, dns).await

@@ -1,0 +1,27 @@
+//! What the measurements of the whole server have in common: a store of either kind, messages to send,
+//! a receiver of webhooks, and what a server has cost.
+
+pub mod cost;
+pub mod letters;
+pub mod place;
+pub mod sink;
+pub mod waits;
+
+/// Rules by which one client may send, and one key may read, as much as it likes: files and texts.
+pub const UNLIMITED: [(&str, &str); 3] = [
+    (
+        "intake.toml",
+        "[rates]\nsignature_messages_per_minute = 0\nsender_messages_per_minute = 0\n\
+         room_messages_per_minute = 0\n",
+    ),
+    (
+        "smtp.toml",
+        "[limits]\nmax_transactions = 999999\n[rates]\nconnections_per_minute = 0\n\
+         messages_per_minute = 0\nrecipients_per_minute = 0\n",
+    ),
+    (
+        "access.toml",
+        "[rates]\nreads_per_minute = 0\nkeyless_per_minute = 0\n\
+         [connections]\nmax_per_address = 4096\n[events]\nmax_waiting_per_key = 100\n",
+    ),
+];
