@@ -18,6 +18,7 @@
 )]
 
 mod report;
+#[expect(dead_code, reason = "other measurements need more of it")]
 #[path = "../stage/mod.rs"]
 mod stage;
 #[expect(dead_code, reason = "the tests need more of it")]

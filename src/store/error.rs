@@ -33,6 +33,10 @@ pub enum StoreError {
     /// Nothing was written.
     #[error("the account was deleted meanwhile")]
     NoAccount,
+    #[error(
+        "the database may only be read: mount its disk for writing, or let the server write the file"
+    )]
+    ReadOnly(#[source] Arc<sqlx::Error>),
     #[error("the database does not answer")]
     Database(#[source] Arc<sqlx::Error>),
     #[error("the store did not write in time")]
@@ -87,17 +91,12 @@ impl StoreError {
 
     /// The cause in plain words that tell nothing of what is inside, for everybody.
     pub fn plainly(&self) -> &'static str {
-        // SQLITE_READONLY, read_only_sql_transaction
-        let is_read_only = |error: &sqlx::Error| {
-            let code = error.as_database_error().and_then(DatabaseError::code).unwrap_or_default();
-            code == "25006" || code.parse::<u32>().is_ok_and(|code| code & 0xff == 8)
-        };
         match self {
             Self::Full(_) => "no space",
             Self::NotDurable(_) => "a write did not reach the disk",
             Self::Damaged(_) | Self::Corrupt { .. } => "damaged",
             Self::Foreign { .. } | Self::Ownerless { .. } => "not ours",
-            Self::Database(error) if is_read_only(error) => "read-only",
+            Self::ReadOnly(_) => "read-only",
             _ => "not working",
         }
     }
@@ -136,6 +135,7 @@ impl From<sqlx::Error> for StoreError {
             Some(Kind::NotDurable) => Self::NotDurable(Some(error)),
             Some(Kind::Damaged) => Self::Damaged(Some(error)),
             Some(Kind::Conflict) => Self::Conflict(error),
+            Some(Kind::ReadOnly) => Self::ReadOnly(error),
             Some(Kind::Other) | None => Self::Database(error),
         }
     }
@@ -162,10 +162,10 @@ fn is_about_rows(error: &dyn DatabaseError) -> bool {
         // Not when the server is starting, stopping or has no connection left.
         return !["57P", "08", "533"].iter().any(|class| code.starts_with(class));
     }
-    // Not when SQLite could not get to its file: busy, locked, read-only, input and output, cannot
-    // open. The low octet of an extended code is the family.
+    // Not when SQLite could not get to its file: busy, locked, input and output, cannot open. The
+    // low octet of an extended code is the family.
     let code: u32 = code.parse().unwrap_or(0);
-    ![5, 6, 8, 10, 14].contains(&(code & 0xff))
+    ![5, 6, 10, 14].contains(&(code & 0xff))
 }
 
 enum Kind {
@@ -173,6 +173,7 @@ enum Kind {
     NotDurable,
     Damaged,
     Conflict,
+    ReadOnly,
     Other,
 }
 
@@ -184,10 +185,13 @@ fn kind(error: &dyn DatabaseError) -> Kind {
             "53100" => Kind::Full,
             // A foreign key: what a message refers to was deleted beside it (retention).
             "40001" | "40P01" | "23503" => Kind::Conflict,
+            // read_only_sql_transaction: a replica.
+            "25006" => Kind::ReadOnly,
             _ => Kind::Other,
         };
     }
     // Extended result codes of SQLite: the low octet is the family.
+    const READ_ONLY: u32 = 8;
     const CORRUPT: u32 = 11;
     // An index of words, which can be made anew: no reason to end.
     const CORRUPT_INDEX: u32 = 267;
@@ -200,9 +204,31 @@ fn kind(error: &dyn DatabaseError) -> Kind {
     if code != Ok(CORRUPT_INDEX) && matches!(family, Ok(CORRUPT | NOT_A_DATABASE)) {
         return Kind::Damaged;
     }
+    if family == Ok(READ_ONLY) {
+        return Kind::ReadOnly;
+    }
     match code {
         Ok(FULL) => Kind::Full,
         Ok(IO_FSYNC | IO_DIR_FSYNC) => Kind::NotDurable,
         _ => Kind::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::{Connection as _, Executor as _, SqliteConnection};
+
+    use super::*;
+
+    /// As of a disk that was mounted read-only, and of a file whose header is damaged.
+    #[tokio::test]
+    async fn a_database_that_takes_no_writes_is_not_said_to_be_silent() {
+        let mut database = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        database.execute("PRAGMA query_only = 1").await.unwrap();
+        let error = database.execute("CREATE TABLE one (id INTEGER)").await.unwrap_err();
+        let error = StoreError::from(error);
+        assert!(matches!(error, StoreError::ReadOnly(_)), "{error:?}");
+        assert_eq!(error.plainly(), "read-only");
+        assert!(!error.is_of_a_row() && !error.to_string().contains("does not answer"), "{error}");
     }
 }

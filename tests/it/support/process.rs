@@ -105,7 +105,7 @@ impl Server {
     /// The same on this store, in `folder`, where its rules are. A test that breaks what it works
     /// with expects it to complain; `GATEPOST_LOG` shows how.
     pub async fn start_on(location: &Location, folder: &Path, dns: SocketAddr) -> Self {
-        Self::start_with(location, folder, dns, &[]).await
+        Self::start_build(GATEPOST, location, folder, dns).await
     }
 
     /// The same by another build of the program.
