@@ -89,7 +89,7 @@ pub async fn fill(location: &Location, accounts: &Accounts, rows: u64, search: b
         }
         first = last + 1;
     }
-    database.run(rooms()).await;
+    database.run(rooms().to_owned()).await;
     if postgres {
         database.run(format!("SET maintenance_work_mem = '512MB'; {index}")).await;
     }
@@ -263,10 +263,17 @@ fn entries(rows: u64, first: u64, last: u64, postgres: bool) -> String {
     )
 }
 
-/// As the migration makes them of messages that are there.
-fn rooms() -> String {
-    let migration = include_str!("../../migrations/sqlite/0010_rooms.sql");
-    let (_, rest) = migration.split_once("INSERT INTO rooms").unwrap();
-    let (statement, _) = rest.split_once(';').unwrap();
-    format!("INSERT INTO rooms{statement}")
+/// The rooms of the messages that are there, none of them read.
+fn rooms() -> &'static str {
+    "INSERT INTO rooms (contact_id, agent_id, partner_id, reseller_id, organization_id, inbox,
+                        started_at, last_at, last_message_id, messages, unread, read_at, read_id)
+     SELECT contact_id, agent_id, partner_id, reseller_id, organization_id, 'inbox', started, at, id,
+            messages, messages, -1, id
+     FROM (SELECT contact_id, agent_id, partner_id, reseller_id, organization_id, at, id,
+                  ROW_NUMBER() OVER (PARTITION BY contact_id, agent_id
+                                     ORDER BY at DESC, id DESC) AS place,
+                  MIN(at) OVER (PARTITION BY contact_id, agent_id) AS started,
+                  COUNT(*) OVER (PARTITION BY contact_id, agent_id) AS messages
+           FROM messages) AS latest
+     WHERE place = 1"
 }

@@ -65,5 +65,4 @@ mod templates;
 mod tenancy;
 mod tls;
 mod together;
-mod upgrade;
 mod webhooks;

@@ -1,3 +1,5 @@
+-- By what messages are found.
+
 -- What full-text search finds messages by: tokens that the program makes (src/domain/search), so
 -- that both databases find the same. Not a twin: SQLite keeps them in an index of FTS5, PostgreSQL in
 -- a tsvector. An entry goes with its message, its tokens with the entry. Its number is the row of
@@ -9,12 +11,17 @@ CREATE TABLE search_entries (
     source   TEXT NOT NULL,
     at       INTEGER NOT NULL
 ) STRICT;
+CREATE TRIGGER search_entries_gone AFTER DELETE ON search_entries
+    BEGIN DELETE FROM search_words WHERE rowid = old.number;
+    UPDATE search_words_gone SET waiting = 1 WHERE id = 1 AND waiting = 0; END;
+
 -- Tokens are told apart by spaces and are of no other ASCII than letters, digits and colons. With
 -- detail 'none', FTS5 would read a frequent token's list from its beginning.
 CREATE VIRTUAL TABLE search_words USING fts5 (
     tokens, content = '', contentless_delete = 1, detail = 'column',
     tokenize = "ascii tokenchars ':'"
 );
+
 -- A deleted row's tokens stay in the index's segments until these are merged: whether some wait for
 -- that, and whether a merge is under way.
 CREATE TABLE search_words_gone (
@@ -23,9 +30,6 @@ CREATE TABLE search_words_gone (
     merging INTEGER NOT NULL
 ) STRICT;
 INSERT INTO search_words_gone (id, waiting, merging) VALUES (1, 0, 0);
-CREATE TRIGGER search_entries_gone AFTER DELETE ON search_entries
-    BEGIN DELETE FROM search_words WHERE rowid = old.number;
-    UPDATE search_words_gone SET waiting = 1 WHERE id = 1 AND waiting = 0; END;
 
 -- Messages from before there was an index get their entries by and by, the newest first: next_id is
 -- the next one, null when all have theirs.
@@ -33,5 +37,4 @@ CREATE TABLE search_progress (
     id      INTEGER PRIMARY KEY CHECK (id = 1),
     next_id BLOB
 ) STRICT;
-INSERT INTO search_progress (id, next_id)
-    VALUES (1, (SELECT id FROM messages ORDER BY id DESC LIMIT 1));
+INSERT INTO search_progress (id, next_id) VALUES (1, NULL);

@@ -1,8 +1,27 @@
--- What an account is called elsewhere, what else is known of it (a JSON object), and when it was
--- deleted: its row stays, so that its id is never used again and what it left can be explained.
-ALTER TABLE accounts ADD COLUMN external_id TEXT;
-ALTER TABLE accounts ADD COLUMN details TEXT;
-ALTER TABLE accounts ADD COLUMN deleted_at INTEGER;
+-- Accounts, who may act for them, and who did what.
+
+CREATE TABLE accounts (
+    id              INTEGER PRIMARY KEY,
+    kind            TEXT NOT NULL CHECK (kind IN ('partner', 'reseller', 'organization', 'account')),
+    name            TEXT NOT NULL,
+    username        TEXT NOT NULL,
+    parent_id       INTEGER REFERENCES accounts (id),
+    partner_id      INTEGER NOT NULL,
+    reseller_id     INTEGER,
+    organization_id INTEGER,
+    agent_id        INTEGER,
+    active          INTEGER NOT NULL DEFAULT 1 CHECK (active IN (0, 1)),
+    created_at      INTEGER NOT NULL,
+    -- What an account is called elsewhere, what else is known of it (a JSON object), and when it was
+    -- deleted: its row stays, so that its id is never used again and what it left can be explained.
+    external_id     TEXT,
+    details         TEXT,
+    deleted_at      INTEGER,
+    CHECK ((kind = 'partner') = (parent_id IS NULL))
+) STRICT;
+CREATE UNIQUE INDEX one_partner ON accounts (kind) WHERE kind = 'partner';
+CREATE INDEX accounts_by_parent ON accounts (parent_id, id);
+CREATE INDEX accounts_by_kind ON accounts (kind, id);
 CREATE UNIQUE INDEX accounts_by_external_id ON accounts (parent_id, external_id)
     WHERE deleted_at IS NULL AND external_id IS NOT NULL;
 -- Found by it below a reseller or below an organization; below the partner by either.
@@ -14,6 +33,12 @@ CREATE INDEX accounts_external_by_organization ON accounts (external_id, organiz
 CREATE INDEX accounts_of_partner ON accounts (partner_id, kind, id) WHERE deleted_at IS NULL;
 CREATE INDEX accounts_of_reseller ON accounts (reseller_id, kind, id) WHERE deleted_at IS NULL;
 CREATE INDEX accounts_of_organization ON accounts (organization_id, kind, id)
+    WHERE deleted_at IS NULL;
+-- An Agent is found by its username, which others may have, too, in one range of an index.
+CREATE INDEX accounts_called_in_partner ON accounts (partner_id, username, id) WHERE deleted_at IS NULL;
+CREATE INDEX accounts_called_in_reseller ON accounts (reseller_id, username, id)
+    WHERE deleted_at IS NULL;
+CREATE INDEX accounts_called_in_organization ON accounts (organization_id, username, id)
     WHERE deleted_at IS NULL;
 
 -- People with access to an account. `permitted` is a JSON array of Agents' ids; empty restricts
@@ -30,25 +55,26 @@ CREATE TABLE members (
 CREATE UNIQUE INDEX members_by_email ON members (account_id, email) WHERE removed_at IS NULL;
 CREATE INDEX members_by_account ON members (account_id, id) WHERE removed_at IS NULL;
 
-ALTER TABLE keys ADD COLUMN member_id INTEGER REFERENCES members (id);
-ALTER TABLE keys ADD COLUMN expires_at INTEGER;
--- To the hour or so: it is not written with every request.
-ALTER TABLE keys ADD COLUMN last_used_at INTEGER;
+CREATE TABLE keys (
+    id         BLOB PRIMARY KEY,
+    account_id INTEGER NOT NULL REFERENCES accounts (id),
+    -- SHA-256 of the key; the key itself is nowhere.
+    hash       BLOB NOT NULL UNIQUE,
+    last_four  TEXT NOT NULL,
+    purpose    TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    revoked_at INTEGER,
+    member_id       INTEGER REFERENCES members (id),
+    expires_at      INTEGER,
+    -- To the hour or so: it is not written with every request.
+    last_used_at    INTEGER
+) STRICT;
+CREATE INDEX keys_by_account ON keys (account_id, created_at);
 -- Those in force, however many were revoked: one that expired is revoked when the next is made.
 CREATE INDEX keys_of_member ON keys (member_id, created_at)
     WHERE revoked_at IS NULL AND member_id IS NOT NULL;
 CREATE INDEX keys_of_account ON keys (account_id, created_at)
     WHERE revoked_at IS NULL AND member_id IS NULL;
-
--- Domains that accounts say are theirs, until a TXT record holds the challenge of one of them.
-CREATE TABLE domain_claims (
-    domain     TEXT NOT NULL,
-    account_id INTEGER NOT NULL REFERENCES accounts (id),
-    challenge  TEXT NOT NULL,
-    created_at INTEGER NOT NULL,
-    PRIMARY KEY (domain, account_id)
-) STRICT;
-CREATE INDEX domain_claims_by_account ON domain_claims (account_id, domain);
 
 -- What was done to an account, by whom: a row is written in the transaction of what it tells.
 -- `changes` is a JSON array of [field, before, after].
@@ -77,25 +103,3 @@ CREATE INDEX audit_entries_by_agent ON audit_entries (agent_id, at, id);
 CREATE INDEX audit_entries_without_agent
     ON audit_entries (CAST(COALESCE(organization_id, reseller_id, partner_id) AS BIGINT), at, id)
     WHERE agent_id IS NULL;
-INSERT INTO audit_entries (id, at, partner_id, reseller_id, organization_id, agent_id, deed, object,
-                           changes, actor, count)
-    SELECT audit.id, audit.at, partner_id, reseller_id, organization_id, agent_id, action, detail, '[]',
-           'gateway', 1
-    FROM audit JOIN accounts ON accounts.id = audit.account_id;
-DROP TABLE audit;
-
--- Creations that carried an Idempotency-Key: the row is written in the transaction of what was
--- created, so that no request is carried out twice; `holder` is the request that did it. `answer`
--- comes after it, and is encrypted under the caller's API key, which is nowhere here.
-CREATE TABLE idempotency_keys (
-    digest     BLOB PRIMARY KEY,
-    request    BLOB NOT NULL,
-    holder     BLOB NOT NULL,
-    expires_at INTEGER NOT NULL,
-    answer     BLOB
-) STRICT;
-CREATE INDEX idempotency_keys_by_expiry ON idempotency_keys (expires_at);
-
--- Of an event of `onboarding`, its `data` as a JSON object: no row keeps what an account or a member
--- was at that moment.
-ALTER TABLE events ADD COLUMN told TEXT;

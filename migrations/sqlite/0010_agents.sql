@@ -1,3 +1,30 @@
+-- What Agents are configured to be.
+
+-- What an Agent is configured to be. Both rows are made at its first change: `staging` is worked on,
+-- `default` is what was published; a revision of 0 says that nothing ever was. `config` is a JSON
+-- object of the fields that somebody set.
+CREATE TABLE agent_configs (
+    id         BLOB PRIMARY KEY,
+    agent_id   INTEGER NOT NULL REFERENCES accounts (id),
+    kind       TEXT NOT NULL CHECK (kind IN ('staging', 'default')),
+    config     TEXT NOT NULL,
+    revision   INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX agent_configs_of_agent ON agent_configs (agent_id, kind);
+
+-- Configurations that are kept to come back to. `version_id` is the millisecond in which it was made,
+-- or the next one that the Agent has no version of; `automatic` ones are made by publishing.
+CREATE TABLE agent_versions (
+    agent_id   INTEGER NOT NULL REFERENCES accounts (id),
+    version_id INTEGER NOT NULL,
+    title      TEXT NOT NULL,
+    snapshot   TEXT NOT NULL,
+    automatic  INTEGER NOT NULL,
+    created_at INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX agent_versions_of_agent ON agent_versions (agent_id, version_id);
+
 -- Templates of what Agents are configured to be; each is a reseller's or a partner's. `config` is a
 -- JSON object of some fields of a configuration, `fields` says which of these an Agent must leave as
 -- they are, `integrations` names what must be set up. One that was deleted is nobody's to see; what

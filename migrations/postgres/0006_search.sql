@@ -1,3 +1,5 @@
+-- By what messages are found.
+
 -- What full-text search finds messages by: tokens that the program makes (src/domain/search), so
 -- that both databases find the same. Not a twin: SQLite keeps them in an index of FTS5, PostgreSQL in
 -- a tsvector. An entry goes with its message, its tokens with the entry.
@@ -20,5 +22,4 @@ CREATE TABLE search_progress (
     id      BIGINT PRIMARY KEY CHECK (id = 1),
     next_id UUID
 );
-INSERT INTO search_progress (id, next_id)
-    VALUES (1, (SELECT id FROM messages ORDER BY id DESC LIMIT 1));
+INSERT INTO search_progress (id, next_id) VALUES (1, NULL);

@@ -1,8 +1,0 @@
--- The version of the answers to RCPT: another one, at random, is put here last of all by every
--- transaction that changes accounts, domains, addresses or modes. What a gateway remembers is good
--- for one version.
-CREATE TABLE directory (
-    single  BIGINT NOT NULL UNIQUE CHECK (single = 1),
-    version BIGINT NOT NULL
-);
-INSERT INTO directory (single, version) VALUES (1, 1);

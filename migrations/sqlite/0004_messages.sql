@@ -1,0 +1,151 @@
+-- Messages with their originals, the contacts who wrote them, and the rooms and threads they are in.
+
+CREATE TABLE contacts (
+    id              INTEGER PRIMARY KEY,
+    organization_id INTEGER NOT NULL REFERENCES accounts (id),
+    address         TEXT NOT NULL,
+    name            TEXT,
+    first_seen      INTEGER NOT NULL,
+    last_seen       INTEGER NOT NULL,
+    -- The contacts of all organizations below an account.
+    partner_id      INTEGER,
+    reseller_id     INTEGER,
+    UNIQUE (organization_id, address)
+) STRICT;
+CREATE INDEX contacts_of_partner ON contacts (partner_id, id);
+CREATE INDEX contacts_of_reseller ON contacts (reseller_id, id);
+CREATE INDEX contacts_of_organization ON contacts (organization_id, id);
+
+-- Raw bytes as received, once for all recipients.
+CREATE TABLE raw_messages (
+    digest BLOB PRIMARY KEY,
+    bytes  BLOB NOT NULL,
+    -- Raw messages above a size live in the blob store. `object` is their name there, and `bytes` is
+    -- empty; null where the bytes are in the row.
+    object          TEXT
+) STRICT;
+
+-- What was read out of a message is the same for all its recipients, so it is kept once, beside the
+-- raw bytes. An attachment is named by its message and the number of its part: no table for that.
+CREATE TABLE mails (
+    digest BLOB PRIMARY KEY REFERENCES raw_messages (digest),
+    mail   TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE messages (
+    id              BLOB PRIMARY KEY,
+    partner_id      INTEGER NOT NULL,
+    reseller_id     INTEGER NOT NULL,
+    organization_id INTEGER NOT NULL,
+    agent_id        INTEGER NOT NULL REFERENCES accounts (id),
+    agent_username  TEXT NOT NULL,
+    contact_id      INTEGER NOT NULL REFERENCES contacts (id),
+    at              INTEGER NOT NULL,
+    sender          TEXT NOT NULL,
+    tag             TEXT,
+    size            INTEGER NOT NULL,
+    digest          BLOB NOT NULL REFERENCES raw_messages (digest),
+    authentication  TEXT NOT NULL,
+    -- How a copy of a message came: its delivery marker, and whether a machine sent it.
+    passage         TEXT,
+    -- By which way it came, where it is shown, and the thread that it belongs to: the id of the first
+    -- message of it. A thread never leaves its room.
+    source          TEXT NOT NULL DEFAULT 'email'
+        CHECK (source IN ('email', 'sms', 'chat', 'call')),
+    inbox           TEXT NOT NULL DEFAULT 'inbox' CHECK (inbox IN ('inbox', 'junk')),
+    thread_id       BLOB,
+    -- As lists and logs show it.
+    subject         TEXT,
+    -- The one that a message came in.
+    session_id      BLOB
+) STRICT;
+CREATE INDEX messages_by_partner ON messages (partner_id, at, id);
+CREATE INDEX messages_by_reseller ON messages (reseller_id, at, id);
+CREATE INDEX messages_by_organization ON messages (organization_id, at, id);
+CREATE INDEX messages_by_agent ON messages (agent_id, at, id);
+CREATE INDEX messages_by_room ON messages (contact_id, agent_id, at, id);
+CREATE INDEX messages_by_digest ON messages (digest);
+CREATE INDEX messages_by_thread ON messages (COALESCE(thread_id, id), at, id);
+
+-- The same message arriving again for the same Agent (contract §2.6).
+CREATE TABLE arrivals (
+    agent_id   INTEGER NOT NULL,
+    key        BLOB NOT NULL,
+    message_id BLOB NOT NULL,
+    expires_at INTEGER NOT NULL,
+    PRIMARY KEY (agent_id, key)
+) STRICT;
+CREATE INDEX arrivals_by_expiry ON arrivals (expires_at);
+
+-- A room and its latest message, so that a list of rooms reads one row for each.
+CREATE TABLE rooms (
+    contact_id      INTEGER NOT NULL REFERENCES contacts (id),
+    agent_id        INTEGER NOT NULL REFERENCES accounts (id),
+    partner_id      INTEGER NOT NULL,
+    reseller_id     INTEGER NOT NULL,
+    organization_id INTEGER NOT NULL,
+    -- That of the latest message.
+    inbox           TEXT NOT NULL CHECK (inbox IN ('inbox', 'junk')),
+    started_at      INTEGER NOT NULL,
+    last_at         INTEGER NOT NULL,
+    last_message_id BLOB NOT NULL,
+    -- How its text begins; null where that is still to be read from the message.
+    preview         TEXT,
+    messages        INTEGER NOT NULL,
+    -- How many lie behind the place up to which the room was read: a time and the id of a message.
+    unread          INTEGER NOT NULL,
+    read_at         INTEGER NOT NULL,
+    read_id         BLOB NOT NULL,
+    -- The session of a room, in which its next message comes: its id, when it began, and how many
+    -- messages came in it.
+    session_id      BLOB,
+    session_at      INTEGER,
+    session_messages INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (contact_id, agent_id)
+) STRICT;
+CREATE INDEX rooms_of_partner ON rooms (partner_id, inbox, last_at, contact_id, agent_id);
+CREATE INDEX rooms_of_reseller ON rooms (reseller_id, inbox, last_at, contact_id, agent_id);
+CREATE INDEX rooms_of_organization ON rooms (organization_id, inbox, last_at, contact_id, agent_id);
+CREATE INDEX rooms_of_agent ON rooms (agent_id, inbox, last_at, contact_id);
+-- The contacts of an Agent.
+CREATE INDEX rooms_by_contact ON rooms (agent_id, contact_id);
+
+-- Sessions that were reset.
+CREATE TABLE sessions (
+    id         BLOB PRIMARY KEY,
+    contact_id INTEGER NOT NULL,
+    agent_id   INTEGER NOT NULL,
+    started_at INTEGER NOT NULL,
+    ended_at   INTEGER NOT NULL,
+    messages   INTEGER NOT NULL,
+    reason     TEXT
+) STRICT;
+CREATE INDEX sessions_of_room ON sessions (contact_id, agent_id, ended_at, id);
+
+-- By what a later message finds its thread: a digest of a Message-ID that was seen in the room, its
+-- own or one that it refers to.
+CREATE TABLE thread_keys (
+    contact_id INTEGER NOT NULL,
+    agent_id   INTEGER NOT NULL,
+    key        BLOB NOT NULL,
+    thread_id  BLOB NOT NULL,
+    message_id BLOB NOT NULL REFERENCES messages (id),
+    PRIMARY KEY (contact_id, agent_id, key)
+) STRICT;
+CREATE INDEX thread_keys_by_message ON thread_keys (message_id);
+
+-- What is being erased: a contact, or an account that was deleted (their ids are of one sequence).
+-- From then on its messages are nobody's to read; they go some at a time, and then this row.
+CREATE TABLE erasures (
+    subject         INTEGER PRIMARY KEY,
+    kind            TEXT NOT NULL CHECK (kind IN ('contact', 'account')),
+    asked_at        INTEGER NOT NULL,
+    -- Of a contact: under what it wrote.
+    organization_id INTEGER,
+    handle          TEXT,
+    -- How far the records of its organization, or of the account, have been looked at.
+    seen_at         INTEGER NOT NULL DEFAULT 0,
+    seen_id         BLOB
+) STRICT;
+-- Records of a contact are left out until they are blanked.
+CREATE INDEX erasures_of_contact ON erasures (organization_id, handle);

@@ -1,0 +1,45 @@
+-- What became of everything that came in.
+
+CREATE TABLE intake_records (
+    id              BLOB PRIMARY KEY,
+    at              INTEGER NOT NULL,
+    partner_id      INTEGER NOT NULL,
+    reseller_id     INTEGER,
+    organization_id INTEGER,
+    agent_id        INTEGER,
+    recipient       TEXT NOT NULL,
+    sender          TEXT,
+    envelope_from   TEXT NOT NULL,
+    remote_address  TEXT NOT NULL,
+    helo            TEXT NOT NULL,
+    verdict         TEXT NOT NULL CHECK (verdict IN ('accepted', 'refused', 'deferred')),
+    reason          TEXT,
+    explanation     TEXT NOT NULL,
+    message_id      BLOB,
+    size            INTEGER NOT NULL,
+    digest          BLOB,
+    headers         BLOB NOT NULL,
+    steps           TEXT NOT NULL,
+    count           INTEGER NOT NULL DEFAULT 1,
+    -- network, reason, minute and owner of a counted refusal; null where each has its own record.
+    counted_as      TEXT UNIQUE,
+    -- By which way it came, and how long it took, in microseconds, from the end of the message until
+    -- the verdict was to be committed.
+    source          TEXT NOT NULL DEFAULT 'email'
+        CHECK (source IN ('email', 'sms', 'chat', 'call')),
+    took_us         INTEGER,
+    -- When all that could tell who wrote what was taken out of a record.
+    erased_at       INTEGER,
+    CHECK ((verdict = 'accepted') = (reason IS NULL))
+) STRICT;
+CREATE INDEX intake_records_by_partner ON intake_records (partner_id, at, id);
+CREATE INDEX intake_records_by_reseller ON intake_records (reseller_id, at, id);
+CREATE INDEX intake_records_by_organization ON intake_records (organization_id, at, id);
+CREATE INDEX intake_records_by_agent ON intake_records (agent_id, at, id);
+-- What is deleted when it is old is found account by account, the oldest first. What belongs to no
+-- Agent belongs to the lowest account that it names; such rows are few. (The cast gives SQLite the
+-- type of the expression, without which it compares, but looks nothing up.)
+CREATE INDEX intake_records_without_agent
+    ON intake_records (CAST(COALESCE(organization_id, reseller_id, partner_id) AS BIGINT), at, id)
+    WHERE agent_id IS NULL;
+CREATE INDEX intake_records_by_message ON intake_records (message_id) WHERE message_id IS NOT NULL;
