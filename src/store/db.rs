@@ -6,60 +6,60 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-use super::batch::Intakes;
-use super::blobs::Blobs;
-use super::directory::Versions;
-use super::embedded::{self, Embedded};
-use super::error::StoreError;
-use super::finish::Attempts;
-use super::gateways::Company;
-use super::group::Group;
-use super::heads::Walked;
-use super::lease::{Lease, Pool};
-use super::location::{Location, Place};
-use super::postgres;
-use super::refusals::Refusals;
 use super::shared::{Contents, Holders, Named};
-use super::space::Space;
-use super::sql::{Connection, Row, Statement, sql};
-use super::trust::Trust;
 use crate::domain::id::Mint;
 use crate::domain::repeats::Repeats;
 use crate::rules::{Deliveries, Share, StoreRules};
+use crate::store::base::space::Space;
+use crate::store::blobs::objects::Blobs;
+use crate::store::commit::batch::Intakes;
+use crate::store::commit::refusals::Refusals;
+use crate::store::engine::embedded::{self, Embedded};
+use crate::store::engine::error::StoreError;
+use crate::store::engine::group::Group;
+use crate::store::engine::lease::{Lease, Pool};
+use crate::store::engine::location::{Location, Place};
+use crate::store::engine::postgres;
+use crate::store::engine::sql::{Connection, Row, Statement, sql};
+use crate::store::engine::trust::Trust;
+use crate::store::events::delivery::attempt_results::Attempts;
+use crate::store::events::delivery::gateways::Company;
+use crate::store::events::delivery::ordered_queue::Walked;
+use crate::store::tenancy::directory::Versions;
 
 /// The store of one gateway. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
-    pub(super) base: Base,
+    pub(in crate::store) base: Base,
     /// Messages that wait to be committed.
-    pub(super) intakes: Group<Intakes>,
+    pub(in crate::store) intakes: Group<Intakes>,
     /// Attempts that wait to be recorded.
-    pub(super) attempts: Group<Attempts>,
+    pub(in crate::store) attempts: Group<Attempts>,
     /// Refusals that wait to be counted.
-    pub(super) refusals: Group<Refusals>,
+    pub(in crate::store) refusals: Group<Refusals>,
     /// Who waits for the directory's version.
-    pub(super) versions: Group<Versions>,
+    pub(in crate::store) versions: Group<Versions>,
     /// Who waits to hear who holds a key, which account an id names, and what events are about.
-    pub(super) holders: Group<Holders>,
-    pub(super) named: Group<Named>,
-    pub(super) contents: Group<Contents>,
+    pub(in crate::store) holders: Group<Holders>,
+    pub(in crate::store) named: Group<Named>,
+    pub(in crate::store) contents: Group<Contents>,
 }
 
 /// The database, as it is shared by callers and writers.
 #[derive(Clone, Debug)]
-pub(super) struct Base {
+pub struct Base {
     database: Database,
     blobs: Option<Blobs>,
     space: Space,
     mint: Mint,
     trust: Trust,
-    pub(super) repeats: Repeats,
-    pub(super) identity: Arc<OnceCell<Uuid>>,
-    pub(super) deliveries: Deliveries,
-    pub(super) walked: Walked,
-    pub(super) company: Company,
+    pub repeats: Repeats,
+    pub identity: Arc<OnceCell<Uuid>>,
+    pub deliveries: Deliveries,
+    pub walked: Walked,
+    pub company: Company,
     /// The replay that was worked on last.
-    pub(super) replayed: Arc<Mutex<Uuid>>,
+    pub replayed: Arc<Mutex<Uuid>>,
     /// As long as a statement under way may take.
     closing: Duration,
 }
@@ -74,7 +74,7 @@ enum Database {
 const READERS_OF_VERSIONS: usize = 3;
 
 /// How often a transaction is tried that the database gives up for another one.
-pub(super) const TRIES: u32 = 8;
+pub const TRIES: u32 = 8;
 
 /// Does work that is one transaction, and does it again while the database gives it up for another
 /// one (a deadlock, a failed serialisation): nothing of it was written then.
@@ -89,7 +89,7 @@ macro_rules! settled {
         }
     }};
 }
-pub(super) use settled;
+pub(in crate::store) use settled;
 
 impl Store {
     /// Creates the store where there is none, brings it to this version, and opens it; its blob
@@ -237,13 +237,16 @@ impl Store {
         }
     }
 
-    pub(super) fn reader(&self) -> Connection<'_> {
+    pub(in crate::store) fn reader(&self) -> Connection<'_> {
         self.base.reader()
     }
 
     /// All rows of a statement that walks many and is given up when it takes too long, by whichever
     /// database.
-    pub(super) async fn fetch_in_time(&self, query: Statement) -> Result<Vec<Row>, StoreError> {
+    pub(in crate::store) async fn fetch_in_time(
+        &self,
+        query: Statement,
+    ) -> Result<Vec<Row>, StoreError> {
         match &self.base.database {
             Database::Sqlite(embedded) => embedded.fetch_in_time(query, &self.base.trust).await,
             Database::Postgres(_) => query.fetch_all(self.reader()).await,
@@ -251,7 +254,10 @@ impl Store {
     }
 
     /// All rows of a statement that looks for tokens: see [`Pool::begin_search`].
-    pub(super) async fn fetch_by_bitmaps(&self, query: Statement) -> Result<Vec<Row>, StoreError> {
+    pub(in crate::store) async fn fetch_by_bitmaps(
+        &self,
+        query: Statement,
+    ) -> Result<Vec<Row>, StoreError> {
         let Database::Postgres(pool) = &self.base.database else {
             return query.fetch_all(self.reader()).await;
         };
@@ -261,15 +267,15 @@ impl Store {
         Ok(rows)
     }
 
-    pub(super) fn mint(&self) -> &Mint {
+    pub(in crate::store) fn mint(&self) -> &Mint {
         &self.base.mint
     }
 
-    pub(super) const fn cancel_at_once(&self) -> u32 {
+    pub(in crate::store) const fn cancel_at_once(&self) -> u32 {
         self.base.deliveries.cancel_at_once
     }
 
-    pub(super) async fn begin(&self) -> Result<Transaction, StoreError> {
+    pub(in crate::store) async fn begin(&self) -> Result<Transaction, StoreError> {
         self.base.begin().await
     }
 
@@ -279,18 +285,18 @@ impl Store {
     }
 
     /// Where large raw messages lie, if not in the database.
-    pub(super) const fn blobs(&self) -> Option<&Blobs> {
+    pub(in crate::store) const fn blobs(&self) -> Option<&Blobs> {
         self.base.blobs.as_ref()
     }
 
-    pub(super) const fn space(&self) -> &Space {
+    pub(in crate::store) const fn space(&self) -> &Space {
         &self.base.space
     }
 }
 
 impl Base {
     /// The embedded database, if it is one.
-    pub(super) const fn embedded(&self) -> Option<&Embedded> {
+    pub(in crate::store) const fn embedded(&self) -> Option<&Embedded> {
         match &self.database {
             Database::Sqlite(embedded) => Some(embedded),
             Database::Postgres(_) => None,
@@ -298,21 +304,21 @@ impl Base {
     }
 
     /// Any connection, to read one thing.
-    pub(super) fn reader(&self) -> Connection<'_> {
+    pub(in crate::store) fn reader(&self) -> Connection<'_> {
         match &self.database {
             Database::Sqlite(database) => Connection::SqlitePool(&database.reader, &self.trust),
             Database::Postgres(pool) => Connection::PostgresPool(pool),
         }
     }
 
-    pub(super) fn mint(&self) -> &Mint {
+    pub(in crate::store) fn mint(&self) -> &Mint {
         &self.mint
     }
 
     /// A transaction that means to write. On SQLite it is the only one from its first statement on
     /// (`BEGIN IMMEDIATE`), so that what it reads cannot change before it commits; on PostgreSQL
     /// others run beside it, and it locks what must not change.
-    pub(super) async fn begin(&self) -> Result<Transaction, StoreError> {
+    pub(in crate::store) async fn begin(&self) -> Result<Transaction, StoreError> {
         self.check_trust()?;
         let inner = match &self.database {
             Database::Sqlite(database) => {
@@ -327,13 +333,13 @@ impl Base {
     }
 
     /// After a write that did not reach the disk, no later one is trusted (contract §2.4).
-    pub(super) fn check_trust(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn check_trust(&self) -> Result<(), StoreError> {
         self.trust.check()
     }
 }
 
 /// A writing transaction; dropped without `commit`, it leaves nothing.
-pub(super) struct Transaction {
+pub struct Transaction {
     inner: Inner,
     trust: Trust,
 }
@@ -346,7 +352,7 @@ enum Inner {
 impl Transaction {
     /// Durable once this returned Ok. Goes on when its future is dropped, because a write that does
     /// not reach the disk must be noticed even if nobody waits for it any more.
-    pub(super) async fn commit(self) -> Result<(), StoreError> {
+    pub(in crate::store) async fn commit(self) -> Result<(), StoreError> {
         let Self { inner, trust } = self;
         trust.check()?;
         let committing = tokio::spawn(async move {
@@ -360,7 +366,7 @@ impl Transaction {
     }
 
     /// The connection to run statements on.
-    pub(super) fn on(&mut self) -> Connection<'_> {
+    pub(in crate::store) fn on(&mut self) -> Connection<'_> {
         match &mut self.inner {
             Inner::Sqlite(inner) => Connection::Sqlite(inner, &self.trust),
             Inner::Postgres(inner) => Connection::Postgres(inner),
@@ -368,7 +374,7 @@ impl Transaction {
     }
 
     /// Whether other transactions may write beside this one.
-    pub(super) fn has_company(&self) -> bool {
+    pub(in crate::store) fn has_company(&self) -> bool {
         matches!(self.inner, Inner::Postgres(_))
     }
 }

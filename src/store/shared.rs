@@ -6,30 +6,31 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::db::{Base, Store};
-use super::error::StoreError;
-use super::group::Together;
-use super::keys::{HELD, HOLDER, KeyHolder, holder};
-use super::many::many;
-use super::row::Columns;
-use super::{accounts, members};
 use crate::domain::account::Account;
 use crate::domain::delivery::Content;
 use crate::domain::id::AccountId;
 use crate::domain::key::KeyHash;
 use crate::domain::member::Member;
+use crate::store::engine::error::StoreError;
+use crate::store::engine::group::Together;
+use crate::store::engine::many::many;
+use crate::store::engine::row::Columns;
+use crate::store::tenancy::accounts;
+use crate::store::tenancy::keys::{HELD, HOLDER, KeyHolder, holder};
+use crate::store::tenancy::members;
 
 /// Says who holds keys.
-pub(super) struct Holders {
+pub struct Holders {
     base: Base,
 }
 
 /// Says which accounts and members ids name.
-pub(super) struct Named {
+pub struct Named {
     base: Base,
 }
 
 /// Says what events are about.
-pub(super) struct Contents {
+pub struct Contents {
     base: Base,
 }
 
@@ -65,7 +66,7 @@ impl Store {
 }
 
 impl Holders {
-    pub(super) const fn new(base: Base) -> Self {
+    pub(in crate::store) const fn new(base: Base) -> Self {
         Self { base }
     }
 }
@@ -98,7 +99,7 @@ impl Together for Holders {
 }
 
 impl Named {
-    pub(super) const fn new(base: Base) -> Self {
+    pub(in crate::store) const fn new(base: Base) -> Self {
         Self { base }
     }
 }
@@ -136,7 +137,7 @@ impl Together for Named {
 }
 
 impl Contents {
-    pub(super) const fn new(base: Base) -> Self {
+    pub(in crate::store) const fn new(base: Base) -> Self {
         Self { base }
     }
 }
