@@ -1,4 +1,6 @@
-//! Everything SQL. One method, one transaction; one file per noun.
+//! Everything SQL. One method, one transaction; one file per noun. The folders import from each other
+//! one way, and no file in a circle (ARCHITECTURE.md); on top is the `Store`: the methods of all
+//! subjects, which are methods of `base::Base`, and the groups of what is written together.
 //!
 //! `app` calls in here and nobody else. Callers see domain types; rows, columns and the database
 //! stay inside. Every list of a tenant's rows takes a `Scope`, so that whose rows they are is
@@ -17,30 +19,29 @@ mod agents;
 mod base;
 mod blobs;
 mod commit;
-mod db;
 mod engine;
 mod events;
 mod mailbox;
-mod shared;
+mod opening;
 mod tenancy;
+mod together;
 mod upkeep;
 
 pub use agents::agent_versions::Versioned;
-pub use agents::app_records::{AppRemoval, NewRecord};
+pub use agents::app_records::AppRemoval;
 pub use agents::computers::{ChangedComputer, ComputerChange};
 pub use agents::configurations::{ConfigChange, Configured};
 pub use agents::template_links::Applied;
 pub use agents::template_migrations::{Asked, Working};
 pub use agents::templates::{TemplateChange, TemplateChanged, TemplateDeleted};
 pub use base::page::{Cursor, Direction, List, Page};
-pub use blobs::place::{BlobPlace, S3Access};
-pub use commit::intake::{Accepted, Commit, Committed, Intake, NewMessage};
-pub use commit::received::{Handed, NewReceived, Receipt};
-pub use db::Store;
+pub use blobs::place::{BlobPlace, Place, S3Access};
+pub use commit::intake::{Accepted, Commit, Committed, Handed, Intake, Receipt};
 pub use engine::error::StoreError;
-pub use engine::location::{Location, LocationError, Place, PostgresUrl};
+pub use engine::location::{Location, LocationError, PostgresUrl};
 pub use engine::serving::Serving;
 pub use events::delivery::attempt_results::Finished;
+pub use events::delivery::contents_now::ContentsNow;
 pub use events::delivery::deliveries::{DeliveryFilter, DeliveryRecord, Redelivery};
 pub use events::delivery::destination_changes::{
     DestinationChange, KnownDestination, Rotated, Rotation,
@@ -55,16 +56,18 @@ pub use mailbox::conversations::Found;
 pub use mailbox::intake_records::IntakeFilter;
 pub use mailbox::logs::{Bucket, LogRow};
 pub use mailbox::messages::Original;
+pub use mailbox::new_messages::{NewMessage, NewReceived};
 pub use mailbox::room_lists::{ListedRoom, RoomFilter, RoomList, RoomPage, RoomPlace};
 pub use mailbox::search::{Looked, Wanted};
 pub use mailbox::sessions::{ResetSession, SessionList};
 pub use mailbox::verdict_history::PastVerdict;
-pub use shared::ContentsNow;
+pub use opening::{Store, restore};
 pub use tenancy::account_changes::{AccountUpdate, Updated};
 pub use tenancy::account_deletion::Deletion;
 pub use tenancy::account_lists::{AccountFilter, AccountList, AccountPage};
 pub use tenancy::accounts::{Created, NewAccount, Tell};
 pub use tenancy::addresses::{Claimed, Standing};
+pub use tenancy::app_rows::NewRecord;
 pub use tenancy::audit::AuditFilter;
 pub use tenancy::directory::{Answering, By, Listing};
 pub use tenancy::domains::{DomainClaim, DomainLimits, HeldDomain, Proven};
@@ -73,9 +76,9 @@ pub use tenancy::keys::{InsertedKey, KeyHolder, NamedKey, Whose};
 pub use tenancy::members::{MemberChange, Membership, NewMember};
 pub use tenancy::once::Done;
 pub use tenancy::relays::{RelayNote, RelayPut, SealedRelay};
-pub use upkeep::backup::{BackupError, Copied, Objects, back_up};
+pub use upkeep::backup::{Copied, Objects, back_up};
+pub use upkeep::backup_error::BackupError;
 pub use upkeep::erasure::Erasing;
-pub use upkeep::restore::restore;
 pub use upkeep::retention::{Deleted, Due, Expired, Keeper};
 pub use upkeep::survey::{Damage, FIRST};
 pub use upkeep::sweep::Swept;

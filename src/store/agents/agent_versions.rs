@@ -1,12 +1,13 @@
 //! Versions: configurations of an Agent that are kept to come back to. Each change queues with the
 //! changes of its configurations.
 
-use super::configurations::{QUEUE, text};
+use super::config_rows::{QUEUE, text};
 use crate::domain::agent_config::{AgentVersion, Config, VersionId};
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
-use crate::store::db::{Store, Transaction, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
@@ -24,7 +25,7 @@ pub enum Versioned {
     Full,
 }
 
-impl Store {
+impl Base {
     /// Up to `limit` of an Agent's versions that are older than `before`, the newest first, with what
     /// they hold only where that is asked for.
     pub async fn agent_versions(

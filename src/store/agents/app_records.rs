@@ -4,29 +4,21 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::configurations::{QUEUE, configs};
+use super::config_rows::{QUEUE, configs};
 use crate::domain::agent_config::{Config, ConfigKind, assigned};
 use crate::domain::app::{AppRecord, AppRef, Use};
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
-use crate::store::db::{Store, Transaction, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, sql};
 use crate::store::tenancy::accounts;
+use crate::store::tenancy::app_rows::{self, NewRecord, names};
 use crate::store::tenancy::audit::{self, Note};
-
-/// What became of a new record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NewRecord {
-    Kept,
-    /// The account has one of this app, version and use.
-    Exists,
-    /// It has as many of this use as it may.
-    TooMany,
-}
 
 /// What became of the removal of an app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +30,7 @@ pub enum AppRemoval {
     Assigned(ConfigKind),
 }
 
-impl Store {
+impl Base {
     /// All that an account keeps for this use, in the order of apps and versions.
     pub async fn app_records(
         &self,
@@ -94,7 +86,7 @@ impl Store {
     ) -> Result<NewRecord, StoreError> {
         let mut tx = self.begin().await?;
         gates::queue(&mut tx, "apps", new.account.get()).await?;
-        let kept = insert(&mut tx, new, most).await?;
+        let kept = app_rows::insert(&mut tx, new, most).await?;
         if kept == NewRecord::Kept {
             let names = new.shown.keys().chain(&new.secrets);
             let changes: Vec<Change> = names.map(|name| named(new.of, name)).collect();
@@ -192,40 +184,6 @@ impl Store {
     }
 }
 
-/// A new row, as far as there is room; whoever counts at the same time waits at the gate.
-pub async fn insert(
-    tx: &mut Transaction,
-    new: &AppRecord,
-    most: u64,
-) -> Result<NewRecord, StoreError> {
-    let row = sql("SELECT COUNT(*) AS kept FROM app_records WHERE account_id = $1 AND kind = $2")
-        .bind(new.account)
-        .bind(new.of.as_str())
-        .fetch_one(tx.on())
-        .await?;
-    let full = Columns { table: "app_records", row: &row }.count("kept")? >= most;
-    // A repetition is told that it is one, even where there is no room for another.
-    let done = sql("INSERT INTO app_records (account_id, kind, app_id, version, settings,
-                                secret_names, sealed, revision, created_at, updated_at)
-                    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9) ON CONFLICT DO NOTHING")
-    .bind(new.account)
-    .bind(new.of.as_str())
-    .bind(new.app.id())
-    .bind(new.app.version())
-    .bind(Value::Object(new.shown.clone()).to_string())
-    .bind(names(&new.secrets))
-    .bind(new.sealed.as_deref())
-    .bind(new.revision)
-    .bind(new.created_at)
-    .execute(tx.on())
-    .await?;
-    Ok(match (done, full) {
-        (0, _) => NewRecord::Exists,
-        (_, true) => NewRecord::TooMany,
-        (_, false) => NewRecord::Kept,
-    })
-}
-
 /// Answers how many rows there were of its revision.
 async fn replace(tx: &mut Transaction, new: &AppRecord, now: Timestamp) -> Result<u64, StoreError> {
     if new.of == Use::Integration && new.is_bare() {
@@ -264,10 +222,6 @@ fn named(of: Use, name: &str) -> Change {
         Use::Integration => "appData",
     };
     Change::made(fields, name)
-}
-
-fn names(secrets: &BTreeSet<String>) -> String {
-    secrets.iter().map(|name| Value::from(name.as_str())).collect::<Value>().to_string()
 }
 
 fn record(row: &Row) -> Result<AppRecord, StoreError> {

@@ -8,8 +8,9 @@ use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::computer::{Computer, ComputerState, Configuration, Job};
 use crate::domain::id::AccountId;
 use crate::domain::scope::Scope;
+use crate::store::base::Base;
 use crate::store::base::page::within;
-use crate::store::db::{Store, Transaction, settled};
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, Row, Statement, sql};
@@ -36,7 +37,7 @@ pub enum ChangedComputer {
     Missing,
 }
 
-impl Store {
+impl Base {
     /// An Agent's computer, if there is a record of one.
     pub async fn computer(&self, agent: AccountId) -> Result<Option<Computer>, StoreError> {
         find(self.reader(), agent).await

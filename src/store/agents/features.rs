@@ -4,14 +4,15 @@ use crate::domain::account::Lineage;
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::feature::{Feature, Grant};
 use crate::domain::id::AccountId;
-use crate::store::db::{Store, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::settled;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, sql};
 use crate::store::tenancy::audit::{self, Note};
 
-impl Store {
+impl Base {
     /// All that the accounts of this lineage were given or denied: one statement.
     pub async fn feature_grants(&self, lineage: &Lineage) -> Result<Vec<Grant>, StoreError> {
         let rows = sql("SELECT account_id, feature, granted FROM feature_grants

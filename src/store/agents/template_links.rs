@@ -1,18 +1,19 @@
 //! Which Agents a template was applied to, and what it wrote there. Each change of an Agent's link
-//! queues with the changes of its configurations: what one decides by, no other changes meanwhile.
+//! queues with the changes of its config_rows: what one decides by, no other changes meanwhile.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::app_records::not_installed;
-use super::configurations::{self, ConfigChange, QUEUE, text};
-use super::templates::template;
+use super::config_rows::{self, QUEUE, text};
+use super::template_rows::template;
 use crate::domain::account::Account;
 use crate::domain::agent_config::{AgentConfig, AgentConfigs, Config};
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::{AccountId, TemplateId};
 use crate::domain::template::{self as rule, Approved, Extent, Link, Plan, Template};
-use crate::store::db::{Store, Transaction, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
@@ -40,15 +41,7 @@ pub enum Applied {
     NoAgent,
 }
 
-/// What a template does not let an Agent change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Locked {
-    pub template: TemplateId,
-    pub name: String,
-    pub fields: Vec<String>,
-}
-
-impl Store {
+impl Base {
     /// Brings a template to an Agent, whose staging then has no more than `most` octets, and links
     /// it. What its customer changed since the last time stays but for what is `approved`.
     pub async fn apply_template(
@@ -86,7 +79,7 @@ impl Store {
             return Ok(Applied::LinkedWith(link.template));
         }
         let extent = Extent { sections: None, approved: approved.clone() };
-        let configs = configurations::configs(tx.on(), agent).await?;
+        let configs = config_rows::configs(tx.on(), agent).await?;
         let plan = planned(configs.as_ref(), link.as_ref(), &found.content.config, &extent);
         if length(&plan.config) > most {
             return Ok(Applied::TooLarge(length(&plan.config)));
@@ -211,7 +204,7 @@ impl Store {
             updated_at: now,
             ..configs.staging
         };
-        configurations::write(tx, agent, &staging).await?;
+        config_rows::write(tx, agent, &staging).await?;
         configs.staging = staging;
         Ok(configs)
     }
@@ -260,39 +253,6 @@ pub async fn lacks(
 /// Octets of a configuration as it is kept.
 pub fn length(config: &Config) -> usize {
     text(config).len()
-}
-
-/// What the template of an Agent does not let it change so. It is kept as it is until the transaction
-/// ends: what it locks by then counts from then on.
-pub async fn locked(
-    tx: &mut Transaction,
-    agent: AccountId,
-    before: Option<&AgentConfigs>,
-    change: &ConfigChange<'_>,
-) -> Result<Option<Locked>, StoreError> {
-    let Some(before) = before else { return Ok(None) };
-    let row = sql("SELECT templates.id AS id, templates.name AS name, templates.fields AS fields,
-                template_links.applied AS applied, templates.deleted_at AS deleted_at
-         FROM template_links JOIN templates ON templates.id = template_links.template_id
-         WHERE template_links.agent_id = $1")
-    .bind(agent)
-    .locking("FOR SHARE OF templates")
-    .fetch_optional(tx.on())
-    .await?;
-    let Some(row) = row else { return Ok(None) };
-    let columns = Columns { table: "template_links", row: &row };
-    if columns.optional_time("deleted_at")?.is_some() {
-        return Ok(None);
-    }
-    let fields: BTreeMap<String, bool> = columns.json("fields")?;
-    let applied: Config = columns.json("applied")?;
-    let (old, staged) = (&before.of(change.kind).config, &before.staging.config);
-    let fields = rule::locked(&fields, &applied, staged, (old, change.config));
-    if fields.is_empty() {
-        return Ok(None);
-    }
-    let template = TemplateId(columns.uuid("id")?);
-    Ok(Some(Locked { template, name: columns.text("name")?, fields }))
 }
 
 /// The first Agent behind `after` that is linked with a template.

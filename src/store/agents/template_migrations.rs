@@ -9,15 +9,16 @@ use std::collections::BTreeSet;
 use serde_json::{Value as Json, json};
 use uuid::Uuid;
 
-use super::configurations::{self, QUEUE, text};
+use super::config_rows::{self, QUEUE, text};
 use super::template_links::{lacks, length, link, next, planned, put};
-use super::templates;
+use super::template_rows;
 use crate::domain::agent_config::Config;
 use crate::domain::audit::{Act, Actor, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::{AccountId, TemplateId};
 use crate::domain::template::{Approved, Extent, Link, Migration, Tally};
-use crate::store::db::{Store, Transaction, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::{Columns, stored};
@@ -48,7 +49,7 @@ pub enum Working {
     Held,
 }
 
-impl Store {
+impl Base {
     /// Asks for a migration of all Agents that are linked with a template of this account, or of
     /// `targets`; [`Self::work_on_template`] does it.
     pub async fn ask_migration(
@@ -70,7 +71,7 @@ impl Store {
     ) -> Result<Asked, StoreError> {
         let mut tx = self.begin().await?;
         accounts::passed(&mut tx, account).await?;
-        let Some(found) = templates::own(&mut tx, account, id).await? else {
+        let Some(found) = template_rows::own(&mut tx, account, id).await? else {
             return Ok(Asked::Missing);
         };
         if !found.head.enabled {
@@ -231,7 +232,7 @@ impl Store {
         if link.revision > migration.revision {
             return Ok(());
         }
-        let configs = configurations::configs(tx.on(), agent).await?;
+        let configs = config_rows::configs(tx.on(), agent).await?;
         let plan = planned(configs.as_ref(), Some(&link), template, &migration.extent);
         if length(&plan.config) > most || !lacks(tx, agent, &plan).await?.is_empty() {
             tally.failed += 1;

@@ -1,18 +1,20 @@
 //! Templates: making, changing and deleting them. Whoever applies one holds its row as it is until the
 //! link is made (`template_links.rs`), so that no Agent is linked with one that is gone.
 
-use super::configurations;
+use super::config_rows;
 use super::template_links;
 use super::template_migrations;
+use super::template_rows::{head, own, template};
 use crate::domain::agent_config::differing;
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::id::{AccountId, TemplateId};
-use crate::domain::template::{Content, Head, Integration, Template};
-use crate::store::db::{Store, Transaction, settled};
+use crate::domain::template::{Content, Head, Template};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Row, sql};
+use crate::store::engine::sql::sql;
 use crate::store::tenancy::accounts;
 use crate::store::tenancy::audit::{self, Note};
 
@@ -47,7 +49,7 @@ pub enum TemplateDeleted {
     Linked,
 }
 
-impl Store {
+impl Base {
     /// Makes a template of this account, a draft that is not applied; `None` where the account has
     /// `most` already.
     pub async fn insert_template(
@@ -88,7 +90,7 @@ impl Store {
         .bind(id.0)
         .bind(account)
         .bind(made.head.name.clone())
-        .bind(configurations::text(&content.config))
+        .bind(config_rows::text(&content.config))
         .bind(fields(content))
         .bind(integrations(content))
         .bind(act.at)
@@ -170,7 +172,7 @@ impl Store {
         .bind(id.0)
         .bind(after.head.name.clone())
         .bind(i64::from(after.head.enabled))
-        .bind(configurations::text(&after.content.config))
+        .bind(config_rows::text(&after.content.config))
         .bind(fields(&after.content))
         .bind(integrations(&after.content))
         .bind(after.head.revision)
@@ -238,23 +240,6 @@ impl Store {
     }
 }
 
-/// A template of this account, kept for this transaction: whoever applies it waits, or came first.
-pub async fn own(
-    tx: &mut Transaction,
-    account: AccountId,
-    id: TemplateId,
-) -> Result<Option<Template>, StoreError> {
-    let row = sql("SELECT id, account_id, name, enabled, config, fields, integrations, revision,
-                created_at, updated_at
-         FROM templates WHERE id = $1 AND account_id = $2 AND deleted_at IS NULL")
-    .bind(id.0)
-    .bind(account)
-    .locking("FOR UPDATE")
-    .fetch_optional(tx.on())
-    .await?;
-    row.as_ref().map(template).transpose()
-}
-
 /// What a change makes of a template, and the changes in words: names of fields, no values.
 fn changed(before: &Template, change: &TemplateChange<'_>) -> (Template, Vec<Change>) {
     let mut after = before.clone();
@@ -286,29 +271,4 @@ fn fields(content: &Content) -> String {
 fn integrations(content: &Content) -> String {
     let pairs = content.integrations.iter().map(|one| (&one.slug, &one.version));
     serde_json::to_string(&pairs.collect::<Vec<_>>()).unwrap_or_default()
-}
-
-fn head(row: &Row) -> Result<Head, StoreError> {
-    let columns = Columns { table: "templates", row };
-    Ok(Head {
-        id: TemplateId(columns.uuid("id")?),
-        account: columns.account("account_id")?,
-        name: columns.text("name")?,
-        enabled: columns.flag("enabled")?,
-        revision: columns.integer("revision")?,
-        created_at: columns.time("created_at")?,
-        updated_at: columns.time("updated_at")?,
-    })
-}
-
-pub fn template(row: &Row) -> Result<Template, StoreError> {
-    let columns = Columns { table: "templates", row };
-    let pairs: Vec<(String, String)> = columns.json("integrations")?;
-    let pair = |(slug, version)| Integration { slug, version };
-    let content = Content {
-        config: columns.json("config")?,
-        fields: columns.json("fields")?,
-        integrations: pairs.into_iter().map(pair).collect(),
-    };
-    Ok(Template { head: head(row)?, content })
 }

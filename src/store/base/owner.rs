@@ -9,8 +9,8 @@ use object_store::path::Path;
 use object_store::{Error, ObjectStoreExt as _, PutMode};
 use uuid::Uuid;
 
+use super::Base;
 use crate::store::blobs::objects::{Blobs, failed, in_time, unanswered};
-use crate::store::db::{Base, Store};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::sql;
@@ -22,8 +22,8 @@ const LONGEST: u64 = 64;
 const IDENTITY: &str = "SELECT id FROM identity WHERE single = 1";
 
 impl Base {
-    /// Which database this is; decided when it is first asked.
-    pub(in crate::store) async fn identity(&self) -> Result<Uuid, StoreError> {
+    /// Which database this is, decided when that is first asked; a copy is the same one.
+    pub async fn identity(&self) -> Result<Uuid, StoreError> {
         self.identity.get_or_try_init(|| self.decide_identity()).await.copied()
     }
 
@@ -42,16 +42,10 @@ impl Base {
         Columns { table: "identity", row: &row }.uuid("id")
     }
 
-    async fn known_identity(&self) -> Result<Option<Uuid>, StoreError> {
-        let row = sql(IDENTITY).fetch_optional(self.reader()).await?;
-        row.map(|row| Columns { table: "identity", row: &row }.uuid("id")).transpose()
-    }
-}
-
-impl Store {
     /// Which database this is, if that was ever decided; writes nothing.
     pub async fn known_identity(&self) -> Result<Option<Uuid>, StoreError> {
-        self.base.known_identity().await
+        let row = sql(IDENTITY).fetch_optional(self.reader()).await?;
+        row.map(|row| Columns { table: "identity", row: &row }.uuid("id")).transpose()
     }
 
     /// Takes the blob store, if there is one, for this database; an error if it is another's.

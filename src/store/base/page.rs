@@ -5,11 +5,11 @@ use std::str::FromStr;
 
 use uuid::Uuid;
 
+use super::Base;
 use crate::domain::account::AccountType;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
 use crate::domain::scope::Scope;
-use crate::store::db::Store;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Statement, sql};
@@ -169,7 +169,7 @@ pub enum List {
     Audit,
 }
 
-impl Store {
+impl Base {
     /// The place of the last of the next `most` rows of a list that a page looks at in `scope`,
     /// whichever of them it shows; `None` if there are fewer. A page that passes over rows ends
     /// there at the latest (`Page::until`): how much a request looks at must not depend on what it

@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
 use crate::domain::repeats::{Cause, Repeats};
-use crate::store::blobs::place::BlobPlace;
-use crate::store::db::Store;
-use crate::store::engine::location::{Location, Place};
+use crate::store::blobs::place::{BlobPlace, Place};
+use crate::store::engine::location::Location;
 
 /// What was found is good for so long: room does not go away faster than it is written.
 const GOOD_FOR: Duration = Duration::from_secs(1);
@@ -26,15 +25,6 @@ pub struct Space {
 struct Found {
     at: Instant,
     octets: Option<u64>,
-}
-
-impl Store {
-    /// Octets that are free for this user in the file system of the embedded store, or of the
-    /// folder of large originals where it has less; up to a second old. `None` where mail is in
-    /// neither, and where nobody could say.
-    pub async fn free_space(&self) -> Option<u64> {
-        self.space().free().await
-    }
 }
 
 impl Space {
@@ -55,7 +45,7 @@ impl Space {
     }
 
     /// One looks, the others wait for it: a file system that hangs holds one thread up.
-    async fn free(&self) -> Option<u64> {
+    pub(in crate::store) async fn free(&self) -> Option<u64> {
         if self.folders.is_empty() {
             return None;
         }

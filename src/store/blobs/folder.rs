@@ -12,10 +12,12 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{Error, ObjectStore};
 
-use super::objects::RAW;
 use crate::domain::clock::Timestamp;
 use crate::domain::repeats::{Cause, Repeats};
 use crate::store::engine::error::StoreError;
+
+/// Everything of ours lies below this.
+pub const RAW: &str = "raw";
 
 /// The folder of a blob store.
 #[derive(Clone, Debug)]

@@ -19,7 +19,7 @@ use tokio::sync::{OnceCell, Semaphore};
 use uuid::Uuid;
 
 use super::bucket;
-use super::folder::Folder;
+use super::folder::{Folder, RAW};
 use super::place::BlobPlace;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::Mint;
@@ -28,9 +28,6 @@ use crate::domain::repeats::{Cause, Repeats};
 use crate::rules::Objects;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::trust::Trust;
-
-/// Everything of ours lies below this.
-pub const RAW: &str = "raw";
 
 /// Large raw messages. Cheap to clone.
 #[derive(Clone)]

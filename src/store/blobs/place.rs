@@ -1,4 +1,5 @@
-//! Where large raw messages live: a folder, or a bucket of an S3-compatible store.
+//! Where large raw messages live, `--blobs DIR` or `s3://…`: a folder, or a bucket of an
+//! S3-compatible store.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,10 +7,20 @@ use std::path::PathBuf;
 use url::Url;
 
 use crate::domain::secret::Secret;
-use crate::store::engine::location::LocationError;
+use crate::store::engine::location::{Location, LocationError};
 
 /// What endpoints that are not Amazon's take for a region when none is said.
 const ANY_REGION: &str = "us-east-1";
+
+/// Large raw messages, in the folder of the embedded store.
+const DEFAULT_BLOBS: &str = "blobs";
+
+/// All of a store: the database, and large raw messages where they lie apart from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub database: Location,
+    pub blobs: Option<BlobPlace>,
+}
 
 /// Where large raw messages live.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +111,36 @@ impl fmt::Display for BlobPlace {
     }
 }
 
+impl Place {
+    /// With these blobs. Where none are named, those of the embedded store lie in its folder, and
+    /// PostgreSQL keeps raw messages of every size: its gateways have no folder in common.
+    pub fn new(database: Location, blobs: Option<BlobPlace>) -> Self {
+        let blobs = blobs.or_else(|| match &database {
+            Location::Folder(folder) => Some(BlobPlace::Folder(folder.join(DEFAULT_BLOBS))),
+            Location::Postgres(_) => None,
+        });
+        Self { database, blobs }
+    }
+}
+
+impl From<Location> for Place {
+    fn from(database: Location) -> Self {
+        Self::new(database, None)
+    }
+}
+
+impl From<&Location> for Place {
+    fn from(database: &Location) -> Self {
+        database.clone().into()
+    }
+}
+
+impl From<&Self> for Place {
+    fn from(place: &Self) -> Self {
+        place.clone()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,6 +151,18 @@ mod tests {
             region: None,
             access_key: Some(Secret::new("AKHUSH")),
             secret_key: Some(Secret::new("hush")),
+        }
+    }
+
+    #[test]
+    fn only_the_embedded_store_has_blobs_of_its_own() {
+        let here = Place::from(Location::Folder("x".into()));
+        assert_eq!(here.blobs, Some(BlobPlace::Folder("x/blobs".into())));
+        let shared = Location::parse(None, Some("postgres://h/d")).unwrap();
+        assert_eq!(Place::from(&shared).blobs, None);
+        let named = Some(BlobPlace::Folder("y".into()));
+        for database in [here.database, shared] {
+            assert_eq!(Place::new(database, named.clone()).blobs, named);
         }
     }
 

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::intake::Commit;
 use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::id::{AccountId, MessageId};
-use crate::store::db::{Store, Transaction};
+use crate::store::base::Base;
+use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
@@ -13,7 +14,7 @@ use crate::store::mailbox::entry::Arrived;
 
 type Key = (AccountId, [u8; 32]);
 
-impl Store {
+impl Base {
     /// Whether every message of `commit` is the same as one that is there already, as of its time.
     /// Read beside the commit, which decides.
     pub async fn arrived_before(&self, commit: &Commit) -> Result<bool, StoreError> {

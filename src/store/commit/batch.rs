@@ -7,19 +7,21 @@
 use std::collections::{HashMap, HashSet};
 
 use super::arrivals;
+use super::ready::Ready;
 use super::received;
 use crate::domain::event::{Event, announced};
 use crate::domain::id::{ContactId, EventId, MessageId};
 use crate::domain::message::Digest;
 use crate::domain::room::Room;
-use crate::store::db::{Base, Transaction, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::group::Together;
 use crate::store::events::announcements;
 use crate::store::mailbox::contacts;
 use crate::store::mailbox::contents;
-use crate::store::mailbox::entry::{Arrived, Entry, Ready};
+use crate::store::mailbox::entry::{Arrived, Entry};
 use crate::store::mailbox::intake_records;
 use crate::store::mailbox::messages;
 use crate::store::mailbox::rooms;
@@ -66,7 +68,7 @@ impl Intakes {
     async fn try_write(&self, group: &[Ready]) -> Result<Vec<Written>, StoreError> {
         let mut tx = self.base.begin().await?;
         let arrived: Vec<&Arrived> = group.iter().flat_map(Ready::arrived).collect();
-        gates::pass(&mut tx, &arrived).await?;
+        pass_gates(&mut tx, &arrived).await?;
         let stale = stale(&mut tx, group, &arrived).await?;
         let known = contents::known(&mut tx, &arrived).await?;
         let repeated = received::repeated(&mut tx, group, &stale).await?;
@@ -155,6 +157,22 @@ impl Together for Intakes {
     async fn write(&self, group: &[Ready]) -> Result<Vec<Written>, StoreError> {
         settled!(self.try_write(group))
     }
+}
+
+/// Keeps what these messages rest on as it is until the transaction ends: a change of the policy,
+/// of the address, of an account above or of its destinations waits, and one that came first is
+/// seen by the statements that follow. (They must follow: what one statement sees is from before
+/// its locks.) The gates are passed and closed in one order, accounts before domains, so that nobody
+/// waits in a circle.
+async fn pass_gates(tx: &mut Transaction, arrived: &[&Arrived]) -> Result<(), StoreError> {
+    if !tx.has_company() {
+        return Ok(());
+    }
+    let accounts = arrived.iter().flat_map(|one| one.lineage.ids()).collect();
+    let domains =
+        arrived.iter().filter_map(|one| one.decided.as_ref()).map(|by| by.address.domain());
+    let domains = domains.collect();
+    gates::pass_all(tx, accounts, domains).await
 }
 
 /// Which of the group were decided by what is no longer so.

@@ -1,23 +1,15 @@
 //! The one durable transaction of a message: intake record, message, contact, events, deliveries,
 //! all or nothing (contract §2.1, §2.2).
 
-use std::sync::Arc;
-
 use bytes::Bytes;
-use serde_json::Value;
+use uuid::Uuid;
 
-use super::batch::{Entered, Written};
-use crate::domain::account::Lineage;
 use crate::domain::address::Address;
+use crate::domain::audit::Once;
 use crate::domain::clock::Timestamp;
-use crate::domain::id::{AccountId, MessageId};
+use crate::domain::id::{ContactId, MessageId};
 use crate::domain::intake_record::IntakeRecord;
-use crate::domain::message::{Digest, Mail, Passage};
-use crate::domain::thread::ThreadKeys;
-use crate::store::db::{Store, TRIES};
-use crate::store::engine::error::StoreError;
-use crate::store::mailbox::contents::Kept;
-use crate::store::mailbox::entry::Ready;
+use crate::store::mailbox::new_messages::{NewMessage, NewReceived};
 use crate::store::tenancy::addresses::Standing;
 
 /// What one transaction of SMTP comes to: one entry per recipient, committed together.
@@ -49,25 +41,6 @@ pub struct Accepted {
     pub remembered_until: Timestamp,
 }
 
-/// A message before it has its contact.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NewMessage {
-    pub id: MessageId,
-    pub lineage: Lineage,
-    pub agent: AccountId,
-    pub agent_username: String,
-    pub organization: AccountId,
-    pub at: Timestamp,
-    /// Shared by all recipients.
-    pub mail: Arc<Mail>,
-    /// By which it finds its thread.
-    pub thread: ThreadKeys,
-    pub tag: Option<String>,
-    pub digest: Digest,
-    pub authentication: Value,
-    pub passage: Passage,
-}
-
 /// How a commit ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Committed {
@@ -77,28 +50,22 @@ pub enum Committed {
     Stale,
 }
 
-impl Store {
-    /// Writes everything, or nothing; together with others that wait.
-    pub async fn commit(&self, commit: &Commit) -> Result<Committed, StoreError> {
-        let mut kept = Kept::default();
-        let apart = |raw: &Bytes| self.blobs().is_some_and(|blobs| blobs.takes(raw));
-        for _ in 0..TRIES {
-            for accepted in commit.intakes.iter().filter_map(|intake| intake.accepted.as_ref()) {
-                self.keep_raw(accepted.message.digest, &accepted.raw, &mut kept).await?;
-            }
-            match self.intakes.ask(Ready::new(commit, &kept, apart)?).await? {
-                Written::Done(entered) => {
-                    let earlier = entered.into_iter().map(|entered| match entered {
-                        Entered::Again(earlier) => Some(earlier),
-                        Entered::Recorded | Entered::Stored(_) => None,
-                    });
-                    return Ok(Committed::Done(earlier.collect()));
-                }
-                Written::Stale => return Ok(Committed::Stale),
-                Written::Repeated => return Err(StoreError::Repeated),
-                Written::Unkept => {}
-            }
-        }
-        Err(StoreError::Conflict(Arc::new(sqlx::Error::RowNotFound)))
-    }
+/// A message that was handed in, with its record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Handed {
+    pub record: IntakeRecord,
+    pub message: NewReceived,
+    /// As it was posted, without the names of targets.
+    pub raw: Bytes,
+    /// The request that may be carried out once, and whoever does so.
+    pub once: Option<(Once, Uuid)>,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Receipt {
+    /// Durable, in the room of this contact.
+    Stored(ContactId),
+    /// The Agent, or an account above it, is not active or not there; nothing was written.
+    Inactive,
 }

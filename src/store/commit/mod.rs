@@ -3,5 +3,6 @@
 pub mod arrivals;
 pub mod batch;
 pub mod intake;
+pub mod ready;
 pub mod received;
 pub mod refusals;

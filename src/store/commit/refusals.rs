@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use crate::domain::id::{AccountId, IntakeId};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::reason::Reason;
-use crate::store::db::{Base, Store, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::settled;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::group::Together;
 use crate::store::engine::row::Columns;
@@ -28,25 +29,16 @@ pub struct Refused {
     counted_as: String,
 }
 
-impl Store {
-    /// Counts a refusal that needs no record of its own: one record per source (a network, or the
-    /// sender of a flood), reason, minute and owner, so that a guessing client costs one row a
-    /// minute (contract §2.3). Answers the record that it was counted in: the given one if it is
-    /// the first.
-    pub async fn count_refusal(
-        &self,
-        record: &IntakeRecord,
-        source: &str,
-    ) -> Result<IntakeId, StoreError> {
+impl Refused {
+    /// From this source (a network, or the sender of a flood): those of one source, reason, minute and
+    /// owner are the same.
+    pub(in crate::store) fn of(record: &IntakeRecord, source: &str) -> Self {
         let owner = record.lineage.ids().last().map_or(0, AccountId::get);
         let reason = record.verdict.reason().map_or("", Reason::as_str);
         let minute = record.at.seconds().div_euclid(60);
-        let counted_as = format!("{source} {reason} {minute} {owner}");
-        self.refusals.ask(Refused::new(record, counted_as)).await
+        Self::new(record, format!("{source} {reason} {minute} {owner}"))
     }
-}
 
-impl Refused {
     fn new(record: &IntakeRecord, counted_as: String) -> Self {
         let (columns, explanation) = (columns(record), record.explanation.clone());
         Self { columns, explanation, count: record.count, counted_as }

@@ -189,9 +189,9 @@ async fn lock(path: &Path) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sql::sql;
     use super::*;
     use crate::rules::Rules;
-    use crate::store::engine::sql::sql;
 
     #[tokio::test]
     async fn a_statement_without_end_is_given_up_and_the_next_one_is_not() {

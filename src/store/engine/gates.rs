@@ -8,29 +8,12 @@
 
 use std::collections::BTreeSet;
 
+use super::database::Transaction;
 use super::error::StoreError;
 use super::many::many;
 use super::sql::{Value, sql};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::AccountId;
-use crate::store::db::Transaction;
-use crate::store::mailbox::entry::Arrived;
-
-/// Keeps what these messages rest on as it is until the transaction ends: a change of the policy,
-/// of the address, of an account above or of its destinations waits, and one that came first is
-/// seen by the statements that follow. (They must follow: what one statement sees is from before
-/// its locks.) The gates are passed and closed in one order, accounts before domains, so that nobody
-/// waits in a circle.
-pub async fn pass(tx: &mut Transaction, arrived: &[&Arrived]) -> Result<(), StoreError> {
-    if !tx.has_company() {
-        return Ok(());
-    }
-    let accounts = arrived.iter().flat_map(|one| one.lineage.ids()).collect();
-    let domains =
-        arrived.iter().filter_map(|one| one.decided.as_ref()).map(|by| by.address.domain());
-    let domains = domains.collect();
-    pass_all(tx, accounts, domains).await
-}
 
 /// The same for accounts alone: what their destinations get is written.
 pub async fn pass_accounts(
@@ -43,7 +26,7 @@ pub async fn pass_accounts(
     pass_all(tx, accounts, BTreeSet::new()).await
 }
 
-async fn pass_all(
+pub async fn pass_all(
     tx: &mut Transaction,
     accounts: BTreeSet<AccountId>,
     domains: BTreeSet<&DomainName>,

@@ -11,7 +11,7 @@ use std::time::Duration;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, Postgres};
 
-use super::sql::in_time;
+use super::deadline::in_time;
 use crate::domain::repeats::{Cause, Repeats};
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";

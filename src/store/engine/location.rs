@@ -1,5 +1,4 @@
-//! Where a store lives: `--data DIR`, or `--database-url sqlite:DIR` or `postgres://…`; and its
-//! large raw messages, `--blobs DIR` or `s3://…`.
+//! Where a store lives: `--data DIR`, or `--database-url sqlite:DIR` or `postgres://…`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,19 +7,8 @@ use std::str::FromStr;
 use sqlx::postgres::PgConnectOptions;
 use url::Url;
 
-use crate::store::blobs::place::BlobPlace;
-
 /// The embedded store, when nothing else is named.
 const DEFAULT_FOLDER: &str = "gatepost-data";
-/// Large raw messages, in the folder of the embedded store.
-const DEFAULT_BLOBS: &str = "blobs";
-
-/// All of a store: the database, and large raw messages where they lie apart from it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    pub database: Location,
-    pub blobs: Option<BlobPlace>,
-}
 
 /// Where a store lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,36 +42,6 @@ pub enum LocationError {
     /// Without its value, which may be a password under a mistyped name.
     #[error("the database URL has a parameter that is not known: {0}")]
     Parameter(String),
-}
-
-impl Place {
-    /// With these blobs. Where none are named, those of the embedded store lie in its folder, and
-    /// PostgreSQL keeps raw messages of every size: its gateways have no folder in common.
-    pub fn new(database: Location, blobs: Option<BlobPlace>) -> Self {
-        let blobs = blobs.or_else(|| match &database {
-            Location::Folder(folder) => Some(BlobPlace::Folder(folder.join(DEFAULT_BLOBS))),
-            Location::Postgres(_) => None,
-        });
-        Self { database, blobs }
-    }
-}
-
-impl From<Location> for Place {
-    fn from(database: Location) -> Self {
-        Self::new(database, None)
-    }
-}
-
-impl From<&Location> for Place {
-    fn from(database: &Location) -> Self {
-        database.clone().into()
-    }
-}
-
-impl From<&Self> for Place {
-    fn from(place: &Self) -> Self {
-        place.clone()
-    }
 }
 
 impl Location {
@@ -214,18 +172,6 @@ mod tests {
         assert!(both.to_string().contains("name the store once"), "{both}");
         for bad in ["", "sqlite:", "mysql://h/d", "gatepost-data", "postgres://h:port/d"] {
             assert!(parse(bad).is_err(), "{bad:?}");
-        }
-    }
-
-    #[test]
-    fn only_the_embedded_store_has_blobs_of_its_own() {
-        let here = Place::from(Location::Folder("x".into()));
-        assert_eq!(here.blobs, Some(BlobPlace::Folder("x/blobs".into())));
-        let shared = Location::parse(None, Some("postgres://h/d")).unwrap();
-        assert_eq!(Place::from(&shared).blobs, None);
-        let named = Some(BlobPlace::Folder("y".into()));
-        for database in [here.database, shared] {
-            assert_eq!(Place::new(database, named.clone()).blobs, named);
         }
     }
 

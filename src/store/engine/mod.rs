@@ -1,6 +1,8 @@
 //! The databases: statements of both, transactions, connections that are lent, schema, locks, errors.
 //! Nothing here knows a table of a subject.
 
+pub mod database;
+pub mod deadline;
 pub mod embedded;
 pub mod error;
 pub mod gates;

@@ -8,11 +8,11 @@ use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
 use sqlx::{ConnectOptions as _, Connection as _};
 
+use super::deadline::in_time;
 use super::error::StoreError;
 use super::lease::Pool;
 use super::location::PostgresUrl;
 use super::schema;
-use super::sql::in_time;
 use crate::rules::StoreConnections as Connections;
 
 /// A commit that returned must be on the disk: `off` is not obeyed, anything stronger is left.

@@ -8,7 +8,6 @@
 
 use std::borrow::Cow;
 use std::pin::Pin;
-use std::time::Duration;
 
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
@@ -16,6 +15,7 @@ use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqlitePool, SqliteRow};
 use sqlx::{AssertSqlSafe, Decode, Postgres, Row as _, Sqlite, Type};
 use uuid::Uuid;
 
+use super::deadline::in_time;
 use super::error::StoreError;
 use super::lease::{Lease, Pool};
 use super::trust::Trust;
@@ -287,16 +287,6 @@ impl Statement {
         }
         query
     }
-}
-
-/// What a PostgreSQL answers in time, or an error.
-pub async fn in_time<T>(
-    deadline: Duration,
-    work: impl Future<Output = Result<T, sqlx::Error>>,
-) -> Result<T, sqlx::Error> {
-    tokio::time::timeout(deadline, work)
-        .await
-        .unwrap_or_else(|_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))
 }
 
 impl Row {

@@ -10,7 +10,7 @@ use crate::domain::clock::Timestamp;
 use crate::domain::destination::Destination;
 use crate::domain::event::{Category, Event, EventName};
 use crate::domain::id::{AccountId, ContactId, DeliveryId, EventId, Mint};
-use crate::store::db::Transaction;
+use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;

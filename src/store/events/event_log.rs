@@ -4,7 +4,8 @@
 //! them: so whatever becomes visible later comes behind all that anybody has read. An id or a time
 //! would not do: transactions of PostgreSQL end in another order than they began.
 
-use crate::store::db::{Store, Transaction, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
@@ -22,7 +23,7 @@ const PLACE: &str = "
     WHERE events.id = waiting.id
     RETURNING position";
 
-impl Store {
+impl Base {
     /// Gives places in the log to up to `limit` events that have none, and answers how many got
     /// one: none if none waits, which costs one look; fewer than `limit` also where some of those
     /// that waited were erased meanwhile.

@@ -4,22 +4,22 @@
 use std::collections::BTreeMap;
 
 use super::contacts;
+use super::presence::{PRESENT_CONTACT, PRESENT_ROOM};
 use crate::domain::account::AccountType;
 use crate::domain::clock::Timestamp;
 use crate::domain::contact::Contact;
 use crate::domain::id::{AccountId, ContactId};
 use crate::domain::scope::Scope;
+use crate::store::base::Base;
 use crate::store::base::page::in_range;
-use crate::store::db::Store;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Statement, sql};
-use crate::store::upkeep::erasure::{PRESENT_CONTACT, PRESENT_ROOM};
 
 /// Agents of one statement: SQLite takes no more than 500 parts of a UNION.
 const AGENTS: usize = 100;
 
-impl Store {
+impl Base {
     /// Up to `limit` contacts with smaller ids than `after`, and none smaller than `until`, the
     /// largest first: all of the organizations in `scope`, or, where that is some Agents, those who
     /// have a room with one of them, each since when and until when they wrote to these.

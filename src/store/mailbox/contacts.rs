@@ -6,7 +6,7 @@ use super::entry::Arrived;
 use crate::domain::clock::Timestamp;
 use crate::domain::contact::{Contact, ContactChange};
 use crate::domain::id::{AccountId, ContactId};
-use crate::store::db::Transaction;
+use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;

@@ -7,7 +7,8 @@ use bytes::Bytes;
 
 use super::entry::Arrived;
 use crate::domain::message::Digest;
-use crate::store::db::{Store, Transaction};
+use crate::store::base::Base;
+use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
@@ -16,7 +17,7 @@ use crate::store::engine::sql::{Value, sql};
 /// The objects that were put for one commit, by their digests.
 pub type Kept = HashMap<Digest, String>;
 
-impl Store {
+impl Base {
     /// Before the transaction, with nothing open: puts a large raw message into the blob store,
     /// unless it is there already or this commit has put it before. What a row names and is lost
     /// is put again: the bytes are at hand, and an acceptance must not rest on what is not there.

@@ -3,18 +3,18 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::messages;
+use super::presence::PRESENT_ROOM;
 use super::rooms::holds;
 use crate::domain::id::{MessageId, ThreadId};
 use crate::domain::message::Message;
 use crate::domain::room::Room;
 use crate::domain::scope::Scope;
+use crate::store::base::Base;
 use crate::store::base::page::{Cursor, Page, within};
-use crate::store::db::Store;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::sql;
-use crate::store::upkeep::erasure::PRESENT_ROOM;
 
 /// Where a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Found {
     pub place: Cursor,
 }
 
-impl Store {
+impl Base {
     /// Whether there is such a room in `scope`.
     pub async fn has_room(&self, scope: &Scope, room: Room) -> Result<bool, StoreError> {
         let mut query =
@@ -60,7 +60,7 @@ impl Store {
         }
         page.read(&mut query);
         let rows = query.fetch_all(self.reader()).await?;
-        let mut messages = messages::listed_messages(&rows, &self.base.repeats)?;
+        let mut messages = messages::listed_messages(&rows, &self.repeats)?;
         messages.retain(|message| message.room() == room);
         Ok(page.shown(messages))
     }
@@ -150,7 +150,7 @@ impl Store {
     ) -> Result<Vec<Message>, StoreError> {
         let mut found = Vec::with_capacity(ids.len());
         let rows = messages::by_ids(self.reader(), ids.iter().copied()).await?;
-        for message in messages::listed_messages(&rows, &self.base.repeats)? {
+        for message in messages::listed_messages(&rows, &self.repeats)? {
             if holds(scope, &message.lineage, message.agent) {
                 found.push(message);
             }

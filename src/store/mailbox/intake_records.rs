@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::entry::Entry;
+use super::presence::PRESENT_RECORD;
 use crate::domain::clock::Timestamp;
 use crate::domain::contact::Handle;
 use crate::domain::id::{IntakeId, MessageId};
@@ -12,13 +13,13 @@ use crate::domain::intake_record::IntakeRecord;
 use crate::domain::reason::Reason;
 use crate::domain::scope::Scope;
 use crate::domain::verdict::Verdict;
+use crate::store::base::Base;
 use crate::store::base::page::{Page, within};
-use crate::store::db::{Store, Transaction};
+use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::{Columns, stored};
 use crate::store::engine::sql::{Row, Statement, Value, sql};
-use crate::store::upkeep::erasure_redaction::PRESENT_RECORD;
 
 /// Which records a list shows; absent fields match everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,7 +34,7 @@ pub struct IntakeFilter {
     pub until: Option<Timestamp>,
 }
 
-impl Store {
+impl Base {
     /// A page of the records in `scope` that match, the newest first.
     pub async fn intake_records(
         &self,

@@ -2,14 +2,14 @@
 
 use crate::domain::id::{AccountId, MessageId};
 use crate::domain::secret::Secret;
-use crate::store::db::Store;
+use crate::store::base::Base;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::sql;
 
 const KEY: &str = "SELECT secret FROM link_keys WHERE single = 1";
 
-impl Store {
+impl Base {
     /// The secret that links to media are signed by: 32 octets, one for all gateways of this
     /// database; made when it is first asked for.
     pub async fn link_key(&self) -> Result<Secret, StoreError> {

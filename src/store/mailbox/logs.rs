@@ -7,18 +7,18 @@ use std::cmp::Reverse;
 use uuid::Uuid;
 
 use super::log_columns::{all_of, calculated, value_of};
+use super::presence::PRESENT_RECORD;
 use crate::domain::clock::Timestamp;
 use crate::domain::condition::LogFilter;
 use crate::domain::formula::Formula;
 use crate::domain::log_field::{Kind, LogField, LogValue};
 use crate::domain::metric::{Grouping, Interval, Tally};
 use crate::domain::scope::Scope;
+use crate::store::base::Base;
 use crate::store::base::page::{Cursor, List, Page, within};
-use crate::store::db::Store;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::{Columns, stored};
 use crate::store::engine::sql::{Row, Statement, sql};
-use crate::store::upkeep::erasure_redaction::PRESENT_RECORD;
 
 /// One row, with the values of the fields that were asked for, in their order.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +39,7 @@ pub struct Bucket {
 
 const DAY: i64 = 86_400_000;
 
-impl Store {
+impl Base {
     /// The place where a request ends that looks at the newest `most` rows of a time; `None` where
     /// there are no more. Of a restricted member its Agents' rows alone are counted: it learns
     /// nothing of how many others there are (threats E6).

@@ -2,7 +2,9 @@
 
 use super::entry::Arrived;
 use super::mail_row::MailRow;
+use super::new_messages::{NewMessage, NewReceived};
 use super::passage_row;
+use super::presence::PRESENT;
 use super::received_row::ReceivedRow;
 use crate::domain::contact::{ContactChange, Handle};
 use crate::domain::id::{ContactId, MessageId, SessionId, ThreadId};
@@ -12,15 +14,13 @@ use crate::domain::repeats::{Cause, Repeats};
 use crate::domain::scope::Scope;
 use crate::domain::sender::Sender;
 use crate::domain::source::Source;
+use crate::store::base::Base;
 use crate::store::base::page::{Page, within};
-use crate::store::commit::intake::NewMessage;
-use crate::store::commit::received::NewReceived;
-use crate::store::db::{Store, Transaction};
+use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, Row, Statement, Value, sql};
-use crate::store::upkeep::erasure::PRESENT;
 
 /// What is known of the raw bytes of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct Original {
     pub marker: Option<Marker>,
 }
 
-impl Store {
+impl Base {
     /// A page of the messages in `scope`, the newest first.
     pub async fn recent_messages(
         &self,
@@ -44,7 +44,7 @@ impl Store {
         query.push(PRESENT);
         page.read(&mut query);
         let rows = query.fetch_all(self.reader()).await?;
-        Ok(page.shown(listed_messages(&rows, &self.base.repeats)?))
+        Ok(page.shown(listed_messages(&rows, &self.repeats)?))
     }
 
     /// The raw bytes of a message in `scope`, as received: `Lost` where the blob store no longer

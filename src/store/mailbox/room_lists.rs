@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use super::contacts;
 use super::messages;
+use super::presence::PRESENT_ROOM;
 use crate::domain::account::AccountType;
 use crate::domain::clock::Timestamp;
 use crate::domain::contact::{Contact, Handle};
@@ -14,12 +15,11 @@ use crate::domain::id::{ContactId, MessageId};
 use crate::domain::room::{Room, preview};
 use crate::domain::scope::Scope;
 use crate::domain::source::Inbox;
+use crate::store::base::Base;
 use crate::store::base::page::{in_range, within};
-use crate::store::db::Store;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, Statement, sql};
-use crate::store::upkeep::erasure::PRESENT_ROOM;
 
 /// Messages that are read at a time for the previews of rooms that have none.
 const PREVIEWS: usize = 16;
@@ -100,7 +100,7 @@ pub struct RoomList {
     pub next: Option<RoomPlace>,
 }
 
-impl Store {
+impl Base {
     /// A page of the rooms in `scope`. No more than `most` rooms are looked at, whatever the filter
     /// leaves out; the list goes on behind them.
     pub async fn list_rooms(
@@ -136,7 +136,7 @@ impl Store {
     }
 
     /// The place of the last of the next `most` rooms that a filter, or erasing, may leave out; it lies behind
-    /// all rooms of its millisecond, as in [`Store::end_of_walk`].
+    /// all rooms of its millisecond, as in `Store::end_of_walk`.
     async fn end_of_rooms(
         &self,
         scope: &Scope,
@@ -179,7 +179,7 @@ impl Store {
         let mut previews = HashMap::new();
         for some in missing.chunks(PREVIEWS) {
             let found = messages::by_ids(self.reader(), some.iter().copied()).await?;
-            for message in messages::listed_messages(&found, &self.base.repeats)? {
+            for message in messages::listed_messages(&found, &self.repeats)? {
                 let own = message.mailed().map_or("", |mailed| &mailed.mail.stripped_text);
                 previews.insert(message.id, preview(own, message.text()));
             }

@@ -16,8 +16,9 @@ use crate::domain::contact::ContactChange;
 use crate::domain::id::{AccountId, ContactId, MessageId, SessionId};
 use crate::domain::room::Room;
 use crate::domain::scope::Scope;
+use crate::store::base::Base;
 use crate::store::base::page::Cursor;
-use crate::store::db::{Store, Transaction, settled};
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::{Columns, stored};
@@ -42,7 +43,7 @@ struct Kept {
 
 type Key = (ContactId, AccountId);
 
-impl Store {
+impl Base {
     /// Marks these rooms as read up to a message each, and none back. One that is not in `scope`,
     /// or is no more, is left out. Answers how many were changed. It leaves no audit entry: nobody's
     /// rights change, and no content.

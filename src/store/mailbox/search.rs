@@ -11,8 +11,8 @@ use crate::domain::id::MessageId;
 use crate::domain::message::Message;
 use crate::domain::scope::Scope;
 use crate::domain::source::Source;
+use crate::store::base::Base;
 use crate::store::base::page::{Cursor, Page};
-use crate::store::db::Store;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
@@ -40,7 +40,7 @@ pub struct Looked {
     pub found: Vec<Message>,
 }
 
-impl Store {
+impl Base {
     /// The places of a page of candidates in `scope`, in the order in which it is read: the newest
     /// first, or those that follow the cursor. The spans must be of the account at the scope's top.
     pub async fn search(
@@ -96,7 +96,7 @@ impl Store {
         }
         let rows = messages::by_ids(self.reader(), few.iter().copied()).await?;
         let (looked, scope) = (few.len(), scope.clone());
-        let repeats = self.base.repeats.clone();
+        let repeats = self.repeats.clone();
         let reading = move || -> Result<Vec<Message>, StoreError> {
             let mut found = HashMap::with_capacity(rows.len());
             for message in messages::listed_messages(&rows, &repeats)? {

@@ -9,7 +9,7 @@ use crate::domain::id::{AccountId, MessageId};
 use crate::domain::search::tokens;
 use crate::domain::search::words::Document;
 use crate::domain::source::Source;
-use crate::store::db::Transaction;
+use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;

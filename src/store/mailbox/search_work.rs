@@ -14,7 +14,8 @@ use super::search_entries;
 use crate::domain::id::MessageId;
 use crate::domain::room::{Room, preview};
 use crate::domain::search::words::Document;
-use crate::store::db::{Store, Transaction, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
@@ -31,7 +32,7 @@ struct Old {
     columns: Vec<Value>,
 }
 
-impl Store {
+impl Base {
     /// Gives entries to up to `limit` messages, of up to `octets` together (one always fits), from
     /// before there was an index, the newest first, and to their rooms how they begin; answers
     /// whether there may be more, which is one look when all have theirs. What cannot be read is

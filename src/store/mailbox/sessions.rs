@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::entry::Arrived;
+use super::presence::PRESENT_ROOM;
 use super::room_lists::RoomPlace;
 use super::rooms::holds;
 use crate::domain::account::AccountType;
@@ -18,14 +19,14 @@ use crate::domain::room::Room;
 use crate::domain::scope::Scope;
 use crate::domain::session::{Ended, Session, SessionKey};
 use crate::domain::source::Inbox;
+use crate::store::base::Base;
 use crate::store::base::page::{Cursor, Direction, Page, in_range};
-use crate::store::db::{Store, Transaction, settled};
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::{Columns, stored};
 use crate::store::engine::sql::{Connection, Row, Statement, sql};
 use crate::store::tenancy::audit::{self, Note};
-use crate::store::upkeep::erasure::PRESENT_ROOM;
 
 /// What a reset came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub struct SessionList {
     pub next: Option<RoomPlace>,
 }
 
-impl Store {
+impl Base {
     /// The sessions that go on in `scope`, the one with the latest message first. No more than
     /// `limit` rooms are looked at, whichever of them are being erased.
     pub async fn list_sessions(

@@ -7,7 +7,7 @@ use super::entry::Arrived;
 use crate::domain::contact::ContactChange;
 use crate::domain::id::{AccountId, ContactId, MessageId, ThreadId};
 use crate::domain::thread::ThreadKey;
-use crate::store::db::Transaction;
+use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;

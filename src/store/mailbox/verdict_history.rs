@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::presence::PRESENT_RECORD;
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::{AccountId, IntakeId};
@@ -9,13 +10,12 @@ use crate::domain::reason::Reason;
 use crate::domain::scope::Scope;
 use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
+use crate::store::base::Base;
 use crate::store::base::page::{Page, within};
-use crate::store::db::Store;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, sql};
-use crate::store::upkeep::erasure_redaction::PRESENT_RECORD;
 
 /// What one intake record says was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct PastVerdict {
     pub verdict: Verdict,
 }
 
-impl Store {
+impl Base {
     /// A page of the verdicts in `scope` not older than `since`, the newest first.
     pub async fn past_verdicts(
         &self,

@@ -7,7 +7,8 @@ use super::directory;
 use crate::domain::account::{Account, Details, merge};
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::id::AccountId;
-use crate::store::db::{Store, Transaction, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::sql::sql;
@@ -36,7 +37,7 @@ pub enum Updated {
     TooLarge,
 }
 
-impl Store {
+impl Base {
     /// Changes these fields of an account, all of them or none; what is known of it has at most
     /// `most` octets, as JSON, or no more than before.
     pub async fn update_account(

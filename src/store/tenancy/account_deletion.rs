@@ -12,7 +12,8 @@ use crate::domain::account::{Account, AccountType};
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::event::{Event, EventName};
 use crate::domain::id::{AccountId, EventId};
-use crate::store::db::{Store, Transaction, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
@@ -77,7 +78,7 @@ const ERASED: &str = "WITH given (account) AS ({rows})
     INSERT INTO erasures (subject, kind, asked_at) SELECT account, 'account', $1 FROM given WHERE 1 = 1
     ON CONFLICT (subject) DO NOTHING";
 
-impl Store {
+impl Base {
     /// Deletes an account and, with `cascade`, up to `most` accounts below it, in one transaction:
     /// so few that others do not wait for long. Without `cascade` nothing may be below it.
     pub async fn delete_account(

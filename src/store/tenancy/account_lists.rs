@@ -6,8 +6,8 @@ use crate::domain::account::{Account, AccountType};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
 use crate::domain::scope::Scope;
+use crate::store::base::Base;
 use crate::store::base::page::within;
-use crate::store::db::Store;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Statement, sql};
@@ -51,7 +51,7 @@ pub struct AccountList {
     pub next: Option<AccountId>,
 }
 
-impl Store {
+impl Base {
     /// A page of the accounts of level `kind` in `scope`, of which up to `most` are looked at.
     pub async fn list_accounts(
         &self,

@@ -4,6 +4,7 @@
 use serde_json::json;
 
 use super::addresses::{self, Claim, Claimed};
+use super::app_rows;
 use super::audit::{self, Note};
 use super::directory;
 use crate::domain::account::{Account, AccountType, Details, Lineage};
@@ -14,8 +15,8 @@ use crate::domain::clock::Timestamp;
 use crate::domain::event::EventName;
 use crate::domain::id::AccountId;
 use crate::domain::policy::Mode;
-use crate::store::agents::app_records;
-use crate::store::db::{Store, Transaction, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
@@ -83,7 +84,7 @@ impl NewAccount {
     }
 }
 
-impl Store {
+impl Base {
     /// Makes an account below its parent; an Agent gets its addresses, at most `most`, and its
     /// policy: `allowlist`, empty (closed until opened).
     pub async fn create_account(
@@ -114,7 +115,7 @@ impl Store {
         }
         self.say_created(&mut tx, &made, new, act).await?;
         for record in &new.integrations {
-            app_records::insert(&mut tx, record, u64::MAX).await?;
+            app_rows::insert(&mut tx, record, u64::MAX).await?;
         }
         for address in &new.addresses {
             let domain_for = made.lineage.organization;

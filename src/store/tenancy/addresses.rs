@@ -9,7 +9,8 @@ use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::id::{AccountId, Mint, RelayId};
 use crate::domain::policy::Mode;
 use crate::domain::relay::Relayed;
-use crate::store::db::{Store, Transaction, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
@@ -53,7 +54,7 @@ pub struct Question<'a> {
     pub sender: &'a Address,
 }
 
-impl Store {
+impl Base {
     /// What a decision about this Agent, this address and this sender would rest on now.
     pub async fn standing(
         &self,

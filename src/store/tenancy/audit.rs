@@ -8,8 +8,9 @@ use crate::domain::audit::{Act, Actor, Change, Deed, Doer, Entry, Who};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::{AccountId, AuditId, KeyId, MemberId, Mint};
 use crate::domain::scope::Scope;
+use crate::store::base::Base;
 use crate::store::base::page::{Page, within};
-use crate::store::db::{Store, Transaction};
+use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::{Columns, stored};
 use crate::store::engine::sql::{Row, Statement, sql};
@@ -107,7 +108,7 @@ async fn insert(
     .await
 }
 
-impl Store {
+impl Base {
     /// A page of what was done in this scope, the newest first, as far as it matches.
     pub async fn audit(
         &self,

@@ -8,7 +8,8 @@ use crate::domain::account::Lineage;
 use crate::domain::address::Address;
 use crate::domain::id::AccountId;
 use crate::domain::policy::Mode;
-use crate::store::db::{Base, Store, Transaction};
+use crate::store::base::Base;
+use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::group::Together;
 use crate::store::engine::row::Columns;
@@ -52,13 +53,7 @@ pub struct Versions {
     base: Base,
 }
 
-impl Store {
-    /// The directory's version, read after this was called. Those who come while it is read wait
-    /// for one reading more, together: any number of sessions cost one statement at a time.
-    pub async fn directory_version(&self) -> Result<i64, StoreError> {
-        self.versions.ask(()).await
-    }
-
+impl Base {
     /// Who answers to `address`: the Agent that has it; else the one of `stand_in`, if the domain
     /// is ours; else the domain's catch-all. Everything, the version too, as of one moment.
     pub async fn look_up(
@@ -184,8 +179,8 @@ mod tests {
     use crate::domain::clock::{Clock, Timestamp};
     use crate::domain::id::Mint;
     use crate::rules::Rules;
-    use crate::store::Location;
     use crate::store::engine::group::Group;
+    use crate::store::{Location, Store};
 
     /// Counts the readings.
     struct Counting(Versions, Arc<AtomicUsize>);

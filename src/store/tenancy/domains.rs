@@ -9,7 +9,8 @@ use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::AccountId;
-use crate::store::db::{Store, Transaction, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
@@ -63,7 +64,7 @@ pub struct DomainLimits {
     pub domains: u64,
 }
 
-impl Store {
+impl Base {
     /// Gives `domain` to `account` unless somebody has it; answers who has it now.
     pub async fn claim_domain(
         &self,

@@ -5,7 +5,8 @@ use crate::domain::clock::Timestamp;
 use crate::domain::id::{AccountId, WayId};
 use crate::domain::key::KeyHash;
 use crate::domain::relay::RelayType;
-use crate::store::db::{Store, Transaction};
+use crate::store::base::Base;
+use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, Row, sql};
@@ -25,7 +26,7 @@ pub struct SealedWay {
     pub rotated_at: Option<Timestamp>,
 }
 
-impl Store {
+impl Base {
     /// The way in of an account, for one provider.
     pub async fn inbound_way(
         &self,

@@ -10,8 +10,9 @@ use crate::domain::id::{AccountId, KeyId, MemberId};
 use crate::domain::key::{Key, KeyHash, KeyOwner};
 use crate::domain::member::Member;
 use crate::domain::scope::Scope;
+use crate::store::base::Base;
 use crate::store::base::page::within;
-use crate::store::db::{Store, Transaction, settled};
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
@@ -55,7 +56,7 @@ pub enum Whose<'a> {
     Within(&'a Scope),
 }
 
-impl Store {
+impl Base {
     /// Keeps a new key's hash, unless the owner has `most` keys in force. What a key asks for that
     /// is revoked meanwhile is not done: after a revocation there is no new key of its making.
     pub async fn insert_key(
@@ -224,19 +225,6 @@ impl Store {
         tx.commit().await?;
         Ok(noted > 0)
     }
-}
-
-/// Revokes all keys of a member that are in force; answers how many.
-pub async fn revoke_all(
-    tx: &mut Transaction,
-    member: MemberId,
-    now: Timestamp,
-) -> Result<u64, StoreError> {
-    sql("UPDATE keys SET revoked_at = $2 WHERE member_id = $1 AND revoked_at IS NULL")
-        .bind(member.get())
-        .bind(now)
-        .execute(tx.on())
-        .await
 }
 
 /// Whether the owner of a new key is there, and, of a member, stays until the transaction ends:

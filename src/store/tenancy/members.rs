@@ -7,14 +7,15 @@ use serde_json::Value;
 
 use super::accounts;
 use super::audit::{self, Note};
-use super::keys;
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
 use crate::domain::audit::{Act, Change, Deed};
+use crate::domain::clock::Timestamp;
 use crate::domain::event::EventName;
 use crate::domain::id::{AccountId, MemberId};
 use crate::domain::member::{Member, Role};
-use crate::store::db::{Store, Transaction, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
@@ -57,7 +58,7 @@ pub enum Membership {
     LastAdministrator,
 }
 
-impl Store {
+impl Base {
     /// Makes a member of an account that has less than `most`, and announces it with what `told`
     /// says of it.
     pub async fn insert_member(
@@ -224,7 +225,7 @@ impl Store {
             .bind(act.at)
             .execute(tx.on())
             .await?;
-        let revoked = keys::revoke_all(&mut tx, id, act.at).await?;
+        let revoked = revoke_keys(&mut tx, id, act.at).await?;
         let changes = [
             Change::gone("email", &member.email),
             Change::gone("role", member.role),
@@ -336,6 +337,19 @@ fn differences(before: &Member, after: &Member) -> Vec<Change> {
 /// A JSON array of ids.
 fn listed(permitted: &[AccountId]) -> String {
     Value::from_iter(permitted.iter().map(|id| id.get())).to_string()
+}
+
+/// Revokes all keys of a member that are in force; answers how many.
+async fn revoke_keys(
+    tx: &mut Transaction,
+    member: MemberId,
+    now: Timestamp,
+) -> Result<u64, StoreError> {
+    sql("UPDATE keys SET revoked_at = $2 WHERE member_id = $1 AND revoked_at IS NULL")
+        .bind(member.get())
+        .bind(now)
+        .execute(tx.on())
+        .await
 }
 
 fn select(rest: &'static str) -> Statement {

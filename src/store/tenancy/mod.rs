@@ -6,6 +6,8 @@ pub mod account_deletion;
 pub mod account_lists;
 pub mod accounts;
 pub mod addresses;
+pub mod app_rows;
+pub mod asked_together;
 pub mod audit;
 pub mod directory;
 pub mod domains;

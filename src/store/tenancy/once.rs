@@ -6,7 +6,8 @@ use uuid::Uuid;
 
 use crate::domain::audit::Once;
 use crate::domain::clock::Timestamp;
-use crate::store::db::{Store, Transaction, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Statement, sql};
@@ -47,7 +48,7 @@ pub async fn remember(
     Ok(done > 0)
 }
 
-impl Store {
+impl Base {
     /// What is remembered of the request with this digest.
     pub async fn carried_out(
         &self,

@@ -13,7 +13,8 @@ use crate::domain::clock::Timestamp;
 use crate::domain::event::EventName;
 use crate::domain::id::AccountId;
 use crate::domain::policy::{AllowedSender, Mode, Policy};
-use crate::store::db::{Store, Transaction, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
@@ -23,7 +24,7 @@ use crate::store::events::announcements::announce_told;
 /// Senders that an entry of the audit log names: one call may bring a thousand of the longest.
 const NAMED: usize = 20;
 
-impl Store {
+impl Base {
     /// An Agent's policy; `None` when the account is no Agent.
     pub async fn policy(&self, agent: AccountId) -> Result<Option<Policy>, StoreError> {
         let row = sql("SELECT mode, version, updated_at,

@@ -5,12 +5,13 @@ use std::time::Duration;
 use super::relays::millis;
 use crate::domain::id::{RelayAttemptId, RelayId};
 use crate::domain::relay::RelayAttempt;
-use crate::store::db::{Store, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::settled;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, sql};
 
-impl Store {
+impl Base {
     /// Keeps an attempt, and of its relay the last `most`; nothing of one that is gone.
     pub async fn relay_attempted(
         &self,

@@ -12,7 +12,8 @@ use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::{AccountId, RelayId};
 use crate::domain::relay::{RelayType, Relayed};
-use crate::store::db::{Store, Transaction, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::{Columns, stored};
@@ -60,7 +61,7 @@ pub struct RelayPut {
     pub notes: Vec<RelayNote>,
 }
 
-impl Store {
+impl Base {
     /// The relay of an account, its own.
     pub async fn relay(
         &self,

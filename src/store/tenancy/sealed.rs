@@ -2,12 +2,12 @@
 
 use uuid::Uuid;
 
-use crate::store::db::Store;
+use crate::store::base::Base;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::sql;
 
-impl Store {
+impl Base {
     /// Of each kind of what the vault has sealed, one, if there is one: of relays and ways in that
     /// of the newest.
     pub async fn sealed_samples(&self) -> Result<Vec<Vec<u8>>, StoreError> {

@@ -7,16 +7,17 @@
 //! is taken, and what was copied is kept; lost mail is an error.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _, Row as _};
 
-use super::draft::{Carrier, Draft, OBJECTS, SUM, at};
-use crate::store::blobs::place::BlobPlace;
+use super::backup_error::BackupError;
+use super::draft::{Carrier, Draft, OBJECTS, at};
+use crate::store::blobs::place::{BlobPlace, Place};
 use crate::store::engine::embedded::{self, FILE};
 use crate::store::engine::error::StoreError;
-use crate::store::engine::location::{Location, Place};
+use crate::store::engine::location::Location;
 use crate::store::engine::schema;
 
 /// Snapshots of one backup. The second finds nearly all originals copied, so that hardly anything
@@ -57,50 +58,6 @@ pub struct Copied {
     pub octets: u64,
     /// Originals that its database names.
     pub objects: u64,
-}
-
-/// Why there is no copy. Nothing was overwritten, and what was begun is gone.
-#[derive(Debug, thiserror::Error)]
-pub enum BackupError {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(
-        "{at} is a PostgreSQL database: back it up with its own tools (pg_dump, or base backups \
-         and the archived log), and with it the originals kept outside of it, gatepost.toml and \
-         the policies folder"
-    )]
-    Shared { at: String },
-    #[error(
-        "{} is not empty{}: name a folder that is empty or not there yet",
-        folder.display(),
-        if *broken_off { " (a backup or restore was broken off there: remove it)" } else { "" }
-    )]
-    Occupied { folder: PathBuf, broken_off: bool },
-    #[error("cannot {doing} {}", path.display())]
-    File { doing: &'static str, path: PathBuf, source: io::Error },
-    #[error(
-        "{count} originals that the store names are missing or damaged below {}: {first}, …",
-        folder.display()
-    )]
-    Lost { folder: PathBuf, count: u64, first: String },
-    #[error("mail is being erased faster than it can be copied: try again later")]
-    Restless,
-    #[error("there is no finished backup in {}: {SUM} or {FILE} is missing", .0.display())]
-    NoBackup(PathBuf),
-    #[error(
-        "{} holds large originals, but the settings name another place for them: restore without \
-         `blobs`",
-        .0.display()
-    )]
-    OriginalsAside(PathBuf),
-    #[error("{} is damaged: {detail}", at.display())]
-    Damaged { at: PathBuf, detail: String },
-}
-
-impl From<sqlx::Error> for BackupError {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Store(error.into())
-    }
 }
 
 /// Copies the store at `location` into the folder `to`, which must be empty or not there.

@@ -1,21 +1,16 @@
 //! Whether the store could take a message in now, as `/readyz` asks: cheap, and no more than a
 //! reading or a writing of what nobody reads.
 
-use crate::store::db::Store;
+use crate::store::base::Base;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::sql::sql;
 
-impl Store {
-    /// Whether nothing has happened after which the store cannot be trusted.
-    pub fn check_trust(&self) -> Result<(), StoreError> {
-        self.base.check_trust()
-    }
-
+impl Base {
     /// Whether a transaction would be durable now. It is a real one: SQLite writes one page, into
     /// a number that it keeps for its users, PostgreSQL an empty record into its log.
     pub async fn check_commit(&self) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        if let Some(embedded) = self.base.embedded() {
+        if let Some(embedded) = self.embedded() {
             // In the transaction: no commit of ours is being copied into the file.
             embedded.check_length().await?;
         }

@@ -2,7 +2,8 @@
 //! contacts of organizations. There may be millions, so they go by and by, some in each transaction.
 
 use crate::domain::id::AccountId;
-use crate::store::db::{Store, Transaction, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
@@ -26,7 +27,7 @@ const KNOWN: &str = "DELETE FROM contacts WHERE id IN (
       AND NOT EXISTS (SELECT 1 FROM messages WHERE contact_id = contacts.id)
     LIMIT $2)";
 
-impl Store {
+impl Base {
     /// Of these accounts, which were deleted, those that have left something.
     pub async fn with_leavings(&self, deleted: &[AccountId]) -> Result<Vec<AccountId>, StoreError> {
         let rows = many(

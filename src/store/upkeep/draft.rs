@@ -6,15 +6,14 @@ use std::path::{Component, Path, PathBuf};
 
 use uuid::Uuid;
 
-use super::backup::BackupError;
+use super::backup_error::{BackupError, SUM};
 use super::files::{self, Content};
 use crate::store::base::owner::OWNER;
 use crate::store::engine::embedded::FILE;
 
 /// Where the originals are that are not in the database.
 pub const OBJECTS: &str = "blobs";
-/// Says what the database of a backup must hold, as `sha256sum -c` reads it.
-pub const SUM: &str = "gatepost.db.sha256";
+
 /// The database before it is whole.
 pub const PART: &str = "gatepost.db.part";
 /// Originals that an earlier snapshot of the same backup named.

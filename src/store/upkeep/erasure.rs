@@ -22,28 +22,17 @@ use crate::domain::clock::Timestamp;
 use crate::domain::id::{ContactId, MessageId};
 use crate::domain::message::Digest;
 use crate::domain::scope::Scope;
+use crate::store::base::Base;
 use crate::store::base::page::within;
-use crate::store::db::{Store, Transaction, settled};
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, Row, Value, sql};
+use crate::store::mailbox::presence::{PRESENT, PRESENT_CONTACT};
 use crate::store::tenancy::accounts;
 use crate::store::tenancy::audit::{self, Note};
-
-/// Goes on with the condition that leaves out messages that are being erased. One look at a small
-/// table for each message that is shown.
-pub const PRESENT: &str = " AND NOT EXISTS (SELECT 1 FROM erasures
-     WHERE subject IN (messages.contact_id, messages.agent_id))";
-
-/// The same of rooms.
-pub const PRESENT_ROOM: &str = " AND NOT EXISTS (SELECT 1 FROM erasures
-     WHERE subject IN (rooms.contact_id, rooms.agent_id))";
-
-/// The same of contacts: of a deleted organization all are.
-pub const PRESENT_CONTACT: &str = " AND NOT EXISTS (SELECT 1 FROM erasures
-     WHERE subject IN (contacts.id, contacts.organization_id))";
 
 /// How far an erasure has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +45,7 @@ pub enum Erasing {
     Held,
 }
 
-impl Store {
+impl Base {
     /// Erases a message in `scope`, with its original and what its records tell of it; answers
     /// whether it was there.
     pub async fn erase_message(

@@ -10,23 +10,13 @@ use crate::domain::account::AccountType;
 use crate::domain::clock::Timestamp;
 use crate::domain::contact::Handle;
 use crate::domain::id::AccountId;
+use crate::store::base::Base;
 use crate::store::base::page::below;
-use crate::store::db::{Store, Transaction};
+use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, Value, sql};
-
-/// Goes on with the condition that leaves out records that wait to be blanked; how many
-/// milliseconds it allows for clocks is [`CLOCKS`].
-pub const PRESENT_RECORD: &str = " AND NOT EXISTS (SELECT 1 FROM erasures
-     WHERE subject IN (intake_records.agent_id, intake_records.organization_id,
-                       intake_records.reseller_id)
-       AND erased_at IS NULL)
- AND NOT EXISTS (SELECT 1 FROM erasures
-     WHERE erasures.organization_id = intake_records.organization_id
-       AND handle IN (sender, LOWER(envelope_from)) AND at <= asked_at + 60000
-       AND erased_at IS NULL)";
 
 /// Clocks of gateways differ: a record of just before may bear a time of just after.
 const CLOCKS: Duration = Duration::from_mins(1);
@@ -76,7 +66,7 @@ impl Erasure {
     }
 
     /// Whose records may tell of it: those of a contact's organization, or of the account itself.
-    async fn owner(&self, store: &Store) -> Result<Option<(AccountType, AccountId)>, StoreError> {
+    async fn owner(&self, store: &Base) -> Result<Option<(AccountType, AccountId)>, StoreError> {
         if self.of_contact {
             return Ok(self.organization.map(|id| (AccountType::Organization, id)));
         }
@@ -101,7 +91,7 @@ pub struct Traces {
 
 /// Looks through the next records for traces, until there are `limit` of them or it has been long
 /// enough.
-pub async fn find(store: &Store, erasure: &Erasure, limit: usize) -> Result<Traces, StoreError> {
+pub async fn find(store: &Base, erasure: &Erasure, limit: usize) -> Result<Traces, StoreError> {
     let mut found = Traces { records: Vec::new(), seen: erasure.seen, ended: true };
     let Some((level, owner)) = erasure.owner(store).await? else { return Ok(found) };
     let mailbox = erasure.handle.parse::<Handle>().ok();

@@ -1,6 +1,7 @@
 //! What keeps a store in order: retention, erasure, sweeping, checks, backup and restore.
 
 pub mod backup;
+pub mod backup_error;
 pub mod checks;
 pub mod deleted_account_cleanup;
 pub mod draft;

@@ -8,12 +8,11 @@ use sqlx::Connection as _;
 use sqlx::sqlite::SqliteConnection;
 use uuid::Uuid;
 
-use super::backup::{self, BackupError, Copied, Objects, on_pool};
-use super::draft::{Draft, OBJECTS, SUM, at};
+use super::backup::{self, Copied, Objects, on_pool};
+use super::backup_error::{BackupError, SUM};
+use super::draft::{Draft, OBJECTS, at};
 use super::files;
 use crate::domain::id::Mint;
-use crate::rules::StoreRules;
-use crate::store::db::Store;
 use crate::store::engine::embedded::FILE;
 use crate::store::engine::location::Location;
 
@@ -21,14 +20,13 @@ use crate::store::engine::location::Location;
 /// new contact with the id of another would enter that one's conversations.
 const IDS_LEFT_OUT: i64 = 1_000_000;
 
-/// Makes the store at `location`, which must be empty or not there, from the backup in `from`;
-/// then it is of this program's version.
+/// Makes the store at `location`, which must be empty or not there, from the backup in `from`, of
+/// the version that it had.
 pub async fn restore(
     from: &Path,
     location: &Location,
     objects: Objects,
-    rules: &StoreRules,
-    mint: Mint,
+    mint: &Mint,
 ) -> Result<Copied, BackupError> {
     let folder = backup::embedded_only(location)?;
     let (file, source) = (from.join(FILE), from.join(OBJECTS));
@@ -64,12 +62,11 @@ pub async fn restore(
         .execute(&mut database)
         .await?;
     if found.count > 0 && objects == Objects::Beside && backup::has_identity(&mut database).await? {
-        let owner = identity(&mut database, &mint).await?;
+        let owner = identity(&mut database, mint).await?;
         draft.set_owner(owner)?;
     }
     database.close().await?;
     on_pool(move || draft.finish()).await?;
-    Store::open(location, rules, mint).await?.close().await;
     Ok(Copied { messages, octets: content.octets + found.octets, objects: found.count })
 }
 

@@ -12,8 +12,9 @@ use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
 use crate::domain::room::Room;
 use crate::rules::Kept;
+use crate::store::base::Base;
 use crate::store::base::page::Cursor;
-use crate::store::db::{Store, Transaction, settled};
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
@@ -54,7 +55,7 @@ pub struct Deleted {
     pub whole: bool,
 }
 
-impl Store {
+impl Base {
     /// Up to `limit` accounts behind `after`, the oldest first, deleted ones too.
     pub async fn accounts_after(
         &self,

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::domain::id::MessageId;
 use crate::domain::message::Digest;
-use crate::store::db::Store;
+use crate::store::base::Base;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, sql};
@@ -23,7 +23,7 @@ pub struct Damage {
     pub detail: String,
 }
 
-impl Store {
+impl Base {
     /// The ids of the next messages behind `after`, in the order of their ids; none at the end.
     pub async fn message_ids(&self, after: MessageId) -> Result<Vec<MessageId>, StoreError> {
         let query = sql("SELECT id FROM messages WHERE id > $1 ORDER BY id LIMIT $2");

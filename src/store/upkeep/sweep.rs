@@ -10,8 +10,8 @@ use object_store::path::Path;
 
 use crate::domain::clock::Timestamp;
 use crate::domain::message::Digest;
+use crate::store::base::Base;
 use crate::store::blobs::objects::{Blobs, digest_in};
-use crate::store::db::Store;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::sql;
@@ -28,7 +28,7 @@ pub struct Swept {
     pub removed: u64,
 }
 
-impl Store {
+impl Base {
     /// Takes away the objects that are older than `objects.orphan_hours` and that no row names;
     /// nothing where there is no blob store.
     ///

@@ -9,11 +9,12 @@ use super::health::{self, Fared};
 use crate::domain::account::Lineage;
 use crate::domain::audit::{Actor, Change, Deed};
 use crate::domain::breaker::Ending;
-use crate::domain::clock::Timestamp;
+use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::delivery::{Attempt, Claim, Outcome, State};
 use crate::domain::destination::Destination;
 use crate::domain::id::{AccountId, DeliveryId};
-use crate::store::db::{Base, Store, Transaction, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::group::Together;
@@ -48,26 +49,22 @@ pub struct Attempts {
     base: Base,
 }
 
-impl Store {
-    /// Records an attempt and what follows from it, unless the claim was taken over meanwhile.
-    pub async fn finish_delivery(
-        &self,
+impl Ended {
+    pub(in crate::store) fn new(
         claim: &Claim,
         attempt: &Attempt,
         outcome: Outcome,
-    ) -> Result<Finished, StoreError> {
-        let clock = self.mint().clock();
-        // Never later than now, though the wall clock was set back meanwhile.
-        let ended = clock.steady_of(ended_at(attempt)).min(clock.steady());
-        let ended = Ended {
+        clock: &Clock,
+    ) -> Self {
+        Self {
             delivery: claim.delivery,
             fence: claim.fence,
             attempt: attempt.clone(),
             outcome,
-            ended,
+            // Never later than now, though the wall clock was set back meanwhile.
+            ended: clock.steady_of(ended_at(attempt)).min(clock.steady()),
             destination: claim.destination.clone(),
-        };
-        self.attempts.ask(ended).await
+        }
     }
 }
 

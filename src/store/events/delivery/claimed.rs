@@ -10,7 +10,7 @@ use super::event_context::{Subjects, by_id};
 use crate::domain::delivery::Claim;
 use crate::domain::destination::Destination;
 use crate::domain::id::DeliveryId;
-use crate::store::db::Transaction;
+use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::Row;

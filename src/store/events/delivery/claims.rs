@@ -10,7 +10,8 @@ use super::claimed::Needed;
 use crate::domain::clock::Timestamp;
 use crate::domain::delivery::{Claim, TAKEN_OF_EACH};
 use crate::domain::id::DestinationId;
-use crate::store::db::{Store, Transaction, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
@@ -122,7 +123,7 @@ const DRAINING_BESIDE_OTHERS: &str = "
     SELECT (SELECT id FROM destinations WHERE draining = 1 ORDER BY id LIMIT 1) AS draining,
            CAST(pg_advisory_xact_lock_shared(hashtextextended('rooms', 0)) AS TEXT) AS passed";
 
-impl Store {
+impl Base {
     /// Claims up to `limit` deliveries that are due by steady time, none of them for a destination in
     /// `busy`, until `lease_until`. A claim whose lease has ended, or whose holder is dead, is due again. Of what waits in a room of
     /// an ordered destination only the first is claimed, and of a destination that has rested one
@@ -163,7 +164,7 @@ impl Store {
         let waiting = Columns { table: "destinations", row: &waiting };
         // It may have been seen before the gate was passed: `drain_more` looks again.
         let draining = waiting.optional_uuid("draining")?;
-        let heads = self.base.due_heads(&mut tx, now, limit.saturating_mul(4), busy).await?;
+        let heads = self.due_heads(&mut tx, now, limit.saturating_mul(4), busy).await?;
         let rows = sql(CLAIM)
             .on_postgres(CLAIM_BESIDE_OTHERS)
             .bind(now)
@@ -172,8 +173,8 @@ impl Store {
             .bind(busy)
             .bind(heads)
             .bind(count(TAKEN_OF_EACH))
-            .bind(self.base.company.dead())
-            .bind(self.base.company.own())
+            .bind(self.company.dead())
+            .bind(self.company.own())
             .fetch_all(tx.on())
             .await?;
         let needed = Needed::load(&mut tx, &rows).await?;
@@ -248,8 +249,8 @@ impl Store {
             .bind(until)
             .bind(rested_until)
             .bind(now)
-            .bind(self.base.company.dead())
-            .bind(self.base.company.own())
+            .bind(self.company.dead())
+            .bind(self.company.own())
             .execute(tx.on())
             .await?
                 > 0;

@@ -11,8 +11,9 @@ use crate::domain::clock::Timestamp;
 use crate::domain::delivery::{Attempt, State};
 use crate::domain::event::{Category, EventName};
 use crate::domain::id::{AccountId, AttemptId, DeliveryId, DestinationId, EventId};
+use crate::store::base::Base;
 use crate::store::base::page::Page;
-use crate::store::db::{Store, settled};
+use crate::store::engine::database::settled;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
@@ -89,7 +90,7 @@ const EVENTS: &str = "
                         WHERE subject IN (contacts.id, contacts.organization_id))
     WHERE events.id = given.event";
 
-impl Store {
+impl Base {
     /// A page of the deliveries to this destination that match, the newest first, each with up to
     /// `attempts` of its attempts.
     pub async fn deliveries(

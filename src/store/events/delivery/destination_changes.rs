@@ -7,7 +7,8 @@ use crate::domain::clock::Timestamp;
 use crate::domain::destination::{CustomHeader, Destination, Disabled, FormerSecret, Payload};
 use crate::domain::id::{AccountId, DestinationId};
 use crate::domain::secret::Secret;
-use crate::store::db::{Store, Transaction, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::sql::sql;
@@ -53,7 +54,7 @@ pub struct KnownDestination {
 /// Why nothing is sent any more, where somebody asked for that.
 const BY_REQUEST: &str = "it was disabled by a request: update it with disabled false to go on";
 
-impl Store {
+impl Base {
     /// A destination of this account, also one that was removed.
     pub async fn destination(
         &self,
@@ -118,9 +119,9 @@ impl Store {
         match (&old.disabled, &new.disabled) {
             (None, Some(disabled)) => {
                 let why = Why::asked_for(disabled);
-                disabling::disable(&mut tx, &self.base, (&old, owner.lineage), &why, act).await?;
+                disabling::disable(&mut tx, self, (&old, owner.lineage), &why, act).await?;
             }
-            (Some(_), None) => disabling::enable(&mut tx, &self.base, &old, act).await?,
+            (Some(_), None) => disabling::enable(&mut tx, self, &old, act).await?,
             _ => {}
         }
         let object = id.to_string();

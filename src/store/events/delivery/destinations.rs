@@ -9,7 +9,8 @@ use crate::domain::clock::Timestamp;
 use crate::domain::destination::Destination;
 use crate::domain::event::Category;
 use crate::domain::id::{AccountId, DestinationId};
-use crate::store::db::{Store, Transaction, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
@@ -27,7 +28,7 @@ pub enum NewDestination {
     TooMany,
 }
 
-impl Store {
+impl Base {
     /// Keeps a new destination, unless it exists or the account has `most` already.
     pub async fn insert_destination(
         &self,
@@ -170,7 +171,7 @@ pub async fn retire(
     Ok(retired > 0)
 }
 
-impl Store {
+impl Base {
     /// Gives up some more of what waits for a destination that was found to be drained. An error
     /// costs no claim: it is told, and tried again.
     pub(in crate::store) async fn drain_more(&self, destination: Uuid, now: Timestamp) {

@@ -11,8 +11,8 @@ use crate::domain::delivery::Subject;
 use crate::domain::event::{Event, EventName};
 use crate::domain::id::{AccountId, EventId};
 use crate::domain::scope::Scope;
+use crate::store::base::Base;
 use crate::store::base::page::in_range;
-use crate::store::db::Store;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, Statement, sql};
@@ -71,7 +71,7 @@ pub enum Found {
     Unknown,
 }
 
-impl Store {
+impl Base {
     /// The next `limit` events of `scope` behind `after` that the filter lets through. One that
     /// leaves events out ends after about `most` that were looked at.
     pub async fn events(
@@ -110,8 +110,7 @@ impl Store {
         let shown = places.get(..limit).unwrap_or(&places);
         let ids = shown.iter().map(|place| place.event.0);
         let subjects = Subjects::load(self.reader(), ids).await?;
-        let events =
-            subjects.readable(shown.iter().map(|place| &place.event), &self.base.repeats)?;
+        let events = subjects.readable(shown.iter().map(|place| &place.event), &self.repeats)?;
         let walked = end.filter(|_| !is_full);
         let more = is_full || walked.is_some_and(|(_, is_early)| is_early);
         let last = walked.map(|(end, _)| end).or(shown.last().copied());
@@ -252,7 +251,7 @@ impl Store {
         events: &[EventId],
     ) -> Result<Vec<(Event, Subject)>, StoreError> {
         let subjects = Subjects::load(self.reader(), events.iter().map(|event| event.0)).await?;
-        subjects.readable(events.iter(), &self.base.repeats)
+        subjects.readable(events.iter(), &self.repeats)
     }
 }
 

@@ -4,7 +4,8 @@ use super::destination_row::{self, read_former};
 use crate::domain::clock::Timestamp;
 use crate::domain::destination::FormerSecret;
 use crate::domain::id::DestinationId;
-use crate::store::db::{Store, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::settled;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
@@ -19,7 +20,7 @@ pub struct Forgotten {
     pub more_behind: Option<DestinationId>,
 }
 
-impl Store {
+impl Base {
     /// Takes the former secrets that have ended from up to `limit` destinations behind `after`. One
     /// that somebody is changing at this moment is left for the next time.
     pub async fn forget_secrets(

@@ -6,15 +6,13 @@
 //! claims passes those of the dead over no more. One that was only silent, and comes back, finds its
 //! claims taken over, and the fence takes nothing from it.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-
-use serde_json::Value as Json;
+use std::sync::atomic::Ordering;
 
 use super::claims::UNREADABLE_PAUSE;
 use crate::domain::clock::Timestamp;
-use crate::store::db::{Base, Store, settled};
+use crate::store::base::Base;
+use crate::store::base::company::Gateway;
+use crate::store::engine::database::settled;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, sql};
@@ -22,91 +20,8 @@ use crate::store::engine::sql::{Connection, sql};
 /// Who is not the only one gives itself another name so often, at most: they are random.
 const NAMES: i64 = 16;
 
-/// On the embedded store, where a beat is for nobody but the next start, every so many is written.
-const WRITTEN_ALONE: u64 = 10;
-
 /// Rows mended in one statement.
 const MENDED_AT_ONCE: i64 = 1000;
-
-/// This gateway among the others.
-#[derive(Clone, Debug, Default)]
-pub struct Company(Arc<Seen>);
-
-#[derive(Debug, Default)]
-struct Seen {
-    /// This gateway; 0 for who only opened the store.
-    own: AtomicI64,
-    /// Since the start.
-    beats: AtomicU64,
-    /// Steps of the clock when the beat was last written.
-    steps: AtomicU64,
-    /// Something has begun to wait since then.
-    stirred: AtomicBool,
-    others: Mutex<Others>,
-}
-
-#[derive(Debug, Default)]
-struct Others {
-    /// The beats, and for how many looks they stood still.
-    seen: HashMap<i64, (i64, u32)>,
-    dead: Vec<i64>,
-}
-
-/// A row of `gateways`.
-struct Gateway {
-    id: i64,
-    beat: i64,
-    steady: Timestamp,
-    wall: Timestamp,
-}
-
-impl Company {
-    /// Whom a claim is for; 0 before the gateway joined.
-    pub(in crate::store) fn own(&self) -> i64 {
-        self.0.own.load(Ordering::SeqCst)
-    }
-
-    /// Those whose claims are free, as a JSON array.
-    pub(in crate::store) fn dead(&self) -> String {
-        let others = self.0.others.lock().unwrap_or_else(PoisonError::into_inner);
-        Json::from(others.dead.as_slice()).to_string()
-    }
-
-    /// Something begins to wait for steady time: the next beat is to be kept.
-    pub(in crate::store) fn stir(&self) {
-        self.0.stirred.store(true, Ordering::SeqCst);
-    }
-
-    fn bury(&self, dead: Vec<i64>) {
-        self.0.others.lock().unwrap_or_else(PoisonError::into_inner).dead = dead;
-    }
-
-    /// Notes the beats of the others as they are now; answers those that died with this look.
-    fn look(&self, rows: &[Gateway], silent: u32) -> Vec<i64> {
-        let mut others = self.0.others.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut seen = HashMap::with_capacity(rows.len());
-        for row in rows.iter().filter(|row| row.id != self.own()) {
-            let still = match others.seen.get(&row.id) {
-                Some((beat, still)) if *beat == row.beat => still.saturating_add(1),
-                _ => 0,
-            };
-            seen.insert(row.id, (row.beat, still));
-        }
-        let dead = seen.iter().filter(|(_, (_, still))| *still >= silent).map(|(id, _)| *id);
-        let dead: Vec<i64> = dead.collect();
-        let died = dead.iter().copied().filter(|id| !others.dead.contains(id)).collect();
-        *others = Others { seen, dead };
-        died
-    }
-
-    /// Whether the embedded store is to keep this beat.
-    fn is_written(&self, steps: u64) -> bool {
-        let seen = &self.0;
-        let due = seen.beats.fetch_add(1, Ordering::SeqCst).is_multiple_of(WRITTEN_ALONE);
-        let stepped = seen.steps.swap(steps, Ordering::SeqCst) != steps;
-        seen.stirred.swap(false, Ordering::SeqCst) || due || stepped
-    }
-}
 
 impl Base {
     /// Takes up the steady time of this store where it stands: after the latest beat of any gateway,
@@ -160,7 +75,7 @@ impl Base {
     }
 }
 
-impl Store {
+impl Base {
     /// Makes this a gateway among those of its store, and takes up the time that they have in common.
     /// On the embedded store there is no other one: whatever those before had claimed is free at once.
     pub async fn join(&self) -> Result<(), StoreError> {
@@ -168,7 +83,7 @@ impl Store {
     }
 
     async fn try_join(&self) -> Result<(), StoreError> {
-        let (base, clock) = (&self.base, self.mint().clock());
+        let (base, clock) = (self, self.mint().clock());
         base.take_up_time().await?;
         let [a, b, c, d, ..] = self.mint().secret();
         let random = i64::from(u32::from_be_bytes([a, b, c, d]) >> 1);
@@ -206,7 +121,7 @@ impl Store {
     /// `silent` looks is dead, and what it had claimed is free. Answers how many died with this look.
     /// Two looks must be apart by about a beat, whatever clocks say.
     pub async fn beat(&self, silent: u32) -> Result<usize, StoreError> {
-        let (base, clock) = (&self.base, self.mint().clock());
+        let (base, clock) = (self, self.mint().clock());
         if !base.reader().is_postgres() && !base.company.is_written(clock.steps()) {
             return Ok(0);
         }
@@ -214,7 +129,7 @@ impl Store {
     }
 
     async fn try_beat(&self, silent: u32) -> Result<usize, StoreError> {
-        let (base, clock) = (&self.base, self.mint().clock());
+        let (base, clock) = (self, self.mint().clock());
         let mut tx = self.begin().await?;
         let alive =
             sql("UPDATE gateways SET beat = beat + 1, steady = $2, wall = $3 WHERE id = $1")
@@ -255,7 +170,7 @@ impl Store {
     }
 
     async fn try_mend_waits(&self) -> Result<u64, StoreError> {
-        let rules = &self.base.deliveries;
+        let rules = &self.deliveries;
         let now = self.mint().clock().steady();
         let latest = now.plus(rules.longest_wait.max(rules.lease).max(UNREADABLE_PAUSE));
         let longest_rest = now.plus(rules.breaker.longest_rest.max(rules.lease));

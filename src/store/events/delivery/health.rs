@@ -7,7 +7,7 @@ use crate::domain::breaker::{Breaker, Ending, Verdict};
 use crate::domain::clock::Timestamp;
 use crate::domain::destination::Health;
 use crate::domain::id::DestinationId;
-use crate::store::db::Transaction;
+use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::{Columns, stored};

@@ -3,6 +3,7 @@
 pub mod attempt_results;
 pub mod claimed;
 pub mod claims;
+pub mod contents_now;
 pub mod deliveries;
 pub mod destination_changes;
 pub mod destination_row;

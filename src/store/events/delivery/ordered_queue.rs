@@ -3,24 +3,16 @@
 //! behind them: however many rooms wait for a retry, each has its turn, and none delays the others.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
 
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 use uuid::Uuid;
 
 use crate::domain::clock::Timestamp;
-use crate::store::db::{Base, Transaction};
+use crate::store::base::Base;
+use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, sql};
-
-/// Destinations with more rooms than a claim looks at, of which it is known where to go on. Beyond
-/// that they begin anew: a matter of turns, never of what is delivered.
-const REMEMBERED: usize = 10_000;
-
-/// Where the next claim goes on: the last room seen of those destinations that have more.
-#[derive(Clone, Debug, Default)]
-pub struct Walked(Arc<Mutex<HashMap<Uuid, String>>>);
 
 /// Steps from destination to destination, and in each from room to room, from where the last claim
 /// ended (from the beginning where nothing comes behind that): those that are due, and the last one
@@ -148,25 +140,5 @@ impl Base {
         }
         self.walked.go_on(busy, ends);
         Ok(Json::from(due).to_string())
-    }
-}
-
-impl Walked {
-    /// JSON: the last room seen by the id of the destination.
-    fn starts(&self) -> String {
-        let walked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let starts =
-            walked.iter().map(|(id, room)| (id.as_simple().to_string(), Json::from(room.as_str())));
-        Json::from(starts.collect::<Map<_, _>>()).to_string()
-    }
-
-    /// What was passed over as busy stays where it was; what came to its end begins anew.
-    fn go_on(&self, busy: &str, ends: HashMap<Uuid, String>) {
-        let mut walked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        walked.retain(|id, _| busy.contains(&id.as_simple().to_string()));
-        if walked.len() + ends.len() > REMEMBERED {
-            walked.clear();
-        }
-        walked.extend(ends.into_iter().take(REMEMBERED));
     }
 }

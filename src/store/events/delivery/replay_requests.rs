@@ -11,7 +11,8 @@ use crate::domain::clock::Timestamp;
 use crate::domain::delivery::Extent;
 use crate::domain::event::{Event, EventName};
 use crate::domain::id::{AccountId, DeliveryId, DestinationId, EventId};
-use crate::store::db::{Store, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::settled;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
@@ -39,7 +40,7 @@ pub enum Replayed {
     NoDestination,
 }
 
-impl Store {
+impl Base {
     /// Makes an event for this destination alone, whatever its type: an ordinary one, delivered as
     /// others are.
     pub async fn test_destination(

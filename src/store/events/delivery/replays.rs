@@ -20,7 +20,8 @@ use crate::domain::delivery::Extent;
 use crate::domain::destination::Destination;
 use crate::domain::event::{Event, EventName};
 use crate::domain::id::DeliveryId;
-use crate::store::db::{Store, Transaction, settled};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
@@ -67,7 +68,7 @@ enum Left {
     Later,
 }
 
-impl Store {
+impl Base {
     /// Does some of a replay, of each in turn, unless another gateway is doing so. An error costs no
     /// claim: it is told, and the others go on.
     pub(in crate::store) async fn work_on_a_replay(&self, now: Timestamp) {
@@ -113,7 +114,7 @@ impl Store {
 
     /// The one behind that which was worked on last, whatever came of it.
     async fn next_replay(&self, tx: &mut Transaction) -> Result<Option<Row>, StoreError> {
-        let last = *self.base.replayed.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = *self.replayed.lock().unwrap_or_else(PoisonError::into_inner);
         let mut found = None;
         for after in [last, Uuid::nil()] {
             found = sql("SELECT id, destination_id, what, since, position, created_at
@@ -127,7 +128,7 @@ impl Store {
         }
         if let Some(row) = &found {
             let id = Columns { table: "replays", row }.uuid("id")?;
-            *self.base.replayed.lock().unwrap_or_else(PoisonError::into_inner) = id;
+            *self.replayed.lock().unwrap_or_else(PoisonError::into_inner) = id;
         }
         Ok(found)
     }
@@ -138,7 +139,7 @@ impl Store {
         asked: &Asked,
         now: Timestamp,
     ) -> Result<Left, StoreError> {
-        let most = self.base.deliveries.replay_at_once;
+        let most = self.deliveries.replay_at_once;
         let Some(replay) = replay(tx, asked, "").await? else { return Ok(Left::Nothing) };
         if asked.extent == Extent::All && asked.position.is_none() {
             return place(tx, &replay, most).await;
