@@ -1,6 +1,6 @@
 //! The audit log: reading it, and counting attempts that were refused.
 //!
-//! Every change leaves its entry in its own transaction (`store/audit.rs`). A refused attempt
+//! Every change leaves its entry in its own transaction (`store/tenancy/audit.rs`). A refused attempt
 //! changes nothing, so nothing carries its entry: it is counted in memory, and written by a task of
 //! its own, one entry per key, operation and minute. So an attempt costs its caller no time, a flood
 //! of them a row a minute for each operation, and what it aimed at is nowhere: not even whether it

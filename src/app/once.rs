@@ -1,7 +1,7 @@
 //! Requests that are carried out once (contract §4, `Idempotency-Key`), and what they were
 //! answered.
 //!
-//! That a request happens once is the store's doing (`store/once.rs`). Its answer is kept after it,
+//! That a request happens once is the store's doing (`store/tenancy/once.rs`). Its answer is kept after it,
 //! for whoever did not hear it. An answer may show a secret that is shown this once, so it is at rest
 //! only as what the caller's own API key opens, and of that key the store knows the hash alone: a
 //! copy of the database opens none.

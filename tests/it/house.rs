@@ -8,6 +8,7 @@ use gatepost::domain::reason::Reason;
 use gatepost::http::router::{BASE, OPERATIONS};
 use gatepost::mail::findings::KINDS;
 
+use crate::support::imports::{Imports, circle, imports};
 use crate::support::sources::{self, files, read, root};
 
 /// What is compiled into the program: files of tests and the tests at the end of files left out.
@@ -86,6 +87,140 @@ fn arrows_point_one_way() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The folders of the store, each with those that it may import from: all of them stand above it.
+/// Beside the folders lies the `Store`, which imports from each.
+const FOLDERS_OF_THE_STORE: [(&str, &[&str]); 11] = [
+    ("engine", &[]),
+    ("blobs", &["engine"]),
+    ("base", &["engine", "blobs"]),
+    ("events", &["engine", "base"]),
+    ("tenancy", &["engine", "base", "events"]),
+    ("agents", &["engine", "base", "events", "tenancy"]),
+    ("mailbox", &["engine", "base", "tenancy"]),
+    ("events/delivery", &["engine", "base", "events", "tenancy", "mailbox"]),
+    ("commit", &["engine", "base", "events", "tenancy", "mailbox"]),
+    ("upkeep", &["engine", "blobs", "base", "tenancy", "mailbox"]),
+    (
+        "",
+        &[
+            "engine",
+            "blobs",
+            "base",
+            "events",
+            "tenancy",
+            "agents",
+            "mailbox",
+            "events/delivery",
+            "commit",
+            "upkeep",
+        ],
+    ),
+];
+
+/// Imports that no folder may have.
+fn against_the_arrows(imports: &Imports) -> Vec<String> {
+    let folder_of = |name: &str| {
+        let inside = name.strip_prefix("src/store/").unwrap();
+        inside.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned()
+    };
+    let mut wrong = Vec::new();
+    for (name, files) in imports {
+        let folder = folder_of(name);
+        let allowed = FOLDERS_OF_THE_STORE.iter().find(|(known, _)| *known == folder);
+        let (_, allowed) = allowed.unwrap_or_else(|| panic!("{name}: an unknown folder"));
+        for file in files.iter().filter(|file| folder_of(file) != folder) {
+            if !allowed.contains(&folder_of(file).as_str()) {
+                wrong.push(format!("{name} imports {file}"));
+            }
+        }
+    }
+    wrong
+}
+
+#[test]
+fn the_folders_of_the_store_import_one_way_and_no_file_in_a_circle() {
+    for (place, (folder, allowed)) in FOLDERS_OF_THE_STORE.iter().enumerate() {
+        let above = |name: &&str| FOLDERS_OF_THE_STORE[..place].iter().any(|(one, _)| one == name);
+        assert!(allowed.iter().all(|name| above(&name)), "{folder} imports from below");
+    }
+    let mut sources = production();
+    sources.retain(|(name, _)| room_of(name) == "store");
+    assert!(sources.len() > 90, "{} files", sources.len());
+    let imports = imports("src/store", &sources);
+    let found: usize = imports.values().map(BTreeSet::len).sum();
+    assert!(found > 300, "{found} imports");
+    let wrong = against_the_arrows(&imports);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(circle(&imports), None);
+}
+
+/// What the test above finds, in sources that have it.
+#[test]
+fn imports_are_found_however_they_are_written() {
+    let found = |texts: &[(&str, &str)]| {
+        let source =
+            |(name, text): &(&str, &str)| (format!("src/store/{name}"), (*text).to_owned());
+        imports("src/store", &texts.iter().map(source).collect::<Vec<_>>())
+    };
+    let name = |name: &str| format!("src/store/{name}");
+    let engine = [
+        ("engine/mod.rs", "pub mod sql;\npub mod row;\npub mod many;"),
+        ("engine/sql.rs", ""),
+        ("engine/row.rs", "use super::sql::{Row, sql};"),
+        ("engine/many.rs", "use std::fmt;\n// use super::row::Columns;\n"),
+    ];
+    for (text, targets) in [
+        ("use crate::store::engine::sql::sql;", &["engine/sql.rs"][..]),
+        (
+            "use super::super::engine::{row::Columns, sql::{self, Row}};",
+            &["engine/row.rs", "engine/sql.rs"],
+        ),
+        (
+            "use crate::store::{engine::{\n    many::many,\n    row as columns,\n}};",
+            &["engine/many.rs", "engine/row.rs"],
+        ),
+        ("fn f(row: &crate::store::engine::row::Columns) {}", &["engine/row.rs"]),
+        (
+            "use crate::store::engine;\nfn f() { engine::sql::sql(\"\") }",
+            &["engine/mod.rs", "engine/sql.rs"],
+        ),
+        (
+            "use crate::store::engine as low;\nfn f() { low::many::many() }",
+            &["engine/many.rs", "engine/mod.rs"],
+        ),
+        ("use crate::store::engine::Other;", &["engine/mod.rs"]),
+        (
+            "use crate::domain::engine::sql;\nuse sqlx::engine::row;\n/// [`super::super::engine::sql`]",
+            &[],
+        ),
+    ] {
+        let sources = [&engine[..], &[("blobs/objects.rs", text)]].concat();
+        let targets: BTreeSet<String> = targets.iter().map(|target| name(target)).collect();
+        assert_eq!(found(&sources)[&name("blobs/objects.rs")], targets, "{text}");
+    }
+    let declared =
+        found(&[&engine[..], &[("mod.rs", "mod engine;\npub use engine::sql::Row;")]].concat());
+    assert_eq!(declared[&name("mod.rs")], [name("engine/sql.rs")].into());
+    assert_eq!(declared[&name("engine/row.rs")], [name("engine/sql.rs")].into());
+    assert_eq!(circle(&declared), None);
+    assert!(against_the_arrows(&declared).is_empty());
+
+    let upwards = found(&[
+        ("engine/sql.rs", "use crate::store::{base::Base, engine::row};"),
+        ("engine/row.rs", "use super::many::many;"),
+        ("engine/many.rs", "fn f() { super::sql::sql() }"),
+        ("base/mod.rs", ""),
+        ("mod.rs", ""),
+        ("upkeep/sweep.rs", "use crate::store::Store;\nuse super::super::base::Base;"),
+    ]);
+    let wrong =
+        ["engine/sql.rs imports src/store/base/mod.rs", "upkeep/sweep.rs imports src/store/mod.rs"];
+    assert_eq!(against_the_arrows(&upwards), wrong.map(name));
+    let mut round = circle(&upwards).unwrap();
+    round.sort();
+    assert_eq!(round, ["engine/many.rs", "engine/row.rs", "engine/sql.rs"].map(name));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! versions to come back to.
 //!
 //! `http` calls in here. What a field may hold is said in `schema.rs` and nowhere else. A change is
-//! decided by what was read, and written only if that is still so (`store/agents.rs`); else it is
+//! decided by what was read, and written only if that is still so (`store/agents/configurations.rs`); else it is
 //! decided again. Nothing here knows what a configuration does: whoever carries it out reads the one
 //! in force.
 

@@ -13,6 +13,7 @@ use gatepost::store::{
 };
 
 use super::scene::{Kind, Scene, address, at, by, own_address};
+use crate::support::sources::files;
 
 on_both! {
     every_change_that_an_answer_rests_on_raises_the_version,
@@ -131,14 +132,13 @@ async fn every_change_that_an_answer_rests_on_raises_the_version(kind: Kind) {
     assert_eq!(seen, CHANGING);
 }
 
-/// The functions of the store, each with its file and its text.
+/// The functions of the store, each with its module and its text.
 fn functions() -> Vec<(String, String, String)> {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store");
     let mut functions = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let file = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        let text = std::fs::read_to_string(&path).unwrap();
+    for (name, text) in files("src/store", "rs") {
+        let path = name.strip_suffix(".rs").unwrap();
+        let path = path.strip_suffix("/mod").unwrap_or(path);
+        let file = path.rsplit('/').next().unwrap().to_owned();
         let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
         for function in code.split("fn ").skip(1) {
             let name = function.split(['(', '<']).next().unwrap().to_owned();

@@ -8,15 +8,12 @@ use gatepost::store::{Store, StoreError};
 use sqlx::{Connection as _, Executor as _, Row as _};
 
 use super::scene::{Kind, Scene, database};
+use crate::support::sources::files;
 use crate::support::{postgres, store_rules};
 
+/// The text of all files below a folder.
 pub fn sources(folder: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-    let mut text = String::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        text.push_str(&std::fs::read_to_string(entry.unwrap().path()).unwrap());
-    }
-    text
+    files(folder, "rs").into_iter().map(|(_, text)| text).collect()
 }
 
 #[test]

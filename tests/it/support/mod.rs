@@ -11,6 +11,7 @@ pub mod examiner;
 pub mod faketime;
 pub mod hostile;
 pub mod http;
+pub mod imports;
 pub mod mailers;
 pub mod pebble;
 pub mod postgres;

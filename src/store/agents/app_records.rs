@@ -1,0 +1,265 @@
+//! What accounts keep of apps. Secrets come in sealed and go out sealed.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::config_rows::{QUEUE, configs};
+use crate::domain::agent_config::{Config, ConfigKind, assigned};
+use crate::domain::app::{AppRecord, AppRef, Use};
+use crate::domain::audit::{Act, Change, Deed};
+use crate::domain::clock::Timestamp;
+use crate::domain::id::AccountId;
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::error::StoreError;
+use crate::store::engine::gates;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::{Row, sql};
+use crate::store::tenancy::accounts;
+use crate::store::tenancy::app_rows::{self, NewRecord, names};
+use crate::store::tenancy::audit::{self, Note};
+
+/// What became of the removal of an app.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AppRemoval {
+    Removed,
+    /// It was not installed.
+    Missing,
+    /// This configuration of the Agent assigns it: nothing was removed.
+    Assigned(ConfigKind),
+}
+
+impl Base {
+    /// All that an account keeps for this use, in the order of apps and versions.
+    pub async fn app_records(
+        &self,
+        account: AccountId,
+        of: Use,
+    ) -> Result<Vec<AppRecord>, StoreError> {
+        let rows = sql("SELECT account_id, kind, app_id, version, settings, secret_names, sealed,
+                               revision, created_at, updated_at
+                        FROM app_records WHERE account_id = $1 AND kind = $2
+                        ORDER BY app_id, version")
+        .bind(account)
+        .bind(of.as_str())
+        .fetch_all(self.reader())
+        .await?;
+        rows.iter().map(record).collect()
+    }
+
+    /// What it keeps of one app.
+    pub async fn app_record(
+        &self,
+        account: AccountId,
+        of: Use,
+        app: &AppRef,
+    ) -> Result<Option<AppRecord>, StoreError> {
+        let row = sql("SELECT account_id, kind, app_id, version, settings, secret_names, sealed,
+                              revision, created_at, updated_at
+                       FROM app_records
+                       WHERE account_id = $1 AND kind = $2 AND app_id = $3 AND version = $4")
+        .bind(account)
+        .bind(of.as_str())
+        .bind(app.id())
+        .bind(app.version())
+        .fetch_optional(self.reader())
+        .await?;
+        row.as_ref().map(record).transpose()
+    }
+
+    /// Keeps a new one, unless there is one or the account has `most` of this use already.
+    pub async fn insert_app_record(
+        &self,
+        new: &AppRecord,
+        most: u64,
+        act: Act<'_>,
+    ) -> Result<NewRecord, StoreError> {
+        settled!(self.try_insert_app_record(new, most, act))
+    }
+
+    async fn try_insert_app_record(
+        &self,
+        new: &AppRecord,
+        most: u64,
+        act: Act<'_>,
+    ) -> Result<NewRecord, StoreError> {
+        let mut tx = self.begin().await?;
+        gates::queue(&mut tx, "apps", new.account.get()).await?;
+        let kept = app_rows::insert(&mut tx, new, most).await?;
+        if kept == NewRecord::Kept {
+            let names = new.shown.keys().chain(&new.secrets);
+            let changes: Vec<Change> = names.map(|name| named(new.of, name)).collect();
+            let deed = match new.of {
+                Use::Installed => Deed::AppInstalled,
+                Use::Integration => Deed::IntegrationUpdated,
+            };
+            let (account, object) = (new.account, new.app.to_string());
+            let note = Note { account, deed, object, changes: &changes };
+            audit::note(&mut tx, self.mint(), act, note).await?;
+            tx.commit().await?;
+        }
+        Ok(kept)
+    }
+
+    /// Puts `new` in the place of the one of its revision, which is raised by this; `changed` are the
+    /// names of what differs. An integration of which nothing is left goes. `false`, and nothing done, where somebody changed or removed it
+    /// meanwhile.
+    pub async fn update_app_record(
+        &self,
+        new: &AppRecord,
+        changed: &[String],
+        act: Act<'_>,
+    ) -> Result<bool, StoreError> {
+        settled!(self.try_update_app_record(new, changed, act))
+    }
+
+    async fn try_update_app_record(
+        &self,
+        new: &AppRecord,
+        changed: &[String],
+        act: Act<'_>,
+    ) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        accounts::passed(&mut tx, new.account).await?;
+        if replace(&mut tx, new, act.at).await? == 0 {
+            return Ok(false);
+        }
+        let changes: Vec<Change> = changed.iter().map(|name| named(new.of, name)).collect();
+        let deed = match new.of {
+            Use::Installed => Deed::AppUpdated,
+            Use::Integration => Deed::IntegrationUpdated,
+        };
+        let (account, object) = (new.account, new.app.to_string());
+        let note = Note { account, deed, object, changes: &changes };
+        audit::note(&mut tx, self.mint(), act, note).await?;
+        tx.commit().await?;
+        Ok(true)
+    }
+
+    /// Takes an app away from an Agent, with its secrets; answers whether it was there.
+    pub async fn remove_app(
+        &self,
+        agent: AccountId,
+        app: &AppRef,
+        act: Act<'_>,
+    ) -> Result<AppRemoval, StoreError> {
+        settled!(self.try_remove_app(agent, app, act))
+    }
+
+    async fn try_remove_app(
+        &self,
+        agent: AccountId,
+        app: &AppRef,
+        act: Act<'_>,
+    ) -> Result<AppRemoval, StoreError> {
+        let mut tx = self.begin().await?;
+        // No configuration comes to assign it meanwhile.
+        gates::queue(&mut tx, QUEUE, agent.get()).await?;
+        accounts::passed(&mut tx, agent).await?;
+        let configs = configs(tx.on(), agent).await?;
+        let name = app.to_string();
+        let both = configs.iter().flat_map(|configs| [&configs.staging, &configs.live]);
+        for one in both {
+            if assigned(&one.config).any(|assigned| assigned == name) {
+                return Ok(AppRemoval::Assigned(one.kind));
+            }
+        }
+        let done = sql("DELETE FROM app_records
+                        WHERE account_id = $1 AND kind = $2 AND app_id = $3 AND version = $4")
+        .bind(agent)
+        .bind(Use::Installed.as_str())
+        .bind(app.id())
+        .bind(app.version())
+        .execute(tx.on())
+        .await?;
+        if done == 0 {
+            return Ok(AppRemoval::Missing);
+        }
+        let (deed, object) = (Deed::AppRemoved, app.to_string());
+        let note = Note { account: agent, deed, object, changes: &[] };
+        audit::note(&mut tx, self.mint(), act, note).await?;
+        tx.commit().await?;
+        Ok(AppRemoval::Removed)
+    }
+}
+
+/// Answers how many rows there were of its revision.
+async fn replace(tx: &mut Transaction, new: &AppRecord, now: Timestamp) -> Result<u64, StoreError> {
+    if new.of == Use::Integration && new.is_bare() {
+        return sql("DELETE FROM app_records
+                    WHERE account_id = $1 AND kind = $2 AND app_id = $3 AND version = $4
+                          AND revision = $5")
+        .bind(new.account)
+        .bind(new.of.as_str())
+        .bind(new.app.id())
+        .bind(new.app.version())
+        .bind(new.revision)
+        .execute(tx.on())
+        .await;
+    }
+    sql("UPDATE app_records SET settings = $6, secret_names = $7, sealed = $8,
+                                revision = revision + 1, updated_at = $9
+         WHERE account_id = $1 AND kind = $2 AND app_id = $3 AND version = $4 AND revision = $5")
+    .bind(new.account)
+    .bind(new.of.as_str())
+    .bind(new.app.id())
+    .bind(new.app.version())
+    .bind(new.revision)
+    .bind(Value::Object(new.shown.clone()).to_string())
+    .bind(names(&new.secrets))
+    .bind(new.sealed.as_deref())
+    .bind(now)
+    .execute(tx.on())
+    .await
+}
+
+/// That this field changed, and nothing of what stands in it: one that is called no secret may hold
+/// one all the same.
+fn named(of: Use, name: &str) -> Change {
+    let fields = match of {
+        Use::Installed => "settings",
+        Use::Integration => "appData",
+    };
+    Change::made(fields, name)
+}
+
+fn record(row: &Row) -> Result<AppRecord, StoreError> {
+    let columns = Columns { table: "app_records", row };
+    let (id, version) = (columns.text("app_id")?, columns.text("version")?);
+    let app = AppRef::new(&id, &version).ok_or_else(|| columns.corrupt(format!("{id} {version}")));
+    Ok(AppRecord {
+        account: columns.account("account_id")?,
+        of: columns.word("kind")?,
+        app: app?,
+        shown: columns.json("settings")?,
+        secrets: columns.json("secret_names")?,
+        sealed: columns.optional_bytes("sealed")?,
+        revision: columns.integer("revision")?,
+        created_at: columns.time("created_at")?,
+        updated_at: columns.time("updated_at")?,
+    })
+}
+
+/// The apps that a configuration assigns and its Agent has not installed. The Agent's configurations
+/// queue: none of its apps is removed until the transaction ends.
+pub async fn not_installed(
+    tx: &mut Transaction,
+    agent: AccountId,
+    config: &Config,
+) -> Result<Vec<String>, StoreError> {
+    let mut missing: BTreeSet<String> = assigned(config).collect();
+    if missing.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = sql("SELECT app_id, version FROM app_records WHERE account_id = $1 AND kind = $2")
+        .bind(agent)
+        .bind(Use::Installed.as_str())
+        .fetch_all(tx.on())
+        .await?;
+    for row in &rows {
+        let columns = Columns { table: "app_records", row };
+        missing.remove(&format!("{}/{}", columns.text("app_id")?, columns.text("version")?));
+    }
+    Ok(missing.into_iter().collect())
+}

@@ -1,0 +1,104 @@
+//! Rows of Agents' configurations, and the queue of those who change them.
+
+use crate::domain::agent_config::{AgentConfig, AgentConfigs, Config, ConfigId, ConfigKind};
+use crate::domain::clock::Timestamp;
+use crate::domain::id::AccountId;
+use crate::store::base::Base;
+use crate::store::engine::database::Transaction;
+use crate::store::engine::error::StoreError;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::{Connection, Row, sql};
+
+/// What queues: configurations and versions of one Agent.
+pub const QUEUE: &str = "agent configurations";
+
+impl Base {
+    /// Makes both rows, of which nothing is set: an id that is answered once stays the same.
+    pub(in crate::store) async fn begin_configs(
+        &self,
+        tx: &mut Transaction,
+        agent: AccountId,
+        now: Timestamp,
+    ) -> Result<AgentConfigs, StoreError> {
+        let make = |kind| AgentConfig {
+            id: ConfigId(self.mint().uuid()),
+            kind,
+            config: Config::new(),
+            revision: 0,
+            updated_at: now,
+        };
+        let configs =
+            AgentConfigs { staging: make(ConfigKind::Staging), live: make(ConfigKind::Default) };
+        for one in [&configs.staging, &configs.live] {
+            sql("INSERT INTO agent_configs (id, agent_id, kind, config, revision, updated_at)
+                 VALUES ($1, $2, $3, '{}', 0, $4)")
+            .bind(one.id.0)
+            .bind(agent)
+            .bind(one.kind.as_str())
+            .bind(now)
+            .execute(tx.on())
+            .await?;
+        }
+        Ok(configs)
+    }
+}
+
+pub async fn write(
+    tx: &mut Transaction,
+    agent: AccountId,
+    written: &AgentConfig,
+) -> Result<(), StoreError> {
+    sql("UPDATE agent_configs SET config = $3, revision = $4, updated_at = $5
+         WHERE agent_id = $1 AND kind = $2")
+    .bind(agent)
+    .bind(written.kind.as_str())
+    .bind(text(&written.config))
+    .bind(written.revision)
+    .bind(written.updated_at)
+    .execute(tx.on())
+    .await?;
+    Ok(())
+}
+
+/// A configuration as it is kept.
+pub fn text(config: &Config) -> String {
+    serde_json::to_string(config).unwrap_or_default()
+}
+
+pub async fn configs(
+    on: Connection<'_>,
+    agent: AccountId,
+) -> Result<Option<AgentConfigs>, StoreError> {
+    let rows = sql("SELECT id, kind, config, revision, updated_at FROM agent_configs
+         WHERE agent_id = $1")
+    .bind(agent)
+    .fetch_all(on)
+    .await?;
+    let (mut staging, mut live) = (None, None);
+    for one in rows.iter().map(config) {
+        let one = one?;
+        match one.kind {
+            ConfigKind::Staging => staging = Some(one),
+            ConfigKind::Default => live = Some(one),
+        }
+    }
+    match (staging, live) {
+        (Some(staging), Some(live)) => Ok(Some(AgentConfigs { staging, live })),
+        (None, None) => Ok(None),
+        _ => Err(StoreError::Corrupt {
+            table: "agent_configs",
+            detail: format!("Agent {agent} has one configuration, not both"),
+        }),
+    }
+}
+
+fn config(row: &Row) -> Result<AgentConfig, StoreError> {
+    let columns = Columns { table: "agent_configs", row };
+    Ok(AgentConfig {
+        id: ConfigId(columns.uuid("id")?),
+        kind: columns.word("kind")?,
+        config: columns.json("config")?,
+        revision: columns.integer("revision")?,
+        updated_at: columns.time("updated_at")?,
+    })
+}

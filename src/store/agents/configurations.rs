@@ -1,0 +1,143 @@
+//! What Agents are configured to be. Whoever changes a configuration says which revisions it looked
+//! at when it decided what to write: where one of them has moved, nothing is written, and it decides
+//! again. The changes of one Agent queue, so that no two find the same revisions.
+
+use serde_json::{Value, json};
+
+use super::agent_versions::keep_automatic;
+use super::app_records::not_installed;
+use super::config_rows::{QUEUE, configs, write};
+use super::template_locks::{Locked, locked};
+use crate::domain::agent_config::{
+    AgentConfig, AgentConfigs, Config, ConfigKind, Revisions, VersionId,
+};
+use crate::domain::audit::{Act, Change, Deed};
+use crate::domain::event::EventName;
+use crate::domain::id::AccountId;
+use crate::store::base::Base;
+use crate::store::engine::database::settled;
+use crate::store::engine::error::StoreError;
+use crate::store::engine::gates;
+use crate::store::events::announcements::announce_told;
+use crate::store::tenancy::accounts;
+use crate::store::tenancy::audit::{self, Note};
+
+/// A change of one of an Agent's configurations.
+#[derive(Clone, Debug)]
+pub struct ConfigChange<'c> {
+    /// The one that is written.
+    pub kind: ConfigKind,
+    pub config: &'c Config,
+    /// What it was decided by.
+    pub decided_by: Revisions,
+    pub deed: Deed,
+    /// For the audit log: names of fields, never their values.
+    pub changes: &'c [Change],
+    /// The event that tells of it, if one does, with its `data`; whoever writes adds the `revision`
+    /// and, where something is to be kept, the `previousVersionId`.
+    pub says: Option<(EventName, Config)>,
+    /// Keeps what is replaced as an automatic version, if it was ever set, and so many of these.
+    pub keep: Option<u32>,
+}
+
+/// What became of a change.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Configured {
+    /// Written; what was there before is this version, if it was kept.
+    Done(Box<AgentConfigs>, Option<VersionId>),
+    /// A revision is another one by now: nothing was written.
+    Moved,
+    /// There is no such account any more.
+    Missing,
+    /// A template that was applied to the Agent locks these fields: nothing was written.
+    Locked(Locked),
+    /// It assigns these apps, which the Agent has not installed: nothing was written.
+    NotInstalled(Vec<String>),
+}
+
+impl Base {
+    /// Both configurations of an Agent; `None` before the first change.
+    pub async fn agent_configs(
+        &self,
+        agent: AccountId,
+    ) -> Result<Option<AgentConfigs>, StoreError> {
+        configs(self.reader(), agent).await
+    }
+
+    /// Writes one of an Agent's configurations, its event and its entry in the audit log.
+    pub async fn configure_agent(
+        &self,
+        agent: AccountId,
+        change: &ConfigChange<'_>,
+        act: Act<'_>,
+    ) -> Result<Configured, StoreError> {
+        settled!(self.try_configure(agent, change, act))
+    }
+
+    async fn try_configure(
+        &self,
+        agent: AccountId,
+        change: &ConfigChange<'_>,
+        act: Act<'_>,
+    ) -> Result<Configured, StoreError> {
+        let mut tx = self.begin().await?;
+        gates::queue(&mut tx, QUEUE, agent.get()).await?;
+        let Some(account) = accounts::passed(&mut tx, agent).await? else {
+            return Ok(Configured::Missing);
+        };
+        let before = configs(tx.on(), agent).await?;
+        if before.as_ref().map_or_else(Revisions::default, AgentConfigs::revisions)
+            != change.decided_by
+        {
+            return Ok(Configured::Moved);
+        }
+        if let Some(locked) =
+            locked(&mut tx, agent, before.as_ref(), (change.kind, change.config)).await?
+        {
+            return Ok(Configured::Locked(locked));
+        }
+        let old = before.as_ref().map(|configs| &configs.of(change.kind).config);
+        if old.and_then(|old| old.get("apps")) != change.config.get("apps") {
+            let missing = not_installed(&mut tx, agent, change.config).await?;
+            if !missing.is_empty() {
+                return Ok(Configured::NotInstalled(missing));
+            }
+        }
+        let mut configs = match before {
+            Some(configs) => configs,
+            None => self.begin_configs(&mut tx, agent, act.at).await?,
+        };
+        let replaced = configs.of(change.kind).clone();
+        let kept = match change.keep.filter(|_| replaced.is_set()) {
+            Some(most) => {
+                Some(keep_automatic(&mut tx, agent, &replaced.config, most, act.at).await?)
+            }
+            None => None,
+        };
+        let written = AgentConfig {
+            config: change.config.clone(),
+            revision: replaced.revision.saturating_add(1),
+            updated_at: act.at,
+            ..replaced
+        };
+        write(&mut tx, agent, &written).await?;
+        let object = written.id.to_string();
+        let note = Note { account: agent, deed: change.deed, object, changes: change.changes };
+        audit::note(&mut tx, self.mint(), act, note).await?;
+        if let Some((name, told)) = &change.says {
+            let mut told = told.clone();
+            told.insert("revision".to_owned(), written.revision.into());
+            if change.keep.is_some() {
+                told.insert("previousVersionId".to_owned(), json!(kept.map(VersionId::get)));
+            }
+            let (at, told) = ((act.at, account.lineage), Value::Object(told));
+            announce_told(&mut tx, self.mint(), *name, at, told).await?;
+        }
+        match change.kind {
+            ConfigKind::Staging => configs.staging = written,
+            ConfigKind::Default => configs.live = written,
+        }
+        tx.commit().await?;
+        Ok(Configured::Done(Box::new(configs), kept))
+    }
+}

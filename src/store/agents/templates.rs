@@ -1,0 +1,274 @@
+//! Templates: making, changing and deleting them. Whoever applies one holds its row as it is until the
+//! link is made (`template_links.rs`), so that no Agent is linked with one that is gone.
+
+use super::config_rows;
+use super::template_links;
+use super::template_migrations;
+use super::template_rows::{head, own, template};
+use crate::domain::agent_config::differing;
+use crate::domain::audit::{Act, Change, Deed};
+use crate::domain::id::{AccountId, TemplateId};
+use crate::domain::template::{Content, Head, Template};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::error::StoreError;
+use crate::store::engine::gates;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::sql;
+use crate::store::tenancy::accounts;
+use crate::store::tenancy::audit::{self, Note};
+
+/// A change of a template: a part that is absent stays.
+#[derive(Clone, Copy, Debug)]
+pub struct TemplateChange<'c> {
+    pub name: Option<&'c str>,
+    pub enabled: Option<bool>,
+    /// The whole content, decided by what was there at `revision`.
+    pub content: &'c Content,
+    pub revision: i64,
+}
+
+/// What became of a change.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TemplateChanged {
+    /// It is so now.
+    Done(Box<Template>),
+    /// Its revision is another one by now: nothing was written.
+    Moved,
+    /// The account has no such template.
+    Missing,
+}
+
+/// What became of a deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TemplateDeleted {
+    Done,
+    /// The account has no such template.
+    Missing,
+    /// It was applied to Agents that are still linked with it: nothing was done.
+    Linked,
+}
+
+impl Base {
+    /// Makes a template of this account, a draft that is not applied; `None` where the account has
+    /// `most` already.
+    pub async fn insert_template(
+        &self,
+        account: AccountId,
+        (name, content): (&str, &Content),
+        most: u64,
+        act: Act<'_>,
+    ) -> Result<Option<Template>, StoreError> {
+        settled!(self.try_insert_template(account, (name, content), most, act))
+    }
+
+    async fn try_insert_template(
+        &self,
+        account: AccountId,
+        (name, content): (&str, &Content),
+        most: u64,
+        act: Act<'_>,
+    ) -> Result<Option<Template>, StoreError> {
+        let mut tx = self.begin().await?;
+        gates::queue(&mut tx, "templates", account.get()).await?;
+        let row = sql("SELECT COUNT(*) AS kept FROM templates
+             WHERE account_id = $1 AND deleted_at IS NULL")
+        .bind(account)
+        .fetch_one(tx.on())
+        .await?;
+        if (Columns { table: "templates", row: &row }).count("kept")? >= most {
+            return Ok(None);
+        }
+        let id = TemplateId(self.mint().uuid());
+        let name = name.to_owned();
+        let (created_at, updated_at) = (act.at, act.at);
+        let head = Head { id, account, name, enabled: false, revision: 1, created_at, updated_at };
+        let made = Template { head, content: content.clone() };
+        sql("INSERT INTO templates (id, account_id, name, enabled, config, fields, integrations,
+                                    revision, created_at, updated_at)
+             VALUES ($1, $2, $3, 0, $4, $5, $6, 1, $7, $7)")
+        .bind(id.0)
+        .bind(account)
+        .bind(made.head.name.clone())
+        .bind(config_rows::text(&content.config))
+        .bind(fields(content))
+        .bind(integrations(content))
+        .bind(act.at)
+        .execute(tx.on())
+        .await?;
+        let changes = [Change::made("name", &made.head.name)];
+        self.note_template(&mut tx, &made.head, (Deed::TemplateCreated, &changes), act).await?;
+        tx.commit().await?;
+        Ok(Some(made))
+    }
+
+    /// The templates of these accounts, without what they hold; the oldest of each first.
+    pub async fn templates(&self, owners: [Option<AccountId>; 2]) -> Result<Vec<Head>, StoreError> {
+        let [one, other] = owners;
+        let rows = sql("SELECT id, account_id, name, enabled, revision, created_at, updated_at
+             FROM templates WHERE account_id IN ($1, $2) AND deleted_at IS NULL
+             ORDER BY account_id, id")
+        .bind(one)
+        .bind(other)
+        .fetch_all(self.reader())
+        .await?;
+        rows.iter().map(head).collect()
+    }
+
+    /// One of the templates of these accounts.
+    pub async fn template(
+        &self,
+        owners: [Option<AccountId>; 2],
+        id: TemplateId,
+    ) -> Result<Option<Template>, StoreError> {
+        let [one, other] = owners;
+        let row =
+            sql("SELECT id, account_id, name, enabled, config, fields, integrations, revision,
+                    created_at, updated_at
+             FROM templates WHERE id = $1 AND account_id IN ($2, $3) AND deleted_at IS NULL")
+            .bind(id.0)
+            .bind(one)
+            .bind(other)
+            .fetch_optional(self.reader())
+            .await?;
+        row.as_ref().map(template).transpose()
+    }
+
+    /// Changes a template of this account; Agents stay as they are until a migration, but what it
+    /// locks counts at once.
+    pub async fn update_template(
+        &self,
+        account: AccountId,
+        id: TemplateId,
+        change: &TemplateChange<'_>,
+        act: Act<'_>,
+    ) -> Result<TemplateChanged, StoreError> {
+        settled!(self.try_update_template(account, id, change, act))
+    }
+
+    async fn try_update_template(
+        &self,
+        account: AccountId,
+        id: TemplateId,
+        change: &TemplateChange<'_>,
+        act: Act<'_>,
+    ) -> Result<TemplateChanged, StoreError> {
+        let mut tx = self.begin().await?;
+        accounts::passed(&mut tx, account).await?;
+        let Some(before) = own(&mut tx, account, id).await? else {
+            return Ok(TemplateChanged::Missing);
+        };
+        if before.head.revision != change.revision {
+            return Ok(TemplateChanged::Moved);
+        }
+        let (after, changes) = changed(&before, change);
+        if changes.is_empty() {
+            return Ok(TemplateChanged::Done(Box::new(before)));
+        }
+        let after = Template { head: Head { updated_at: act.at, ..after.head }, ..after };
+        sql("UPDATE templates SET name = $2, enabled = $3, config = $4, fields = $5,
+                 integrations = $6, revision = $7, updated_at = $8
+             WHERE id = $1")
+        .bind(id.0)
+        .bind(after.head.name.clone())
+        .bind(i64::from(after.head.enabled))
+        .bind(config_rows::text(&after.content.config))
+        .bind(fields(&after.content))
+        .bind(integrations(&after.content))
+        .bind(after.head.revision)
+        .bind(act.at)
+        .execute(tx.on())
+        .await?;
+        if !after.head.enabled {
+            template_migrations::end(&mut tx, id, act.at).await?;
+        }
+        self.note_template(&mut tx, &after.head, (Deed::TemplateUpdated, &changes), act).await?;
+        tx.commit().await?;
+        Ok(TemplateChanged::Done(Box::new(after)))
+    }
+
+    /// Deletes a template of this account: from then on it is nobody's to see, and locks nothing.
+    /// With `detach_all` also while Agents are linked with it, which keep what they have.
+    pub async fn delete_template(
+        &self,
+        account: AccountId,
+        id: TemplateId,
+        detach_all: bool,
+        act: Act<'_>,
+    ) -> Result<TemplateDeleted, StoreError> {
+        settled!(self.try_delete_template(account, id, detach_all, act))
+    }
+
+    async fn try_delete_template(
+        &self,
+        account: AccountId,
+        id: TemplateId,
+        detach_all: bool,
+        act: Act<'_>,
+    ) -> Result<TemplateDeleted, StoreError> {
+        let mut tx = self.begin().await?;
+        accounts::passed(&mut tx, account).await?;
+        let Some(found) = own(&mut tx, account, id).await? else {
+            return Ok(TemplateDeleted::Missing);
+        };
+        let linked = template_links::next(tx.on(), id, 0).await?.is_some();
+        if linked && !detach_all {
+            return Ok(TemplateDeleted::Linked);
+        }
+        sql("UPDATE templates SET deleted_at = $2 WHERE id = $1")
+            .bind(id.0)
+            .bind(act.at)
+            .execute(tx.on())
+            .await?;
+        let mut changes = vec![Change::gone("name", &found.head.name)];
+        changes.extend(linked.then(|| Change::made("detachAll", true)));
+        self.note_template(&mut tx, &found.head, (Deed::TemplateDeleted, &changes), act).await?;
+        tx.commit().await?;
+        Ok(TemplateDeleted::Done)
+    }
+
+    /// Says what was done to a template.
+    pub(in crate::store) async fn note_template(
+        &self,
+        tx: &mut Transaction,
+        head: &Head,
+        (deed, changes): (Deed, &[Change]),
+        act: Act<'_>,
+    ) -> Result<(), StoreError> {
+        let note = Note { account: head.account, deed, object: head.id.to_string(), changes };
+        audit::note(tx, self.mint(), act, note).await
+    }
+}
+
+/// What a change makes of a template, and the changes in words: names of fields, no values.
+fn changed(before: &Template, change: &TemplateChange<'_>) -> (Template, Vec<Change>) {
+    let mut after = before.clone();
+    let mut changes = Vec::new();
+    if let Some(name) = change.name.filter(|name| *name != before.head.name) {
+        changes.push(Change::new("name", Some(&before.head.name), Some(name)));
+        name.clone_into(&mut after.head.name);
+    }
+    if let Some(enabled) = change.enabled.filter(|enabled| *enabled != before.head.enabled) {
+        changes.push(Change::new("enabled", Some(before.head.enabled), Some(enabled)));
+        after.head.enabled = enabled;
+    }
+    let (old, new) = (&before.content, change.content);
+    let mut named = differing(&old.config, &new.config);
+    named.extend((old.fields != new.fields).then(|| "fields".to_owned()));
+    named.extend((old.integrations != new.integrations).then(|| "integrations".to_owned()));
+    if !named.is_empty() {
+        after.head.revision = before.head.revision.saturating_add(1);
+        after.content = new.clone();
+    }
+    changes.extend(named.iter().map(|name| Change::made("changed", name)));
+    (after, changes)
+}
+
+fn fields(content: &Content) -> String {
+    serde_json::to_string(&content.fields).unwrap_or_default()
+}
+
+fn integrations(content: &Content) -> String {
+    let pairs = content.integrations.iter().map(|one| (&one.slug, &one.version));
+    serde_json::to_string(&pairs.collect::<Vec<_>>()).unwrap_or_default()
+}

@@ -1,0 +1,106 @@
+//! Whose a blob store is: one database's, which its object `owner` names. The sweeper takes away
+//! what its database does not know, so to it all objects of another one would be orphans.
+//!
+//! Written before the first object, and never over another: whatever lies below `raw/` has an
+//! owner. Asked at the start of a server, before its first put, and before each sweep.
+
+use futures_util::TryStreamExt as _;
+use object_store::path::Path;
+use object_store::{Error, ObjectStoreExt as _, PutMode};
+use uuid::Uuid;
+
+use super::Base;
+use crate::store::blobs::objects::{Blobs, failed, in_time, unanswered};
+use crate::store::engine::error::StoreError;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::sql;
+
+/// Beside what it guards.
+pub const OWNER: &str = "owner";
+/// An id, with what an editor may put around it.
+const LONGEST: u64 = 64;
+const IDENTITY: &str = "SELECT id FROM identity WHERE single = 1";
+
+impl Base {
+    /// Which database this is, decided when that is first asked; a copy is the same one.
+    pub async fn identity(&self) -> Result<Uuid, StoreError> {
+        self.identity.get_or_try_init(|| self.decide_identity()).await.copied()
+    }
+
+    async fn decide_identity(&self) -> Result<Uuid, StoreError> {
+        if let Some(known) = self.known_identity().await? {
+            return Ok(known);
+        }
+        let mut tx = self.begin().await?;
+        // Another gateway may do the same at this moment: one of them is first.
+        sql("INSERT INTO identity (single, id) VALUES (1, $1) ON CONFLICT (single) DO NOTHING")
+            .bind(self.mint().uuid())
+            .execute(tx.on())
+            .await?;
+        let row = sql(IDENTITY).fetch_one(tx.on()).await?;
+        tx.commit().await?;
+        Columns { table: "identity", row: &row }.uuid("id")
+    }
+
+    /// Which database this is, if that was ever decided; writes nothing.
+    pub async fn known_identity(&self) -> Result<Option<Uuid>, StoreError> {
+        let row = sql(IDENTITY).fetch_optional(self.reader()).await?;
+        row.map(|row| Columns { table: "identity", row: &row }.uuid("id")).transpose()
+    }
+
+    /// Takes the blob store, if there is one, for this database; an error if it is another's.
+    pub(in crate::store) async fn claim_blobs(&self) -> Result<(), StoreError> {
+        let Some(blobs) = self.blobs() else { return Ok(()) };
+        let identity = self.identity().await?;
+        let claiming = in_time(blobs.rules.put(), blobs.claim(identity));
+        claiming.await.map_err(|error| blobs.unusable(error))
+    }
+}
+
+impl Blobs {
+    /// Whether this database is the owner; it becomes it where there is neither an owner nor an
+    /// object.
+    pub(in crate::store) async fn claim(&self, identity: Uuid) -> Result<(), StoreError> {
+        let owner = match self.owner().await? {
+            Some(owner) => owner,
+            None => self.become_owner(identity).await?,
+        };
+        let owner = Uuid::try_parse(owner.trim());
+        if owner == Ok(identity) {
+            return Ok(());
+        }
+        let owner = owner.map_or_else(|_| "that it does not name".to_owned(), |id| id.to_string());
+        Err(StoreError::Foreign { at: self.at.clone(), owner, identity })
+    }
+
+    /// Answers who is the owner now.
+    async fn become_owner(&self, identity: Uuid) -> Result<String, StoreError> {
+        // Looked at before the owner is asked for again: who has put something meanwhile was it.
+        let is_used = self.list().try_next().await.map_err(unanswered)?.is_some();
+        if let Some(owner) = self.owner().await? {
+            return Ok(owner);
+        }
+        if is_used {
+            return Err(StoreError::Ownerless { at: self.at.clone(), identity });
+        }
+        let line = format!("{identity}\n");
+        match self.write(&Path::from(OWNER), line.into(), PutMode::Create).await {
+            Err(StoreError::Objects(error)) if matches!(*error, Error::AlreadyExists { .. }) => {}
+            written => written?,
+        }
+        // Read back, because a bucket may not know the condition, and the last one stays.
+        self.owner().await?.ok_or_else(|| failed(std::io::Error::other("the owner was not kept")))
+    }
+
+    async fn owner(&self) -> Result<Option<String>, StoreError> {
+        let found = match self.objects.get(&Path::from(OWNER)).await {
+            Err(Error::NotFound { .. }) => return Ok(None),
+            found => found.map_err(unanswered)?,
+        };
+        if found.meta.size > LONGEST {
+            return Ok(Some(String::new()));
+        }
+        let octets = found.bytes().await.map_err(unanswered)?;
+        Ok(Some(String::from_utf8_lossy(&octets).into_owned()))
+    }
+}

@@ -1,0 +1,246 @@
+//! Pages of time-ordered lists: by cursor, so that a page costs the same however deep it lies.
+
+use std::fmt;
+use std::str::FromStr;
+
+use uuid::Uuid;
+
+use super::Base;
+use crate::domain::account::AccountType;
+use crate::domain::clock::Timestamp;
+use crate::domain::id::AccountId;
+use crate::domain::scope::Scope;
+use crate::store::engine::error::StoreError;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::{Statement, sql};
+
+/// A place in a list that is ordered by time and id. Shown as `<milliseconds>-<uuid>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cursor {
+    pub at: Timestamp,
+    pub id: Uuid,
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.at.millis(), self.id.as_simple())
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let malformed = || format!("{text:?} is not a cursor: take it from the answer before");
+        let (millis, id) = text.split_once('-').ok_or_else(malformed)?;
+        let millis = millis.parse().map_err(|_| malformed())?;
+        let id = Uuid::try_parse(id).map_err(|_| malformed())?;
+        Ok(Self { at: Timestamp::from_millis(millis), id })
+    }
+}
+
+/// Which side of the cursor a page lies on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Older than the cursor.
+    Before,
+    /// Newer than the cursor.
+    After,
+}
+
+/// A page of a list that shows the newest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    pub limit: u32,
+    pub from: Option<(Direction, Cursor)>,
+    /// The last place that is looked at, where more would be too much for one request: see
+    /// `Store::end_of_walk`.
+    pub until: Option<Cursor>,
+}
+
+impl Page {
+    /// The same from behind this place on, towards older rows.
+    #[must_use]
+    pub fn behind(self, place: Cursor) -> Self {
+        Self { from: Some((Direction::Before, place)), ..self }
+    }
+
+    /// Goes on with the comparisons, the order and the limit that read the rows of this page.
+    pub(in crate::store) fn read(&self, statement: &mut Statement) {
+        self.read_between(statement, None, None);
+    }
+
+    /// The same, of rows not older than `since` and older than `before`.
+    pub(in crate::store) fn read_between(
+        &self,
+        statement: &mut Statement,
+        since: Option<Timestamp>,
+        before: Option<Timestamp>,
+    ) {
+        self.read_by("at", statement, since, before);
+    }
+
+    /// The same of a list whose time stands in another column.
+    pub(in crate::store) fn read_by(
+        &self,
+        time: &'static str,
+        statement: &mut Statement,
+        since: Option<Timestamp>,
+        before: Option<Timestamp>,
+    ) {
+        self.range(time, statement, since, before);
+        statement.push(" LIMIT ").push_value(i64::from(self.limit));
+    }
+
+    /// The comparisons without order and limit, for what puts rows together.
+    pub(in crate::store) fn lie_between(
+        &self,
+        statement: &mut Statement,
+        since: Option<Timestamp>,
+        before: Option<Timestamp>,
+    ) {
+        self.bounds("at", statement, since, before);
+    }
+
+    /// The comparisons and the order.
+    fn range(
+        &self,
+        time: &'static str,
+        statement: &mut Statement,
+        since: Option<Timestamp>,
+        before: Option<Timestamp>,
+    ) {
+        self.bounds(time, statement, since, before);
+        let order = if self.ascending() { "ASC" } else { "DESC" };
+        statement.push(" ORDER BY ").push(time).push(" ").push(order);
+        statement.push(", id ").push(order);
+    }
+
+    /// One bound on each side, the tightest: SQLite looks up no more, and would walk through what
+    /// lies between two.
+    fn bounds(
+        &self,
+        time: &'static str,
+        statement: &mut Statement,
+        since: Option<Timestamp>,
+        before: Option<Timestamp>,
+    ) {
+        let first_of = |at| Cursor { at, id: Uuid::nil() };
+        let (older, newer) = match self.from {
+            Some((Direction::After, cursor)) => (Some(cursor), self.until),
+            Some((Direction::Before, cursor)) => (self.until, Some(cursor)),
+            None => (self.until, None),
+        };
+        let ascending = self.ascending();
+        let lower = [(older, ascending), (since.map(first_of), false)];
+        let lower = lower.into_iter().filter_map(|(cursor, beyond)| Some((cursor?, beyond))).max();
+        let mut compare = |sign: &str, cursor: Cursor| {
+            statement.push(" AND (").push(time).push(", id) ").push(sign).push(" (");
+            statement.push_value(cursor.at).push(", ").push_value(cursor.id).push(")");
+        };
+        if let Some((cursor, beyond)) = lower {
+            compare(if beyond { ">" } else { ">=" }, cursor);
+        }
+        let upper = [(newer, ascending), (before.map(first_of), false)];
+        let upper = upper.into_iter().filter_map(|(cursor, with)| Some((cursor?, with))).min();
+        if let Some((cursor, with)) = upper {
+            compare(if with { "<=" } else { "<" }, cursor);
+        }
+    }
+
+    const fn ascending(&self) -> bool {
+        matches!(self.from, Some((Direction::After, _)))
+    }
+
+    /// Puts rows that were read in this page's order into the order in which they are shown.
+    pub(in crate::store) fn shown<T>(&self, mut rows: Vec<T>) -> Vec<T> {
+        if self.ascending() {
+            rows.reverse();
+        }
+        rows
+    }
+}
+
+/// A list of a tenant's rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum List {
+    Messages,
+    IntakeRecords,
+    Audit,
+}
+
+impl Base {
+    /// The place of the last of the next `most` rows of a list that a page looks at in `scope`,
+    /// whichever of them it shows; `None` if there are fewer. A page that passes over rows ends
+    /// there at the latest (`Page::until`): how much a request looks at must not depend on what it
+    /// looks for. The row may be one that is not shown, so the place lies beyond all rows of its
+    /// millisecond and has nobody's id; this page looks at all of them, and the next at none.
+    pub async fn end_of_walk(
+        &self,
+        list: List,
+        scope: &Scope,
+        page: &Page,
+        (since, before): (Option<Timestamp>, Option<Timestamp>),
+        most: u32,
+    ) -> Result<Option<Cursor>, StoreError> {
+        let mut query = sql(match list {
+            List::Messages => "SELECT at FROM messages WHERE ",
+            List::IntakeRecords => "SELECT at FROM intake_records WHERE ",
+            List::Audit => "SELECT at FROM audit_entries WHERE ",
+        });
+        in_range(&mut query, scope);
+        Page { until: None, ..*page }.range("at", &mut query, since, before);
+        query.push(" LIMIT 1 OFFSET ").push_value(i64::from(most.saturating_sub(1)));
+        let row = query.fetch_optional(self.reader()).await?;
+        let place = row.map(|row| {
+            let columns = Columns { table: "intake_records", row: &row };
+            let id = if page.ascending() { Uuid::max() } else { Uuid::nil() };
+            Ok(Cursor { at: columns.time("at")?, id })
+        });
+        place.transpose()
+    }
+}
+
+/// Goes on with the comparison that keeps a list inside a scope.
+pub fn within(statement: &mut Statement, scope: &Scope) {
+    in_range(statement, scope);
+    let Some(permitted) = scope.permitted() else { return };
+    // Neither database takes a list as one value in the same way; these are integers of ours.
+    let ids = permitted.iter().map(|agent| agent.get().to_string()).collect::<Vec<_>>();
+    if ids.is_empty() {
+        statement.push(" AND 1 = 0");
+    } else {
+        statement.push(" AND agent_id IN (").push(&ids.join(", ")).push(")");
+        statement.varying();
+    }
+}
+
+/// The range of the index that a scope's rows lie in.
+pub fn in_range(statement: &mut Statement, scope: &Scope) {
+    below(statement, scope.level(), scope.root());
+}
+
+/// The range of the index that the rows of an account lie in, for who asks on nobody's behalf.
+pub fn below(statement: &mut Statement, level: AccountType, account: AccountId) {
+    statement.push(match level {
+        AccountType::Partner => "partner_id = ",
+        AccountType::Reseller => "reseller_id = ",
+        AccountType::Organization => "organization_id = ",
+        AccountType::Agent => "agent_id = ",
+    });
+    statement.push_value(account);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_reads_back() {
+        let cursor = Cursor { at: Timestamp::from_millis(1_718_463_395_123), id: Uuid::max() };
+        assert_eq!(cursor.to_string().parse(), Ok(cursor));
+        for bad in ["", "-", "12", "x-00000000000000000000000000000000", "1-2"] {
+            assert!(bad.parse::<Cursor>().is_err(), "{bad:?}");
+        }
+    }
+}

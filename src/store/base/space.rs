@@ -1,0 +1,78 @@
+//! How much room there is where mail is kept.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Mutex;
+
+use crate::domain::repeats::{Cause, Repeats};
+use crate::store::blobs::place::{BlobPlace, Place};
+use crate::store::engine::location::Location;
+
+/// What was found is good for so long: room does not go away faster than it is written.
+const GOOD_FOR: Duration = Duration::from_secs(1);
+
+/// The folders of this machine that mail is written to; none where all of it goes elsewhere.
+#[derive(Clone, Debug)]
+pub struct Space {
+    folders: Arc<[PathBuf]>,
+    found: Arc<Mutex<Option<Found>>>,
+    repeats: Repeats,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    at: Instant,
+    octets: Option<u64>,
+}
+
+impl Space {
+    pub(in crate::store) fn of(place: &Place) -> Self {
+        let database = match &place.database {
+            Location::Folder(folder) => Some(folder.clone()),
+            Location::Postgres(_) => None,
+        };
+        let blobs = match &place.blobs {
+            Some(BlobPlace::Folder(folder)) => Some(folder.clone()),
+            Some(BlobPlace::S3(_)) | None => None,
+        };
+        Self {
+            folders: database.into_iter().chain(blobs).collect(),
+            found: Arc::default(),
+            repeats: Repeats::default(),
+        }
+    }
+
+    /// One looks, the others wait for it: a file system that hangs holds one thread up.
+    pub(in crate::store) async fn free(&self) -> Option<u64> {
+        if self.folders.is_empty() {
+            return None;
+        }
+        let mut found = self.found.lock().await;
+        if let Some(Found { at, octets }) = *found
+            && at.elapsed() < GOOD_FOR
+        {
+            return octets;
+        }
+        let (folders, repeats) = (Arc::clone(&self.folders), self.repeats.clone());
+        let looking = tokio::task::spawn_blocking(move || look(&folders, &repeats));
+        let octets = looking.await.ok().flatten();
+        *found = Some(Found { at: Instant::now(), octets });
+        octets
+    }
+}
+
+fn look(folders: &[PathBuf], repeats: &Repeats) -> Option<u64> {
+    let free = folders.iter().map(|folder| {
+        rustix::fs::statvfs(folder)
+            .map(|system| system.f_bavail.saturating_mul(system.f_frsize))
+            .map_err(|error| {
+                if let Some(left_out) = repeats.due(Cause::UnknownSpace) {
+                    let folder = folder.display();
+                    tracing::warn!(%folder, %error, left_out, "cannot tell how much space is free");
+                }
+            })
+    });
+    free.filter_map(Result::ok).min()
+}

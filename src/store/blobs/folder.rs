@@ -1,0 +1,213 @@
+//! Large raw messages in a folder: `object_store` writes, flushes and renames the files; here is
+//! what it leaves to us.
+
+use std::fs::{self, DirBuilder, DirEntry, File, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::{Error, ObjectStore};
+
+use crate::domain::clock::Timestamp;
+use crate::domain::repeats::{Cause, Repeats};
+use crate::store::engine::error::StoreError;
+
+/// Everything of ours lies below this.
+pub const RAW: &str = "raw";
+
+/// The folder of a blob store.
+#[derive(Clone, Debug)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// Opens the folder, made where it is not there.
+    ///
+    /// `with_fsync` flushes a file before it gets its name, and the folder after. But of a folder
+    /// that somebody else is making at this moment it does not wait for the flush. So all are made
+    /// here, before the first file, for this user only.
+    pub(in crate::store) fn open(root: &FilePath) -> Result<(Self, Arc<dyn ObjectStore>), Error> {
+        let generic = |error: io::Error| Error::Generic { store: "blobs", source: error.into() };
+        let root = std::path::absolute(root).map_err(generic)?;
+        let raw = root.join(RAW);
+        make(&raw).map_err(generic)?;
+        for shard in 0..=u8::MAX {
+            make_one(&shard_of(&raw, shard)).map_err(generic)?;
+        }
+        sync(&raw).map_err(generic)?;
+        let objects = LocalFileSystem::new_with_prefix(&root)?.with_fsync(true);
+        Ok((Self(root), Arc::new(objects)))
+    }
+
+    /// What a put that failed means. `object_store` does not say which step failed, so this takes
+    /// the careful way (contract §2.4). An error of the device is one of a flush, or as bad. And
+    /// where the file has its name, what failed is the flush of the folder, in which others may
+    /// have their names at this moment: the next flush would say that all is well. A file without
+    /// its name was for this message alone, is never named again, and nothing rests on it.
+    pub(in crate::store) fn fault_of_put(&self, path: &Path, error: Error) -> StoreError {
+        let published = !matches!(self.file(path).try_exists(), Ok(false));
+        let Some(cause) = io_error(&error) else { return StoreError::Objects(error.into()) };
+        match fault(cause, published) {
+            Fault::NotDurable => StoreError::NotDurable(Some(Arc::new(error))),
+            Fault::Full => StoreError::Full(Arc::new(error)),
+            Fault::Other => StoreError::Objects(error.into()),
+        }
+    }
+
+    /// The file, for this user only; its folder is so already, so a failure opens nothing.
+    pub(in crate::store) fn make_private(&self, path: &Path, repeats: &Repeats) {
+        let private = Permissions::from_mode(0o600);
+        if let Err(error) = fs::set_permissions(self.file(path), private)
+            && let Some(left_out) = repeats.due(Cause::Mode)
+        {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, left_out, "a file keeps its mode");
+        }
+    }
+
+    /// Takes away the older files into which puts were writing that were killed: `object_store`
+    /// writes into `NAME#1` before it renames, and lists no such file.
+    pub(in crate::store) fn remove_unfinished(&self, before: Timestamp) -> io::Result<u64> {
+        let mut removed = 0;
+        for shard in 0..=u8::MAX {
+            for entry in fs::read_dir(shard_of(&self.0.join(RAW), shard))? {
+                let entry = entry?;
+                if is_unfinished(&entry) && written(&entry)? < i128::from(before.millis()) {
+                    fs::remove_file(entry.path())?;
+                    removed += 1;
+                }
+            }
+        }
+        Ok(removed)
+    }
+
+    fn file(&self, path: &Path) -> PathBuf {
+        self.0.join(path.as_ref())
+    }
+}
+
+fn is_unfinished(entry: &DirEntry) -> bool {
+    entry.file_name().as_encoded_bytes().contains(&b'#')
+}
+
+/// In milliseconds since the Unix epoch.
+fn written(entry: &DirEntry) -> io::Result<i128> {
+    let since = entry.metadata()?.modified()?.duration_since(UNIX_EPOCH);
+    Ok(since.map_or(0, |since| i128::try_from(since.as_millis()).unwrap_or(i128::MAX)))
+}
+
+fn shard_of(raw: &FilePath, shard: u8) -> PathBuf {
+    raw.join(format!("{shard:02x}"))
+}
+
+/// Makes a folder and those above it, each flushed into the one above: what will be written into
+/// it is as durable as its name. Somebody may have been killed between the two, so the first one
+/// that is there is flushed too.
+fn make(folder: &FilePath) -> io::Result<()> {
+    let Some(above) = folder.parent() else { return Ok(()) };
+    if folder.try_exists()? {
+        // One that may be passed and not read, as /var/lib may be, was not made by us.
+        return sync(above).or_else(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => Ok(()),
+            _ => Err(error),
+        });
+    }
+    make(above)?;
+    make_one(folder)?;
+    sync(above)
+}
+
+fn make_one(folder: &FilePath) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
+        made => made,
+    }
+}
+
+fn sync(folder: &FilePath) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Fault {
+    NotDurable,
+    Full,
+    Other,
+}
+
+fn fault(error: &io::Error, published: bool) -> Fault {
+    // errno(3), the same on Linux, macOS and the BSDs.
+    const EIO: i32 = 5;
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    match error.raw_os_error() {
+        Some(EIO) => Fault::NotDurable,
+        // Not even opened to be flushed: too many files are.
+        Some(ENFILE | EMFILE) => Fault::Other,
+        _ => match error.kind() {
+            // Opening says these, flushing never does.
+            io::ErrorKind::PermissionDenied
+            | io::ErrorKind::NotFound
+            | io::ErrorKind::NotADirectory => Fault::Other,
+            _ if published => Fault::NotDurable,
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge => Fault::Full,
+            _ => Fault::Other,
+        },
+    }
+}
+
+/// The error of the system below an error of `object_store`.
+fn io_error<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e io::Error> {
+    let mut error = Some(error);
+    while let Some(one) = error {
+        if let Some(found) = one.downcast_ref() {
+            return Some(found);
+        }
+        error = one.source();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_a_failed_flush_is_taken_for_one() {
+        const ENOSPC: i32 = 28;
+        for (errno, published, expected) in [
+            (5, false, Fault::NotDurable),
+            (5, true, Fault::NotDurable),
+            (ENOSPC, true, Fault::NotDurable),
+            (ENOSPC, false, Fault::Full),
+            (27, false, Fault::Full),
+            (13, false, Fault::Other),
+            (20, true, Fault::Other),
+            (24, true, Fault::Other),
+        ] {
+            let error = io::Error::from_raw_os_error(errno);
+            assert_eq!(fault(&error, published), expected, "{errno} {published}");
+        }
+    }
+
+    /// A file where a folder must be stands in for whatever the system refuses.
+    #[test]
+    fn the_error_of_the_system_is_found_and_a_put_without_a_name_breaks_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        let (folder, _) = Folder::open(root.path()).unwrap();
+        let full = io::Error::from_raw_os_error(28);
+        let wrapped = || Error::Generic {
+            store: "x",
+            source: Box::new(io::Error::new(full.kind(), io::Error::from_raw_os_error(28))),
+        };
+        let path = Path::from("raw/00/x");
+        assert!(matches!(folder.fault_of_put(&path, wrapped()), StoreError::Full(_)));
+        fs::write(root.path().join("raw/00/x"), "").unwrap();
+        assert!(matches!(folder.fault_of_put(&path, wrapped()), StoreError::NotDurable(_)));
+    }
+}

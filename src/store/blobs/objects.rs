@@ -1,0 +1,299 @@
+//! The blob store: raw messages above a size, in a folder or in an S3-compatible store.
+//!
+//! An object is written before the transaction that names it, and its name is used by one put
+//! only: an object that no row names a day later will never be named, so the sweeper takes it away
+//! without asking anybody. A put that failed, was given up or was killed leaves at most such an
+//! orphan.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::digest::{SHA256, digest as sha256};
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
+use object_store::path::Path;
+use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutPayload};
+use tokio::sync::{OnceCell, Semaphore};
+use uuid::Uuid;
+
+use super::bucket;
+use super::folder::{Folder, RAW};
+use super::place::BlobPlace;
+use crate::domain::clock::Timestamp;
+use crate::domain::id::Mint;
+use crate::domain::message::Digest;
+use crate::domain::repeats::{Cause, Repeats};
+use crate::rules::Objects;
+use crate::store::engine::error::StoreError;
+use crate::store::engine::trust::Trust;
+
+/// Large raw messages. Cheap to clone.
+#[derive(Clone)]
+pub struct Blobs {
+    pub objects: Arc<dyn ObjectStore>,
+    folder: Option<Folder>,
+    pub at: String,
+    pub rules: Objects,
+    places: Arc<Semaphore>,
+    /// Set when it is known that this database is the owner.
+    owned: Arc<OnceCell<()>>,
+    mint: Mint,
+    trust: Trust,
+    repeats: Repeats,
+}
+
+impl fmt::Debug for Blobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the client, which has the keys.
+        f.debug_struct("Blobs").field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+impl Blobs {
+    /// Opens the blob store; a folder that is not there is made.
+    pub(in crate::store) fn open(
+        place: &BlobPlace,
+        rules: Objects,
+        mint: Mint,
+        trust: Trust,
+    ) -> Result<Self, StoreError> {
+        let at = place.to_string();
+        let unusable = |source: Error| StoreError::Blobs { at: at.clone(), source: source.into() };
+        let (objects, folder) = match place {
+            BlobPlace::Folder(path) => {
+                let (folder, objects) = Folder::open(path).map_err(unusable)?;
+                (objects, Some(folder))
+            }
+            BlobPlace::S3(bucket) => (bucket::open(bucket, &rules).map_err(unusable)?, None),
+        };
+        let places = Arc::new(Semaphore::new(rules.max_puts));
+        let owned = Arc::default();
+        Ok(Self {
+            objects,
+            folder,
+            at,
+            rules,
+            places,
+            owned,
+            mint,
+            trust,
+            repeats: Repeats::default(),
+        })
+    }
+
+    /// Whether a raw message of this size belongs here.
+    pub(in crate::store) const fn takes(&self, raw: &Bytes) -> bool {
+        raw.len() > self.rules.above_bytes
+    }
+
+    /// Until when an object must have been written to be an orphan now.
+    pub(in crate::store) fn orphaned_before(&self, now: Timestamp) -> Timestamp {
+        now.minus(self.rules.orphaned())
+    }
+
+    /// Writes the bytes under a name of their own, which it answers; durable when it returned.
+    /// Only for the database that is the `owner`.
+    ///
+    /// The write goes on when its future is dropped or its time is up: it keeps its place as long
+    /// as it lasts, and one that does not reach the disk must be noticed even if nobody waits.
+    pub(in crate::store) async fn put(
+        &self,
+        owner: Uuid,
+        digest: Digest,
+        raw: &Bytes,
+    ) -> Result<String, StoreError> {
+        let name = name(digest, self.mint.uuid());
+        let (blobs, path) = (self.clone(), Path::from(name.as_str()));
+        let payload = PutPayload::from_bytes(raw.clone());
+        let putting = async {
+            let place = Arc::clone(&self.places).acquire_owned().await.map_err(failed)?;
+            let writing = tokio::spawn(async move {
+                let _place = place;
+                blobs.owned.get_or_try_init(|| blobs.claim(owner)).await?;
+                blobs.write(&path, payload, PutMode::Overwrite).await
+            });
+            writing.await.unwrap_or_else(|error| Err(failed(error)))
+        };
+        in_time(self.rules.put(), putting).await?;
+        Ok(name)
+    }
+
+    pub(in crate::store) async fn write(
+        &self,
+        path: &Path,
+        payload: PutPayload,
+        mode: PutMode,
+    ) -> Result<(), StoreError> {
+        self.trust.check()?;
+        let Err(error) = self.objects.put_opts(path, payload, mode.into()).await else {
+            if let Some(folder) = &self.folder {
+                folder.make_private(path, &self.repeats);
+            }
+            return Ok(());
+        };
+        let there = matches!(error, Error::AlreadyExists { .. });
+        let Some(folder) = self.folder.as_ref().filter(|_| !there) else {
+            return Err(StoreError::Objects(error.into()));
+        };
+        Err(self.trust.noting(folder.fault_of_put(path, error)))
+    }
+
+    /// Whether the object is there, with as many octets.
+    pub(in crate::store) async fn has(&self, name: &str, size: usize) -> Result<bool, StoreError> {
+        let path = Path::from(name);
+        let looking = async {
+            match self.objects.head(&path).await {
+                Ok(meta) => Ok(usize::try_from(meta.size) == Ok(size)),
+                Err(Error::NotFound { .. }) => Ok(false),
+                Err(error) => Err(unanswered(error)),
+            }
+        };
+        in_time(self.rules.read(), looking).await
+    }
+
+    /// The bytes of an object, which must be these.
+    pub(in crate::store) async fn get(
+        &self,
+        name: &str,
+        size: u64,
+        digest: Digest,
+    ) -> Result<Vec<u8>, StoreError> {
+        let lost = |detail| {
+            if let Some(left_out) = self.repeats.due(Cause::Original) {
+                let at = &self.at;
+                tracing::error!(
+                    object.name = name,
+                    blobs.at = at,
+                    left_out,
+                    "the original {detail}"
+                );
+            }
+            StoreError::Lost { name: name.to_owned(), detail }
+        };
+        let path = Path::from(name);
+        let getting = async {
+            let found = match self.objects.get(&path).await {
+                Err(Error::NotFound { .. }) => return Err(lost("is missing")),
+                found => found.map_err(unanswered)?,
+            };
+            // Asked before anything is read: a wrong object may be of any size.
+            if found.meta.size != size {
+                return Err(lost("has another size than its message"));
+            }
+            found.bytes().await.map_err(unanswered)
+        };
+        let bytes = in_time(self.rules.read(), getting).await?;
+        let hashing = tokio::task::spawn_blocking(move || {
+            let same = sha256(&SHA256, &bytes).as_ref() == digest.0;
+            (Vec::from(bytes), same)
+        });
+        match hashing.await {
+            Ok((bytes, true)) => Ok(bytes),
+            Ok((_, false)) => Err(lost("is damaged: its digest is another one")),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// Whether objects can be written and taken away again, as a server must know before it takes
+    /// mail in. It waits for no place: whether there is one is another question.
+    pub(in crate::store) async fn probe(&self) -> Result<(), StoreError> {
+        let probe = Bytes::from_static(b"Can this be written?");
+        let mut digest = Digest([0; 32]);
+        digest.0.copy_from_slice(sha256(&SHA256, &probe).as_ref());
+        // Named like any other, so that one that is left behind is an orphan like any other.
+        let path = Path::from(name(digest, self.mint.uuid()));
+        let writing = self.write(&path, PutPayload::from_bytes(probe), PutMode::Overwrite);
+        in_time(self.rules.put(), writing).await.map_err(|error| self.unusable(error))?;
+        self.remove(&path).await.map(drop)
+    }
+
+    /// The same error, with the place that it is about.
+    pub(in crate::store) fn unusable(&self, error: StoreError) -> StoreError {
+        match error {
+            StoreError::Objects(source) => StoreError::Blobs { at: self.at.clone(), source },
+            error => error,
+        }
+    }
+
+    /// All objects, read a page at a time.
+    pub(in crate::store) fn list(&self) -> BoxStream<'static, Result<ObjectMeta, Error>> {
+        self.objects.list(Some(&Path::from(RAW)))
+    }
+
+    /// Takes an object away; answers whether it was there.
+    pub(in crate::store) async fn remove(&self, path: &Path) -> Result<bool, StoreError> {
+        let removing = async {
+            match self.objects.delete(path).await {
+                Ok(()) => Ok(true),
+                Err(Error::NotFound { .. }) => Ok(false),
+                Err(error) => Err(unanswered(error)),
+            }
+        };
+        in_time(self.rules.read(), removing).await
+    }
+
+    /// Takes away what puts that were killed left half-written in a folder (an S3-compatible store
+    /// shows nothing of a put that did not end); answers how many there were.
+    pub(in crate::store) async fn remove_unfinished(
+        &self,
+        before: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let Some(folder) = self.folder.clone() else { return Ok(0) };
+        let removing = tokio::task::spawn_blocking(move || folder.remove_unfinished(before));
+        removing.await.map_err(failed)?.map_err(failed)
+    }
+}
+
+/// `raw/<first octet>/<digest>-<id>`: the first octet spreads them over 256 folders.
+fn name(digest: Digest, id: Uuid) -> String {
+    let hex = digest.to_string();
+    format!("{RAW}/{}/{hex}-{}", hex.get(..2).unwrap_or_default(), id.as_simple())
+}
+
+/// The digest in the name of an object, if it is a name of ours.
+pub fn digest_in(path: &Path) -> Option<Digest> {
+    let file = path.filename()?;
+    let (hex, id) = file.split_once('-')?;
+    let mut digest = Digest([0; 32]);
+    for (place, octet) in digest.0.iter_mut().enumerate() {
+        *octet = u8::from_str_radix(hex.get(2 * place..2 * place + 2)?, 16).ok()?;
+    }
+    (name(digest, Uuid::try_parse(id).ok()?) == path.as_ref()).then_some(digest)
+}
+
+pub async fn in_time<T>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let late = |_| Err(failed(io::Error::from(io::ErrorKind::TimedOut)));
+    tokio::time::timeout(limit, work).await.unwrap_or_else(late)
+}
+
+pub fn unanswered(error: Error) -> StoreError {
+    StoreError::Objects(error.into())
+}
+
+pub fn failed(error: impl std::error::Error + Send + Sync + 'static) -> StoreError {
+    unanswered(Error::Generic { store: "blobs", source: Box::new(error) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_ours_are_read_back() {
+        let digest = Digest([0xab; 32]);
+        let ours = name(digest, Uuid::from_u128(7));
+        assert_eq!(digest_in(&Path::from(ours.as_str())), Some(digest));
+        let elsewhere = ours.replace("raw/ab", "raw/ac");
+        let shouted = ours.replace("abab-", "ABAB-");
+        for other in
+            [elsewhere, shouted, ours.replace('-', ""), format!("{ours}0"), "raw/ab/x".into()]
+        {
+            assert_eq!(digest_in(&Path::from(other.clone())), None, "{other}");
+        }
+    }
+}

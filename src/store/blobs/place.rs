@@ -1,0 +1,201 @@
+//! Where large raw messages live, `--blobs DIR` or `s3://…`: a folder, or a bucket of an
+//! S3-compatible store.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use url::Url;
+
+use crate::domain::secret::Secret;
+use crate::store::engine::location::{Location, LocationError};
+
+/// What endpoints that are not Amazon's take for a region when none is said.
+const ANY_REGION: &str = "us-east-1";
+
+/// Large raw messages, in the folder of the embedded store.
+const DEFAULT_BLOBS: &str = "blobs";
+
+/// All of a store: the database, and large raw messages where they lie apart from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub database: Location,
+    pub blobs: Option<BlobPlace>,
+}
+
+/// Where large raw messages live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BlobPlace {
+    /// A folder of its own.
+    Folder(PathBuf),
+    /// A bucket, or the part of one below a prefix, that no other store uses.
+    S3(Box<Bucket>),
+}
+
+/// A bucket and how to get in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    pub(in crate::store) name: String,
+    /// Without `/` at either end; empty where the whole bucket is ours.
+    pub(in crate::store) prefix: String,
+    /// None: Amazon's, by the region.
+    pub(in crate::store) endpoint: Option<Url>,
+    pub(in crate::store) region: String,
+    pub(in crate::store) access_key: Secret,
+    pub(in crate::store) secret_key: Secret,
+}
+
+/// What an operator says of an S3-compatible store beside the bucket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct S3Access {
+    pub endpoint: Option<String>,
+    pub region: Option<String>,
+    pub access_key: Option<Secret>,
+    pub secret_key: Option<Secret>,
+}
+
+impl BlobPlace {
+    /// `DIR`, or `s3://BUCKET` or `s3://BUCKET/PREFIX`, which needs the access.
+    pub fn parse(text: &str, access: S3Access) -> Result<Self, LocationError> {
+        match text.split_once("://") {
+            Some(("s3", path)) => bucket(path, access).map(|bucket| Self::S3(Box::new(bucket))),
+            None if !text.is_empty() => Ok(Self::Folder(text.into())),
+            _ => Err(LocationError::Blobs("name a folder, or s3://BUCKET/PREFIX")),
+        }
+    }
+}
+
+fn bucket(path: &str, access: S3Access) -> Result<Bucket, LocationError> {
+    let (name, prefix) = path.split_once('/').unwrap_or((path, ""));
+    // Bucket names of S3 are of these characters, and nothing else can smuggle a host in.
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    if name.is_empty() || !name.chars().all(plain) {
+        return Err(LocationError::Blobs("the name of the bucket cannot be used"));
+    }
+    let endpoint = access.endpoint.as_deref().map(endpoint).transpose()?;
+    let missing = |what| move || LocationError::Blobs(what);
+    let region = access.region.or_else(|| endpoint.is_some().then(|| ANY_REGION.to_owned()));
+    Ok(Bucket {
+        name: name.to_owned(),
+        prefix: prefix.trim_matches('/').to_owned(),
+        endpoint,
+        region: region.ok_or_else(missing("say the region of the bucket (or an endpoint)"))?,
+        access_key: access.access_key.ok_or_else(missing("the access key is missing"))?,
+        secret_key: access.secret_key.ok_or_else(missing("the secret key is missing"))?,
+    })
+}
+
+/// Never repeated in an error: it may hold what it must not hold.
+fn endpoint(text: &str) -> Result<Url, LocationError> {
+    let refused = LocationError::Blobs("the endpoint must be https://HOST or http://HOST");
+    match Url::parse(text) {
+        Ok(url)
+            if matches!(url.scheme(), "https" | "http")
+                && url.has_host()
+                && url.username().is_empty()
+                && url.password().is_none()
+                && url.query().is_none() =>
+        {
+            Ok(url)
+        }
+        _ => Err(refused),
+    }
+}
+
+impl fmt::Display for BlobPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Folder(folder) => write!(f, "{}", folder.display()),
+            Self::S3(bucket) if bucket.prefix.is_empty() => write!(f, "s3://{}", bucket.name),
+            Self::S3(bucket) => write!(f, "s3://{}/{}", bucket.name, bucket.prefix),
+        }
+    }
+}
+
+impl Place {
+    /// With these blobs. Where none are named, those of the embedded store lie in its folder, and
+    /// PostgreSQL keeps raw messages of every size: its gateways have no folder in common.
+    pub fn new(database: Location, blobs: Option<BlobPlace>) -> Self {
+        let blobs = blobs.or_else(|| match &database {
+            Location::Folder(folder) => Some(BlobPlace::Folder(folder.join(DEFAULT_BLOBS))),
+            Location::Postgres(_) => None,
+        });
+        Self { database, blobs }
+    }
+}
+
+impl From<Location> for Place {
+    fn from(database: Location) -> Self {
+        Self::new(database, None)
+    }
+}
+
+impl From<&Location> for Place {
+    fn from(database: &Location) -> Self {
+        database.clone().into()
+    }
+}
+
+impl From<&Self> for Place {
+    fn from(place: &Self) -> Self {
+        place.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access() -> S3Access {
+        S3Access {
+            endpoint: Some("http://127.0.0.1:9000".into()),
+            region: None,
+            access_key: Some(Secret::new("AKHUSH")),
+            secret_key: Some(Secret::new("hush")),
+        }
+    }
+
+    #[test]
+    fn only_the_embedded_store_has_blobs_of_its_own() {
+        let here = Place::from(Location::Folder("x".into()));
+        assert_eq!(here.blobs, Some(BlobPlace::Folder("x/blobs".into())));
+        let shared = Location::parse(None, Some("postgres://h/d")).unwrap();
+        assert_eq!(Place::from(&shared).blobs, None);
+        let named = Some(BlobPlace::Folder("y".into()));
+        for database in [here.database, shared] {
+            assert_eq!(Place::new(database, named.clone()).blobs, named);
+        }
+    }
+
+    #[test]
+    fn a_folder_or_a_bucket() {
+        let folder = BlobPlace::parse("some/where", S3Access::default()).unwrap();
+        assert_eq!(folder, BlobPlace::Folder("some/where".into()));
+        for (text, shown) in
+            [("s3://mail", "s3://mail"), ("s3://mail/", "s3://mail"), ("s3://m/a/b/", "s3://m/a/b")]
+        {
+            assert_eq!(BlobPlace::parse(text, access()).unwrap().to_string(), shown);
+        }
+        for bad in ["", "s3://", "s3:///x", "s3://a@b/x", "https://bucket.example/x"] {
+            assert!(BlobPlace::parse(bad, access()).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named_and_no_secret_is_shown() {
+        let refused = |change: &dyn Fn(&mut S3Access)| {
+            let mut access = access();
+            change(&mut access);
+            BlobPlace::parse("s3://mail", access).unwrap_err().to_string()
+        };
+        assert!(refused(&|a| a.access_key = None).contains("access key"));
+        assert!(refused(&|a| a.secret_key = None).contains("secret key"));
+        assert!(refused(&|a| a.endpoint = None).contains("region"));
+        for bad in ["hush", "ftp://host", "http://me:hush@host", "https://host/?key=hush"] {
+            let error = refused(&|a| a.endpoint = Some(bad.into()));
+            assert!(error.contains("endpoint") && !error.contains("hush"), "{error}");
+        }
+        let place = BlobPlace::parse("s3://mail", access()).unwrap();
+        let shown = format!("{place} {place:?} {:?}", access()).to_lowercase();
+        assert!(!shown.contains("hush"), "{shown}");
+    }
+}

@@ -1,0 +1,119 @@
+//! The same message arriving again for the same Agent (contract §2.6).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::intake::Commit;
+use crate::domain::clock::{Clock, Timestamp};
+use crate::domain::id::{AccountId, MessageId};
+use crate::store::base::Base;
+use crate::store::engine::database::Transaction;
+use crate::store::engine::error::StoreError;
+use crate::store::engine::many::many;
+use crate::store::engine::row::Columns;
+use crate::store::mailbox::entry::Arrived;
+
+type Key = (AccountId, [u8; 32]);
+
+impl Base {
+    /// Whether every message of `commit` is the same as one that is there already, as of its time.
+    /// Read beside the commit, which decides.
+    pub async fn arrived_before(&self, commit: &Commit) -> Result<bool, StoreError> {
+        let accepted = || commit.intakes.iter().filter_map(|intake| intake.accepted.as_ref());
+        let keys = accepted().flat_map(|one| {
+            one.arrival_keys.iter().map(|key| vec![one.message.agent.into(), key.as_slice().into()])
+        });
+        let found = many(
+            "WITH given (agent, key) AS ({rows})
+             SELECT agent_id, arrivals.key AS key FROM given CROSS JOIN arrivals
+             WHERE arrivals.agent_id = given.agent AND arrivals.key = given.key
+               AND arrivals.expires_at > $1",
+            keys.collect(),
+        )
+        .bind(self.mint().clock().steady_of(commit.now))
+        .fetch_all(self.reader())
+        .await?;
+        let mut held = BTreeSet::new();
+        for row in &found {
+            let columns = Columns { table: "arrivals", row };
+            held.insert((columns.account("agent_id")?, columns.digest("key")?.0));
+        }
+        let is_held =
+            |agent, keys: &[[u8; 32]]| keys.iter().any(|key| held.contains(&(agent, *key)));
+        Ok(accepted().all(|one| is_held(one.message.agent, &one.arrival_keys)))
+    }
+}
+
+/// Remembers the arrivals; answers the earlier message for each that came before, be it in this
+/// very group. Whoever stores the same message at this moment is waited for.
+pub async fn remember(
+    tx: &mut Transaction,
+    arrived: &[&Arrived],
+    now: Timestamp,
+    clock: &Clock,
+) -> Result<HashMap<MessageId, MessageId>, StoreError> {
+    // The first to come with a key claims it.
+    let mut claims: BTreeMap<Key, &Arrived> = BTreeMap::new();
+    for one in arrived {
+        for key in &one.keys {
+            claims.entry((one.agent, *key)).or_insert(one);
+        }
+    }
+    // In steady time: a clock that is set makes no repeat a new message.
+    let until = |one: &Arrived| clock.steady_of(one.remembered_until);
+    // A key that is still remembered keeps its message; one that expired is taken over.
+    let rows = claims.iter().map(|((agent, key), one)| {
+        vec![(*agent).into(), key.as_slice().into(), one.id.0.into(), until(one).into()]
+    });
+    let found = many(
+        "INSERT INTO arrivals (agent_id, key, message_id, expires_at) {rows}
+         ON CONFLICT (agent_id, key) DO UPDATE SET
+            message_id = CASE WHEN arrivals.expires_at <= $1
+                THEN excluded.message_id ELSE arrivals.message_id END,
+            expires_at = CASE WHEN arrivals.expires_at <= $1
+                THEN excluded.expires_at ELSE arrivals.expires_at END
+         RETURNING agent_id, key, message_id",
+        rows.collect(),
+    )
+    .bind(clock.steady_of(now))
+    .fetch_all(tx.on())
+    .await?;
+    let mut holders: HashMap<Key, MessageId> = HashMap::with_capacity(found.len());
+    for row in &found {
+        let columns = Columns { table: "arrivals", row };
+        let key = (columns.account("agent_id")?, columns.digest("key")?.0);
+        holders.insert(key, MessageId(columns.uuid("message_id")?));
+    }
+    let earlier = repeats(arrived, &holders);
+    // Keys that a repeat brought belong to the message that is there, not to one that never will.
+    let moved = claims.iter().filter_map(|((agent, key), one)| {
+        let holder = holders.get(&(*agent, *key))?;
+        let there = earlier.get(&one.id).filter(|_| *holder == one.id)?;
+        Some(vec![(*agent).into(), key.as_slice().into(), there.0.into()])
+    });
+    many(
+        "WITH given (agent, key, message) AS ({rows})
+         UPDATE arrivals SET message_id = given.message FROM given
+         WHERE arrivals.agent_id = given.agent AND arrivals.key = given.key",
+        moved.collect(),
+    )
+    .execute(tx.on())
+    .await?;
+    Ok(earlier)
+}
+
+/// Which messages are repeats, and of which: in the order of their coming, so that the holder of a
+/// key within the group is settled before whoever meets it.
+fn repeats(
+    arrived: &[&Arrived],
+    holders: &HashMap<Key, MessageId>,
+) -> HashMap<MessageId, MessageId> {
+    let mut earlier: HashMap<MessageId, MessageId> = HashMap::new();
+    for one in arrived {
+        let mut held = one.keys.iter().filter_map(|key| holders.get(&(one.agent, *key)));
+        if let Some(holder) = held.find(|holder| **holder != one.id) {
+            let first = earlier.get(holder).copied().unwrap_or(*holder);
+            earlier.insert(one.id, first);
+        }
+    }
+    earlier
+}

@@ -1,0 +1,212 @@
+//! The one durable transaction, for all messages that wait: what each rests on is read again, what
+//! arrived before is found, and everything that the others bring is written, table by table.
+//!
+//! The phases come in one order for all transactions, and within a phase what is locked is locked
+//! in the order of its keys, so that gateways wait for each other but not in a circle.
+
+use std::collections::{HashMap, HashSet};
+
+use super::arrivals;
+use super::ready::Ready;
+use super::received;
+use crate::domain::event::{Event, announced};
+use crate::domain::id::{ContactId, EventId, MessageId};
+use crate::domain::message::Digest;
+use crate::domain::room::Room;
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::error::StoreError;
+use crate::store::engine::gates;
+use crate::store::engine::group::Together;
+use crate::store::events::announcements;
+use crate::store::mailbox::contacts;
+use crate::store::mailbox::contents;
+use crate::store::mailbox::entry::{Arrived, Entry};
+use crate::store::mailbox::intake_records;
+use crate::store::mailbox::messages;
+use crate::store::mailbox::rooms;
+use crate::store::mailbox::search_entries;
+use crate::store::mailbox::sessions;
+use crate::store::mailbox::threads::Threads;
+use crate::store::tenancy::addresses::{Question, standings};
+
+/// How the writing of one commit ended.
+#[derive(Debug)]
+pub enum Written {
+    /// Durable; what became of each entry.
+    Done(Vec<Entered>),
+    /// What it was decided by has changed; nothing was written.
+    Stale,
+    /// What may be carried out once was carried out by another request; nothing was written.
+    Repeated,
+    /// A large original that was there before the transaction was erased meanwhile, and must be
+    /// put into the blob store; nothing was written.
+    Unkept,
+}
+
+/// What became of one entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entered {
+    /// A record alone.
+    Recorded,
+    /// A message that is there already.
+    Again(MessageId),
+    /// A new one, of this contact.
+    Stored(ContactId),
+}
+
+/// Writes what came in.
+pub struct Intakes {
+    base: Base,
+}
+
+impl Intakes {
+    pub(in crate::store) const fn new(base: Base) -> Self {
+        Self { base }
+    }
+
+    async fn try_write(&self, group: &[Ready]) -> Result<Vec<Written>, StoreError> {
+        let mut tx = self.base.begin().await?;
+        let arrived: Vec<&Arrived> = group.iter().flat_map(Ready::arrived).collect();
+        pass_gates(&mut tx, &arrived).await?;
+        let stale = stale(&mut tx, group, &arrived).await?;
+        let known = contents::known(&mut tx, &arrived).await?;
+        let repeated = received::repeated(&mut tx, group, &stale).await?;
+        let mut answers = Vec::with_capacity(group.len());
+        let mut admitted = Vec::with_capacity(group.len());
+        for (place, (ready, stale)) in group.iter().zip(stale).enumerate() {
+            let gone =
+                |one: &Arrived| one.apart && one.object.is_none() && !known.contains(&one.digest);
+            answers.push(match (stale, ready.arrived().any(gone)) {
+                (true, _) => Written::Stale,
+                _ if repeated.contains(&place) => Written::Repeated,
+                (false, true) => Written::Unkept,
+                (false, false) => Written::Done(Vec::new()),
+            });
+            if let Some(Written::Done(_)) = answers.last() {
+                admitted.push(ready);
+            }
+        }
+        let (mut earlier, mut met) = (HashMap::new(), HashMap::new());
+        if let Some(now) = admitted.iter().map(|ready| ready.now).min() {
+            let entries: Vec<&Entry> = admitted.iter().flat_map(|one| &one.entries).collect();
+            let arrived: Vec<&Arrived> =
+                entries.iter().filter_map(|e| e.arrived.as_ref()).collect();
+            let clock = self.base.mint().clock();
+            earlier = arrivals::remember(&mut tx, &arrived, now, clock).await?;
+            let fresh: Vec<&Arrived> =
+                arrived.into_iter().filter(|one| !earlier.contains_key(&one.id)).collect();
+            met = self.store(&mut tx, &fresh, &known).await?;
+            intake_records::insert(&mut tx, &entries, &earlier).await?;
+            tx.commit().await?;
+        }
+        for (answer, ready) in answers.iter_mut().zip(group) {
+            if let Written::Done(entered) = answer {
+                *entered = of_entries(ready, &earlier, &met);
+            }
+        }
+        Ok(answers)
+    }
+
+    /// Messages that are new to their Agents, with all that they bring; answers whose they are.
+    async fn store(
+        &self,
+        tx: &mut Transaction,
+        fresh: &[&Arrived],
+        known: &HashSet<Digest>,
+    ) -> Result<HashMap<MessageId, ContactId>, StoreError> {
+        let met = contacts::greet(tx, fresh).await?;
+        let threads = Threads::find(tx, fresh, &met).await?;
+        let sessions = sessions::join(tx, fresh, &met).await?;
+        contents::keep(tx, fresh, known).await?;
+        messages::insert(tx, fresh, &met, (&threads.found, &sessions)).await?;
+        search_entries::insert(tx, fresh).await?;
+        threads.keep(tx).await?;
+        let mut begun = rooms::arrive(tx, fresh, (&met, &sessions)).await?;
+        let contacts = fresh.iter().zip(&met).map(|(one, (contact, _))| (one.id, *contact));
+        let contacts = contacts.collect();
+        let mut events = Vec::new();
+        for (message, (contact, change)) in fresh.iter().zip(met) {
+            // The first of the group that comes to it.
+            let first_of_room = begun.remove(&Room { contact, agent: message.agent });
+            for name in announced(change, first_of_room, message.handle.source()) {
+                events.push(Event {
+                    id: EventId(self.base.mint().uuid()),
+                    name,
+                    at: message.at,
+                    lineage: message.lineage,
+                    message: Some(message.id),
+                    contact: Some(contact),
+                    told: None,
+                });
+            }
+        }
+        announcements::announce(tx, &events, self.base.mint()).await?;
+        Ok(contacts)
+    }
+}
+
+impl Together for Intakes {
+    type Job = Ready;
+    type Answer = Written;
+
+    fn size(job: &Ready) -> (usize, usize) {
+        (job.entries.len(), job.octets())
+    }
+
+    async fn write(&self, group: &[Ready]) -> Result<Vec<Written>, StoreError> {
+        settled!(self.try_write(group))
+    }
+}
+
+/// Keeps what these messages rest on as it is until the transaction ends: a change of the policy,
+/// of the address, of an account above or of its destinations waits, and one that came first is
+/// seen by the statements that follow. (They must follow: what one statement sees is from before
+/// its locks.) The gates are passed and closed in one order, accounts before domains, so that nobody
+/// waits in a circle.
+async fn pass_gates(tx: &mut Transaction, arrived: &[&Arrived]) -> Result<(), StoreError> {
+    if !tx.has_company() {
+        return Ok(());
+    }
+    let accounts = arrived.iter().flat_map(|one| one.lineage.ids()).collect();
+    let domains =
+        arrived.iter().filter_map(|one| one.decided.as_ref()).map(|by| by.address.domain());
+    let domains = domains.collect();
+    gates::pass_all(tx, accounts, domains).await
+}
+
+/// Which of the group were decided by what is no longer so.
+async fn stale(
+    tx: &mut Transaction,
+    group: &[Ready],
+    arrived: &[&Arrived],
+) -> Result<Vec<bool>, StoreError> {
+    let questions: Vec<Question<'_>> = arrived.iter().filter_map(|one| one.question()).collect();
+    let active = received::active(tx, arrived).await?;
+    let mut now = standings(tx.on(), &questions).await?.into_iter();
+    let mut stale = Vec::with_capacity(group.len());
+    for ready in group {
+        // All of them are counted, so that questions and answers stay in step.
+        let changed = ready.arrived().filter(|one| match &one.decided {
+            Some(decided) => now.next().flatten() != Some(decided.standing),
+            None => !active.contains(&one.agent),
+        });
+        stale.push(changed.count() > 0);
+    }
+    Ok(stale)
+}
+
+/// What became of each entry.
+fn of_entries(
+    ready: &Ready,
+    earlier: &HashMap<MessageId, MessageId>,
+    met: &HashMap<MessageId, ContactId>,
+) -> Vec<Entered> {
+    let of = |entry: &Entry| {
+        let Some(arrived) = &entry.arrived else { return Entered::Recorded };
+        let again = earlier.get(&arrived.id).copied().map(Entered::Again);
+        let stored = || met.get(&arrived.id).copied().map(Entered::Stored);
+        again.or_else(stored).unwrap_or(Entered::Recorded)
+    };
+    ready.entries.iter().map(of).collect()
+}

@@ -1,0 +1,195 @@
+//! A commit made ready by whoever asks for it, so that the writer has nothing left to do but write:
+//! what is costly (JSON) is done by many tasks, not by one.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::intake::{Accepted, Commit, Handed};
+use crate::domain::clock::Timestamp;
+use crate::domain::contact::Handle;
+use crate::domain::message::Mail;
+use crate::domain::room;
+use crate::domain::search::words::Document;
+use crate::domain::source::{Inbox, Source};
+use crate::store::engine::error::StoreError;
+use crate::store::engine::row::stored;
+use crate::store::engine::sql::Value;
+use crate::store::mailbox::contents::Kept;
+use crate::store::mailbox::entry::{Arrived, Decided, Entry};
+use crate::store::mailbox::intake_records;
+use crate::store::mailbox::mail_row::MailRow;
+use crate::store::mailbox::messages;
+use crate::store::mailbox::received_row::ReceivedRow;
+use crate::store::mailbox::search_entries;
+
+/// What one transaction of SMTP came to.
+pub struct Ready {
+    pub entries: Vec<Entry>,
+    pub now: Timestamp,
+}
+
+/// What is kept of a mail, made once for all recipients.
+#[derive(Clone)]
+struct Shared {
+    mail: Arc<str>,
+    /// The tokens by which a search finds it.
+    words: Arc<str>,
+}
+
+impl Ready {
+    /// With what was put into the blob store for it; `apart` says what belongs there.
+    pub(in crate::store) fn new(
+        commit: &Commit,
+        kept: &Kept,
+        apart: impl Fn(&Bytes) -> bool,
+    ) -> Result<Self, StoreError> {
+        let mut shared: Option<(&Arc<Mail>, Shared)> = None;
+        let mut entries = Vec::with_capacity(commit.intakes.len());
+        for intake in &commit.intakes {
+            let arrived = match &intake.accepted {
+                None => None,
+                Some(accepted) => {
+                    let mail = &accepted.message.mail;
+                    let read = match &shared {
+                        Some((known, read)) if Arc::ptr_eq(known, mail) => read.clone(),
+                        _ => Shared::of(mail)?,
+                    };
+                    shared = Some((mail, read.clone()));
+                    let object = kept.get(&accepted.message.digest).cloned();
+                    Some(Arrived::new(accepted, read, apart(&accepted.raw), object))
+                }
+            };
+            entries.push(Entry {
+                record: intake_records::columns(&intake.record),
+                count: intake.record.count,
+                explanation: intake.record.explanation.clone(),
+                message: intake.record.message,
+                arrived,
+            });
+        }
+        Ok(Self { entries, now: commit.now })
+    }
+
+    /// The same of what a platform handed in.
+    pub(in crate::store) fn handed(
+        handed: &Handed,
+        object: Option<String>,
+        apart: bool,
+    ) -> Result<Self, StoreError> {
+        let arrived = Arrived::handed(handed, object, apart)?;
+        let entry = Entry {
+            record: intake_records::columns(&handed.record),
+            count: handed.record.count,
+            explanation: handed.record.explanation.clone(),
+            message: handed.record.message,
+            arrived: Some(arrived),
+        };
+        Ok(Self { entries: vec![entry], now: handed.message.at })
+    }
+
+    /// The messages among the entries.
+    pub(in crate::store) fn arrived(&self) -> impl Iterator<Item = &Arrived> {
+        self.entries.iter().filter_map(|entry| entry.arrived.as_ref())
+    }
+
+    /// About how many octets it hands to the database: originals and what was read out of them
+    /// once, evidence and the words of a search for each recipient.
+    pub(in crate::store) fn octets(&self) -> usize {
+        let contents = self.arrived().map(|arrived| arrived.raw.len() + arrived.mail.len());
+        let search = self.arrived().flat_map(|arrived| &arrived.search);
+        let evidence = self.entries.iter().flat_map(|entry| &entry.record);
+        let evidence = evidence.chain(search).map(Value::octets);
+        contents.max().unwrap_or(0) + evidence.sum::<usize>()
+    }
+}
+
+impl Shared {
+    fn of(mail: &Mail) -> Result<Self, StoreError> {
+        let words = search_entries::text(&Document::of_mail(mail));
+        Ok(Self { mail: json(&MailRow::from(mail))?, words: words.into() })
+    }
+}
+
+impl Arrived {
+    fn new(accepted: &Accepted, read: Shared, apart: bool, object: Option<String>) -> Self {
+        let message = &accepted.message;
+        let whose = (&message.lineage, message.agent);
+        let when = (message.at, Source::Email);
+        let mut keys = accepted.arrival_keys.clone();
+        keys.sort_unstable();
+        keys.dedup();
+        Self {
+            id: message.id,
+            lineage: message.lineage,
+            agent: message.agent,
+            organization: message.organization,
+            at: message.at,
+            handle: Handle::Mailbox(message.mail.from.address.clone()),
+            name: message.mail.from.name.clone(),
+            decided: Some(Decided {
+                sender: message.mail.from.address.clone(),
+                address: accepted.address.clone(),
+                standing: accepted.standing,
+            }),
+            once: None,
+            keys,
+            thread: message.thread.clone(),
+            inbox: Inbox::Priority,
+            preview: room::preview(&message.mail.stripped_text, &message.mail.text),
+            remembered_until: accepted.remembered_until,
+            digest: message.digest,
+            // In the blob store by now: it need not be kept in memory any longer.
+            raw: if apart { Bytes::new() } else { accepted.raw.clone() },
+            apart,
+            object,
+            mail: read.mail,
+            columns: messages::columns(message, stored_size(accepted.raw.len())),
+            search: search_entries::columns(message.id, whose, when, &read.words),
+        }
+    }
+
+    fn handed(handed: &Handed, object: Option<String>, apart: bool) -> Result<Self, StoreError> {
+        let message = &handed.message;
+        Ok(Self {
+            id: message.id,
+            lineage: message.lineage,
+            agent: message.agent,
+            organization: message.organization,
+            at: message.at,
+            handle: message.received.handle.clone(),
+            name: message.received.name.clone(),
+            decided: None,
+            once: handed.once,
+            keys: Vec::new(),
+            thread: message.thread.clone(),
+            inbox: message.inbox,
+            preview: room::preview("", &message.received.text),
+            remembered_until: message.at,
+            digest: message.digest,
+            raw: if apart { Bytes::new() } else { handed.raw.clone() },
+            apart,
+            object,
+            mail: json(&ReceivedRow::from(&message.received))?,
+            columns: messages::columns_of_received(message, stored_size(handed.raw.len())),
+            search: search_entries::columns(
+                message.id,
+                (&message.lineage, message.agent),
+                (message.at, message.received.handle.source()),
+                &search_entries::text(&Document::of_received(&message.received)),
+            ),
+        })
+    }
+}
+
+fn stored_size(size: usize) -> i64 {
+    stored(u64::try_from(size).unwrap_or(u64::MAX))
+}
+
+fn json(content: &impl serde::Serialize) -> Result<Arc<str>, StoreError> {
+    let text = serde_json::to_string(content);
+    let text =
+        text.map_err(|error| StoreError::Corrupt { table: "mails", detail: error.to_string() })?;
+    // As every text: PostgreSQL cannot store NUL. JSON has it escaped, so nothing is left to do.
+    Ok(text.into())
+}

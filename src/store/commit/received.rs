@@ -1,0 +1,89 @@
+//! What an account's own platform hands in: written as mail is, in the same groups, by the same
+//! statements. It rests on less: its Agent must be active, and its request may have been carried out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::ready::Ready;
+use crate::domain::account::{Account, AccountType};
+use crate::domain::id::AccountId;
+use crate::domain::scope::Scope;
+use crate::store::base::Base;
+use crate::store::base::page::within;
+use crate::store::engine::database::Transaction;
+use crate::store::engine::error::StoreError;
+use crate::store::engine::many::many;
+use crate::store::engine::row::Columns;
+use crate::store::mailbox::entry::Arrived;
+use crate::store::tenancy::accounts;
+use crate::store::tenancy::once;
+
+impl Base {
+    /// Up to `limit` Agents in `scope` of this username, which others may have, too.
+    pub async fn agents_called(
+        &self,
+        scope: &Scope,
+        username: &str,
+        limit: u32,
+    ) -> Result<Vec<Account>, StoreError> {
+        let mut query = accounts::select("AND username = $1 AND kind = $2 AND ")
+            .bind(username)
+            .bind(AccountType::Agent.as_str());
+        within(&mut query, scope);
+        query.push(" ORDER BY id LIMIT ").push_value(i64::from(limit));
+        let rows = query.fetch_all(self.reader()).await?;
+        rows.iter().map(accounts::account).collect()
+    }
+}
+
+/// Of the Agents that something is handed in for, those that are active with all above them. Their
+/// gates are passed: they stay so until the transaction ends.
+pub async fn active(
+    tx: &mut Transaction,
+    arrived: &[&Arrived],
+) -> Result<BTreeSet<AccountId>, StoreError> {
+    let agents = arrived.iter().filter(|one| one.decided.is_none()).map(|one| one.agent);
+    let agents: BTreeSet<AccountId> = agents.collect();
+    let found = many(
+        "WITH given (agent) AS ({rows})
+         SELECT me.id AS agent,
+                (SELECT MIN(CASE WHEN deleted_at IS NULL THEN active ELSE 0 END)
+                 FROM accounts AS above
+                 WHERE above.id IN (me.partner_id, me.reseller_id, me.organization_id, me.id))
+                    AS active
+         FROM given CROSS JOIN accounts AS me WHERE me.id = given.agent",
+        agents.into_iter().map(|agent| vec![agent.into()]).collect(),
+    )
+    .fetch_all(tx.on())
+    .await?;
+    let mut active = BTreeSet::new();
+    for row in &found {
+        let columns = Columns { table: "accounts", row };
+        if columns.flag("active")? {
+            active.insert(columns.account("agent")?);
+        }
+    }
+    Ok(active)
+}
+
+/// The places in the group of requests that others have carried out. Those of the rest are
+/// remembered, in the order of their digests.
+pub async fn repeated(
+    tx: &mut Transaction,
+    group: &[Ready],
+    stale: &[bool],
+) -> Result<BTreeSet<usize>, StoreError> {
+    let mut requests = BTreeMap::new();
+    for (place, (ready, stale)) in group.iter().zip(stale).enumerate() {
+        let once = ready.arrived().find_map(|one| one.once).filter(|_| !stale);
+        if let Some((once, holder)) = once {
+            requests.insert((once.digest, place), (once, holder, ready.now));
+        }
+    }
+    let mut repeated = BTreeSet::new();
+    for ((_, place), (once, holder, now)) in requests {
+        if !once::remember(tx, &once, holder, now, None).await? {
+            repeated.insert(place);
+        }
+    }
+    Ok(repeated)
+}

@@ -1,0 +1,122 @@
+//! Refusals that need no record of their own, counted together: a flood of guesses is one
+//! transaction of one connection at a time, and holds up no message.
+
+use std::collections::BTreeMap;
+
+use crate::domain::id::{AccountId, IntakeId};
+use crate::domain::intake_record::IntakeRecord;
+use crate::domain::reason::Reason;
+use crate::store::base::Base;
+use crate::store::engine::database::settled;
+use crate::store::engine::error::StoreError;
+use crate::store::engine::group::Together;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::Value;
+use crate::store::mailbox::intake_records::{columns, row, write};
+
+/// Counts refusals.
+pub struct Refusals {
+    base: Base,
+}
+
+/// One refusal, made ready by whoever asks.
+pub struct Refused {
+    /// The record's columns, but for its count.
+    columns: Vec<Value>,
+    explanation: String,
+    count: u64,
+    /// Those of which this is the same have one record.
+    counted_as: String,
+}
+
+impl Refused {
+    /// From this source (a network, or the sender of a flood): those of one source, reason, minute and
+    /// owner are the same.
+    pub(in crate::store) fn of(record: &IntakeRecord, source: &str) -> Self {
+        let owner = record.lineage.ids().last().map_or(0, AccountId::get);
+        let reason = record.verdict.reason().map_or("", Reason::as_str);
+        let minute = record.at.seconds().div_euclid(60);
+        Self::new(record, format!("{source} {reason} {minute} {owner}"))
+    }
+
+    fn new(record: &IntakeRecord, counted_as: String) -> Self {
+        let (columns, explanation) = (columns(record), record.explanation.clone());
+        Self { columns, explanation, count: record.count, counted_as }
+    }
+}
+
+impl Together for Refusals {
+    type Job = Refused;
+    type Answer = IntakeId;
+
+    fn size(job: &Refused) -> (usize, usize) {
+        let columns = job.columns.iter().map(Value::octets).sum::<usize>();
+        (1, columns + job.explanation.len() + job.counted_as.len())
+    }
+
+    async fn write(&self, group: &[Refused]) -> Result<Vec<IntakeId>, StoreError> {
+        settled!(self.try_count(group))
+    }
+}
+
+impl Refusals {
+    pub(in crate::store) const fn new(base: Base) -> Self {
+        Self { base }
+    }
+
+    /// In the order of what they are counted as: gateways wait for each other's rows, but not in a
+    /// circle.
+    async fn try_count(&self, group: &[Refused]) -> Result<Vec<IntakeId>, StoreError> {
+        let mut distinct: BTreeMap<&str, (&Refused, u64)> = BTreeMap::new();
+        for one in group {
+            let (_, count) = distinct.entry(&one.counted_as).or_insert((one, 0));
+            *count = count.saturating_add(one.count);
+        }
+        let rows = distinct.into_values().map(|(one, count)| {
+            let counted_as = Some(one.counted_as.clone());
+            row(&one.columns, count, &one.explanation, None, counted_as)
+        });
+        let rows = rows.collect();
+        let mut tx = self.base.begin().await?;
+        let mut counted = BTreeMap::new();
+        for row in write(&mut tx, rows).await? {
+            let columns = Columns { table: "intake_records", row: &row };
+            counted.insert(columns.text("counted_as")?, IntakeId(columns.uuid("id")?));
+        }
+        tx.commit().await?;
+        let of = |one: &Refused| counted.get(&one.counted_as).copied();
+        group.iter().map(|one| of(one).ok_or_else(|| sqlx::Error::RowNotFound.into())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::domain::verdict::Verdict;
+
+    #[test]
+    fn all_that_a_refusal_writes_is_of_its_size() {
+        let record = |fill: &dyn Fn(&mut IntakeRecord)| {
+            let verdict = Verdict::of(Some(Reason::RateLimited));
+            let mut record = IntakeRecord::blank(verdict);
+            fill(&mut record);
+            Refusals::size(&Refused::new(&record, String::new()))
+        };
+        let (rows, least) = record(&|_| {});
+        assert_eq!(rows, 1);
+        let long = "x".repeat(10_000);
+        let fills: [&dyn Fn(&mut IntakeRecord); 6] = [
+            &|record| record.steps = json!([long]),
+            &|record| record.explanation.clone_from(&long),
+            &|record| record.headers = long.clone().into(),
+            &|record| record.recipient.clone_from(&long),
+            &|record| record.envelope_from.clone_from(&long),
+            &|record| record.helo.clone_from(&long),
+        ];
+        for fill in fills {
+            assert!(record(fill).1 >= least + long.len());
+        }
+    }
+}

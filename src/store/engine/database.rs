@@ -1,0 +1,179 @@
+//! The database, whichever it is: connections to read by, and transactions that write.
+
+use std::time::Duration;
+
+use super::embedded::{self, Embedded};
+use super::error::StoreError;
+use super::lease::{Lease, Pool};
+use super::location::Location;
+use super::postgres;
+use super::sql::{Connection, Row, Statement};
+use super::trust::Trust;
+use crate::rules::StoreConnections as Connections;
+
+#[derive(Clone, Debug)]
+pub enum Database {
+    Sqlite(Embedded),
+    Postgres(Pool),
+}
+
+/// How often a transaction is tried that the database gives up for another one.
+pub const TRIES: u32 = 8;
+
+/// Does work that is one transaction, and does it again while the database gives it up for another
+/// one (a deadlock, a failed serialisation): nothing of it was written then.
+macro_rules! settled {
+    ($work:expr) => {{
+        let mut tries = 1;
+        loop {
+            match $work.await {
+                Err(StoreError::Conflict(_)) if tries < crate::store::engine::database::TRIES => {
+                    tries += 1
+                }
+                settled => break settled,
+            }
+        }
+    }};
+}
+pub(in crate::store) use settled;
+
+impl Database {
+    /// Opens the database, made where it is not there and that is wanted; a PostgreSQL that cannot
+    /// be reached is asked again for so long.
+    pub(in crate::store) async fn open(
+        location: &Location,
+        connections: &Connections,
+        (create, patience): (bool, Duration),
+    ) -> Result<Self, StoreError> {
+        Ok(match location {
+            Location::Folder(folder) => {
+                Self::Sqlite(embedded::open(folder, connections, create).await?)
+            }
+            Location::Postgres(url) => {
+                Self::Postgres(postgres::open(url, connections, create, patience).await?)
+            }
+        })
+    }
+
+    /// The same database, read by so many connections of its own; on PostgreSQL written, too, by as
+    /// many as are named second.
+    pub(in crate::store) async fn apart(
+        &self,
+        (readers, connections): (u32, u32),
+    ) -> Result<Self, StoreError> {
+        Ok(match self {
+            Self::Sqlite(embedded) => Self::Sqlite(embedded.apart(readers).await?),
+            Self::Postgres(pool) => Self::Postgres(pool.apart(connections).await?),
+        })
+    }
+
+    /// The embedded database, if it is one.
+    pub(in crate::store) const fn embedded(&self) -> Option<&Embedded> {
+        match self {
+            Self::Sqlite(embedded) => Some(embedded),
+            Self::Postgres(_) => None,
+        }
+    }
+
+    /// Any connection, to read one thing.
+    pub(in crate::store) fn reader<'d>(&'d self, trust: &'d Trust) -> Connection<'d> {
+        match self {
+            Self::Sqlite(database) => Connection::SqlitePool(&database.reader, trust),
+            Self::Postgres(pool) => Connection::PostgresPool(pool),
+        }
+    }
+
+    /// A transaction that means to write. On SQLite it is the only one from its first statement on
+    /// (`BEGIN IMMEDIATE`), so that what it reads cannot change before it commits; on PostgreSQL
+    /// others run beside it, and it locks what must not change.
+    pub(in crate::store) async fn begin(&self, trust: &Trust) -> Result<Transaction, StoreError> {
+        trust.check()?;
+        let inner = match self {
+            Self::Sqlite(database) => {
+                let begun = database.writer.begin_with("BEGIN IMMEDIATE").await;
+                Inner::Sqlite(begun.map_err(|error| trust.noting(error))?)
+            }
+            Self::Postgres(pool) => Inner::Postgres(pool.begin().await?),
+        };
+        // Whoever had the connection before may have found out while this one waited for it.
+        trust.check()?;
+        Ok(Transaction { inner, trust: trust.clone() })
+    }
+
+    /// All rows of a statement that walks many and is given up when it takes too long.
+    pub(in crate::store) async fn fetch_in_time(
+        &self,
+        query: Statement,
+        trust: &Trust,
+    ) -> Result<Vec<Row>, StoreError> {
+        match self {
+            Self::Sqlite(embedded) => embedded.fetch_in_time(query, trust).await,
+            Self::Postgres(_) => query.fetch_all(self.reader(trust)).await,
+        }
+    }
+
+    /// All rows of a statement that looks for tokens: see [`Pool::begin_search`].
+    pub(in crate::store) async fn fetch_by_bitmaps(
+        &self,
+        query: Statement,
+        trust: &Trust,
+    ) -> Result<Vec<Row>, StoreError> {
+        let Self::Postgres(pool) = self else { return query.fetch_all(self.reader(trust)).await };
+        let mut lease = pool.begin_search().await?;
+        let rows = query.fetch_all(Connection::Postgres(&mut lease)).await?;
+        lease.commit().await?;
+        Ok(rows)
+    }
+
+    /// Ends all connections after the work under way.
+    pub(in crate::store) async fn close(&self) {
+        match self {
+            Self::Sqlite(Embedded { reader, writer, .. }) => {
+                reader.close().await;
+                writer.close().await;
+            }
+            Self::Postgres(pool) => pool.close().await,
+        }
+    }
+}
+
+/// A writing transaction; dropped without `commit`, it leaves nothing.
+pub struct Transaction {
+    inner: Inner,
+    trust: Trust,
+}
+
+enum Inner {
+    Sqlite(sqlx::Transaction<'static, sqlx::Sqlite>),
+    Postgres(Lease),
+}
+
+impl Transaction {
+    /// Durable once this returned Ok. Goes on when its future is dropped, because a write that does
+    /// not reach the disk must be noticed even if nobody waits for it any more.
+    pub(in crate::store) async fn commit(self) -> Result<(), StoreError> {
+        let Self { inner, trust } = self;
+        trust.check()?;
+        let committing = tokio::spawn(async move {
+            let result = match inner {
+                Inner::Sqlite(inner) => inner.commit().await,
+                Inner::Postgres(inner) => inner.commit().await,
+            };
+            result.map_err(|error| trust.noting(error))
+        });
+        committing.await.unwrap_or_else(|_| Err(sqlx::Error::WorkerCrashed.into()))
+    }
+
+    /// The connection to run statements on.
+    pub(in crate::store) fn on(&mut self) -> Connection<'_> {
+        match &mut self.inner {
+            Inner::Sqlite(inner) => Connection::Sqlite(inner, &self.trust),
+            Inner::Postgres(inner) => Connection::Postgres(inner),
+        }
+    }
+
+    /// Whether other transactions may write beside this one.
+    pub(in crate::store) fn has_company(&self) -> bool {
+        matches!(self.inner, Inner::Postgres(_))
+    }
+}

@@ -1,0 +1,214 @@
+//! The embedded database: SQLite in a folder of its own. One writing connection (several would only
+//! wait for each other) and a few reading ones, WAL with `synchronous=FULL`, so that a commit that
+//! returned is on the disk.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use sqlx::Connection as _;
+use sqlx::migrate::Migrator;
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+};
+
+use super::error::StoreError;
+use super::sql::{Connection, Row, Statement};
+use super::trust::Trust;
+use crate::rules::StoreConnections as Connections;
+
+/// Prepared statements kept by a connection.
+const STATEMENTS: usize = 500;
+pub const FILE: &str = "gatepost.db";
+/// Held while the schema is looked at and changed.
+const LOCK_FILE: &str = "gatepost.lock";
+/// A migration of a large store takes its time.
+const LOCK_PATIENCE: Duration = Duration::from_secs(300);
+/// Steps of SQLite between two looks at the clock: less than a millisecond.
+const STEPS: i32 = 10_000;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// The connections to one database file.
+#[derive(Clone, Debug)]
+pub struct Embedded {
+    pub folder: PathBuf,
+    pub reader: SqlitePool,
+    pub writer: SqlitePool,
+    /// How long a statement may take that walks many rows.
+    statement: Duration,
+    /// The length of the database file as it was last seen, in bytes.
+    longest: Arc<AtomicU64>,
+}
+
+/// Opens the store in `folder`, made there first if `create` says so, and brings it to this
+/// version.
+pub async fn open(
+    folder: &Path,
+    rules: &Connections,
+    create: bool,
+) -> Result<Embedded, StoreError> {
+    let at = || folder.display().to_string();
+    let io_error = |source| StoreError::Open { at: at(), source: sqlx::Error::Io(source).into() };
+    if create {
+        make_private(folder).map_err(io_error)?;
+    }
+    let path = folder.join(FILE);
+    if !path.try_exists().map_err(io_error)? {
+        return Err(StoreError::Missing { at: at() });
+    }
+    let lock = lock(&folder.join(LOCK_FILE)).await.map_err(io_error)?;
+    let open_error = |source| StoreError::opening(at(), source);
+    let options = SqliteConnectOptions::new()
+        .filename(&path)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .foreign_keys(true)
+        .busy_timeout(rules.acquire())
+        // Statements about many rows come in several sizes.
+        .statement_cache_capacity(STATEMENTS)
+        .pragma("cache_size", format!("-{}", u64::from(rules.embedded_cache_mib) * 1024))
+        .pragma("wal_autocheckpoint", rules.embedded_checkpoint_pages.to_string());
+    let writer = SqlitePoolOptions::new()
+        .max_connections(1)
+        .acquire_timeout(rules.acquire())
+        // SQLite ends a transaction by itself when the disk is full or a write fails, and sqlx
+        // does not notice: the connection would refuse every later transaction.
+        .before_acquire(|connection, _| {
+            let clean = !connection.is_in_transaction();
+            Box::pin(async move { Ok(clean) })
+        })
+        .connect_with(options.clone())
+        .await
+        .map_err(open_error)?;
+    migrations().run(&writer).await?;
+    drop(lock);
+    let reader = SqlitePoolOptions::new()
+        .max_connections(rules.embedded_readers)
+        .acquire_timeout(rules.acquire())
+        .connect_with(options.read_only(true))
+        .await
+        .map_err(open_error)?;
+    let longest = Arc::new(AtomicU64::new(std::fs::metadata(&path).map_err(io_error)?.len()));
+    let (folder, statement) = (folder.to_owned(), rules.statement());
+    Ok(Embedded { folder, reader, writer, statement, longest })
+}
+
+impl Embedded {
+    /// The same with readers of its own, opened at once.
+    pub(in crate::store) async fn apart(&self, readers: u32) -> Result<Self, StoreError> {
+        let options = SqliteConnectOptions::clone(&self.reader.connect_options());
+        let pool = self.reader.options().clone().max_connections(readers).min_connections(readers);
+        let reader = pool.connect_with(options).await?;
+        Ok(Self { reader, ..self.clone() })
+    }
+
+    /// Whether the database file has lost its end: nothing here makes it shorter, and SQLite, which
+    /// reads from memory what it has read once, may not notice for a long time. The file is not
+    /// opened: to close it again would end the locks of SQLite in this process, and a command
+    /// beside the server would take away the log that it writes
+    /// (<https://sqlite.org/howtocorrupt.html>, 2.2).
+    pub(in crate::store) async fn check_length(&self) -> Result<(), StoreError> {
+        let looked = tokio::fs::metadata(self.folder.join(FILE)).await;
+        let length = looked.map_err(|error| StoreError::from(sqlx::Error::Io(error)))?.len();
+        if length < self.longest.fetch_max(length, Ordering::SeqCst) {
+            return Err(StoreError::Damaged(None));
+        }
+        Ok(())
+    }
+
+    /// All rows of a statement that is given up when it takes too long.
+    pub(in crate::store) async fn fetch_in_time(
+        &self,
+        query: Statement,
+        trust: &Trust,
+    ) -> Result<Vec<Row>, StoreError> {
+        let mut one = self.reader.acquire().await?;
+        let watch = Watch::default();
+        let (given_up, until) = (Arc::clone(&watch.0), Instant::now() + self.statement);
+        one.lock_handle().await?.set_progress_handler(STEPS, move || {
+            given_up.load(Ordering::Relaxed) || Instant::now() < until
+        });
+        let rows = query.fetch_all(Connection::Sqlite(&mut one, trust)).await;
+        drop(watch);
+        one.lock_handle().await?.remove_progress_handler();
+        rows
+    }
+}
+
+/// Whoever has the connection next is not watched, also if nobody waits for the end of this.
+#[derive(Default)]
+struct Watch(Arc<AtomicBool>);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The versions of the schema that this program knows.
+pub fn migrations() -> Migrator {
+    sqlx::migrate!("migrations/sqlite")
+}
+
+/// The folder and the file, for this user only: messages and signing secrets are in them. SQLite
+/// gives its other files the mode of the first.
+fn make_private(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    open_private(&folder.join(FILE)).map(drop)
+}
+
+pub fn open_private(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+}
+
+/// Processes that start at once migrate one after the other (sqlx has no lock of its own here).
+/// The lock ends with the file.
+async fn lock(path: &Path) -> io::Result<File> {
+    let file = open_private(path)?;
+    let taken = async {
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(()),
+                Err(TryLockError::WouldBlock) => tokio::time::sleep(LOCK_PAUSE).await,
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+    };
+    match tokio::time::timeout(LOCK_PATIENCE, taken).await {
+        Ok(taken) => taken.map(|()| file),
+        Err(_) => Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "another process keeps the store locked for its migration",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sql::sql;
+    use super::*;
+    use crate::rules::Rules;
+
+    #[tokio::test]
+    async fn a_statement_without_end_is_given_up_and_the_next_one_is_not() {
+        let (folder, rules) = (tempfile::tempdir().unwrap(), Rules::defaults().unwrap());
+        let mut connections = rules.store.connections;
+        connections.embedded_readers = 1;
+        let mut store = open(&folder.path().join("data"), &connections, true).await.unwrap();
+        store.statement = Duration::from_millis(20);
+        let endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+                       SELECT COUNT(*) AS found FROM n";
+        let given_up = store.fetch_in_time(sql(endless), &Trust::default()).await.err().unwrap();
+        assert!(matches!(given_up, StoreError::Database(_)), "{given_up:?}");
+        // By the same connection, which has a clock no more.
+        let long = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 300000)
+                    SELECT COUNT(*) AS found FROM n";
+        let on = Connection::SqlitePool(&store.reader, &Trust::default());
+        let rows = sql(long).fetch_all(on).await.unwrap();
+        assert_eq!(rows[0].get::<i64>("found").unwrap(), 300_000);
+    }
+}

@@ -1,0 +1,234 @@
+//! What can go wrong in the store, as far as callers can do something about it.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use sqlx::error::DatabaseError;
+use sqlx::migrate::MigrateError;
+use sqlx::postgres::PgDatabaseError;
+use uuid::Uuid;
+
+/// Context in the variant, cause by `source`; never shown to a client.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("the disk is full")]
+    Full(#[source] Arc<dyn Error + Send + Sync>),
+    /// A write did not reach the disk, and whether a retry would is unknown: the store refuses
+    /// everything from now on, and the process must end (contract §2.4).
+    #[error("a write did not reach the disk; the process must be restarted")]
+    NotDurable(#[source] Option<Arc<dyn Error + Send + Sync>>),
+    /// What is stored is not as SQLite wrote it: whatever is read may be wrong, so that the store
+    /// refuses everything from now on, and the process must end.
+    #[error(
+        "the database file is damaged: keep a copy of the data folder, then make the store anew \
+         from the last backup (`gatepost restore`); `gatepost check-store` lists what is lost"
+    )]
+    Damaged(#[source] Option<Arc<dyn Error + Send + Sync>>),
+    /// The database gave this transaction up for another one; nothing of it was written.
+    #[error("the transaction lost against others too often")]
+    Conflict(#[source] Arc<sqlx::Error>),
+    /// The request has been carried out before; nothing of it was written now.
+    #[error("a request with this Idempotency-Key has been carried out")]
+    Repeated,
+    /// Nothing was written.
+    #[error("the account was deleted meanwhile")]
+    NoAccount,
+    #[error(
+        "the database may only be read: mount its disk for writing, or let the server write the file"
+    )]
+    ReadOnly(#[source] Arc<sqlx::Error>),
+    #[error("the database does not answer")]
+    Database(#[source] Arc<sqlx::Error>),
+    #[error("the store did not write in time")]
+    TooSlow,
+    #[error("the blob store does not answer")]
+    Objects(#[source] Arc<object_store::Error>),
+    #[error("the blob store at {at} cannot be used")]
+    Blobs { at: String, source: Arc<object_store::Error> },
+    /// Nothing is put into it and nothing taken away.
+    #[error(
+        "the blob store at {at} belongs to the database {owner}, and this one is {identity}: name \
+         another place"
+    )]
+    Foreign { at: String, owner: String, identity: Uuid },
+    /// Nothing is put into it and nothing taken away.
+    #[error(
+        "the blob store at {at} holds objects and has no owner: name another place, or, if they \
+         are this database's, put its id {identity} into the object `owner`, beside `raw`"
+    )]
+    Ownerless { at: String, identity: Uuid },
+    /// The original of a message is not what it was, or not there.
+    #[error("the object {name} of the blob store {detail}")]
+    Lost { name: String, detail: &'static str },
+    #[error("a row of {table} cannot be read: {detail}")]
+    Corrupt { table: &'static str, detail: String },
+    #[error("cannot open the store at {at}")]
+    Open { at: String, source: Arc<sqlx::Error> },
+    #[error("the store at {at} cannot be used: {detail}")]
+    Unfit { at: String, detail: &'static str },
+    #[error("there is no store at {at}: run `gatepost init` with the same settings first")]
+    Missing { at: String },
+    #[error(
+        "the store at {at} is served by {by}: stop that server first, or give this one a store of \
+         its own (--data DIR); several servers share one PostgreSQL (--database-url)"
+    )]
+    Served { at: String, by: String },
+    #[error("the store was made by a newer gatepost (schema {version}): use that one")]
+    Newer { version: i64 },
+    #[error("cannot bring the store to this version")]
+    Migrate(#[source] Arc<MigrateError>),
+}
+
+impl StoreError {
+    /// Whether what a row says is the cause, so that the same work fails again.
+    pub fn is_of_a_row(&self) -> bool {
+        match self {
+            Self::Corrupt { .. } => true,
+            Self::Database(error) => error.as_database_error().is_some_and(is_about_rows),
+            _ => false,
+        }
+    }
+
+    /// The cause in plain words that tell nothing of what is inside, for everybody.
+    pub fn plainly(&self) -> &'static str {
+        match self {
+            Self::Full(_) => "no space",
+            Self::NotDurable(_) => "a write did not reach the disk",
+            Self::Damaged(_) | Self::Corrupt { .. } => "damaged",
+            Self::Foreign { .. } | Self::Ownerless { .. } => "not ours",
+            Self::ReadOnly(_) => "read-only",
+            _ => "not working",
+        }
+    }
+
+    /// The error of a store that cannot be opened.
+    pub(in crate::store) fn opening(at: String, source: sqlx::Error) -> Self {
+        // A file of another kind is not a damaged store.
+        let is_text = source.as_database_error().and_then(|error| error.code());
+        match is_text.as_deref() {
+            Some("26") => Self::Open { at, source: source.into() },
+            _ if is_damaged(&source) => source.into(),
+            _ => Self::Open { at, source: source.into() },
+        }
+    }
+
+    /// Whether, of several jobs that were done together, one alone may be the cause.
+    pub(in crate::store) fn may_be_of_one(&self) -> bool {
+        match self {
+            Self::Full(_) | Self::Conflict(_) => true,
+            other => other.is_of_a_row(),
+        }
+    }
+}
+
+/// Whether SQLite says so of its file.
+fn is_damaged(error: &sqlx::Error) -> bool {
+    matches!(error.as_database_error().map(kind), Some(Kind::Damaged))
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        let kind = error.as_database_error().map(kind);
+        let error = Arc::new(error);
+        match kind {
+            Some(Kind::Full) => Self::Full(error),
+            Some(Kind::NotDurable) => Self::NotDurable(Some(error)),
+            Some(Kind::Damaged) => Self::Damaged(Some(error)),
+            Some(Kind::Conflict) => Self::Conflict(error),
+            Some(Kind::ReadOnly) => Self::ReadOnly(error),
+            Some(Kind::Other) | None => Self::Database(error),
+        }
+    }
+}
+
+impl From<MigrateError> for StoreError {
+    fn from(error: MigrateError) -> Self {
+        match error {
+            MigrateError::VersionMissing(version) => Self::Newer { version },
+            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)
+                if is_damaged(&error) =>
+            {
+                error.into()
+            }
+            error => Self::Migrate(Arc::new(error)),
+        }
+    }
+}
+
+/// Whether the database objects to what it was given, or to how much, rather than to being asked.
+fn is_about_rows(error: &dyn DatabaseError) -> bool {
+    let code = error.code().unwrap_or_default();
+    if error.try_downcast_ref::<PgDatabaseError>().is_some() {
+        // Not when the server is starting, stopping or has no connection left.
+        return !["57P", "08", "533"].iter().any(|class| code.starts_with(class));
+    }
+    // Not when SQLite could not get to its file: busy, locked, input and output, cannot open. The
+    // low octet of an extended code is the family.
+    let code: u32 = code.parse().unwrap_or(0);
+    ![5, 6, 10, 14].contains(&(code & 0xff))
+}
+
+enum Kind {
+    Full,
+    NotDurable,
+    Damaged,
+    Conflict,
+    ReadOnly,
+    Other,
+}
+
+fn kind(error: &dyn DatabaseError) -> Kind {
+    let code = error.code().unwrap_or_default();
+    if error.try_downcast_ref::<PgDatabaseError>().is_some() {
+        // SQLSTATE. A PostgreSQL whose fsync fails ends by itself and recovers from its log.
+        return match code.as_ref() {
+            "53100" => Kind::Full,
+            // A foreign key: what a message refers to was deleted beside it (retention).
+            "40001" | "40P01" | "23503" => Kind::Conflict,
+            // read_only_sql_transaction: a replica.
+            "25006" => Kind::ReadOnly,
+            _ => Kind::Other,
+        };
+    }
+    // Extended result codes of SQLite: the low octet is the family.
+    const READ_ONLY: u32 = 8;
+    const CORRUPT: u32 = 11;
+    // An index of words, which can be made anew: no reason to end.
+    const CORRUPT_INDEX: u32 = 267;
+    const FULL: u32 = 13;
+    const NOT_A_DATABASE: u32 = 26;
+    const IO_FSYNC: u32 = 1034;
+    const IO_DIR_FSYNC: u32 = 1290;
+    let code = code.parse();
+    let family = code.as_ref().map(|code: &u32| code & 0xff);
+    if code != Ok(CORRUPT_INDEX) && matches!(family, Ok(CORRUPT | NOT_A_DATABASE)) {
+        return Kind::Damaged;
+    }
+    if family == Ok(READ_ONLY) {
+        return Kind::ReadOnly;
+    }
+    match code {
+        Ok(FULL) => Kind::Full,
+        Ok(IO_FSYNC | IO_DIR_FSYNC) => Kind::NotDurable,
+        _ => Kind::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::{Connection as _, Executor as _, SqliteConnection};
+
+    use super::*;
+
+    /// As of a disk that was mounted read-only, and of a file whose header is damaged.
+    #[tokio::test]
+    async fn a_database_that_takes_no_writes_is_not_said_to_be_silent() {
+        let mut database = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        database.execute("PRAGMA query_only = 1").await.unwrap();
+        let error = database.execute("CREATE TABLE one (id INTEGER)").await.unwrap_err();
+        let error = StoreError::from(error);
+        assert!(matches!(error, StoreError::ReadOnly(_)), "{error:?}");
+        assert_eq!(error.plainly(), "read-only");
+        assert!(!error.is_of_a_row() && !error.to_string().contains("does not answer"), "{error}");
+    }
+}

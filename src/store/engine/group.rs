@@ -1,0 +1,326 @@
+//! What waits is written together: a flush of the disk costs the same for one message as for a
+//! hundred.
+//!
+//! Whoever has a job hands it in and waits for its own answer. A writer takes all that wait,
+//! within bounds of rows and octets, and does them in one transaction; while it does, the next
+//! ones gather. Nothing is delayed to make a group larger: with nobody else there, a job is a
+//! group of one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::error::StoreError;
+use crate::domain::repeats::{Cause, Repeats};
+use crate::rules::Grouping;
+
+/// Groups that may wait while one is written; then whoever comes waits to hand its job in.
+const WAITING_GROUPS: usize = 4;
+
+/// Work that can be done for many at once, all in one transaction or not at all.
+pub trait Together: Send + Sync + 'static {
+    type Job: Send + Sync + 'static;
+    type Answer: Send + 'static;
+
+    /// How many rows of its kind a job is, and its octets.
+    fn size(job: &Self::Job) -> (usize, usize);
+
+    /// Does these jobs and answers each, in their order.
+    fn write(
+        &self,
+        jobs: &[Self::Job],
+    ) -> impl Future<Output = Result<Vec<Self::Answer>, StoreError>> + Send;
+}
+
+/// Where jobs are handed in. Its writers end when the last clone of it is gone.
+pub struct Group<T: Together> {
+    queue: mpsc::Sender<Waiting<T>>,
+    patience: Duration,
+}
+
+struct Waiting<T: Together> {
+    job: T::Job,
+    answer: oneshot::Sender<Result<T::Answer, StoreError>>,
+}
+
+impl<T: Together> Group<T> {
+    /// Starts `writers` of them.
+    pub(in crate::store) fn start(work: T, rules: Grouping, writers: usize) -> Self {
+        let (queue, waiting) = mpsc::channel(rules.max_messages.saturating_mul(WAITING_GROUPS));
+        let (work, waiting) = (Arc::new(work), Arc::new(Mutex::new(waiting)));
+        for _ in 0..writers {
+            tokio::spawn(serve(Arc::clone(&work), Arc::clone(&waiting), rules));
+        }
+        Self { queue, patience: rules.patience() }
+    }
+
+    /// Does the job with others that wait. After an error, nothing of it was written; but it may
+    /// have been if it took too long, if the connection was lost while it was being committed, or
+    /// if this future is dropped.
+    pub(in crate::store) async fn ask(&self, job: T::Job) -> Result<T::Answer, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        let asking = async {
+            let handed_in = self.queue.send(Waiting { job, answer }).await;
+            handed_in.map_err(|_| gone())?;
+            answered.await.unwrap_or_else(|_| Err(gone()))
+        };
+        tokio::time::timeout(self.patience, asking).await.unwrap_or(Err(StoreError::TooSlow))
+    }
+}
+
+async fn serve<T: Together>(
+    work: Arc<T>,
+    waiting: Arc<Mutex<mpsc::Receiver<Waiting<T>>>>,
+    rules: Grouping,
+) {
+    let (mut left_over, repeats) = (None, Repeats::default());
+    loop {
+        let group = match left_over.take() {
+            // Whoever holds the queue waits in it: it is empty.
+            Some(first) => match waiting.try_lock() {
+                Ok(mut queue) => gather(first, &mut queue, rules, &mut left_over),
+                Err(_) => vec![first],
+            },
+            None => {
+                let mut queue = waiting.lock().await;
+                let Some(first) = queue.recv().await else { return };
+                gather(first, &mut queue, rules, &mut left_over)
+            }
+        };
+        // A task of its own, so that whatever ends it, the next groups are written.
+        let settling = tokio::spawn(settle(Arc::clone(&work), group, rules.patience()));
+        if let Err(error) = settling.await
+            && let Some(left_out) = repeats.due(Cause::Group)
+        {
+            tracing::error!(%error, left_out, "a group was not written");
+        }
+    }
+}
+
+/// Takes what waits behind `first`, until there is enough. What nobody waits for any more is not
+/// written; a job that would be too much is left over for the next group.
+fn gather<T: Together>(
+    first: Waiting<T>,
+    queue: &mut mpsc::Receiver<Waiting<T>>,
+    rules: Grouping,
+    left_over: &mut Option<Waiting<T>>,
+) -> Vec<Waiting<T>> {
+    let mut group = Vec::new();
+    let (mut rows, mut octets) = (0, 0);
+    let mut next = Some(first);
+    while let Some(one) = next {
+        if !one.answer.is_closed() {
+            let (more_rows, more_octets) = T::size(&one.job);
+            rows += more_rows;
+            octets += more_octets;
+            let too_much = rows > rules.max_messages || octets > rules.max_bytes;
+            if too_much && !group.is_empty() {
+                *left_over = Some(one);
+                break;
+            }
+            group.push(one);
+        }
+        next = queue.try_recv().ok();
+    }
+    group
+}
+
+/// Writes the jobs together and answers them. If that fails for a reason that may lie in one of
+/// them, it is tried with each half, so that one bad message fails no other, and one group that is
+/// too much for the database becomes two. What nobody waits for any more is left out, and in the
+/// end so is everything: nothing is tried for longer than anybody waits.
+async fn settle<T: Together>(work: Arc<T>, group: Vec<Waiting<T>>, patience: Duration) {
+    let until = Instant::now() + patience;
+    let mut pieces = vec![group];
+    while let Some(mut piece) = pieces.pop() {
+        piece.retain(|one| !one.answer.is_closed());
+        let (jobs, answers): (Vec<_>, Vec<_>) =
+            piece.into_iter().map(|one| (one.job, one.answer)).unzip();
+        if jobs.is_empty() {
+            continue;
+        }
+        // An answer that nobody waits for any more goes nowhere.
+        match work.write(&jobs).await {
+            Ok(results) => {
+                for (answer, result) in answers.into_iter().zip(results) {
+                    let _gave_up = answer.send(Ok(result));
+                }
+            }
+            Err(error) if jobs.len() > 1 && error.may_be_of_one() && Instant::now() < until => {
+                let again = jobs.into_iter().zip(answers);
+                let mut first: Vec<_> =
+                    again.map(|(job, answer)| Waiting { job, answer }).collect();
+                let second = first.split_off(first.len() / 2);
+                pieces.extend([second, first]);
+            }
+            Err(error) => {
+                for answer in answers {
+                    let _gave_up = answer.send(Err(error.clone()));
+                }
+            }
+        }
+    }
+}
+
+/// A writer that is no longer there: its task was ended with the runtime.
+fn gone() -> StoreError {
+    sqlx::Error::WorkerCrashed.into()
+}
+
+impl<T: Together> Clone for Group<T> {
+    fn clone(&self) -> Self {
+        Self { queue: self.queue.clone(), patience: self.patience }
+    }
+}
+
+impl<T: Together> std::fmt::Debug for Group<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Group").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex as Lock;
+
+    use super::*;
+    use crate::rules::Rules;
+
+    /// Doubles numbers, remembers the groups, and fails those with a number above a hundred.
+    #[derive(Default)]
+    struct Doubling {
+        groups: Lock<Vec<Vec<usize>>>,
+    }
+
+    impl Together for Doubling {
+        type Job = usize;
+        type Answer = usize;
+
+        /// A number is a row and as many kilobytes.
+        fn size(job: &usize) -> (usize, usize) {
+            (1, *job * 1000)
+        }
+
+        async fn write(&self, jobs: &[usize]) -> Result<Vec<usize>, StoreError> {
+            self.groups.lock().unwrap().push(jobs.to_vec());
+            match jobs.iter().max() {
+                Some(101..200) => {
+                    Err(StoreError::Corrupt { table: "numbers", detail: String::new() })
+                }
+                Some(200..) => Err(StoreError::NotDurable(None)),
+                _ => Ok(jobs.iter().map(|job| job * 2).collect()),
+            }
+        }
+    }
+
+    fn rules(text: &str) -> Grouping {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("store.toml"), format!("[commit]\n{text}")).unwrap();
+        Rules::load(folder.path()).unwrap().store.commit
+    }
+
+    type Answers = Vec<oneshot::Receiver<Result<usize, StoreError>>>;
+
+    fn waiting(jobs: &[usize]) -> (mpsc::Receiver<Waiting<Doubling>>, Answers) {
+        let (queue, receiver) = mpsc::channel(100);
+        let mut answers = Vec::new();
+        for job in jobs {
+            let (answer, answered) = oneshot::channel();
+            assert!(queue.try_send(Waiting { job: *job, answer }).is_ok());
+            answers.push(answered);
+        }
+        (receiver, answers)
+    }
+
+    /// The groups into which these jobs fall.
+    fn gathered(jobs: &[usize], rules: Grouping) -> Vec<Vec<usize>> {
+        let (mut queue, _answers) = waiting(jobs);
+        let mut groups = Vec::new();
+        let mut left_over = None;
+        while let Some(first) = left_over.take().or_else(|| queue.try_recv().ok()) {
+            let group = gather(first, &mut queue, rules, &mut left_over);
+            groups.push(group.iter().map(|one| one.job).collect());
+        }
+        groups
+    }
+
+    #[test]
+    fn all_that_wait_are_taken_within_the_bounds() {
+        assert_eq!(gathered(&[1, 2, 3], rules("")), [vec![1, 2, 3]]);
+        let two = rules("max_messages = 2");
+        assert_eq!(gathered(&[1, 2, 3, 4, 5], two), [vec![1, 2], vec![3, 4], vec![5]]);
+        // A job that is larger than a group may be is a group of its own.
+        let small = rules("max_bytes = 65536");
+        let groups = gathered(&[30, 30, 30, 500, 1, 65], small);
+        assert_eq!(groups, [vec![30, 30], vec![30], vec![500], vec![1], vec![65]]);
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_not_written() {
+        let (mut queue, mut answers) = waiting(&[1, 2, 3]);
+        drop(answers.remove(1));
+        let first = queue.try_recv().unwrap();
+        let group = gather(first, &mut queue, rules(""), &mut None);
+        assert_eq!(group.iter().map(|one| one.job).collect::<Vec<_>>(), [1, 3]);
+    }
+
+    /// What each of these was told, and the groups that were written for it.
+    async fn settled(jobs: &[usize]) -> (Vec<Option<usize>>, Vec<Vec<usize>>) {
+        let (mut queue, answers) = waiting(jobs);
+        let group = gather(queue.try_recv().unwrap(), &mut queue, rules(""), &mut None);
+        let work = Arc::new(Doubling::default());
+        settle(Arc::clone(&work), group, Duration::from_secs(60)).await;
+        let mut told = Vec::new();
+        for answer in answers {
+            told.push(answer.await.unwrap().ok());
+        }
+        let groups = work.groups.lock().unwrap().clone();
+        (told, groups)
+    }
+
+    #[tokio::test]
+    async fn one_bad_job_fails_no_other() {
+        let (told, groups) = settled(&[1, 150, 3, 4]).await;
+        assert_eq!(told, [Some(2), None, Some(6), Some(8)]);
+        let halves: [&[usize]; 5] = [&[1, 150, 3, 4], &[1, 150], &[1], &[150], &[3, 4]];
+        assert_eq!(groups, halves);
+    }
+
+    #[tokio::test]
+    async fn after_a_failure_that_is_of_all_none_is_tried_alone() {
+        assert_eq!(settled(&[1, 200, 3]).await, (vec![None; 3], vec![vec![1, 200, 3]]));
+    }
+
+    /// Nobody waits so long.
+    #[tokio::test]
+    async fn when_the_time_is_up_nothing_more_is_tried() {
+        let (mut queue, answers) = waiting(&[1, 150]);
+        let group = gather(queue.try_recv().unwrap(), &mut queue, rules(""), &mut None);
+        let work = Arc::new(Doubling::default());
+        settle(Arc::clone(&work), group, Duration::ZERO).await;
+        for answer in answers {
+            assert!(matches!(answer.await.unwrap(), Err(StoreError::Corrupt { .. })));
+        }
+        assert_eq!(*work.groups.lock().unwrap(), [vec![1, 150]]);
+    }
+
+    #[tokio::test]
+    async fn many_ask_and_each_hears_its_own_answer() {
+        let group = Group::start(Doubling::default(), rules("max_messages = 7"), 3);
+        let mut asking = tokio::task::JoinSet::new();
+        for job in 0..100 {
+            let group = group.clone();
+            asking.spawn(async move { (job, group.ask(job).await.unwrap()) });
+        }
+        assert!(asking.join_all().await.into_iter().all(|(job, answer)| answer == job * 2));
+    }
+
+    /// As when the runtime ends the writers before those who ask.
+    #[tokio::test]
+    async fn without_a_writer_there_is_an_error() {
+        let group = Group::start(Doubling::default(), rules(""), 0);
+        assert!(matches!(group.ask(1).await, Err(StoreError::Database(_))));
+    }
+}

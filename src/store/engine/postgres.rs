@@ -1,0 +1,191 @@
+//! The shared database: PostgreSQL, for any number of gateways. Every connection reads and writes,
+//! in READ COMMITTED; what must not change under a transaction is locked row by row.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use sqlx::migrate::Migrator;
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
+use sqlx::{ConnectOptions as _, Connection as _};
+
+use super::deadline::in_time;
+use super::error::StoreError;
+use super::lease::Pool;
+use super::location::PostgresUrl;
+use super::schema;
+use crate::rules::StoreConnections as Connections;
+
+/// A commit that returned must be on the disk: `off` is not obeyed, anything stronger is left.
+const DURABLE: &str = "SELECT set_config('synchronous_commit', 'on', false)
+    WHERE current_setting('synchronous_commit') = 'off'";
+/// Held while the schema is changed; it ends with the connection.
+const LOCK: &str = "SELECT pg_try_advisory_lock(hashtextextended('gatepost migration', 0))";
+/// A migration of a large store takes its time.
+const LOCK_PATIENCE: Duration = Duration::from_secs(300);
+/// Between two looks at whether the server has started, or the lock is free.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The pause between two attempts to connect doubles up to this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Opens the store at `url`, made there first if `create` says so, and brings it to this version. A
+/// server that cannot be reached is asked again as long as `patience` lasts.
+pub async fn open(
+    url: &PostgresUrl,
+    rules: &Connections,
+    create: bool,
+    patience: Duration,
+) -> Result<Pool, StoreError> {
+    let open_error =
+        |source: sqlx::Error| StoreError::Open { at: url.to_string(), source: source.into() };
+    let options = url.options().map_err(open_error)?.application_name("gatepost");
+    // A connection of its own: a migration may take longer than any statement may.
+    let mut one = connect(&options, rules.acquire(), patience).await.map_err(open_error)?;
+    let silent = |_| open_error(no_answer(rules.deadline()));
+    let looking = tokio::time::timeout(rules.deadline(), look(&mut one, url, create));
+    if !looking.await.map_err(silent)?? {
+        lock(&mut one, rules.deadline()).await.map_err(open_error)?;
+        tracing::info!("bringing the store to this version");
+        // Not `run`, which cannot be awaited in a task that is sent between threads.
+        migrations().run_direct(None, &mut one, false).await?;
+    }
+    let _closed = tokio::time::timeout(rules.deadline(), one.close()).await;
+    let probe = rules.probe();
+    let connections = PgPoolOptions::new()
+        .max_connections(rules.postgres)
+        .acquire_timeout(rules.acquire())
+        .after_connect(|connection, _| {
+            Box::pin(async move { sqlx::raw_sql(DURABLE).execute(connection).await.map(drop) })
+        })
+        // Instead of sqlx's own, which would use up the whole patience of who waits for it.
+        .test_before_acquire(false)
+        .before_acquire(move |connection, _| {
+            Box::pin(async move {
+                let answered = in_time(probe, connection.ping()).await;
+                if let Err(error) = &answered {
+                    tracing::info!(%error, "a connection to PostgreSQL was lost: replaced");
+                }
+                Ok(answered.is_ok())
+            })
+        })
+        .connect_with(options.options(limits(rules)).options(PLANNER))
+        .await
+        .map_err(open_error)?;
+    Ok(Pool::new(connections, rules.deadline()))
+}
+
+fn migrations() -> Migrator {
+    let mut migrations = sqlx::migrate!("migrations/postgres");
+    // Its lock is waited for in silence, and for ever.
+    migrations.set_locking(false);
+    migrations
+}
+
+/// Every statement is to walk an index and to end early. From what it knows of a table that has just
+/// been filled, the planner may rather read all of a backlog and sort it, and compile the plan of a
+/// claim for a quarter of a second first.
+const PLANNER: [(&str, &str); 2] = [("enable_bitmapscan", "off"), ("jit", "off")];
+
+/// What the server gives up by itself, in milliseconds.
+fn limits(rules: &Connections) -> [(&'static str, String); 3] {
+    let millis = |limit: Duration| limit.as_millis().to_string();
+    [
+        ("statement_timeout", millis(rules.statement())),
+        ("lock_timeout", millis(rules.lock())),
+        ("idle_in_transaction_session_timeout", millis(rules.silence())),
+    ]
+}
+
+/// Connects. A server that cannot be reached may be starting, or about to come back, so it is asked
+/// again while there is time, and each attempt is told.
+async fn connect(
+    options: &PgConnectOptions,
+    attempt: Duration,
+    patience: Duration,
+) -> Result<PgConnection, sqlx::Error> {
+    let until = Instant::now() + patience;
+    let (mut number, mut pause) = (1_u32, PAUSE);
+    loop {
+        // The first one also where there is no patience at all.
+        let left = until.saturating_duration_since(Instant::now());
+        let limit = if number == 1 { attempt } else { attempt.min(left) };
+        let connecting = tokio::time::timeout(limit, options.connect()).await;
+        let error = match connecting.unwrap_or_else(|_| Err(no_answer(limit))) {
+            Err(error) if may_come_back(&error) => error,
+            settled => return settled,
+        };
+        let left = until.saturating_duration_since(Instant::now());
+        if left <= pause {
+            return Err(error);
+        }
+        tracing::warn!(
+            attempt = number,
+            %error,
+            left_seconds = left.as_secs(),
+            "PostgreSQL cannot be reached: trying again"
+        );
+        tokio::time::sleep(pause).await;
+        (number, pause) = (number + 1, LONGEST_PAUSE.min(2 * pause));
+    }
+}
+
+/// Not a server that answers and lets nobody in.
+fn may_come_back(error: &sqlx::Error) -> bool {
+    match error {
+        // Nobody listens, no way there, a name that is not known yet, a connection cut short.
+        sqlx::Error::Io(_) => true,
+        // too_many_connections, cannot_connect_now
+        sqlx::Error::Database(error) => {
+            matches!(error.code().as_deref(), Some("53300" | "57P03"))
+        }
+        _ => false,
+    }
+}
+
+fn no_answer(patience: Duration) -> sqlx::Error {
+    let detail = format!("the server did not answer within {} s", patience.as_secs().max(1));
+    sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, detail))
+}
+
+/// Whether this is a database that can hold a store, and holds one of this version.
+async fn look(one: &mut PgConnection, url: &PostgresUrl, create: bool) -> Result<bool, StoreError> {
+    let unfit = |detail| StoreError::Unfit { at: url.to_string(), detail };
+    let encoding: String = sqlx::query_scalar("SHOW server_encoding").fetch_one(&mut *one).await?;
+    if encoding != "UTF8" {
+        return Err(unfit("its encoding is not UTF8"));
+    }
+    let fsync: String = sqlx::query_scalar("SHOW fsync").fetch_one(&mut *one).await?;
+    if fsync != "on" {
+        tracing::warn!("the PostgreSQL server runs with fsync off: a crash there loses mail");
+    }
+    let made: bool = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")
+        .bind(schema::TABLE)
+        .fetch_one(&mut *one)
+        .await?;
+    match (made, create) {
+        (true, _) => schema::is_current(one, &migrations()).await,
+        (false, true) => Ok(false),
+        (false, false) => Err(StoreError::Missing { at: url.to_string() }),
+    }
+}
+
+/// Gateways that start at once migrate one after the other.
+async fn lock(one: &mut PgConnection, deadline: Duration) -> Result<(), sqlx::Error> {
+    let mut waiting = false;
+    let locking = async {
+        loop {
+            let asking = sqlx::query_scalar(LOCK).fetch_one(&mut *one);
+            if in_time(deadline, asking).await? {
+                return Ok(());
+            }
+            if !waiting {
+                tracing::info!("another gateway is migrating the store: waiting until it is done");
+                waiting = true;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    tokio::time::timeout(LOCK_PATIENCE, locking).await.unwrap_or_else(|_| {
+        let detail = "another gateway keeps the store locked for its migration";
+        Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, detail)))
+    })
+}

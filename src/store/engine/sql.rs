@@ -1,0 +1,405 @@
+//! One SQL text for two databases: statements with `$n` placeholders and values of the few types
+//! that both know, run on a connection of either, answered as rows of either.
+//!
+//! What differs (locking, claiming) is said beside the statement that differs; the rest is written
+//! once. Integers have 64 bits on both, ids are `Uuid`s, a null carries its type because
+//! PostgreSQL asks for one. Text never holds NUL: PostgreSQL cannot store it, and the same message
+//! must not be kept by one database and deferred for ever by the other.
+
+use std::borrow::Cow;
+use std::pin::Pin;
+
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqlitePool, SqliteRow};
+use sqlx::{AssertSqlSafe, Decode, Postgres, Row as _, Sqlite, Type};
+use uuid::Uuid;
+
+use super::deadline::in_time;
+use super::error::StoreError;
+use super::lease::{Lease, Pool};
+use super::trust::Trust;
+use crate::domain::clock::Timestamp;
+use crate::domain::id::AccountId;
+
+/// Work on a database, boxed so that whoever awaits it can be sent between threads.
+pub type Work<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// A value of a type that both databases know.
+#[derive(Clone, Debug)]
+pub enum Value {
+    Integer(Option<i64>),
+    Text(Option<String>),
+    Octets(Option<Vec<u8>>),
+    Uuid(Option<Uuid>),
+}
+
+impl Value {
+    /// About how many octets it hands to the database.
+    pub(in crate::store) fn octets(&self) -> usize {
+        match self {
+            Self::Text(text) => text.as_ref().map_or(0, String::len),
+            Self::Octets(octets) => octets.as_ref().map_or(0, Vec::len),
+            Self::Integer(_) | Self::Uuid(_) => 8,
+        }
+    }
+}
+
+/// Where a statement runs: any connection of a pool, or the one of a transaction.
+pub enum Connection<'c> {
+    /// With what is lost when SQLite finds its file damaged.
+    SqlitePool(&'c SqlitePool, &'c Trust),
+    PostgresPool(&'c Pool),
+    /// SQLite also writes to the disk in the middle of a transaction, when it outgrows the cache.
+    Sqlite(&'c mut SqliteConnection, &'c Trust),
+    Postgres(&'c mut Lease),
+}
+
+/// The values of one column of many rows, as PostgreSQL takes them in one placeholder.
+#[derive(Clone, Debug)]
+pub enum Column {
+    Integers(Vec<Option<i64>>),
+    Texts(Vec<Option<String>>),
+    Octets(Vec<Option<Vec<u8>>>),
+    Uuids(Vec<Option<Uuid>>),
+}
+
+/// A row of either database.
+pub enum Row {
+    Sqlite(SqliteRow),
+    Postgres(PgRow),
+}
+
+/// A statement and the values of its placeholders, in their order. The text is made of constants
+/// and integers: whatever comes from outside is a value.
+pub struct Statement {
+    text: Cow<'static, str>,
+    on_postgres: Option<&'static str>,
+    locking: Option<&'static str>,
+    values: Vec<Value>,
+    columns: Vec<Column>,
+    prepared: bool,
+}
+
+/// A statement of this text, on both databases unless said otherwise.
+pub fn sql(text: &'static str) -> Statement {
+    Statement::of(text.into())
+}
+
+impl Connection<'_> {
+    /// The same connection, for one statement of several.
+    pub(in crate::store) fn again(&mut self) -> Connection<'_> {
+        match self {
+            Self::SqlitePool(pool, trust) => Connection::SqlitePool(pool, trust),
+            Self::PostgresPool(pool) => Connection::PostgresPool(pool),
+            Self::Sqlite(one, trust) => Connection::Sqlite(one, trust),
+            Self::Postgres(one) => Connection::Postgres(one),
+        }
+    }
+
+    /// Whether it leads to PostgreSQL.
+    pub(in crate::store) const fn is_postgres(&self) -> bool {
+        matches!(self, Self::PostgresPool(_) | Self::Postgres(_))
+    }
+}
+
+impl Statement {
+    /// A statement of this text, made of constants.
+    pub(in crate::store) const fn of(text: Cow<'static, str>) -> Self {
+        Self {
+            text,
+            on_postgres: None,
+            locking: None,
+            values: Vec::new(),
+            columns: Vec::new(),
+            prepared: true,
+        }
+    }
+
+    /// The values of the placeholders after those that are bound already; on PostgreSQL only.
+    pub(in crate::store) fn with_columns(mut self, columns: Vec<Column>) -> Self {
+        self.columns = columns;
+        self
+    }
+
+    /// The value of the next placeholder.
+    pub(in crate::store) fn bind(mut self, value: impl Into<Value>) -> Self {
+        self.values.push(value.into());
+        self
+    }
+
+    /// The text that PostgreSQL gets instead.
+    pub(in crate::store) fn on_postgres(mut self, text: &'static str) -> Self {
+        self.on_postgres = Some(text);
+        self
+    }
+
+    /// The row locks that PostgreSQL takes. SQLite has one writer, so nothing changes under it.
+    pub(in crate::store) fn locking(mut self, clause: &'static str) -> Self {
+        self.locking = Some(clause);
+        self
+    }
+
+    /// What it says so far, to be said within another.
+    pub(in crate::store) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Not worth keeping prepared: the text differs from call to call.
+    pub(in crate::store) fn varying(&mut self) {
+        self.prepared = false;
+    }
+
+    /// Goes on with this text.
+    pub(in crate::store) fn push(&mut self, text: &str) -> &mut Self {
+        self.text.to_mut().push_str(text);
+        self
+    }
+
+    /// Goes on with a placeholder of this value.
+    pub(in crate::store) fn push_value(&mut self, value: impl Into<Value>) -> &mut Self {
+        self.values.push(value.into());
+        let number = self.values.len();
+        self.push(&format!("${number}"))
+    }
+
+    /// How many rows it changed.
+    pub(in crate::store) fn execute<'c>(self, on: Connection<'c>) -> Work<'c, u64> {
+        Box::pin(async move {
+            Ok(match on {
+                Connection::SqlitePool(pool, trust) => {
+                    let done = self.sqlite().execute(pool).await;
+                    done.map_err(|error| trust.noting(error))?.rows_affected()
+                }
+                Connection::Sqlite(one, trust) => {
+                    let done = self.sqlite().execute(one).await;
+                    done.map_err(|error| trust.noting(error))?.rows_affected()
+                }
+                Connection::PostgresPool(pool) => {
+                    let mut one = pool.lend().await?;
+                    in_time(one.deadline, self.postgres().execute(&mut *one)).await?.rows_affected()
+                }
+                Connection::Postgres(one) => {
+                    let done = in_time(one.deadline, self.postgres().execute(&mut **one)).await?;
+                    done.rows_affected()
+                }
+            })
+        })
+    }
+
+    /// All rows.
+    pub(in crate::store) fn fetch_all<'c>(self, on: Connection<'c>) -> Work<'c, Vec<Row>> {
+        Box::pin(async move {
+            let sqlite = |rows: Vec<SqliteRow>| rows.into_iter().map(Row::Sqlite).collect();
+            let postgres = |rows: Vec<PgRow>| rows.into_iter().map(Row::Postgres).collect();
+            Ok(match on {
+                Connection::SqlitePool(pool, trust) => {
+                    let rows = self.sqlite().fetch_all(pool).await;
+                    sqlite(rows.map_err(|error| trust.noting(error))?)
+                }
+                Connection::Sqlite(one, trust) => {
+                    let rows = self.sqlite().fetch_all(one).await;
+                    sqlite(rows.map_err(|error| trust.noting(error))?)
+                }
+                Connection::PostgresPool(pool) => {
+                    let mut one = pool.lend().await?;
+                    postgres(in_time(one.deadline, self.postgres().fetch_all(&mut *one)).await?)
+                }
+                Connection::Postgres(one) => {
+                    postgres(in_time(one.deadline, self.postgres().fetch_all(&mut **one)).await?)
+                }
+            })
+        })
+    }
+
+    /// The first row, if there is one.
+    pub(in crate::store) fn fetch_optional<'c>(self, on: Connection<'c>) -> Work<'c, Option<Row>> {
+        Box::pin(async move {
+            Ok(match on {
+                Connection::SqlitePool(pool, trust) => {
+                    let found = self.sqlite().fetch_optional(pool).await;
+                    found.map_err(|error| trust.noting(error))?.map(Row::Sqlite)
+                }
+                Connection::Sqlite(one, trust) => {
+                    let found = self.sqlite().fetch_optional(one).await;
+                    found.map_err(|error| trust.noting(error))?.map(Row::Sqlite)
+                }
+                Connection::PostgresPool(pool) => {
+                    let mut one = pool.lend().await?;
+                    let deadline = one.deadline;
+                    let asking = self.postgres().fetch_optional(&mut *one);
+                    in_time(deadline, asking).await?.map(Row::Postgres)
+                }
+                Connection::Postgres(one) => {
+                    let deadline = one.deadline;
+                    let asking = self.postgres().fetch_optional(&mut **one);
+                    in_time(deadline, asking).await?.map(Row::Postgres)
+                }
+            })
+        })
+    }
+
+    /// The one row of a statement that always has one.
+    pub(in crate::store) fn fetch_one<'c>(self, on: Connection<'c>) -> Work<'c, Row> {
+        Box::pin(async move {
+            self.fetch_optional(on).await?.ok_or_else(|| sqlx::Error::RowNotFound.into())
+        })
+    }
+
+    fn sqlite(self) -> Query<'static, Sqlite, SqliteArguments> {
+        tracing::trace!(sql = &*self.text, "to SQLite");
+        let mut query = sqlx::query(AssertSqlSafe(self.text)).persistent(self.prepared);
+        for value in self.values {
+            query = match value {
+                Value::Integer(value) => query.bind(value),
+                Value::Text(value) => query.bind(value),
+                Value::Octets(value) => query.bind(value),
+                Value::Uuid(value) => query.bind(value),
+            };
+        }
+        query
+    }
+
+    fn postgres(self) -> Query<'static, Postgres, PgArguments> {
+        let mut text = self.on_postgres.map_or(self.text, Cow::Borrowed);
+        if let Some(clause) = self.locking {
+            let text = text.to_mut();
+            text.push(' ');
+            text.push_str(clause);
+        }
+        tracing::trace!(sql = &*text, "to PostgreSQL");
+        let mut query = sqlx::query(AssertSqlSafe(text)).persistent(self.prepared);
+        for value in self.values {
+            query = match value {
+                Value::Integer(value) => query.bind(value),
+                Value::Text(value) => query.bind(value),
+                Value::Octets(value) => query.bind(value),
+                Value::Uuid(value) => query.bind(value),
+            };
+        }
+        for column in self.columns {
+            query = match column {
+                Column::Integers(values) => query.bind(values),
+                Column::Texts(values) => query.bind(values),
+                Column::Octets(values) => query.bind(values),
+                Column::Uuids(values) => query.bind(values),
+            };
+        }
+        query
+    }
+}
+
+impl Row {
+    /// The value of a column.
+    pub(in crate::store) fn get<T>(&self, column: &str) -> Result<T, sqlx::Error>
+    where
+        T: for<'r> Decode<'r, Sqlite> + Type<Sqlite>,
+        T: for<'r> Decode<'r, Postgres> + Type<Postgres>,
+    {
+        match self {
+            Self::Sqlite(row) => row.try_get(column),
+            Self::Postgres(row) => row.try_get(column),
+        }
+    }
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Self::Integer(Some(value))
+    }
+}
+
+impl From<Option<i64>> for Value {
+    fn from(value: Option<i64>) -> Self {
+        Self::Integer(value)
+    }
+}
+
+impl From<Timestamp> for Value {
+    fn from(value: Timestamp) -> Self {
+        Self::Integer(Some(value.millis()))
+    }
+}
+
+impl From<AccountId> for Value {
+    fn from(value: AccountId) -> Self {
+        Self::Integer(Some(value.get()))
+    }
+}
+
+impl From<Option<AccountId>> for Value {
+    fn from(value: Option<AccountId>) -> Self {
+        Self::Integer(value.map(AccountId::get))
+    }
+}
+
+impl From<String> for Value {
+    fn from(value: String) -> Self {
+        Self::Text(Some(without_nul(value)))
+    }
+}
+
+impl From<Option<String>> for Value {
+    fn from(value: Option<String>) -> Self {
+        Self::Text(value.map(without_nul))
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        value.to_owned().into()
+    }
+}
+
+impl From<Option<&str>> for Value {
+    fn from(value: Option<&str>) -> Self {
+        value.map(ToOwned::to_owned).into()
+    }
+}
+
+impl From<&[u8]> for Value {
+    fn from(value: &[u8]) -> Self {
+        Self::Octets(Some(value.to_vec()))
+    }
+}
+
+impl From<Option<&[u8]>> for Value {
+    fn from(value: Option<&[u8]>) -> Self {
+        Self::Octets(value.map(<[u8]>::to_vec))
+    }
+}
+
+impl From<Uuid> for Value {
+    fn from(value: Uuid) -> Self {
+        Self::Uuid(Some(value))
+    }
+}
+
+impl From<Option<Uuid>> for Value {
+    fn from(value: Option<Uuid>) -> Self {
+        Self::Uuid(value)
+    }
+}
+
+fn without_nul(text: String) -> String {
+    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_numbered_as_values_come() {
+        let mut statement = sql("SELECT ");
+        statement.push_value(1).push(", ").push_value("two");
+        assert_eq!(statement.text, "SELECT $1, $2");
+        assert_eq!(statement.values.len(), 2);
+    }
+
+    #[test]
+    fn text_holds_no_nul() {
+        let Value::Text(Some(text)) = Value::from("a\0b") else { panic!("no text") };
+        assert_eq!(text, "a\u{fffd}b");
+    }
+}

@@ -1,0 +1,56 @@
+//! Whether what the store reads and writes can be believed. Once it cannot, everything is refused,
+//! and the process ends (contract §2.4): going on would answer for what may not be there.
+
+use std::sync::{Arc, OnceLock};
+
+use tokio_util::sync::CancellationToken;
+
+use super::error::StoreError;
+
+/// Shared by everybody who may find out.
+#[derive(Clone, Debug, Default)]
+pub struct Trust {
+    lost: CancellationToken,
+    why: Arc<OnceLock<Why>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Why {
+    NotDurable,
+    Damaged,
+}
+
+impl Trust {
+    /// Refuses everything from the first loss on.
+    pub(in crate::store) fn check(&self) -> Result<(), StoreError> {
+        if self.lost.is_cancelled() { Err(self.fault()) } else { Ok(()) }
+    }
+
+    /// The error, which is noted if trust is lost by it.
+    pub(in crate::store) fn noting(&self, error: impl Into<StoreError>) -> StoreError {
+        let error = error.into();
+        let why = match &error {
+            StoreError::NotDurable(_) => Why::NotDurable,
+            StoreError::Damaged(_) => Why::Damaged,
+            _ => return error,
+        };
+        if self.why.set(why).is_ok() {
+            tracing::error!(error = &error as &dyn std::error::Error, "the store is given up");
+        }
+        self.lost.cancel();
+        error
+    }
+
+    /// Resolves when trust is lost, with the reason.
+    pub(in crate::store) async fn lost(&self) -> StoreError {
+        self.lost.cancelled().await;
+        self.fault()
+    }
+
+    fn fault(&self) -> StoreError {
+        match self.why.get() {
+            Some(Why::Damaged) => StoreError::Damaged(None),
+            Some(Why::NotDurable) | None => StoreError::NotDurable(None),
+        }
+    }
+}

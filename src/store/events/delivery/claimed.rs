@@ -1,0 +1,58 @@
+//! What attempts at claimed deliveries need; each row as it could be read.
+
+use std::collections::HashMap;
+
+use uuid::Uuid;
+
+use super::destination_row::destination;
+use super::destinations;
+use super::event_context::{Subjects, by_id};
+use crate::domain::delivery::Claim;
+use crate::domain::destination::Destination;
+use crate::domain::id::DeliveryId;
+use crate::store::engine::database::Transaction;
+use crate::store::engine::error::StoreError;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::Row;
+
+/// The destinations, and what the events are about.
+pub struct Needed {
+    destinations: HashMap<Uuid, Result<Destination, StoreError>>,
+    subjects: Subjects,
+}
+
+impl Needed {
+    /// What these rows of deliveries name.
+    pub(in crate::store) async fn load(
+        tx: &mut Transaction,
+        rows: &[Row],
+    ) -> Result<Self, StoreError> {
+        let ids = |column: &'static str| {
+            // An id that cannot be read is no reason to fail the others: its claim is put off.
+            rows.iter().filter_map(move |row| row.get::<Uuid>(column).ok())
+        };
+        let found = destinations::by_ids(tx.on(), ids("destination_id")).await?;
+        let destinations = by_id(&found, destination);
+        let subjects = Subjects::load(tx.on(), ids("event_id")).await?;
+        Ok(Self { destinations, subjects })
+    }
+
+    /// What a row of a delivery that was claimed says.
+    pub(in crate::store) fn claim(&self, row: &Row) -> Result<Claim, StoreError> {
+        let columns = Columns { table: "deliveries", row };
+        let missing = |what: &str| columns.corrupt(format!("its {what} is missing"));
+        let destination = self.destinations.get(&columns.uuid("destination_id")?);
+        let destination = destination.cloned().ok_or_else(|| missing("destination"))??;
+        let event = columns.uuid("event_id")?;
+        let (event, subject) = self.subjects.of(event)?.ok_or_else(|| missing("event"))?;
+        Ok(Claim {
+            delivery: DeliveryId(columns.uuid("id")?),
+            attempts: u32::try_from(columns.integer("attempts")?)
+                .map_err(|e| columns.corrupt(e))?,
+            fence: columns.integer("fence")?,
+            destination,
+            subject,
+            event,
+        })
+    }
+}

@@ -1,0 +1,254 @@
+//! Deliveries as they are looked at and mended: lists with their attempts, one that is sent again.
+
+use std::collections::HashMap;
+
+use uuid::Uuid;
+
+use super::destination_row::destination;
+use super::replays;
+use crate::domain::audit::{Act, Change, Deed};
+use crate::domain::clock::Timestamp;
+use crate::domain::delivery::{Attempt, State};
+use crate::domain::event::{Category, EventName};
+use crate::domain::id::{AccountId, AttemptId, DeliveryId, DestinationId, EventId};
+use crate::store::base::Base;
+use crate::store::base::page::Page;
+use crate::store::engine::database::settled;
+use crate::store::engine::error::StoreError;
+use crate::store::engine::gates;
+use crate::store::engine::many::many;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::{Row, sql};
+use crate::store::tenancy::audit::{self, Note};
+
+/// A delivery with what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeliveryRecord {
+    pub id: DeliveryId,
+    pub destination: DestinationId,
+    pub event: EventId,
+    pub name: EventName,
+    /// What the event was about is not there any more.
+    pub erased: bool,
+    pub state: State,
+    pub created_at: Timestamp,
+    /// Of a pending one.
+    pub next_attempt_at: Option<Timestamp>,
+    /// The newest of them, the oldest first.
+    pub attempts: Vec<Attempt>,
+}
+
+/// Which deliveries a list shows; absent fields match everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeliveryFilter {
+    pub state: Option<State>,
+    pub since: Option<Timestamp>,
+    pub until: Option<Timestamp>,
+}
+
+/// What became of the wish to send a delivery again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redelivery {
+    /// It is pending again, from its first attempt on.
+    Done,
+    /// It is pending as it is.
+    Pending,
+    /// Its destination was removed.
+    Removed,
+    /// Its destination is disabled.
+    Disabled,
+    NoDelivery,
+}
+
+/// The newest attempts of each delivery: a bounded number, however often it was sent again.
+const ATTEMPTS: &str = "
+    WITH given (delivery) AS ({rows})
+    SELECT attempts.* FROM given CROSS JOIN attempts
+    WHERE attempts.rowid IN (SELECT newest.rowid FROM attempts AS newest
+                             WHERE newest.delivery_id = given.delivery
+                             ORDER BY newest.at DESC LIMIT $1)";
+const ATTEMPTS_ON_POSTGRES: &str = "
+    WITH given (delivery) AS ({rows})
+    SELECT newest.* FROM given CROSS JOIN LATERAL (
+        SELECT * FROM attempts WHERE delivery_id = given.delivery
+        ORDER BY attempts.at DESC LIMIT $1) AS newest";
+
+/// What the events are called, and whether what they name is still there.
+const EVENTS: &str = "
+    WITH given (event) AS ({rows})
+    SELECT events.id, events.name,
+           CAST(CASE WHEN events.message_id IS NOT NULL AND messages.id IS NULL
+                THEN 1 ELSE 0 END AS BIGINT) AS message_gone,
+           CAST(CASE WHEN events.contact_id IS NOT NULL AND contacts.id IS NULL
+                THEN 1 ELSE 0 END AS BIGINT) AS contact_gone
+    FROM given CROSS JOIN events
+    LEFT JOIN messages ON messages.id = events.message_id
+        AND NOT EXISTS (SELECT 1 FROM erasures
+                        WHERE subject IN (messages.contact_id, messages.agent_id))
+    LEFT JOIN contacts ON contacts.id = events.contact_id
+        AND NOT EXISTS (SELECT 1 FROM erasures
+                        WHERE subject IN (contacts.id, contacts.organization_id))
+    WHERE events.id = given.event";
+
+impl Base {
+    /// A page of the deliveries to this destination that match, the newest first, each with up to
+    /// `attempts` of its attempts.
+    pub async fn deliveries(
+        &self,
+        destination: DestinationId,
+        filter: &DeliveryFilter,
+        page: &Page,
+        attempts: u32,
+    ) -> Result<Vec<DeliveryRecord>, StoreError> {
+        let mut query =
+            sql("SELECT id, event_id, destination_id, state, next_attempt_at, created_at
+                             FROM deliveries WHERE destination_id = ");
+        query.push_value(destination.0);
+        if let Some(state) = filter.state {
+            query.push(" AND state = ").push_value(state.as_str());
+        }
+        page.read_by("created_at", &mut query, filter.since, filter.until);
+        let rows = query.fetch_all(self.reader()).await?;
+        Ok(page.shown(self.records(&rows, attempts).await?))
+    }
+
+    /// One delivery to a destination of this account, removed ones among them.
+    pub async fn delivery(
+        &self,
+        account: AccountId,
+        id: DeliveryId,
+        attempts: u32,
+    ) -> Result<Option<DeliveryRecord>, StoreError> {
+        let row = sql("SELECT deliveries.id, event_id, destination_id, state, next_attempt_at,
+                              deliveries.created_at
+                       FROM deliveries JOIN destinations ON destinations.id = destination_id
+                       WHERE deliveries.id = $1 AND account_id = $2")
+        .bind(id.0)
+        .bind(account)
+        .fetch_all(self.reader())
+        .await?;
+        Ok(self.records(&row, attempts).await?.pop())
+    }
+
+    /// Sends a delivery again that has ended, as if it were new: at once, with all attempts of the
+    /// schedule, under the same event id; of an `ordered` destination at its old place in its room.
+    pub async fn replay_delivery(
+        &self,
+        account: AccountId,
+        id: DeliveryId,
+        act: Act<'_>,
+    ) -> Result<Redelivery, StoreError> {
+        settled!(self.try_replay_delivery(account, id, act))
+    }
+
+    async fn try_replay_delivery(
+        &self,
+        account: AccountId,
+        id: DeliveryId,
+        act: Act<'_>,
+    ) -> Result<Redelivery, StoreError> {
+        let mut tx = self.begin().await?;
+        // First of all, as claims pass it first of all.
+        gates::close_rooms(&mut tx).await?;
+        // Whoever removes or disables the destination waits, and gives up what this makes.
+        let row = sql("SELECT destinations.* FROM deliveries
+                       JOIN destinations ON destinations.id = destination_id
+                       WHERE deliveries.id = $1 AND account_id = $2")
+        .bind(id.0)
+        .bind(account)
+        .locking("FOR SHARE OF destinations")
+        .fetch_optional(tx.on())
+        .await?;
+        let Some(row) = row else { return Ok(Redelivery::NoDelivery) };
+        let columns = Columns { table: "destinations", row: &row };
+        if columns.optional_time("removed_at")?.is_some() {
+            return Ok(Redelivery::Removed);
+        }
+        let destination = destination(&row)?;
+        if destination.disabled.is_some() {
+            return Ok(Redelivery::Disabled);
+        }
+        let ended = sql("SELECT id, room FROM deliveries WHERE id = $1 AND state <> 'pending'");
+        let ended = ended.bind(id.0).fetch_all(tx.on()).await?;
+        let clock = self.mint().clock();
+        let now = clock.steady_of(act.at).min(clock.steady());
+        if replays::revive(&mut tx, destination.id.0, &ended, now).await? == 0 {
+            return Ok(Redelivery::Pending);
+        }
+        let changes = [Change::made("webhook", destination.id)];
+        let object = id.to_string();
+        let note = Note { account, deed: Deed::DeliveryReplayed, object, changes: &changes };
+        audit::note(&mut tx, self.mint(), act, note).await?;
+        tx.commit().await?;
+        Ok(Redelivery::Done)
+    }
+
+    /// These rows with their events and attempts: two statements, however many they are.
+    async fn records(&self, rows: &[Row], most: u32) -> Result<Vec<DeliveryRecord>, StoreError> {
+        let mut events = HashMap::new();
+        let ids = column(rows, "event_id")?;
+        for row in many(EVENTS, ids).fetch_all(self.reader()).await? {
+            let columns = Columns { table: "events", row: &row };
+            let name: EventName = columns.word("name")?;
+            let erased = match name.category() {
+                Category::Contact => columns.flag("contact_gone")?,
+                _ => columns.flag("message_gone")?,
+            };
+            events.insert(columns.uuid("id")?, (name, erased));
+        }
+        let text = if self.reader().is_postgres() { ATTEMPTS_ON_POSTGRES } else { ATTEMPTS };
+        let found = many(text, column(rows, "id")?).bind(i64::from(most));
+        let mut attempts: HashMap<Uuid, Vec<Attempt>> = HashMap::new();
+        for row in found.fetch_all(self.reader()).await? {
+            let (delivery, attempt) = attempt(&row)?;
+            attempts.entry(delivery).or_default().push(attempt);
+        }
+        let clock = self.mint().clock();
+        let record = |row| {
+            let columns = Columns { table: "deliveries", row };
+            let (id, event) = (columns.uuid("id")?, columns.uuid("event_id")?);
+            let missing = || columns.corrupt("its event is missing");
+            let (name, erased) = events.get(&event).copied().ok_or_else(missing)?;
+            let state = columns.word("state")?;
+            let next = columns.time("next_attempt_at")?;
+            let mut attempts = attempts.remove(&id).unwrap_or_default();
+            attempts.sort_by_key(|attempt| (attempt.at, attempt.id.0));
+            Ok(DeliveryRecord {
+                id: DeliveryId(id),
+                destination: DestinationId(columns.uuid("destination_id")?),
+                event: EventId(event),
+                name,
+                erased,
+                state,
+                created_at: columns.time("created_at")?,
+                next_attempt_at: (state == State::Pending).then(|| clock.wall_of(next)),
+                attempts,
+            })
+        };
+        rows.iter().map(record).collect()
+    }
+}
+
+/// The values of a column of ids, a row each.
+fn column(
+    rows: &[Row],
+    name: &str,
+) -> Result<Vec<Vec<crate::store::engine::sql::Value>>, StoreError> {
+    let id = |row| Ok(vec![Columns { table: "deliveries", row }.uuid(name)?.into()]);
+    rows.iter().map(id).collect()
+}
+
+fn attempt(row: &Row) -> Result<(Uuid, Attempt), StoreError> {
+    let columns = Columns { table: "attempts", row };
+    let status = columns.optional_integer("status")?.map(u16::try_from).transpose();
+    let attempt = Attempt {
+        id: AttemptId(columns.uuid("id")?),
+        at: columns.time("at")?,
+        latency_ms: u32::try_from(columns.integer("latency_ms")?)
+            .map_err(|error| columns.corrupt(error))?,
+        status: status.map_err(|error| columns.corrupt(error))?,
+        response: columns.bytes("response")?,
+        error: columns.optional_text("error")?,
+    };
+    Ok((columns.uuid("delivery_id")?, attempt))
+}

@@ -1,0 +1,249 @@
+//! Changes of a destination that stays: how it wants its events, whether it gets any, its secret.
+
+use super::destination_row::{self, destination};
+use super::disabling::{self, Why};
+use crate::domain::audit::{Act, Change, Deed};
+use crate::domain::clock::Timestamp;
+use crate::domain::destination::{CustomHeader, Destination, Disabled, FormerSecret, Payload};
+use crate::domain::id::{AccountId, DestinationId};
+use crate::domain::secret::Secret;
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::error::StoreError;
+use crate::store::engine::gates;
+use crate::store::engine::sql::sql;
+use crate::store::tenancy::accounts;
+use crate::store::tenancy::audit::{self, Note};
+
+/// What an update changes; what is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DestinationChange {
+    pub label: Option<String>,
+    pub ordered: Option<bool>,
+    pub payload: Option<Payload>,
+    pub headers: Option<Vec<CustomHeader>>,
+    pub disabled: Option<bool>,
+}
+
+/// A new secret for a destination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rotation {
+    pub secret: Secret,
+    /// How long the one before signs, too; `None` ends it and all former ones at once.
+    pub overlap_until: Option<Timestamp>,
+    /// Secrets that may sign beside the new one.
+    pub max_former: usize,
+}
+
+/// What became of a rotation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rotated {
+    Done(Box<Destination>),
+    /// As many former secrets as there may be are still signing; the first of them ends then.
+    TooMany(Timestamp),
+    NoDestination,
+}
+
+/// A destination of an account, removed or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownDestination {
+    pub destination: Destination,
+    pub removed: bool,
+}
+
+/// Why nothing is sent any more, where somebody asked for that.
+const BY_REQUEST: &str = "it was disabled by a request: update it with disabled false to go on";
+
+impl Base {
+    /// A destination of this account, also one that was removed.
+    pub async fn destination(
+        &self,
+        account: AccountId,
+        id: DestinationId,
+    ) -> Result<Option<KnownDestination>, StoreError> {
+        let row = sql("SELECT * FROM destinations WHERE id = $1 AND account_id = $2")
+            .bind(id.0)
+            .bind(account)
+            .fetch_optional(self.reader())
+            .await?;
+        let known = row.map(|row| {
+            let columns = crate::store::engine::row::Columns { table: "destinations", row: &row };
+            let removed = columns.optional_time("removed_at")?.is_some();
+            Ok(KnownDestination { destination: destination(&row)?, removed })
+        });
+        known.transpose()
+    }
+
+    /// Changes a destination of this account and answers it; `None` if there is none in use.
+    pub async fn update_destination(
+        &self,
+        account: AccountId,
+        id: DestinationId,
+        change: &DestinationChange,
+        act: Act<'_>,
+    ) -> Result<Option<Destination>, StoreError> {
+        settled!(self.try_update_destination(account, id, change, act))
+    }
+
+    async fn try_update_destination(
+        &self,
+        account: AccountId,
+        id: DestinationId,
+        change: &DestinationChange,
+        act: Act<'_>,
+    ) -> Result<Option<Destination>, StoreError> {
+        let mut tx = self.begin().await?;
+        let Some(owner) = accounts::find(&mut tx, account).await? else { return Ok(None) };
+        // What is answered holds for every event that is written afterwards.
+        if change.ordered.is_some() || change.disabled.is_some() {
+            let above: Vec<AccountId> = owner.lineage.ids().filter(|id| *id != account).collect();
+            gates::close_below(&mut tx, account, &above).await?;
+        }
+        let Some(old) = in_use(&mut tx, account, id, "FOR NO KEY UPDATE").await? else {
+            return Ok(None);
+        };
+        let new = change.of(&old, act.at);
+        let changes = differences(&old, &new);
+        if changes.is_empty() {
+            return Ok(Some(old));
+        }
+        sql("UPDATE destinations SET label = $2, ordered = $3, payload = $4, headers = $5
+             WHERE id = $1")
+        .bind(id.0)
+        .bind(new.label.clone())
+        .bind(i64::from(new.wants.ordered))
+        .bind(new.wants.payload.as_str())
+        .bind(destination_row::headers(&new.wants.headers))
+        .execute(tx.on())
+        .await?;
+        match (&old.disabled, &new.disabled) {
+            (None, Some(disabled)) => {
+                let why = Why::asked_for(disabled);
+                disabling::disable(&mut tx, self, (&old, owner.lineage), &why, act).await?;
+            }
+            (Some(_), None) => disabling::enable(&mut tx, self, &old, act).await?,
+            _ => {}
+        }
+        let object = id.to_string();
+        let note = Note { account, deed: Deed::WebhookUpdated, object, changes: &changes };
+        audit::note(&mut tx, self.mint(), act, note).await?;
+        tx.commit().await?;
+        Ok(Some(new))
+    }
+
+    /// Gives a destination of this account a new secret. The one before signs beside it for a
+    /// time, so that no delivery fails while the receiver changes over.
+    pub async fn rotate_secret(
+        &self,
+        account: AccountId,
+        id: DestinationId,
+        rotation: &Rotation,
+        act: Act<'_>,
+    ) -> Result<Rotated, StoreError> {
+        settled!(self.try_rotate_secret(account, id, rotation, act))
+    }
+
+    async fn try_rotate_secret(
+        &self,
+        account: AccountId,
+        id: DestinationId,
+        rotation: &Rotation,
+        act: Act<'_>,
+    ) -> Result<Rotated, StoreError> {
+        let mut tx = self.begin().await?;
+        let Some(old) = in_use(&mut tx, account, id, "FOR NO KEY UPDATE").await? else {
+            return Ok(Rotated::NoDestination);
+        };
+        let mut former: Vec<FormerSecret> = Vec::new();
+        if let Some(until) = rotation.overlap_until {
+            let signing = old.former_secrets.iter().filter(|one| one.until > act.at).cloned();
+            former.push(FormerSecret { secret: old.secret.clone(), until });
+            former.extend(signing);
+            if former.len() > rotation.max_former {
+                let first = former.iter().map(|one| one.until).min().unwrap_or(until);
+                return Ok(Rotated::TooMany(first));
+            }
+        }
+        sql("UPDATE destinations SET secret = $2, former_secrets = $3, secret_rotated_at = $4
+             WHERE id = $1")
+        .bind(id.0)
+        .bind(rotation.secret.expose())
+        .bind(destination_row::former_secrets(&former))
+        .bind(act.at)
+        .execute(tx.on())
+        .await?;
+        let ends = rotation.overlap_until.unwrap_or(act.at);
+        let changes = [Change::made("formerSecretUntil", ends)];
+        let object = id.to_string();
+        let note = Note { account, deed: Deed::WebhookRotated, object, changes: &changes };
+        audit::note(&mut tx, self.mint(), act, note).await?;
+        tx.commit().await?;
+        let new = Destination {
+            secret: rotation.secret.clone(),
+            secret_rotated_at: Some(act.at),
+            former_secrets: former,
+            ..old
+        };
+        Ok(Rotated::Done(Box::new(new)))
+    }
+}
+
+/// A destination of this account that is in use; on PostgreSQL it stays as it is (`lock`).
+pub async fn in_use(
+    tx: &mut Transaction,
+    account: AccountId,
+    id: DestinationId,
+    lock: &'static str,
+) -> Result<Option<Destination>, StoreError> {
+    let row = sql("SELECT * FROM destinations
+                   WHERE id = $1 AND account_id = $2 AND removed_at IS NULL")
+    .bind(id.0)
+    .bind(account)
+    .locking(lock)
+    .fetch_optional(tx.on())
+    .await?;
+    row.as_ref().map(destination).transpose()
+}
+
+impl DestinationChange {
+    fn of(&self, old: &Destination, at: Timestamp) -> Destination {
+        let mut new = old.clone();
+        new.label = self.label.clone().unwrap_or(new.label);
+        new.wants.ordered = self.ordered.unwrap_or(new.wants.ordered);
+        new.wants.payload = self.payload.unwrap_or(new.wants.payload);
+        new.wants.headers = self.headers.clone().unwrap_or(new.wants.headers);
+        match (self.disabled, &old.disabled) {
+            (Some(true), None) => {
+                new.disabled = Some(Disabled { at, reason: BY_REQUEST.to_owned() });
+            }
+            (Some(false), Some(_)) => {
+                new.disabled = None;
+                new.health = Default::default();
+            }
+            _ => {}
+        }
+        new
+    }
+}
+
+/// For the audit log: of headers the names alone, because their values are secrets.
+fn differences(old: &Destination, new: &Destination) -> Vec<Change> {
+    let names = |one: &Destination| {
+        let names = one.wants.headers.iter().map(|header| header.name.as_str());
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let off = |one: &Destination| one.disabled.is_some().to_string();
+    let mut changes = Vec::new();
+    let mut note = |changed: bool, field: &str, before: String, after: String| {
+        if changed {
+            changes.push(Change::new(field, Some(before), Some(after)));
+        }
+    };
+    let (was, is) = (&old.wants, &new.wants);
+    note(old.label != new.label, "label", old.label.clone(), new.label.clone());
+    note(was.ordered != is.ordered, "ordered", was.ordered.to_string(), is.ordered.to_string());
+    note(was.payload != is.payload, "payload", was.payload.to_string(), is.payload.to_string());
+    note(was.headers != is.headers, "headers", names(old), names(new));
+    note(off(old) != off(new), "disabled", off(old), off(new));
+    changes
+}

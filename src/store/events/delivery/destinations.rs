@@ -1,0 +1,258 @@
+//! Webhook destinations. A removed one keeps its row, so that its deliveries can be explained.
+
+use url::Url;
+use uuid::Uuid;
+
+use super::destination_row::{self, destination};
+use crate::domain::audit::{Act, Change, Deed};
+use crate::domain::clock::Timestamp;
+use crate::domain::destination::Destination;
+use crate::domain::event::Category;
+use crate::domain::id::{AccountId, DestinationId};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::error::StoreError;
+use crate::store::engine::gates;
+use crate::store::engine::many::many;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::{Connection, Row, Statement, sql};
+use crate::store::tenancy::audit::{self, Note};
+
+/// What became of a new destination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NewDestination {
+    Created,
+    /// The same account, URL and category is there already.
+    Exists(Box<Destination>),
+    /// The account has as many as it may.
+    TooMany,
+}
+
+impl Base {
+    /// Keeps a new destination, unless it exists or the account has `most` already.
+    pub async fn insert_destination(
+        &self,
+        new: &Destination,
+        most: u64,
+        act: Act<'_>,
+    ) -> Result<NewDestination, StoreError> {
+        let mut tx = self.begin().await?;
+        gates::queue(&mut tx, "destinations", new.account.get()).await?;
+        let same = select("account_id = $1 AND category = $2 AND url = $3 AND removed_at IS NULL")
+            .bind(new.account.get())
+            .bind(new.category.as_str())
+            .bind(new.url.as_str())
+            .fetch_optional(tx.on())
+            .await?;
+        if let Some(row) = same {
+            return Ok(NewDestination::Exists(Box::new(destination(&row)?)));
+        }
+        let row = sql("SELECT COUNT(*) AS kept FROM destinations
+                       WHERE account_id = $1 AND removed_at IS NULL")
+        .bind(new.account)
+        .fetch_one(tx.on())
+        .await?;
+        if (Columns { table: "destinations", row: &row }).count("kept")? >= most {
+            return Ok(NewDestination::TooMany);
+        }
+        sql("INSERT INTO destinations (id, account_id, url, category, label, secret, created_at,
+                                       ordered, payload, headers)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)")
+        .bind(new.id.0)
+        .bind(new.account.get())
+        .bind(new.url.as_str())
+        .bind(new.category.as_str())
+        .bind(new.label.clone())
+        .bind(new.secret.expose())
+        .bind(new.created_at.millis())
+        .bind(i64::from(new.wants.ordered))
+        .bind(new.wants.payload.as_str())
+        .bind(destination_row::headers(&new.wants.headers))
+        .execute(tx.on())
+        .await?;
+        audit::note(&mut tx, self.mint(), act, told(new, Deed::WebhookAdded, &made(new))).await?;
+        tx.commit().await?;
+        Ok(NewDestination::Created)
+    }
+
+    /// The destinations of an account, oldest first.
+    pub async fn destinations(&self, account: AccountId) -> Result<Vec<Destination>, StoreError> {
+        let rows = select("account_id = $1 AND removed_at IS NULL ORDER BY id")
+            .bind(account.get())
+            .fetch_all(self.reader())
+            .await?;
+        rows.iter().map(destination).collect()
+    }
+
+    /// Removes those destinations of an account that match all that is given, so that nothing that
+    /// waits for them is claimed any more, and answers them. They are of one of `categories`.
+    pub async fn remove_destinations(
+        &self,
+        account: AccountId,
+        id: Option<DestinationId>,
+        url: Option<&Url>,
+        categories: Option<&[Category]>,
+        act: Act<'_>,
+    ) -> Result<Vec<Destination>, StoreError> {
+        settled!(self.try_remove_destinations(account, id, url, categories, act))
+    }
+
+    async fn try_remove_destinations(
+        &self,
+        account: AccountId,
+        id: Option<DestinationId>,
+        url: Option<&Url>,
+        categories: Option<&[Category]>,
+        act: Act<'_>,
+    ) -> Result<Vec<Destination>, StoreError> {
+        let mut tx = self.begin().await?;
+        // Commits below the account that have passed its gate may still add to what is cancelled.
+        gates::close_account(&mut tx, account).await?;
+        let mut query = select("removed_at IS NULL AND account_id = ");
+        query.push_value(account);
+        if let Some(id) = id {
+            query.push(" AND id = ").push_value(id.0);
+        }
+        if let Some(url) = url {
+            query.push(" AND url = ").push_value(url.as_str());
+        }
+        for (at, category) in categories.unwrap_or_default().iter().enumerate() {
+            query.push(if at == 0 { " AND category IN (" } else { ", " });
+            query.push_value(category.as_str());
+        }
+        if categories.is_some() {
+            query.push(")");
+        }
+        query.push(" ORDER BY id");
+        let rows = query.locking("FOR NO KEY UPDATE").fetch_all(tx.on()).await?;
+        let removed: Vec<Destination> = rows.iter().map(destination).collect::<Result<_, _>>()?;
+        for destination in &removed {
+            retire(&mut tx, destination.id, act.at, self.cancel_at_once()).await?;
+            let removed = told(destination, Deed::WebhookRemoved, &[]);
+            audit::note(&mut tx, self.mint(), act, removed).await?;
+        }
+        tx.commit().await?;
+        Ok(removed)
+    }
+}
+
+/// What the audit log tells of a destination. Of its URL it tells no more than the origin: there
+/// are secrets in many a path.
+fn made(destination: &Destination) -> [Change; 3] {
+    [
+        Change::made("origin", destination.url.origin().ascii_serialization()),
+        Change::made("type", destination.category),
+        Change::made("label", &destination.label),
+    ]
+}
+
+fn told<'a>(destination: &Destination, deed: Deed, changes: &'a [Change]) -> Note<'a> {
+    Note { account: destination.account, deed, object: destination.id.to_string(), changes }
+}
+
+/// Takes a destination out of use and cancels what waits for it, up to `most`, the rest by and by;
+/// answers whether it was in use. No claim takes anything of it any more, and what it kept secret
+/// goes at once.
+pub async fn retire(
+    tx: &mut Transaction,
+    id: DestinationId,
+    now: Timestamp,
+    most: u32,
+) -> Result<bool, StoreError> {
+    let retired = sql("UPDATE destinations
+         SET removed_at = $2, draining = 1, secret = $3, former_secrets = '[]', headers = '[]'
+         WHERE id = $1 AND removed_at IS NULL")
+    .bind(id.0)
+    .bind(now.millis())
+    .bind([].as_slice())
+    .execute(tx.on())
+    .await?;
+    drain(tx, id.0, now, most).await?;
+    Ok(retired > 0)
+}
+
+impl Base {
+    /// Gives up some more of what waits for a destination that was found to be drained. An error
+    /// costs no claim: it is told, and tried again.
+    pub(in crate::store) async fn drain_more(&self, destination: Uuid, now: Timestamp) {
+        if let Err(error) = settled!(self.try_drain_more(destination, now)) {
+            let error = &error as &(dyn std::error::Error + 'static);
+            tracing::warn!(error, "cannot give up what waits for a webhook that is out of use");
+        }
+    }
+
+    /// A transaction of its own, so that it waits for nobody while it has the destination.
+    async fn try_drain_more(&self, destination: Uuid, now: Timestamp) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        // By a statement of its own: it may have been enabled since it was found, and what has been
+        // made for it since then is not to be given up.
+        let drained = sql("SELECT id FROM destinations WHERE id = $1 AND draining = 1")
+            .bind(destination)
+            .locking("FOR NO KEY UPDATE SKIP LOCKED")
+            .fetch_optional(tx.on())
+            .await?;
+        if drained.is_some() {
+            drain(&mut tx, destination, now, self.cancel_at_once()).await?;
+        }
+        tx.commit().await
+    }
+}
+
+/// Gives up some more of what waits for a destination that was removed (cancelled) or disabled
+/// (exhausted: replayable); it ended now. The transaction has its row, or it was removed before.
+pub async fn drain(
+    tx: &mut Transaction,
+    destination: Uuid,
+    now: Timestamp,
+    most: u32,
+) -> Result<(), StoreError> {
+    sql("UPDATE deliveries SET fence = fence + 1, next_attempt_at = $3,
+             state = (SELECT CASE WHEN removed_at IS NULL THEN 'exhausted' ELSE 'cancelled' END
+                      FROM destinations WHERE id = $1)
+         WHERE rowid IN (SELECT rowid FROM deliveries INDEXED BY deliveries_by_destination
+                         WHERE destination_id = $1 AND state = 'pending'
+                         ORDER BY created_at, id LIMIT $2)")
+    // What somebody is recording at this moment is left for the next time.
+    .on_postgres(
+        "WITH taken AS (
+             SELECT id FROM deliveries WHERE destination_id = $1 AND state = 'pending'
+             ORDER BY created_at, id LIMIT $2 FOR UPDATE SKIP LOCKED)
+         UPDATE deliveries SET fence = fence + 1, next_attempt_at = $3,
+             state = (SELECT CASE WHEN removed_at IS NULL THEN 'exhausted' ELSE 'cancelled' END
+                      FROM destinations WHERE id = $1)
+         WHERE id IN (SELECT id FROM taken)",
+    )
+    .bind(destination)
+    .bind(i64::from(most))
+    .bind(now)
+    .execute(tx.on())
+    .await?;
+    sql("UPDATE destinations SET draining = 0
+         WHERE id = $1 AND draining = 1 AND NOT EXISTS (
+             SELECT 1 FROM deliveries WHERE destination_id = $1 AND state = 'pending')")
+    .bind(destination)
+    .execute(tx.on())
+    .await
+    .map(drop)
+}
+
+/// Destinations for which the condition holds.
+fn select(condition: &'static str) -> Statement {
+    let mut query = sql("SELECT * FROM destinations WHERE ");
+    query.push(condition);
+    query
+}
+
+/// These destinations, in no particular order.
+pub async fn by_ids(
+    on: Connection<'_>,
+    ids: impl Iterator<Item = Uuid>,
+) -> Result<Vec<Row>, StoreError> {
+    many(
+        "WITH given (destination) AS ({rows})
+         SELECT destinations.* FROM given CROSS JOIN destinations WHERE id = given.destination",
+        ids.map(|id| vec![id.into()]).collect(),
+    )
+    .fetch_all(on)
+    .await
+}

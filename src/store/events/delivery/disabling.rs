@@ -1,0 +1,117 @@
+//! Taking destinations out of use without removing them, and into use again.
+
+use serde_json::{Value, json};
+
+use super::destinations::drain;
+use crate::domain::account::Lineage;
+use crate::domain::audit::{Act, Change, Deed};
+use crate::domain::clock::Timestamp;
+use crate::domain::destination::{Destination, Disabled};
+use crate::domain::event::{Event, EventName};
+use crate::domain::id::EventId;
+use crate::store::base::Base;
+use crate::store::engine::database::Transaction;
+use crate::store::engine::error::StoreError;
+use crate::store::engine::sql::sql;
+use crate::store::events::announcements::announce;
+use crate::store::tenancy::audit::{self, Note};
+
+/// Why a destination is disabled.
+pub struct Why {
+    /// What to do about it, in words for a customer.
+    pub reason: String,
+    pub failing_since: Option<Timestamp>,
+    /// Of the last attempt: the status, or why there was none.
+    pub last_status: Option<u16>,
+    pub error: Option<String>,
+}
+
+impl Why {
+    /// Somebody asked for it.
+    pub(in crate::store) fn asked_for(disabled: &Disabled) -> Self {
+        let reason = disabled.reason.clone();
+        Self { reason, failing_since: None, last_status: None, error: None }
+    }
+}
+
+/// Disables a destination that is in use, with an event and an entry of the audit log. It gets
+/// nothing new from now on, and what waits is kept as exhausted by and by. The transaction has
+/// closed the gate of its account and passed those above.
+pub async fn disable(
+    tx: &mut Transaction,
+    base: &Base,
+    (destination, lineage): (&Destination, Lineage),
+    why: &Why,
+    act: Act<'_>,
+) -> Result<(), StoreError> {
+    let disabled = sql("UPDATE destinations
+         SET disabled_at = $2, disabled_reason = $3, draining = 1, rests_until = 0
+         WHERE id = $1 AND removed_at IS NULL AND disabled_at IS NULL")
+    .bind(destination.id.0)
+    .bind(act.at)
+    .bind(why.reason.as_str())
+    .execute(tx.on())
+    .await?;
+    if disabled == 0 {
+        return Ok(());
+    }
+    drain(tx, destination.id.0, act.at, base.deliveries.cancel_at_once).await?;
+    let event = Event {
+        id: EventId(base.mint().uuid()),
+        name: EventName::WebhookDisabled,
+        at: act.at,
+        lineage,
+        message: None,
+        contact: None,
+        told: Some(told(destination, why)),
+    };
+    announce(tx, &[event], base.mint()).await?;
+    let since = why.failing_since.map(|since| since.to_string());
+    let mut changes = vec![Change::made("reason", &why.reason)];
+    changes.extend(since.map(|since| Change::made("failingSince", since)));
+    let (account, object) = (destination.account, destination.id.to_string());
+    let note = Note { account, deed: Deed::WebhookDisabled, object, changes: &changes };
+    audit::note(tx, base.mint(), act, note).await
+}
+
+/// Its `data`. No more of the URL than its origin: there are secrets in many a path, and others hear
+/// of this, too.
+fn told(destination: &Destination, why: &Why) -> Value {
+    json!({
+        "accountId": destination.account.get(),
+        "webhook": {
+            "id": destination.id.to_string(),
+            "origin": destination.url.origin().ascii_serialization(),
+            "label": destination.label,
+            "type": destination.category.as_str(),
+        },
+        "reason": why.reason,
+        "failingSince": why.failing_since.map(|since| since.to_string()),
+        "lastStatus": why.last_status,
+        "error": why.error,
+    })
+}
+
+/// Takes a destination into use again, as if it had never failed, with an entry of the audit log.
+/// What was not given up yet is delivered; what was can be replayed. The transaction has closed
+/// the gate of its account.
+pub async fn enable(
+    tx: &mut Transaction,
+    base: &Base,
+    destination: &Destination,
+    act: Act<'_>,
+) -> Result<(), StoreError> {
+    let enabled = sql("UPDATE destinations
+         SET disabled_at = NULL, disabled_reason = NULL, draining = 0, failures = 0,
+             failing_since = NULL, last_failure_at = NULL, rests_until = 0
+         WHERE id = $1 AND removed_at IS NULL AND disabled_at IS NOT NULL")
+    .bind(destination.id.0)
+    .execute(tx.on())
+    .await?;
+    if enabled == 0 {
+        return Ok(());
+    }
+    let (account, object) = (destination.account, destination.id.to_string());
+    let note = Note { account, deed: Deed::WebhookEnabled, object, changes: &[] };
+    audit::note(tx, base.mint(), act, note).await
+}

@@ -1,0 +1,105 @@
+//! How destinations fare, noted in the transaction that records the attempts: all gateways read it
+//! from the destination's row. While all is well nothing is written. Its times are steady ones.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::domain::breaker::{Breaker, Ending, Verdict};
+use crate::domain::clock::Timestamp;
+use crate::domain::destination::Health;
+use crate::domain::id::DestinationId;
+use crate::store::engine::database::Transaction;
+use crate::store::engine::error::StoreError;
+use crate::store::engine::many::many;
+use crate::store::engine::row::{Columns, stored};
+use crate::store::engine::sql::{Row, sql};
+
+/// What a destination came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fared {
+    /// It is sent more.
+    Goes,
+    /// It rests, is disabled or was removed.
+    Halts,
+    /// It has failed since then, for too long.
+    GivenUp { since: Timestamp },
+}
+
+/// Notes how attempts ended, destination by destination in the order of their ids; answers those
+/// that are not, or were not, well.
+pub async fn note(
+    tx: &mut Transaction,
+    breaker: &Breaker,
+    endings: impl Iterator<Item = (DestinationId, Ending)>,
+) -> Result<HashMap<DestinationId, Fared>, StoreError> {
+    let mut of: BTreeMap<DestinationId, Vec<Ending>> = BTreeMap::new();
+    for (destination, ending) in endings {
+        of.entry(destination).or_default().push(ending);
+    }
+    let failed = |endings: &[Ending]| endings.iter().any(|one| *one != Ending::Success);
+    let found = many(
+        "WITH given (destination, failed) AS ({rows})
+         SELECT id, failures, failing_since, last_failure_at, rests_until,
+                CAST(CASE WHEN removed_at IS NULL AND disabled_at IS NULL THEN 1 ELSE 0 END
+                     AS BIGINT) AS in_use
+         FROM given CROSS JOIN destinations
+         WHERE id = given.destination
+           AND (given.failed = 1 OR failures > 0 OR rests_until > 0 OR disabled_at IS NOT NULL)",
+        of.iter().map(|(id, all)| vec![id.0.into(), i64::from(failed(all)).into()]).collect(),
+    )
+    .locking("ORDER BY id FOR NO KEY UPDATE OF destinations")
+    .fetch_all(tx.on())
+    .await?;
+    let mut fared = HashMap::new();
+    for row in &found {
+        let columns = Columns { table: "destinations", row };
+        let id = DestinationId(columns.uuid("id")?);
+        let endings = of.get(&id).map(Vec::as_slice).unwrap_or_default();
+        let one = if columns.flag("in_use")? {
+            judge(tx, breaker, (id, health(row)?), endings).await?
+        } else {
+            Fared::Halts
+        };
+        fared.insert(id, one);
+    }
+    Ok(fared)
+}
+
+async fn judge(
+    tx: &mut Transaction,
+    breaker: &Breaker,
+    (id, before): (DestinationId, Health),
+    endings: &[Ending],
+) -> Result<Fared, StoreError> {
+    let mut health = before;
+    for ending in endings {
+        match breaker.judge(health, *ending) {
+            Verdict::Goes(after) => health = after,
+            Verdict::GivenUp { since } => return Ok(Fared::GivenUp { since }),
+        }
+    }
+    if health != before {
+        sql("UPDATE destinations
+             SET failures = $2, failing_since = $3, last_failure_at = $4, rests_until = $5,
+                 prober = 0
+             WHERE id = $1")
+        .bind(id.0)
+        .bind(stored(health.failures))
+        .bind(health.failing_since.map(Timestamp::millis))
+        .bind(health.last_failure_at.map(Timestamp::millis))
+        .bind(health.rests_until.map_or(0, Timestamp::millis))
+        .execute(tx.on())
+        .await?;
+    }
+    Ok(if health.rests_until.is_some() { Fared::Halts } else { Fared::Goes })
+}
+
+/// The health that a row of a destination tells.
+pub fn health(row: &Row) -> Result<Health, StoreError> {
+    let columns = Columns { table: "destinations", row };
+    Ok(Health {
+        failures: columns.count("failures")?,
+        failing_since: columns.optional_time("failing_since")?,
+        last_failure_at: columns.optional_time("last_failure_at")?,
+        rests_until: Some(columns.time("rests_until")?).filter(|until| until.millis() > 0),
+    })
+}

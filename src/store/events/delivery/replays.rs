@@ -1,0 +1,449 @@
+//! What is to be sent again, made ready by the claims of any gateway, some rows at a time: what was
+//! given up, or all since a time. What was asked for is a row of `replays`; it goes when nothing is
+//! left to do, or when its destination is no longer in use.
+//!
+//! In a room of an ordered destination what is sent again has its old place, before all that came
+//! later. Nobody claims while it is put there (`gates::close_rooms`), and it waits for what was
+//! under way behind it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::destination_row::destination;
+use super::event_context::event;
+use crate::domain::account::AccountType;
+use crate::domain::clock::Timestamp;
+use crate::domain::delivery::Extent;
+use crate::domain::destination::Destination;
+use crate::domain::event::{Event, EventName};
+use crate::domain::id::DeliveryId;
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::error::StoreError;
+use crate::store::engine::gates;
+use crate::store::engine::many::many;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::{Row, Value, sql};
+use crate::store::events::announcements::{Listener, delivery, insert_deliveries};
+use crate::store::events::event_log;
+use crate::store::tenancy::accounts;
+
+/// Ids of events are made in the order of time (UUIDv7), but not exactly, and not by one clock:
+/// the log is read from so long before the time asked for.
+const SLACK: Duration = Duration::from_secs(3600);
+
+/// Another gateway's clock may be so far ahead of the one that was asked.
+const CLOCKS: Duration = Duration::from_mins(1);
+
+/// A row of `replays`.
+struct Asked {
+    destination: Uuid,
+    extent: Extent,
+    since: Timestamp,
+    asked_at: Timestamp,
+    position: Option<i64>,
+}
+
+/// A replay as it stands.
+struct Replay {
+    destination: Destination,
+    extent: Extent,
+    since: Timestamp,
+    /// What happened or ended later belongs to no replay.
+    asked_at: Timestamp,
+    /// The place in the log up to which it has come; none while events without a place are given
+    /// theirs.
+    position: Option<i64>,
+}
+
+/// What is left of a replay.
+enum Left {
+    Nothing,
+    /// The log behind this place.
+    From(Option<i64>),
+    /// All: nothing could be done this time.
+    Later,
+}
+
+impl Base {
+    /// Does some of a replay, of each in turn, unless another gateway is doing so. An error costs no
+    /// claim: it is told, and the others go on.
+    pub(in crate::store) async fn work_on_a_replay(&self, now: Timestamp) {
+        let done = async {
+            let waiting = sql("SELECT id FROM replays ORDER BY id LIMIT 1");
+            match waiting.fetch_optional(self.reader()).await? {
+                Some(_) => settled!(self.try_replay(now)),
+                None => Ok(()),
+            }
+        };
+        if let Err(error) = done.await {
+            let error = &error as &(dyn std::error::Error + 'static);
+            tracing::warn!(error, "cannot make ready what is to be sent again");
+        }
+    }
+
+    async fn try_replay(&self, now: Timestamp) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        if !gates::alone(&mut tx, "replays").await? {
+            return Ok(());
+        }
+        let Some(row) = self.next_replay(&mut tx).await? else { return Ok(()) };
+        let id = Columns { table: "replays", row: &row }.uuid("id")?;
+        let left = match asked(&row) {
+            Ok(asked) => self.step(&mut tx, &asked, now).await?,
+            Err(error) => {
+                tracing::error!(replay.id = %id, %error, "a replay cannot be read: dropped");
+                Left::Nothing
+            }
+        };
+        match left {
+            Left::Nothing => sql("DELETE FROM replays WHERE id = $1").bind(id),
+            Left::From(position) => {
+                let moved = sql("UPDATE replays SET position = $2 WHERE id = $1");
+                moved.bind(id).bind(position)
+            }
+            Left::Later => return Ok(()),
+        }
+        .execute(tx.on())
+        .await?;
+        tx.commit().await
+    }
+
+    /// The one behind that which was worked on last, whatever came of it.
+    async fn next_replay(&self, tx: &mut Transaction) -> Result<Option<Row>, StoreError> {
+        let last = *self.replayed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = None;
+        for after in [last, Uuid::nil()] {
+            found = sql("SELECT id, destination_id, what, since, position, created_at
+                         FROM replays WHERE id > $1 ORDER BY id LIMIT 1")
+            .bind(after)
+            .fetch_optional(tx.on())
+            .await?;
+            if found.is_some() {
+                break;
+            }
+        }
+        if let Some(row) = &found {
+            let id = Columns { table: "replays", row }.uuid("id")?;
+            *self.replayed.lock().unwrap_or_else(PoisonError::into_inner) = id;
+        }
+        Ok(found)
+    }
+
+    async fn step(
+        &self,
+        tx: &mut Transaction,
+        asked: &Asked,
+        now: Timestamp,
+    ) -> Result<Left, StoreError> {
+        let most = self.deliveries.replay_at_once;
+        let Some(replay) = replay(tx, asked, "").await? else { return Ok(Left::Nothing) };
+        if asked.extent == Extent::All && asked.position.is_none() {
+            return place(tx, &replay, most).await;
+        }
+        // Claims wait only where something is put before what they may take, and before anything is
+        // locked that they may wait for.
+        let in_rooms = tx.has_company() && in_rooms(tx, &replay, most).await?;
+        if in_rooms {
+            gates::close_rooms(tx).await?;
+        }
+        let closed = in_rooms || !tx.has_company();
+        // It stays in use until the transaction ends, and as it is.
+        let Some(replay) = self::replay(tx, asked, "FOR SHARE").await? else {
+            return Ok(Left::Nothing);
+        };
+        if !closed && self::in_rooms(tx, &replay, most).await? {
+            return Ok(Left::Later);
+        }
+        match asked.extent {
+            Extent::Failed => failed(tx, &replay, now, most).await,
+            Extent::All => self.all(tx, &replay, now, most).await,
+        }
+    }
+
+    /// Goes on through the log: what was delivered or given up waits again, what was never made
+    /// for this destination is made.
+    async fn all(
+        &self,
+        tx: &mut Transaction,
+        replay: &Replay,
+        now: Timestamp,
+        most: u32,
+    ) -> Result<Left, StoreError> {
+        let Some(position) = replay.position else { return Ok(Left::From(None)) };
+        let rows = log(tx, &replay.destination, position, most).await?;
+        let mut last = position;
+        let mut wanted = Vec::new();
+        let mut over = false;
+        for row in &rows {
+            let columns = Columns { table: "events", row };
+            last = last.max(columns.integer("position")?);
+            // What this gateway cannot read it cannot send.
+            let Ok(event) = event(row) else { continue };
+            // Else what goes on happening would keep it going.
+            over |= event.at > replay.asked_at.plus(SLACK);
+            if replay.wants(&event) {
+                wanted.push((event, columns.integer("arrived")?));
+            }
+        }
+        self.send_again(tx, replay, &wanted, now).await?;
+        let whole = over || u32::try_from(rows.len()).unwrap_or(u32::MAX) < most;
+        Ok(if whole { Left::Nothing } else { Left::From(Some(last)) })
+    }
+
+    async fn send_again(
+        &self,
+        tx: &mut Transaction,
+        replay: &Replay,
+        wanted: &[(Event, i64)],
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let listener =
+            Listener { id: replay.destination.id.0, ordered: replay.destination.wants.ordered };
+        let room = |event: &Event| {
+            let room = event.room().filter(|_| listener.ordered);
+            room.map(|room| room.to_string())
+        };
+        let rooms = wanted.iter().filter_map(|(event, _)| room(event)).collect();
+        let due = due(tx, listener.id, &rooms, now).await?;
+        let due = |room: &Option<String>| {
+            room.as_ref().and_then(|room| due.get(room)).copied().unwrap_or(now)
+        };
+        let known = many(
+            "WITH given (event) AS ({rows})
+             SELECT DISTINCT event_id FROM given CROSS JOIN deliveries
+             WHERE event_id = given.event AND destination_id = $1",
+            wanted.iter().map(|(event, _)| vec![event.id.0.into()]).collect(),
+        )
+        .bind(listener.id)
+        .fetch_all(tx.on())
+        .await?;
+        let known = known.iter().map(|row| Columns { table: "deliveries", row }.uuid("event_id"));
+        let known: BTreeSet<Uuid> = known.collect::<Result<_, _>>()?;
+        let (again, new): (Vec<_>, Vec<_>) =
+            wanted.iter().partition(|(event, _)| known.contains(&event.id.0));
+        let again = again.into_iter().map(|(event, arrived)| -> Vec<Value> {
+            let room = room(event);
+            let place = room.as_ref().map(|_| *arrived);
+            vec![event.id.0.into(), due(&room).into(), room.into(), place.into()]
+        });
+        many(
+            "WITH given (event, due, place, number) AS ({rows})
+             UPDATE deliveries
+             SET state = 'pending', attempts = 0, next_attempt_at = given.due, lease_until = 0,
+                 fence = fence + 1, room = given.place, arrived = given.number
+             FROM given
+             WHERE event_id = given.event AND destination_id = $1 AND state <> 'pending'",
+            again.collect(),
+        )
+        .bind(listener.id)
+        .execute(tx.on())
+        .await?;
+        let new = new.into_iter().map(|(event, arrived)| {
+            let id = DeliveryId(self.mint().uuid());
+            delivery(id, (event, *arrived), listener, due(&room(event)))
+        });
+        insert_deliveries(tx, new.collect()).await
+    }
+}
+
+impl Replay {
+    fn wants(&self, event: &Event) -> bool {
+        event.name.category() == self.destination.category
+            // A test was for one destination, at one time.
+            && event.name != EventName::WebhookTest
+            && (self.since..=self.asked_at).contains(&event.at)
+    }
+}
+
+/// What the row says.
+fn asked(row: &Row) -> Result<Asked, StoreError> {
+    let columns = Columns { table: "replays", row };
+    Ok(Asked {
+        destination: columns.uuid("destination_id")?,
+        extent: columns.word("what")?,
+        since: columns.time("since")?,
+        asked_at: columns.time("created_at")?,
+        position: columns.optional_integer("position")?,
+    })
+}
+
+/// The replay, as long as its destination is in use.
+async fn replay(
+    tx: &mut Transaction,
+    asked: &Asked,
+    locking: &'static str,
+) -> Result<Option<Replay>, StoreError> {
+    let found = sql("SELECT * FROM destinations
+                     WHERE id = $1 AND removed_at IS NULL AND disabled_at IS NULL")
+    .bind(asked.destination)
+    .locking(locking)
+    .fetch_optional(tx.on())
+    .await?;
+    let Some(found) = found else { return Ok(None) };
+    Ok(Some(Replay {
+        destination: destination(&found)?,
+        extent: asked.extent,
+        since: asked.since,
+        asked_at: asked.asked_at,
+        position: asked.position,
+    }))
+}
+
+/// Gives events their places in the log; when all have one, answers where to begin. Nobody's claims
+/// wait for it.
+async fn place(tx: &mut Transaction, replay: &Replay, most: u32) -> Result<Left, StoreError> {
+    if event_log::place(tx, most).await? >= most.into() {
+        return Ok(Left::From(None));
+    }
+    let first = beginning(tx, replay.since.minus(SLACK)).await?;
+    Ok(first.map_or(Left::Nothing, |at| Left::From(Some(at - 1))))
+}
+
+/// Whether the next group is put into rooms.
+async fn in_rooms(tx: &mut Transaction, replay: &Replay, most: u32) -> Result<bool, StoreError> {
+    if replay.extent == Extent::All {
+        return Ok(replay.destination.wants.ordered);
+    }
+    for row in &given_up(tx, replay, most).await? {
+        if (Columns { table: "deliveries", row }).optional_text("room")?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What was given up waits again. What ends again is not of this replay: it ended later.
+async fn failed(
+    tx: &mut Transaction,
+    replay: &Replay,
+    now: Timestamp,
+    most: u32,
+) -> Result<Left, StoreError> {
+    let rows = given_up(tx, replay, most).await?;
+    revive(tx, replay.destination.id.0, &rows, now).await?;
+    let whole = u32::try_from(rows.len()).unwrap_or(u32::MAX) < most;
+    Ok(if whole { Left::Nothing } else { Left::From(None) })
+}
+
+/// The next of those that were given up.
+async fn given_up(
+    tx: &mut Transaction,
+    replay: &Replay,
+    most: u32,
+) -> Result<Vec<Row>, StoreError> {
+    sql("SELECT id, room FROM deliveries
+         WHERE destination_id = $1 AND state = 'exhausted' AND created_at >= $2
+           AND next_attempt_at <= $3
+         ORDER BY created_at, id LIMIT $4")
+    .bind(replay.destination.id.0)
+    .bind(replay.since)
+    .bind(replay.asked_at.plus(CLOCKS))
+    .bind(i64::from(most))
+    .fetch_all(tx.on())
+    .await
+}
+
+/// Has these deliveries (`id`, `room`) of a destination wait again, with all attempts of the
+/// schedule, unless they wait already. The transaction has closed the rooms.
+pub async fn revive(
+    tx: &mut Transaction,
+    destination: Uuid,
+    rows: &[Row],
+    now: Timestamp,
+) -> Result<u64, StoreError> {
+    let mut ended = Vec::with_capacity(rows.len());
+    for row in rows {
+        let columns = Columns { table: "deliveries", row };
+        ended.push((columns.uuid("id")?, columns.optional_text("room")?));
+    }
+    let rooms = ended.iter().filter_map(|(_, room)| room.clone()).collect();
+    let due = due(tx, destination, &rooms, now).await?;
+    let rows = ended.into_iter().map(|(id, room)| {
+        let due = room.and_then(|room| due.get(&room).copied()).unwrap_or(now);
+        vec![id.into(), due.into()]
+    });
+    many(
+        "WITH given (delivery, due) AS ({rows})
+         UPDATE deliveries
+         SET state = 'pending', attempts = 0, next_attempt_at = given.due, lease_until = 0,
+             fence = fence + 1
+         FROM given WHERE deliveries.id = given.delivery AND state <> 'pending'",
+        rows.collect(),
+    )
+    .execute(tx.on())
+    .await
+}
+
+/// When something that comes first in one of these rooms may be sent: not before the lease ends
+/// under which another one of the room is, or may be, under way.
+async fn due(
+    tx: &mut Transaction,
+    destination: Uuid,
+    rooms: &BTreeSet<String>,
+    now: Timestamp,
+) -> Result<HashMap<String, Timestamp>, StoreError> {
+    let heads = many(
+        "WITH given (place) AS ({rows})
+         SELECT room, lease_until, next_attempt_at, attempts
+         FROM given CROSS JOIN deliveries
+         WHERE deliveries.id = (
+             SELECT id FROM deliveries
+             WHERE destination_id = $1 AND state = 'pending' AND room IS NOT NULL
+               AND room = given.place
+             ORDER BY arrived, id LIMIT 1)",
+        rooms.iter().map(|room| vec![room.as_str().into()]).collect(),
+    )
+    .bind(destination)
+    .fetch_all(tx.on())
+    .await?;
+    let mut due = HashMap::with_capacity(heads.len());
+    for row in &heads {
+        let columns = Columns { table: "deliveries", row };
+        // One that was never tried and waits does so for what is behind it.
+        let waits =
+            if columns.integer("attempts")? == 0 { "next_attempt_at" } else { "lease_until" };
+        let free = columns.time("lease_until")?.max(columns.time(waits)?);
+        due.insert(columns.text("room")?, free.max(now));
+    }
+    Ok(due)
+}
+
+/// The place in the log of about the first event since then.
+async fn beginning(tx: &mut Transaction, since: Timestamp) -> Result<Option<i64>, StoreError> {
+    let millis = u128::try_from(since.millis()).unwrap_or_default();
+    let row = sql("SELECT position FROM events WHERE id >= $1 AND position IS NOT NULL
+                   ORDER BY id LIMIT 1")
+    // The first 48 bits of a UUIDv7 are its time (RFC 9562 §5.7).
+    .bind(Uuid::from_u128(millis << 80))
+    .fetch_optional(tx.on())
+    .await?;
+    row.map(|row| Columns { table: "events", row: &row }.integer("position")).transpose()
+}
+
+/// The next events in the log of the destination's account and all below it.
+async fn log(
+    tx: &mut Transaction,
+    destination: &Destination,
+    position: i64,
+    most: u32,
+) -> Result<Vec<Row>, StoreError> {
+    let Some(account) = accounts::find(tx, destination.account).await? else {
+        return Ok(Vec::new());
+    };
+    let mut query =
+        sql("SELECT id, name, at, partner_id, reseller_id, organization_id, agent_id, message_id,
+                    contact_id, told, arrived, position FROM events WHERE ");
+    query.push(match account.kind {
+        AccountType::Partner => "partner_id = ",
+        AccountType::Reseller => "reseller_id = ",
+        AccountType::Organization => "organization_id = ",
+        AccountType::Agent => "agent_id = ",
+    });
+    query.push_value(account.id).push(" AND position > ").push_value(position);
+    query.push(" ORDER BY position LIMIT ").push_value(i64::from(most));
+    query.fetch_all(tx.on()).await
+}

@@ -1,0 +1,116 @@
+//! Lists of contacts, the one that wrote last for the first time first: by id, so that no page
+//! shifts under its reader, and no cursor tells when somebody wrote to another Agent.
+
+use std::collections::BTreeMap;
+
+use super::contacts;
+use super::presence::{PRESENT_CONTACT, PRESENT_ROOM};
+use crate::domain::account::AccountType;
+use crate::domain::clock::Timestamp;
+use crate::domain::contact::Contact;
+use crate::domain::id::{AccountId, ContactId};
+use crate::domain::scope::Scope;
+use crate::store::base::Base;
+use crate::store::base::page::in_range;
+use crate::store::engine::error::StoreError;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::{Statement, sql};
+
+/// Agents of one statement: SQLite takes no more than 500 parts of a UNION.
+const AGENTS: usize = 100;
+
+impl Base {
+    /// Up to `limit` contacts with smaller ids than `after`, and none smaller than `until`, the
+    /// largest first: all of the organizations in `scope`, or, where that is some Agents, those who
+    /// have a room with one of them, each since when and until when they wrote to these.
+    pub async fn list_contacts(
+        &self,
+        scope: &Scope,
+        (after, until): (Option<ContactId>, Option<ContactId>),
+        limit: u32,
+    ) -> Result<Vec<Contact>, StoreError> {
+        let below = after.map_or(i64::MAX, ContactId::get);
+        match (scope.level(), scope.permitted()) {
+            (_, Some(agents)) => self.contacts_of(agents, below, limit).await,
+            (AccountType::Agent, None) => self.contacts_of(&[scope.root()], below, limit).await,
+            (_, None) => {
+                let mut query =
+                    sql("SELECT id, organization_id, address, name, first_seen, last_seen
+                                     FROM contacts WHERE ");
+                in_range(&mut query, scope);
+                query.push(PRESENT_CONTACT).push(" AND id < ").push_value(below);
+                if let Some(until) = until {
+                    query.push(" AND id >= ").push_value(until.get());
+                }
+                query.push(" ORDER BY id DESC LIMIT ").push_value(i64::from(limit));
+                query.fetch_all(self.reader()).await?.iter().map(contacts::contact).collect()
+            }
+        }
+    }
+
+    /// The last of the next `most` contacts while any are being erased, so that a list passes over
+    /// no more; `None` if there are fewer, and where a list is of what some Agents have.
+    pub async fn end_of_contacts(
+        &self,
+        scope: &Scope,
+        after: Option<ContactId>,
+        most: u32,
+    ) -> Result<Option<ContactId>, StoreError> {
+        let of_agents = scope.permitted().is_some() || scope.level() == AccountType::Agent;
+        if of_agents || self.erasures(0, 1).await?.is_empty() {
+            return Ok(None);
+        }
+        let mut query = sql("SELECT id FROM contacts WHERE ");
+        in_range(&mut query, scope);
+        query.push(" AND id < ").push_value(after.map_or(i64::MAX, ContactId::get));
+        query.push(" ORDER BY id DESC LIMIT 1 OFFSET ");
+        query.push_value(i64::from(most.saturating_sub(1)));
+        let row = query.fetch_optional(self.reader()).await?;
+        row.map(|row| Columns { table: "contacts", row: &row }.contact("id")).transpose()
+    }
+
+    /// Of each Agent as many as are wanted: the first of all of them are among these, each with all
+    /// of its rooms.
+    async fn contacts_of(
+        &self,
+        agents: &[AccountId],
+        below: i64,
+        limit: u32,
+    ) -> Result<Vec<Contact>, StoreError> {
+        let mut seen: BTreeMap<ContactId, (Timestamp, Timestamp)> = BTreeMap::new();
+        for some in agents.chunks(AGENTS) {
+            for row in of_each(some, below, limit).fetch_all(self.reader()).await? {
+                let columns = Columns { table: "rooms", row: &row };
+                let (first, last) = (columns.time("started_at")?, columns.time("last_at")?);
+                let times = seen.entry(columns.contact("contact_id")?).or_insert((first, last));
+                *times = (first.min(times.0), last.max(times.1));
+            }
+        }
+        let wanted = seen.into_iter().rev().take(usize::try_from(limit).unwrap_or(usize::MAX));
+        let wanted: BTreeMap<ContactId, _> = wanted.collect();
+        let mut found = Vec::with_capacity(wanted.len());
+        for row in contacts::by_ids(self.reader(), wanted.keys().copied()).await? {
+            let contact = contacts::contact(&row)?;
+            let Some((first_seen, last_seen)) = wanted.get(&contact.id).copied() else { continue };
+            found.push(Contact { first_seen, last_seen, ..contact });
+        }
+        found.sort_unstable_by_key(|contact| std::cmp::Reverse(contact.id));
+        Ok(found)
+    }
+}
+
+/// Of each of these Agents the first of its rooms.
+fn of_each(agents: &[AccountId], below: i64, limit: u32) -> Statement {
+    let mut query = sql("");
+    for (number, agent) in agents.iter().enumerate() {
+        query.push(if number == 0 { "" } else { " UNION ALL " });
+        query.push(
+            "SELECT contact_id, started_at, last_at FROM (
+                 SELECT contact_id, started_at, last_at FROM rooms WHERE agent_id = ",
+        );
+        query.push_value(*agent).push(PRESENT_ROOM).push(" AND contact_id < ").push_value(below);
+        query.push(" ORDER BY contact_id DESC LIMIT ").push_value(i64::from(limit));
+        query.push(") AS given").varying();
+    }
+    query
+}

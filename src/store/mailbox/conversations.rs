@@ -1,0 +1,160 @@
+//! The messages of one room, of one thread, and of many threads at once.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::messages;
+use super::presence::PRESENT_ROOM;
+use super::rooms::holds;
+use crate::domain::id::{MessageId, ThreadId};
+use crate::domain::message::Message;
+use crate::domain::room::Room;
+use crate::domain::scope::Scope;
+use crate::store::base::Base;
+use crate::store::base::page::{Cursor, Page, within};
+use crate::store::engine::error::StoreError;
+use crate::store::engine::many::many;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::sql;
+
+/// Where a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    pub room: Room,
+    pub thread: ThreadId,
+    pub place: Cursor,
+}
+
+impl Base {
+    /// Whether there is such a room in `scope`.
+    pub async fn has_room(&self, scope: &Scope, room: Room) -> Result<bool, StoreError> {
+        let mut query =
+            sql("SELECT contact_id FROM rooms WHERE contact_id = $1 AND agent_id = $2 AND ")
+                .bind(room.contact.get())
+                .bind(room.agent);
+        within(&mut query, scope);
+        query.push(PRESENT_ROOM);
+        Ok(query.fetch_optional(self.reader()).await?.is_some())
+    }
+
+    /// A page of the messages of a room in `scope`, or of one thread of it, the newest first.
+    pub async fn room_messages(
+        &self,
+        scope: &Scope,
+        room: Room,
+        thread: Option<ThreadId>,
+        page: &Page,
+    ) -> Result<Vec<Message>, StoreError> {
+        if !self.has_room(scope, room).await? {
+            return Ok(Vec::new());
+        }
+        let mut query = messages::select("WHERE ");
+        match thread {
+            // Spelled as in the index; a thread is in one room only.
+            Some(thread) => {
+                query.push("COALESCE(thread_id, id) = ").push_value(thread.0);
+            }
+            None => {
+                query.push("contact_id = ").push_value(room.contact.get());
+                query.push(" AND agent_id = ").push_value(room.agent);
+            }
+        }
+        page.read(&mut query);
+        let rows = query.fetch_all(self.reader()).await?;
+        let mut messages = messages::listed_messages(&rows, &self.repeats)?;
+        messages.retain(|message| message.room() == room);
+        Ok(page.shown(messages))
+    }
+
+    /// Of these messages those that are in the room named, in `scope`.
+    pub async fn find_messages(
+        &self,
+        scope: &Scope,
+        named: &[(Room, MessageId)],
+    ) -> Result<HashMap<(Room, MessageId), Found>, StoreError> {
+        let distinct: BTreeSet<_> =
+            named.iter().map(|(room, id)| (id.0, room.contact.get(), room.agent.get())).collect();
+        let rows = many(
+            "WITH given (message, contact, agent) AS ({rows})
+             SELECT id, contact_id, at, COALESCE(thread_id, id) AS thread, messages.partner_id,
+                    messages.reseller_id, messages.organization_id, agent_id
+             FROM given CROSS JOIN messages
+             WHERE id = given.message AND contact_id = given.contact AND agent_id = given.agent
+               AND NOT EXISTS (SELECT 1 FROM erasures
+                               WHERE subject IN (messages.contact_id, messages.agent_id))",
+            distinct
+                .into_iter()
+                .map(|(id, contact, agent)| vec![id.into(), contact.into(), agent.into()])
+                .collect(),
+        )
+        .fetch_all(self.reader())
+        .await?;
+        let mut found = HashMap::with_capacity(rows.len());
+        for row in &rows {
+            let columns = Columns { table: "messages", row };
+            let agent = columns.account("agent_id")?;
+            if !holds(scope, &columns.lineage()?, agent) {
+                continue;
+            }
+            let room = Room { contact: columns.contact("contact_id")?, agent };
+            let place = Cursor { at: columns.time("at")?, id: columns.uuid("id")? };
+            let thread = ThreadId(columns.uuid("thread")?);
+            found.insert((room, MessageId(place.id)), Found { room, thread, place });
+        }
+        Ok(found)
+    }
+
+    /// The first `most` messages of each of these threads, the oldest first, by id and octets of the
+    /// original; each thread was found in the caller's scope.
+    pub async fn outline_threads(
+        &self,
+        threads: &[Found],
+        most: u32,
+    ) -> Result<HashMap<ThreadId, Vec<(MessageId, u64)>>, StoreError> {
+        let mut outlines: HashMap<ThreadId, Vec<(MessageId, u64)>> = HashMap::new();
+        let mut query = sql("");
+        for found in threads {
+            if outlines.insert(found.thread, Vec::new()).is_some() {
+                continue;
+            }
+            query.push(if outlines.len() == 1 { "" } else { " UNION ALL " });
+            query.push(
+                "SELECT thread, id, at, size FROM (
+                     SELECT COALESCE(thread_id, id) AS thread, id, at, size FROM messages
+                     WHERE COALESCE(thread_id, id) = ",
+            );
+            query.push_value(found.thread.0).push(" ORDER BY at, id LIMIT ");
+            query.push_value(i64::from(most)).push(") AS given").varying();
+        }
+        if outlines.is_empty() {
+            return Ok(outlines);
+        }
+        let mut rows = Vec::new();
+        for row in query.fetch_all(self.reader()).await? {
+            let columns = Columns { table: "messages", row: &row };
+            let place = Cursor { at: columns.time("at")?, id: columns.uuid("id")? };
+            rows.push((ThreadId(columns.uuid("thread")?), place, columns.count("size")?));
+        }
+        rows.sort_unstable();
+        for (thread, place, size) in rows {
+            outlines.entry(thread).or_default().push((MessageId(place.id), size));
+        }
+        Ok(outlines)
+    }
+
+    /// These messages, in no particular order; those that are not there, or not in `scope`, are
+    /// left out.
+    pub async fn messages(
+        &self,
+        scope: &Scope,
+        ids: &[MessageId],
+    ) -> Result<Vec<Message>, StoreError> {
+        let mut found = Vec::with_capacity(ids.len());
+        let rows = messages::by_ids(self.reader(), ids.iter().copied()).await?;
+        for message in messages::listed_messages(&rows, &self.repeats)? {
+            if holds(scope, &message.lineage, message.agent) {
+                found.push(message);
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,78 @@
+//! What came in, as it is written: the record of one recipient, and its message. Made ready by
+//! whoever commits (`commit/ready.rs`).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use crate::domain::account::Lineage;
+use crate::domain::address::Address;
+use crate::domain::audit::Once;
+use crate::domain::clock::Timestamp;
+use crate::domain::contact::Handle;
+use crate::domain::id::{AccountId, MessageId};
+use crate::domain::message::Digest;
+use crate::domain::source::Inbox;
+use crate::domain::thread::ThreadKeys;
+use crate::store::engine::sql::Value;
+use crate::store::tenancy::addresses::{Question, Standing};
+
+/// One recipient's record, and its message if it was accepted.
+pub struct Entry {
+    /// The record's columns, but for its count and the two that a repeat changes.
+    pub record: Vec<Value>,
+    pub count: u64,
+    pub explanation: String,
+    pub message: Option<MessageId>,
+    pub arrived: Option<Arrived>,
+}
+
+/// An accepted message on its way in.
+pub struct Arrived {
+    pub id: MessageId,
+    pub lineage: Lineage,
+    pub agent: AccountId,
+    pub organization: AccountId,
+    pub at: Timestamp,
+    pub handle: Handle,
+    pub name: Option<String>,
+    /// Of mail. What a platform hands in asks only that its Agent is active.
+    pub decided: Option<Decided>,
+    /// The request that may be carried out once, and whoever does so.
+    pub once: Option<(Once, Uuid)>,
+    /// Sorted, each once.
+    pub keys: Vec<[u8; 32]>,
+    pub thread: ThreadKeys,
+    pub inbox: Inbox,
+    /// How its text begins.
+    pub preview: String,
+    pub remembered_until: Timestamp,
+    pub digest: Digest,
+    pub raw: Bytes,
+    /// The raw bytes belong into the blob store, where they are under the name that follows; with
+    /// none, a row has them already.
+    pub apart: bool,
+    pub object: Option<String>,
+    /// What was read out of the raw bytes, as it is kept: once for all recipients.
+    pub mail: Arc<str>,
+    /// The message's columns, but for its contact, its thread, its session and its inbox.
+    pub columns: Vec<Value>,
+    /// Those of its entry in the index of full-text search.
+    pub search: Vec<Value>,
+}
+
+/// What mail was admitted by.
+pub struct Decided {
+    pub sender: Address,
+    pub address: Address,
+    pub standing: Standing,
+}
+
+impl Arrived {
+    /// What the decision about it rested on.
+    pub(in crate::store) fn question(&self) -> Option<Question<'_>> {
+        let Decided { sender, address, .. } = self.decided.as_ref()?;
+        Some(Question { agent: self.agent, address, sender })
+    }
+}

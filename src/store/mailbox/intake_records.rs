@@ -1,0 +1,200 @@
+//! The lasting trace of every verdict.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::entry::Entry;
+use super::presence::PRESENT_RECORD;
+use crate::domain::clock::Timestamp;
+use crate::domain::contact::Handle;
+use crate::domain::id::{IntakeId, MessageId};
+use crate::domain::intake_record::IntakeRecord;
+use crate::domain::reason::Reason;
+use crate::domain::scope::Scope;
+use crate::domain::verdict::Verdict;
+use crate::store::base::Base;
+use crate::store::base::page::{Page, within};
+use crate::store::engine::database::Transaction;
+use crate::store::engine::error::StoreError;
+use crate::store::engine::many::many;
+use crate::store::engine::row::{Columns, stored};
+use crate::store::engine::sql::{Row, Statement, Value, sql};
+
+/// Which records a list shows; absent fields match everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IntakeFilter {
+    pub sender: Option<Handle>,
+    /// As given in RCPT, without regard to ASCII case.
+    pub recipient: Option<String>,
+    /// `accepted`, `refused` or `deferred`.
+    pub verdict: Option<String>,
+    pub reason: Option<Reason>,
+    pub since: Option<Timestamp>,
+    pub until: Option<Timestamp>,
+}
+
+impl Base {
+    /// A page of the records in `scope` that match, the newest first.
+    pub async fn intake_records(
+        &self,
+        scope: &Scope,
+        filter: &IntakeFilter,
+        page: &Page,
+    ) -> Result<Vec<IntakeRecord>, StoreError> {
+        let mut query = select("WHERE ");
+        within(&mut query, scope);
+        query.push(PRESENT_RECORD);
+        filter.narrow(&mut query);
+        page.read_between(&mut query, filter.since, filter.until);
+        let rows = query.fetch_all(self.reader()).await?;
+        let records = rows.iter().map(record).collect::<Result<_, _>>()?;
+        Ok(page.shown(records))
+    }
+
+    /// One record in `scope`.
+    pub async fn intake_record(
+        &self,
+        scope: &Scope,
+        id: IntakeId,
+    ) -> Result<Option<IntakeRecord>, StoreError> {
+        let mut query = select("WHERE id = $1 AND ").bind(id.0);
+        within(&mut query, scope);
+        query.push(PRESENT_RECORD);
+        let row = query.fetch_optional(self.reader()).await?;
+        row.as_ref().map(record).transpose()
+    }
+}
+
+impl IntakeFilter {
+    /// Whether records within the time asked for may not match.
+    pub fn passes_over(&self) -> bool {
+        let Self { sender, recipient, verdict, reason, since: _, until: _ } = self;
+        sender.is_some() || recipient.is_some() || verdict.is_some() || reason.is_some()
+    }
+
+    /// Goes on with a comparison for each field that is given: absent ones would only keep the
+    /// database from planning well. The time is the page's.
+    fn narrow(&self, query: &mut Statement) {
+        if let Some(sender) = &self.sender {
+            query.push(" AND sender = ").push_value(sender.to_string());
+        }
+        if let Some(recipient) = &self.recipient {
+            // Both databases fold ASCII alone here.
+            query.push(" AND lower(recipient) = ").push_value(recipient.to_ascii_lowercase());
+        }
+        if let Some(verdict) = &self.verdict {
+            query.push(" AND verdict = ").push_value(verdict.as_str());
+        }
+        if let Some(reason) = self.reason {
+            query.push(" AND reason = ").push_value(reason.as_str());
+        }
+    }
+}
+
+/// Writes the records of a group; `earlier` names, for a message that is a repeat, the first one.
+pub async fn insert(
+    tx: &mut Transaction,
+    entries: &[&Entry],
+    earlier: &HashMap<MessageId, MessageId>,
+) -> Result<(), StoreError> {
+    const REPEATED: &str = "The same message arrived before; it was accepted again without making \
+                            a second message.";
+    let rows = entries.iter().map(|entry| {
+        let same_as = entry.arrived.as_ref().and_then(|arrived| earlier.get(&arrived.id)).copied();
+        let explanation = if same_as.is_some() { REPEATED } else { &entry.explanation };
+        row(&entry.record, entry.count, explanation, same_as.or(entry.message), None)
+    });
+    write(tx, rows.collect()).await.map(drop)
+}
+
+/// The columns of a record, but for its count and those that a repeat changes.
+pub fn columns(record: &IntakeRecord) -> Vec<Value> {
+    vec![
+        record.id.0.into(),
+        record.at.into(),
+        record.source.as_str().into(),
+        record.lineage.partner.into(),
+        record.lineage.reseller.into(),
+        record.lineage.organization.into(),
+        record.agent.into(),
+        record.recipient.as_str().into(),
+        record.sender.as_ref().map(Handle::to_string).into(),
+        record.envelope_from.as_str().into(),
+        record.remote_address.to_string().into(),
+        record.helo.as_str().into(),
+        record.verdict.as_str().into(),
+        record.verdict.reason().map(Reason::as_str).into(),
+        stored(record.size).into(),
+        record.digest.as_ref().map(|digest| digest.0.as_slice()).into(),
+        record.headers.as_slice().into(),
+        record.steps.to_string().into(),
+        record.took.map(|took| i64::try_from(took.as_micros()).unwrap_or(i64::MAX)).into(),
+    ]
+}
+
+/// The whole row; its columns are in the order of [`write`].
+pub fn row(
+    columns: &[Value],
+    count: u64,
+    explanation: &str,
+    message: Option<MessageId>,
+    counted_as: Option<String>,
+) -> Vec<Value> {
+    let message = message.map(|id| id.0);
+    let last = [stored(count).into(), explanation.into(), message.into(), counted_as.into()];
+    columns.iter().cloned().chain(last).collect()
+}
+
+/// Writes records, or counts each in the one that is `counted_as` the same (no two of them are);
+/// answers which.
+pub async fn write(tx: &mut Transaction, rows: Vec<Vec<Value>>) -> Result<Vec<Row>, StoreError> {
+    many(
+        "INSERT INTO intake_records (id, at, source, partner_id, reseller_id, organization_id,
+             agent_id, recipient, sender, envelope_from, remote_address, helo, verdict, reason, size, digest,
+             headers, steps, took_us, count, explanation, message_id, counted_as) {rows}
+         ON CONFLICT (counted_as)
+             DO UPDATE SET count = intake_records.count + excluded.count
+         RETURNING id, counted_as",
+        rows,
+    )
+    .fetch_all(tx.on())
+    .await
+}
+
+fn select(rest: &'static str) -> Statement {
+    let mut query =
+        sql("SELECT id, at, source, partner_id, reseller_id, organization_id, agent_id, recipient,
+                sender, envelope_from, remote_address, helo, reason, explanation, message_id, size,
+                digest, headers, steps, count, took_us
+         FROM intake_records ");
+    query.push(rest);
+    query
+}
+
+fn record(row: &Row) -> Result<IntakeRecord, StoreError> {
+    let columns = Columns { table: "intake_records", row };
+    let reason = columns.optional_word::<Reason>("reason")?;
+    let took = columns.optional_integer("took_us")?.and_then(|micros| u64::try_from(micros).ok());
+    Ok(IntakeRecord {
+        id: IntakeId(columns.uuid("id")?),
+        at: columns.time("at")?,
+        source: columns.word("source")?,
+        lineage: columns.lineage()?,
+        agent: columns.optional_account("agent_id")?,
+        recipient: columns.text("recipient")?,
+        sender: columns.optional_word("sender")?,
+        envelope_from: columns.text("envelope_from")?,
+        remote_address: columns.word::<IpAddr>("remote_address")?,
+        helo: columns.text("helo")?,
+        verdict: Verdict::of(reason),
+        explanation: columns.text("explanation")?,
+        message: columns.optional_uuid("message_id")?.map(MessageId),
+        size: columns.count("size")?,
+        digest: columns.optional_digest("digest")?,
+        headers: columns.bytes("headers")?,
+        steps: columns.json("steps")?,
+        count: columns.count("count")?,
+        took: took.map(Duration::from_micros),
+    })
+}

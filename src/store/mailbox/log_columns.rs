@@ -1,0 +1,224 @@
+//! What the fields of the conversation log are in the database: expressions over a row of
+//! `intake_records`, the same for both databases.
+//!
+//! What is of the message is looked up by its id, row by row: a join could be turned into a walk of
+//! all messages. Text is compared by functions that both have in the same
+//! sense (`LIKE` they have in two).
+
+use crate::domain::condition::{Condition, Scalar, Test};
+use crate::domain::decimal::Decimal;
+use crate::domain::formula::{Formula, Operator};
+use crate::domain::log_field::{LogField, Op};
+use crate::domain::scope::Scope;
+use crate::store::base::page::within;
+use crate::store::engine::sql::{Statement, Value};
+
+/// Of the deliveries of a message those in some state, made for destinations of accounts in the
+/// scope: what was made for those above is not told. A repeat made none: what came before it has the
+/// same message. Nothing is known where no event is left of a message. All questions are numbers: an
+/// EXISTS is a join to PostgreSQL, which it may begin with all that a destination was sent; one
+/// earlier record is enough, for a message may have many.
+const DELIVERIES: &str = "(CASE WHEN (SELECT 1 FROM intake_records AS earlier
+                 WHERE earlier.message_id = intake_records.message_id
+                   AND (earlier.at, earlier.id) < (intake_records.at, intake_records.id)
+                 LIMIT 1) IS NOT NULL THEN 0
+      ELSE (SELECT CASE WHEN COUNT(e.id) > 0 OR intake_records.message_id IS NULL
+                   THEN COUNT(CASE WHEN d.id IS NOT NULL AND (
+                       SELECT COUNT(*) FROM accounts
+                       WHERE accounts.id = (SELECT account_id FROM destinations
+                                            WHERE destinations.id = d.destination_id) AND ";
+const DELIVERIES_END: &str = " THEN 1 END) END
+            FROM events AS e LEFT JOIN deliveries AS d ON d.event_id = e.id
+            WHERE e.message_id = intake_records.message_id) END)";
+
+/// What a field is.
+enum Column {
+    Expression(&'static str),
+    /// Deliveries, in this state if one is named.
+    Deliveries(&'static str),
+}
+
+const fn column(field: LogField) -> Column {
+    Column::Expression(match field {
+        LogField::Id => "id",
+        LogField::Uuid => "message_id",
+        LogField::Timestamp => "(at / 1000)",
+        LogField::Date => "at",
+        LogField::AccountIdV2 | LogField::AccountId => "agent_id",
+        LogField::OrgId | LogField::OrganizationId => "organization_id",
+        LogField::ResellerId => "reseller_id",
+        LogField::EventType => "('inbound-' || source)",
+        LogField::Outcome => "verdict",
+        LogField::Reason => "reason",
+        LogField::RoomId => {
+            "(SELECT CAST(m.contact_id AS TEXT) || ':' || CAST(m.agent_id AS TEXT)
+              FROM messages AS m WHERE m.id = intake_records.message_id)"
+        }
+        LogField::ConversationRef => {
+            "(SELECT COALESCE(m.thread_id, m.id)
+              FROM messages AS m WHERE m.id = intake_records.message_id)"
+        }
+        LogField::ContactId => {
+            "(SELECT m.contact_id FROM messages AS m WHERE m.id = intake_records.message_id)"
+        }
+        LogField::Source => "source",
+        LogField::Direction => "CAST('inbound' AS TEXT)",
+        LogField::Sender => "sender",
+        LogField::Recipient => "recipient",
+        LogField::EnvelopeFrom => "envelope_from",
+        LogField::RemoteAddress => "remote_address",
+        LogField::Subject => {
+            "(SELECT m.subject FROM messages AS m
+              WHERE m.id = intake_records.message_id
+                AND NOT EXISTS (SELECT 1 FROM erasures AS e
+                                WHERE e.subject IN (m.contact_id, m.agent_id)))"
+        }
+        LogField::Size => "size",
+        LogField::Count => "count",
+        LogField::LatencyMs => "(CAST(took_us AS DOUBLE PRECISION) / 1000)",
+        LogField::Deliveries => return Column::Deliveries(""),
+        LogField::Delivered => return Column::Deliveries(" AND d.state = 'delivered'"),
+        LogField::Exhausted => return Column::Deliveries(" AND d.state = 'exhausted'"),
+        LogField::Pending => return Column::Deliveries(" AND d.state = 'pending'"),
+        LogField::ExperimentId
+        | LogField::ExperimentVariant
+        | LogField::ExperimentVersion
+        | LogField::TaskAttemptId
+        | LogField::Metadata => "CAST(NULL AS TEXT)",
+    })
+}
+
+/// Goes on with the value of a field.
+pub fn value_of(statement: &mut Statement, field: LogField, scope: &Scope) {
+    match column(field) {
+        Column::Expression(text) => {
+            statement.push(text);
+        }
+        Column::Deliveries(state) => {
+            statement.push(DELIVERIES);
+            within(statement, scope);
+            statement.push(") > 0").push(state).push(DELIVERIES_END);
+        }
+    }
+}
+
+/// Goes on with the comparisons, each behind an AND.
+pub fn all_of(statement: &mut Statement, conditions: &[Condition], scope: &Scope) {
+    for condition in conditions {
+        statement.push(" AND (");
+        compare(statement, condition, scope);
+        statement.push(")");
+    }
+    if !conditions.is_empty() {
+        statement.varying();
+    }
+}
+
+fn compare(statement: &mut Statement, condition: &Condition, scope: &Scope) {
+    let value = |statement: &mut Statement| value_of(statement, condition.field, scope);
+    let values = match &condition.test {
+        Test::IsSet(wanted) => {
+            value(statement);
+            statement.push(if *wanted { " IS NOT NULL" } else { " IS NULL" });
+            return;
+        }
+        Test::Values(values) => values,
+    };
+    match (condition.op, values.as_slice()) {
+        (Op::Contains, [Scalar::Text(text)]) => {
+            statement.push("REPLACE(");
+            value(statement);
+            statement.push(", ").push_value(text.as_str()).push(", '') <> ");
+            value(statement);
+        }
+        (Op::Icontains, [Scalar::Text(text)]) => {
+            // Both databases fold ASCII alone here.
+            statement.push("REPLACE(LOWER(");
+            value(statement);
+            statement.push("), ").push_value(text.to_ascii_lowercase()).push(", '') <> LOWER(");
+            value(statement);
+            statement.push(")");
+        }
+        (Op::Startswith, [Scalar::Text(text)]) => {
+            let length = i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
+            statement.push("SUBSTR(");
+            value(statement);
+            // PostgreSQL takes 32 bits here.
+            statement.push(", 1, CAST(").push_value(length).push(" AS INTEGER)) = ");
+            statement.push_value(text.as_str());
+        }
+        (op, values) => {
+            value(statement);
+            statement.push(match op {
+                Op::Ne | Op::Nin => " NOT IN (",
+                Op::Gt => " > (",
+                Op::Gte => " >= (",
+                Op::Lt => " < (",
+                Op::Lte => " <= (",
+                _ => " IN (",
+            });
+            for (place, value) in values.iter().enumerate() {
+                statement.push(if place > 0 { ", " } else { "" });
+                scalar(statement, value);
+            }
+            // What has no value is no other one either; looked up once.
+            let or_none = matches!(op, Op::Ne | Op::Nin);
+            statement.push(if or_none { ") IS NOT FALSE" } else { ")" });
+        }
+    }
+}
+
+fn scalar(statement: &mut Statement, value: &Scalar) {
+    match value {
+        Scalar::Integer(number) => statement.push_value(*number),
+        Scalar::Decimal(number) => decimal(statement, *number),
+        Scalar::Text(text) => statement.push_value(text.as_str()),
+        Scalar::Id(id) => statement.push_value(Value::from(*id)),
+    };
+}
+
+/// As a quotient of two numbers that are exact: the same one in both databases.
+fn decimal(statement: &mut Statement, number: Decimal) -> &mut Statement {
+    statement.push("(CAST(").push_value(number.digits).push(" AS DOUBLE PRECISION) / CAST(");
+    statement.push_value(number.divisor).push(" AS DOUBLE PRECISION))")
+}
+
+/// Goes on with what a formula makes of a row: a floating-point number, or NULL.
+pub fn calculated(statement: &mut Statement, formula: &Formula, scope: &Scope) {
+    match formula {
+        Formula::Constant(number) => {
+            decimal(statement, *number);
+        }
+        Formula::Field(field) => {
+            statement.push("CAST(");
+            value_of(statement, *field, scope);
+            statement.push(" AS DOUBLE PRECISION)");
+        }
+        Formula::Is { field, text, negated } => {
+            // A truth is no number in PostgreSQL, and there is none in SQLite.
+            statement.push(if *negated { "CAST(1 - " } else { "CAST(" });
+            statement.push("COALESCE(CAST((");
+            value_of(statement, *field, scope);
+            statement.push(" = ").push_value(text.as_str());
+            statement.push(") AS INTEGER), 0) AS DOUBLE PRECISION)");
+        }
+        Formula::Negate(inner) => {
+            statement.push("(- ");
+            calculated(statement, inner, scope);
+            statement.push(")");
+        }
+        Formula::Calculate(operator, one, other) => {
+            let divides = *operator == Operator::Divide;
+            statement.push(if operator.compares() { "CAST(CAST((" } else { "(" });
+            calculated(statement, one, scope);
+            statement.push(" ").push(operator.as_str());
+            statement.push(if divides { " NULLIF(" } else { " " });
+            calculated(statement, other, scope);
+            statement.push(match (operator.compares(), divides) {
+                (true, _) => ") AS INTEGER) AS DOUBLE PRECISION)",
+                (false, true) => ", 0))",
+                (false, false) => ")",
+            });
+        }
+    }
+}

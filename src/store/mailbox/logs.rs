@@ -1,0 +1,243 @@
+//! The conversation log: intake records, their messages and what became of their deliveries, listed
+//! and put together. How much a request looks at is bounded by `Store::end_of_log`, and every
+//! statement is given up in time: what a row costs, filters and formulas say.
+
+use std::cmp::Reverse;
+
+use uuid::Uuid;
+
+use super::log_columns::{all_of, calculated, value_of};
+use super::presence::PRESENT_RECORD;
+use crate::domain::clock::Timestamp;
+use crate::domain::condition::LogFilter;
+use crate::domain::formula::Formula;
+use crate::domain::log_field::{Kind, LogField, LogValue};
+use crate::domain::metric::{Grouping, Interval, Tally};
+use crate::domain::scope::Scope;
+use crate::store::base::Base;
+use crate::store::base::page::{Cursor, List, Page, within};
+use crate::store::engine::error::StoreError;
+use crate::store::engine::row::{Columns, stored};
+use crate::store::engine::sql::{Row, Statement, sql};
+
+/// One row, with the values of the fields that were asked for, in their order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogRow {
+    pub place: Cursor,
+    pub values: Vec<LogValue>,
+}
+
+/// What the rows of a bucket come to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bucket {
+    /// Its beginning; a month comes as its days.
+    pub start: Timestamp,
+    /// What they have in common, where they are told apart by it.
+    pub group: Option<String>,
+    pub tally: Tally,
+}
+
+const DAY: i64 = 86_400_000;
+
+impl Base {
+    /// The place where a request ends that looks at the newest `most` rows of a time; `None` where
+    /// there are no more. Of a restricted member its Agents' rows alone are counted: it learns
+    /// nothing of how many others there are (threats E6).
+    pub async fn end_of_log(
+        &self,
+        scope: &Scope,
+        (since, before): (Option<Timestamp>, Option<Timestamp>),
+        most: u32,
+    ) -> Result<Option<Cursor>, StoreError> {
+        let page = Page { limit: 1, from: None, until: None };
+        let skip = most.saturating_sub(1);
+        let Some(permitted) = scope.permitted() else {
+            let (list, time) = (List::IntakeRecords, (since, before));
+            return self.end_of_walk(list, scope, &page, time, most).await;
+        };
+        let mut query = sql("");
+        let mut bounds: Option<String> = None;
+        for agent in permitted {
+            // Each in the order of its index; neither database sorts them to put them together.
+            query.push(if bounds.is_some() { " UNION ALL " } else { "" });
+            query.push("SELECT at, id FROM intake_records WHERE agent_id = ");
+            query.push(&agent.get().to_string());
+            match &bounds {
+                Some(text) => {
+                    query.push(text);
+                }
+                None => {
+                    let start = query.text().len();
+                    page.lie_between(&mut query, since, before);
+                    bounds = query.text().get(start..).map(str::to_owned);
+                }
+            }
+        }
+        if bounds.is_none() {
+            return Ok(None);
+        }
+        query.push(" ORDER BY at DESC, id DESC LIMIT 1 OFFSET ").push_value(i64::from(skip));
+        query.varying();
+        let row = self.fetch_in_time(query).await?.pop();
+        let place = row.map(|row| {
+            let columns = Columns { table: "intake_records", row: &row };
+            // All rows of its millisecond are looked at, as in `end_of_walk`.
+            Ok(Cursor { at: columns.time("at")?, id: Uuid::nil() })
+        });
+        place.transpose()
+    }
+
+    /// A page of the log in `scope`, the newest first.
+    pub async fn logs(
+        &self,
+        scope: &Scope,
+        filter: &LogFilter,
+        page: &Page,
+        fields: &[LogField],
+    ) -> Result<Vec<LogRow>, StoreError> {
+        let mut query = sql("SELECT id, at");
+        for (place, field) in fields.iter().enumerate() {
+            query.push(", ");
+            value_of(&mut query, *field, scope);
+            query.push(&format!(" AS f{place}"));
+        }
+        query.push(" FROM intake_records WHERE ").varying();
+        let sorts = scope.permitted().is_some();
+        // What has to be sorted is sorted by its place alone.
+        query.push(if sorts { "id IN (SELECT id FROM intake_records WHERE " } else { "" });
+        narrow(&mut query, scope, filter);
+        page.read_between(&mut query, filter.since, filter.before);
+        query.push(if sorts { ")" } else { "" });
+        let rows = self.fetch_in_time(query).await?;
+        let rows = rows.iter().map(|row| log_row(row, fields));
+        let mut rows = rows.collect::<Result<Vec<_>, StoreError>>()?;
+        if sorts {
+            rows.sort_by_key(|row| Reverse(row.place));
+            return Ok(rows);
+        }
+        Ok(page.shown(rows))
+    }
+
+    /// How many rows a page so long would have.
+    pub async fn count_logs(
+        &self,
+        scope: &Scope,
+        filter: &LogFilter,
+        page: &Page,
+    ) -> Result<u64, StoreError> {
+        let mut query = sql("SELECT COUNT(*) AS rows_found FROM
+                             (SELECT at FROM intake_records WHERE ");
+        narrow(&mut query, scope, filter);
+        page.lie_between(&mut query, filter.since, filter.before);
+        query.push(" LIMIT ").push_value(i64::from(page.limit)).push(") AS walked");
+        let rows = self.fetch_in_time(query).await?;
+        let counted = |row| Columns { table: "intake_records", row }.count("rows_found");
+        rows.first().map_or(Ok(0), counted)
+    }
+
+    /// The place of the row before which `skip` others are, `skip` not 0: the next page begins
+    /// behind it.
+    pub async fn log_place(
+        &self,
+        scope: &Scope,
+        filter: &LogFilter,
+        until: Option<Cursor>,
+        skip: u64,
+    ) -> Result<Option<Cursor>, StoreError> {
+        let mut query = sql("SELECT id, at FROM intake_records WHERE ");
+        narrow(&mut query, scope, filter);
+        let page = Page { limit: 1, from: None, until };
+        page.read_between(&mut query, filter.since, filter.before);
+        query.push(" OFFSET ").push_value(stored(skip.saturating_sub(1)));
+        let row = self.fetch_in_time(query).await?.pop();
+        row.map(|row| place(&Columns { table: "intake_records", row: &row })).transpose()
+    }
+
+    /// What the formula comes to, bucket by bucket, in no particular order; buckets without rows
+    /// are left out. At most `most` of them.
+    pub async fn log_tallies(
+        &self,
+        scope: &Scope,
+        filter: &LogFilter,
+        formula: &Formula,
+        (interval, grouping): (Interval, Option<Grouping>),
+        most: u64,
+    ) -> Result<Vec<Bucket>, StoreError> {
+        // Thursday was the first day of all; weeks begin on Monday.
+        let (width, shift) = match interval {
+            Interval::Hour => (DAY / 24, 0),
+            Interval::Day | Interval::Month => (DAY, 0),
+            Interval::Week => (7 * DAY, 3 * DAY),
+        };
+        let mut query = sql("SELECT bucket, place, COUNT(val) AS events, SUM(val) AS total,
+                                MIN(val) AS least, MAX(val) AS greatest
+                             FROM (SELECT ((at + ");
+        query.push_value(shift).push(") / ").push_value(width).push(" * ").push_value(width);
+        query.push(" - ").push_value(shift).push(") AS bucket, ");
+        query.push(match grouping {
+            None => "CAST(NULL AS TEXT)",
+            Some(Grouping::Reason) => "reason",
+            Some(Grouping::Outcome) => "verdict",
+            Some(Grouping::Source) => "source",
+            Some(Grouping::AccountId) => "CAST(agent_id AS TEXT)",
+        });
+        query.push(" AS place, ");
+        calculated(&mut query, formula, scope);
+        query.push(" AS val FROM intake_records WHERE ").varying();
+        narrow(&mut query, scope, filter);
+        Page { limit: 0, from: None, until: None }.lie_between(
+            &mut query,
+            filter.since,
+            filter.before,
+        );
+        query.push(") AS walked GROUP BY bucket, place LIMIT ").push_value(stored(most));
+        let rows = self.fetch_in_time(query).await?;
+        rows.iter().map(bucket).collect()
+    }
+}
+
+/// Rows of a restricted member are walked Agent by Agent: those of others would be passed over, and
+/// they are without bound. `+` keeps the index of its account out of it.
+fn narrow(query: &mut Statement, scope: &Scope, filter: &LogFilter) {
+    query.push(if scope.permitted().is_some() { "+" } else { "" });
+    within(query, scope);
+    query.push(PRESENT_RECORD);
+    all_of(query, &filter.conditions, scope);
+}
+
+fn place(columns: &Columns<'_>) -> Result<Cursor, StoreError> {
+    Ok(Cursor { at: columns.time("at")?, id: columns.uuid("id")? })
+}
+
+fn log_row(row: &Row, fields: &[LogField]) -> Result<LogRow, StoreError> {
+    let columns = Columns { table: "intake_records", row };
+    let value = |(number, field): (usize, &LogField)| {
+        let name = format!("f{number}");
+        Ok(match field.kind() {
+            Kind::Unfilled => LogValue::Null,
+            Kind::Integer => {
+                columns.optional_integer(&name)?.map_or(LogValue::Null, LogValue::Integer)
+            }
+            Kind::Real => columns.optional_real(&name)?.map_or(LogValue::Null, LogValue::Real),
+            Kind::Text => columns.optional_text(&name)?.map_or(LogValue::Null, LogValue::Text),
+            Kind::Id => columns.optional_uuid(&name)?.map_or(LogValue::Null, LogValue::Id),
+            Kind::Time => columns.optional_time(&name)?.map_or(LogValue::Null, LogValue::Time),
+        })
+    };
+    let values = fields.iter().enumerate().map(value).collect::<Result<_, StoreError>>()?;
+    Ok(LogRow { place: place(&columns)?, values })
+}
+
+fn bucket(row: &Row) -> Result<Bucket, StoreError> {
+    let columns = Columns { table: "intake_records", row };
+    Ok(Bucket {
+        start: columns.time("bucket")?,
+        group: columns.optional_text("place")?,
+        tally: Tally {
+            events: columns.count("events")?,
+            sum: columns.optional_real("total")?.unwrap_or(0.0),
+            least: columns.optional_real("least")?,
+            greatest: columns.optional_real("greatest")?,
+        },
+    })
+}

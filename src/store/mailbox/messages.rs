@@ -1,0 +1,295 @@
+//! Messages, as their Agents read them.
+
+use super::entry::Arrived;
+use super::mail_row::MailRow;
+use super::new_messages::{NewMessage, NewReceived};
+use super::passage_row;
+use super::presence::PRESENT;
+use super::received_row::ReceivedRow;
+use crate::domain::contact::{ContactChange, Handle};
+use crate::domain::id::{ContactId, MessageId, SessionId, ThreadId};
+use crate::domain::marker::Marker;
+use crate::domain::message::{Content, Digest, Mail, Mailed, Message, Passage, Received};
+use crate::domain::repeats::{Cause, Repeats};
+use crate::domain::scope::Scope;
+use crate::domain::sender::Sender;
+use crate::domain::source::Source;
+use crate::store::base::Base;
+use crate::store::base::page::{Page, within};
+use crate::store::engine::database::Transaction;
+use crate::store::engine::error::StoreError;
+use crate::store::engine::many::many;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::{Connection, Row, Statement, Value, sql};
+
+/// What is known of the raw bytes of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Original {
+    pub digest: Digest,
+    /// By which way the message came.
+    pub source: Source,
+    /// Of its delivery, for whoever sends the bytes on.
+    pub marker: Option<Marker>,
+}
+
+impl Base {
+    /// A page of the messages in `scope`, the newest first.
+    pub async fn recent_messages(
+        &self,
+        scope: &Scope,
+        page: &Page,
+    ) -> Result<Vec<Message>, StoreError> {
+        let mut query = select("WHERE ");
+        within(&mut query, scope);
+        query.push(PRESENT);
+        page.read(&mut query);
+        let rows = query.fetch_all(self.reader()).await?;
+        Ok(page.shown(listed_messages(&rows, &self.repeats)?))
+    }
+
+    /// The raw bytes of a message in `scope`, as received: `Lost` where the blob store no longer
+    /// has them.
+    pub async fn raw_message(
+        &self,
+        scope: &Scope,
+        id: MessageId,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let mut query =
+            sql("SELECT bytes, object, size, digest FROM messages JOIN raw_messages USING (digest)
+             WHERE id = $1 AND ")
+            .bind(id.0);
+        within(&mut query, scope);
+        query.push(PRESENT);
+        let row = query.fetch_optional(self.reader()).await?;
+        let Some(row) = row else { return Ok(None) };
+        let columns = Columns { table: "raw_messages", row: &row };
+        let Some(name) = columns.optional_text("object")? else {
+            return columns.bytes("bytes").map(Some);
+        };
+        let elsewhere = "it is in a blob store, and none is named (--blobs)";
+        let blobs = self.blobs().ok_or_else(|| columns.corrupt(elsewhere))?;
+        blobs.get(&name, columns.count("size")?, columns.digest("digest")?).await.map(Some)
+    }
+
+    /// What is known of the original of a message in `scope` without its bytes.
+    pub async fn original(
+        &self,
+        scope: &Scope,
+        id: MessageId,
+    ) -> Result<Option<Original>, StoreError> {
+        let mut query =
+            sql("SELECT digest, source, passage FROM messages WHERE id = $1 AND ").bind(id.0);
+        within(&mut query, scope);
+        query.push(PRESENT);
+        let row = query.fetch_optional(self.reader()).await?;
+        let Some(row) = row else { return Ok(None) };
+        let columns = Columns { table: "messages", row: &row };
+        let passage = passage_row::read(columns.optional_text("passage")?.as_deref());
+        let (digest, source) = (columns.digest("digest")?, columns.word("source")?);
+        Ok(Some(Original { digest, source, marker: passage.marker }))
+    }
+}
+
+/// Messages with what was read out of them; goes on with `rest`.
+pub fn select(rest: &'static str) -> Statement {
+    let mut query = sql("SELECT id, partner_id, reseller_id, organization_id, agent_id,
+                agent_username, contact_id, at, thread_id, session_id, inbox, source, tag, size,
+                messages.digest AS digest, authentication, passage, sender,
+                messages.subject AS subject, mail
+         FROM messages JOIN mails ON mails.digest = messages.digest ");
+    query.push(rest);
+    query
+}
+
+/// These messages, in no particular order; those that are not there are left out.
+pub async fn by_ids(
+    on: Connection<'_>,
+    ids: impl Iterator<Item = MessageId>,
+) -> Result<Vec<Row>, StoreError> {
+    many(
+        "WITH given (message) AS ({rows})
+         SELECT id, partner_id, reseller_id, organization_id, agent_id, agent_username, contact_id,
+                at, thread_id, session_id, inbox, source, tag, size, messages.digest AS digest,
+                authentication, passage, sender, messages.subject AS subject, mail
+         FROM given CROSS JOIN messages CROSS JOIN mails
+         WHERE messages.id = given.message AND mails.digest = messages.digest
+           AND NOT EXISTS (SELECT 1 FROM erasures
+                           WHERE subject IN (messages.contact_id, messages.agent_id))",
+        ids.map(|id| vec![id.0.into()]).collect(),
+    )
+    .fetch_all(on)
+    .await
+}
+
+/// The columns of a new message, but for its contact, its thread, its session and its inbox.
+pub fn columns(message: &NewMessage, size: i64) -> Vec<Value> {
+    let lineage = message.lineage;
+    vec![
+        message.id.0.into(),
+        lineage.partner.into(),
+        lineage.reseller.into(),
+        lineage.organization.into(),
+        message.agent.into(),
+        message.agent_username.as_str().into(),
+        message.at.into(),
+        message.mail.from.address.to_string().into(),
+        message.tag.clone().into(),
+        size.into(),
+        message.digest.0.as_slice().into(),
+        message.authentication.to_string().into(),
+        passage_row::written(&message.passage).into(),
+        message.mail.subject.as_deref().map(listed).into(),
+        Source::Email.as_str().into(),
+    ]
+}
+
+/// The same of what a platform handed in.
+pub fn columns_of_received(message: &NewReceived, size: i64) -> Vec<Value> {
+    let (lineage, handle) = (message.lineage, &message.received.handle);
+    vec![
+        message.id.0.into(),
+        lineage.partner.into(),
+        lineage.reseller.into(),
+        lineage.organization.into(),
+        message.agent.into(),
+        message.agent_username.as_str().into(),
+        message.at.into(),
+        handle.to_string().into(),
+        None::<String>.into(),
+        size.into(),
+        message.digest.0.as_slice().into(),
+        // Nothing was proven.
+        "{}".into(),
+        passage_row::written(&Passage::default()).into(),
+        None::<String>.into(),
+        handle.source().as_str().into(),
+    ]
+}
+
+/// As much of a subject as lists and logs show.
+fn listed(subject: &str) -> String {
+    const SHOWN: usize = 1000;
+    subject.chars().take(SHOWN).collect()
+}
+
+/// Writes new messages, each with its contact, its thread and its session.
+pub async fn insert(
+    tx: &mut Transaction,
+    arrived: &[&Arrived],
+    met: &[(ContactId, ContactChange)],
+    (threads, sessions): (&[ThreadId], &[SessionId]),
+) -> Result<(), StoreError> {
+    let found = met.iter().zip(threads.iter().zip(sessions));
+    let rows = arrived.iter().zip(found).map(|(one, ((contact, _), (thread, session)))| {
+        let inbox = one.inbox.as_str().into();
+        let found = [contact.get().into(), thread.0.into(), session.0.into(), inbox];
+        one.columns.iter().cloned().chain(found).collect()
+    });
+    many(
+        "INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id,
+             agent_username, at, sender, tag, size, digest, authentication, passage, subject,
+             source, contact_id, thread_id, session_id, inbox) {rows}",
+        rows.collect(),
+    )
+    .execute(tx.on())
+    .await
+    .map(drop)
+}
+
+/// A message, which must be whole.
+pub fn message(row: &Row) -> Result<Message, StoreError> {
+    with_content(row, |columns| Ok((content(columns)?, false)))
+}
+
+/// A message as lists show it: one damaged row must not keep the others from being read, so that
+/// of a mail that cannot be read what stands beside it is shown.
+fn shown_message(row: &Row, repeats: &Repeats) -> Result<Message, StoreError> {
+    with_content(row, |columns| match content(columns) {
+        Ok(content) => Ok((content, false)),
+        Err(error @ StoreError::Corrupt { .. }) => {
+            let id = columns.uuid("id")?;
+            if let Some(left_out) = repeats.due(Cause::Message) {
+                tracing::error!(message.id = %id, %error, left_out, "{UNREADABLE}");
+            }
+            Ok((beside(columns)?, true))
+        }
+        Err(error) => Err(error),
+    })
+}
+
+/// The messages of these rows, without those of which not even the rest of the row can be read.
+pub fn listed_messages(rows: &[Row], repeats: &Repeats) -> Result<Vec<Message>, StoreError> {
+    let mut messages = Vec::with_capacity(rows.len());
+    for row in rows {
+        match shown_message(row, repeats) {
+            Ok(message) => messages.push(message),
+            Err(error @ StoreError::Corrupt { .. }) => {
+                if let Some(left_out) = repeats.due(Cause::Message) {
+                    tracing::error!(%error, left_out, "{UNREADABLE}");
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(messages)
+}
+
+const UNREADABLE: &str =
+    "a stored message cannot be read: `gatepost check-store` finds all of them";
+
+fn with_content(
+    row: &Row,
+    content: impl FnOnce(&Columns<'_>) -> Result<(Content, bool), StoreError>,
+) -> Result<Message, StoreError> {
+    let columns = Columns { table: "messages", row };
+    let id = columns.uuid("id")?;
+    let (content, unreadable) = content(&columns)?;
+    Ok(Message {
+        id: MessageId(id),
+        lineage: columns.lineage()?,
+        agent: columns.account("agent_id")?,
+        agent_username: columns.text("agent_username")?,
+        contact: columns.contact("contact_id")?,
+        at: columns.time("at")?,
+        // One from before there were threads is alone in its own.
+        thread: ThreadId(columns.optional_uuid("thread_id")?.unwrap_or(id)),
+        session: columns.optional_uuid("session_id")?.map(SessionId),
+        inbox: columns.word("inbox")?,
+        size: columns.count("size")?,
+        raw: columns.digest("digest")?,
+        unreadable,
+        content,
+    })
+}
+
+/// What is known of a message beside what it says: who sent it, and its subject.
+fn beside(columns: &Columns<'_>) -> Result<Content, StoreError> {
+    let source = columns.word::<Source>("source").unwrap_or(Source::Chat);
+    let handle = columns.text("sender")?;
+    let handle = handle.parse().unwrap_or(Handle::Elsewhere { source, address: handle });
+    let from = match handle {
+        Handle::Mailbox(address) => Sender { address, name: None },
+        handle => return Ok(Content::Received(Box::new(Received::of(handle)))),
+    };
+    let subject = columns.optional_text("subject").unwrap_or_default();
+    Ok(Content::Mail(Box::new(Mailed {
+        mail: Mail { subject, ..Mail::of(from) },
+        tag: columns.optional_text("tag").unwrap_or_default(),
+        authentication: columns.json("authentication").unwrap_or_default(),
+        passage: Passage::default(),
+    })))
+}
+
+fn content(columns: &Columns<'_>) -> Result<Content, StoreError> {
+    if columns.word::<Source>("source")? != Source::Email {
+        let received = Received::from(columns.json::<ReceivedRow>("mail")?);
+        return Ok(Content::Received(Box::new(received)));
+    }
+    let mail = columns.json::<MailRow>("mail")?;
+    Ok(Content::Mail(Box::new(Mailed {
+        mail: Mail::try_from(mail).map_err(|error| columns.corrupt(error))?,
+        tag: columns.optional_text("tag")?,
+        authentication: columns.json("authentication")?,
+        passage: passage_row::read(columns.optional_text("passage")?.as_deref()),
+    })))
+}

@@ -1,0 +1,97 @@
+//! The JSON in which `mails.mail` keeps what was handed in otherwise than by mail. Fields may be
+//! added with a default; none may change its meaning, because old rows stay as they are.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::domain::contact::Handle;
+use crate::domain::message::{Call, Linked, Received};
+use crate::domain::source::Source;
+
+#[derive(Serialize, Deserialize)]
+pub struct ReceivedRow {
+    source: String,
+    address: String,
+    name: Option<String>,
+    text: String,
+    to: Option<String>,
+    thread: Option<String>,
+    /// Kinds and URLs.
+    attachments: Vec<(String, String)>,
+    context: Map<String, Value>,
+    metadata: Map<String, Value>,
+    outbound_url: Option<String>,
+    chat_dialog: Option<Value>,
+    call: CallRow,
+}
+
+#[derive(Serialize, Deserialize)]
+struct CallRow {
+    duration: Option<u64>,
+    missed: bool,
+    cnam_spam: bool,
+    dialog: Option<Value>,
+    recording: Option<String>,
+    diversion: Option<String>,
+    summary: Option<String>,
+    outcome: Option<String>,
+}
+
+impl From<&Received> for ReceivedRow {
+    fn from(received: &Received) -> Self {
+        let received = received.clone();
+        let linked = |one: Linked| (one.kind, one.url);
+        Self {
+            source: received.handle.source().to_string(),
+            address: received.handle.address(),
+            name: received.name,
+            text: received.text,
+            to: received.to,
+            thread: received.thread,
+            attachments: received.attachments.into_iter().map(linked).collect(),
+            context: received.context,
+            metadata: received.metadata,
+            outbound_url: received.outbound_url,
+            chat_dialog: received.chat_dialog,
+            call: CallRow::from(received.call),
+        }
+    }
+}
+
+impl From<ReceivedRow> for Received {
+    fn from(row: ReceivedRow) -> Self {
+        // A later version's word is told by the row's own column; here only its address counts.
+        let source = row.source.parse().unwrap_or(Source::Chat);
+        let handle = Handle::Elsewhere { source, address: row.address };
+        let linked = |(kind, url)| Linked { kind, url };
+        Self {
+            handle,
+            name: row.name,
+            text: row.text,
+            to: row.to,
+            thread: row.thread,
+            attachments: row.attachments.into_iter().map(linked).collect(),
+            context: row.context,
+            metadata: row.metadata,
+            outbound_url: row.outbound_url,
+            chat_dialog: row.chat_dialog,
+            call: Call::from(row.call),
+        }
+    }
+}
+
+impl From<Call> for CallRow {
+    fn from(call: Call) -> Self {
+        let Call { duration, missed, cnam_spam, dialog, recording, diversion, summary, outcome } =
+            call;
+        Self { duration, missed, cnam_spam, dialog, recording, diversion, summary, outcome }
+    }
+}
+
+impl From<CallRow> for Call {
+    fn from(row: CallRow) -> Self {
+        let CallRow { duration, missed, cnam_spam, dialog, recording, diversion, summary, outcome } =
+            row;
+        Self { duration, missed, cnam_spam, dialog, recording, diversion, summary, outcome }
+    }
+}

@@ -1,0 +1,409 @@
+//! Rooms: one row for each contact of each Agent, so that a list of rooms reads one row for each.
+//!
+//! Kept true by whoever brings messages in, takes them away, or marks them as read: after each
+//! transaction the row says what one would compute from `messages` (of many unread ones, `COUNTED`). What changes a row holds it
+//! locked, and counts only afterwards, so that it counts what others have done by then. Rows are
+//! locked in one order.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use uuid::Uuid;
+
+use super::entry::Arrived;
+use crate::domain::account::{AccountType, Lineage};
+use crate::domain::clock::Timestamp;
+use crate::domain::contact::ContactChange;
+use crate::domain::id::{AccountId, ContactId, MessageId, SessionId};
+use crate::domain::room::Room;
+use crate::domain::scope::Scope;
+use crate::store::base::Base;
+use crate::store::base::page::Cursor;
+use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::error::StoreError;
+use crate::store::engine::many::many;
+use crate::store::engine::row::{Columns, stored};
+use crate::store::engine::sql::{Row, Value, sql};
+
+/// A message that was taken away.
+#[derive(Clone, Copy, Debug)]
+pub struct Gone {
+    pub room: Room,
+    pub place: Cursor,
+}
+
+/// What a room's row says, locked.
+struct Kept {
+    messages: u64,
+    unread: u64,
+    started: Timestamp,
+    latest: Uuid,
+    read: Cursor,
+    lineage: Lineage,
+}
+
+type Key = (ContactId, AccountId);
+
+impl Base {
+    /// Marks these rooms as read up to a message each, and none back. One that is not in `scope`,
+    /// or is no more, is left out. Answers how many were changed. It leaves no audit entry: nobody's
+    /// rights change, and no content.
+    pub async fn mark_read(
+        &self,
+        scope: &Scope,
+        marks: &[(Room, Cursor)],
+    ) -> Result<u64, StoreError> {
+        let mut wanted: BTreeMap<Key, Cursor> = BTreeMap::new();
+        for (room, cursor) in marks {
+            let mark = wanted.entry((room.contact, room.agent)).or_insert(*cursor);
+            *mark = (*cursor).max(*mark);
+        }
+        // One by one, so that mail need not wait until all of them are counted.
+        let mut changed = 0;
+        for (room, mark) in wanted {
+            changed += settled!(self.try_mark_read(scope, room, mark))?;
+        }
+        Ok(changed)
+    }
+
+    async fn try_mark_read(
+        &self,
+        scope: &Scope,
+        room: Key,
+        mark: Cursor,
+    ) -> Result<u64, StoreError> {
+        let mut tx = self.begin().await?;
+        let kept = lock(&mut tx, [room].iter()).await?;
+        let kept = kept.get(&room).filter(|kept| holds(scope, &kept.lineage, room.1));
+        if kept.is_none_or(|kept| kept.read >= mark) {
+            return Ok(0);
+        }
+        let changed = sql("UPDATE rooms SET read_at = $3, read_id = $4
+                           WHERE contact_id = $1 AND agent_id = $2")
+        .bind(room.0.get())
+        .bind(room.1)
+        .bind(mark.at)
+        .bind(mark.id)
+        .execute(tx.on())
+        .await?;
+        recount(&mut tx, [room].iter()).await?;
+        tx.commit().await?;
+        Ok(changed)
+    }
+}
+
+/// Whether a scope has the rows of an Agent.
+pub fn holds(scope: &Scope, lineage: &Lineage, agent: AccountId) -> bool {
+    let below = match scope.level() {
+        AccountType::Agent => agent == scope.root(),
+        level => lineage.at(level) == Some(scope.root()),
+    };
+    below && scope.permitted().is_none_or(|permitted| permitted.contains(&agent))
+}
+
+/// Messages came into their rooms; answers the rooms that begin with them.
+pub async fn arrive(
+    tx: &mut Transaction,
+    arrived: &[&Arrived],
+    (met, sessions): (&[(ContactId, ContactChange)], &[SessionId]),
+) -> Result<HashSet<Room>, StoreError> {
+    let mut rooms: BTreeMap<Key, (SessionId, Vec<&Arrived>)> = BTreeMap::new();
+    for ((one, (contact, _)), session) in arrived.iter().zip(met).zip(sessions) {
+        let room = rooms.entry((*contact, one.agent)).or_insert((*session, Vec::new()));
+        room.1.push(one);
+    }
+    let rows = rooms.iter().filter_map(|(room, new)| brought(*room, new));
+    let now = many(
+        "INSERT INTO rooms (contact_id, agent_id, partner_id, reseller_id, organization_id, inbox,
+             started_at, last_at, last_message_id, preview, messages, unread, read_at, read_id,
+             session_id, session_at, session_messages)
+         {rows}
+         ON CONFLICT (contact_id, agent_id) DO UPDATE SET
+             inbox = CASE WHEN (excluded.last_at, excluded.last_message_id)
+                             > (rooms.last_at, rooms.last_message_id)
+                          THEN excluded.inbox ELSE rooms.inbox END,
+             preview = CASE WHEN (excluded.last_at, excluded.last_message_id)
+                               > (rooms.last_at, rooms.last_message_id)
+                            THEN excluded.preview ELSE rooms.preview END,
+             last_message_id = CASE WHEN (excluded.last_at, excluded.last_message_id)
+                                       > (rooms.last_at, rooms.last_message_id)
+                                    THEN excluded.last_message_id ELSE rooms.last_message_id END,
+             last_at = CASE WHEN excluded.last_at > rooms.last_at
+                            THEN excluded.last_at ELSE rooms.last_at END,
+             started_at = CASE WHEN excluded.started_at < rooms.started_at
+                               THEN excluded.started_at ELSE rooms.started_at END,
+             messages = rooms.messages + excluded.messages,
+             unread = rooms.unread + excluded.unread,
+             session_id = excluded.session_id,
+             session_at = CASE WHEN excluded.session_id = rooms.session_id
+                               THEN rooms.session_at ELSE excluded.session_at END,
+             session_messages = CASE WHEN excluded.session_id = rooms.session_id
+                                     THEN rooms.session_messages + excluded.session_messages
+                                     ELSE excluded.session_messages END
+         RETURNING contact_id, agent_id, messages, read_at",
+        rows.collect(),
+    )
+    .fetch_all(tx.on())
+    .await?;
+    let (mut begun, mut overtaken) = (HashSet::new(), Vec::new());
+    for row in &now {
+        let columns = Columns { table: "rooms", row };
+        let key = key(&columns)?;
+        let new = rooms.get(&key).map_or(&[][..], |(_, new)| new.as_slice());
+        if columns.count("messages")? == u64::try_from(new.len()).unwrap_or(u64::MAX) {
+            begun.insert(Room { contact: key.0, agent: key.1 });
+        }
+        // One from behind the place up to which the room was read: another gateway's clock.
+        let read = columns.time("read_at")?;
+        if new.iter().any(|one| one.at <= read) {
+            overtaken.push(key);
+        }
+    }
+    recount(tx, overtaken.iter()).await?;
+    Ok(begun)
+}
+
+/// The row of a room that has these messages and no others.
+fn brought(room: Key, (session, new): &(SessionId, Vec<&Arrived>)) -> Option<Vec<Value>> {
+    let latest = new.iter().max_by_key(|one| (one.at, one.id))?;
+    let first = new.iter().map(|one| one.at).min()?;
+    let count = stored(u64::try_from(new.len()).unwrap_or(u64::MAX));
+    Some(vec![
+        room.0.get().into(),
+        room.1.into(),
+        latest.lineage.partner.into(),
+        latest.lineage.reseller.into(),
+        latest.lineage.organization.into(),
+        latest.inbox.as_str().into(),
+        first.into(),
+        latest.at.into(),
+        latest.id.0.into(),
+        latest.preview.as_str().into(),
+        count.into(),
+        count.into(),
+        // Nothing was read: a place before all messages.
+        (-1).into(),
+        latest.id.0.into(),
+        session.0.into(),
+        first.into(),
+        count.into(),
+    ])
+}
+
+/// Messages have been deleted from their rooms; a room without messages goes, too.
+pub async fn leave(tx: &mut Transaction, gone: &[Gone]) -> Result<(), StoreError> {
+    let mut rooms: BTreeMap<Key, Vec<Cursor>> = BTreeMap::new();
+    for one in gone {
+        rooms.entry((one.room.contact, one.room.agent)).or_default().push(one.place);
+    }
+    let kept = lock(tx, rooms.keys()).await?;
+    let (mut empty, mut fewer, mut uncounted) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut headless, mut rootless) = (Vec::new(), Vec::new());
+    for (key, places) in &rooms {
+        let Some(kept) = kept.get(key) else { continue };
+        let room: [Value; 2] = [key.0.get().into(), key.1.into()];
+        let count = |places: usize| u64::try_from(places).unwrap_or(u64::MAX);
+        let messages = kept.messages.saturating_sub(count(places.len()));
+        if messages == 0 {
+            empty.push(room.to_vec());
+            continue;
+        }
+        let unread = count(places.iter().filter(|place| **place > kept.read).count());
+        // There may be more than the row says.
+        if unread > 0 && kept.unread >= COUNTED {
+            uncounted.push(*key);
+        }
+        let unread = kept.unread.saturating_sub(unread);
+        fewer.push([room.to_vec(), vec![stored(messages).into(), stored(unread).into()]].concat());
+        if places.iter().any(|place| place.id == kept.latest) {
+            headless.push(room.to_vec());
+        }
+        if places.iter().any(|place| place.at <= kept.started) {
+            rootless.push(room.to_vec());
+        }
+    }
+    many(
+        "WITH given (contact, agent) AS ({rows})
+         DELETE FROM rooms WHERE (contact_id, agent_id) IN (SELECT contact, agent FROM given)",
+        empty.clone(),
+    )
+    .execute(tx.on())
+    .await?;
+    many(
+        "WITH given (contact, agent) AS ({rows})
+         DELETE FROM sessions WHERE (contact_id, agent_id) IN (SELECT contact, agent FROM given)",
+        empty,
+    )
+    .execute(tx.on())
+    .await?;
+    many(
+        "WITH given (contact, agent, messages, unread) AS ({rows})
+         UPDATE rooms SET messages = given.messages, unread = given.unread FROM given
+         WHERE contact_id = given.contact AND agent_id = given.agent",
+        fewer,
+    )
+    .execute(tx.on())
+    .await?;
+    recount(tx, uncounted.iter()).await?;
+    crown(tx, headless).await?;
+    root(tx, rootless).await
+}
+
+/// A room begins with the oldest message that is left; sessions that ended before it go.
+async fn root(tx: &mut Transaction, rootless: Vec<Vec<Value>>) -> Result<(), StoreError> {
+    many(
+        "WITH given (contact, agent) AS ({rows}),
+         oldest (contact, agent, at) AS (
+             SELECT contact, agent, (SELECT at FROM messages
+                 WHERE contact_id = given.contact AND agent_id = given.agent
+                 ORDER BY at, id LIMIT 1)
+             FROM given)
+         UPDATE rooms SET started_at = oldest.at
+         FROM oldest
+         WHERE contact_id = oldest.contact AND agent_id = oldest.agent AND oldest.at IS NOT NULL",
+        rootless.clone(),
+    )
+    .execute(tx.on())
+    .await?;
+    many(
+        "WITH given (contact, agent) AS ({rows})
+         DELETE FROM sessions WHERE id IN (
+             SELECT sessions.id FROM given CROSS JOIN rooms CROSS JOIN sessions
+             WHERE rooms.contact_id = given.contact AND rooms.agent_id = given.agent
+               AND sessions.contact_id = given.contact AND sessions.agent_id = given.agent
+               AND sessions.ended_at < rooms.started_at)",
+        rootless,
+    )
+    .execute(tx.on())
+    .await
+    .map(drop)
+}
+
+/// The latest message that is left is the room's latest.
+async fn crown(tx: &mut Transaction, headless: Vec<Vec<Value>>) -> Result<(), StoreError> {
+    many(
+        "WITH given (contact, agent) AS ({rows}),
+         latest (contact, agent, message) AS (
+             SELECT contact, agent, (SELECT id FROM messages
+                 WHERE contact_id = given.contact AND agent_id = given.agent
+                 ORDER BY at DESC, id DESC LIMIT 1)
+             FROM given)
+         UPDATE rooms SET inbox = messages.inbox, last_at = messages.at,
+                          last_message_id = messages.id, preview = NULL
+         FROM latest CROSS JOIN messages
+         WHERE rooms.contact_id = latest.contact AND rooms.agent_id = latest.agent
+           AND messages.id = latest.message",
+        headless,
+    )
+    .execute(tx.on())
+    .await
+    .map(drop)
+}
+
+/// As many unread messages of a room are counted; a row that says so, or more, says how many there
+/// are at least.
+const COUNTED: u64 = 1000;
+
+/// Counts anew what lies behind the place up to which each of these rooms, which are locked, was
+/// read.
+async fn recount(
+    tx: &mut Transaction,
+    rooms: impl Iterator<Item = &Key>,
+) -> Result<(), StoreError> {
+    many(
+        "WITH given (contact, agent) AS ({rows})
+         UPDATE rooms SET unread = (
+             SELECT COUNT(*) FROM (
+                 SELECT id FROM messages
+                 WHERE messages.contact_id = rooms.contact_id
+                   AND messages.agent_id = rooms.agent_id
+                   AND (messages.at, messages.id) > (rooms.read_at, rooms.read_id)
+                 LIMIT $1) AS walked)
+         FROM given WHERE contact_id = given.contact AND agent_id = given.agent",
+        rooms.map(|(contact, agent)| vec![contact.get().into(), (*agent).into()]).collect(),
+    )
+    .bind(stored(COUNTED))
+    .execute(tx.on())
+    .await
+    .map(drop)
+}
+
+/// Says how the latest messages of rooms begin, of which that is not known yet; others are passed
+/// over.
+pub async fn show(
+    tx: &mut Transaction,
+    begins: impl Iterator<Item = (Room, MessageId, &str)>,
+) -> Result<(), StoreError> {
+    let begins: HashMap<MessageId, (Room, &str)> =
+        begins.map(|(room, message, preview)| (message, (room, preview))).collect();
+    let place = |(message, (room, _)): (&MessageId, &(Room, &str))| {
+        vec![room.contact.get().into(), room.agent.into(), message.0.into()]
+    };
+    let found = many(
+        "WITH given (contact, agent, message) AS ({rows})
+         SELECT contact_id, agent_id, last_message_id FROM given CROSS JOIN rooms
+         WHERE contact_id = given.contact AND agent_id = given.agent
+           AND last_message_id = given.message AND preview IS NULL",
+        begins.iter().map(place).collect(),
+    )
+    .locking("ORDER BY contact_id, agent_id FOR NO KEY UPDATE OF rooms")
+    .fetch_all(tx.on())
+    .await?;
+    let mut rows = Vec::with_capacity(found.len());
+    for row in &found {
+        let message = MessageId(Columns { table: "rooms", row }.uuid("last_message_id")?);
+        let Some((room, preview)) = begins.get(&message) else { continue };
+        rows.push(vec![room.contact.get().into(), room.agent.into(), (*preview).into()]);
+    }
+    many(
+        "WITH given (contact, agent, begins) AS ({rows})
+         UPDATE rooms SET preview = given.begins FROM given
+         WHERE contact_id = given.contact AND agent_id = given.agent",
+        rows,
+    )
+    .execute(tx.on())
+    .await
+    .map(drop)
+}
+
+/// These rooms as they are, and stay until the transaction ends.
+async fn lock(
+    tx: &mut Transaction,
+    rooms: impl Iterator<Item = &Key>,
+) -> Result<HashMap<Key, Kept>, StoreError> {
+    let found = many(
+        "WITH given (contact, agent) AS ({rows})
+         SELECT contact_id, agent_id, rooms.partner_id, rooms.reseller_id, rooms.organization_id,
+                messages, unread, started_at, last_message_id, read_at, read_id
+         FROM given CROSS JOIN rooms
+         WHERE contact_id = given.contact AND agent_id = given.agent",
+        rooms.map(|(contact, agent)| vec![contact.get().into(), (*agent).into()]).collect(),
+    )
+    .locking("ORDER BY contact_id, agent_id FOR NO KEY UPDATE OF rooms")
+    .fetch_all(tx.on())
+    .await?;
+    found.iter().map(kept).collect()
+}
+
+fn kept(row: &Row) -> Result<(Key, Kept), StoreError> {
+    let columns = Columns { table: "rooms", row };
+    let key = key(&columns)?;
+    let lineage = Lineage {
+        partner: columns.optional_account("partner_id")?,
+        reseller: columns.optional_account("reseller_id")?,
+        organization: columns.optional_account("organization_id")?,
+        agent: Some(key.1),
+    };
+    let kept = Kept {
+        messages: columns.count("messages")?,
+        unread: columns.count("unread")?,
+        started: columns.time("started_at")?,
+        latest: columns.uuid("last_message_id")?,
+        read: Cursor { at: columns.time("read_at")?, id: columns.uuid("read_id")? },
+        lineage,
+    };
+    Ok((key, kept))
+}
+
+fn key(columns: &Columns<'_>) -> Result<Key, StoreError> {
+    Ok((columns.contact("contact_id")?, columns.account("agent_id")?))
+}

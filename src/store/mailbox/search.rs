@@ -1,0 +1,155 @@
+//! Candidates of a full-text search: messages whose entry in the index has the tokens that are
+//! asked for. Whether one matches is decided by what it says, not here.
+
+use std::collections::{BTreeSet, HashMap};
+
+use uuid::Uuid;
+
+use super::messages;
+use crate::domain::clock::Timestamp;
+use crate::domain::id::MessageId;
+use crate::domain::message::Message;
+use crate::domain::scope::Scope;
+use crate::domain::source::Source;
+use crate::store::base::Base;
+use crate::store::base::page::{Cursor, Page};
+use crate::store::engine::error::StoreError;
+use crate::store::engine::many::many;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::{Statement, sql};
+
+/// What a candidate has.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'w> {
+    /// Each of these tokens.
+    pub all: &'w BTreeSet<String>,
+    /// One of these: whose it is and when it came (`domain::search::tokens::of_spans`); they say
+    /// how many rows are looked at.
+    pub spans: &'w [String],
+    pub source: Option<Source>,
+}
+
+/// What was read of candidates.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Looked {
+    /// How many of them, from the first one on.
+    pub ids: usize,
+    /// What is kept of these, together.
+    pub octets: u64,
+    /// Those that match, in their order.
+    pub found: Vec<Message>,
+}
+
+impl Base {
+    /// The places of a page of candidates in `scope`, in the order in which it is read: the newest
+    /// first, or those that follow the cursor. The spans must be of the account at the scope's top.
+    pub async fn search(
+        &self,
+        scope: &Scope,
+        wanted: Wanted<'_>,
+        page: &Page,
+        (since, before): (Option<Timestamp>, Option<Timestamp>),
+    ) -> Result<Vec<Cursor>, StoreError> {
+        if wanted.spans.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut query = if self.reader().is_postgres() {
+            sql("SELECT id, at FROM search_entries WHERE tokens @@ CAST($1 AS TSQUERY)")
+                .bind(expression(wanted, ('\'', "''"), [" & ", " | "]))
+        } else {
+            sql("SELECT id, at FROM search_words CROSS JOIN search_entries
+                 WHERE search_words MATCH $1 AND search_entries.number = search_words.rowid")
+            .bind(expression(wanted, ('"', "\"\""), [" AND ", " OR "]))
+        };
+        if let Some(source) = wanted.source {
+            query.push(" AND source = ").push_value(source.as_str());
+        }
+        permitted(&mut query, scope);
+        page.read_between(&mut query, since, before);
+        let rows = self.fetch_by_bitmaps(query).await?;
+        let cursor = |row| {
+            let columns = Columns { table: "search_entries", row };
+            Ok(Cursor { at: columns.time("at")?, id: columns.uuid("id")? })
+        };
+        rows.iter().map(cursor).collect()
+    }
+
+    /// Those of these messages that are there, in `scope`, and match, the first ones as far as they
+    /// have no more than `octets` together, as they are kept; one always fits. They are parsed and
+    /// matched where nobody waits for it.
+    pub async fn messages_matching(
+        &self,
+        scope: &Scope,
+        ids: &[MessageId],
+        octets: u64,
+        matches: impl Fn(&Message) -> bool + Send + 'static,
+    ) -> Result<Looked, StoreError> {
+        let sizes = self.sizes(ids).await?;
+        let (mut few, mut sum) = (Vec::with_capacity(ids.len()), 0_u64);
+        for id in ids {
+            let more = sum.saturating_add(sizes.get(&id.0).copied().unwrap_or_default());
+            if more > octets && !few.is_empty() {
+                break;
+            }
+            sum = more;
+            few.push(*id);
+        }
+        let rows = messages::by_ids(self.reader(), few.iter().copied()).await?;
+        let (looked, scope) = (few.len(), scope.clone());
+        let repeats = self.repeats.clone();
+        let reading = move || -> Result<Vec<Message>, StoreError> {
+            let mut found = HashMap::with_capacity(rows.len());
+            for message in messages::listed_messages(&rows, &repeats)? {
+                let permitted = scope.permitted().is_none_or(|only| only.contains(&message.agent));
+                let within = message.lineage.at(scope.level()) == Some(scope.root());
+                // One that cannot be read was found by the words that it had.
+                if permitted && within && (message.unreadable || matches(&message)) {
+                    found.insert(message.id, message);
+                }
+            }
+            Ok(few.iter().filter_map(|id| found.remove(id)).collect())
+        };
+        let failed = |error: tokio::task::JoinError| StoreError::Corrupt {
+            table: "mails",
+            detail: error.to_string(),
+        };
+        let found = tokio::task::spawn_blocking(reading).await.map_err(failed)??;
+        Ok(Looked { ids: looked, octets: sum, found })
+    }
+
+    /// How much is kept of each of these messages, without reading it.
+    async fn sizes(&self, ids: &[MessageId]) -> Result<HashMap<Uuid, u64>, StoreError> {
+        let rows = many(
+            "WITH given (message) AS ({rows})
+             SELECT messages.id AS id, CAST(octet_length(mail) AS BIGINT) AS octets
+             FROM given CROSS JOIN messages CROSS JOIN mails
+             WHERE messages.id = given.message AND mails.digest = messages.digest",
+            ids.iter().map(|id| vec![id.0.into()]).collect(),
+        )
+        .fetch_all(self.reader())
+        .await?;
+        let size = |row| {
+            let columns = Columns { table: "mails", row };
+            Ok((columns.uuid("id")?, columns.count("octets")?))
+        };
+        rows.iter().map(size).collect()
+    }
+}
+
+/// All of the tokens and one of the spans, each token in quotes: nothing in it can be an operator.
+fn expression(wanted: Wanted<'_>, quote: (char, &str), [and, or]: [&str; 2]) -> String {
+    let (mark, twice) = quote;
+    let quoted =
+        |token: &String| format!("{mark}{}{mark}", token.replace('\\', "").replace(mark, twice));
+    let spans = wanted.spans.iter().map(quoted).collect::<Vec<_>>().join(or);
+    let tokens = wanted.all.iter().map(quoted);
+    tokens.chain([format!("({spans})")]).collect::<Vec<_>>().join(and)
+}
+
+/// Leaves out what the Agents of others have; these are integers of ours.
+fn permitted(query: &mut Statement, scope: &Scope) {
+    let Some(permitted) = scope.permitted() else { return };
+    let ids = permitted.iter().map(|agent| agent.get().to_string()).collect::<Vec<_>>();
+    let ids = if ids.is_empty() { "NULL".to_owned() } else { ids.join(", ") };
+    query.push(" AND agent_id IN (").push(&ids).push(")").varying();
+}

@@ -1,0 +1,367 @@
+//! Sessions of rooms. Each room has one, in which its next message comes: the room's row says
+//! which. One that was reset is a row of `sessions`, as long as its room, and what may have come in
+//! it, is there.
+//!
+//! Whoever brings messages holds their contacts locked before it looks, and so does whoever resets:
+//! so no message comes in a session that was said to have ended.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use super::entry::Arrived;
+use super::presence::PRESENT_ROOM;
+use super::room_lists::RoomPlace;
+use super::rooms::holds;
+use crate::domain::account::AccountType;
+use crate::domain::audit::{Act, Change, Deed};
+use crate::domain::contact::ContactChange;
+use crate::domain::id::{AccountId, ContactId, SessionId};
+use crate::domain::room::Room;
+use crate::domain::scope::Scope;
+use crate::domain::session::{Ended, Session, SessionKey};
+use crate::domain::source::Inbox;
+use crate::store::base::Base;
+use crate::store::base::page::{Cursor, Direction, Page, in_range};
+use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::error::StoreError;
+use crate::store::engine::many::many;
+use crate::store::engine::row::{Columns, stored};
+use crate::store::engine::sql::{Connection, Row, Statement, sql};
+use crate::store::tenancy::audit::{self, Note};
+
+/// What a reset came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResetSession {
+    /// The one that was named, and has ended; `None` of one that nothing came in: it goes on.
+    pub ended: Option<Session>,
+    /// The one in which the next message comes.
+    pub current: Session,
+}
+
+/// A part of a list of sessions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionList {
+    pub sessions: Vec<Session>,
+    /// Where the list goes on.
+    pub next: Option<RoomPlace>,
+}
+
+impl Base {
+    /// The sessions that go on in `scope`, the one with the latest message first. No more than
+    /// `limit` rooms are looked at, whichever of them are being erased.
+    pub async fn list_sessions(
+        &self,
+        scope: &Scope,
+        before: Option<RoomPlace>,
+        limit: u32,
+    ) -> Result<SessionList, StoreError> {
+        let ranges: Vec<Option<AccountId>> = match scope.permitted() {
+            None => vec![None],
+            Some(agents) => agents.iter().copied().map(Some).collect(),
+        };
+        if ranges.is_empty() {
+            return Ok(SessionList { sessions: Vec::new(), next: None });
+        }
+        let rows = walk(scope, &ranges, before, limit).fetch_all(self.reader()).await?;
+        let shown = usize::try_from(limit).unwrap_or(usize::MAX).min(rows.len());
+        let mut found = Vec::with_capacity(shown);
+        for row in rows.get(..shown).unwrap_or_default() {
+            let columns = Columns { table: "rooms", row };
+            let room = room(&columns)?;
+            let (contact, agent) = (room.contact.get(), room.agent.get());
+            let place = RoomPlace { at: columns.time("last_at")?, contact, agent };
+            found.push((place, room, current(&columns)?));
+        }
+        let next = found.last().map(|(place, ..)| *place).filter(|_| rows.len() > shown);
+        let subjects = found.iter().flat_map(|(_, room, _)| [room.contact.get(), room.agent.get()]);
+        let erased = erased(self.reader(), subjects.collect()).await?;
+        found.retain(|(_, room, _)| {
+            ![room.contact.get(), room.agent.get()].iter().any(|id| erased.contains(id))
+        });
+        let sessions = found.into_iter().filter_map(|(_, _, session)| session).collect();
+        Ok(SessionList { sessions, next })
+    }
+
+    /// The session of a room in `scope` that goes on, if there is such a room.
+    pub async fn room_session(
+        &self,
+        scope: &Scope,
+        room: Room,
+    ) -> Result<Option<Session>, StoreError> {
+        of_room(self.reader(), scope, room).await
+    }
+
+    /// A page of the sessions of a room that were reset, the newest first. Whether the room is in
+    /// scope was asked before.
+    pub async fn ended_sessions(
+        &self,
+        room: Room,
+        before: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Vec<Session>, StoreError> {
+        let mut query = ended().bind(room.contact.get()).bind(room.agent);
+        let from = before.map(|cursor| (Direction::Before, cursor));
+        Page { limit, from, until: None }.read_by("ended_at", &mut query, None, None);
+        query.fetch_all(self.reader()).await?.iter().map(reset).collect()
+    }
+
+    /// A session of a room in `scope`, whether it goes on or was reset.
+    pub async fn session(
+        &self,
+        scope: &Scope,
+        key: SessionKey,
+    ) -> Result<Option<Session>, StoreError> {
+        let current = of_room(self.reader(), scope, key.room).await?;
+        match current {
+            Some(current) if current.key != key => one_ended(self.reader(), key).await,
+            current => Ok(current),
+        }
+    }
+
+    /// Ends the session of a room in `scope`, so that the next message comes in another one; `None`
+    /// if there is no such session. One that has ended already has done so.
+    pub async fn reset_session(
+        &self,
+        scope: &Scope,
+        key: SessionKey,
+        reason: Option<&str>,
+        act: Act<'_>,
+    ) -> Result<Option<ResetSession>, StoreError> {
+        settled!(self.try_reset_session(scope, key, reason, act))
+    }
+
+    async fn try_reset_session(
+        &self,
+        scope: &Scope,
+        key: SessionKey,
+        reason: Option<&str>,
+        act: Act<'_>,
+    ) -> Result<Option<ResetSession>, StoreError> {
+        // Of a room out of reach nothing is locked: somebody else's mail would wait.
+        if of_room(self.reader(), scope, key.room).await?.is_none() {
+            return Ok(None);
+        }
+        let mut tx = self.begin().await?;
+        let contact = sql("SELECT id FROM contacts WHERE id = $1")
+            .bind(key.room.contact.get())
+            .locking("FOR NO KEY UPDATE OF contacts")
+            .fetch_optional(tx.on())
+            .await?;
+        if contact.is_none() {
+            return Ok(None);
+        }
+        let Some(current) = of_room(tx.on(), scope, key.room).await? else { return Ok(None) };
+        if current.key != key {
+            let ended = one_ended(tx.on(), key).await?;
+            return Ok(ended.map(|ended| ResetSession { ended: Some(ended), current }));
+        }
+        if current.messages == 0 {
+            return Ok(Some(ResetSession { ended: None, current }));
+        }
+        // Another gateway's clock may be ahead of this one's. A session that ended before a message
+        // of it would go before that does.
+        let at = act.at.max(current.started_at).max(current.last_at.unwrap_or(act.at));
+        let next = SessionKey { room: key.room, id: SessionId(self.mint().uuid()) };
+        let changed = sql("UPDATE rooms SET session_id = $3, session_at = $4, session_messages = 0
+                           WHERE contact_id = $1 AND agent_id = $2")
+        .bind(key.room.contact.get())
+        .bind(key.room.agent)
+        .bind(next.id.0)
+        .bind(at)
+        .execute(tx.on())
+        .await?;
+        if changed == 0 {
+            // Its last message went meanwhile, and the room with it.
+            return Ok(None);
+        }
+        let reason = reason.map(str::to_owned);
+        let ended = Session { ended: Some(Ended { at, reason }), last_at: None, ..current.clone() };
+        keep(&mut tx, &ended).await?;
+        let changes = [Change::new("sessionKey", Some(key), Some(next))];
+        let (deed, object) = (Deed::SessionReset, key.room.to_string());
+        let note = Note { account: key.room.agent, deed, object, changes: &changes };
+        audit::note(&mut tx, self.mint(), act, note).await?;
+        tx.commit().await?;
+        let current = Session { key: next, started_at: at, messages: 0, ..current };
+        Ok(Some(ResetSession { ended: Some(ended), current }))
+    }
+}
+
+/// In which session each of these messages comes, in their order. Their contacts are locked. One
+/// that begins has the id of its first message, which no other session ever has.
+pub async fn join(
+    tx: &mut Transaction,
+    arrived: &[&Arrived],
+    met: &[(ContactId, ContactChange)],
+) -> Result<Vec<SessionId>, StoreError> {
+    let mut sessions: BTreeMap<(ContactId, AccountId), SessionId> = BTreeMap::new();
+    let mut strangers = BTreeSet::new();
+    for (one, (contact, change)) in arrived.iter().zip(met) {
+        sessions.entry((*contact, one.agent)).or_insert(SessionId(one.id.0));
+        if *change == ContactChange::Created {
+            strangers.insert(*contact);
+        }
+    }
+    // Who writes for the first time has no room yet.
+    let known = sessions.keys().filter(|(contact, _)| !strangers.contains(contact));
+    let found = many(
+        "WITH given (contact, agent) AS ({rows})
+         SELECT contact_id, agent_id, session_id FROM given CROSS JOIN rooms
+         WHERE contact_id = given.contact AND agent_id = given.agent",
+        known.map(|(contact, agent)| vec![contact.get().into(), (*agent).into()]).collect(),
+    )
+    .fetch_all(tx.on())
+    .await?;
+    for row in &found {
+        let columns = Columns { table: "rooms", row };
+        if let Some(id) = columns.optional_uuid("session_id")? {
+            let room = (columns.contact("contact_id")?, columns.account("agent_id")?);
+            sessions.insert(room, SessionId(id));
+        }
+    }
+    let of = |(one, (contact, _)): (&&Arrived, &(ContactId, ContactChange))| {
+        sessions.get(&(*contact, one.agent)).copied().unwrap_or(SessionId(one.id.0))
+    };
+    Ok(arrived.iter().zip(met).map(of).collect())
+}
+
+/// The next rooms of each of these ranges, and of all together.
+fn walk(
+    scope: &Scope,
+    ranges: &[Option<AccountId>],
+    before: Option<RoomPlace>,
+    limit: u32,
+) -> Statement {
+    let wanted = i64::from(limit).saturating_add(1);
+    let mut query = sql("");
+    let parts = ranges.iter().flat_map(|range| Inbox::ALL.iter().map(move |inbox| (range, inbox)));
+    for (number, (range, inbox)) in parts.enumerate() {
+        query.push(if number > 0 { " UNION ALL " } else { "" });
+        query.push(
+            "SELECT * FROM (SELECT contact_id, agent_id, session_id, session_at,
+                        session_messages, last_at FROM rooms WHERE ",
+        );
+        if let Some(agent) = range {
+            // The sum keeps the planner from the range of the account above, which is too wide.
+            query.push("agent_id = ").push_value(*agent).push(" AND 0 + ");
+        }
+        in_range(&mut query, scope);
+        query.push(" AND inbox = ").push_value(inbox.as_str());
+        let agent = range.or((scope.level() == AccountType::Agent).then_some(scope.root()));
+        behind(&mut query, agent, before);
+        query.push(" ORDER BY last_at DESC, contact_id DESC");
+        query.push(if agent.is_some() { "" } else { ", agent_id DESC" });
+        query.push(" LIMIT ").push_value(wanted).push(") AS walked");
+    }
+    query.push(" ORDER BY last_at DESC, contact_id DESC, agent_id DESC LIMIT ").push_value(wanted);
+    if ranges.len() > 1 {
+        query.varying();
+    }
+    query
+}
+
+/// Goes on with what lies behind a place, spelled by the columns that the index has: that of an
+/// Agent's rooms has no other Agents.
+fn behind(query: &mut Statement, agent: Option<AccountId>, before: Option<RoomPlace>) {
+    let Some(place) = before else { return };
+    match agent {
+        None => {
+            query.push(" AND (last_at, contact_id, agent_id) < (").push_value(place.at);
+            query.push(", ").push_value(place.contact).push(", ").push_value(place.agent);
+        }
+        Some(agent) => {
+            let sign = if agent.get() < place.agent { "<=" } else { "<" };
+            query.push(" AND (last_at, contact_id) ").push(sign).push(" (").push_value(place.at);
+            query.push(", ").push_value(place.contact);
+        }
+    }
+    query.push(")");
+}
+
+/// Which of these contacts and Agents are being erased.
+async fn erased(on: Connection<'_>, ids: BTreeSet<i64>) -> Result<HashSet<i64>, StoreError> {
+    let found = many(
+        "WITH given (id) AS ({rows})
+         SELECT subject FROM given CROSS JOIN erasures WHERE subject = given.id",
+        ids.into_iter().map(|id| vec![id.into()]).collect(),
+    )
+    .fetch_all(on)
+    .await?;
+    found.iter().map(|row| Columns { table: "erasures", row }.integer("subject")).collect()
+}
+
+async fn of_room(
+    on: Connection<'_>,
+    scope: &Scope,
+    room: Room,
+) -> Result<Option<Session>, StoreError> {
+    let mut query = sql("SELECT partner_id, reseller_id, organization_id, agent_id, contact_id,
+                                session_id, session_at, session_messages, last_at
+                         FROM rooms WHERE contact_id = $1 AND agent_id = $2")
+    .bind(room.contact.get())
+    .bind(room.agent);
+    query.push(PRESENT_ROOM);
+    let Some(row) = query.fetch_optional(on).await? else { return Ok(None) };
+    let columns = Columns { table: "rooms", row: &row };
+    match holds(scope, &columns.lineage()?, room.agent) {
+        true => current(&columns),
+        false => Ok(None),
+    }
+}
+
+fn room(columns: &Columns<'_>) -> Result<Room, StoreError> {
+    let (contact, agent) = (columns.contact("contact_id")?, columns.account("agent_id")?);
+    Ok(Room { contact, agent })
+}
+
+/// The session that goes on in a room, as its row says.
+fn current(columns: &Columns<'_>) -> Result<Option<Session>, StoreError> {
+    let Some(id) = columns.optional_uuid("session_id")? else { return Ok(None) };
+    let last_at = columns.time("last_at")?;
+    Ok(Some(Session {
+        key: SessionKey { room: room(columns)?, id: SessionId(id) },
+        started_at: columns.optional_time("session_at")?.unwrap_or(last_at),
+        messages: columns.count("session_messages")?,
+        last_at: Some(last_at),
+        ended: None,
+    }))
+}
+
+/// Goes on with two values: the contact and the Agent.
+fn ended() -> Statement {
+    sql("SELECT id, contact_id, agent_id, started_at, ended_at, messages, reason FROM sessions
+         WHERE contact_id = $1 AND agent_id = $2")
+}
+
+async fn one_ended(on: Connection<'_>, key: SessionKey) -> Result<Option<Session>, StoreError> {
+    let mut query = ended().bind(key.room.contact.get()).bind(key.room.agent);
+    query.push(" AND id = ").push_value(key.id.0);
+    query.fetch_optional(on).await?.as_ref().map(reset).transpose()
+}
+
+fn reset(row: &Row) -> Result<Session, StoreError> {
+    let columns = Columns { table: "sessions", row };
+    let (at, reason) = (columns.time("ended_at")?, columns.optional_text("reason")?);
+    Ok(Session {
+        key: SessionKey { room: room(&columns)?, id: SessionId(columns.uuid("id")?) },
+        started_at: columns.time("started_at")?,
+        messages: columns.count("messages")?,
+        last_at: None,
+        ended: Some(Ended { at, reason }),
+    })
+}
+
+async fn keep(tx: &mut Transaction, session: &Session) -> Result<(), StoreError> {
+    let Some(ended) = &session.ended else { return Ok(()) };
+    sql("INSERT INTO sessions (id, contact_id, agent_id, started_at, ended_at, messages, reason)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)")
+    .bind(session.key.id.0)
+    .bind(session.key.room.contact.get())
+    .bind(session.key.room.agent)
+    .bind(session.started_at)
+    .bind(ended.at)
+    .bind(stored(session.messages))
+    .bind(ended.reason.as_deref())
+    .execute(tx.on())
+    .await
+    .map(drop)
+}

@@ -1,0 +1,110 @@
+//! Which messages of a room belong together: what is known is a row for each Message-ID that was
+//! seen in the room, its own or one that somebody named.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::entry::Arrived;
+use crate::domain::contact::ContactChange;
+use crate::domain::id::{AccountId, ContactId, MessageId, ThreadId};
+use crate::domain::thread::ThreadKey;
+use crate::store::engine::database::Transaction;
+use crate::store::engine::error::StoreError;
+use crate::store::engine::many::many;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::Value;
+
+/// The threads of new messages, and by what later ones will find them.
+pub struct Threads {
+    /// In the order of the messages.
+    pub found: Vec<ThreadId>,
+    /// What is known from now on, and which message it goes with: the rows of `thread_keys`.
+    new: BTreeMap<(ContactId, AccountId, ThreadKey), (ThreadId, MessageId)>,
+}
+
+impl Threads {
+    /// Messages of one room see each other, in their order. The contacts are locked, so that
+    /// nobody else brings something into one of these rooms at this moment.
+    pub(in crate::store) async fn find(
+        tx: &mut Transaction,
+        arrived: &[&Arrived],
+        met: &[(ContactId, ContactChange)],
+    ) -> Result<Self, StoreError> {
+        let mut asked = BTreeSet::new();
+        for (one, (contact, _)) in arrived.iter().zip(met) {
+            asked.extend(one.thread.all().map(|key| (*contact, one.agent, key)));
+        }
+        let mut known = known(tx, &asked).await?;
+        let mut threads = Self { found: Vec::with_capacity(arrived.len()), new: BTreeMap::new() };
+        for (one, (contact, _)) in arrived.iter().zip(met) {
+            let room = known.entry((*contact, one.agent)).or_default();
+            let mut new: BTreeSet<ThreadKey> =
+                one.thread.all().filter(|key| !room.contains_key(key)).collect();
+            // Its own goes with it, and no longer with an answer that has overtaken it.
+            new.extend(one.thread.own);
+            let thread = one.thread.join(one.id, room);
+            threads.found.push(thread);
+            for key in new {
+                let thread = room.get(&key).copied().unwrap_or(thread);
+                threads.new.insert((*contact, one.agent, key), (thread, one.id));
+            }
+        }
+        Ok(threads)
+    }
+
+    /// Writes what is new, once the messages are there.
+    pub(in crate::store) async fn keep(self, tx: &mut Transaction) -> Result<(), StoreError> {
+        many(
+            "INSERT INTO thread_keys (contact_id, agent_id, key, thread_id, message_id) {rows}
+             ON CONFLICT (contact_id, agent_id, key)
+                 DO UPDATE SET message_id = excluded.message_id",
+            self.new.into_iter().map(row).collect(),
+        )
+        .execute(tx.on())
+        .await
+        .map(drop)
+    }
+}
+
+fn row(
+    ((contact, agent, key), (thread, message)): (
+        (ContactId, AccountId, ThreadKey),
+        (ThreadId, MessageId),
+    ),
+) -> Vec<Value> {
+    vec![
+        contact.get().into(),
+        agent.into(),
+        key.0.as_slice().into(),
+        thread.0.into(),
+        message.0.into(),
+    ]
+}
+
+type Known = HashMap<(ContactId, AccountId), HashMap<ThreadKey, ThreadId>>;
+
+async fn known(
+    tx: &mut Transaction,
+    asked: &BTreeSet<(ContactId, AccountId, ThreadKey)>,
+) -> Result<Known, StoreError> {
+    let rows = asked.iter().map(|(contact, agent, key)| {
+        vec![contact.get().into(), (*agent).into(), key.0.as_slice().into()]
+    });
+    let found = many(
+        "WITH given (contact, agent, name) AS ({rows})
+         SELECT contact_id, agent_id, key, thread_id FROM given CROSS JOIN thread_keys
+         WHERE contact_id = given.contact AND agent_id = given.agent AND key = given.name",
+        rows.collect(),
+    )
+    .fetch_all(tx.on())
+    .await?;
+    let mut known = Known::new();
+    for row in &found {
+        let columns = Columns { table: "thread_keys", row };
+        let key = <[u8; 16]>::try_from(columns.bytes("key")?);
+        let key = key.map_err(|_| columns.corrupt("a key is not 16 octets"))?;
+        let room = (columns.contact("contact_id")?, columns.account("agent_id")?);
+        let thread = ThreadId(columns.uuid("thread_id")?);
+        known.entry(room).or_default().insert(ThreadKey(key), thread);
+    }
+    Ok(known)
+}

@@ -1,0 +1,227 @@
+//! Opening the store, and closing it.
+
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::base::Base;
+use super::base::company::Company;
+use super::base::space::Space;
+use super::base::walked::Walked;
+use super::blobs::objects::Blobs;
+use super::blobs::place::Place;
+use super::commit::batch::Intakes;
+use super::commit::refusals::Refusals;
+use super::engine::database::Database;
+use super::engine::error::StoreError;
+use super::engine::group::Group;
+use super::engine::location::Location;
+use super::engine::sql::sql;
+use super::engine::trust::Trust;
+use super::events::delivery::attempt_results::Attempts;
+use super::events::delivery::contents_now::Contents;
+use super::tenancy::asked_together::{Holders, Named};
+use super::tenancy::directory::Versions;
+use super::upkeep::backup::{Copied, Objects};
+use super::upkeep::backup_error::BackupError;
+use super::upkeep::restore;
+use crate::domain::id::Mint;
+use crate::domain::repeats::Repeats;
+use crate::rules::{Share, StoreRules};
+
+/// The store of one gateway: all methods of the `Base`, and those that work together with others
+/// who wait. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Store {
+    pub(super) base: Base,
+    /// Messages that wait to be committed.
+    pub(super) intakes: Group<Intakes>,
+    /// Attempts that wait to be recorded.
+    pub(super) attempts: Group<Attempts>,
+    /// Refusals that wait to be counted.
+    pub(super) refusals: Group<Refusals>,
+    /// Who waits for the directory's version.
+    pub(super) versions: Group<Versions>,
+    /// Who waits to hear who holds a key, which account an id names, and what events are about.
+    pub(super) holders: Group<Holders>,
+    pub(super) named: Group<Named>,
+    pub(super) contents: Group<Contents>,
+}
+
+/// Readers of the directory's version: a connection that falls silent holds up one of them.
+const READERS_OF_VERSIONS: usize = 3;
+
+/// The subjects' methods.
+impl Deref for Store {
+    type Target = Base;
+
+    fn deref(&self) -> &Base {
+        &self.base
+    }
+}
+
+impl Store {
+    /// Creates the store where there is none, brings it to this version, and opens it; its blob
+    /// store must be nobody else's.
+    pub async fn create(
+        place: impl Into<Place>,
+        rules: &StoreRules,
+        mint: Mint,
+    ) -> Result<Self, StoreError> {
+        let patience = rules.connections.acquire();
+        let store = Self::connect(&place.into(), rules, mint, (true, patience)).await?;
+        store.claim_blobs().await?;
+        Ok(store)
+    }
+
+    /// Opens a store that exists and brings it to this version.
+    pub async fn open(
+        place: impl Into<Place>,
+        rules: &StoreRules,
+        mint: Mint,
+    ) -> Result<Self, StoreError> {
+        Self::open_within(place, rules, mint, rules.connections.acquire()).await
+    }
+
+    /// The same; a PostgreSQL that cannot be reached is asked again for so long.
+    pub async fn open_within(
+        place: impl Into<Place>,
+        rules: &StoreRules,
+        mint: Mint,
+        patience: Duration,
+    ) -> Result<Self, StoreError> {
+        Self::connect(&place.into(), rules, mint, (false, patience)).await
+    }
+
+    async fn connect(
+        place: &Place,
+        rules: &StoreRules,
+        mint: Mint,
+        (create, patience): (bool, Duration),
+    ) -> Result<Self, StoreError> {
+        let connections = &rules.connections;
+        let database = Database::open(&place.database, connections, (create, patience)).await?;
+        // Two writers of SQLite would only wait for each other.
+        let writers = match &database {
+            Database::Sqlite(_) => 1,
+            Database::Postgres(_) => rules.commit.writers,
+        };
+        let trust = Trust::default();
+        let open = |blobs| Blobs::open(blobs, rules.objects, mint.clone(), trust.clone());
+        let blobs = place.blobs.as_ref().map(open).transpose()?;
+        let base = Base {
+            database,
+            blobs,
+            space: Space::of(place),
+            mint,
+            trust,
+            repeats: Repeats::default(),
+            identity: Arc::default(),
+            deliveries: rules.deliveries,
+            walked: Walked::default(),
+            company: Company::default(),
+            replayed: Arc::default(),
+            closing: connections.deadline(),
+        };
+        base.take_up_time().await?;
+        let intakes = Group::start(Intakes::new(base.clone()), rules.commit, writers);
+        let attempts = Group::start(Attempts::new(base.clone()), rules.commit, writers);
+        let refusals = Group::start(Refusals::new(base.clone()), rules.commit, 1);
+        let versions = Group::start(Versions::new(base.clone()), rules.commit, READERS_OF_VERSIONS);
+        let holders = Group::start(Holders::new(base.clone()), rules.commit, 1);
+        let named = Group::start(Named::new(base.clone()), rules.commit, 1);
+        let contents = Group::start(Contents::new(base.clone()), rules.commit, 1);
+        Ok(Self { base, intakes, attempts, refusals, versions, holders, named, contents })
+    }
+
+    /// The same store, read by connections of its own (on PostgreSQL written, too): whoever has it
+    /// waits for none of those that others use, nor they for these. What waits to be written
+    /// together is one queue for all.
+    pub async fn apart(&self, rules: &StoreRules, share: Share) -> Result<Self, StoreError> {
+        let database = self.database.apart(rules.connections.of(share)).await?;
+        let base = Base { database, ..self.base.clone() };
+        let holders = Group::start(Holders::new(base.clone()), rules.commit, 1);
+        let named = Group::start(Named::new(base.clone()), rules.commit, 1);
+        let contents = Group::start(Contents::new(base.clone()), rules.commit, 1);
+        Ok(Self { base, holders, named, contents, ..self.clone() })
+    }
+
+    /// Resolves when the store can no longer be trusted, with the reason and what to do.
+    pub async fn broken(&self) -> StoreError {
+        self.trust.lost().await
+    }
+
+    /// Whether the store answers.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        self.check_trust()?;
+        let last = sql("SELECT last FROM user_ids").on_postgres("SELECT last_value FROM user_ids");
+        last.fetch_one(self.reader()).await.map(drop)
+    }
+
+    /// Whether the store can be written to, as a server must know before it takes mail in.
+    pub async fn check_writable(&self) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        // SQLite finds out with the first row that it changes; without a commit it stays as it was.
+        // PostgreSQL says at `begin` that it is a standby, which cannot be written to.
+        sql("UPDATE user_ids SET last = last")
+            .on_postgres("SELECT last_value FROM user_ids")
+            .execute(tx.on())
+            .await?;
+        drop(tx);
+        match self.blobs() {
+            Some(blobs) => {
+                // Asked again even if it has been: this is the start of a server.
+                self.claim_blobs().await?;
+                blobs.probe().await
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Ends all connections after the work under way; a server that has fallen silent is not waited
+    /// for.
+    pub async fn close(&self) {
+        let closing = self.database.close();
+        if tokio::time::timeout(self.closing, closing).await.is_err() {
+            tracing::warn!("the database did not let go of its connections in time");
+        }
+    }
+}
+
+/// Makes the store at `location`, which must be empty or not there, from the backup in `from`;
+/// then it is of this program's version.
+pub async fn restore(
+    from: &Path,
+    location: &Location,
+    objects: Objects,
+    rules: &StoreRules,
+    mint: Mint,
+) -> Result<Copied, BackupError> {
+    let copied = restore::restore(from, location, objects, &mint).await?;
+    Store::open(location, rules, mint).await?.close().await;
+    Ok(copied)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::clock::{Clock, Timestamp};
+
+    #[tokio::test]
+    async fn nothing_is_written_after_a_write_that_did_not_reach_the_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Clock::new(|| Timestamp::from_millis(1));
+        let mint = Mint::new(clock, Arc::new(|octets: &mut [u8]| octets.fill(7)));
+        let location = Location::Folder(folder.path().to_owned());
+        let store = Store::create(&location, &crate::rules::Rules::defaults().unwrap().store, mint)
+            .await
+            .unwrap();
+        let begun_before = store.begin().await.unwrap();
+        store.base.trust.noting(StoreError::NotDurable(None));
+        assert!(matches!(begun_before.commit().await, Err(StoreError::NotDurable(None))));
+        assert!(matches!(store.begin().await.err(), Some(StoreError::NotDurable(None))));
+        assert!(matches!(store.ping().await, Err(StoreError::NotDurable(None))));
+        assert!(matches!(store.broken().await, StoreError::NotDurable(None)));
+    }
+}

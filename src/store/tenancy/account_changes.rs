@@ -1,0 +1,168 @@
+//! Changes of one account. None of them moves it: its parent and its level are no fields of an
+//! update, so that the tree stays one.
+
+use super::accounts::{account, external_id_taken, kept, select};
+use super::audit::{self, Note};
+use super::directory;
+use crate::domain::account::{Account, Details, merge};
+use crate::domain::audit::{Act, Change, Deed};
+use crate::domain::id::AccountId;
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::error::StoreError;
+use crate::store::engine::gates;
+use crate::store::engine::sql::sql;
+
+/// The fields to be changed; `None` leaves one as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccountUpdate {
+    pub name: Option<String>,
+    /// `Some(None)` takes it away.
+    pub external_id: Option<Option<String>>,
+    pub active: Option<bool>,
+    /// Laid on what is known: see `domain::account::merge`.
+    pub details: Details,
+}
+
+/// What became of an update.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Updated {
+    /// As it is now.
+    Account(Box<Account>),
+    /// There is no such account.
+    Missing,
+    /// Another account below the same parent is called so elsewhere; nothing was changed.
+    ExternalIdTaken,
+    /// What is known of it would grow beyond the bound; nothing was changed.
+    TooLarge,
+}
+
+impl Base {
+    /// Changes these fields of an account, all of them or none; what is known of it has at most
+    /// `most` octets, as JSON, or no more than before.
+    pub async fn update_account(
+        &self,
+        id: AccountId,
+        update: &AccountUpdate,
+        most: usize,
+        act: Act<'_>,
+    ) -> Result<Updated, StoreError> {
+        settled!(self.try_update(id, update, most, act))
+    }
+
+    async fn try_update(
+        &self,
+        id: AccountId,
+        update: &AccountUpdate,
+        most: usize,
+        act: Act<'_>,
+    ) -> Result<Updated, StoreError> {
+        let mut tx = self.begin().await?;
+        if update.active.is_some() {
+            gates::close_account(&mut tx, id).await?;
+        }
+        let query = select("AND id = $1").locking("FOR NO KEY UPDATE").bind(id);
+        let Some(row) = query.fetch_optional(tx.on()).await? else { return Ok(Updated::Missing) };
+        let before = account(&row)?;
+        let after = changed(&before, update);
+        let size = |account: &Account| kept(&account.details).map_or(0, |text| text.len());
+        if size(&after) > most.max(size(&before)) {
+            return Ok(Updated::TooLarge);
+        }
+        if let (Some(parent), Some(external_id)) = (after.parent, &after.external_id)
+            && after.external_id != before.external_id
+            && external_id_taken(&mut tx, parent, external_id).await?
+        {
+            return Ok(Updated::ExternalIdTaken);
+        }
+        let changes = differences(&before, &after);
+        if !changes.is_empty() {
+            write(&mut tx, &after).await?;
+        }
+        // A request that is carried out once only is remembered, whatever it changed.
+        if !changes.is_empty() || act.by.once.is_some() {
+            let (deed, object) = (Deed::AccountUpdated, id.to_string());
+            let updated = Note { account: id, deed, object, changes: &changes };
+            audit::note(&mut tx, self.mint(), act, updated).await?;
+        }
+        if before.active != after.active {
+            directory::changed(&mut tx).await?;
+        }
+        tx.commit().await?;
+        Ok(Updated::Account(Box::new(after)))
+    }
+
+    /// Switches an account on or off; answers whether it exists.
+    pub async fn set_active(
+        &self,
+        id: AccountId,
+        active: bool,
+        act: Act<'_>,
+    ) -> Result<bool, StoreError> {
+        let update = AccountUpdate { active: Some(active), ..AccountUpdate::default() };
+        let updated = self.update_account(id, &update, usize::MAX, act).await?;
+        Ok(updated != Updated::Missing)
+    }
+}
+
+fn changed(before: &Account, update: &AccountUpdate) -> Account {
+    let mut after = before.clone();
+    after.name = update.name.clone().unwrap_or(after.name);
+    after.external_id = update.external_id.clone().unwrap_or(after.external_id);
+    after.active = update.active.unwrap_or(after.active);
+    merge(&mut after.details, &update.details);
+    after
+}
+
+async fn write(tx: &mut Transaction, account: &Account) -> Result<(), StoreError> {
+    sql("UPDATE accounts SET name = $2, external_id = $3, active = $4, details = $5
+         WHERE id = $1")
+    .bind(account.id)
+    .bind(account.name.clone())
+    .bind(account.external_id.clone())
+    .bind(i64::from(account.active))
+    .bind(kept(&account.details))
+    .execute(tx.on())
+    .await
+    .map(drop)
+}
+
+/// Fields of objects: the audit log says that they changed, and nothing of what stands in them, for
+/// there may be a secret that does not look like one.
+const INSIDE: [&str; 3] = ["settings", "integrations", "numberingProviders"];
+
+/// What the audit log tells: each field that differs, before and after.
+fn differences(before: &Account, after: &Account) -> Vec<Change> {
+    let mut changes = Vec::new();
+    if before.name != after.name {
+        changes.push(Change::new("name", Some(&before.name), Some(&after.name)));
+    }
+    if before.external_id != after.external_id {
+        let (before, after) = (before.external_id.as_ref(), after.external_id.as_ref());
+        changes.push(Change::new("externalAccountId", before, after));
+    }
+    if before.active != after.active {
+        changes.push(Change::new("active", Some(before.active), Some(after.active)));
+    }
+    let gone = before.details.keys().filter(|name| !after.details.contains_key(*name));
+    for name in after.details.keys().chain(gone) {
+        let (before, after) = (before.details.get(name), after.details.get(name));
+        if before != after && INSIDE.contains(&name.as_str()) {
+            changes.push(Change::new(name, None::<&str>, None::<&str>));
+        } else if before != after {
+            changes.push(Change::new(name, before.map(shown), after.map(shown)));
+        }
+    }
+    changes
+}
+
+/// The beginning of a value: enough to see what was meant, and no second copy of a large one.
+fn shown(value: &serde_json::Value) -> String {
+    const SHOWN: usize = 200;
+    let mut text = value.to_string();
+    if text.len() > SHOWN {
+        text.truncate(text.floor_char_boundary(SHOWN));
+        text.push('…');
+    }
+    text
+}

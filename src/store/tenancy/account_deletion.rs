@@ -1,0 +1,185 @@
+//! Deleting accounts. A deleted account keeps its row, so that its id is never used again and what
+//! it left can be explained, but nothing of what it said of itself; whatever it did, it does no more from the commit on: no key opens
+//! anything, no address answers, no destination hears, nobody reads its messages. These, its contacts
+//! and its list go by and by (`erasure.rs`): there may be millions of them.
+
+use serde_json::json;
+
+use super::accounts::{Tell, account, find, select};
+use super::audit::{self, Note};
+use super::directory;
+use crate::domain::account::{Account, AccountType};
+use crate::domain::audit::{Act, Change, Deed};
+use crate::domain::event::{Event, EventName};
+use crate::domain::id::{AccountId, EventId};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::error::StoreError;
+use crate::store::engine::gates;
+use crate::store::engine::many::many;
+use crate::store::engine::sql::Value;
+use crate::store::events::announcements::announce;
+
+/// What became of a deletion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deletion {
+    /// Gone, and so many below it.
+    Done { below: usize },
+    /// There is no such account.
+    Missing,
+    /// The partner is the root of the store.
+    IsPartner,
+    /// So many accounts are below it, or more than the bound where there are more.
+    HasOthersBelow(usize),
+}
+
+/// What stops with an account. Each finds its rows by an index.
+const STOPPED: [&str; 13] = [
+    "WITH given (account) AS ({rows})
+     UPDATE keys SET revoked_at = $1
+     WHERE revoked_at IS NULL AND account_id IN (SELECT account FROM given)",
+    "WITH given (account) AS ({rows})
+     UPDATE members SET removed_at = $1
+     WHERE removed_at IS NULL AND account_id IN (SELECT account FROM given)",
+    // What waits for them is cancelled by and by; what they kept secret goes at once.
+    "WITH given (account) AS ({rows})
+     UPDATE destinations
+     SET removed_at = $1, draining = 1, secret = $2, former_secrets = '[]', headers = '[]'
+     WHERE removed_at IS NULL AND account_id IN (SELECT account FROM given)",
+    "WITH given (account) AS ({rows})
+     DELETE FROM addresses WHERE agent_id IN (SELECT account FROM given)",
+    "WITH given (account) AS ({rows})
+     DELETE FROM computers WHERE agent_id IN (SELECT account FROM given)",
+    "WITH given (account) AS ({rows})
+     DELETE FROM domain_claims WHERE account_id IN (SELECT account FROM given)",
+    // With their attempts.
+    "WITH given (account) AS ({rows})
+     DELETE FROM relays WHERE account_id IN (SELECT account FROM given)",
+    "WITH given (account) AS ({rows})
+     DELETE FROM inbound_ways WHERE account_id IN (SELECT account FROM given)",
+    // Whoever has an address in one of them is below its owner, and gone.
+    "WITH given (account) AS ({rows})
+     DELETE FROM domains WHERE account_id IN (SELECT account FROM given)",
+    // With what they kept secret.
+    "WITH given (account) AS ({rows})
+     DELETE FROM app_records WHERE account_id IN (SELECT account FROM given)",
+    "WITH given (account) AS ({rows})
+     DELETE FROM feature_grants WHERE account_id IN (SELECT account FROM given)",
+    // What is left of them goes by and by (`template_migrations.rs`).
+    "WITH given (account) AS ({rows})
+     UPDATE templates SET deleted_at = $1
+     WHERE deleted_at IS NULL AND account_id IN (SELECT account FROM given)",
+    "WITH given (account) AS ({rows})
+     DELETE FROM template_links WHERE agent_id IN (SELECT account FROM given)",
+];
+
+/// What it leaves goes by and by.
+const ERASED: &str = "WITH given (account) AS ({rows})
+    INSERT INTO erasures (subject, kind, asked_at) SELECT account, 'account', $1 FROM given WHERE 1 = 1
+    ON CONFLICT (subject) DO NOTHING";
+
+impl Base {
+    /// Deletes an account and, with `cascade`, up to `most` accounts below it, in one transaction:
+    /// so few that others do not wait for long. Without `cascade` nothing may be below it.
+    pub async fn delete_account(
+        &self,
+        id: AccountId,
+        (cascade, most): (bool, usize),
+        tell: Tell,
+        act: Act<'_>,
+    ) -> Result<Deletion, StoreError> {
+        settled!(self.try_delete_account(id, (cascade, most), tell, act))
+    }
+
+    async fn try_delete_account(
+        &self,
+        id: AccountId,
+        (cascade, most): (bool, usize),
+        tell: Tell,
+        act: Act<'_>,
+    ) -> Result<Deletion, StoreError> {
+        let mut tx = self.begin().await?;
+        let Some(found) = find(&mut tx, id).await? else { return Ok(Deletion::Missing) };
+        if found.kind == AccountType::Partner {
+            return Ok(Deletion::IsPartner);
+        }
+        // Every commit below it, and whoever makes an account there, passes its gate.
+        let above: Vec<AccountId> = found.lineage.ids().filter(|above| *above != id).collect();
+        gates::close_below(&mut tx, id, &above).await?;
+        let Some(target) = find(&mut tx, id).await? else { return Ok(Deletion::Missing) };
+        let below = below(&mut tx, &target, most.saturating_add(1)).await?;
+        if below.len() > if cascade { most } else { 0 } {
+            return Ok(Deletion::HasOthersBelow(below.len()));
+        }
+        let gone: Vec<&Account> = below.iter().rev().chain([&target]).collect();
+        self.say_deleted(&mut tx, &gone, act).await?;
+        let ids = |account: &&Account| -> Vec<Value> { vec![account.id.into()] };
+        let rows: Vec<Vec<Value>> = gone.iter().map(ids).collect();
+        // First of all: whoever changes one of them has its row locked (`audit::note`), and what it
+        // adds is seen by the statements that follow; whoever comes later finds it deleted.
+        many(
+            "WITH given (account) AS ({rows})
+             UPDATE accounts SET deleted_at = $1, details = NULL WHERE id IN (SELECT account FROM given)",
+            rows.clone(),
+        )
+        .bind(act.at)
+        .execute(tx.on())
+        .await?;
+        // From now on nobody reads its messages; they are erased soon (`erasure.rs`).
+        many(ERASED, rows.clone()).bind(act.at).execute(tx.on()).await?;
+        for text in STOPPED {
+            let statement = many(text, rows.clone());
+            let statement = if text.contains("$1") { statement.bind(act.at) } else { statement };
+            let nothing = [].as_slice();
+            let statement = if text.contains("$2") { statement.bind(nothing) } else { statement };
+            statement.execute(tx.on()).await?;
+        }
+        let event = |account: &&Account| Event {
+            id: EventId(self.mint().uuid()),
+            name: EventName::AccountDeleted,
+            at: act.at,
+            lineage: account.lineage,
+            message: None,
+            contact: None,
+            told: Some(json!({ "account": tell(account) })),
+        };
+        let events: Vec<Event> = gone.iter().map(event).collect();
+        announce(&mut tx, &events, self.mint()).await?;
+        directory::changed(&mut tx).await?;
+        tx.commit().await?;
+        Ok(Deletion::Done { below: below.len() })
+    }
+
+    async fn say_deleted(
+        &self,
+        tx: &mut Transaction,
+        gone: &[&Account],
+        act: Act<'_>,
+    ) -> Result<(), StoreError> {
+        for account in gone {
+            let changes =
+                [Change::gone("accountType", account.kind), Change::gone("name", &account.name)];
+            let (deed, object) = (Deed::AccountDeleted, account.name.clone());
+            let note = Note { account: account.id, deed, object, changes: &changes };
+            audit::note(tx, self.mint(), act, note).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Up to `limit` accounts below this one, the oldest first.
+async fn below(
+    tx: &mut Transaction,
+    target: &Account,
+    limit: usize,
+) -> Result<Vec<Account>, StoreError> {
+    let query = select(match target.kind {
+        AccountType::Partner => "AND partner_id = $1 AND id <> $1 ORDER BY id LIMIT $2",
+        AccountType::Reseller => "AND reseller_id = $1 AND id <> $1 ORDER BY id LIMIT $2",
+        AccountType::Organization => "AND organization_id = $1 AND id <> $1 ORDER BY id LIMIT $2",
+        AccountType::Agent => return Ok(Vec::new()),
+    });
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = query.bind(target.id).bind(limit).fetch_all(tx.on()).await?;
+    rows.iter().map(account).collect()
+}

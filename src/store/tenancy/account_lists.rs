@@ -1,0 +1,188 @@
+//! Lists of accounts: those of one level within a scope, oldest first, found by an index; how many
+//! rows a request looks at is bounded, whatever its filter leaves out.
+
+use super::accounts::{account, select};
+use crate::domain::account::{Account, AccountType};
+use crate::domain::clock::Timestamp;
+use crate::domain::id::AccountId;
+use crate::domain::scope::Scope;
+use crate::store::base::Base;
+use crate::store::base::page::within;
+use crate::store::engine::error::StoreError;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::{Statement, sql};
+
+/// Which accounts of a level are meant: those for which all that is given holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccountFilter {
+    pub active: Option<bool>,
+    /// Stands somewhere in the name, whatever the case of ASCII letters.
+    pub text: Option<String>,
+    /// Not older than this.
+    pub since: Option<Timestamp>,
+    /// Older than this.
+    pub before: Option<Timestamp>,
+    pub external_id: Option<String>,
+    /// `productPlanId`, as it is kept.
+    pub plan: Option<String>,
+    /// `externalBillingId`, as it is kept.
+    pub billing: Option<String>,
+    /// `servicePremium`, as it is kept; one of which nothing is known is not subscribed.
+    pub subscribed: Option<bool>,
+}
+
+/// Where a page begins, and how long it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccountPage {
+    /// Behind this account.
+    pub after: Option<AccountId>,
+    /// So many more that the filter lets through are passed over.
+    pub skip: u32,
+    pub limit: u32,
+}
+
+/// A page of accounts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountList {
+    pub accounts: Vec<Account>,
+    /// How many of those that were looked at the filter lets through.
+    pub total: u64,
+    /// Behind which account to go on, if there is more.
+    pub next: Option<AccountId>,
+}
+
+impl Base {
+    /// A page of the accounts of level `kind` in `scope`, of which up to `most` are looked at.
+    pub async fn list_accounts(
+        &self,
+        scope: &Scope,
+        kind: AccountType,
+        filter: &AccountFilter,
+        page: AccountPage,
+        most: u32,
+    ) -> Result<AccountList, StoreError> {
+        let postgres = self.reader().is_postgres();
+        let walk = |query: &mut Statement| walk(query, scope, kind, page.after, most);
+        let mut query = sql("SELECT COUNT(*) AS walked, MAX(id) AS last, COUNT(CASE WHEN ");
+        passes(&mut query, filter, postgres);
+        query.push(" THEN 1 END) AS total FROM (");
+        walk(&mut query);
+        query.push(") AS walked");
+        let row = query.fetch_one(self.reader()).await?;
+        let columns = Columns { table: "accounts", row: &row };
+        let (walked, total) = (columns.count("walked")?, columns.count("total")?);
+        let last = columns.optional_account("last")?;
+
+        let mut query = sql("SELECT * FROM (");
+        walk(&mut query);
+        query.push(") AS walked WHERE ");
+        passes(&mut query, filter, postgres);
+        query.push(" ORDER BY id LIMIT ").push_value(i64::from(page.limit));
+        query.push(" OFFSET ").push_value(i64::from(page.skip));
+        let rows = query.fetch_all(self.reader()).await?;
+        let accounts: Vec<Account> = rows.iter().map(account).collect::<Result<_, _>>()?;
+        let shown = accounts.len() as u64 + u64::from(page.skip);
+        let next = match accounts.last() {
+            Some(account) if shown < total => Some(account.id),
+            _ => last.filter(|_| walked >= u64::from(most)),
+        };
+        Ok(AccountList { accounts, total, next })
+    }
+
+    /// Up to `limit` accounts in `scope` that are called so elsewhere.
+    pub async fn accounts_by_external_id(
+        &self,
+        scope: &Scope,
+        external_id: &str,
+        limit: u32,
+    ) -> Result<Vec<Account>, StoreError> {
+        let mut query = select("AND external_id = $1 AND ").bind(external_id);
+        within(&mut query, scope);
+        query.push(" ORDER BY id LIMIT ").push_value(i64::from(limit));
+        let rows = query.fetch_all(self.reader()).await?;
+        rows.iter().map(account).collect()
+    }
+}
+
+/// The accounts that a request looks at: the first of one range of an index.
+fn walk(
+    query: &mut Statement,
+    scope: &Scope,
+    kind: AccountType,
+    after: Option<AccountId>,
+    most: u32,
+) {
+    query.push(select("AND ").text()).push("kind = ").push_value(kind.as_str()).push(" AND ");
+    within(query, scope);
+    if let Some(permitted) = scope.permitted().filter(|permitted| !permitted.is_empty()) {
+        // The same Agents by the primary key: the index of the range would show all others, too.
+        let ids: Vec<String> = permitted.iter().map(|agent| agent.get().to_string()).collect();
+        query.push(" AND id IN (").push(&ids.join(", ")).push(")");
+    }
+    query.push(" AND id > ").push_value(after.map_or(0, AccountId::get));
+    query.push(" ORDER BY id LIMIT ").push_value(i64::from(most));
+}
+
+/// The condition of a filter.
+fn passes(query: &mut Statement, filter: &AccountFilter, postgres: bool) {
+    query.push("1 = 1");
+    if let Some(active) = filter.active {
+        query.push(" AND active = ").push_value(i64::from(active));
+    }
+    if let Some(text) = &filter.text {
+        query.push(" AND lower(name) LIKE ").push_value(pattern(text)).push(" ESCAPE '!'");
+    }
+    if let Some(since) = filter.since {
+        query.push(" AND created_at >= ").push_value(since);
+    }
+    if let Some(before) = filter.before {
+        query.push(" AND created_at < ").push_value(before);
+    }
+    if let Some(external_id) = &filter.external_id {
+        query.push(" AND external_id = ").push_value(external_id.as_str());
+    }
+    for (name, wanted) in [("productPlanId", &filter.plan), ("externalBillingId", &filter.billing)]
+    {
+        if let Some(wanted) = wanted {
+            query.push(" AND ").push(&detail(name, postgres)).push(" = ");
+            query.push_value(wanted.as_str());
+        }
+    }
+    if let Some(subscribed) = filter.subscribed {
+        let yes = if postgres { "'true'" } else { "1" };
+        query.push(" AND CASE WHEN ").push(&detail("servicePremium", postgres)).push(" = ");
+        query.push(yes).push(" THEN 1 ELSE 0 END = ").push_value(i64::from(subscribed));
+    }
+}
+
+/// What is known of an account under this name: a constant of ours.
+fn detail(name: &'static str, postgres: bool) -> String {
+    if postgres {
+        format!("CAST(details AS JSON) ->> '{name}'")
+    } else {
+        format!("json_extract(details, '$.{name}')")
+    }
+}
+
+/// Text that stands for itself somewhere in another.
+fn pattern(text: &str) -> String {
+    let mut pattern = "%".to_owned();
+    for letter in text.to_ascii_lowercase().chars() {
+        if matches!(letter, '%' | '_' | '!') {
+            pattern.push('!');
+        }
+        pattern.push(letter);
+    }
+    pattern.push('%');
+    pattern
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_looked_for_stands_for_itself() {
+        assert_eq!(pattern("50%_Off!"), "%50!%!_off!!%");
+    }
+}

@@ -1,0 +1,379 @@
+//! The account tree: making accounts and finding them. One that was deleted keeps its row, which
+//! every reading passes over.
+
+use serde_json::json;
+
+use super::addresses::{self, Claim, Claimed};
+use super::app_rows;
+use super::audit::{self, Note};
+use super::directory;
+use crate::domain::account::{Account, AccountType, Details, Lineage};
+use crate::domain::address::Address;
+use crate::domain::app::AppRecord;
+use crate::domain::audit::{Act, Change, Deed};
+use crate::domain::clock::Timestamp;
+use crate::domain::event::EventName;
+use crate::domain::id::AccountId;
+use crate::domain::policy::Mode;
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::error::StoreError;
+use crate::store::engine::gates;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::{Row, Statement, sql};
+use crate::store::events::announcements::announce_told;
+
+/// What an event tells of an account: its record.
+pub type Tell = fn(&Account) -> Details;
+
+/// An account to be made.
+#[derive(Clone, Debug)]
+pub struct NewAccount {
+    /// One that was reserved for it; `None`: the next.
+    pub id: Option<AccountId>,
+    pub kind: AccountType,
+    pub name: String,
+    pub username: String,
+    /// Present exactly when the kind has a level above it.
+    pub parent: Option<AccountId>,
+    /// Of an Agent; a domain that nobody owns is claimed for its organization.
+    pub addresses: Vec<Address>,
+    pub active: bool,
+    pub external_id: Option<String>,
+    pub details: Details,
+    /// Of an organization, the name of an Agent that is made with it.
+    pub first_agent: Option<String>,
+    /// Of an account whose id was reserved, what it keeps for its integrations from the beginning.
+    pub integrations: Vec<AppRecord>,
+    pub tell: Tell,
+}
+
+/// What became of a new account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Created {
+    Account(Box<Account>),
+    /// An organization, and its first Agent.
+    WithAgent(Box<(Account, Account)>),
+    /// The parent does not exist or is not of the level above.
+    NoParent,
+    /// A store has one partner, and has it already.
+    HasPartner,
+    /// Another account below this parent is called so elsewhere.
+    ExternalIdTaken,
+    /// This address cannot be the Agent's; nothing was made.
+    Refused(Address, Claimed),
+}
+
+impl NewAccount {
+    /// An active account of this name, and of which nothing else is known.
+    pub fn plain(kind: AccountType, name: &str, parent: Option<AccountId>, tell: Tell) -> Self {
+        Self {
+            id: None,
+            kind,
+            name: name.to_owned(),
+            username: name.to_owned(),
+            parent,
+            addresses: Vec::new(),
+            active: true,
+            external_id: None,
+            details: Details::new(),
+            first_agent: None,
+            integrations: Vec::new(),
+            tell,
+        }
+    }
+}
+
+impl Base {
+    /// Makes an account below its parent; an Agent gets its addresses, at most `most`, and its
+    /// policy: `allowlist`, empty (closed until opened).
+    pub async fn create_account(
+        &self,
+        new: &NewAccount,
+        most: u64,
+        act: Act<'_>,
+    ) -> Result<Created, StoreError> {
+        settled!(self.try_create(new, most, act))
+    }
+
+    async fn try_create(
+        &self,
+        new: &NewAccount,
+        most: u64,
+        act: Act<'_>,
+    ) -> Result<Created, StoreError> {
+        let mut tx = self.begin().await?;
+        let Some(above) = above(&mut tx, new).await? else { return Ok(Created::NoParent) };
+        if let (Some(parent), Some(external_id)) = (new.parent, &new.external_id)
+            && external_id_taken(&mut tx, parent, external_id).await?
+        {
+            return Ok(Created::ExternalIdTaken);
+        }
+        let made = account_of(&mut tx, new, above, act.at).await?;
+        if !insert(&mut tx, &made).await? {
+            return Ok(Created::HasPartner);
+        }
+        self.say_created(&mut tx, &made, new, act).await?;
+        for record in &new.integrations {
+            app_rows::insert(&mut tx, record, u64::MAX).await?;
+        }
+        for address in &new.addresses {
+            let domain_for = made.lineage.organization;
+            let claim = Claim { agent: &made, address, catch_all: false, domain_for, most, act };
+            match addresses::claim(&mut tx, self.mint(), &claim).await? {
+                Claimed::Yes => {}
+                why => return Ok(Created::Refused(address.clone(), why)),
+            }
+        }
+        let agent = match &new.first_agent {
+            None => None,
+            Some(name) => {
+                let first = NewAccount::plain(AccountType::Agent, name, Some(made.id), new.tell);
+                let agent = account_of(&mut tx, &first, made.lineage, act.at).await?;
+                insert(&mut tx, &agent).await?;
+                self.say_created(&mut tx, &agent, &first, act).await?;
+                Some(agent)
+            }
+        };
+        directory::changed(&mut tx).await?;
+        tx.commit().await?;
+        Ok(match agent {
+            None => Created::Account(Box::new(made)),
+            Some(agent) => Created::WithAgent(Box::new((made, agent))),
+        })
+    }
+
+    async fn say_created(
+        &self,
+        tx: &mut Transaction,
+        made: &Account,
+        new: &NewAccount,
+        act: Act<'_>,
+    ) -> Result<(), StoreError> {
+        let mut changes =
+            vec![Change::made("accountType", made.kind), Change::made("name", &made.name)];
+        changes.extend(made.external_id.iter().map(|id| Change::made("externalAccountId", id)));
+        let integrations = new.integrations.iter().map(|one| &one.app);
+        changes.extend(integrations.map(|app| Change::made("integration", app)));
+        let (deed, object) = (Deed::AccountCreated, made.name.clone());
+        let note = Note { account: made.id, deed, object, changes: &changes };
+        audit::note(tx, self.mint(), act, note).await?;
+        let (name, told) = (EventName::AccountCreated, json!({ "account": (new.tell)(made) }));
+        announce_told(tx, self.mint(), name, (act.at, made.lineage), told).await
+    }
+
+    /// An id for an account that is to be made: what is sealed for it is sealed for its id. One that
+    /// is not used is nobody's.
+    pub async fn reserve_account_id(&self) -> Result<AccountId, StoreError> {
+        let mut tx = self.begin().await?;
+        let id = next_account_id(&mut tx).await?;
+        tx.commit().await?;
+        Ok(id)
+    }
+
+    /// One account, unless it was deleted.
+    pub async fn account(&self, id: AccountId) -> Result<Option<Account>, StoreError> {
+        let row = select("AND id = $1").bind(id.get()).fetch_optional(self.reader()).await?;
+        row.as_ref().map(account).transpose()
+    }
+
+    /// The Agent that answered at RCPT, also when it was deleted since: what becomes of the message
+    /// is decided by its standing, and the record is still its own.
+    pub async fn addressee(&self, id: AccountId) -> Result<Option<Account>, StoreError> {
+        let mut query = sql("SELECT ");
+        query.push(COLUMNS).push(" FROM accounts WHERE id = ").push_value(id);
+        let row = query.fetch_optional(self.reader()).await?;
+        row.as_ref().map(account).transpose()
+    }
+
+    /// The accounts whose level is `kind`, or all, oldest first.
+    pub async fn accounts(&self, kind: Option<AccountType>) -> Result<Vec<Account>, StoreError> {
+        // Asked for the partner with every refusal at RCPT: it must not read all accounts.
+        let query = match kind {
+            None => select("ORDER BY id"),
+            Some(kind) => select("AND kind = $1 ORDER BY id").bind(kind.as_str()),
+        };
+        let rows = query.fetch_all(self.reader()).await?;
+        rows.iter().map(account).collect()
+    }
+
+    /// Whether the account and all its ancestors are there and active.
+    pub async fn is_active(&self, account: &Account) -> Result<bool, StoreError> {
+        let lineage = account.lineage;
+        let row = sql("SELECT MIN(CASE WHEN deleted_at IS NULL THEN active ELSE 0 END) AS active
+                       FROM accounts WHERE id IN ($1, $2, $3, $4)")
+        .bind(lineage.partner)
+        .bind(lineage.reseller)
+        .bind(lineage.organization)
+        .bind(lineage.agent)
+        .fetch_one(self.reader())
+        .await?;
+        Ok(Columns { table: "accounts", row: &row }.optional_integer("active")? == Some(1))
+    }
+}
+
+/// The lineage of the account that a new one hangs below, kept as it is until the transaction ends:
+/// whoever deletes that account, or one above it, waits, or came first.
+async fn above(tx: &mut Transaction, new: &NewAccount) -> Result<Option<Lineage>, StoreError> {
+    let Some(parent) = new.parent else {
+        return Ok(new.kind.parent().is_none().then(Lineage::default));
+    };
+    let found = passed(tx, parent).await?;
+    let fits = found.filter(|found| Some(found.kind) == new.kind.parent());
+    Ok(fits.map(|found| found.lineage))
+}
+
+/// The account that is to be made, with an id of its own.
+async fn account_of(
+    tx: &mut Transaction,
+    new: &NewAccount,
+    above: Lineage,
+    now: Timestamp,
+) -> Result<Account, StoreError> {
+    let id = match new.id {
+        Some(reserved) => reserved,
+        None => next_account_id(tx).await?,
+    };
+    Ok(Account {
+        id,
+        kind: new.kind,
+        name: new.name.clone(),
+        username: new.username.clone(),
+        parent: new.parent,
+        lineage: above.with(new.kind, id),
+        active: new.active,
+        created_at: now,
+        external_id: new.external_id.clone(),
+        details: new.details.clone(),
+    })
+}
+
+async fn next_account_id(tx: &mut Transaction) -> Result<AccountId, StoreError> {
+    let ids = next_user_ids(tx, 1).await?;
+    let id = ids.first().and_then(|id| AccountId::new(*id));
+    id.ok_or_else(|| StoreError::Corrupt { table: "user_ids", detail: format!("{ids:?}") })
+}
+
+/// Whether another account directly below `parent` is called so elsewhere, and nobody becomes one
+/// until this transaction ends.
+pub async fn external_id_taken(
+    tx: &mut Transaction,
+    parent: AccountId,
+    external_id: &str,
+) -> Result<bool, StoreError> {
+    if tx.has_company() {
+        sql("SELECT pg_advisory_xact_lock(hashtextextended('external ids', $1))")
+            .bind(parent)
+            .execute(tx.on())
+            .await?;
+    }
+    let taken = sql("SELECT id FROM accounts
+                     WHERE parent_id = $1 AND external_id = $2 AND deleted_at IS NULL")
+    .bind(parent)
+    .bind(external_id)
+    .fetch_optional(tx.on())
+    .await?;
+    Ok(taken.is_some())
+}
+
+/// The next ids of the one sequence of accounts, members and contacts. PostgreSQL's own sequence
+/// leaves gaps, but nobody waits for whom it gave the id before.
+pub async fn next_user_ids(tx: &mut Transaction, count: usize) -> Result<Vec<i64>, StoreError> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let rows = sql("UPDATE user_ids SET last = last + $1 RETURNING last AS id")
+        .on_postgres("SELECT nextval('user_ids') AS id FROM generate_series(1, $1)")
+        .bind(i64::try_from(count).unwrap_or(i64::MAX))
+        .fetch_all(tx.on())
+        .await?;
+    let id = |row: &Row| Columns { table: "user_ids", row }.integer("id");
+    match rows.as_slice() {
+        // SQLite says where the sequence ends now.
+        [last @ Row::Sqlite(_)] => {
+            let last = id(last)?;
+            Ok((last.saturating_sub(i64::try_from(count).unwrap_or(i64::MAX)) + 1..=last).collect())
+        }
+        rows => rows.iter().map(id).collect(),
+    }
+}
+
+/// Accounts that were not deleted. Columns are named, because a statement that PostgreSQL has prepared
+/// does not survive another gateway's migration that adds one to `*`.
+pub fn select(rest: &'static str) -> Statement {
+    let mut query = sql("SELECT ");
+    query.push(COLUMNS).push(" FROM accounts WHERE deleted_at IS NULL ").push(rest);
+    query
+}
+
+/// What `account` reads of a row, whatever else was joined to it.
+pub const COLUMNS: &str = "accounts.id, kind, name, username, parent_id, partner_id,
+     reseller_id, organization_id, agent_id, active, accounts.created_at, external_id, details";
+
+pub async fn find(tx: &mut Transaction, id: AccountId) -> Result<Option<Account>, StoreError> {
+    let row = select("AND id = $1").bind(id.get()).fetch_optional(tx.on()).await?;
+    row.as_ref().map(account).transpose()
+}
+
+/// The account, kept until the transaction ends. Its gate and those above are passed before any of
+/// its rows is locked, as its deletion does, so that nobody waits in a circle.
+pub async fn passed(tx: &mut Transaction, id: AccountId) -> Result<Option<Account>, StoreError> {
+    let Some(found) = find(tx, id).await? else { return Ok(None) };
+    gates::pass_accounts(tx, found.lineage.ids().collect()).await?;
+    find(tx, id).await
+}
+
+/// Answers whether there was room: a store has one partner. An Agent gets its policy with it.
+async fn insert(tx: &mut Transaction, account: &Account) -> Result<bool, StoreError> {
+    let done = sql("INSERT INTO accounts (id, kind, name, username, parent_id, partner_id,
+                               reseller_id, organization_id, agent_id, active, created_at,
+                               external_id, details)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+         ON CONFLICT (kind) WHERE kind = 'partner' DO NOTHING")
+    .bind(account.id.get())
+    .bind(account.kind.as_str())
+    .bind(account.name.clone())
+    .bind(account.username.clone())
+    .bind(account.parent)
+    .bind(account.lineage.partner)
+    .bind(account.lineage.reseller)
+    .bind(account.lineage.organization)
+    .bind(account.lineage.agent)
+    .bind(i64::from(account.active))
+    .bind(account.created_at.millis())
+    .bind(account.external_id.clone())
+    .bind(kept(&account.details))
+    .execute(tx.on())
+    .await?;
+    if done > 0 && account.kind == AccountType::Agent {
+        sql("INSERT INTO inbound_policies (agent_id, mode, version, updated_at)
+             VALUES ($1, $2, 1, $3)")
+        .bind(account.id)
+        .bind(Mode::Allowlist.as_str())
+        .bind(account.created_at)
+        .execute(tx.on())
+        .await?;
+    }
+    Ok(done > 0)
+}
+
+/// As the database keeps it.
+pub fn kept(details: &Details) -> Option<String> {
+    (!details.is_empty()).then(|| serde_json::Value::Object(details.clone()).to_string())
+}
+
+pub fn account(row: &Row) -> Result<Account, StoreError> {
+    let columns = Columns { table: "accounts", row };
+    Ok(Account {
+        id: columns.account("id")?,
+        kind: columns.word("kind")?,
+        name: columns.text("name")?,
+        username: columns.text("username")?,
+        parent: columns.optional_account("parent_id")?,
+        lineage: columns.lineage()?,
+        active: columns.flag("active")?,
+        created_at: columns.time("created_at")?,
+        external_id: columns.optional_text("external_id")?,
+        details: columns.optional_json("details")?.unwrap_or_default(),
+    })
+}

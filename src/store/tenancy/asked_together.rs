@@ -1,0 +1,99 @@
+//! Who many readers are, asked once for all of them: thousands that follow the log hear of the same
+//! commit, and each asks again what it may see before it writes. A question begins
+//! after all who share it have asked, so each answer is as of a moment after its question.
+
+use std::collections::{HashMap, HashSet};
+
+use super::accounts;
+use super::keys::{HELD, HOLDER, KeyHolder, holder};
+use super::members;
+use crate::domain::account::Account;
+use crate::domain::id::AccountId;
+use crate::domain::key::KeyHash;
+use crate::domain::member::Member;
+use crate::store::base::Base;
+use crate::store::engine::error::StoreError;
+use crate::store::engine::group::Together;
+use crate::store::engine::many::many;
+use crate::store::engine::row::Columns;
+
+/// Says who holds keys.
+pub struct Holders {
+    base: Base,
+}
+
+/// Says which accounts and members ids name.
+pub struct Named {
+    base: Base,
+}
+
+impl Holders {
+    pub(in crate::store) const fn new(base: Base) -> Self {
+        Self { base }
+    }
+}
+
+impl Together for Holders {
+    type Job = KeyHash;
+    type Answer = Option<KeyHolder>;
+
+    /// However many ask, they are asked for at once.
+    fn size(_: &KeyHash) -> (usize, usize) {
+        (0, 0)
+    }
+
+    async fn write(&self, group: &[KeyHash]) -> Result<Vec<Option<KeyHolder>>, StoreError> {
+        let distinct: HashSet<&KeyHash> = group.iter().collect();
+        let rows = distinct.into_iter().map(|hash| vec![hash.0.as_slice().into()]).collect();
+        let text = format!(
+            "WITH given (wanted) AS ({{rows}})
+             SELECT keys.hash AS hash, {HELD}, {} FROM given CROSS JOIN keys {HOLDER}
+               AND keys.hash = given.wanted",
+            accounts::COLUMNS
+        );
+        let mut found = HashMap::new();
+        for row in many(text, rows).fetch_all(self.base.reader()).await? {
+            let hash = Columns { table: "keys", row: &row }.bytes("hash")?;
+            found.insert(hash, holder(&row)?);
+        }
+        Ok(group.iter().map(|hash| found.get(hash.0.as_slice()).cloned()).collect())
+    }
+}
+
+impl Named {
+    pub(in crate::store) const fn new(base: Base) -> Self {
+        Self { base }
+    }
+}
+
+impl Together for Named {
+    type Job = AccountId;
+    type Answer = Option<(Account, Option<Member>)>;
+
+    fn size(_: &AccountId) -> (usize, usize) {
+        (0, 0)
+    }
+
+    async fn write(&self, group: &[AccountId]) -> Result<Vec<Self::Answer>, StoreError> {
+        let distinct: HashSet<&AccountId> = group.iter().collect();
+        let rows = distinct.into_iter().map(|id| vec![id.get().into()]).collect();
+        let text = format!(
+            "WITH given (wanted) AS ({{rows}})
+             SELECT given.wanted AS wanted, {}, {}
+             FROM given CROSS JOIN accounts
+             LEFT JOIN members ON members.id = given.wanted AND account_id = accounts.id
+                 AND removed_at IS NULL
+             WHERE deleted_at IS NULL AND accounts.id = COALESCE(
+                 (SELECT account_id FROM members AS one
+                  WHERE one.id = given.wanted AND one.removed_at IS NULL), given.wanted)",
+            members::BESIDE_ITS_ACCOUNT,
+            accounts::COLUMNS
+        );
+        let mut found = HashMap::new();
+        for row in many(text, rows).fetch_all(self.base.reader()).await? {
+            let wanted = Columns { table: "accounts", row: &row }.account("wanted")?;
+            found.insert(wanted, members::with_account(&row)?);
+        }
+        Ok(group.iter().map(|id| found.get(id).cloned()).collect())
+    }
+}

@@ -1,0 +1,202 @@
+//! The audit log: a row is written in the transaction of what it tells, so that nothing is done
+//! without one.
+
+use serde_json::json;
+
+use super::once;
+use crate::domain::audit::{Act, Actor, Change, Deed, Doer, Entry, Who};
+use crate::domain::clock::Timestamp;
+use crate::domain::id::{AccountId, AuditId, KeyId, MemberId, Mint};
+use crate::domain::scope::Scope;
+use crate::store::base::Base;
+use crate::store::base::page::{Page, within};
+use crate::store::engine::database::Transaction;
+use crate::store::engine::error::StoreError;
+use crate::store::engine::row::{Columns, stored};
+use crate::store::engine::sql::{Row, Statement, sql};
+
+/// What was done to an account.
+pub struct Note<'a> {
+    pub account: AccountId,
+    pub deed: Deed,
+    /// What exactly it was done to; never a secret.
+    pub object: String,
+    pub changes: &'a [Change],
+}
+
+/// Which entries a list shows; absent fields match everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditFilter {
+    pub deed: Option<Deed>,
+    pub doer: Option<Doer>,
+    pub since: Option<Timestamp>,
+    pub until: Option<Timestamp>,
+}
+
+/// Writes down who did what. A request that may be carried out once only is refused here
+/// (`StoreError::Repeated`) if another one was, and one about an account that was deleted meanwhile
+/// (`StoreError::NoAccount`): its transaction must be dropped then.
+pub async fn note(
+    tx: &mut Transaction,
+    mint: &Mint,
+    act: Act<'_>,
+    note: Note<'_>,
+) -> Result<(), StoreError> {
+    if let Some(once) = &act.by.once {
+        // Whoever does not say which request it is, is another one each time.
+        let holder = act.by.request.unwrap_or_else(|| mint.uuid());
+        let now = mint.clock().steady_of(act.at);
+        if !once::remember(tx, once, holder, now, None).await? {
+            return Err(StoreError::Repeated);
+        }
+    }
+    match insert(tx, AuditId(mint.uuid()), act, note, 1).await? {
+        1 => Ok(()),
+        0 => Err(StoreError::NoAccount),
+        rows => Err(StoreError::Corrupt {
+            table: "audit_entries",
+            detail: format!("{rows} rows for one note"),
+        }),
+    }
+}
+
+async fn insert(
+    tx: &mut Transaction,
+    id: AuditId,
+    act: Act<'_>,
+    note: Note<'_>,
+    count: u64,
+) -> Result<u64, StoreError> {
+    let Actor { who, remote, request, once: _ } = act.by;
+    let (actor, key, account, member) = match who {
+        Who::Operator => ("operator", None, None, None),
+        Who::Gateway => ("gateway", None, None, None),
+        Who::Key { key, account, member } => ("key", Some(key.0), Some(*account), *member),
+    };
+    let changes = note.changes.iter().map(|one| json!([one.field, one.before, one.after]));
+    sql("INSERT INTO audit_entries (id, at, partner_id, reseller_id, organization_id, agent_id,
+                            deed, object, changes, actor, actor_account, actor_member, key_id,
+                            remote_address, request_id, count)
+         SELECT $1, $2, partner_id, reseller_id, organization_id, agent_id, $3, $4, $5, $6, $7, $8,
+                $9, $10, $11, $13
+         FROM accounts WHERE id = $12 AND deleted_at IS NULL
+         ON CONFLICT (id) DO UPDATE SET count = audit_entries.count + excluded.count")
+    // Whoever deletes the account waits, and sees what was done to it.
+    .on_postgres(
+        "INSERT INTO audit_entries (id, at, partner_id, reseller_id, organization_id, agent_id,
+                            deed, object, changes, actor, actor_account, actor_member, key_id,
+                            remote_address, request_id, count)
+         SELECT $1, $2, partner_id, reseller_id, organization_id, agent_id, $3, $4, $5, $6, $7, $8,
+                $9, $10, $11, $13
+         FROM accounts WHERE id = $12 AND deleted_at IS NULL FOR SHARE
+         ON CONFLICT (id) DO UPDATE SET count = audit_entries.count + excluded.count",
+    )
+    .bind(id.0)
+    .bind(act.at)
+    .bind(note.deed.as_str())
+    .bind(note.object)
+    .bind(serde_json::Value::from_iter(changes).to_string())
+    .bind(actor)
+    .bind(account)
+    .bind(member.map(MemberId::get))
+    .bind(key)
+    .bind(remote.map(|address| address.to_string()))
+    .bind(*request)
+    .bind(note.account)
+    .bind(stored(count))
+    .execute(tx.on())
+    .await
+}
+
+impl Base {
+    /// A page of what was done in this scope, the newest first, as far as it matches.
+    pub async fn audit(
+        &self,
+        scope: &Scope,
+        filter: &AuditFilter,
+        page: &Page,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let mut query =
+            sql("SELECT id, at, partner_id, reseller_id, organization_id, agent_id, deed,
+                    object, changes, actor, actor_account, actor_member, key_id, remote_address,
+                    request_id, count FROM audit_entries WHERE ");
+        within(&mut query, scope);
+        filter.narrow(&mut query);
+        page.read_between(&mut query, filter.since, filter.until);
+        let rows = query.fetch_all(self.reader()).await?;
+        let entries: Vec<Entry> = rows.iter().map(entry).collect::<Result<_, _>>()?;
+        Ok(page.shown(entries))
+    }
+
+    /// Counts attempts that were refused, in the entry of this id: the first ones make it, of the
+    /// account that the key acts for. Of an account that is gone, none.
+    pub async fn count_denials(
+        &self,
+        id: AuditId,
+        act: Act<'_>,
+        operation: &str,
+        count: u64,
+    ) -> Result<(), StoreError> {
+        let Who::Key { account, .. } = act.by.who else { return Ok(()) };
+        let object = operation.to_owned();
+        let denied = Note { account, deed: Deed::AccessDenied, object, changes: &[] };
+        let mut tx = self.begin().await?;
+        insert(&mut tx, id, act, denied, count).await?;
+        tx.commit().await
+    }
+}
+
+impl AuditFilter {
+    /// Whether entries within the time asked for may not match.
+    pub fn passes_over(&self) -> bool {
+        let Self { deed, doer, since: _, until: _ } = self;
+        deed.is_some() || doer.is_some()
+    }
+
+    /// Goes on with a comparison for each field that is given. The time is the page's.
+    fn narrow(&self, query: &mut Statement) {
+        if let Some(deed) = self.deed {
+            query.push(" AND deed = ").push_value(deed.as_str());
+        }
+        match self.doer {
+            None => query,
+            Some(Doer::Operator) => query.push(" AND actor = 'operator'"),
+            Some(Doer::Gateway) => query.push(" AND actor = 'gateway'"),
+            Some(Doer::Key(key)) => query.push(" AND key_id = ").push_value(key.0),
+            Some(Doer::User(id)) => {
+                query.push(" AND (actor_account = ").push_value(id);
+                query.push(" OR actor_member = ").push_value(id).push(")")
+            }
+        };
+    }
+}
+
+fn entry(row: &Row) -> Result<Entry, StoreError> {
+    let columns = Columns { table: "audit_entries", row };
+    let who = match columns.text("actor")?.as_str() {
+        "operator" => Who::Operator,
+        "gateway" => Who::Gateway,
+        _ => Who::Key {
+            key: KeyId(columns.uuid("key_id")?),
+            account: columns.account("actor_account")?,
+            member: columns.optional_integer("actor_member")?.and_then(MemberId::new),
+        },
+    };
+    let changes: Vec<(String, Option<String>, Option<String>)> = columns.json("changes")?;
+    let change = |(field, before, after)| Change { field, before, after };
+    Ok(Entry {
+        id: AuditId(columns.uuid("id")?),
+        at: columns.time("at")?,
+        lineage: columns.lineage()?,
+        deed: columns.word("deed")?,
+        object: columns.text("object")?,
+        changes: changes.into_iter().map(change).collect(),
+        actor: Actor {
+            who,
+            remote: columns.optional_word("remote_address")?,
+            request: columns.optional_uuid("request_id")?,
+            once: None,
+        },
+        count: columns.count("count")?,
+    })
+}

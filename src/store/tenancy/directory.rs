@@ -1,0 +1,222 @@
+//! Which Agent answers to an address, as RCPT asks it, and the version of all those answers.
+//!
+//! Whoever changes what an answer rests on (accounts, domains, addresses, modes, relays) makes another
+//! version in the same transaction; versions are equal or not, and none is the newer one. So an answer that was given at some version holds exactly as long as
+//! that version does, on every gateway and for every process that writes to the database.
+
+use crate::domain::account::Lineage;
+use crate::domain::address::Address;
+use crate::domain::id::AccountId;
+use crate::domain::policy::Mode;
+use crate::store::base::Base;
+use crate::store::engine::database::Transaction;
+use crate::store::engine::error::StoreError;
+use crate::store::engine::group::Together;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::{Connection, sql};
+
+/// What the directory says of one address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// At which version.
+    pub version: i64,
+    pub answering: Option<Answering>,
+    /// Whose a refusal is: the Agent's, else that of the domain's account, else the partner's.
+    pub lineage: Lineage,
+}
+
+/// The Agent that answers to an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answering {
+    pub agent: AccountId,
+    pub by: By,
+    /// The Agent and all its ancestors are active.
+    pub active: bool,
+    pub mode: Mode,
+    /// An application is asked about its mail.
+    pub relayed: bool,
+}
+
+/// Why an Agent answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// It has the address.
+    Address,
+    /// It answers for postmaster.
+    Postmaster,
+    /// It is the domain's catch-all.
+    CatchAll,
+}
+
+/// Reads the version, for all who wait.
+pub struct Versions {
+    base: Base,
+}
+
+impl Base {
+    /// Who answers to `address`: the Agent that has it; else the one of `stand_in`, if the domain
+    /// is ours; else the domain's catch-all. Everything, the version too, as of one moment.
+    pub async fn look_up(
+        &self,
+        address: Option<&Address>,
+        stand_in: Option<&Address>,
+    ) -> Result<Listing, StoreError> {
+        let parts = |address: Option<&Address>| {
+            address.map_or_else(Default::default, |address| {
+                (address.domain().to_string(), address.local().to_owned())
+            })
+        };
+        let ((domain, local), (its_domain, its_local)) = (parts(address), parts(stand_in));
+        let row = sql("WITH candidates (place, agent) AS (
+                 SELECT 1, agent_id FROM addresses WHERE domain = $1 AND local = $2
+                 UNION ALL
+                 SELECT 2, agent_id FROM addresses
+                 WHERE domain = $3 AND local = $4 AND EXISTS (SELECT 1 FROM domains WHERE name = $1)
+                 UNION ALL
+                 SELECT 3, agent_id FROM addresses
+                 WHERE domain = $3 AND catch_all = 1
+                   AND EXISTS (SELECT 1 FROM domains WHERE name = $1)
+                 UNION ALL
+                 SELECT 4, agent_id FROM addresses WHERE domain = $1 AND catch_all = 1),
+             first AS (SELECT place, agent FROM candidates ORDER BY place LIMIT 1)
+             SELECT directory.version, CAST(first.place AS BIGINT) AS place, me.id AS me, mode,
+                    whose.partner_id, whose.reseller_id, whose.organization_id, whose.agent_id,
+                    (SELECT MIN(CASE WHEN deleted_at IS NULL THEN active ELSE 0 END)
+                 FROM accounts AS above
+                     WHERE above.id IN (me.partner_id, me.reseller_id, me.organization_id, me.id))
+                        AS active,
+                    (SELECT COUNT(*) FROM relays
+                     WHERE kind = 'smtp' AND account_id IN (
+                         me.partner_id, me.reseller_id, me.organization_id, me.id)) AS relayed
+             FROM directory
+             LEFT JOIN first ON 1 = 1
+             LEFT JOIN accounts AS me ON me.id = first.agent
+             LEFT JOIN inbound_policies ON inbound_policies.agent_id = me.id
+             LEFT JOIN domains ON domains.name = $1
+             LEFT JOIN accounts AS partner ON partner.kind = 'partner'
+             LEFT JOIN accounts AS whose
+                    ON whose.id = COALESCE(me.id, domains.account_id, partner.id)
+             WHERE single = 1")
+        .bind(domain)
+        .bind(local)
+        .bind(its_domain)
+        .bind(its_local)
+        .fetch_one(self.reader())
+        .await?;
+        let columns = Columns { table: "directory", row: &row };
+        let by = match columns.optional_integer("place")? {
+            None => None,
+            Some(1) => Some(By::Address),
+            Some(2 | 3) => Some(By::Postmaster),
+            Some(_) => Some(By::CatchAll),
+        };
+        let answering = |by| -> Result<Answering, StoreError> {
+            let agent = columns.account("me")?;
+            let (active, mode) = (columns.flag("active")?, columns.word("mode")?);
+            let relayed = columns.flag("relayed")?;
+            Ok(Answering { agent, by, active, mode, relayed })
+        };
+        Ok(Listing {
+            version: columns.integer("version")?,
+            answering: by.map(answering).transpose()?,
+            lineage: columns.lineage()?,
+        })
+    }
+}
+
+/// Makes another version. It is the last statement of its transaction: whoever waits here holds all
+/// else that it needs, so that nobody waits in a circle.
+pub async fn changed(tx: &mut Transaction) -> Result<(), StoreError> {
+    // At random: a number that counts on would come twice where a database comes back from a copy
+    // that lacks its last changes, and what was remembered of the lost ones would hold again.
+    match sql("UPDATE directory SET version = random() WHERE single = 1")
+        .on_postgres(
+            "UPDATE directory
+             SET version = CAST((random() - 0.5) * 18000000000000000000 AS BIGINT)
+             WHERE single = 1",
+        )
+        .execute(tx.on())
+        .await?
+    {
+        1 => Ok(()),
+        // Nothing would ever be forgotten.
+        rows => Err(StoreError::Corrupt { table: "directory", detail: format!("{rows} rows") }),
+    }
+}
+
+impl Versions {
+    pub(in crate::store) const fn new(base: Base) -> Self {
+        Self { base }
+    }
+}
+
+impl Together for Versions {
+    type Job = ();
+    type Answer = i64;
+
+    fn size((): &()) -> (usize, usize) {
+        (1, 0)
+    }
+
+    async fn write(&self, group: &[()]) -> Result<Vec<i64>, StoreError> {
+        Ok(vec![version(self.base.reader()).await?; group.len()])
+    }
+}
+
+async fn version(on: Connection<'_>) -> Result<i64, StoreError> {
+    let row = sql("SELECT version FROM directory WHERE single = 1").fetch_one(on).await?;
+    Columns { table: "directory", row: &row }.integer("version")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::task::JoinSet;
+
+    use super::*;
+    use crate::domain::clock::{Clock, Timestamp};
+    use crate::domain::id::Mint;
+    use crate::rules::Rules;
+    use crate::store::engine::group::Group;
+    use crate::store::{Location, Store};
+
+    /// Counts the readings.
+    struct Counting(Versions, Arc<AtomicUsize>);
+
+    impl Together for Counting {
+        type Job = ();
+        type Answer = i64;
+
+        fn size(job: &()) -> (usize, usize) {
+            Versions::size(job)
+        }
+
+        async fn write(&self, group: &[()]) -> Result<Vec<i64>, StoreError> {
+            self.1.fetch_add(1, Ordering::SeqCst);
+            self.0.write(group).await
+        }
+    }
+
+    #[tokio::test]
+    async fn who_asks_while_the_version_is_read_shares_the_next_reading() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Clock::new(|| Timestamp::from_millis(1));
+        let mint = Mint::new(clock, Arc::new(|octets: &mut [u8]| octets.fill(7)));
+        let (location, rules) =
+            (Location::Folder(folder.path().to_owned()), Rules::defaults().unwrap().store);
+        let store = Store::create(&location, &rules, mint).await.unwrap();
+        let readings = Arc::default();
+        let counting = Counting(Versions::new(store.base.clone()), Arc::clone(&readings));
+        let group = Group::start(counting, rules.commit, 1);
+        let mut asking = JoinSet::new();
+        for _ in 0..200 {
+            let group = group.clone();
+            asking.spawn(async move { group.ask(()).await.unwrap() });
+        }
+        assert!(asking.join_all().await.into_iter().all(|version| version == 1));
+        let readings = readings.load(Ordering::SeqCst);
+        assert!((1..20).contains(&readings), "{readings} readings for 200 questions");
+    }
+}

@@ -1,0 +1,308 @@
+//! API keys, by their hash.
+
+use super::accounts;
+use super::audit::{self, Note};
+use super::members;
+use crate::domain::account::Account;
+use crate::domain::audit::{Act, Change, Deed, Who};
+use crate::domain::clock::Timestamp;
+use crate::domain::id::{AccountId, KeyId, MemberId};
+use crate::domain::key::{Key, KeyHash, KeyOwner};
+use crate::domain::member::Member;
+use crate::domain::scope::Scope;
+use crate::store::base::Base;
+use crate::store::base::page::within;
+use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::error::StoreError;
+use crate::store::engine::gates;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::{Row, Statement, sql};
+
+/// A key with whoever stands behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyHolder {
+    pub key: Key,
+    /// Of a member's key, the account that the member belongs to.
+    pub account: Account,
+    pub member: Option<Member>,
+}
+
+/// What became of a new key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InsertedKey {
+    Kept,
+    /// The owner is not there any more.
+    NoOwner,
+    /// The key that asks for it was revoked meanwhile.
+    NoMaker,
+    /// The owner has as many in force as it may.
+    TooMany,
+}
+
+/// How a key is named.
+#[derive(Clone, Copy, Debug)]
+pub enum NamedKey {
+    Id(KeyId),
+    Hash(KeyHash),
+}
+
+/// Among whose keys one is looked for.
+#[derive(Clone, Copy, Debug)]
+pub enum Whose<'a> {
+    /// The operator's command line looks among all.
+    Anybody,
+    Member(MemberId),
+    /// Those of the accounts of a scope, and of their members.
+    Within(&'a Scope),
+}
+
+impl Base {
+    /// Keeps a new key's hash, unless the owner has `most` keys in force. What a key asks for that
+    /// is revoked meanwhile is not done: after a revocation there is no new key of its making.
+    pub async fn insert_key(
+        &self,
+        key: &Key,
+        hash: KeyHash,
+        most: u64,
+        act: Act<'_>,
+    ) -> Result<InsertedKey, StoreError> {
+        settled!(self.try_insert_key(key, hash, most, act))
+    }
+
+    async fn try_insert_key(
+        &self,
+        key: &Key,
+        hash: KeyHash,
+        most: u64,
+        act: Act<'_>,
+    ) -> Result<InsertedKey, StoreError> {
+        let mut tx = self.begin().await?;
+        gates::queue(&mut tx, "keys", key.owner().id()).await?;
+        if !owner_is_there(&mut tx, key.owner()).await? {
+            return Ok(InsertedKey::NoOwner);
+        }
+        if let Who::Key { key: maker, .. } = &act.by.who {
+            let maker = sql("SELECT id FROM keys WHERE id = $1 AND revoked_at IS NULL")
+                .locking("FOR SHARE")
+                .bind(maker.0)
+                .fetch_optional(tx.on())
+                .await?;
+            if maker.is_none() {
+                return Ok(InsertedKey::NoMaker);
+            }
+        }
+        // What expired stays in no count: an index knows what is revoked, not what time it is.
+        let mut expired = sql("UPDATE keys SET revoked_at = expires_at");
+        of_owner(&mut expired, key.owner());
+        expired.push(" AND expires_at <= ").push_value(act.at);
+        expired.execute(tx.on()).await?;
+        let mut kept = sql("SELECT COUNT(*) AS kept FROM keys");
+        of_owner(&mut kept, key.owner());
+        let kept = kept.fetch_one(tx.on()).await?;
+        if (Columns { table: "keys", row: &kept }).count("kept")? >= most {
+            return Ok(InsertedKey::TooMany);
+        }
+        sql("INSERT INTO keys (id, account_id, member_id, hash, last_four, purpose, created_at,
+                               expires_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)")
+        .bind(key.id.0)
+        .bind(key.account.get())
+        .bind(key.member.map(MemberId::get))
+        .bind(hash.0.as_slice())
+        .bind(key.last_four.clone())
+        .bind(key.purpose.clone())
+        .bind(key.created_at.millis())
+        .bind(key.expires_at.map(Timestamp::millis))
+        .execute(tx.on())
+        .await?;
+        let (account, object) = (key.account, key.id.to_string());
+        let made = Note { account, deed: Deed::KeyCreated, object, changes: &made(key) };
+        audit::note(&mut tx, self.mint(), act, made).await?;
+        tx.commit().await?;
+        Ok(InsertedKey::Kept)
+    }
+
+    /// The key with this hash and whoever holds it, unless it was revoked, or its member removed,
+    /// or its account or one above deleted or switched off; `expires_at` is the caller's to judge.
+    /// One statement, whether there is such a key or not, that answers as of this moment: nothing
+    /// is remembered between requests. The index compares hashes of guesses, so timing tells
+    /// nothing about a key (threats E9).
+    pub async fn key_holder(&self, hash: KeyHash) -> Result<Option<KeyHolder>, StoreError> {
+        let mut query = sql("SELECT ");
+        query.push(HELD).push(", ").push(accounts::COLUMNS).push(" FROM keys ").push(HOLDER);
+        query.push(" AND hash = $1");
+        let row = query.bind(hash.0.as_slice()).fetch_optional(self.reader()).await?;
+        row.as_ref().map(holder).transpose()
+    }
+
+    /// The keys of an account and of its members, oldest first, revoked and expired ones too.
+    pub async fn keys(&self, account: AccountId) -> Result<Vec<Key>, StoreError> {
+        let rows = select("WHERE account_id = $1 ORDER BY created_at, id")
+            .bind(account.get())
+            .fetch_all(self.reader())
+            .await?;
+        rows.iter().map(key).collect()
+    }
+
+    /// The keys of this owner alone that are in force, oldest first.
+    pub async fn keys_in_force(
+        &self,
+        owner: KeyOwner,
+        now: Timestamp,
+    ) -> Result<Vec<Key>, StoreError> {
+        let mut query = select("");
+        of_owner(&mut query, owner);
+        query.push(" AND (expires_at IS NULL OR expires_at > ").push_value(now);
+        query.push(") ORDER BY created_at, id");
+        let rows = query.fetch_all(self.reader()).await?;
+        rows.iter().map(key).collect()
+    }
+
+    /// Revokes a key, if it is one of `whose` and in force, and answers it: on every gateway it
+    /// opens nothing from now on.
+    pub async fn revoke_key(
+        &self,
+        named: NamedKey,
+        whose: Whose<'_>,
+        act: Act<'_>,
+    ) -> Result<Option<Key>, StoreError> {
+        settled!(self.try_revoke_key(named, whose, act))
+    }
+
+    async fn try_revoke_key(
+        &self,
+        named: NamedKey,
+        whose: Whose<'_>,
+        act: Act<'_>,
+    ) -> Result<Option<Key>, StoreError> {
+        let mut tx = self.begin().await?;
+        let mut query = sql("UPDATE keys SET revoked_at = ");
+        query.push_value(act.at).push(" WHERE revoked_at IS NULL");
+        match named {
+            NamedKey::Id(id) => query.push(" AND id = ").push_value(id.0),
+            NamedKey::Hash(hash) => query.push(" AND hash = ").push_value(hash.0.as_slice()),
+        };
+        match whose {
+            Whose::Anybody => {}
+            Whose::Member(id) => {
+                query.push(" AND member_id = ").push_value(id.get());
+            }
+            Whose::Within(scope) => {
+                query.push(
+                    " AND EXISTS (SELECT 1 FROM accounts WHERE accounts.id = account_id AND ",
+                );
+                within(&mut query, scope);
+                query.push(")");
+            }
+        }
+        query.push(" RETURNING ").push(COLUMNS);
+        let row = query.fetch_optional(tx.on()).await?;
+        let Some(revoked) = row.as_ref().map(key).transpose()? else { return Ok(None) };
+        let (account, object) = (revoked.account, revoked.id.to_string());
+        let changes = [Change::gone("lastFour", &revoked.last_four)];
+        let gone = Note { account, deed: Deed::KeyRevoked, object, changes: &changes };
+        audit::note(&mut tx, self.mint(), act, gone).await?;
+        tx.commit().await?;
+        Ok(Some(revoked))
+    }
+
+    /// Writes down that a key was used, unless a use after `since` is written down already;
+    /// answers whether it did.
+    pub async fn note_use(
+        &self,
+        id: KeyId,
+        now: Timestamp,
+        since: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        let noted = sql("UPDATE keys SET last_used_at = $2
+                         WHERE id = $1 AND (last_used_at IS NULL OR last_used_at <= $3)")
+        .bind(id.0)
+        .bind(now)
+        .bind(since)
+        .execute(tx.on())
+        .await?;
+        tx.commit().await?;
+        Ok(noted > 0)
+    }
+}
+
+/// Whether the owner of a new key is there, and, of a member, stays until the transaction ends:
+/// its removal revokes what it sees.
+async fn owner_is_there(tx: &mut Transaction, owner: KeyOwner) -> Result<bool, StoreError> {
+    let query = match owner {
+        KeyOwner::Account(_) => sql("SELECT id FROM accounts WHERE id = $1 AND deleted_at IS NULL"),
+        KeyOwner::Member(_) => {
+            sql("SELECT id FROM members WHERE id = $1 AND removed_at IS NULL").locking("FOR SHARE")
+        }
+    };
+    Ok(query.bind(owner.id()).fetch_optional(tx.on()).await?.is_some())
+}
+
+/// What the audit log tells of a new key: never the key.
+fn made(key: &Key) -> Vec<Change> {
+    let mut changes =
+        vec![Change::made("purpose", &key.purpose), Change::made("lastFour", &key.last_four)];
+    changes.extend(key.member.map(|member| Change::made("memberId", member)));
+    changes.extend(key.expires_at.map(|end| Change::made("expiresAt", end)));
+    changes
+}
+
+/// What [`holder`] reads beside the columns of the account.
+pub const HELD: &str = "keys.id AS key_id, keys.account_id, member_id, last_four, purpose,
+     keys.created_at AS key_created_at, expires_at, last_used_at, revoked_at,
+     email, role, permitted, members.created_at AS member_created_at";
+
+/// Goes on behind `keys` with whoever holds one, and leaves out what opens nothing.
+pub const HOLDER: &str = "JOIN accounts ON accounts.id = keys.account_id
+      LEFT JOIN members ON members.id = member_id AND removed_at IS NULL
+     WHERE revoked_at IS NULL
+       AND (member_id IS NULL OR members.id IS NOT NULL)
+       AND NOT EXISTS (
+           SELECT 1 FROM accounts AS above
+           WHERE above.id IN (accounts.partner_id, accounts.reseller_id,
+                              accounts.organization_id, accounts.agent_id)
+             AND (above.active = 0 OR above.deleted_at IS NOT NULL))";
+
+const COLUMNS: &str = "id, account_id, member_id, last_four, purpose, created_at, expires_at,
+     last_used_at, revoked_at";
+
+fn select(rest: &'static str) -> Statement {
+    let mut query = sql("SELECT ");
+    query.push(COLUMNS).push(" FROM keys ").push(rest);
+    query
+}
+
+/// Goes on with the comparisons that leave the keys of this owner alone that were not revoked.
+fn of_owner(query: &mut Statement, owner: KeyOwner) {
+    query.push(match owner {
+        KeyOwner::Account(_) => " WHERE member_id IS NULL AND account_id = ",
+        KeyOwner::Member(_) => " WHERE member_id = ",
+    });
+    query.push_value(owner.id()).push(" AND revoked_at IS NULL");
+}
+
+fn key(row: &Row) -> Result<Key, StoreError> {
+    read(row, "id", "created_at")
+}
+
+fn read(row: &Row, id: &str, created_at: &str) -> Result<Key, StoreError> {
+    let columns = Columns { table: "keys", row };
+    Ok(Key {
+        id: KeyId(columns.uuid(id)?),
+        account: columns.account("account_id")?,
+        member: columns.optional_integer("member_id")?.and_then(MemberId::new),
+        purpose: columns.text("purpose")?,
+        last_four: columns.text("last_four")?,
+        created_at: columns.time(created_at)?,
+        expires_at: columns.optional_time("expires_at")?,
+        last_used_at: columns.optional_time("last_used_at")?,
+        revoked_at: columns.optional_time("revoked_at")?,
+    })
+}
+
+pub fn holder(row: &Row) -> Result<KeyHolder, StoreError> {
+    let key = read(row, "key_id", "key_created_at")?;
+    let member = key.member.map(|_| members::read(row, "member_id", "member_created_at"));
+    Ok(KeyHolder { account: accounts::account(row)?, member: member.transpose()?, key })
+}

@@ -1,0 +1,396 @@
+//! Members: people with access to an account. A removed one keeps its row, so that its id is never
+//! used again and what it did can be explained.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::accounts;
+use super::audit::{self, Note};
+use crate::domain::account::{Account, AccountType};
+use crate::domain::address::Address;
+use crate::domain::audit::{Act, Change, Deed};
+use crate::domain::clock::Timestamp;
+use crate::domain::event::EventName;
+use crate::domain::id::{AccountId, MemberId};
+use crate::domain::member::{Member, Role};
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::error::StoreError;
+use crate::store::engine::gates;
+use crate::store::engine::many::many;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::{Row, Statement, sql};
+use crate::store::events::announcements;
+
+/// A member to be invited.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewMember {
+    pub account: AccountId,
+    pub email: Address,
+    pub role: Role,
+    pub permitted: BTreeSet<AccountId>,
+}
+
+/// What changes of a member; `None` stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemberChange {
+    pub email: Option<Address>,
+    pub role: Option<Role>,
+    pub permitted: Option<BTreeSet<AccountId>>,
+}
+
+/// What became of a member, or why nothing did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Membership {
+    /// As it is now; of one that was removed, as it was.
+    Done(Box<Member>),
+    /// There is no such account, or it is an Agent: those have no members of their own.
+    NoAccount,
+    NoMember,
+    /// Another member of the account has this address.
+    EmailTaken,
+    /// The account has as many members as it may.
+    TooMany,
+    /// This is no Agent below the account.
+    NotAnAgent(AccountId),
+    /// Nobody would be left who is an administrator and not restricted.
+    LastAdministrator,
+}
+
+impl Base {
+    /// Makes a member of an account that has less than `most`, and announces it with what `told`
+    /// says of it.
+    pub async fn insert_member(
+        &self,
+        new: &NewMember,
+        most: usize,
+        told: &(dyn Fn(&Member) -> Value + Sync),
+        act: Act<'_>,
+    ) -> Result<Membership, StoreError> {
+        settled!(self.try_insert_member(new, most, told, act))
+    }
+
+    async fn try_insert_member(
+        &self,
+        new: &NewMember,
+        most: usize,
+        told: &(dyn Fn(&Member) -> Value + Sync),
+        act: Act<'_>,
+    ) -> Result<Membership, StoreError> {
+        let mut tx = self.begin().await?;
+        gates::queue(&mut tx, "members", new.account.get()).await?;
+        let account = accounts::find(&mut tx, new.account).await?;
+        let Some(account) = account.filter(|account| account.kind != AccountType::Agent) else {
+            return Ok(Membership::NoAccount);
+        };
+        // As the deletion of an account does: the gates first, then the rows.
+        gates::pass_accounts(&mut tx, account.lineage.ids().collect()).await?;
+        if let Some(stranger) = stranger(&mut tx, account.id, &new.permitted, &[]).await? {
+            return Ok(Membership::NotAnAgent(stranger));
+        }
+        let others = of_account(&mut tx, account.id).await?;
+        if others.iter().any(|other| other.email == new.email) {
+            return Ok(Membership::EmailTaken);
+        }
+        if others.len() >= most {
+            return Ok(Membership::TooMany);
+        }
+        let member = insert(&mut tx, &account, new, act).await?;
+        let changes = [
+            Change::made("email", &member.email),
+            Change::made("role", member.role),
+            Change::made("permittedAccountIds", listed(&member.permitted)),
+        ];
+        let deed = Deed::MemberInvited;
+        audit::note(&mut tx, self.mint(), act, about(&member, deed, &changes)).await?;
+        let when = (act.at, member.lineage);
+        let name = EventName::MemberInvited;
+        announcements::announce_told(&mut tx, self.mint(), name, when, told(&member)).await?;
+        tx.commit().await?;
+        Ok(Membership::Done(Box::new(member)))
+    }
+
+    /// One member, unless it was removed or its account deleted.
+    pub async fn member(&self, id: MemberId) -> Result<Option<Member>, StoreError> {
+        let row =
+            select("AND members.id = $1").bind(id.get()).fetch_optional(self.reader()).await?;
+        row.as_ref().map(member).transpose()
+    }
+
+    /// The account with this id, or the member with it and its account, unless deleted or removed:
+    /// both are of one sequence. One statement, whatever the id is of: how long the answer takes
+    /// does not tell a foreign one from one that is nobody's.
+    pub async fn account_or_member(
+        &self,
+        id: AccountId,
+    ) -> Result<Option<(Account, Option<Member>)>, StoreError> {
+        let mut query = sql("SELECT ");
+        query.push(BESIDE_ITS_ACCOUNT).push(", ").push(accounts::COLUMNS).push(
+            " FROM accounts
+              LEFT JOIN members ON members.id = $1 AND account_id = accounts.id
+                  AND removed_at IS NULL
+             WHERE deleted_at IS NULL AND accounts.id = COALESCE(
+                 (SELECT account_id FROM members WHERE id = $1 AND removed_at IS NULL), $1)",
+        );
+        let row = query.bind(id).fetch_optional(self.reader()).await?;
+        row.as_ref().map(with_account).transpose()
+    }
+
+    /// The members of an account, not of those below it, oldest first.
+    pub async fn members(&self, account: AccountId) -> Result<Vec<Member>, StoreError> {
+        let query = select("AND account_id = $1 ORDER BY members.id").bind(account.get());
+        query.fetch_all(self.reader()).await?.iter().map(member).collect()
+    }
+
+    /// Changes a member. Agents that it is restricted to already may stay on its list, deleted ones
+    /// too: a list that shrinks by itself could end as one that restricts nothing.
+    pub async fn update_member(
+        &self,
+        id: MemberId,
+        change: &MemberChange,
+        act: Act<'_>,
+    ) -> Result<Membership, StoreError> {
+        settled!(self.try_update_member(id, change, act))
+    }
+
+    async fn try_update_member(
+        &self,
+        id: MemberId,
+        change: &MemberChange,
+        act: Act<'_>,
+    ) -> Result<Membership, StoreError> {
+        let mut tx = self.begin().await?;
+        let Some((before, others)) = among(&mut tx, id).await? else {
+            return Ok(Membership::NoMember);
+        };
+        if let Some(permitted) = &change.permitted {
+            let stranger = stranger(&mut tx, before.account, permitted, &before.permitted).await?;
+            if let Some(stranger) = stranger {
+                return Ok(Membership::NotAnAgent(stranger));
+            }
+        }
+        let permitted = change.permitted.as_ref().map(|ids| ids.iter().copied().collect());
+        let after = Member {
+            email: change.email.clone().unwrap_or_else(|| before.email.clone()),
+            role: change.role.unwrap_or(before.role),
+            permitted: permitted.unwrap_or_else(|| before.permitted.clone()),
+            ..before.clone()
+        };
+        if others.iter().any(|other| other.email == after.email) {
+            return Ok(Membership::EmailTaken);
+        }
+        if !after.is_unrestricted_administrator() && is_last(&before, &others) {
+            return Ok(Membership::LastAdministrator);
+        }
+        let changes = differences(&before, &after);
+        if !changes.is_empty() {
+            sql("UPDATE members SET email = $2, role = $3, permitted = $4 WHERE id = $1")
+                .bind(id.get())
+                .bind(after.email.to_string())
+                .bind(after.role.as_str())
+                .bind(listed(&after.permitted))
+                .execute(tx.on())
+                .await?;
+            let deed = Deed::MemberUpdated;
+            audit::note(&mut tx, self.mint(), act, about(&after, deed, &changes)).await?;
+        }
+        tx.commit().await?;
+        Ok(Membership::Done(Box::new(after)))
+    }
+
+    /// Removes a member and revokes its keys.
+    pub async fn remove_member(
+        &self,
+        id: MemberId,
+        act: Act<'_>,
+    ) -> Result<Membership, StoreError> {
+        settled!(self.try_remove_member(id, act))
+    }
+
+    async fn try_remove_member(
+        &self,
+        id: MemberId,
+        act: Act<'_>,
+    ) -> Result<Membership, StoreError> {
+        let mut tx = self.begin().await?;
+        let Some((member, others)) = among(&mut tx, id).await? else {
+            return Ok(Membership::NoMember);
+        };
+        if is_last(&member, &others) {
+            return Ok(Membership::LastAdministrator);
+        }
+        sql("UPDATE members SET removed_at = $2 WHERE id = $1")
+            .bind(id.get())
+            .bind(act.at)
+            .execute(tx.on())
+            .await?;
+        let revoked = revoke_keys(&mut tx, id, act.at).await?;
+        let changes = [
+            Change::gone("email", &member.email),
+            Change::gone("role", member.role),
+            Change::gone("permittedAccountIds", listed(&member.permitted)),
+            Change::gone("keys", revoked),
+        ];
+        let deed = Deed::MemberRemoved;
+        audit::note(&mut tx, self.mint(), act, about(&member, deed, &changes)).await?;
+        tx.commit().await?;
+        Ok(Membership::Done(Box::new(member)))
+    }
+}
+
+/// The member and the others of its account, none of whom changes until the transaction ends.
+async fn among(
+    tx: &mut Transaction,
+    id: MemberId,
+) -> Result<Option<(Member, Vec<Member>)>, StoreError> {
+    let row = select("AND members.id = $1").bind(id.get()).fetch_optional(tx.on()).await?;
+    let Some(found) = row.as_ref().map(member).transpose()? else { return Ok(None) };
+    // A member never moves to another account.
+    gates::queue(tx, "members", found.account.get()).await?;
+    let mut all = of_account(tx, found.account).await?;
+    let place = all.iter().position(|one| one.id == id);
+    Ok(place.map(|place| (all.remove(place), all)))
+}
+
+async fn of_account(tx: &mut Transaction, account: AccountId) -> Result<Vec<Member>, StoreError> {
+    let query = select("AND account_id = $1 ORDER BY members.id").bind(account.get());
+    query.fetch_all(tx.on()).await?.iter().map(member).collect()
+}
+
+fn is_last(member: &Member, others: &[Member]) -> bool {
+    let others = others.iter().any(Member::is_unrestricted_administrator);
+    member.is_unrestricted_administrator() && !others
+}
+
+/// The first of these that is no Agent below the account, and none of the `known` ones.
+async fn stranger(
+    tx: &mut Transaction,
+    account: AccountId,
+    permitted: &BTreeSet<AccountId>,
+    known: &[AccountId],
+) -> Result<Option<AccountId>, StoreError> {
+    let rows = many(
+        "WITH given (agent) AS ({rows})
+         SELECT accounts.id FROM given CROSS JOIN accounts
+         WHERE accounts.id = given.agent AND kind = 'account' AND deleted_at IS NULL
+           AND $1 IN (partner_id, reseller_id, organization_id)",
+        permitted.iter().map(|id| vec![(*id).into()]).collect(),
+    )
+    .bind(account)
+    .fetch_all(tx.on())
+    .await?;
+    let mut found: BTreeSet<AccountId> = known.iter().copied().collect();
+    for row in &rows {
+        found.insert(Columns { table: "accounts", row }.account("id")?);
+    }
+    Ok(permitted.difference(&found).next().copied())
+}
+
+async fn insert(
+    tx: &mut Transaction,
+    account: &Account,
+    new: &NewMember,
+    act: Act<'_>,
+) -> Result<Member, StoreError> {
+    let ids = accounts::next_user_ids(tx, 1).await?;
+    let id = ids
+        .first()
+        .and_then(|id| MemberId::new(*id))
+        .ok_or_else(|| StoreError::Corrupt { table: "user_ids", detail: format!("{ids:?}") })?;
+    let member = Member {
+        id,
+        account: account.id,
+        lineage: account.lineage,
+        email: new.email.clone(),
+        role: new.role,
+        permitted: new.permitted.iter().copied().collect(),
+        created_at: act.at,
+    };
+    sql("INSERT INTO members (id, account_id, email, role, permitted, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6)")
+    .bind(id.get())
+    .bind(account.id)
+    .bind(member.email.to_string())
+    .bind(member.role.as_str())
+    .bind(listed(&member.permitted))
+    .bind(act.at)
+    .execute(tx.on())
+    .await?;
+    Ok(member)
+}
+
+fn about<'a>(member: &Member, deed: Deed, changes: &'a [Change]) -> Note<'a> {
+    Note { account: member.account, deed, object: member.id.to_string(), changes }
+}
+
+fn differences(before: &Member, after: &Member) -> Vec<Change> {
+    let fields = [
+        ("email", before.email.to_string(), after.email.to_string()),
+        ("role", before.role.to_string(), after.role.to_string()),
+        ("permittedAccountIds", listed(&before.permitted), listed(&after.permitted)),
+    ];
+    let changed = fields.into_iter().filter(|(_, before, after)| before != after);
+    changed.map(|(field, before, after)| Change::new(field, Some(before), Some(after))).collect()
+}
+
+/// A JSON array of ids.
+fn listed(permitted: &[AccountId]) -> String {
+    Value::from_iter(permitted.iter().map(|id| id.get())).to_string()
+}
+
+/// Revokes all keys of a member that are in force; answers how many.
+async fn revoke_keys(
+    tx: &mut Transaction,
+    member: MemberId,
+    now: Timestamp,
+) -> Result<u64, StoreError> {
+    sql("UPDATE keys SET revoked_at = $2 WHERE member_id = $1 AND revoked_at IS NULL")
+        .bind(member.get())
+        .bind(now)
+        .execute(tx.on())
+        .await
+}
+
+fn select(rest: &'static str) -> Statement {
+    let mut query =
+        sql("SELECT members.id, account_id, email, role, permitted, members.created_at,
+                    partner_id, reseller_id, organization_id, agent_id
+             FROM members JOIN accounts ON accounts.id = account_id
+             WHERE removed_at IS NULL AND deleted_at IS NULL ");
+    query.push(rest);
+    query
+}
+
+fn member(row: &Row) -> Result<Member, StoreError> {
+    read(row, "id", "created_at")
+}
+
+/// What [`with_account`] reads beside the columns of the account.
+pub const BESIDE_ITS_ACCOUNT: &str = "members.id AS member_id, account_id, email, role,
+     permitted, members.created_at AS member_created_at";
+
+/// An account, and the member of it that a row names, if it names one.
+pub fn with_account(row: &Row) -> Result<(Account, Option<Member>), StoreError> {
+    let is_member = Columns { table: "members", row }.optional_integer("member_id")?;
+    let member = is_member.map(|_| read(row, "member_id", "member_created_at")).transpose()?;
+    Ok((accounts::account(row)?, member))
+}
+
+/// A member of a row that calls its id and its time of creation so, with its account's lineage.
+pub fn read(row: &Row, id: &str, created_at: &str) -> Result<Member, StoreError> {
+    let columns = Columns { table: "members", row };
+    let (id, permitted) = (columns.integer(id)?, columns.json::<Vec<i64>>("permitted")?);
+    let permitted = permitted
+        .into_iter()
+        .map(|id| AccountId::new(id).ok_or_else(|| columns.corrupt(format!("{id} is permitted"))));
+    Ok(Member {
+        id: MemberId::new(id).ok_or_else(|| columns.corrupt(format!("id {id}")))?,
+        account: columns.account("account_id")?,
+        lineage: columns.lineage()?,
+        email: columns.address("email")?,
+        role: columns.word("role")?,
+        permitted: permitted.collect::<Result<_, _>>()?,
+        created_at: columns.time(created_at)?,
+    })
+}

@@ -1,0 +1,36 @@
+//! Whether the vault has sealed anything here, and by which keys: told by samples.
+
+use uuid::Uuid;
+
+use crate::store::base::Base;
+use crate::store::engine::error::StoreError;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::sql;
+
+impl Base {
+    /// Of each kind of what the vault has sealed, one, if there is one: of relays and ways in that
+    /// of the newest.
+    pub async fn sealed_samples(&self) -> Result<Vec<Vec<u8>>, StoreError> {
+        let relay = sql("SELECT headers AS sealed FROM relays WHERE id > $1
+                         ORDER BY id DESC LIMIT 1");
+        let way = sql("SELECT key_sealed AS sealed FROM inbound_ways WHERE id > $1
+                       ORDER BY id DESC LIMIT 1");
+        let app = sql("SELECT sealed FROM app_records WHERE account_id > $1 AND sealed IS NOT NULL
+                       ORDER BY account_id LIMIT 1");
+        let computer = sql("SELECT secrets AS sealed FROM computers
+                            WHERE agent_id > $1 AND secrets IS NOT NULL
+                            ORDER BY agent_id DESC LIMIT 1");
+        let mut samples = Vec::new();
+        for (table, sample) in [
+            ("relays", relay.bind(Uuid::nil())),
+            ("inbound_ways", way.bind(Uuid::nil())),
+            ("app_records", app.bind(0_i64)),
+            ("computers", computer.bind(0_i64)),
+        ] {
+            if let Some(row) = sample.fetch_optional(self.reader()).await? {
+                samples.push(Columns { table, row: &row }.bytes("sealed")?);
+            }
+        }
+        Ok(samples)
+    }
+}

@@ -1,0 +1,133 @@
+//! The methods whose work is done together with that of others who wait for the same
+//! (`engine/group.rs`): messages that are committed, refusals that are counted, attempts that are
+//! recorded, and questions that many ask at once.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::commit::batch::{Entered, Written};
+use super::commit::intake::{Commit, Committed, Handed, Receipt};
+use super::commit::ready::Ready;
+use super::commit::refusals::Refused;
+use super::engine::database::TRIES;
+use super::engine::error::StoreError;
+use super::events::delivery::attempt_results::{Ended, Finished};
+use super::events::delivery::contents_now::ContentsNow;
+use super::mailbox::contents::Kept;
+use super::opening::Store;
+use super::tenancy::keys::KeyHolder;
+use crate::domain::account::Account;
+use crate::domain::delivery::{Attempt, Claim, Outcome};
+use crate::domain::id::{AccountId, IntakeId};
+use crate::domain::intake_record::IntakeRecord;
+use crate::domain::key::KeyHash;
+use crate::domain::member::Member;
+
+impl Store {
+    /// Writes everything, or nothing; together with others that wait.
+    pub async fn commit(&self, commit: &Commit) -> Result<Committed, StoreError> {
+        let mut kept = Kept::default();
+        let apart = |raw: &Bytes| self.blobs().is_some_and(|blobs| blobs.takes(raw));
+        for _ in 0..TRIES {
+            for accepted in commit.intakes.iter().filter_map(|intake| intake.accepted.as_ref()) {
+                self.keep_raw(accepted.message.digest, &accepted.raw, &mut kept).await?;
+            }
+            match self.intakes.ask(Ready::new(commit, &kept, apart)?).await? {
+                Written::Done(entered) => {
+                    let earlier = entered.into_iter().map(|entered| match entered {
+                        Entered::Again(earlier) => Some(earlier),
+                        Entered::Recorded | Entered::Stored(_) => None,
+                    });
+                    return Ok(Committed::Done(earlier.collect()));
+                }
+                Written::Stale => return Ok(Committed::Stale),
+                Written::Repeated => return Err(StoreError::Repeated),
+                Written::Unkept => {}
+            }
+        }
+        Err(StoreError::Conflict(Arc::new(sqlx::Error::RowNotFound)))
+    }
+
+    /// Writes everything, or nothing; together with others that wait. A request that may be carried
+    /// out once and was is `Repeated`.
+    pub async fn receive(&self, handed: &Handed) -> Result<Receipt, StoreError> {
+        let mut kept = Kept::default();
+        let digest = handed.message.digest;
+        let apart = self.blobs().is_some_and(|blobs| blobs.takes(&handed.raw));
+        for _ in 0..TRIES {
+            self.keep_raw(digest, &handed.raw, &mut kept).await?;
+            let ready = Ready::handed(handed, kept.get(&digest).cloned(), apart)?;
+            match self.intakes.ask(ready).await? {
+                Written::Done(entered) => {
+                    let stored = entered.into_iter().find_map(|entered| match entered {
+                        Entered::Stored(contact) => Some(Receipt::Stored(contact)),
+                        Entered::Recorded | Entered::Again(_) => None,
+                    });
+                    return stored.ok_or_else(|| StoreError::Corrupt {
+                        table: "messages",
+                        detail: format!("{} was written and is not there", handed.message.id),
+                    });
+                }
+                Written::Stale => return Ok(Receipt::Inactive),
+                Written::Repeated => return Err(StoreError::Repeated),
+                Written::Unkept => {}
+            }
+        }
+        Err(StoreError::Conflict(Arc::new(sqlx::Error::RowNotFound)))
+    }
+
+    /// Counts a refusal that needs no record of its own: one record per source (a network, or the
+    /// sender of a flood), reason, minute and owner, so that a guessing client costs one row a
+    /// minute (contract §2.3). Answers the record that it was counted in: the given one if it is
+    /// the first.
+    pub async fn count_refusal(
+        &self,
+        record: &IntakeRecord,
+        source: &str,
+    ) -> Result<IntakeId, StoreError> {
+        self.refusals.ask(Refused::of(record, source)).await
+    }
+
+    /// Records an attempt and what follows from it, unless the claim was taken over meanwhile.
+    pub async fn finish_delivery(
+        &self,
+        claim: &Claim,
+        attempt: &Attempt,
+        outcome: Outcome,
+    ) -> Result<Finished, StoreError> {
+        self.attempts.ask(Ended::new(claim, attempt, outcome, self.mint().clock())).await
+    }
+
+    /// The directory's version, read after this was called. Those who come while it is read wait
+    /// for one reading more, together: any number of sessions cost one statement at a time.
+    pub async fn directory_version(&self) -> Result<i64, StoreError> {
+        self.versions.ask(()).await
+    }
+
+    /// As `key_holder`, with all who ask at the same time: one statement for all keys, of those who
+    /// follow the log.
+    pub async fn key_holder_with_others(
+        &self,
+        hash: KeyHash,
+    ) -> Result<Option<KeyHolder>, StoreError> {
+        self.holders.ask(hash).await
+    }
+
+    /// As `account_or_member`, with all who ask at the same time.
+    pub async fn account_or_member_with_others(
+        &self,
+        id: AccountId,
+    ) -> Result<Option<(Account, Option<Member>)>, StoreError> {
+        self.named.ask(id).await
+    }
+
+    /// What the events behind a place up to another are about now, whosever they are, with all who
+    /// ask at the same time: a body that was made before may be of something that is erased since.
+    pub async fn contents_with_others(
+        &self,
+        (after, until): (i64, i64),
+    ) -> Result<ContentsNow, StoreError> {
+        self.contents.ask((after, until)).await
+    }
+}

@@ -1,0 +1,290 @@
+//! A copy of the embedded store while servers run on it.
+//!
+//! The database first: one snapshot (`VACUUM INTO`, from a connection that only reads), which holds
+//! everything that was acknowledged before the backup began. Then each original that the snapshot
+//! names and that is not in it. One that is gone by then was erased after the snapshot, or it is
+//! lost: the store itself knows. Erased mail must not come back with a restore, so another snapshot
+//! is taken, and what was copied is kept; lost mail is an error.
+
+use std::io;
+use std::path::Path;
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions as _, Connection as _, Row as _};
+
+use super::backup_error::BackupError;
+use super::draft::{Carrier, Draft, OBJECTS, at};
+use crate::store::blobs::place::{BlobPlace, Place};
+use crate::store::engine::embedded::{self, FILE};
+use crate::store::engine::error::StoreError;
+use crate::store::engine::location::Location;
+use crate::store::engine::schema;
+
+/// Snapshots of one backup. The second finds nearly all originals copied, so that hardly anything
+/// can be erased before it is.
+const SNAPSHOTS: u32 = 3;
+/// Names of originals in memory at a time.
+const PAGE: i64 = 500;
+
+/// Where the originals are that are too large for the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Objects {
+    /// In the folder beside the database: they are part of the copy.
+    Beside,
+    /// In a store that is looked after by itself.
+    Elsewhere,
+}
+
+impl Objects {
+    /// Where this store has them; the folder may be named in more ways than one.
+    pub fn of(place: &Place) -> Self {
+        let whole = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
+        let beside = match (&place.database, &place.blobs) {
+            (Location::Folder(data), Some(BlobPlace::Folder(blobs))) => {
+                let own = data.join(OBJECTS);
+                *blobs == own || whole(blobs).is_some_and(|blobs| Some(blobs) == whole(&own))
+            }
+            _ => false,
+        };
+        if beside { Self::Beside } else { Self::Elsewhere }
+    }
+}
+
+/// What a finished copy holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copied {
+    pub messages: u64,
+    /// Of all its files.
+    pub octets: u64,
+    /// Originals that its database names.
+    pub objects: u64,
+}
+
+/// Copies the store at `location` into the folder `to`, which must be empty or not there.
+pub async fn back_up(
+    location: &Location,
+    to: &Path,
+    objects: Objects,
+) -> Result<Copied, BackupError> {
+    let folder = embedded_only(location)?;
+    let file = folder.join(FILE);
+    if !file.try_exists().map_err(at("look for", &file))? {
+        return Err(StoreError::Missing { at: folder.display().to_string() }.into());
+    }
+    let mut live = open(&file, true).await?;
+    check_version(&mut live, folder).await?;
+    let mut draft = Draft::begin(to)?;
+    let source = folder.join(OBJECTS);
+    for _ in 0..SNAPSHOTS {
+        draft = on_pool(move || draft.begin_again()).await?;
+        let database = draft.database();
+        let mut copy = take_snapshot(&mut live, &database).await?;
+        check(&mut copy, &file).await?;
+        let found = match objects {
+            Objects::Beside => {
+                copy_objects(&mut copy, Some(&mut live), &draft.carrier(&source)).await?
+            }
+            Objects::Elsewhere => count_objects(&mut copy).await?,
+        };
+        found.check(&source)?;
+        if found.erased > 0 {
+            continue;
+        }
+        let messages = count_messages(&mut copy).await?;
+        copy.close().await?;
+        let octets = on_pool(move || {
+            let octets = draft.seal()?;
+            draft.finish().map(|()| octets)
+        });
+        let octets = octets.await? + found.octets;
+        return Ok(Copied { messages, octets, objects: found.count });
+    }
+    Err(BackupError::Restless)
+}
+
+/// The folder of an embedded store.
+pub fn embedded_only(location: &Location) -> Result<&Path, BackupError> {
+    match location {
+        Location::Folder(folder) => Ok(folder),
+        Location::Postgres(url) => Err(BackupError::Shared { at: url.to_string() }),
+    }
+}
+
+/// A connection of its own to a database file.
+pub async fn open(file: &Path, read_only: bool) -> Result<SqliteConnection, BackupError> {
+    let options = SqliteConnectOptions::new().filename(file).read_only(read_only);
+    let opening = options.foreign_keys(true).connect().await;
+    opening.map_err(|source| {
+        StoreError::Open { at: file.display().to_string(), source: source.into() }.into()
+    })
+}
+
+/// Refuses what is no store, or one of a newer version.
+pub async fn check_version(
+    database: &mut SqliteConnection,
+    folder: &Path,
+) -> Result<(), BackupError> {
+    let made = sqlx::query("SELECT 1 FROM sqlite_schema WHERE name = $1")
+        .bind(schema::TABLE)
+        .fetch_optional(&mut *database)
+        .await?;
+    if made.is_none() {
+        return Err(StoreError::Missing { at: folder.display().to_string() }.into());
+    }
+    schema::is_current(database, &embedded::migrations()).await?;
+    Ok(())
+}
+
+/// Refuses a database in which something is wrong: a backup that cannot be restored is none.
+pub async fn check(database: &mut SqliteConnection, file: &Path) -> Result<(), BackupError> {
+    let damaged = |detail| BackupError::Damaged { at: file.to_owned(), detail };
+    let said = sqlx::query_scalar("PRAGMA integrity_check(1)").fetch_one(&mut *database).await;
+    let said: String = said.map_err(|error| damaged(error.to_string()))?;
+    if said != "ok" {
+        return Err(damaged(said));
+    }
+    let orphan = sqlx::query("PRAGMA foreign_key_check").fetch_optional(database).await;
+    match orphan.map_err(|error| damaged(error.to_string()))? {
+        None => Ok(()),
+        Some(row) => {
+            let (table, parent): (String, String) = (row.try_get(0)?, row.try_get(2)?);
+            Err(damaged(format!("a row of {table} refers to one of {parent} that is not there")))
+        }
+    }
+}
+
+pub async fn count_messages(database: &mut SqliteConnection) -> Result<u64, BackupError> {
+    let count: i64 =
+        sqlx::query_scalar("SELECT COUNT(*) FROM messages").fetch_one(database).await?;
+    Ok(u64::try_from(count).unwrap_or_default())
+}
+
+async fn take_snapshot(
+    live: &mut SqliteConnection,
+    to: &Path,
+) -> Result<SqliteConnection, BackupError> {
+    let name = to.to_str().ok_or_else(|| {
+        at("write", to)(io::Error::new(io::ErrorKind::InvalidFilename, "its name is not UTF-8"))
+    })?;
+    // Writes into the file that is there, which keeps its mode.
+    sqlx::query("VACUUM INTO $1").bind(name).execute(live).await?;
+    open(to, true).await
+}
+
+/// What became of the originals that a database names.
+#[derive(Debug, Default)]
+pub struct Found {
+    pub count: u64,
+    pub octets: u64,
+    /// Gone, and no longer named by the store: erased since the snapshot.
+    erased: u64,
+    /// Not there, or not what its digest says.
+    lost: u64,
+    first_lost: String,
+}
+
+impl Found {
+    pub(in crate::store) fn check(&self, folder: &Path) -> Result<(), BackupError> {
+        if self.lost == 0 {
+            return Ok(());
+        }
+        let (folder, first) = (folder.to_owned(), self.first_lost.clone());
+        Err(BackupError::Lost { folder, count: self.lost, first })
+    }
+}
+
+/// Takes over from `source` all originals that the database names. `live` is asked about those
+/// that are not there.
+pub async fn copy_objects(
+    database: &mut SqliteConnection,
+    mut live: Option<&mut SqliteConnection>,
+    carrier: &Carrier,
+) -> Result<Found, BackupError> {
+    let mut found = Found::default();
+    let mut after = Vec::new();
+    loop {
+        let page = names(database, &after).await?;
+        let Some(last) = page.last() else { return Ok(found) };
+        after.clone_from(&last.digest);
+        let carrier = carrier.clone();
+        let taken = on_pool(move || {
+            let take = |named: Named| Ok((carrier.take(&named.object)?, named));
+            page.into_iter().map(take).collect::<Result<Vec<_>, BackupError>>()
+        });
+        for (content, named) in taken.await? {
+            found.count += 1;
+            match content {
+                Some(content) if content.digest.0 == *named.digest => {
+                    found.octets += content.octets;
+                }
+                _ if is_erased(live.as_deref_mut(), &named).await? => found.erased += 1,
+                _ => {
+                    if found.lost == 0 {
+                        found.first_lost = named.object;
+                    }
+                    found.lost += 1;
+                }
+            }
+        }
+    }
+}
+
+pub async fn count_objects(database: &mut SqliteConnection) -> Result<Found, BackupError> {
+    let mut found = Found::default();
+    if has_objects(database).await? {
+        let count: i64 = sqlx::query_scalar("SELECT COUNT(object) FROM raw_messages")
+            .fetch_one(database)
+            .await?;
+        found.count = u64::try_from(count).unwrap_or_default();
+    }
+    Ok(found)
+}
+
+/// Work that waits for the disk.
+pub async fn on_pool<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, BackupError> + Send + 'static,
+) -> Result<T, BackupError> {
+    let ended = tokio::task::spawn_blocking(work).await;
+    ended.unwrap_or_else(|_| Err(sqlx::Error::WorkerCrashed.into()))
+}
+
+/// An original that is not in the database.
+struct Named {
+    digest: Vec<u8>,
+    object: String,
+}
+
+async fn names(database: &mut SqliteConnection, after: &[u8]) -> Result<Vec<Named>, BackupError> {
+    if !has_objects(database).await? {
+        return Ok(Vec::new());
+    }
+    let page = "SELECT digest, object FROM raw_messages
+                WHERE digest > $1 AND object IS NOT NULL ORDER BY digest LIMIT $2";
+    let rows = sqlx::query(page).bind(after).bind(PAGE).fetch_all(database).await?;
+    let named = rows
+        .iter()
+        .map(|row| Ok(Named { digest: row.try_get("digest")?, object: row.try_get("object")? }));
+    named.collect()
+}
+
+/// A store that is older than its originals' being kept elsewhere is copied as well.
+async fn has_objects(database: &mut SqliteConnection) -> Result<bool, BackupError> {
+    let column = "SELECT 1 FROM pragma_table_info('raw_messages') WHERE name = 'object'";
+    Ok(sqlx::query(column).fetch_optional(database).await?.is_some())
+}
+
+/// A database of a version without one has no originals elsewhere either.
+pub async fn has_identity(database: &mut SqliteConnection) -> Result<bool, BackupError> {
+    let table = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'identity'";
+    Ok(sqlx::query(table).fetch_optional(database).await?.is_some())
+}
+
+async fn is_erased(
+    live: Option<&mut SqliteConnection>,
+    named: &Named,
+) -> Result<bool, BackupError> {
+    let Some(live) = live else { return Ok(false) };
+    let still = "SELECT 1 FROM raw_messages WHERE digest = $1 AND object = $2";
+    let still = sqlx::query(still).bind(named.digest.as_slice()).bind(named.object.as_str());
+    Ok(still.fetch_optional(live).await?.is_none())
+}

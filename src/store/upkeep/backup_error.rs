@@ -1,0 +1,54 @@
+//! Why a store is not copied, or not restored.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::store::engine::embedded::FILE;
+use crate::store::engine::error::StoreError;
+
+/// Says what the database of a backup must hold, as `sha256sum -c` reads it.
+pub const SUM: &str = "gatepost.db.sha256";
+
+/// Why there is no copy. Nothing was overwritten, and what was begun is gone.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(
+        "{at} is a PostgreSQL database: back it up with its own tools (pg_dump, or base backups \
+         and the archived log), and with it the originals kept outside of it, gatepost.toml and \
+         the policies folder"
+    )]
+    Shared { at: String },
+    #[error(
+        "{} is not empty{}: name a folder that is empty or not there yet",
+        folder.display(),
+        if *broken_off { " (a backup or restore was broken off there: remove it)" } else { "" }
+    )]
+    Occupied { folder: PathBuf, broken_off: bool },
+    #[error("cannot {doing} {}", path.display())]
+    File { doing: &'static str, path: PathBuf, source: io::Error },
+    #[error(
+        "{count} originals that the store names are missing or damaged below {}: {first}, …",
+        folder.display()
+    )]
+    Lost { folder: PathBuf, count: u64, first: String },
+    #[error("mail is being erased faster than it can be copied: try again later")]
+    Restless,
+    #[error("there is no finished backup in {}: {SUM} or {FILE} is missing", .0.display())]
+    NoBackup(PathBuf),
+    #[error(
+        "{} holds large originals, but the settings name another place for them: restore without \
+         `blobs`",
+        .0.display()
+    )]
+    OriginalsAside(PathBuf),
+    #[error("{} is damaged: {detail}", at.display())]
+    Damaged { at: PathBuf, detail: String },
+}
+
+impl From<sqlx::Error> for BackupError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Store(error.into())
+    }
+}

@@ -1,0 +1,84 @@
+//! What deleted accounts leave beside their messages: the lists and configurations of Agents, the
+//! contacts of organizations. There may be millions, so they go by and by, some in each transaction.
+
+use crate::domain::id::AccountId;
+use crate::store::base::Base;
+use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::error::StoreError;
+use crate::store::engine::gates;
+use crate::store::engine::many::many;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::sql;
+
+/// The list of an Agent.
+const LISTED: &str = "DELETE FROM allowed_senders WHERE (agent_id, address) IN (
+    SELECT agent_id, address FROM allowed_senders WHERE agent_id = $1 ORDER BY address LIMIT $2)";
+
+/// The configurations of an Agent, and their versions.
+const CONFIGURED: &str = "DELETE FROM agent_configs WHERE agent_id = $1 AND kind IN (
+    SELECT kind FROM agent_configs WHERE agent_id = $1 LIMIT $2)";
+const VERSIONS: &str = "DELETE FROM agent_versions WHERE (agent_id, version_id) IN (
+    SELECT agent_id, version_id FROM agent_versions WHERE agent_id = $1 ORDER BY version_id LIMIT $2)";
+
+/// The contacts of an organization that no message names any more.
+const KNOWN: &str = "DELETE FROM contacts WHERE id IN (
+    SELECT id FROM contacts
+    WHERE organization_id = $1
+      AND NOT EXISTS (SELECT 1 FROM messages WHERE contact_id = contacts.id)
+    LIMIT $2)";
+
+impl Base {
+    /// Of these accounts, which were deleted, those that have left something.
+    pub async fn with_leavings(&self, deleted: &[AccountId]) -> Result<Vec<AccountId>, StoreError> {
+        let rows = many(
+            "WITH given (account) AS ({rows})
+             SELECT account FROM given
+             WHERE (SELECT agent_id FROM allowed_senders
+                    WHERE agent_id = given.account LIMIT 1) IS NOT NULL
+                OR (SELECT agent_id FROM agent_configs
+                    WHERE agent_id = given.account LIMIT 1) IS NOT NULL
+                OR (SELECT agent_id FROM agent_versions
+                    WHERE agent_id = given.account LIMIT 1) IS NOT NULL
+                OR (SELECT organization_id FROM contacts
+                    WHERE organization_id = given.account LIMIT 1) IS NOT NULL",
+            deleted.iter().map(|account| vec![(*account).into()]).collect(),
+        )
+        .fetch_all(self.reader())
+        .await?;
+        rows.iter().map(|row| Columns { table: "accounts", row }.account("account")).collect()
+    }
+
+    /// Deletes up to `limit` rows of each kind that a deleted account has left; answers how many
+    /// they were, `None` while another gateway is deleting.
+    pub async fn delete_leavings(
+        &self,
+        deleted: AccountId,
+        limit: usize,
+    ) -> Result<Option<u64>, StoreError> {
+        settled!(self.try_delete_leavings(deleted, limit))
+    }
+
+    async fn try_delete_leavings(
+        &self,
+        deleted: AccountId,
+        limit: usize,
+    ) -> Result<Option<u64>, StoreError> {
+        let mut tx = self.begin().await?;
+        if !gates::alone(&mut tx, "retention").await? {
+            return Ok(None);
+        }
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let gone = delete(&mut tx, deleted.get(), limit).await?;
+        tx.commit().await?;
+        Ok(Some(gone))
+    }
+}
+
+/// The same within a transaction.
+pub async fn delete(tx: &mut Transaction, deleted: i64, limit: i64) -> Result<u64, StoreError> {
+    let mut gone = 0;
+    for text in [LISTED, CONFIGURED, VERSIONS, KNOWN] {
+        gone += sql(text).bind(deleted).bind(limit).execute(tx.on()).await?;
+    }
+    Ok(gone)
+}

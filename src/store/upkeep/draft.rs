@@ -1,0 +1,188 @@
+//! A copy of a store in the making, in a folder that was empty. It is no store and no backup until
+//! its database has its name, which it gets last; broken off by an error, it is taken away again.
+
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use uuid::Uuid;
+
+use super::backup_error::{BackupError, SUM};
+use super::files::{self, Content};
+use crate::store::base::owner::OWNER;
+use crate::store::engine::embedded::FILE;
+
+/// Where the originals are that are not in the database.
+pub const OBJECTS: &str = "blobs";
+
+/// The database before it is whole.
+pub const PART: &str = "gatepost.db.part";
+/// Originals that an earlier snapshot of the same backup named.
+const BEFORE: &str = "blobs.before";
+
+pub struct Draft {
+    folder: PathBuf,
+    made_folder: bool,
+    finished: bool,
+}
+
+impl Draft {
+    /// Begins in `folder`, which must be empty or not there; two cannot begin in one.
+    pub(in crate::store) fn begin(folder: &Path) -> Result<Self, BackupError> {
+        // A database is named by its whole path: `file:…` would mean something else to SQLite.
+        let folder = std::path::absolute(folder).map_err(at("find", folder))?;
+        if !files::is_vacant(&folder).map_err(at("look into", &folder))? {
+            let broken_off = folder.join(PART).exists();
+            return Err(BackupError::Occupied { folder, broken_off });
+        }
+        let made_folder = files::make_folder(&folder).map_err(at("make", &folder))?;
+        // Whoever makes this file has the folder.
+        let database = folder.join(PART);
+        files::make_file(&database).map_err(at("make", &database))?;
+        Ok(Self { folder, made_folder, finished: false })
+    }
+
+    /// The file of the database, which is there.
+    pub(in crate::store) fn database(&self) -> PathBuf {
+        self.folder.join(PART)
+    }
+
+    /// Empties the file of the database, and sets the originals aside that are there
+    /// already, for the carrier to take.
+    pub(in crate::store) fn begin_again(self) -> Result<Self, BackupError> {
+        let database = self.database();
+        // Never away, so that nobody else begins here.
+        let emptying = std::fs::File::options().write(true).truncate(true).open(&database);
+        emptying.map_err(at("empty", &database))?;
+        let (now, before) = (self.folder.join(OBJECTS), self.folder.join(BEFORE));
+        if now.exists() {
+            remove_folder(&before)?;
+            std::fs::rename(&now, &before).map_err(at("rename", &now))?;
+        }
+        Ok(self)
+    }
+
+    /// Who takes originals over from the folder `from`.
+    pub(in crate::store) fn carrier(&self, from: &Path) -> Carrier {
+        Carrier {
+            from: from.to_owned(),
+            before: self.folder.join(BEFORE),
+            to: self.folder.join(OBJECTS),
+        }
+    }
+
+    /// Says beside the originals whose they are.
+    pub(in crate::store) fn set_owner(&self, identity: Uuid) -> Result<(), BackupError> {
+        let path = self.folder.join(OBJECTS).join(OWNER);
+        files::write(&path, format!("{identity}\n").as_bytes()).map_err(at("write", &path))
+    }
+
+    /// Says beside the database what it holds; answers how many octets.
+    pub(in crate::store) fn seal(&self) -> Result<u64, BackupError> {
+        let (path, sum) = (self.database(), self.folder.join(SUM));
+        let content = files::content(&path).map_err(at("read", &path))?;
+        let line = format!("{}  {FILE}\n", content.digest);
+        files::write(&sum, line.as_bytes()).map_err(at("write", &sum))?;
+        Ok(content.octets)
+    }
+
+    /// Gives the database its name: from now on this is a store. Originals that were set aside
+    /// and not taken are no part of it.
+    pub(in crate::store) fn finish(mut self) -> Result<(), BackupError> {
+        remove_folder(&self.folder.join(BEFORE))?;
+        let objects = self.folder.join(OBJECTS);
+        if objects.exists() {
+            files::sync_tree(&objects).map_err(at("write", &objects))?;
+        }
+        let (part, whole) = (self.database(), self.folder.join(FILE));
+        let syncing = std::fs::File::open(&part).and_then(|file| file.sync_all());
+        syncing.map_err(at("write", &part))?;
+        files::sync_folder(&self.folder).map_err(at("write", &self.folder))?;
+        if whole.exists() {
+            return Err(BackupError::Occupied { folder: self.folder.clone(), broken_off: false });
+        }
+        std::fs::rename(&part, &whole).map_err(at("rename", &part))?;
+        self.finished = true;
+        files::sync_folder(&self.folder).map_err(at("write", &self.folder))
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
+        for name in [PART, "gatepost.db.part-journal", SUM] {
+            let _not_there = std::fs::remove_file(self.folder.join(name));
+        }
+        if self.folder.join(FILE).exists() {
+            // Somebody made a store here meanwhile: what is beside it may belong to it.
+            return;
+        }
+        for name in [OBJECTS, BEFORE] {
+            let _not_there = std::fs::remove_dir_all(self.folder.join(name));
+        }
+        if self.made_folder {
+            let _not_empty = std::fs::remove_dir(&self.folder);
+        }
+    }
+}
+
+/// Takes over originals, one by one.
+#[derive(Clone, Debug)]
+pub struct Carrier {
+    from: PathBuf,
+    before: PathBuf,
+    to: PathBuf,
+}
+
+impl Carrier {
+    /// Takes the original of this name; `None` when it is not there, what it holds otherwise.
+    pub(in crate::store) fn take(&self, name: &str) -> Result<Option<Content>, BackupError> {
+        let Some(name) = relative(name) else { return Ok(None) };
+        let (from, to) = (self.from.join(name), self.to.join(name));
+        // Looked for first, so that "not there" is not said of the copy.
+        let before = self.before.join(name);
+        let is_set_aside = before.exists();
+        match std::fs::metadata(&from) {
+            _ if is_set_aside => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            looked => looked.map(drop).map_err(at("read", &from))?,
+        }
+        if let Some(above) = to.parent() {
+            files::make_folder(above).map_err(at("make", above))?;
+        }
+        if is_set_aside {
+            std::fs::rename(&before, &to).map_err(at("rename", &before))?;
+            return files::content(&to).map(Some).map_err(at("read", &to));
+        }
+        let mut file = files::make_file(&to).map_err(at("make", &to))?;
+        match files::copy(&from, &mut file) {
+            // Erased between the look and the copy.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                std::fs::remove_file(&to).map_err(at("remove", &to))?;
+                Ok(None)
+            }
+            copied => copied.map(Some).map_err(at("copy", &from)),
+        }
+    }
+}
+
+/// A name that stays below its folder, whatever a damaged database says.
+fn relative(name: &str) -> Option<&Path> {
+    let path = Path::new(name);
+    let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+    (plain && !name.is_empty()).then_some(path)
+}
+
+fn remove_folder(path: &Path) -> Result<(), BackupError> {
+    match std::fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Says what could not be done, and where.
+pub fn at(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BackupError + use<> {
+    let path = path.to_owned();
+    move |source| BackupError::File { doing, path, source }
+}

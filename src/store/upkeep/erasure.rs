@@ -1,0 +1,350 @@
+//! Erasing: a message at once; a contact, or what a deleted account has left, some rows at a time,
+//! because there may be millions. What is under way is a row of `erasures`, made in the transaction
+//! that asks for it: from then on nobody reads its messages (`PRESENT`), and whoever takes it up, on
+//! any gateway, after any crash, goes on where the last transaction ended.
+//!
+//! A contact gives up its handle in that transaction: who writes under it is another one from then
+//! on, and nothing of that one is touched.
+//!
+//! An original in the blob store goes right after the transaction that took its row: its name is used
+//! by one put only, so no row will ever name it again. What a crash leaves there is an orphan
+//! (`sweep.rs`).
+
+use std::collections::BTreeSet;
+
+use object_store::path::Path;
+
+use super::deleted_account_cleanup;
+use super::erasure_redaction::{self, ERASED, Erasure};
+use super::retention::{among, delete_messages};
+use crate::domain::audit::{Act, Change, Deed};
+use crate::domain::clock::Timestamp;
+use crate::domain::id::{ContactId, MessageId};
+use crate::domain::message::Digest;
+use crate::domain::scope::Scope;
+use crate::store::base::Base;
+use crate::store::base::page::within;
+use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::error::StoreError;
+use crate::store::engine::gates;
+use crate::store::engine::many::many;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::{Connection, Row, Value, sql};
+use crate::store::mailbox::presence::{PRESENT, PRESENT_CONTACT};
+use crate::store::tenancy::accounts;
+use crate::store::tenancy::audit::{self, Note};
+
+/// How far an erasure has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Erasing {
+    /// Nothing is left of it.
+    Done,
+    /// There may be more.
+    More,
+    /// Somebody else is at it, or it waits for another one.
+    Held,
+}
+
+impl Base {
+    /// Erases a message in `scope`, with its original and what its records tell of it; answers
+    /// whether it was there.
+    pub async fn erase_message(
+        &self,
+        scope: &Scope,
+        id: MessageId,
+        act: Act<'_>,
+    ) -> Result<bool, StoreError> {
+        let objects = settled!(self.try_erase_message(scope, id, act))?;
+        let found = objects.is_some();
+        self.drop_objects(objects.unwrap_or_default()).await;
+        Ok(found)
+    }
+
+    /// Answers the objects that are named no longer, if the message was there.
+    async fn try_erase_message(
+        &self,
+        scope: &Scope,
+        id: MessageId,
+        act: Act<'_>,
+    ) -> Result<Option<Objects>, StoreError> {
+        let mut tx = self.begin().await?;
+        let mut query = sql("SELECT id, digest, agent_id, contact_id FROM messages WHERE id = $1
+                             AND ")
+        .bind(id.0);
+        within(&mut query, scope);
+        query.push(PRESENT);
+        let Some(row) = query.fetch_optional(tx.on()).await? else { return Ok(None) };
+        let columns = Columns { table: "messages", row: &row };
+        let (agent, contact) = (columns.account("agent_id")?, columns.contact("contact_id")?);
+        let Some(objects) = erase(&mut tx, &[row], act.at).await? else { return Ok(None) };
+        let changes = [Change::gone("contactId", contact)];
+        let (deed, object) = (Deed::MessageErased, id.to_string());
+        let note = Note { account: agent, deed, object, changes: &changes };
+        audit::note(&mut tx, self.mint(), act, note).await?;
+        tx.commit().await?;
+        Ok(Some(objects))
+    }
+
+    /// Begins to erase a contact of an organization in `scope`, which nobody reads from then on;
+    /// answers whether it was there. [`Self::erase_some`] does the rest.
+    pub async fn erase_contact(
+        &self,
+        scope: &Scope,
+        id: ContactId,
+        act: Act<'_>,
+    ) -> Result<bool, StoreError> {
+        settled!(self.try_erase_contact(scope, id, act))
+    }
+
+    async fn try_erase_contact(
+        &self,
+        scope: &Scope,
+        id: ContactId,
+        act: Act<'_>,
+    ) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        // Whoever stores something of it ends first, or finds that it has another handle.
+        let mut query =
+            sql("SELECT organization_id, address FROM contacts WHERE id = $1").bind(id.get());
+        query.push(PRESENT_CONTACT);
+        let row = query.locking("FOR UPDATE OF contacts").fetch_optional(tx.on()).await?;
+        let Some(row) = row else { return Ok(false) };
+        let columns = Columns { table: "contacts", row: &row };
+        let (account, handle) = (columns.account("organization_id")?, columns.text("address")?);
+        let organization = accounts::find(&mut tx, account).await?;
+        let within = organization.filter(|found| {
+            scope.permitted().is_none() && found.lineage.at(scope.level()) == Some(scope.root())
+        });
+        if within.is_none() {
+            return Ok(false);
+        }
+        let asked = sql("INSERT INTO erasures (subject, kind, asked_at, organization_id, handle)
+             VALUES ($1, 'contact', $2, $3, $4) ON CONFLICT (subject) DO NOTHING")
+        .bind(id.get())
+        .bind(act.at)
+        .bind(account)
+        .bind(handle)
+        .execute(tx.on())
+        .await?;
+        if asked == 0 {
+            // Somebody else asked while this one waited for the contact.
+            return Ok(false);
+        }
+        // RFC 2606 §2: nobody writes from there.
+        sql("UPDATE contacts SET address = $2, name = NULL WHERE id = $1")
+            .bind(id.get())
+            .bind(format!("erased.{id}@erased.invalid"))
+            .execute(tx.on())
+            .await?;
+        let (deed, object) = (Deed::ContactErased, id.to_string());
+        audit::note(&mut tx, self.mint(), act, Note { account, deed, object, changes: &[] })
+            .await?;
+        tx.commit().await?;
+        Ok(true)
+    }
+
+    /// Up to `limit` of what is being erased, behind `after`.
+    pub async fn erasures(&self, after: i64, limit: usize) -> Result<Vec<i64>, StoreError> {
+        let rows = sql("SELECT subject FROM erasures WHERE subject > $1 ORDER BY subject LIMIT $2")
+            .bind(after)
+            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .fetch_all(self.reader())
+            .await?;
+        rows.iter().map(|row| Columns { table: "erasures", row }.integer("subject")).collect()
+    }
+
+    /// Erases up to `rows` messages or `octets` of a subject in one transaction, or looks at as many
+    /// records; the last one takes the subject itself.
+    pub async fn erase_some(
+        &self,
+        subject: i64,
+        (rows, octets): (usize, u64),
+        now: Timestamp,
+    ) -> Result<Erasing, StoreError> {
+        let (erasing, objects) = settled!(self.try_erase_some(subject, (rows, octets), now))?;
+        self.drop_objects(objects).await;
+        Ok(erasing)
+    }
+
+    async fn try_erase_some(
+        &self,
+        subject: i64,
+        (rows, octets): (usize, u64),
+        now: Timestamp,
+    ) -> Result<(Erasing, Objects), StoreError> {
+        let nothing = Objects::new();
+        let Some(erasure) = Erasure::of(self.reader(), subject).await? else {
+            return Ok((Erasing::Done, nothing));
+        };
+        if messages_of(self.reader(), &erasure, 1).await?.is_empty() {
+            return Ok((self.erase_rest(&erasure, rows, now).await?, nothing));
+        }
+        let mut tx = self.begin().await?;
+        if !gates::alone(&mut tx, "erasure").await? {
+            return Ok((Erasing::Held, nothing));
+        }
+        let messages = messages_of(tx.on(), &erasure, rows).await?;
+        if messages.is_empty() {
+            return Ok((Erasing::More, nothing));
+        }
+        let few = as_many_as_fit(&messages, octets)?;
+        let objects = erase(&mut tx, messages.get(..few).unwrap_or_default(), now).await?;
+        let Some(objects) = objects else { return Ok((Erasing::Held, nothing)) };
+        tx.commit().await?;
+        Ok((Erasing::More, objects))
+    }
+
+    /// What others than its messages tell of a subject; and when there is nothing, itself.
+    async fn erase_rest(
+        &self,
+        erasure: &Erasure,
+        rows: usize,
+        now: Timestamp,
+    ) -> Result<Erasing, StoreError> {
+        let found = erasure_redaction::find(self, erasure, rows).await?;
+        let mut tx = self.begin().await?;
+        if !gates::alone(&mut tx, "erasure").await? {
+            return Ok(Erasing::Held);
+        }
+        let Some(current) = Erasure::of(tx.on(), erasure.subject).await? else {
+            return Ok(Erasing::Done);
+        };
+        if current.seen != erasure.seen {
+            // Somebody else went on meanwhile.
+            return Ok(Erasing::More);
+        }
+        erasure_redaction::blank(&mut tx, erasure, &found, now).await?;
+        let limit = i64::try_from(rows).unwrap_or(i64::MAX);
+        let erasing = match (found.ended, erasure.of_contact) {
+            (false, _) => Erasing::More,
+            (true, true) => rest_of_contact(&mut tx, erasure.subject).await?,
+            (true, false) => rest_of_account(&mut tx, erasure.subject, limit).await?,
+        };
+        if erasing == Erasing::Done {
+            sql("DELETE FROM erasures WHERE subject = $1")
+                .bind(erasure.subject)
+                .execute(tx.on())
+                .await?;
+        }
+        tx.commit().await?;
+        Ok(erasing)
+    }
+
+    /// Takes away what was named by rows that are gone. What cannot be reached now is left to the
+    /// sweeper, with all that comes behind it: each might be waited for as long.
+    async fn drop_objects(&self, objects: Objects) {
+        let Some(blobs) = self.blobs() else { return };
+        for name in objects {
+            if let Err(error) = blobs.remove(&Path::from(name.as_str())).await {
+                let error = &error as &(dyn std::error::Error + 'static);
+                tracing::warn!(error, "erased originals are left to the sweeper");
+                return;
+            }
+        }
+    }
+}
+
+/// Names in the blob store.
+type Objects = BTreeSet<String>;
+
+/// Deletes messages (`id`, `digest`), with originals that no other message has, and takes out of
+/// their records what tells of them. Answers the objects that are named no longer; `None` if nothing
+/// was deleted. Whoever is storing the same original is waited for.
+async fn erase(
+    tx: &mut Transaction,
+    messages: &[Row],
+    now: Timestamp,
+) -> Result<Option<Objects>, StoreError> {
+    let (mut ids, mut digests) = (Vec::new(), BTreeSet::<Digest>::new());
+    for row in messages {
+        let columns = Columns { table: "messages", row };
+        ids.push(columns.uuid("id")?);
+        digests.insert(columns.digest("digest")?);
+    }
+    let digests: Vec<Value> = digests.iter().map(|digest| digest.0.as_slice().into()).collect();
+    let held = among("SELECT object FROM raw_messages WHERE digest", &digests, " ORDER BY digest");
+    let held = objects(&held.locking("FOR UPDATE").fetch_all(tx.on()).await?)?;
+    let values: Vec<Value> = ids.iter().map(|id| (*id).into()).collect();
+    if delete_messages(tx, &values).await?.rows == 0 {
+        return Ok(None);
+    }
+    many(
+        "WITH given (message) AS ({rows})
+         UPDATE intake_records
+         SET erased_at = $1, recipient = '', sender = NULL, envelope_from = '',
+             remote_address = '0.0.0.0', helo = '', explanation = $2, digest = NULL, headers = $3,
+             steps = '[]', counted_as = NULL
+         FROM given WHERE message_id = given.message",
+        ids.iter().map(|id| vec![(*id).into()]).collect(),
+    )
+    .bind(now)
+    .bind(ERASED)
+    .bind([].as_slice())
+    .execute(tx.on())
+    .await?;
+    let left = among("SELECT object FROM raw_messages WHERE digest", &digests, "");
+    let left = objects(&left.fetch_all(tx.on()).await?)?;
+    Ok(Some(held.difference(&left).cloned().collect()))
+}
+
+fn objects(rows: &[Row]) -> Result<Objects, StoreError> {
+    let name = |row| Columns { table: "raw_messages", row }.optional_text("object").transpose();
+    rows.iter().filter_map(name).collect()
+}
+
+/// How many of the first messages have no more than so many octets; one always fits.
+fn as_many_as_fit(messages: &[Row], octets: u64) -> Result<usize, StoreError> {
+    let (mut sum, mut count) = (0_u64, 0_usize);
+    for row in messages {
+        sum = sum.saturating_add(Columns { table: "messages", row }.count("size")?);
+        if sum > octets && count > 0 {
+            break;
+        }
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// The next messages of a subject.
+async fn messages_of(
+    on: Connection<'_>,
+    erasure: &Erasure,
+    rows: usize,
+) -> Result<Vec<Row>, StoreError> {
+    let query = match erasure.of_contact {
+        true => "SELECT id, digest, size FROM messages WHERE contact_id = $1 LIMIT $2",
+        false => "SELECT id, digest, size FROM messages WHERE agent_id = $1 LIMIT $2",
+    };
+    let limit = i64::try_from(rows).unwrap_or(i64::MAX);
+    sql(query).bind(erasure.subject).bind(limit).fetch_all(on).await
+}
+
+/// A contact without messages, of whom no record tells.
+async fn rest_of_contact(tx: &mut Transaction, subject: i64) -> Result<Erasing, StoreError> {
+    for text in [
+        "DELETE FROM thread_keys WHERE contact_id = $1",
+        "DELETE FROM rooms WHERE contact_id = $1",
+        "DELETE FROM sessions WHERE contact_id = $1",
+        "DELETE FROM contacts WHERE id = $1",
+    ] {
+        sql(text).bind(subject).execute(tx.on()).await?;
+    }
+    Ok(Erasing::Done)
+}
+
+/// What a deleted account has left beside messages. Contacts of an organization wait for the
+/// messages of its Agents, which are subjects of their own.
+async fn rest_of_account(
+    tx: &mut Transaction,
+    subject: i64,
+    limit: i64,
+) -> Result<Erasing, StoreError> {
+    if deleted_account_cleanup::delete(tx, subject, limit).await? > 0 {
+        return Ok(Erasing::More);
+    }
+    let contact = sql("SELECT id FROM contacts WHERE organization_id = $1 LIMIT 1")
+        .bind(subject)
+        .fetch_optional(tx.on())
+        .await?;
+    Ok(if contact.is_some() { Erasing::Held } else { Erasing::Done })
+}

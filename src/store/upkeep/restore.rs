@@ -1,0 +1,92 @@
+//! A store made from a backup, in a folder that was empty. Nothing can be seen of it before all of
+//! it was checked: that the database is as the backup wrote it, sound in itself and not too new,
+//! and that every original that it names is there and is what its digest says.
+
+use std::path::Path;
+
+use sqlx::Connection as _;
+use sqlx::sqlite::SqliteConnection;
+use uuid::Uuid;
+
+use super::backup::{self, Copied, Objects, on_pool};
+use super::backup_error::{BackupError, SUM};
+use super::draft::{Draft, OBJECTS, at};
+use super::files;
+use crate::domain::id::Mint;
+use crate::store::engine::embedded::FILE;
+use crate::store::engine::location::Location;
+
+/// Ids that are left out. What the lost store gave out since the backup is known to receivers: a
+/// new contact with the id of another would enter that one's conversations.
+const IDS_LEFT_OUT: i64 = 1_000_000;
+
+/// Makes the store at `location`, which must be empty or not there, from the backup in `from`, of
+/// the version that it had.
+pub async fn restore(
+    from: &Path,
+    location: &Location,
+    objects: Objects,
+    mint: &Mint,
+) -> Result<Copied, BackupError> {
+    let folder = backup::embedded_only(location)?;
+    let (file, source) = (from.join(FILE), from.join(OBJECTS));
+    let expected = sum(from)?;
+    if objects == Objects::Elsewhere && source.exists() {
+        return Err(BackupError::OriginalsAside(source));
+    }
+    let draft = Draft::begin(folder)?;
+    let (part, original) = (draft.database(), file.clone());
+    let content = on_pool(move || {
+        let mut part =
+            std::fs::File::options().write(true).open(&part).map_err(at("open", &part))?;
+        files::copy(&original, &mut part).map_err(at("copy", &original))
+    });
+    let content = content.await?;
+    if content.digest.to_string() != expected {
+        let detail = format!("it is not what was written: its SHA-256 is not the one in {SUM}");
+        return Err(BackupError::Damaged { at: file, detail });
+    }
+    let mut database = backup::open(&draft.database(), false).await?;
+    backup::check(&mut database, &file).await?;
+    backup::check_version(&mut database, from).await?;
+    let found = match objects {
+        Objects::Beside => {
+            backup::copy_objects(&mut database, None, &draft.carrier(&source)).await?
+        }
+        Objects::Elsewhere => backup::count_objects(&mut database).await?,
+    };
+    found.check(&source)?;
+    let messages = backup::count_messages(&mut database).await?;
+    sqlx::query("UPDATE user_ids SET last = last + $1")
+        .bind(IDS_LEFT_OUT)
+        .execute(&mut database)
+        .await?;
+    if found.count > 0 && objects == Objects::Beside && backup::has_identity(&mut database).await? {
+        let owner = identity(&mut database, mint).await?;
+        draft.set_owner(owner)?;
+    }
+    database.close().await?;
+    on_pool(move || draft.finish()).await?;
+    Ok(Copied { messages, octets: content.octets + found.octets, objects: found.count })
+}
+
+/// Which database this is; a copy is the same one. The originals beside it get no other owner.
+async fn identity(database: &mut SqliteConnection, mint: &Mint) -> Result<Uuid, BackupError> {
+    sqlx::query("INSERT INTO identity (single, id) VALUES (1, $1) ON CONFLICT (single) DO NOTHING")
+        .bind(mint.uuid())
+        .execute(&mut *database)
+        .await?;
+    let id = sqlx::query_scalar("SELECT id FROM identity WHERE single = 1");
+    Ok(id.fetch_one(database).await?)
+}
+
+/// What a finished backup says that its database holds.
+fn sum(from: &Path) -> Result<String, BackupError> {
+    let no_backup = || BackupError::NoBackup(from.to_owned());
+    if !from.join(FILE).is_file() || !from.join(SUM).is_file() {
+        return Err(no_backup());
+    }
+    let path = from.join(SUM);
+    let line = std::fs::read_to_string(&path).map_err(at("read", &path))?;
+    line.split_whitespace().next().map(ToOwned::to_owned).ok_or_else(no_backup)
+}

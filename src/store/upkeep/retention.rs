@@ -1,0 +1,342 @@
+//! Deleting what is older than it is kept: account by account, the oldest first, a few rows in one
+//! transaction.
+//!
+//! What is due is found by reading, beside everybody else; only then a short transaction deletes it,
+//! looking again at what may have changed. It waits for nobody: of several gateways one deletes at a
+//! time, and a message whose original somebody is just storing again is left for later.
+
+use std::collections::BTreeSet;
+
+use crate::domain::account::{AccountType, Lineage};
+use crate::domain::clock::Timestamp;
+use crate::domain::id::AccountId;
+use crate::domain::room::Room;
+use crate::rules::Kept;
+use crate::store::base::Base;
+use crate::store::base::page::Cursor;
+use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::error::StoreError;
+use crate::store::engine::gates;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::{Row, Statement, Value, sql};
+use crate::store::mailbox::rooms;
+use crate::store::mailbox::rooms::Gone;
+
+/// What an account keeps only since `until`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    pub account: AccountId,
+    pub kind: AccountType,
+    pub until: Timestamp,
+}
+
+/// An account whose rows are kept for a time, or, since it was deleted, are not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keeper {
+    pub account: AccountId,
+    pub kind: AccountType,
+    pub lineage: Lineage,
+    pub deleted: bool,
+}
+
+/// A row that is older than it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expired {
+    pub place: Cursor,
+    /// The size of a message; 0 for all else.
+    pub octets: u64,
+}
+
+/// What one transaction deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deleted {
+    pub rows: u64,
+    /// False where so much hangs on the rows that the same ones must be deleted again.
+    pub whole: bool,
+}
+
+impl Base {
+    /// Up to `limit` accounts behind `after`, the oldest first, deleted ones too.
+    pub async fn accounts_after(
+        &self,
+        after: Option<AccountId>,
+        limit: usize,
+    ) -> Result<Vec<Keeper>, StoreError> {
+        let rows = sql("SELECT id, kind, partner_id, reseller_id, organization_id, agent_id,
+                               CAST(CASE WHEN deleted_at IS NULL THEN 0 ELSE 1 END AS BIGINT)
+                                   AS deleted
+                        FROM accounts WHERE id > $1 ORDER BY id LIMIT $2")
+        .bind(after.map_or(0, AccountId::get))
+        .bind(count(limit))
+        .fetch_all(self.reader())
+        .await?;
+        let keeper = |row| {
+            let columns = Columns { table: "accounts", row };
+            Ok(Keeper {
+                account: columns.account("id")?,
+                kind: columns.word("kind")?,
+                lineage: columns.lineage()?,
+                deleted: columns.flag("deleted")?,
+            })
+        };
+        rows.iter().map(keeper).collect()
+    }
+
+    /// Of these, the accounts that have something to delete, in the order given.
+    pub async fn with_expired(&self, kept: Kept, due: &[Due]) -> Result<Vec<Due>, StoreError> {
+        let mut found = BTreeSet::new();
+        for of_agents in [true, false] {
+            let of_agents = |due: &&Due| (due.kind == AccountType::Agent) == of_agents;
+            let some: Vec<&Due> = due.iter().filter(of_agents).collect();
+            let (Some(first), Some((table, owned))) = (some.first(), source(kept, &some)) else {
+                continue;
+            };
+            let mut query = sql("WITH due (account, kept_since) AS (VALUES ");
+            for due in &some {
+                query.push(if due.account == first.account { "(CAST(" } else { ", (CAST(" });
+                query.push_value(due.account).push(" AS BIGINT), CAST(");
+                query.push_value(due.until).push(" AS BIGINT))");
+            }
+            // The oldest row of each: one step into the index, however many rows there are.
+            query.push(") SELECT account FROM due WHERE (SELECT at FROM ").push(table);
+            query.push(" WHERE ").push(owned).push("due.account ORDER BY at, id LIMIT 1)");
+            query.push(" < due.kept_since").varying();
+            for row in query.fetch_all(self.reader()).await? {
+                found.insert(Columns { table: "accounts", row: &row }.account("account")?);
+            }
+        }
+        Ok(due.iter().filter(|due| found.contains(&due.account)).copied().collect())
+    }
+
+    /// Up to `limit` rows of an account that are due, the oldest first, from behind `from` on.
+    pub async fn expired(
+        &self,
+        kept: Kept,
+        due: &Due,
+        from: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Vec<Expired>, StoreError> {
+        let Some((table, owned)) = source(kept, &[due]) else { return Ok(Vec::new()) };
+        let mut query = sql(match kept {
+            Kept::Messages => "SELECT id, at, size AS octets FROM ",
+            _ => "SELECT id, at, CAST(0 AS BIGINT) AS octets FROM ",
+        });
+        query.push(table).push(" WHERE ").push(owned).push_value(due.account);
+        query.push(" AND at < ").push_value(due.until);
+        if let Some(cursor) = from {
+            query.push(" AND (at, id) > (").push_value(cursor.at).push(", ");
+            query.push_value(cursor.id).push(")");
+        }
+        query.push(" ORDER BY at, id LIMIT ").push_value(count(limit));
+        let rows = query.fetch_all(self.reader()).await?;
+        let rows = rows.iter().map(|row| {
+            let columns = Columns { table, row };
+            let place = Cursor { at: columns.time("at")?, id: columns.uuid("id")? };
+            Ok(Expired { place, octets: columns.count("octets")? })
+        });
+        rows.collect()
+    }
+
+    /// Deletes these rows, and at most `limit` of what hangs on them; `None` while another gateway
+    /// is deleting.
+    pub async fn delete_expired(
+        &self,
+        kept: Kept,
+        rows: &[Expired],
+        limit: usize,
+    ) -> Result<Option<Deleted>, StoreError> {
+        let ids: Vec<Value> = rows.iter().map(|row| row.place.id.into()).collect();
+        settled!(self.try_delete_expired(kept, &ids, limit))
+    }
+
+    async fn try_delete_expired(
+        &self,
+        kept: Kept,
+        ids: &[Value],
+        limit: usize,
+    ) -> Result<Option<Deleted>, StoreError> {
+        let mut tx = self.begin().await?;
+        if !gates::alone(&mut tx, "retention").await? {
+            return Ok(None);
+        }
+        let deleted = match kept {
+            Kept::Messages => delete_messages(&mut tx, ids).await?,
+            Kept::Events => delete_events(&mut tx, ids, limit).await?,
+            Kept::IntakeRecords => {
+                let rows = run(&mut tx, "DELETE FROM intake_records WHERE id", ids, "").await?;
+                Deleted { rows, whole: true }
+            }
+            Kept::Audit => {
+                let rows = run(&mut tx, "DELETE FROM audit_entries WHERE id", ids, "").await?;
+                Deleted { rows, whole: true }
+            }
+        };
+        tx.commit().await?;
+        Ok(Some(deleted))
+    }
+
+    /// Forgets up to `limit` arrivals that are remembered no longer; `None` while another gateway
+    /// is deleting.
+    pub async fn delete_arrivals(
+        &self,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Option<u64>, StoreError> {
+        settled!(self.delete_past(past(), now, limit))
+    }
+
+    /// Runs a statement that deletes up to $2 rows which are past at $1.
+    pub(in crate::store) async fn delete_past(
+        &self,
+        statement: Statement,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Option<u64>, StoreError> {
+        let mut tx = self.begin().await?;
+        if !gates::alone(&mut tx, "retention").await? {
+            return Ok(None);
+        }
+        let gone = statement.bind(now).bind(count(limit)).execute(tx.on()).await?;
+        tx.commit().await?;
+        Ok(Some(gone))
+    }
+}
+
+/// An arrival that somebody takes over at this moment is remembered again.
+fn past() -> Statement {
+    sql("DELETE FROM arrivals WHERE (agent_id, key) IN (
+             SELECT agent_id, key FROM arrivals WHERE expires_at <= $1
+             ORDER BY expires_at LIMIT $2)")
+    .on_postgres(
+        "WITH gone AS MATERIALIZED (
+             SELECT agent_id, key FROM arrivals WHERE expires_at <= $1
+             ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+         DELETE FROM arrivals WHERE (agent_id, key) IN (SELECT agent_id, key FROM gone)",
+    )
+}
+
+/// The table, and the comparison that finds the rows of an account of this kind in it.
+fn source(kept: Kept, due: &[&Due]) -> Option<(&'static str, &'static str)> {
+    const OF_AGENT: &str = "agent_id = ";
+    // Spelled as in the index.
+    const WITHOUT_AGENT: &str = "agent_id IS NULL
+         AND CAST(COALESCE(organization_id, reseller_id, partner_id) AS BIGINT) = ";
+    let agent = due.first()?.kind == AccountType::Agent;
+    let owned = if agent { OF_AGENT } else { WITHOUT_AGENT };
+    match kept {
+        Kept::Messages => agent.then_some(("messages", owned)),
+        Kept::IntakeRecords => Some(("intake_records", owned)),
+        Kept::Events => Some(("events", owned)),
+        Kept::Audit => Some(("audit_entries", owned)),
+    }
+}
+
+/// An event goes after its deliveries, and these after their attempts: whatever is left when
+/// `limit` is reached is whole. What is still to be delivered keeps its event.
+async fn delete_events(
+    tx: &mut Transaction,
+    ids: &[Value],
+    limit: usize,
+) -> Result<Deleted, StoreError> {
+    let ended = "SELECT id FROM events WHERE 'pending' NOT IN
+                     (SELECT state FROM deliveries WHERE event_id = events.id) AND id";
+    let rows = among(ended, ids, "").fetch_all(tx.on()).await?;
+    let ids = rows.iter().map(|row| Columns { table: "events", row }.uuid("id").map(Value::from));
+    let ids = ids.collect::<Result<Vec<_>, _>>()?;
+    let mut left = count(limit);
+    for leaves in [
+        "DELETE FROM attempts WHERE id IN (
+             SELECT attempts.id FROM deliveries
+             JOIN attempts ON attempts.delivery_id = deliveries.id
+             WHERE deliveries.state <> 'pending' AND deliveries.event_id",
+        "DELETE FROM deliveries WHERE id IN (
+             SELECT id FROM deliveries WHERE state <> 'pending' AND event_id",
+    ] {
+        let gone = run(tx, leaves, &ids, &format!(" LIMIT {left})")).await?;
+        left = left.saturating_sub(i64::try_from(gone).unwrap_or(i64::MAX));
+        if left == 0 {
+            return Ok(Deleted { rows: 0, whole: false });
+        }
+    }
+    // One that is to be delivered again since is refused by its foreign key, and we begin anew.
+    let rows = run(tx, "DELETE FROM events WHERE id", &ids, "").await?;
+    Ok(Deleted { rows, whole: true })
+}
+
+/// A message goes, with its place in its room and its thread, and its original with what was read out of it if no other message has the same.
+/// Whoever stores a message holds its original locked, so that one which nobody holds, and which no
+/// message names, is nobody's.
+pub async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<Deleted, StoreError> {
+    let mut messages = Vec::new();
+    for row in among("SELECT id, digest FROM messages WHERE id", ids, "").fetch_all(tx.on()).await?
+    {
+        let columns = Columns { table: "messages", row: &row };
+        messages.push((columns.uuid("id")?, columns.bytes("digest")?));
+    }
+    let digests: BTreeSet<Vec<u8>> = messages.iter().map(|(_, digest)| digest.clone()).collect();
+    let originals = among("SELECT digest FROM raw_messages WHERE digest", &values(&digests), "");
+    let mut ours = digests_of(originals.locking("FOR UPDATE SKIP LOCKED"), tx).await?;
+    messages.retain(|(_, digest)| ours.contains(digest));
+    let ids: Vec<Value> = messages.iter().map(|(id, _)| (*id).into()).collect();
+    run(tx, "DELETE FROM thread_keys WHERE message_id", &ids, "").await?;
+    let end = " RETURNING id, at, contact_id, agent_id";
+    let gone = among("DELETE FROM messages WHERE id", &ids, end).fetch_all(tx.on()).await?;
+    let gone = gone.iter().map(gone_of).collect::<Result<Vec<_>, _>>()?;
+    rooms::leave(tx, &gone).await?;
+    let used = among("SELECT DISTINCT digest FROM messages WHERE digest", &values(&ours), "");
+    for digest in digests_of(used, tx).await? {
+        ours.remove(&digest);
+    }
+    // An object of the blob store is for the caller, or its sweeper, who finds that nobody names it.
+    run(tx, "DELETE FROM mails WHERE digest", &values(&ours), "").await?;
+    run(tx, "DELETE FROM raw_messages WHERE digest", &values(&ours), "").await?;
+    Ok(Deleted { rows: u64::try_from(gone.len()).unwrap_or(u64::MAX), whole: true })
+}
+
+fn gone_of(row: &Row) -> Result<Gone, StoreError> {
+    let columns = Columns { table: "messages", row };
+    let room =
+        Room { contact: columns.contact("contact_id")?, agent: columns.account("agent_id")? };
+    Ok(Gone { room, place: Cursor { at: columns.time("at")?, id: columns.uuid("id")? } })
+}
+
+async fn digests_of(
+    query: Statement,
+    tx: &mut Transaction,
+) -> Result<BTreeSet<Vec<u8>>, StoreError> {
+    let rows = query.fetch_all(tx.on()).await?;
+    rows.iter().map(|row| Columns { table: "raw_messages", row }.bytes("digest")).collect()
+}
+
+fn values(digests: &BTreeSet<Vec<u8>>) -> Vec<Value> {
+    digests.iter().map(|digest| digest.as_slice().into()).collect()
+}
+
+/// Runs the statement that [`among`] makes; answers how many rows it changed.
+async fn run(
+    tx: &mut Transaction,
+    text: &'static str,
+    ids: &[Value],
+    end: &str,
+) -> Result<u64, StoreError> {
+    if ids.is_empty() {
+        return Ok(0);
+    }
+    among(text, ids, end).execute(tx.on()).await
+}
+
+/// `text IN (ids) end`; nothing is in the list of no ids.
+pub fn among(text: &'static str, ids: &[Value], end: &str) -> Statement {
+    let mut statement = sql(text);
+    let mut before = " IN (";
+    for id in ids {
+        statement.push(before).push_value(id.clone());
+        before = ", ";
+    }
+    statement.push(if ids.is_empty() { " IN (NULL)" } else { ")" }).push(end).varying();
+    statement
+}
+
+fn count(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}

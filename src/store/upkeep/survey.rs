@@ -1,0 +1,113 @@
+//! All that is stored, read once: what `gatepost check-store` finds. One message is in memory at a
+//! time, whose row, content and original must be there and be what was written.
+
+use aws_lc_rs::digest::{SHA256, digest as sha256};
+use uuid::Uuid;
+
+use crate::domain::id::MessageId;
+use crate::domain::message::Digest;
+use crate::store::base::Base;
+use crate::store::engine::error::StoreError;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::{Connection, sql};
+use crate::store::mailbox::messages;
+
+/// Ids in memory at a time.
+const PAGE: i64 = 500;
+
+/// A message that cannot be given back as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    pub message: MessageId,
+    /// What of it, and how.
+    pub detail: String,
+}
+
+impl Base {
+    /// The ids of the next messages behind `after`, in the order of their ids; none at the end.
+    pub async fn message_ids(&self, after: MessageId) -> Result<Vec<MessageId>, StoreError> {
+        let query = sql("SELECT id FROM messages WHERE id > $1 ORDER BY id LIMIT $2");
+        let rows = query.bind(after.0).bind(PAGE).fetch_all(self.reader()).await?;
+        let id = |row| Columns { table: "messages", row }.uuid("id").map(MessageId);
+        rows.iter().map(id).collect()
+    }
+
+    /// What is damaged of a message, if anything is; one that went meanwhile is not.
+    pub async fn check_message(&self, id: MessageId) -> Result<Vec<Damage>, StoreError> {
+        let mut found = Vec::new();
+        for checked in [self.check_content(id).await, self.check_original(id).await] {
+            let detail = match checked {
+                Ok(()) => continue,
+                Err(error @ (StoreError::Corrupt { .. } | StoreError::Lost { .. })) => {
+                    error.to_string()
+                }
+                Err(error) => return Err(error),
+            };
+            found.push(Damage { message: id, detail });
+        }
+        Ok(found)
+    }
+
+    async fn check_content(&self, id: MessageId) -> Result<(), StoreError> {
+        let query = messages::select("WHERE id = $1").bind(id.0);
+        match query.fetch_optional(self.reader()).await? {
+            Some(row) => messages::message(&row).map(drop),
+            None if self.has_message(id).await? => Err(missing("mails")),
+            None => Ok(()),
+        }
+    }
+
+    async fn check_original(&self, id: MessageId) -> Result<(), StoreError> {
+        let query = sql("SELECT bytes, object, size, digest FROM messages
+                         JOIN raw_messages USING (digest) WHERE id = $1");
+        let Some(row) = query.bind(id.0).fetch_optional(self.reader()).await? else {
+            return if self.has_message(id).await? { Err(missing("raw_messages")) } else { Ok(()) };
+        };
+        let columns = Columns { table: "raw_messages", row: &row };
+        let (size, digest) = (columns.count("size")?, columns.digest("digest")?);
+        if let Some(name) = columns.optional_text("object")? {
+            let elsewhere = "it is in a blob store, and none is named (--blobs)";
+            let blobs = self.blobs().ok_or_else(|| columns.corrupt(elsewhere))?;
+            return blobs.get(&name, size, digest).await.map(drop);
+        }
+        let bytes = columns.bytes("bytes")?;
+        if u64::try_from(bytes.len()) != Ok(size) {
+            return Err(columns.corrupt("the original has another size than its message"));
+        }
+        let is_same = tokio::task::spawn_blocking(move || is_of(&bytes, digest)).await;
+        match is_same {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(columns.corrupt("the original has another digest than its message")),
+            Err(error) => Err(columns.corrupt(error)),
+        }
+    }
+
+    async fn has_message(&self, id: MessageId) -> Result<bool, StoreError> {
+        let query = sql("SELECT size FROM messages WHERE id = $1").bind(id.0);
+        Ok(query.fetch_optional(self.reader()).await?.is_some())
+    }
+
+    /// What SQLite says of its file, line by line, at most a hundred; nothing if all is well, and
+    /// of PostgreSQL, which is looked after by its own tools.
+    pub async fn check_integrity(&self) -> Result<Vec<String>, StoreError> {
+        let reader = self.reader();
+        if !matches!(reader, Connection::SqlitePool(..)) {
+            return Ok(Vec::new());
+        }
+        let rows = sql("PRAGMA integrity_check(100)").fetch_all(reader).await?;
+        let line = |row| Columns { table: "integrity_check", row }.text("integrity_check");
+        let lines: Vec<String> = rows.iter().map(line).collect::<Result<_, _>>()?;
+        Ok(lines.into_iter().filter(|line| line != "ok").collect())
+    }
+}
+
+/// Before all ids of messages.
+pub const FIRST: MessageId = MessageId(Uuid::nil());
+
+fn missing(table: &'static str) -> StoreError {
+    StoreError::Corrupt { table, detail: "it is missing".to_owned() }
+}
+
+fn is_of(bytes: &[u8], digest: Digest) -> bool {
+    sha256(&SHA256, bytes).as_ref() == digest.0
+}
