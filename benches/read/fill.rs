@@ -141,14 +141,17 @@ fn tables(accounts: &Accounts, postgres: bool) -> String {
     }
     for number in 0..MAILS {
         let (mail, words) = mail(number);
-        let digest = format!("{number:064x}");
-        let digest =
-            if postgres { format!("'\\x{digest}'::bytea") } else { format!("x'{digest}'") };
+        let octets = |hex: String| {
+            if postgres { format!("'\\x{hex}'::bytea") } else { format!("x'{hex}'") }
+        };
+        let digest = octets(format!("{number:064x}"));
+        let packed = zstd::bulk::compress(mail.as_bytes(), 1).unwrap();
+        let packed = octets(packed.iter().map(|octet| format!("{octet:02x}")).collect());
         write!(
             text,
-            "INSERT INTO raw_messages (digest, bytes) VALUES ({digest}, {digest});
-             INSERT INTO mails (digest, mail) VALUES ({digest}, '{mail}');
-             INSERT INTO bench_mails VALUES ({number}, {digest}, '{words}');"
+            "INSERT INTO contents (digest, octets, packed) VALUES ({digest}, {}, {packed});
+             INSERT INTO bench_mails VALUES ({number}, {digest}, '{words}');",
+            mail.len()
         )
         .unwrap();
     }
@@ -227,9 +230,9 @@ fn messages(rows: u64, first: u64, last: u64, postgres: bool) -> String {
     let (at, id) = place(rows, postgres);
     format!(
         "INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id, \
-             agent_username, contact_id, at, sender, size, digest, authentication) \
+             agent_username, thread_id, contact_id, at, sender, size, digest, authentication) \
          SELECT {id}, a.partner_id, a.reseller_id, a.organization_id, a.agent_id, a.username, \
-             a.first_contact + (n * 69621 % 2147483647) % {CONTACTS}, {at}, \
+             {id}, a.first_contact + (n * 69621 % 2147483647) % {CONTACTS}, {at}, \
              'sender@sender.example', 2000, m.digest, '{{}}' FROM {}",
         source(first, last)
     )

@@ -16,21 +16,19 @@ CREATE INDEX contacts_of_partner ON contacts (partner_id, id);
 CREATE INDEX contacts_of_reseller ON contacts (reseller_id, id);
 CREATE INDEX contacts_of_organization ON contacts (organization_id, id);
 
--- Raw bytes as received, once for all recipients.
-CREATE TABLE raw_messages (
-    digest BYTEA PRIMARY KEY,
-    bytes  BYTEA NOT NULL,
-    -- Raw messages above a size live in the blob store. `object` is their name there, and `bytes` is
-    -- empty; null where the bytes are in the row.
-    object          TEXT COLLATE "C"
+-- What was received, once for all recipients. `packed` is a frame of zstd: the JSON of what was read out
+-- of it, of so many `octets`, and behind that a small original. A larger one is packed in `original`, or
+-- in the blob store, where it is named `object`.
+CREATE TABLE contents (
+    digest   BYTEA PRIMARY KEY,
+    octets   BIGINT NOT NULL,
+    packed   BYTEA NOT NULL,
+    original BYTEA,
+    object   TEXT COLLATE "C"
 );
-
--- What was read out of a message is the same for all its recipients, so it is kept once, beside the
--- raw bytes. An attachment is named by its message and the number of its part: no table for that.
-CREATE TABLE mails (
-    digest BYTEA PRIMARY KEY REFERENCES raw_messages (digest),
-    mail   TEXT COLLATE "C" NOT NULL
-);
+-- It is packed already.
+ALTER TABLE contents ALTER COLUMN packed SET STORAGE EXTERNAL;
+ALTER TABLE contents ALTER COLUMN original SET STORAGE EXTERNAL;
 
 CREATE TABLE messages (
     id              UUID PRIMARY KEY,
@@ -44,7 +42,7 @@ CREATE TABLE messages (
     sender          TEXT COLLATE "C" NOT NULL,
     tag             TEXT COLLATE "C",
     size            BIGINT NOT NULL,
-    digest          BYTEA NOT NULL REFERENCES raw_messages (digest),
+    digest          BYTEA NOT NULL REFERENCES contents (digest),
     authentication  TEXT COLLATE "C" NOT NULL,
     -- How a copy of a message came: its delivery marker, and whether a machine sent it.
     passage         TEXT,
@@ -53,7 +51,7 @@ CREATE TABLE messages (
     source          TEXT NOT NULL DEFAULT 'email'
         CHECK (source IN ('email', 'sms', 'chat', 'call')),
     inbox           TEXT NOT NULL DEFAULT 'inbox' CHECK (inbox IN ('inbox', 'junk')),
-    thread_id       UUID,
+    thread_id       UUID NOT NULL,
     -- As lists and logs show it.
     subject         TEXT COLLATE "C",
     -- The one that a message came in.
@@ -65,7 +63,7 @@ CREATE INDEX messages_by_organization ON messages (organization_id, at, id);
 CREATE INDEX messages_by_agent ON messages (agent_id, at, id);
 CREATE INDEX messages_by_room ON messages (contact_id, agent_id, at, id);
 CREATE INDEX messages_by_digest ON messages (digest);
-CREATE INDEX messages_by_thread ON messages (COALESCE(thread_id, id), at, id);
+CREATE INDEX messages_by_thread ON messages (thread_id, at, id);
 
 -- The same message arriving again for the same Agent (contract §2.6).
 CREATE TABLE arrivals (

@@ -18,8 +18,8 @@ CREATE TABLE intake_records (
     message_id      UUID,
     size            BIGINT NOT NULL,
     digest          BYTEA,
-    headers         BYTEA NOT NULL,
-    steps           TEXT COLLATE "C" NOT NULL,
+    -- A frame of zstd: the steps as JSON, and behind them the header section. Empty once it is erased.
+    evidence        BYTEA NOT NULL,
     count           BIGINT NOT NULL DEFAULT 1,
     -- network, reason, minute and owner of a counted refusal; null where each has its own record.
     counted_as      TEXT COLLATE "C" UNIQUE,
@@ -43,3 +43,4 @@ CREATE INDEX intake_records_without_agent
     ON intake_records (CAST(COALESCE(organization_id, reseller_id, partner_id) AS BIGINT), at, id)
     WHERE agent_id IS NULL;
 CREATE INDEX intake_records_by_message ON intake_records (message_id) WHERE message_id IS NOT NULL;
+ALTER TABLE intake_records ALTER COLUMN evidence SET STORAGE EXTERNAL;

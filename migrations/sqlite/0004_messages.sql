@@ -16,20 +16,15 @@ CREATE INDEX contacts_of_partner ON contacts (partner_id, id);
 CREATE INDEX contacts_of_reseller ON contacts (reseller_id, id);
 CREATE INDEX contacts_of_organization ON contacts (organization_id, id);
 
--- Raw bytes as received, once for all recipients.
-CREATE TABLE raw_messages (
-    digest BLOB PRIMARY KEY,
-    bytes  BLOB NOT NULL,
-    -- Raw messages above a size live in the blob store. `object` is their name there, and `bytes` is
-    -- empty; null where the bytes are in the row.
-    object          TEXT
-) STRICT;
-
--- What was read out of a message is the same for all its recipients, so it is kept once, beside the
--- raw bytes. An attachment is named by its message and the number of its part: no table for that.
-CREATE TABLE mails (
-    digest BLOB PRIMARY KEY REFERENCES raw_messages (digest),
-    mail   TEXT NOT NULL
+-- What was received, once for all recipients. `packed` is a frame of zstd: the JSON of what was read out
+-- of it, of so many `octets`, and behind that a small original. A larger one is packed in `original`, or
+-- in the blob store, where it is named `object`.
+CREATE TABLE contents (
+    digest   BLOB PRIMARY KEY,
+    octets   INTEGER NOT NULL,
+    packed   BLOB NOT NULL,
+    original BLOB,
+    object   TEXT
 ) STRICT;
 
 CREATE TABLE messages (
@@ -44,7 +39,7 @@ CREATE TABLE messages (
     sender          TEXT NOT NULL,
     tag             TEXT,
     size            INTEGER NOT NULL,
-    digest          BLOB NOT NULL REFERENCES raw_messages (digest),
+    digest          BLOB NOT NULL REFERENCES contents (digest),
     authentication  TEXT NOT NULL,
     -- How a copy of a message came: its delivery marker, and whether a machine sent it.
     passage         TEXT,
@@ -53,7 +48,7 @@ CREATE TABLE messages (
     source          TEXT NOT NULL DEFAULT 'email'
         CHECK (source IN ('email', 'sms', 'chat', 'call')),
     inbox           TEXT NOT NULL DEFAULT 'inbox' CHECK (inbox IN ('inbox', 'junk')),
-    thread_id       BLOB,
+    thread_id       BLOB NOT NULL,
     -- As lists and logs show it.
     subject         TEXT,
     -- The one that a message came in.
@@ -65,7 +60,7 @@ CREATE INDEX messages_by_organization ON messages (organization_id, at, id);
 CREATE INDEX messages_by_agent ON messages (agent_id, at, id);
 CREATE INDEX messages_by_room ON messages (contact_id, agent_id, at, id);
 CREATE INDEX messages_by_digest ON messages (digest);
-CREATE INDEX messages_by_thread ON messages (COALESCE(thread_id, id), at, id);
+CREATE INDEX messages_by_thread ON messages (thread_id, at, id);
 
 -- The same message arriving again for the same Agent (contract §2.6).
 CREATE TABLE arrivals (
@@ -74,7 +69,7 @@ CREATE TABLE arrivals (
     message_id BLOB NOT NULL,
     expires_at INTEGER NOT NULL,
     PRIMARY KEY (agent_id, key)
-) STRICT;
+) STRICT, WITHOUT ROWID;
 CREATE INDEX arrivals_by_expiry ON arrivals (expires_at);
 
 -- A room and its latest message, so that a list of rooms reads one row for each.
@@ -102,7 +97,7 @@ CREATE TABLE rooms (
     session_at      INTEGER,
     session_messages INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (contact_id, agent_id)
-) STRICT;
+) STRICT, WITHOUT ROWID;
 CREATE INDEX rooms_of_partner ON rooms (partner_id, inbox, last_at, contact_id, agent_id);
 CREATE INDEX rooms_of_reseller ON rooms (reseller_id, inbox, last_at, contact_id, agent_id);
 CREATE INDEX rooms_of_organization ON rooms (organization_id, inbox, last_at, contact_id, agent_id);
@@ -131,7 +126,7 @@ CREATE TABLE thread_keys (
     thread_id  BLOB NOT NULL,
     message_id BLOB NOT NULL REFERENCES messages (id),
     PRIMARY KEY (contact_id, agent_id, key)
-) STRICT;
+) STRICT, WITHOUT ROWID;
 CREATE INDEX thread_keys_by_message ON thread_keys (message_id);
 
 -- What is being erased: a contact, or an account that was deleted (their ids are of one sequence).

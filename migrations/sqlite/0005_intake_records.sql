@@ -18,8 +18,8 @@ CREATE TABLE intake_records (
     message_id      BLOB,
     size            INTEGER NOT NULL,
     digest          BLOB,
-    headers         BLOB NOT NULL,
-    steps           TEXT NOT NULL,
+    -- A frame of zstd: the steps as JSON, and behind them the header section. Empty once it is erased.
+    evidence        BLOB NOT NULL,
     count           INTEGER NOT NULL DEFAULT 1,
     -- network, reason, minute and owner of a counted refusal; null where each has its own record.
     counted_as      TEXT UNIQUE,

@@ -33,7 +33,7 @@ impl Store {
             for accepted in commit.intakes.iter().filter_map(|intake| intake.accepted.as_ref()) {
                 self.keep_raw(accepted.message.digest, &accepted.raw, &mut kept).await?;
             }
-            match self.intakes.ask(Ready::new(commit, &kept, apart)?).await? {
+            match self.intakes.ask(Ready::new(commit, &kept, apart).await?).await? {
                 Written::Done(entered) => {
                     let earlier = entered.into_iter().map(|entered| match entered {
                         Entered::Again(earlier) => Some(earlier),
@@ -57,7 +57,7 @@ impl Store {
         let apart = self.blobs().is_some_and(|blobs| blobs.takes(&handed.raw));
         for _ in 0..TRIES {
             self.keep_raw(digest, &handed.raw, &mut kept).await?;
-            let ready = Ready::handed(handed, kept.get(&digest).cloned(), apart)?;
+            let ready = Ready::handed(handed, kept.get(&digest).cloned(), apart).await?;
             match self.intakes.ask(ready).await? {
                 Written::Done(entered) => {
                     let stored = entered.into_iter().find_map(|entered| match entered {

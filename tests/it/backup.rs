@@ -207,7 +207,7 @@ async fn with_originals(here: &Path, contents: &[&[u8]]) -> Vec<String> {
         let hexadecimal = digest.as_ref().iter().map(|octet| format!("{octet:02x}"));
         let name: String = hexadecimal.collect();
         std::fs::write(here.join("data/blobs").join(&name), content).unwrap();
-        let insert = "INSERT INTO raw_messages (digest, bytes, object) VALUES ($1, x'', $2)";
+        let insert = "INSERT INTO contents (digest, bytes, object) VALUES ($1, x'', $2)";
         let insert = sqlx::query(insert).bind(digest.as_ref()).bind(&name);
         insert.execute(&mut database).await.unwrap();
         names.push(name);
@@ -273,7 +273,7 @@ async fn what_is_erased_during_a_backup_is_not_in_it() {
     let backup = begin_backup(here);
     let mut writing = reached(&pipe).await;
     // The snapshot names all; the second is erased now, and the first can be read once only.
-    let erase = sqlx::query("DELETE FROM raw_messages WHERE object = $1").bind(&names[1]);
+    let erase = sqlx::query("DELETE FROM contents WHERE object = $1").bind(&names[1]);
     erase.execute(&mut database(&here.join("data")).await).await.unwrap();
     std::fs::remove_file(here.join("data/blobs").join(&names[1])).unwrap();
     std::io::Write::write_all(&mut writing, &content).unwrap();
@@ -290,7 +290,7 @@ async fn what_is_erased_during_a_backup_is_not_in_it() {
     kept.sort();
     assert_eq!(kept, [names[0].clone(), names[2].clone()]);
     assert!(!copy.join("blobs.before").exists());
-    assert_eq!(count(&copy, "SELECT COUNT(*) FROM raw_messages").await, 2);
+    assert_eq!(count(&copy, "SELECT COUNT(*) FROM contents").await, 2);
     let octets = copy.join("gatepost.db").metadata().unwrap().len() + 3;
     let third = here.join("data/blobs").join(&names[2]).metadata().unwrap().len();
     assert_eq!(copied["octets"], octets + third - 3 + u64::try_from(content.len()).unwrap());
@@ -318,7 +318,7 @@ async fn an_original_that_is_lost_is_named_and_leaves_no_backup() {
     }
     // A name that leads out of the folder is never followed.
     let mut database = database(&here.join("data")).await;
-    database.execute("UPDATE raw_messages SET object = '../gatepost.db'").await.unwrap();
+    database.execute("UPDATE contents SET object = '../gatepost.db'").await.unwrap();
     let said = failing(here, &["backup", "--data", "data", "--to", "copy"]).await;
     assert!(said.contains("2 originals") && said.contains("../gatepost.db"), "{said}");
 }

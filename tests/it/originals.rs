@@ -229,9 +229,8 @@ async fn a_bucket_keeps_the_same_promises() {
     let missing = store.raw_message(&scope, lost).await.unwrap_err();
     assert!(matches!(missing, StoreError::Lost { .. }), "{missing:?}");
     // Erased, the first one is an orphan when a day has passed.
-    scene.execute("DELETE FROM mails").await;
     scene.execute("DELETE FROM messages").await;
-    scene.execute("DELETE FROM raw_messages").await;
+    scene.execute("DELETE FROM contents").await;
     for (hour, removed) in [(23, 0), (25, 1)] {
         let swept = store.sweep_objects(hours(hour)).await.unwrap();
         assert_eq!(swept, Some(Swept { seen: 1, removed }));

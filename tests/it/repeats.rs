@@ -43,7 +43,7 @@ async fn the_same_message_for_another_agent_is_its_own() {
         assert!(replies.accepted(), "{}", replies.settling());
     }
     assert_eq!(gateway.messages().await.len(), 2);
-    assert_eq!(gateway.count("SELECT COUNT(*) FROM raw_messages").await, 1);
+    assert_eq!(gateway.count("SELECT COUNT(*) FROM contents").await, 1);
     gateway.finish().await;
 }
 

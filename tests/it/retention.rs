@@ -40,7 +40,7 @@ async fn a_server_deletes_what_is_old_and_nothing_else() {
     until(&gateway, "SELECT COUNT(*) FROM messages").await;
     assert!(gateway.messages().await.is_empty());
     assert_eq!(gateway.request("GET", raw, None).await.0, 404);
-    assert_eq!(gateway.count("SELECT COUNT(*) FROM raw_messages").await, 0);
+    assert_eq!(gateway.count("SELECT COUNT(*) FROM contents").await, 0);
     assert!(gateway.send("alice@good.example", &to, &signed("anew")).await.accepted());
     gateway.finish().await;
 }

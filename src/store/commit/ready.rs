@@ -1,5 +1,5 @@
 //! A commit made ready by whoever asks for it, so that the writer has nothing left to do but write:
-//! what is costly (JSON) is done by many tasks, not by one.
+//! what is costly (packing) is done by many tasks, not by one.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::domain::source::{Inbox, Source};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::stored;
 use crate::store::engine::sql::Value;
-use crate::store::mailbox::contents::Kept;
+use crate::store::mailbox::contents::{Kept, Packed};
 use crate::store::mailbox::entry::{Arrived, Decided, Entry};
 use crate::store::mailbox::intake_records;
 use crate::store::mailbox::mail_row::MailRow;
@@ -32,14 +32,14 @@ pub struct Ready {
 /// What is kept of a mail, made once for all recipients.
 #[derive(Clone)]
 struct Shared {
-    mail: Arc<str>,
+    content: Arc<Packed>,
     /// The tokens by which a search finds it.
     words: Arc<str>,
 }
 
 impl Ready {
     /// With what was put into the blob store for it; `apart` says what belongs there.
-    pub(in crate::store) fn new(
+    pub(in crate::store) async fn new(
         commit: &Commit,
         kept: &Kept,
         apart: impl Fn(&Bytes) -> bool,
@@ -50,18 +50,18 @@ impl Ready {
             let arrived = match &intake.accepted {
                 None => None,
                 Some(accepted) => {
-                    let mail = &accepted.message.mail;
+                    let (mail, apart) = (&accepted.message.mail, apart(&accepted.raw));
                     let read = match &shared {
                         Some((known, read)) if Arc::ptr_eq(known, mail) => read.clone(),
-                        _ => Shared::of(mail)?,
+                        _ => Shared::of(mail, here(&accepted.raw, apart)).await?,
                     };
                     shared = Some((mail, read.clone()));
                     let object = kept.get(&accepted.message.digest).cloned();
-                    Some(Arrived::new(accepted, read, apart(&accepted.raw), object))
+                    Some(Arrived::new(accepted, read, apart, object))
                 }
             };
             entries.push(Entry {
-                record: intake_records::columns(&intake.record),
+                record: intake_records::columns(&intake.record)?,
                 count: intake.record.count,
                 explanation: intake.record.explanation.clone(),
                 message: intake.record.message,
@@ -72,14 +72,14 @@ impl Ready {
     }
 
     /// The same of what a platform handed in.
-    pub(in crate::store) fn handed(
+    pub(in crate::store) async fn handed(
         handed: &Handed,
         object: Option<String>,
         apart: bool,
     ) -> Result<Self, StoreError> {
-        let arrived = Arrived::handed(handed, object, apart)?;
+        let arrived = Arrived::handed(handed, object, apart).await?;
         let entry = Entry {
-            record: intake_records::columns(&handed.record),
+            record: intake_records::columns(&handed.record)?,
             count: handed.record.count,
             explanation: handed.record.explanation.clone(),
             message: handed.record.message,
@@ -96,7 +96,7 @@ impl Ready {
     /// About how many octets it hands to the database: originals and what was read out of them
     /// once, evidence and the words of a search for each recipient.
     pub(in crate::store) fn octets(&self) -> usize {
-        let contents = self.arrived().map(|arrived| arrived.raw.len() + arrived.mail.len());
+        let contents = self.arrived().map(|arrived| arrived.content.len());
         let search = self.arrived().flat_map(|arrived| &arrived.search);
         let evidence = self.entries.iter().flat_map(|entry| &entry.record);
         let evidence = evidence.chain(search).map(Value::octets);
@@ -105,9 +105,9 @@ impl Ready {
 }
 
 impl Shared {
-    fn of(mail: &Mail) -> Result<Self, StoreError> {
-        let words = search_entries::text(&Document::of_mail(mail));
-        Ok(Self { mail: json(&MailRow::from(mail))?, words: words.into() })
+    async fn of(mail: &Mail, raw: &Bytes) -> Result<Self, StoreError> {
+        let words = search_entries::text(&Document::of_mail(mail)).into();
+        Ok(Self { content: Packed::of(&MailRow::from(mail), raw).await?.into(), words })
     }
 }
 
@@ -139,18 +139,21 @@ impl Arrived {
             preview: room::preview(&message.mail.stripped_text, &message.mail.text),
             remembered_until: accepted.remembered_until,
             digest: message.digest,
-            // In the blob store by now: it need not be kept in memory any longer.
-            raw: if apart { Bytes::new() } else { accepted.raw.clone() },
             apart,
             object,
-            mail: read.mail,
+            content: read.content,
             columns: messages::columns(message, stored_size(accepted.raw.len())),
             search: search_entries::columns(message.id, whose, when, &read.words),
         }
     }
 
-    fn handed(handed: &Handed, object: Option<String>, apart: bool) -> Result<Self, StoreError> {
+    async fn handed(
+        handed: &Handed,
+        object: Option<String>,
+        apart: bool,
+    ) -> Result<Self, StoreError> {
         let message = &handed.message;
+        let read = ReceivedRow::from(&message.received);
         Ok(Self {
             id: message.id,
             lineage: message.lineage,
@@ -167,10 +170,9 @@ impl Arrived {
             preview: room::preview("", &message.received.text),
             remembered_until: message.at,
             digest: message.digest,
-            raw: if apart { Bytes::new() } else { handed.raw.clone() },
             apart,
             object,
-            mail: json(&ReceivedRow::from(&message.received))?,
+            content: Packed::of(&read, here(&handed.raw, apart)).await?.into(),
             columns: messages::columns_of_received(message, stored_size(handed.raw.len())),
             search: search_entries::columns(
                 message.id,
@@ -186,10 +188,8 @@ fn stored_size(size: usize) -> i64 {
     stored(u64::try_from(size).unwrap_or(u64::MAX))
 }
 
-fn json(content: &impl serde::Serialize) -> Result<Arc<str>, StoreError> {
-    let text = serde_json::to_string(content);
-    let text =
-        text.map_err(|error| StoreError::Corrupt { table: "mails", detail: error.to_string() })?;
-    // As every text: PostgreSQL cannot store NUL. JSON has it escaped, so nothing is left to do.
-    Ok(text.into())
+/// What of the raw bytes belongs into the row.
+fn here(raw: &Bytes, apart: bool) -> &Bytes {
+    static NOTHING: Bytes = Bytes::new();
+    if apart { &NOTHING } else { raw }
 }

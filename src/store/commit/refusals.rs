@@ -32,16 +32,16 @@ pub struct Refused {
 impl Refused {
     /// From this source (a network, or the sender of a flood): those of one source, reason, minute and
     /// owner are the same.
-    pub(in crate::store) fn of(record: &IntakeRecord, source: &str) -> Self {
+    pub(in crate::store) fn of(record: &IntakeRecord, source: &str) -> Result<Self, StoreError> {
         let owner = record.lineage.ids().last().map_or(0, AccountId::get);
         let reason = record.verdict.reason().map_or("", Reason::as_str);
         let minute = record.at.seconds().div_euclid(60);
         Self::new(record, format!("{source} {reason} {minute} {owner}"))
     }
 
-    fn new(record: &IntakeRecord, counted_as: String) -> Self {
-        let (columns, explanation) = (columns(record), record.explanation.clone());
-        Self { columns, explanation, count: record.count, counted_as }
+    fn new(record: &IntakeRecord, counted_as: String) -> Result<Self, StoreError> {
+        let (columns, explanation) = (columns(record)?, record.explanation.clone());
+        Ok(Self { columns, explanation, count: record.count, counted_as })
     }
 }
 

@@ -10,6 +10,7 @@ pub mod group;
 pub mod lease;
 pub mod location;
 pub mod many;
+pub mod packing;
 pub mod postgres;
 pub mod row;
 pub mod schema;

@@ -51,7 +51,7 @@ impl Base {
         match thread {
             // Spelled as in the index; a thread is in one room only.
             Some(thread) => {
-                query.push("COALESCE(thread_id, id) = ").push_value(thread.0);
+                query.push("thread_id = ").push_value(thread.0);
             }
             None => {
                 query.push("contact_id = ").push_value(room.contact.get());
@@ -75,7 +75,7 @@ impl Base {
             named.iter().map(|(room, id)| (id.0, room.contact.get(), room.agent.get())).collect();
         let rows = many(
             "WITH given (message, contact, agent) AS ({rows})
-             SELECT id, contact_id, at, COALESCE(thread_id, id) AS thread, messages.partner_id,
+             SELECT id, contact_id, at, thread_id AS thread, messages.partner_id,
                     messages.reseller_id, messages.organization_id, agent_id
              FROM given CROSS JOIN messages
              WHERE id = given.message AND contact_id = given.contact AND agent_id = given.agent
@@ -119,8 +119,8 @@ impl Base {
             query.push(if outlines.len() == 1 { "" } else { " UNION ALL " });
             query.push(
                 "SELECT thread, id, at, size FROM (
-                     SELECT COALESCE(thread_id, id) AS thread, id, at, size FROM messages
-                     WHERE COALESCE(thread_id, id) = ",
+                     SELECT thread_id AS thread, id, at, size FROM messages
+                     WHERE thread_id = ",
             );
             query.push_value(found.thread.0).push(" ORDER BY at, id LIMIT ");
             query.push_value(i64::from(most)).push(") AS given").varying();

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use uuid::Uuid;
 
+use super::contents::Packed;
 use crate::domain::account::Lineage;
 use crate::domain::address::Address;
 use crate::domain::audit::Once;
@@ -49,13 +49,12 @@ pub struct Arrived {
     pub preview: String,
     pub remembered_until: Timestamp,
     pub digest: Digest,
-    pub raw: Bytes,
     /// The raw bytes belong into the blob store, where they are under the name that follows; with
     /// none, a row has them already.
     pub apart: bool,
     pub object: Option<String>,
-    /// What was read out of the raw bytes, as it is kept: once for all recipients.
-    pub mail: Arc<str>,
+    /// What is kept of the raw bytes: once for all recipients.
+    pub content: Arc<Packed>,
     /// The message's columns, but for its contact, its thread, its session and its inbox.
     pub columns: Vec<Value>,
     /// Those of its entry in the index of full-text search.

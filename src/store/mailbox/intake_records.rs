@@ -18,6 +18,7 @@ use crate::store::base::page::{Page, within};
 use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
+use crate::store::engine::packing;
 use crate::store::engine::row::{Columns, stored};
 use crate::store::engine::sql::{Row, Statement, Value, sql};
 
@@ -109,8 +110,13 @@ pub async fn insert(
 }
 
 /// The columns of a record, but for its count and those that a repeat changes.
-pub fn columns(record: &IntakeRecord) -> Vec<Value> {
-    vec![
+pub fn columns(record: &IntakeRecord) -> Result<Vec<Value>, StoreError> {
+    let evidence = packing::pack(&[record.steps.to_string().as_bytes(), &record.headers]);
+    let evidence = evidence.map_err(|error| StoreError::Corrupt {
+        table: "intake_records",
+        detail: error.to_string(),
+    })?;
+    Ok(vec![
         record.id.0.into(),
         record.at.into(),
         record.source.as_str().into(),
@@ -127,10 +133,9 @@ pub fn columns(record: &IntakeRecord) -> Vec<Value> {
         record.verdict.reason().map(Reason::as_str).into(),
         stored(record.size).into(),
         record.digest.as_ref().map(|digest| digest.0.as_slice()).into(),
-        record.headers.as_slice().into(),
-        record.steps.to_string().into(),
+        evidence.as_slice().into(),
         record.took.map(|took| i64::try_from(took.as_micros()).unwrap_or(i64::MAX)).into(),
-    ]
+    ])
 }
 
 /// The whole row; its columns are in the order of [`write`].
@@ -152,7 +157,7 @@ pub async fn write(tx: &mut Transaction, rows: Vec<Vec<Value>>) -> Result<Vec<Ro
     many(
         "INSERT INTO intake_records (id, at, source, partner_id, reseller_id, organization_id,
              agent_id, recipient, sender, envelope_from, remote_address, helo, verdict, reason, size, digest,
-             headers, steps, took_us, count, explanation, message_id, counted_as) {rows}
+             evidence, took_us, count, explanation, message_id, counted_as) {rows}
          ON CONFLICT (counted_as)
              DO UPDATE SET count = intake_records.count + excluded.count
          RETURNING id, counted_as",
@@ -166,7 +171,7 @@ fn select(rest: &'static str) -> Statement {
     let mut query =
         sql("SELECT id, at, source, partner_id, reseller_id, organization_id, agent_id, recipient,
                 sender, envelope_from, remote_address, helo, reason, explanation, message_id, size,
-                digest, headers, steps, count, took_us
+                digest, evidence, count, took_us
          FROM intake_records ");
     query.push(rest);
     query
@@ -175,6 +180,7 @@ fn select(rest: &'static str) -> Statement {
 fn record(row: &Row) -> Result<IntakeRecord, StoreError> {
     let columns = Columns { table: "intake_records", row };
     let reason = columns.optional_word::<Reason>("reason")?;
+    let (steps, headers) = read_evidence(&columns)?;
     let took = columns.optional_integer("took_us")?.and_then(|micros| u64::try_from(micros).ok());
     Ok(IntakeRecord {
         id: IntakeId(columns.uuid("id")?),
@@ -192,9 +198,22 @@ fn record(row: &Row) -> Result<IntakeRecord, StoreError> {
         message: columns.optional_uuid("message_id")?.map(MessageId),
         size: columns.count("size")?,
         digest: columns.optional_digest("digest")?,
-        headers: columns.bytes("headers")?,
-        steps: columns.json("steps")?,
+        headers,
+        steps,
         count: columns.count("count")?,
         took: took.map(Duration::from_micros),
     })
+}
+
+/// The steps, and behind them the header section; neither is left of a record that was erased.
+fn read_evidence(columns: &Columns<'_>) -> Result<(serde_json::Value, Vec<u8>), StoreError> {
+    let packed = columns.bytes("evidence")?;
+    if packed.is_empty() {
+        return Ok((serde_json::Value::Array(Vec::new()), Vec::new()));
+    }
+    let mut read = packing::whole(&packed).map_err(|error| columns.corrupt(error))?;
+    let mut steps = serde_json::Deserializer::from_slice(&read).into_iter();
+    let first = steps.next().transpose().map_err(|error| columns.corrupt(error))?;
+    let headers = read.split_off(steps.byte_offset().min(read.len()));
+    Ok((first.unwrap_or_default(), headers))
 }

@@ -1,6 +1,7 @@
 //! Messages, as their Agents read them.
 
 use super::entry::Arrived;
+use super::contents::{self, Original as Kept};
 use super::mail_row::MailRow;
 use super::new_messages::{NewMessage, NewReceived};
 use super::passage_row;
@@ -55,16 +56,18 @@ impl Base {
         id: MessageId,
     ) -> Result<Option<Vec<u8>>, StoreError> {
         let mut query =
-            sql("SELECT bytes, object, size, digest FROM messages JOIN raw_messages USING (digest)
+            sql("SELECT octets, packed, original, object, size, digest
+             FROM messages JOIN contents USING (digest)
              WHERE id = $1 AND ")
             .bind(id.0);
         within(&mut query, scope);
         query.push(PRESENT);
         let row = query.fetch_optional(self.reader()).await?;
         let Some(row) = row else { return Ok(None) };
-        let columns = Columns { table: "raw_messages", row: &row };
-        let Some(name) = columns.optional_text("object")? else {
-            return columns.bytes("bytes").map(Some);
+        let columns = Columns { table: "contents", row: &row };
+        let name = match contents::original(&columns).await? {
+            Kept::Here(raw) => return Ok(Some(raw)),
+            Kept::Object(name) => name,
         };
         let elsewhere = "it is in a blob store, and none is named (--blobs)";
         let blobs = self.blobs().ok_or_else(|| columns.corrupt(elsewhere))?;
@@ -95,8 +98,8 @@ pub fn select(rest: &'static str) -> Statement {
     let mut query = sql("SELECT id, partner_id, reseller_id, organization_id, agent_id,
                 agent_username, contact_id, at, thread_id, session_id, inbox, source, tag, size,
                 messages.digest AS digest, authentication, passage, sender,
-                messages.subject AS subject, mail
-         FROM messages JOIN mails ON mails.digest = messages.digest ");
+                messages.subject AS subject, octets, packed
+         FROM messages JOIN contents ON contents.digest = messages.digest ");
     query.push(rest);
     query
 }
@@ -110,9 +113,10 @@ pub async fn by_ids(
         "WITH given (message) AS ({rows})
          SELECT id, partner_id, reseller_id, organization_id, agent_id, agent_username, contact_id,
                 at, thread_id, session_id, inbox, source, tag, size, messages.digest AS digest,
-                authentication, passage, sender, messages.subject AS subject, mail
-         FROM given CROSS JOIN messages CROSS JOIN mails
-         WHERE messages.id = given.message AND mails.digest = messages.digest
+                authentication, passage, sender, messages.subject AS subject, octets,
+                packed
+         FROM given CROSS JOIN messages CROSS JOIN contents
+         WHERE messages.id = given.message AND contents.digest = messages.digest
            AND NOT EXISTS (SELECT 1 FROM erasures
                            WHERE subject IN (messages.contact_id, messages.agent_id))",
         ids.map(|id| vec![id.0.into()]).collect(),
@@ -251,8 +255,7 @@ fn with_content(
         agent_username: columns.text("agent_username")?,
         contact: columns.contact("contact_id")?,
         at: columns.time("at")?,
-        // One from before there were threads is alone in its own.
-        thread: ThreadId(columns.optional_uuid("thread_id")?.unwrap_or(id)),
+        thread: ThreadId(columns.uuid("thread_id")?),
         session: columns.optional_uuid("session_id")?.map(SessionId),
         inbox: columns.word("inbox")?,
         size: columns.count("size")?,
@@ -282,10 +285,10 @@ fn beside(columns: &Columns<'_>) -> Result<Content, StoreError> {
 
 fn content(columns: &Columns<'_>) -> Result<Content, StoreError> {
     if columns.word::<Source>("source")? != Source::Email {
-        let received = Received::from(columns.json::<ReceivedRow>("mail")?);
+        let received = Received::from(contents::read::<ReceivedRow>(columns)?);
         return Ok(Content::Received(Box::new(received)));
     }
-    let mail = columns.json::<MailRow>("mail")?;
+    let mail = contents::read::<MailRow>(columns)?;
     Ok(Content::Mail(Box::new(Mailed {
         mail: Mail::try_from(mail).map_err(|error| columns.corrupt(error))?,
         tag: columns.optional_text("tag")?,

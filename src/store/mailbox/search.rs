@@ -110,7 +110,7 @@ impl Base {
             Ok(few.iter().filter_map(|id| found.remove(id)).collect())
         };
         let failed = |error: tokio::task::JoinError| StoreError::Corrupt {
-            table: "mails",
+            table: "contents",
             detail: error.to_string(),
         };
         let found = tokio::task::spawn_blocking(reading).await.map_err(failed)??;
@@ -121,15 +121,15 @@ impl Base {
     async fn sizes(&self, ids: &[MessageId]) -> Result<HashMap<Uuid, u64>, StoreError> {
         let rows = many(
             "WITH given (message) AS ({rows})
-             SELECT messages.id AS id, CAST(octet_length(mail) AS BIGINT) AS octets
-             FROM given CROSS JOIN messages CROSS JOIN mails
-             WHERE messages.id = given.message AND mails.digest = messages.digest",
+             SELECT messages.id AS id, octets
+             FROM given CROSS JOIN messages CROSS JOIN contents
+             WHERE messages.id = given.message AND contents.digest = messages.digest",
             ids.iter().map(|id| vec![id.0.into()]).collect(),
         )
         .fetch_all(self.reader())
         .await?;
         let size = |row| {
-            let columns = Columns { table: "mails", row };
+            let columns = Columns { table: "contents", row };
             Ok((columns.uuid("id")?, columns.count("octets")?))
         };
         rows.iter().map(size).collect()

@@ -43,7 +43,7 @@ impl Base {
         let rows = messages::by_ids(self.reader(), ids.into_iter()).await?;
         let reading = move || rows.iter().filter_map(Old::read).collect::<Vec<_>>();
         let failed = |error: tokio::task::JoinError| StoreError::Corrupt {
-            table: "mails",
+            table: "contents",
             detail: error.to_string(),
         };
         let read = tokio::task::spawn_blocking(reading).await.map_err(failed)?;
@@ -65,8 +65,8 @@ impl Base {
         limit: u32,
         octets: u64,
     ) -> Result<(Vec<MessageId>, Option<Uuid>), StoreError> {
-        let rows = sql("SELECT id, CAST(octet_length(mail) AS BIGINT) AS octets
-                        FROM messages JOIN mails ON mails.digest = messages.digest
+        let rows = sql("SELECT id, octets
+                        FROM messages JOIN contents ON contents.digest = messages.digest
                         WHERE id <= $1 ORDER BY id DESC LIMIT $2")
         .bind(next)
         .bind(i64::from(limit) + 1)

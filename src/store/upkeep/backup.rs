@@ -232,7 +232,7 @@ pub async fn copy_objects(
 pub async fn count_objects(database: &mut SqliteConnection) -> Result<Found, BackupError> {
     let mut found = Found::default();
     if has_objects(database).await? {
-        let count: i64 = sqlx::query_scalar("SELECT COUNT(object) FROM raw_messages")
+        let count: i64 = sqlx::query_scalar("SELECT COUNT(object) FROM contents")
             .fetch_one(database)
             .await?;
         found.count = u64::try_from(count).unwrap_or_default();
@@ -258,7 +258,7 @@ async fn names(database: &mut SqliteConnection, after: &[u8]) -> Result<Vec<Name
     if !has_objects(database).await? {
         return Ok(Vec::new());
     }
-    let page = "SELECT digest, object FROM raw_messages
+    let page = "SELECT digest, object FROM contents
                 WHERE digest > $1 AND object IS NOT NULL ORDER BY digest LIMIT $2";
     let rows = sqlx::query(page).bind(after).bind(PAGE).fetch_all(database).await?;
     let named = rows
@@ -269,7 +269,7 @@ async fn names(database: &mut SqliteConnection, after: &[u8]) -> Result<Vec<Name
 
 /// A store that is older than its originals' being kept elsewhere is copied as well.
 async fn has_objects(database: &mut SqliteConnection) -> Result<bool, BackupError> {
-    let column = "SELECT 1 FROM pragma_table_info('raw_messages') WHERE name = 'object'";
+    let column = "SELECT 1 FROM pragma_table_info('contents') WHERE name = 'object'";
     Ok(sqlx::query(column).fetch_optional(database).await?.is_some())
 }
 
@@ -284,7 +284,7 @@ async fn is_erased(
     named: &Named,
 ) -> Result<bool, BackupError> {
     let Some(live) = live else { return Ok(false) };
-    let still = "SELECT 1 FROM raw_messages WHERE digest = $1 AND object = $2";
+    let still = "SELECT 1 FROM contents WHERE digest = $1 AND object = $2";
     let still = sqlx::query(still).bind(named.digest.as_slice()).bind(named.object.as_str());
     Ok(still.fetch_optional(live).await?.is_none())
 }

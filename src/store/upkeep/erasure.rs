@@ -262,7 +262,7 @@ async fn erase(
         digests.insert(columns.digest("digest")?);
     }
     let digests: Vec<Value> = digests.iter().map(|digest| digest.0.as_slice().into()).collect();
-    let held = among("SELECT object FROM raw_messages WHERE digest", &digests, " ORDER BY digest");
+    let held = among("SELECT object FROM contents WHERE digest", &digests, " ORDER BY digest");
     let held = objects(&held.locking("FOR UPDATE").fetch_all(tx.on()).await?)?;
     let values: Vec<Value> = ids.iter().map(|id| (*id).into()).collect();
     if delete_messages(tx, &values).await?.rows == 0 {
@@ -272,8 +272,8 @@ async fn erase(
         "WITH given (message) AS ({rows})
          UPDATE intake_records
          SET erased_at = $1, recipient = '', sender = NULL, envelope_from = '',
-             remote_address = '0.0.0.0', helo = '', explanation = $2, digest = NULL, headers = $3,
-             steps = '[]', counted_as = NULL
+             remote_address = '0.0.0.0', helo = '', explanation = $2, digest = NULL, evidence = $3,
+             counted_as = NULL
          FROM given WHERE message_id = given.message",
         ids.iter().map(|id| vec![(*id).into()]).collect(),
     )
@@ -282,13 +282,13 @@ async fn erase(
     .bind([].as_slice())
     .execute(tx.on())
     .await?;
-    let left = among("SELECT object FROM raw_messages WHERE digest", &digests, "");
+    let left = among("SELECT object FROM contents WHERE digest", &digests, "");
     let left = objects(&left.fetch_all(tx.on()).await?)?;
     Ok(Some(held.difference(&left).cloned().collect()))
 }
 
 fn objects(rows: &[Row]) -> Result<Objects, StoreError> {
-    let name = |row| Columns { table: "raw_messages", row }.optional_text("object").transpose();
+    let name = |row| Columns { table: "contents", row }.optional_text("object").transpose();
     rows.iter().filter_map(name).collect()
 }
 

@@ -144,7 +144,7 @@ fn tells(
 const OF_CONTACT: &str = "WITH given (record) AS ({rows})
      UPDATE intake_records
      SET erased_at = $1, sender = NULL, envelope_from = '', remote_address = '0.0.0.0', helo = '',
-         explanation = $2, digest = NULL, headers = $3, steps = '[]', counted_as = NULL
+         explanation = $2, digest = NULL, evidence = $3, counted_as = NULL
      FROM given
      WHERE id = given.record AND (message_id IS NULL OR NOT EXISTS (
          SELECT 1 FROM messages WHERE messages.id = intake_records.message_id))";
@@ -152,8 +152,8 @@ const OF_CONTACT: &str = "WITH given (record) AS ({rows})
 const OF_ACCOUNT: &str = "WITH given (record) AS ({rows})
      UPDATE intake_records
      SET erased_at = $1, recipient = '', sender = NULL, envelope_from = '',
-         remote_address = '0.0.0.0', helo = '', explanation = $2, digest = NULL, headers = $3,
-         steps = '[]', counted_as = NULL
+         remote_address = '0.0.0.0', helo = '', explanation = $2, digest = NULL, evidence = $3,
+         counted_as = NULL
      FROM given WHERE id = given.record";
 
 /// Blanks what was found, and keeps how far it was looked.

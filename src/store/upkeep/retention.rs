@@ -274,7 +274,7 @@ pub async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<Dele
         messages.push((columns.uuid("id")?, columns.bytes("digest")?));
     }
     let digests: BTreeSet<Vec<u8>> = messages.iter().map(|(_, digest)| digest.clone()).collect();
-    let originals = among("SELECT digest FROM raw_messages WHERE digest", &values(&digests), "");
+    let originals = among("SELECT digest FROM contents WHERE digest", &values(&digests), "");
     let mut ours = digests_of(originals.locking("FOR UPDATE SKIP LOCKED"), tx).await?;
     messages.retain(|(_, digest)| ours.contains(digest));
     let ids: Vec<Value> = messages.iter().map(|(id, _)| (*id).into()).collect();
@@ -288,8 +288,7 @@ pub async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<Dele
         ours.remove(&digest);
     }
     // An object of the blob store is for the caller, or its sweeper, who finds that nobody names it.
-    run(tx, "DELETE FROM mails WHERE digest", &values(&ours), "").await?;
-    run(tx, "DELETE FROM raw_messages WHERE digest", &values(&ours), "").await?;
+    run(tx, "DELETE FROM contents WHERE digest", &values(&ours), "").await?;
     Ok(Deleted { rows: u64::try_from(gone.len()).unwrap_or(u64::MAX), whole: true })
 }
 
@@ -305,7 +304,7 @@ async fn digests_of(
     tx: &mut Transaction,
 ) -> Result<BTreeSet<Vec<u8>>, StoreError> {
     let rows = query.fetch_all(tx.on()).await?;
-    rows.iter().map(|row| Columns { table: "raw_messages", row }.bytes("digest")).collect()
+    rows.iter().map(|row| Columns { table: "contents", row }.bytes("digest")).collect()
 }
 
 fn values(digests: &BTreeSet<Vec<u8>>) -> Vec<Value> {

@@ -10,6 +10,7 @@ use crate::store::base::Base;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, sql};
+use crate::store::mailbox::contents::{self, Original};
 use crate::store::mailbox::messages;
 
 /// Ids in memory at a time.
@@ -52,28 +53,28 @@ impl Base {
         let query = messages::select("WHERE id = $1").bind(id.0);
         match query.fetch_optional(self.reader()).await? {
             Some(row) => messages::message(&row).map(drop),
-            None if self.has_message(id).await? => Err(missing("mails")),
+            None if self.has_message(id).await? => Err(missing("contents")),
             None => Ok(()),
         }
     }
 
     async fn check_original(&self, id: MessageId) -> Result<(), StoreError> {
-        let query = sql("SELECT bytes, object, size, digest FROM messages
-                         JOIN raw_messages USING (digest) WHERE id = $1");
+        let query = sql("SELECT octets, packed, original, object, size, digest
+                         FROM messages JOIN contents USING (digest) WHERE id = $1");
+        // That its contents are missing was found with them.
         let Some(row) = query.bind(id.0).fetch_optional(self.reader()).await? else {
-            return if self.has_message(id).await? { Err(missing("raw_messages")) } else { Ok(()) };
+            return Ok(());
         };
-        let columns = Columns { table: "raw_messages", row: &row };
+        let columns = Columns { table: "contents", row: &row };
         let (size, digest) = (columns.count("size")?, columns.digest("digest")?);
-        if let Some(name) = columns.optional_text("object")? {
-            let elsewhere = "it is in a blob store, and none is named (--blobs)";
-            let blobs = self.blobs().ok_or_else(|| columns.corrupt(elsewhere))?;
-            return blobs.get(&name, size, digest).await.map(drop);
-        }
-        let bytes = columns.bytes("bytes")?;
-        if u64::try_from(bytes.len()) != Ok(size) {
-            return Err(columns.corrupt("the original has another size than its message"));
-        }
+        let bytes = match contents::original(&columns).await? {
+            Original::Here(bytes) => bytes,
+            Original::Object(name) => {
+                let elsewhere = "it is in a blob store, and none is named (--blobs)";
+                let blobs = self.blobs().ok_or_else(|| columns.corrupt(elsewhere))?;
+                return blobs.get(&name, size, digest).await.map(drop);
+            }
+        };
         let is_same = tokio::task::spawn_blocking(move || is_of(&bytes, digest)).await;
         match is_same {
             Ok(true) => Ok(()),

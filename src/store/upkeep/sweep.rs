@@ -78,12 +78,12 @@ impl Base {
             return Ok(HashSet::new());
         }
         let mut query =
-            sql("SELECT object FROM raw_messages WHERE object IS NOT NULL AND digest IN (");
+            sql("SELECT object FROM contents WHERE object IS NOT NULL AND digest IN (");
         for (place, (digest, _)) in objects.iter().enumerate() {
             query.push(if place == 0 { "" } else { ", " }).push_value(digest.0.as_slice());
         }
         query.push(")").varying();
         let rows = query.fetch_all(self.reader()).await?;
-        rows.iter().map(|row| Columns { table: "raw_messages", row }.text("object")).collect()
+        rows.iter().map(|row| Columns { table: "contents", row }.text("object")).collect()
     }
 }

@@ -218,7 +218,7 @@ async fn what_cannot_be_read_is_put_off_and_the_others_are_delivered(kind: Kind)
         scene.deliver(&scene.agent, millis).await;
     }
     let mut damage = vec![
-        "UPDATE mails SET mail = '{'
+        "UPDATE contents SET packed = digest
            WHERE digest = (SELECT digest FROM messages ORDER BY at LIMIT 1)",
         "UPDATE events SET name = 'no.such' WHERE name = 'email.received'
            AND at = (SELECT MIN(at) + 1 FROM messages)",

@@ -119,7 +119,7 @@ async fn only_what_is_large_lies_apart(kind: Kind) {
     for private in found[0].ancestors().skip(1).take(3) {
         assert_eq!(mode(private), 0o700, "{}", private.display());
     }
-    let apart = "SELECT COUNT(*) FROM raw_messages WHERE object IS NOT NULL AND LENGTH(bytes) = 0";
+    let apart = "SELECT COUNT(*) FROM contents WHERE object IS NOT NULL AND original IS NULL";
     assert_eq!(scene.count(apart).await, 1);
     let scope = subtree(&scene.agent);
     for (id, intake) in [(small_id, small), (big_id, big)] {
@@ -164,7 +164,7 @@ async fn what_a_failed_commit_left_is_swept_after_its_grace(kind: Kind) {
     let refused = Intake { record: record(&scene.agent, 0, Verdict::Accepted), accepted: None };
     let commit = Commit { intakes: vec![bad, refused.clone(), refused], now: at(0) };
     store.commit(&commit).await.unwrap_err();
-    assert_eq!(scene.count("SELECT COUNT(*) FROM raw_messages").await, 1);
+    assert_eq!(scene.count("SELECT COUNT(*) FROM contents").await, 1);
     assert_eq!(files(&folder(&scene)).len(), 2);
     // What a killed put leaves half-written, and what is not ours.
     let unfinished = PathBuf::from(format!("{}#1", named[0].display()));
@@ -182,9 +182,8 @@ async fn what_a_failed_commit_left_is_swept_after_its_grace(kind: Kind) {
     let raw = store.raw_message(&subtree(&scene.agent), id).await.unwrap().unwrap();
     assert_eq!(raw, raw_of(&good));
     // Whoever erases a message deletes rows only.
-    scene.execute("DELETE FROM mails").await;
     scene.execute("DELETE FROM messages").await;
-    scene.execute("DELETE FROM raw_messages").await;
+    scene.execute("DELETE FROM contents").await;
     let swept = store.sweep_objects(hours(25)).await.unwrap();
     assert_eq!(swept, Some(Swept { seen: 2, removed: 1 }));
     assert_eq!(files(&folder(&scene)), [foreign]);
@@ -346,7 +345,7 @@ async fn what_is_erased_meanwhile_is_put_again() {
 
     // Whoever erases holds the row; the commit has asked for it before, and waits for it now.
     let mut eraser = scene.postgres().await;
-    let erase = "BEGIN; DELETE FROM mails; DELETE FROM messages; DELETE FROM raw_messages";
+    let erase = "BEGIN; DELETE FROM messages; DELETE FROM contents";
     sqlx::Executor::execute(&mut eraser, sqlx::raw_sql(erase)).await.unwrap();
     let committing = tokio::spawn({
         let store = store.clone();
@@ -388,5 +387,5 @@ async fn a_lost_original_that_comes_again_is_kept_again(kind: Kind) {
     for (agent, id) in [(&scene.agent, id), (&scene.other, other)] {
         assert_eq!(store.raw_message(&subtree(agent), id).await.unwrap().unwrap(), raw);
     }
-    assert_eq!(scene.count("SELECT COUNT(*) FROM raw_messages").await, 1);
+    assert_eq!(scene.count("SELECT COUNT(*) FROM contents").await, 1);
 }

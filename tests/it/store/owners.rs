@@ -68,7 +68,7 @@ async fn objects_without_an_owner_are_left_alone(kind: Kind) {
     let (store, blobs) = (with_blobs(&scene).await, folder(&scene));
     let (intake, _) = large(&scene, &scene.agent, 0, 5000).await;
     committed(&store, vec![intake]).await;
-    scene.execute("DELETE FROM mails; DELETE FROM messages; DELETE FROM raw_messages").await;
+    scene.execute("DELETE FROM messages; DELETE FROM contents").await;
     let owner = blobs.join("owner");
     let id = std::fs::read_to_string(&owner).unwrap();
 

@@ -74,7 +74,7 @@ async fn every_statement_on_sqlite_finds_its_rows_by_an_index() {
             let brought = detail.contains("VALUES CLAUSE") || detail.contains("CONSTANT ROW");
             // Of a message there is one row here.
             let one = [
-                "SEARCH mails ",
+                "SEARCH contents ",
                 "SEARCH erasures ",
                 "(id=?)",
                 "(event_id=?)",
@@ -195,7 +195,7 @@ fn faults_of(node: &Value, sql: &str, found: &mut Vec<String>) {
     let one = ["(id =", "(event_id =", "(message_id ="];
     let of_one = one.iter().any(|start| text("Index Cond").starts_with(start));
     let endless = kind.starts_with("Index")
-        && !["mails", "erasures"].contains(&table)
+        && !["contents", "erasures"].contains(&table)
         && !of_one
         && (passes_over(sql) || sql.contains("BY at") && !node["Filter"].is_null())
         && !text("Index Cond").contains(far_end(sql, " "));

@@ -112,7 +112,7 @@ async fn nothing_is_handed_in_for_what_is_not_active(kind: Kind) {
     let new = handed(&scene.agent, 0, "+15551231234");
     assert_eq!(scene.store.receive(&new).await.unwrap(), Receipt::Inactive);
     let traces = "SELECT (SELECT COUNT(*) FROM messages) + (SELECT COUNT(*) FROM contacts)
-                       + (SELECT COUNT(*) FROM intake_records) + (SELECT COUNT(*) FROM mails)";
+                       + (SELECT COUNT(*) FROM intake_records) + (SELECT COUNT(*) FROM contents)";
     assert_eq!(scene.count(traces).await, 0);
 }
 

@@ -73,8 +73,7 @@ async fn count(scene: &Scene, sql: String) -> i64 {
 /// Nothing names what is not there, and no original is there that nothing names.
 async fn assert_whole(scene: &Scene) {
     for astray in [
-        "SELECT COUNT(*) FROM raw_messages WHERE digest NOT IN (SELECT digest FROM messages)",
-        "SELECT COUNT(*) FROM raw_messages WHERE digest NOT IN (SELECT digest FROM mails)",
+        "SELECT COUNT(*) FROM contents WHERE digest NOT IN (SELECT digest FROM messages)",
     ] {
         assert_eq!(scene.count(astray).await, 0, "{astray}");
     }
@@ -303,7 +302,7 @@ async fn an_original_stays_while_a_message_has_it(kind: Kind) {
 
     let of_all = "[keep]\nmessages_days = 1\n[pass]\nbatch_bytes = 65536\n";
     assert_eq!(retention(&scene.store, of_all).pass().await.messages, 1);
-    assert_eq!(scene.count("SELECT COUNT(*) FROM raw_messages").await, 0);
+    assert_eq!(scene.count("SELECT COUNT(*) FROM contents").await, 0);
 }
 
 /// Old messages of the same two originals come in on some gateways as fast as others delete them.
@@ -335,8 +334,7 @@ async fn what_is_stored_again_during_a_pass_is_not_lost(kind: Kind) {
     // What was passed over because somebody held it goes now.
     deleted += retention.pass().await.messages;
     assert_eq!(deleted, 6 * 59);
-    let joined = "SELECT COUNT(*) FROM messages JOIN raw_messages USING (digest)
-                  JOIN mails USING (digest)";
+    let joined = "SELECT COUNT(*) FROM messages JOIN contents USING (digest)";
     assert_eq!(scene.count(joined).await, 6);
     assert_whole(&scene).await;
 }
@@ -356,8 +354,8 @@ async fn a_commit_waits_for_the_pass_that_deletes_its_original() {
     let scene = Arc::new(Scene::new(Kind::Postgres).await);
     scene.store.commit(&of_original(&scene, 1, -2 * DAY).await).await.unwrap();
     let mut other = scene.postgres().await;
-    let pass = "BEGIN; SELECT digest FROM raw_messages FOR UPDATE; DELETE FROM messages;
-                DELETE FROM mails; DELETE FROM raw_messages";
+    let pass = "BEGIN; SELECT digest FROM contents FOR UPDATE; DELETE FROM messages;
+                DELETE FROM contents";
     sqlx::raw_sql(pass).execute(&mut other).await.unwrap();
     let commit = of_original(&scene, 1, 0).await;
     let beside = Arc::clone(&scene);
@@ -383,7 +381,7 @@ async fn a_pass_leaves_an_original_that_is_in_use() {
     scene.store.commit(&of_original(&scene, 1, -2 * DAY).await).await.unwrap();
     scene.store.commit(&of_original(&scene, 2, -2 * DAY).await).await.unwrap();
     let mut other = scene.postgres().await;
-    let commit = "BEGIN; SELECT digest FROM raw_messages WHERE get_byte(digest, 0) = 1
+    let commit = "BEGIN; SELECT digest FROM contents WHERE get_byte(digest, 0) = 1
                   FOR KEY SHARE";
     sqlx::raw_sql(commit).execute(&mut other).await.unwrap();
     let mut retention = retention(&scene.store, "[keep]\nmessages_days = 1\n");

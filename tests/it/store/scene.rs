@@ -144,6 +144,18 @@ impl Scene {
         }
     }
 
+    /// Octets straight from the database, one column.
+    pub async fn octets(&self, sql: &'static str) -> Vec<Vec<u8>> {
+        match &self.location {
+            Location::Folder(folder) => {
+                sqlx::query_scalar(sql).fetch_all(&mut database(folder).await).await.unwrap()
+            }
+            Location::Postgres(_) => {
+                sqlx::query_scalar(sql).fetch_all(&mut self.postgres().await).await.unwrap()
+            }
+        }
+    }
+
     /// A connection past the store.
     pub async fn postgres(&self) -> PgConnection {
         match &self.location {

@@ -87,7 +87,7 @@ async fn what_cannot_be_read_keeps_nothing_else_from_being_found(kind: Kind) {
         ids.push(scene.deliver(&scene.agent, millis).await);
     }
     forget(&scene).await;
-    let broken = "UPDATE mails SET mail = 'x'
+    let broken = "UPDATE contents SET packed = digest
                   WHERE digest = (SELECT digest FROM messages WHERE at = 1750000000001)";
     scene.execute(broken).await;
     assert!(!scene.store.index_messages(9, MUCH).await.unwrap());

@@ -53,8 +53,7 @@ async fn each_of_many_that_wait_gets_its_own_answer(kind: Kind) {
     }
     for (table, count) in [
         ("messages", MANY / 3),
-        ("raw_messages", MANY / 3),
-        ("mails", MANY / 3),
+        ("contents", MANY / 3),
         ("deliveries", MANY / 3),
         ("intake_records", MANY / 3 + 1),
         ("contacts", 7),
