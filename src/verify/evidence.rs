@@ -182,7 +182,7 @@ impl Recorder {
         if self.find(&name, RecordType::TXT, is_known).is_none() && name.len() <= MAX_NAME {
             self.add(Arc::new(ask().await));
         }
-        // What nobody can publish is not there.
+        // A name that is too long to be published has no record.
         self.find(&name, RecordType::TXT, is_known).unwrap_or(true)
     }
 

@@ -12,8 +12,8 @@
 //! Nobody can tell the genuine message from its altered copies, and to count each by itself would be
 //! to count none. But copies in haste come from few networks, and not from its sender's: so one from a
 //! network that has brought none of them for a minute may come beyond the rate, by a minute's worth at
-//! most. Whoever is to put off the genuine message needs more networks than the rate, every minute;
-//! and a 450 is said, retried, and loses nothing.
+//! most. To put off the genuine message takes more networks than the rate, every minute; and a 450 is
+//! said, retried, and loses nothing.
 //!
 //! Recipients of one transaction have one reply: it is deferred where none of them is within the
 //! rate; otherwise those that are not owe what they are given. Counted in memory, by each gateway

@@ -158,7 +158,7 @@ async fn the_fields_that_the_chain_leaves_open_are_named() {
         let answer = bench.accepts(&list.send(&bench)).await;
         assert_eq!(answer.summary["unsignedHeaders"], serde_json::json!(unsigned));
         assert_eq!(answer.unsigned.len(), unsigned.len());
-        // What is added in front is not what the chain has signed.
+        // The chain has not signed a field that is added in front.
         let mail = String::from_utf8(list.send(&bench)).unwrap();
         let added = format!("Auto-Submitted: auto-replied\r\n{mail}");
         let answer = bench.accepts(added.as_bytes()).await;

@@ -167,7 +167,7 @@ fn a_copy_from_elsewhere_comes_in_beside_a_flood() {
     }
     // Networks that were quiet for a minute are as good as new.
     assert_eq!(copy(2, 60), Ok(()));
-    // What is given back makes room for another, and of its own network, too.
+    // A copy that is given back makes room for another, and of its own network, too.
     let given = ask_from(&flood, 9, (ALICE, &[7]), &[1], 75).unwrap();
     assert_eq!(copy(9, 75), Err(Over::Signature));
     given.give_back(at(&flood, 75));
