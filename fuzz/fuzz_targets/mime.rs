@@ -68,7 +68,8 @@ fn check_findings(mail: &Mail, raw: &[u8]) {
                 // Of charsets that the standard has not, each octet is one character at most.
                 let charset = Encoding::for_label(text("charset").as_bytes());
                 let known = charset.filter(|charset| *charset != REPLACEMENT);
-                let length = |charset: &Encoding| charset.decode(&html.bytes).0.chars().count();
+                let length =
+                    |charset: &'static Encoding| charset.decode(&html.bytes).0.chars().count();
                 known.map_or(html.bytes.len(), length)
             }
             "emailReplyTo" | "fromUser" => 0,
