@@ -290,6 +290,7 @@ def zone():
     add("_dmarc.dnsdown.example", "", rcode="SERVFAIL")
     # Nobody but the domain itself may speak for it.
     add("_dmarc.strict.example", "v=DMARC1; p=reject; adkim=s")
+    add("_dmarc.torn.strict.example", "v=DMARC1; p=maybe")
 
     for record in sorted(KEYS | KEY_OF):
         selector, _, domain = record.partition("._domainkey.")
@@ -761,6 +762,22 @@ def accepted_identity_cases():
     ):
         accepted(name, about + ": counts, and the record says so (threats A23).",
                  before(sign(mail(name.replace("_", "-")), h=names), b"Subject:", field), **rest)
+    plain, open_ = b"text/plain; charset=utf-8", {"unsigned_headers": ["content-type"]}
+    reply = ("Do not pay this.\n\n-----Original Message-----\n\nPlease pay 100 to account 7.\n")
+    for name, mime, body, about, rest in (
+        ("type_made_html", b"text/html; charset=utf-8", "If 1 <b and b> 2, do not pay.\n",
+         "A Content-Type that the signature does not cover makes HTML of plain text, which hides "
+         "some of it", {"text": "If 1 2, do not pay."}),
+        ("type_made_plain", plain, "<p>Please pay 100 to <i>account 7</i>.</p>\n",
+         "A Content-Type that the signature does not cover makes plain text of HTML", {}),
+        ("type_made_parts", b'multipart/mixed; boundary="---Original Message-----"', reply,
+         "A Content-Type that the signature does not cover makes a part of a quoted message, and "
+         "leaves out the reply above it", {"text": "Please pay 100 to account 7."}),
+    ):
+        signed = sign(mail(name.replace("_", "-"), body=body), h=names[:-1])
+        accepted(name, about + ": counts, and the record says so (threats A23).",
+                 swap(signed, b"Content-Type: " + plain, b"Content-Type: " + mime),
+                 findings=["unsigned_content_field"], **open_, **rest)
 
 
 def accepted_recipient_cases():
@@ -1419,6 +1436,10 @@ def dkim_unaligned_cases():
          "organization applies to what is below it, and says adkim=s (contract 2; threats B22).",
          sign(mail("strict-parent", "Boss <boss@sub.strict.example>"),
          "s1._domainkey.strict.example"), to=OPEN, from_="boss@strict.example")
+    case(to, "strict_behind_unreadable", "From torn.strict.example, d=strict.example: a DMARC record "
+         "of its own that cannot be read hides none above it (contract 2; threats B22).",
+         sign(mail("strict-torn", "Boss <boss@torn.strict.example>"),
+         "s1._domainkey.strict.example"), to=OPEN, from_="boss@strict.example")
     case(to, "tenants_of_one_suffix", "From b.github.io, d=a.github.io: two tenants of a private "
          "public suffix "
          "(threats F5, B15).", sign(mail("tenants", "x@b.github.io"), "s1._domainkey.a.github.io"),
@@ -1827,7 +1848,9 @@ def aligned(d, domain, zone_=None):
 
 def forbids(zone_, domain):
     names = [f"_dmarc.{name}" for name in (domain, organization(domain)) if name]
-    name = next((name for name in names if zone_.txt(name) or zone_.is_down(name)), None)
+    policy = re.compile(rb"v=DMARC1; p=(none|quarantine|reject)\b")
+    is_there = lambda name: zone_.is_down(name) or policy.match(zone_.txt(name) or b"")
+    name = next((name for name in names if is_there(name)), None)
     return name is not None and (zone_.is_down(name) or b"adkim=s" in zone_.txt(name))
 
 

@@ -85,6 +85,10 @@ fn decode_or(
     max: usize,
     guess: &dyn Fn() -> &'static Encoding,
 ) -> Decoded {
+    // A mark wins over every label, so that it does not matter what is wrong with one.
+    if let Some((marked, _)) = Encoding::for_bom(octets) {
+        return decode_as(octets, Charset::Standard(marked), max);
+    }
     let label = label.map(|label| label.trim_ascii().to_ascii_lowercase());
     let named = label.filter(|label| !label.is_empty()).map(|label| labelled(&label, octets));
     let (charset, fault) = match named {
@@ -96,15 +100,6 @@ fn decode_or(
         None => (Charset::Standard(guess()), None),
     };
     Decoded { fault, ..decode_as(octets, charset, max) }
-}
-
-/// Whether nothing can be read of what is labelled so.
-pub(super) fn is_unreadable(label: Option<&str>) -> bool {
-    label.is_some_and(|label| {
-        let label = label.trim_ascii().to_ascii_lowercase();
-        let is_replaced = Encoding::for_label(label.as_bytes()) == Some(REPLACEMENT);
-        is_replaced && Legacy::named(&label).is_none()
-    })
 }
 
 /// The charset called `label`, in lower case. Otherwise what is wrong with the label, if anything:
@@ -142,9 +137,7 @@ fn is_plain_ascii(octets: &[u8]) -> bool {
 }
 
 fn decode_as(octets: &[u8], charset: Charset, max: usize) -> Decoded {
-    // A mark wins over every label.
-    let marked = Encoding::for_bom(octets).map(|(encoding, _)| Charset::Standard(encoding));
-    let encoding = match marked.unwrap_or(charset) {
+    let encoding = match charset {
         Charset::Standard(encoding) => encoding,
         Charset::Legacy(legacy) => {
             let mut text = legacy.decode(octets, max);
@@ -341,6 +334,23 @@ mod tests {
                 assert!(!decoded.text.contains('\u{fffd}'), "{text}");
             }
             assert_eq!(decode(&octets, Some(encoding.name()), 999).text, text);
+        }
+    }
+
+    #[test]
+    fn a_mark_leaves_no_doubt_about_a_label() {
+        for (label, octets, name) in [
+            ("x-unknown", &b"\xff\xfeH\0i\0"[..], "UTF-16LE"),
+            ("x-unknown", b"\xfe\xff\0H\0i", "UTF-16BE"),
+            ("x-unknown", b"\xef\xbb\xbfHi", "UTF-8"),
+            ("iso-2022-cn", b"\xef\xbb\xbfHi", "UTF-8"),
+            ("utf-7", b"\xef\xbb\xbfHi", "UTF-8"),
+        ] {
+            for read in [decode, decode_html] {
+                let decoded = read(octets, Some(label), 99);
+                let found = (decoded.text.as_str(), decoded.charset, decoded.misread());
+                assert_eq!(found, ("Hi", name, None), "{label}");
+            }
         }
     }
 

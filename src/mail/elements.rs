@@ -354,6 +354,12 @@ pub(super) fn breaks(name: &str) -> usize {
     }
 }
 
+/// Whether it is the name of an element that mail is written with.
+pub(super) fn is_markup(name: &str) -> bool {
+    let is_plain = Kind::of(name) == Kind::Plain;
+    !is_plain || is_void(name) || matches!(name, "script" | "span" | "style" | "title")
+}
+
 pub(super) fn is_void(name: &str) -> bool {
     matches!(
         name,

@@ -11,7 +11,7 @@ use crate::domain::reason::Reason;
 use crate::rules::IntakeLimits;
 
 use super::bodies::bodies;
-use super::charset;
+use super::charset::Misread;
 use super::filename;
 use super::labels::{self, Doubt};
 use super::library::{guarded, is_token, other_reading};
@@ -19,6 +19,7 @@ use super::links;
 use super::scan::{Fault, Headers};
 use super::structure::{self, Entry, Kind};
 use super::text::{self, Body, Readable};
+use super::unsigned::LeftOut;
 
 /// The most that `policies/intake.toml` may say: what was accepted under any limits is served
 /// again, with the same numbers. Header sections of parts had no limit once.
@@ -70,6 +71,8 @@ pub(super) struct Content {
     pub(super) doubts: Vec<Doubt>,
     /// The message itself.
     pub(super) root: Option<Entry>,
+    /// Its text outside of all parts.
+    pub(super) left_out: LeftOut,
 }
 
 /// Reads the content of a message whose header section has been scanned.
@@ -152,10 +155,8 @@ fn read(raw: &[u8], entries: &[Entry], limits: &IntakeLimits) -> Content {
         readable.misread.iter().find(|(part, _)| *part == number).map(|(_, misread)| *misread)
     };
     // What nobody can read as text, or only by guessing, is a file.
-    let is_read = |body: &&Body<'_>| {
-        let is_guess = misread(body.number).is_some_and(charset::Misread::is_guess);
-        !body.is_html && !is_guess && !charset::is_unreadable(body.charset)
-    };
+    let is_read =
+        |body: &&Body<'_>| !body.is_html && !misread(body.number).is_some_and(Misread::is_guess);
     let shown: BTreeSet<_> = texts.iter().filter(is_read).map(|body| body.number).collect();
     let bodies: BTreeSet<_> = texts.iter().chain(&htmls).map(|body| body.number).collect();
     let doubts = bodies.into_iter().filter_map(|number| Some((number, entries.get(number)?)));
@@ -166,7 +167,8 @@ fn read(raw: &[u8], entries: &[Entry], limits: &IntakeLimits) -> Content {
         .filter(|(number, _)| !shown.contains(number))
         .map(|(number, entry)| leaf(raw, number, entry, html == Some(number)))
         .collect();
-    Content { readable, leaves, doubts, root: entries.first().cloned() }
+    let left_out = LeftOut::of(raw, entries);
+    Content { readable, leaves, doubts, root: entries.first().cloned(), left_out }
 }
 
 fn leaf(raw: &[u8], number: usize, entry: &Entry, is_html: bool) -> Leaf {

@@ -111,7 +111,7 @@ fn describe(
         readable: &content.readable,
         doubts: &content.doubts,
         html_part: content.leaves.iter().find(|leaf| leaf.is_html).map(|leaf| leaf.part),
-        unsigned: content.root.iter().flat_map(|root| unsigned::effects(root, open)).collect(),
+        unsigned: unsigned::effects(&content, open),
     };
     let findings = findings::findings(&evidence, limits.max_findings);
     let attachments = content

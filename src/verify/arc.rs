@@ -38,6 +38,8 @@ pub(super) struct Arc {
     sets: usize,
     /// `d=` of the newest seal.
     pub(super) sealer: Option<String>,
+    /// The names in `h=` of the newest signature.
+    pub(super) signed: Vec<String>,
     /// The chain may take the place of an aligned signature.
     pub(super) stands_in: bool,
     /// It might, had its keys been found.
@@ -115,7 +117,8 @@ impl Arc {
     const fn word(result: &'static str, detail: String, sets: usize) -> Self {
         let relation = Relation::Stranger;
         let (stands_in, undecided, to_come) = (false, false, false);
-        Self { result, detail, sets, sealer: None, stands_in, undecided, to_come, relation }
+        let signed = Vec::new();
+        Self { result, detail, sets, sealer: None, signed, stands_in, undecided, to_come, relation }
     }
 
     /// What the DMARC record of the From domain says counts, too.
@@ -154,7 +157,8 @@ impl Arc {
             (result, detail) = ("fail", "the newest signature has expired (x=)".into());
         }
         let sealer = newest.map(|set| set.seal.header.d.chars().take(253).collect());
-        let mut arc = Self { sealer, ..Self::word(result, detail, output.chain().len()) };
+        let signed = newest.map(|set| set.signature.header.h.clone()).unwrap_or_default();
+        let mut arc = Self { sealer, signed, ..Self::word(result, detail, output.chain().len()) };
         // Fields there are, but no chain that mail-auth saw.
         if arc.result == "none" {
             (arc.result, arc.detail) = ("fail", "a set is not whole".into());

@@ -143,7 +143,7 @@ impl Findings<'_> {
             .iter()
             .filter_map(|signature| signature.identity(|name| self.has(name)))
             .collect();
-        let unsigned = self.winner().map(|winner| self.unsigned(winner)).unwrap_or_default();
+        let unsigned = self.signed().map(|signed| self.unsigned(&signed)).unwrap_or_default();
         let summary = self.summary(&unsigned);
         let dkim = self.dkim_step(&summary);
         let alignment = self.alignment_step(proof, &detail, &blame, start);
@@ -267,10 +267,16 @@ impl Findings<'_> {
         })
     }
 
-    /// The fields that are there and that the signature leaves open: of a field that is there more
-    /// often than its name stands in `h=`, the first ones are (RFC 6376 §5.4.2).
-    fn unsigned(&self, winner: &Judged) -> Vec<Known> {
-        let signed = winner.signed_headers();
+    /// The names in `h=` of the proof: the signature that authenticates, or the newest one of the
+    /// chain that stands in for it.
+    fn signed(&self) -> Option<Vec<String>> {
+        let chain = || self.verified.chain.as_ref().filter(|chain| chain.speaks());
+        self.winner().map(Judged::signed_headers).or_else(|| Some(chain()?.signed.clone()))
+    }
+
+    /// The fields that are there and that the proof leaves open: of a field that is there more often
+    /// than its name stands in `h=`, the first ones are (RFC 6376 §5.4.2).
+    fn unsigned(&self, signed: &[String]) -> Vec<Known> {
         let is_open = |known: &Known| {
             let covered = signed.iter().filter(|name| known.names(name.as_bytes())).count();
             self.question.headers.all(*known).count() > covered

@@ -8,10 +8,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use mail_auth::crypto::Algorithm;
-use mail_auth::dkim::Signature;
+use mail_auth::dkim::{Canonicalization, Signature};
 use serde_json::{Value, json};
 
 use super::alignment::{Adkim, Relation};
+use super::canonical;
 use super::key::Objection;
 use super::keys::Keys;
 use super::tags::TagList;
@@ -371,6 +372,21 @@ pub fn is_of_another(value: &[u8], from: &DomainName) -> bool {
     let tags = TagList::read(value);
     let signer = tags.get("d").filter(|_| tags.defect().is_none()).and_then(ascii_name);
     signer.is_some_and(|signer| !Relation::of(&signer, from, Alignment::Relaxed).is_aligned())
+}
+
+/// The value of a `DKIM-Signature` field in the one spelling of all those that the signature itself
+/// takes for the same (RFC 6376 §3.7): canonical by its own `c=`, and `b=`, which it does not sign,
+/// without white space.
+pub fn spelling(value: &[u8]) -> Vec<u8> {
+    let tags = TagList::read(value);
+    let form = tags.get("c").and_then(|forms| forms.split('/').next()).map(str::trim);
+    let is_relaxed = form.is_some_and(|form| form.eq_ignore_ascii_case("relaxed"));
+    let form = if is_relaxed { Canonicalization::Relaxed } else { Canonicalization::Simple };
+    let mut spelled = Vec::with_capacity(value.len());
+    canonical::unsigned(b"", value, form, &mut spelled);
+    let signature = tags.get("b").unwrap_or_default().bytes();
+    spelled.extend(signature.filter(|octet| !octet.is_ascii_whitespace()));
+    spelled
 }
 
 /// Something is wrong with the tags themselves.

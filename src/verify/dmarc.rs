@@ -83,7 +83,14 @@ pub(super) async fn check(
         Some(policy) => format!("{result}; the policy for {} is {policy}", sender.domain()),
         None => format!("{result}; no policy found for {}", sender.domain()),
     };
-    let adkim = adkim(output.as_ref(), &recorder, sender.domain());
+    // A record that cannot be read ends the walk, and must not hide the one of the organization.
+    let mut is_known = output.as_ref().is_some_and(|output| word(output) != "temperror");
+    if result == "permerror"
+        && let Some(organization) = organizational(sender.domain())
+    {
+        is_known = recorder.learn(resolver, format!("_dmarc.{organization}"), deadline).await;
+    }
+    let adkim = adkim(output.as_ref(), is_known, &recorder, sender.domain());
     let relation = |signer| Relation::of(signer, sender.domain(), alignment).under(&adkim);
     let listed = signers.iter().any(|signer| relation(signer).is_aligned());
     // Without a record mail-auth walks no tree.
@@ -118,9 +125,14 @@ pub(super) async fn check(
     Dmarc { result, adkim, policy, step }
 }
 
-/// What the record that applies to `from` says of alignment. Where the walk to the records above it
-/// failed, it is the domain's own, if there is one: no other takes its place (RFC 9989 §4.10).
-fn adkim(output: Option<&DmarcOutput>, recorder: &Recorder, from: &DomainName) -> Adkim {
+/// What the record that applies to `from` says of alignment. Where those above it are not known, it
+/// is the domain's own, if there is one: no other takes its place (RFC 9989 §4.10).
+fn adkim(
+    output: Option<&DmarcOutput>,
+    is_known: bool,
+    recorder: &Recorder,
+    from: &DomainName,
+) -> Adkim {
     let policies = recorder.policies();
     let applied = output.and_then(DmarcOutput::record);
     let found = match applied {
@@ -128,10 +140,10 @@ fn adkim(output: Option<&DmarcOutput>, recorder: &Recorder, from: &DomainName) -
         None => {
             let own = format!("_dmarc.{from}");
             let own = policies.iter().find(|(name, _)| *name == own);
-            if own.is_none() && output.is_none_or(|output| word(output) == "temperror") {
+            if own.is_none() && !is_known {
                 return Adkim::Unknown;
             }
-            // A record that nobody can read, further up, ends the walk and hides none below it.
+            // A record that nobody can read hides none, below it or above.
             let above = policies.iter().filter(|(name, _)| is_above(name, from));
             let applies = |(_, policy): &&(String, Arc<DmarcRecord>)| {
                 policy.p != Policy::Unspecified || !policy.rua.is_empty()

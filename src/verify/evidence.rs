@@ -170,6 +170,22 @@ impl Recorder {
         state.known.iter().filter_map(policy).collect()
     }
 
+    /// Asks for the text of one more name, unless it is here; whether it is known then.
+    pub(super) async fn learn(
+        &self,
+        resolver: &Resolver,
+        name: String,
+        deadline: tokio::time::Instant,
+    ) -> bool {
+        let ask = || resolver.ask(name.clone(), RecordType::TXT, deadline);
+        let is_known = |known: &Known| !known.answer.is_temporary();
+        if self.find(&name, RecordType::TXT, is_known).is_none() && name.len() <= MAX_NAME {
+            self.add(Arc::new(ask().await));
+        }
+        // A name that is too long to be published has no record.
+        self.find(&name, RecordType::TXT, is_known).unwrap_or(true)
+    }
+
     fn read(&self, answer: &Answer) -> TxtRecord {
         let mut texts = match answer.texts() {
             Ok(texts) => texts,
@@ -191,8 +207,10 @@ impl Recorder {
                 texts.retain(|text| is_dmarc(text));
                 // RFC 9989 §4.10: of several records all are discarded, which mail-auth does not.
                 let foreign = Err(mail_auth::Error::Dns(DnsError::InvalidRecordType));
-                let read =
-                    if texts.len() > 1 { foreign } else { DmarcRecord::parse_records(&texts) };
+                let read = match texts.as_slice() {
+                    [text] => policy(text),
+                    _ => foreign,
+                };
                 read.into()
             }
         }
@@ -258,6 +276,33 @@ fn is_dmarc(text: &[u8]) -> bool {
     let start = text.get(..MAX_VERSION).unwrap_or(text);
     let foreign = |error| matches!(error, mail_auth::Error::Dns(DnsError::InvalidRecordType));
     !DmarcRecord::parse(start).is_err_and(foreign)
+}
+
+/// A policy by RFC 7489, where mail-auth gives up on the first tag that it cannot read: such a tag
+/// is as good as not there (§6.3), and a policy with such a p=, sp= or np= as good as without a
+/// policy, which is p=none where reports are wanted, and otherwise does not apply (§6.6.3).
+fn policy(text: &[u8]) -> Result<DmarcRecord, mail_auth::Error> {
+    let whole = DmarcRecord::parse(text);
+    if !matches!(whole, Err(mail_auth::Error::Parse)) {
+        return whole;
+    }
+    let mut tags = text.split(|octet| *octet == b';');
+    let version = tags.next().unwrap_or_default();
+    let with = |tag: &[u8]| [version, tag].join(&b';');
+    let name = |tag: &[u8]| {
+        tag.split(|octet| *octet == b'=')
+            .next()
+            .unwrap_or_default()
+            .trim_ascii()
+            .to_ascii_lowercase()
+    };
+    let is_policy = |tag: &[u8]| [&b"p"[..], b"sp", b"np"].contains(&name(tag).as_slice());
+    let (good, bad): (Vec<_>, Vec<_>) =
+        tags.partition(|tag| DmarcRecord::parse(&with(tag)).is_ok());
+    let is_void = bad.into_iter().any(is_policy);
+    let kept: Vec<_> = good.into_iter().filter(|tag| !(is_void && is_policy(tag))).collect();
+    let read = DmarcRecord::parse(&with(&kept.join(&b';')))?;
+    if is_void && read.rua.is_empty() { whole } else { Ok(read) }
 }
 
 /// The text that a borrowed key of mail-auth's caches is: their interface lets it be hashed and

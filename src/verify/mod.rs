@@ -43,7 +43,7 @@ pub use self::alignment::is_public_suffix;
 use self::answer::Outcome;
 use self::conclusion::{Findings, Verified};
 use self::dkim::Claim;
-pub use self::dkim::is_of_another;
+pub use self::dkim::{is_of_another, spelling};
 use self::evidence::micros;
 use self::examine::{Examined, OtherSender, Task};
 use self::keys::Keys;
@@ -92,8 +92,8 @@ pub struct Authentication {
     pub signatures: Vec<String>,
     /// One line of ASCII for the SMTP reply, at most 200 octets.
     pub detail: String,
-    /// The fields that say something and that the signature leaves open; of a message without an
-    /// aligned one none.
+    /// The fields that say something and that the proof leaves open: the aligned signature, or the
+    /// newest one of the chain that stands in for it; of a message without a proof none.
     pub unsigned: Vec<Known>,
     /// What stood in the way, in plain words that name domain and selector; empty where nothing did.
     /// The step `alignment` keeps it as `causes`, `signer` and `selector`.

@@ -139,6 +139,53 @@ async fn traces_of_another_way_make_no_other_message() {
     gateway.finish().await;
 }
 
+/// The recipient's tag is no part of a message: who sends one to two tags of an Agent, or has a copy
+/// and sends it to another, makes no second one, and the tag of the first arrival stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_message_to_another_tag_is_a_repeat() {
+    let gateway = TestGateway::start().await;
+    let raw = genuine("tagged");
+    for (to, said) in [
+        ("support+first@agents.example", "250 2.0.0 accepted [record "),
+        ("support+second@agents.example", "250 2.0.0 accepted before [record "),
+        ("support@agents.example", "250 2.0.0 accepted before [record "),
+    ] {
+        let replies = gateway.send(FROM, &[to], raw.as_bytes()).await;
+        assert!(replies.settling().starts_with(said), "{to}: {}", replies.settling());
+    }
+    let messages = gateway.messages().await;
+    assert_eq!(messages.len(), 1);
+    assert_eq!(messages[0]["metadata"]["emailTag"], "first");
+    // The records have each as it was written.
+    let records = gateway.get("/email/intake").await;
+    let recipients: Vec<_> =
+        records["intake"].as_array().unwrap().iter().map(|one| &one["recipient"]).collect();
+    let written = ["support@", "support+second@", "support+first@"];
+    assert_eq!(recipients, written.map(|to| json!(format!("{to}agents.example"))).each_ref());
+    gateway.finish().await;
+}
+
+/// Of two signatures a blank breaks the one that leaves nothing open, so that the copy says less for
+/// sure: it is another message.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_whose_better_signature_is_broken_is_another_message() {
+    let gateway = TestGateway::start().await;
+    let weak = signer().headers(["From", "Date"]).sign(letter("twice").as_bytes()).unwrap();
+    let genuine = String::from_utf8(signer().headers(SIGNED).sign(&weak).unwrap()).unwrap();
+    let broken = genuine.replacen("v=1;", "v= 1;", 1);
+    assert_ne!(broken, genuine);
+    for raw in [&broken, &genuine] {
+        let replies = gateway.send(FROM, &TO, raw.as_bytes()).await;
+        let said = replies.settling();
+        assert!(said.starts_with("250 2.0.0 accepted [record "), "{said}\n{raw}");
+    }
+    let messages = gateway.messages().await;
+    let open = |at: usize| &messages[at]["metadata"]["authentication"]["unsignedHeaders"];
+    assert_eq!(messages.len(), 2);
+    assert_ne!(open(0), open(1));
+    gateway.finish().await;
+}
+
 /// A reply is that of all recipients: it says `before` only where nobody got anything new.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_new_to_one_recipient_is_accepted_as_new() {

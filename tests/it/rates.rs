@@ -5,6 +5,7 @@ use gatepost::domain::clock::Clock;
 use gatepost::testkit::smtp_client::Replies;
 use serde_json::Value;
 
+use crate::support::session::Session;
 use crate::support::{TestGateway, letter_between, signed, signer};
 
 const ALICE: &str = "alice@good.example";
@@ -142,6 +143,30 @@ async fn copies_of_one_signature_leave_the_room_to_its_sender() {
     }
     assert!(is_put_off(&send(&gateway, SUPPORT, &signed("fifth")).await));
     assert_eq!(gateway.messages().await.len(), 5);
+    gateway.finish().await;
+}
+
+/// Nobody can tell which of the copies is the genuine one; but it comes from elsewhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_genuine_message_comes_in_beside_its_altered_copies() {
+    let gateway = gateway("signature_messages_per_minute = 2").await;
+    let signer = signer().headers(["From", "Date", "Message-ID"]);
+    let genuine = signer.sign(letter_between(ALICE, SUPPORT, "genuine").as_bytes()).unwrap();
+    let genuine = String::from_utf8(genuine).unwrap();
+    let mut taken = 0;
+    for number in 0..9 {
+        let copy = genuine.replacen("Subject: genuine", &format!("Subject: {number}"), 1);
+        taken += usize::from(!is_put_off(&send(&gateway, SUPPORT, copy.as_bytes()).await));
+    }
+    assert_eq!(taken, 2);
+    assert!(is_put_off(&send(&gateway, SUPPORT, genuine.as_bytes()).await));
+    let mut session = Session::connect_from([127, 0, 7, 1].into(), gateway.smtp).await;
+    session.expect("220 ").await;
+    session.begin(SUPPORT).await;
+    assert!(session.say("DATA").await.starts_with("354"));
+    let said = session.say(&format!("{genuine}.")).await;
+    assert!(said.starts_with("250 2.0.0 accepted [record "), "{said}");
+    assert_eq!(gateway.messages().await[0]["metadata"]["emailSubject"], "genuine");
     gateway.finish().await;
 }
 

@@ -10,6 +10,10 @@
 //! fields one takes the first and one the last. The body is compared octet by octet: canonical forms
 //! leave room for another text. A copy that differs for an honest reason is stored twice, which
 //! loses nothing.
+//!
+//! Of the envelope the null reverse-path alone counts. The recipient's tag does not: a message that is
+//! sent to two tags of one Agent arrives for the same Agent, is read once, and keeps the tag of its
+//! first arrival (`metadata.emailTag`); the record of each repeat has its recipient as sent.
 
 use aws_lc_rs::digest::{Context, SHA256};
 
@@ -17,7 +21,7 @@ use super::examine::Examination;
 use crate::domain::message::Digest;
 use crate::mail::fields::Known;
 use crate::mail::scan::{Field, Headers};
-use crate::verify::is_of_another;
+use crate::verify::{is_of_another, spelling};
 
 /// The fields that servers on the way add and that nothing here is read from, but for what a
 /// Return-Path says of machines, which is compared for itself. `DKIM-Signature` joins them where it
@@ -47,15 +51,9 @@ pub(super) fn keys(
     for field in headers.fields.iter().filter(|field| !is_trace(field, headers)) {
         content.add(&field.name.to_ascii_lowercase());
         if Known::DkimSignature.names(field.name) {
-            // One signature has many spellings, and white space tells nothing in any of its tags.
-            content.add(
-                &field
-                    .value
-                    .iter()
-                    .copied()
-                    .filter(|o| !o.is_ascii_whitespace())
-                    .collect::<Vec<_>>(),
-            );
+            // One signature has many spellings. In another one it is broken, and with it what it
+            // covered is open: a weaker one beside it may still prove the message.
+            content.add(&spelling(field.value));
         } else {
             content.add(field.value);
         }

@@ -9,6 +9,12 @@
 //! small rate of their own, per Agent (a mailing list signs once for all its readers), and what it
 //! defers counts towards nothing else.
 //!
+//! Nobody can tell the genuine message from its altered copies, and to count each by itself would be
+//! to count none. But copies in haste come from few networks, and not from its sender's: so one from a
+//! network that has brought none of them for a minute may come beyond the rate, by a minute's worth at
+//! most. To put off the genuine message takes more networks than the rate, every minute; and a 450 is
+//! said, retried, and loses nothing.
+//!
 //! Recipients of one transaction have one reply: it is deferred where none of them is within the
 //! rate; otherwise those that are not owe what they are given. Counted in memory, by each gateway
 //! for itself.
@@ -30,6 +36,7 @@ use crate::domain::contact::Handle;
 use crate::domain::id::{AccountId, IntakeId, MessageId};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::message::Digest;
+use crate::domain::network::Network;
 use crate::domain::ports::Answer;
 use crate::domain::rate::{Rate, Share, Tallies};
 use crate::domain::reason::Reason;
@@ -51,6 +58,8 @@ pub(super) struct Flood {
 struct Counted {
     /// Of Agents.
     signatures: Counts<Digest>,
+    /// Of Agents, and of the networks that bring copies: one in a minute.
+    sources: Counts<(Digest, Network)>,
     /// Of organizations: a sender of many of them is not held up in one by what another gets.
     senders: Counts<Address>,
     /// Of Agents.
@@ -80,6 +89,7 @@ pub(super) enum Over {
 pub(super) struct Brought<'m> {
     sender: &'m Address,
     signatures: &'m [Digest],
+    network: Network,
     /// Its Agents with their organizations.
     agents: BTreeMap<AccountId, AccountId>,
 }
@@ -89,6 +99,7 @@ pub(super) struct Brought<'m> {
 pub(super) struct Taken<'f> {
     flood: &'f Flood,
     signatures: Shares<Digest>,
+    sources: Shares<(Digest, Network)>,
     senders: Shares<Address>,
     rooms: Shares<Address>,
 }
@@ -98,6 +109,7 @@ impl Flood {
         let most = rules.max_tracked;
         let counted = Counted {
             signatures: Counts::new(rules.signature_messages_per_minute, most),
+            sources: Counts::new(rules.signature_messages_per_minute.min(1), most),
             senders: Counts::new(rules.sender_messages_per_minute, most),
             rooms: Counts::new(rules.room_messages_per_minute, most),
         };
@@ -108,15 +120,20 @@ impl Flood {
     pub(super) fn take(&self, brought: &Brought<'_>, now: Instant) -> Result<Taken<'_>, Over> {
         let at = self.moment(now);
         let mut counted = self.counted();
-        let Counted { signatures, senders, rooms } = &mut *counted;
+        let Counted { signatures, sources, senders, rooms } = &mut *counted;
         let organizations: BTreeSet<AccountId> = brought.agents.values().copied().collect();
         let of = |account: &AccountId| (*account, brought.sender.clone());
         let copies = |agent: &AccountId| {
             let agent = *agent;
             brought.signatures.iter().map(move |signature| (agent, *signature))
         };
+        let source = |(agent, signature)| (agent, (signature, brought.network));
+        let may_come = |copy: (AccountId, Digest)| {
+            signatures.may(&copy, at)
+                || (signatures.may_owe(&copy, at) && sources.may(&source(copy), at))
+        };
         let (agents, sender) = (|| brought.agents.keys(), |one| senders.may(&of(one), at));
-        if !agents().any(|agent| copies(agent).all(|one| signatures.may(&one, at))) {
+        if !agents().any(|agent| copies(agent).all(may_come)) {
             return Err(Over::Signature);
         }
         if !organizations.iter().any(sender) {
@@ -128,6 +145,7 @@ impl Flood {
         Ok(Taken {
             flood: self,
             signatures: signatures.add(agents().flat_map(copies), at),
+            sources: sources.add(agents().flat_map(copies).map(source), at),
             senders: senders.add(organizations.iter().map(of), at),
             rooms: rooms.add(agents().map(of), at),
         })
@@ -170,6 +188,10 @@ impl<K: Clone + Eq + Hash> Counts<K> {
         self.rate.is_none_or(|rate| self.tallies.may(key, rate, at))
     }
 
+    fn may_owe(&self, key: &(AccountId, K), at: Duration) -> bool {
+        self.rate.is_none_or(|rate| self.tallies.may_owe(key, rate, at))
+    }
+
     /// Counts one more of each. Of what is over the rate, and let in with others that are not, a
     /// minute's worth is owed at most: whoever writes to many must not shut one of them off.
     fn add(&mut self, keys: impl Iterator<Item = (AccountId, K)>, at: Duration) -> Shares<K> {
@@ -208,6 +230,7 @@ impl Taken<'_> {
         let at = self.flood.moment(now);
         let mut counted = self.flood.counted();
         counted.signatures.give_back(&self.signatures, accounts, at);
+        counted.sources.give_back(&self.sources, accounts, at);
         counted.senders.give_back(&self.senders, accounts, at);
         counted.rooms.give_back(&self.rooms, accounts, at);
     }
@@ -218,8 +241,9 @@ impl<'m> Brought<'m> {
     fn of(commit: &'m Commit, examination: &'m Examination) -> Option<Self> {
         let accepted = || commit.intakes.iter().filter_map(|intake| intake.accepted.as_ref());
         let sender = &accepted().next()?.message.mail.from.address;
+        let network = Network::of(commit.intakes.first()?.record.remote_address);
         let agents = accepted().map(|one| (one.message.agent, one.message.organization)).collect();
-        Some(Self { sender, signatures: &examination.signatures, agents })
+        Some(Self { sender, signatures: &examination.signatures, network, agents })
     }
 }
 

@@ -116,7 +116,13 @@ fn what_an_unsigned_field_makes_of_the_body_is_named() {
         ("Content-Transfer-Encoding: base64\n", &[], ""),
         ("Content-Transfer-Encoding: 8bit\nContent-Disposition: inline; filename=a\n", &all, ""),
         ("Content-Type: text/plain; charset=UTF-8\n", &all, ""),
-        ("Content-Type: text/html\n", &all, ""),
+        ("Content-Type: text/html\n", &all, "has the body read as HTML"),
+        (
+            "Content-Type: text/html; charset=koi8-r\n",
+            &all,
+            "read as HTML, and has the body decoded as koi8-r",
+        ),
+        ("Content-Type: text/html\n", &all[1..], ""),
         ("", &all, ""),
     ] {
         let found =
@@ -131,6 +137,54 @@ fn what_an_unsigned_field_makes_of_the_body_is_named() {
                  Content-Transfer-Encoding: 8bit\n\n\
                  --x\nContent-Disposition: attachment\n\nHi\n--x--\n";
     assert_eq!(findings_of(parts, &all), []);
+}
+
+/// A type that is added or changed shows markup as text, or leaves out text of a signed body: what
+/// looks like a line between parts may be a line that somebody has written.
+#[test]
+fn what_an_unsigned_type_shows_or_leaves_out_is_named() {
+    let part = |before: &str, behind: &str| format!("{before}--x\n\nPay all.\n--x--\n{behind}");
+    let nested = "--x\nContent-Type: multipart/mixed; boundary=y\n\nNot here.\n\
+                  --y\n\nHi\n--y--\nNor here.\n--x--\n";
+    let old = "Do not pay.\n-----Original Message-----\n\nPay all.\n";
+    for (kind, body, expected) in [
+        (
+            "text/plain",
+            "<html><p>Hello <b>Al</b>".to_owned(),
+            "read as plain text, with HTML in it",
+        ),
+        ("text/plain", "Hello<br>Al".to_owned(), "read as plain text, with HTML in it"),
+        ("text/plain", "a <b, <https://x.example/>, <al@x.example> <x>".to_owned(), ""),
+        ("multipart/mixed; boundary=x", part("", ""), ""),
+        ("multipart/mixed; boundary=x", part("\n \n", "\n\n"), ""),
+        ("multipart/mixed; boundary=x", part("Pay nothing.\n", ""), "text before its parts"),
+        ("multipart/mixed; boundary=x", part("", "Pay nothing.\n"), "text behind its parts"),
+        ("multipart/mixed; boundary=x", part("Pay\n", "nothing.\n"), "before and behind its"),
+        ("multipart/mixed; boundary=x", format!("--x\n\nHi\n--x--\n{nested}"), "behind its parts"),
+        ("multipart/mixed; boundary=x", nested.to_owned(), ""),
+        ("multipart/mixed; boundary=y", nested.to_owned(), "before and behind its parts"),
+        ("multipart/mixed; boundary=\"---Original Message-----\"", old.to_owned(), "before its"),
+        // Programs that make parts write this for others that know none.
+        (
+            "multipart/mixed; boundary=x",
+            part("This is a multi-part message in MIME format.\n\n", ""),
+            "",
+        ),
+        (
+            "multipart/mixed; boundary=x",
+            part("This is a multi-part message in MIME format.\nPay nothing.\n", ""),
+            "before its parts",
+        ),
+    ] {
+        let text = format!("From: a@b.example\nContent-Type: {kind}\n\n{body}");
+        let found = findings_of(&text, &[Known::ContentType]);
+        let of_fields = |one: &&(String, String)| one.0 == "unsigned_content_field";
+        let details: Vec<&str> = found.iter().filter(of_fields).map(|one| one.1.as_str()).collect();
+        assert_eq!(details.len(), usize::from(!expected.is_empty()), "{text}{found:?}");
+        assert!(details.iter().all(|detail| detail.contains(expected)), "{text}{details:?}");
+        let signed = findings_of(&text, &[Known::ContentTransferEncoding]);
+        assert!(signed.iter().all(|one| one.0 != "unsigned_content_field"), "{text}{signed:?}");
+    }
 }
 
 /// As it is written in a From field, encoded words and all.

@@ -131,6 +131,28 @@ fn text_in_another_encoding_than_it_says_is_read() {
     assert_eq!((found.attachments[0].size, kinds(&found)), (5, vec![]));
 }
 
+/// A byte order mark says what the octets are, whatever the label says: nothing is guessed.
+#[test]
+fn text_with_a_byte_order_mark_is_text_whatever_its_label() {
+    for charset in ["x-unknown", "iso-2022-cn", "utf-8", "koi8-r"] {
+        for octets in ["//5IAGkA", "/v8ASABp", "77u/SGk="] {
+            for kind in ["plain", "html"] {
+                let mail = mail(&format!(
+                    "Content-Type: text/{kind}; charset={charset}\n\
+                     Content-Transfer-Encoding: base64\n\n{octets}\n"
+                ));
+                assert_eq!(
+                    (mail.text.as_str(), kinds(&mail)),
+                    ("Hi", vec![]),
+                    "{charset} {octets}"
+                );
+                let files = mail.attachments.iter().filter(|file| file.listed).count();
+                assert_eq!(files, 0, "{charset} {octets}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_charset_that_cannot_be_obeyed_is_named() {
     let plain = |charset: &str, octets: &[u8]| {

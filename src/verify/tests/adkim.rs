@@ -26,7 +26,7 @@ async fn signed(bench: &Bench, from: &str, signer: &str) -> Authentication {
 type Case =
     (&'static [(&'static str, &'static str)], &'static str, &'static str, Option<&'static str>);
 
-const CASES: [Case; 17] = [
+const CASES: [Case; 26] = [
     (&[(OWN, STRICT)], "good.example", "good.example", None),
     (&[(OWN, STRICT)], "good.example", "a.good.example", Some(OWN)),
     // The record of the organization applies to what is below it.
@@ -51,6 +51,33 @@ const CASES: [Case; 17] = [
     (&[(OWN, STRICT), (SUB, STRICT), (SUB, RELAXED)], "a.good.example", "good.example", Some(OWN)),
     (&[(OWN, "v=DMARC1; p=maybe; adkim=s")], "good.example", "a.good.example", None),
     (&[(OWN, "v=DMARC2; p=none; adkim=s")], "good.example", "a.good.example", None),
+    // None of those hides the one of the organization.
+    (&[(OWN, STRICT), (SUB, "v=DMARC2; p=none")], "a.good.example", "b.good.example", Some(OWN)),
+    (&[(OWN, STRICT), (SUB, "v=DMARC1; p=maybe")], "a.good.example", "b.good.example", Some(OWN)),
+    (
+        &[(OWN, STRICT), (SUB, "v=DMARC1; adkim=r; sp=maybe")],
+        "a.good.example",
+        "good.example",
+        Some(OWN),
+    ),
+    (
+        &[(OWN, RELAXED), (SUB, "v=DMARC1; p=maybe; adkim=s")],
+        "a.good.example",
+        "good.example",
+        None,
+    ),
+    // A tag that cannot be read is as good as not there (RFC 7489 6.3); without a policy that can be
+    // it is p=none for who wants reports (6.6.3).
+    (&[(OWN, "v=DMARC1; p=none; adkim=s; fo=x")], "good.example", "a.good.example", Some(OWN)),
+    (
+        &[(OWN, "v=DMARC1; p=maybe; adkim=s; rua=mailto:x@good.example")],
+        "good.example",
+        "a.good.example",
+        Some(OWN),
+    ),
+    (&[(OWN, "v=DMARC1; p=none; sp=maybe; adkim=s")], "good.example", "a.good.example", None),
+    (&[(OWN, "v=DMARC1; p=none; adkim=strict")], "good.example", "a.good.example", None),
+    (&[(OWN, STRICT), (SUB, "v=DMARC1; p=none; adkim=x")], "a.good.example", "good.example", None),
     // Such a one ends the walk, and takes nothing from those below it.
     (
         &[(OWN, STRICT), ("_dmarc.example", "v=DMARC1; p=maybe")],
@@ -148,6 +175,20 @@ async fn a_fault_above_the_record_that_applies_changes_nothing() {
         }
         let answer = signed(&bench, "good.example", "a.good.example").await;
         assert_eq!(answer.proof, proof, "{record}: {answer:#?}");
+    }
+}
+
+/// Nobody knows what applies while the record above one that cannot be read is not there.
+#[tokio::test]
+async fn a_fault_above_a_record_that_cannot_be_read_defers() {
+    for (fault, proof) in [("SERVFAIL", DEFERRED), ("NXDOMAIN", Proof::Authenticated)] {
+        let bench = Bench::with(Zone::default(), SHORT).await;
+        bench.txt(SUB, "v=DMARC1; p=maybe");
+        bench.record(OWN, "TXT", fault, "");
+        let answer = signed(&bench, "a.good.example", "good.example").await;
+        assert_eq!(answer.proof, proof, "{fault}: {answer:#?}");
+        let own = signed(&bench, "a.good.example", "a.good.example").await;
+        assert_eq!(own.proof, Proof::Authenticated, "{fault}: {own:#?}");
     }
 }
 

@@ -144,6 +144,30 @@ async fn a_trusted_sealer_stands_in_for_what_it_reports() {
     assert_eq!(answer.summary["alignedDomain"], serde_json::Value::Null);
 }
 
+/// The newest signature of the chain is the proof, not the one that somebody broke.
+#[tokio::test]
+async fn the_fields_that_the_chain_leaves_open_are_named() {
+    for (headers, unsigned) in [
+        (["From", "To", "Subject", "Date"].as_slice(), ["message-id"].as_slice()),
+        (&["From"], &["date", "to", "message-id", "subject"]),
+        (&["From", "Date", "To", "Subject", "Message-ID"], &[]),
+    ] {
+        let bench = Bench::with(Zone::default(), TRUSTED).await;
+        let list = List { headers, ..List::new() };
+        list.publish(&bench);
+        let answer = bench.accepts(&list.send(&bench)).await;
+        assert_eq!(answer.summary["unsignedHeaders"], serde_json::json!(unsigned));
+        assert_eq!(answer.unsigned.len(), unsigned.len());
+        // The chain has not signed a field that is added in front.
+        let mail = String::from_utf8(list.send(&bench)).unwrap();
+        let added = format!("Auto-Submitted: auto-replied\r\n{mail}");
+        let answer = bench.accepts(added.as_bytes()).await;
+        let found = answer.summary["unsignedHeaders"].as_array().unwrap().clone();
+        assert_eq!(found.len(), unsigned.len() + 1, "{found:?}");
+        assert!(found.contains(&"auto-submitted".into()), "{found:?}");
+    }
+}
+
 /// Only the newest seal is by somebody whom the operator trusts, or it is nobody: whoever comes
 /// later could have changed anything.
 #[tokio::test]

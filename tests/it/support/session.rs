@@ -1,9 +1,9 @@
 //! An SMTP session, line by line.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 use super::{PATIENCE, signed};
@@ -15,6 +15,13 @@ impl Session {
     /// Connected; the greeting is the first reply.
     pub async fn connect(server: SocketAddr) -> Self {
         Self(BufReader::new(TcpStream::connect(server).await.unwrap()))
+    }
+
+    /// The same from another address of this machine.
+    pub async fn connect_from(client: IpAddr, server: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((client, 0).into()).unwrap();
+        Self(BufReader::new(socket.connect(server).await.unwrap()))
     }
 
     pub async fn greeted(server: SocketAddr) -> Self {

@@ -96,14 +96,45 @@ fn a_signature_and_all_that_is_not_a_trace_make_a_message() {
     assert!(!same(&first, &keys_of(&["AAAA"], &moved)));
 }
 
-/// A field of the sender's own domain belongs to the message; its folding is nobody's.
+/// A field of the sender's own domain belongs to the message; its folding is nobody's, as far as the
+/// signature holds all the same.
 #[test]
 fn the_signature_itself_may_be_folded_in_another_way() {
-    let signed =
-        |fold: &str| format!("DKIM-Signature: v=1; d=b.example;{fold}b=AA{fold}AA\r\n{TEXT}");
-    let first = keys_of(&["AAAA"], &signed(" "));
-    assert!(same(&first, &keys_of(&["AAAA"], &signed("\r\n\t"))));
+    let signed = |form: &str, fold: &str, inside: &str| {
+        format!("DKIM-Signature: v=1;{form} d=b.example;{fold}b=AA{inside}AA\r\n{TEXT}")
+    };
+    let folded = |form| {
+        let first = keys_of(&["AAAA"], &signed(form, " ", " "));
+        same(&first, &keys_of(&["AAAA"], &signed(form, "\r\n\t", "\r\n\t")))
+    };
+    assert!(folded(" c=relaxed/simple;"));
+    assert!(!folded(" c=simple/relaxed;") && !folded(""), "it does not hold any more");
+    let first = keys_of(&["AAAA"], &signed("", " ", " "));
+    // Its own value is what no signature signs.
+    assert!(same(&first, &keys_of(&["AAAA"], &signed("", " ", "\r\n\t"))));
     assert!(!same(&first, &keys_of(&["AAAA"], TEXT)), "one is missing");
+}
+
+/// A blank where there was none breaks a signature, and another one proves the message, which may
+/// leave more open: with it other fields are named as unsigned.
+#[test]
+fn a_copy_with_one_of_two_signatures_broken_is_another_message() {
+    let signed = |names: &str, b: &str| {
+        let rest = "s=s; bh=AAAA";
+        format!(
+            "DKIM-Signature: v=1; a=rsa-sha256; c=relaxed/relaxed; d=b.example; {rest};\r\n\
+             \th={names}; b={b}\r\n\
+             DKIM-Signature: v=1; a=rsa-sha256; c=relaxed; d=b.example; {rest}; h=from; b=BBBB\r\n\
+             {TEXT}"
+        )
+    };
+    let first = keys_of(&["AAAA", "BBBB"], &signed("from:subject", "AAAA"));
+    for again in [signed("from:subject", "AA\r\n AA"), signed("from:subject", " AAAA")] {
+        assert!(same(&first, &keys_of(&["AAAA", "BBBB"], &again)), "{again}");
+    }
+    for broken in [signed("from: subject", "AAAA"), signed("from:subject", "AAAB")] {
+        assert!(!same(&first, &keys_of(&["BBBB"], &broken)), "{broken}");
+    }
 }
 
 #[test]

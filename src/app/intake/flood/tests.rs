@@ -26,6 +26,17 @@ fn flood(signature: u32, sender: u32, room: u32) -> Flood {
 /// 10 are of one organization, the others of another one.
 fn ask<'f>(
     flood: &'f Flood,
+    of: (&str, &[u8]),
+    agents: &[i64],
+    seconds: u64,
+) -> Result<Taken<'f>, Over> {
+    ask_from(flood, 0, of, agents, seconds)
+}
+
+/// The same from another network.
+fn ask_from<'f>(
+    flood: &'f Flood,
+    network: u8,
     (sender, signatures): (&str, &[u8]),
     agents: &[i64],
     seconds: u64,
@@ -34,7 +45,8 @@ fn ask<'f>(
     let sender = Address::parse(sender).unwrap();
     let signatures: Vec<_> = signatures.iter().map(|octet| Digest([*octet; 32])).collect();
     let agents = agents.iter().map(|id| (account(*id), organization(*id))).collect();
-    let brought = Brought { sender: &sender, signatures: &signatures, agents };
+    let network = Network::of([192, 0, network, 1].into());
+    let brought = Brought { sender: &sender, signatures: &signatures, network, agents };
     flood.take(&brought, at(flood, seconds))
 }
 
@@ -124,6 +136,42 @@ fn copies_of_one_signature_use_up_their_own_rate_alone() {
     assert_eq!(sign(&flood, &[6], &[1], 0), Err(Over::Room));
     assert_eq!(sign(&flood, &[7], &[1], 59), Err(Over::Signature), "it owes one");
     assert_eq!(sign(&flood, &[7], &[1], 60), Ok(()));
+}
+
+/// Copies in haste from one network do not put off one that comes from elsewhere, and no number of
+/// networks brings more than a minute's worth beyond the rate.
+#[test]
+fn a_copy_from_elsewhere_comes_in_beside_a_flood() {
+    let flood = flood(4, 0, 0);
+    let copy = |network: u8, seconds: u64| {
+        ask_from(&flood, network, (ALICE, &[7]), &[1], seconds).map(drop)
+    };
+    for _ in 0..4 {
+        assert_eq!(copy(1, 0), Ok(()));
+    }
+    for _ in 0..99 {
+        assert_eq!(copy(1, 0), Err(Over::Signature));
+    }
+    for elsewhere in 2..=5 {
+        assert_eq!(copy(elsewhere, 0), Ok(()));
+        assert_eq!(copy(elsewhere, 0), Err(Over::Signature), "one");
+    }
+    assert_eq!(copy(6, 0), Err(Over::Signature), "a minute's worth");
+    // Another Agent, and another signature, have their own.
+    assert!(ask_from(&flood, 6, (ALICE, &[7]), &[2], 0).is_ok());
+    assert!(ask_from(&flood, 6, (ALICE, &[8]), &[1], 0).is_ok());
+    for (seconds, network) in [(15, 6), (30, 7), (45, 8)] {
+        assert_eq!(copy(1, seconds), Err(Over::Signature));
+        assert_eq!(copy(network, seconds), Ok(()));
+        assert_eq!(copy(9, seconds), Err(Over::Signature));
+    }
+    // Networks that were quiet for a minute are as good as new.
+    assert_eq!(copy(2, 60), Ok(()));
+    // A copy that is given back makes room for another, and of its own network, too.
+    let given = ask_from(&flood, 9, (ALICE, &[7]), &[1], 75).unwrap();
+    assert_eq!(copy(9, 75), Err(Over::Signature));
+    given.give_back(at(&flood, 75));
+    assert_eq!(copy(9, 75), Ok(()));
 }
 
 /// A recipient's part of a commit: accepted for this Agent of this organization, or refused.
