@@ -86,7 +86,7 @@ impl Store {
         record: &IntakeRecord,
         source: &str,
     ) -> Result<IntakeId, StoreError> {
-        self.refusals.ask(Refused::of(record, source)).await
+        self.refusals.ask(Refused::of(record, source)?).await
     }
 
     /// Records an attempt and what follows from it, unless the claim was taken over meanwhile.

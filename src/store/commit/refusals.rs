@@ -102,7 +102,7 @@ mod tests {
             let verdict = Verdict::of(Some(Reason::RateLimited));
             let mut record = IntakeRecord::blank(verdict);
             fill(&mut record);
-            Refusals::size(&Refused::new(&record, String::new()))
+            Refusals::size(&Refused::new(&record, String::new()).unwrap())
         };
         let (rows, least) = record(&|_| {});
         assert_eq!(rows, 1);
