@@ -51,6 +51,7 @@ use crate::webhook::dispatcher::{Bell, Dispatcher};
 mod api;
 mod readiness;
 mod settings;
+mod steady;
 mod threads;
 mod tls;
 mod vault;
@@ -470,8 +471,8 @@ pub fn system_mint() -> Mint {
             std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
     };
-    let (began, at) = (std::time::Instant::now(), now());
-    let steady = move || at.plus(began.elapsed());
+    let (elapsed, at) = (steady::stopwatch(), now());
+    let steady = move || at.plus(elapsed());
     let random = |buffer: &mut [u8]| {
         // AWS-LC ends the process rather than hand out bytes that can be guessed; an error here
         // means that it could not even say so, and a key of zeros must never be made.
