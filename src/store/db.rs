@@ -25,7 +25,7 @@ use super::sql::{Connection, Row, Statement, sql};
 use super::trust::Trust;
 use crate::domain::id::Mint;
 use crate::domain::repeats::Repeats;
-use crate::rules::{Deliveries, Share, StoreRules};
+use crate::rules::{Deliveries, Gateways, Share, StoreRules};
 
 /// The store of one gateway. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -56,6 +56,7 @@ pub(super) struct Base {
     pub(super) repeats: Repeats,
     pub(super) identity: Arc<OnceCell<Uuid>>,
     pub(super) deliveries: Deliveries,
+    pub(super) gateways: Gateways,
     pub(super) walked: Walked,
     pub(super) company: Company,
     /// The replay that was worked on last.
@@ -156,6 +157,7 @@ impl Store {
             repeats: Repeats::default(),
             identity: Arc::default(),
             deliveries: rules.deliveries,
+            gateways: rules.gateways,
             walked: Walked::default(),
             company: Company::default(),
             replayed: Arc::default(),

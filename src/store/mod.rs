@@ -140,6 +140,7 @@ pub use event_lists::{
 };
 pub use finish::Finished;
 pub use former_secrets::Forgotten;
+pub use gateways::Census;
 pub use inbound_ways::SealedWay;
 pub use intake_records::IntakeFilter;
 pub use keys::{InsertedKey, KeyHolder, NamedKey, Whose};
