@@ -51,6 +51,7 @@ use crate::webhook::dispatcher::{Bell, Dispatcher};
 mod api;
 mod readiness;
 mod settings;
+mod steady;
 mod threads;
 mod tls;
 mod vault;
@@ -77,8 +78,8 @@ pub struct Running {
     pub acme: Option<SocketAddr>,
     /// Certificates that may be replaced.
     files: Vec<Arc<Files>>,
-    /// Mail's, that of requests, and that of streams.
-    stores: [Store; 3],
+    /// Mail's, that of requests, that of streams, and that of beats.
+    stores: [Store; 4],
     shutdown: Shutdown,
     threads: Threads,
     /// Dropped last: until then no other server may come.
@@ -132,7 +133,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let (place, hostname) = (settings.place, settings.hostname);
     let shutdown = Shutdown::default();
     let opened = open(&place, &rules, &mint, settings.start_patience).await?;
-    let Opened { serving, store, requests, streams, threads } = opened;
+    let Opened { serving, store, requests, streams, beats, threads } = opened;
     let vault = vault::open(settings.secrets_key.as_deref(), &place, (&store, &mint)).await?;
     let (intake, webhooks, access) =
         (Arc::new(rules.intake), Arc::new(rules.webhooks), Arc::new(rules.access));
@@ -155,7 +156,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let events = EventLog::new(log.0, log.1, log.2, log.3);
     let signers = Signers::over(client.clone(), rules.inbound.proofs.certificates);
     let dispatcher = outgoing(&store, (client, &links), &webhooks, bell.clone(), &mint);
-    let heartbeat = heartbeat(&store, &mint, rules.store.gateways, bell.clone());
+    let heartbeat = heartbeat((&beats, &store), &mint, rules.store.gateways, bell.clone());
 
     // Incoming: the listener asks intake.
     let bells: Vec<Arc<dyn Wake>> = vec![Arc::new(bell), Arc::new(events.clone())];
@@ -195,7 +196,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         http,
         https: tls.https.is_some(),
         acme: tls.acme.as_ref().and_then(Acme::http),
-        stores: [store.clone(), requests, streams],
+        stores: [store.clone(), requests, streams, beats],
         files: tls.files.clone(),
         shutdown: shutdown.clone(),
         threads,
@@ -203,7 +204,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     };
     incoming.serve.into_iter().for_each(|serve| shutdown.spawn(serve));
     tls.follow(&rules.smtp.tls, &shutdown);
-    shutdown.spawn(deliver(dispatcher, heartbeat, shutdown.clone()));
+    let (delivering, last_word) = (shutdown.clone(), rules.store.gateways.silence());
+    shutdown.spawn_with_last_word(last_word, deliver(dispatcher, heartbeat, delivering));
     clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
     attend((api.audit_log(), api.agents()), erasures, index, &shutdown);
     let stop = shutdown.clone();
@@ -254,12 +256,13 @@ fn attend(
 }
 
 /// What a server stands on: the right to serve, the threads, and the store by the connections of
-/// mail, of requests and of streams.
+/// mail, of requests, of streams and of beats.
 struct Opened {
     serving: Serving,
     store: Store,
     requests: Store,
     streams: Store,
+    beats: Store,
     threads: Threads,
 }
 
@@ -276,7 +279,8 @@ async fn open(
     store.join().await?;
     let threads = Threads::start(&rules.access.threads).map_err(RunError::Threads)?;
     let [requests, streams] = apart_from_mail(&store, &rules.store, &threads).await?;
-    Ok(Opened { serving, store, requests, streams, threads })
+    let beats = store.apart(&rules.store, Share::Beats).await?;
+    Ok(Opened { serving, store, requests, streams, beats, threads })
 }
 
 /// A socket, and the address that it has really got.
@@ -288,16 +292,25 @@ async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), RunError
 }
 
 /// What says that this gateway lives; it rings when there is something to take over.
-fn heartbeat(store: &Store, mint: &Mint, rules: Gateways, bell: Bell) -> Heartbeat {
-    Heartbeat::new(store.clone(), mint.clock().clone(), rules, Arc::new(bell))
+fn heartbeat(
+    (beats, store): (&Store, &Store),
+    mint: &Mint,
+    rules: Gateways,
+    bell: Bell,
+) -> Heartbeat {
+    let stores = (beats.clone(), store.clone());
+    Heartbeat::new(stores, mint.clock().clone(), rules, Arc::new(bell))
 }
 
-/// Delivers, and says that this gateway lives until the last claim is finished or given back.
+/// Delivers, and says that this gateway lives until the last claim is finished, given back or broken
+/// off; then, that it ends.
 async fn deliver(dispatcher: Dispatcher<Outbox>, heartbeat: Heartbeat, shutdown: Shutdown) {
     tokio::select! {
-        () = dispatcher.run(shutdown) => {}
+        () = dispatcher.run(shutdown.clone()) => {}
         () = heartbeat.run() => {}
+        () = shutdown.hard() => {}
     }
+    heartbeat.leave().await;
 }
 
 /// What weighs mail that has come by other policies.
@@ -470,8 +483,8 @@ pub fn system_mint() -> Mint {
             std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
     };
-    let (began, at) = (std::time::Instant::now(), now());
-    let steady = move || at.plus(began.elapsed());
+    let (elapsed, at) = (steady::stopwatch(), now());
+    let steady = move || at.plus(elapsed());
     let random = |buffer: &mut [u8]| {
         // AWS-LC ends the process rather than hand out bytes that can be guessed; an error here
         // means that it could not even say so, and a key of zeros must never be made.

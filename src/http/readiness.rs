@@ -1,7 +1,8 @@
 //! Whether the gateway could take a message or a change in now, as `/readyz` tells everybody: so
 //! that a stranger without a key makes no work, however often it asks, all that ask share one look
-//! a second, and no look is begun while the one before still lasts. What is told are names of
-//! checks and plain causes; what is behind them is in the log, once for each change.
+//! a second, and no look is begun while the one before still lasts. A check that is slow for once is
+//! not taken for one that fails. What is told are names of checks and plain causes; what is behind
+//! them is in the log, once for each change.
 
 use std::fmt;
 use std::future::Future;
@@ -17,6 +18,11 @@ use crate::domain::clock::{Clock, Timestamp};
 
 /// An answer is told again for so long. Whoever watches a gateway asks every few seconds.
 const FRESH: Duration = Duration::from_secs(1);
+/// A check that held so lately when a look began is believed to hold while that look lasts, but no
+/// longer than this: a disk that writes much at once, or a pool that is full, delays one for a
+/// moment. The first is a little more than the pause of who asks every ten seconds.
+const LATELY: Duration = Duration::from_secs(15);
+const BELIEVED: Duration = Duration::from_secs(3);
 /// The cause where a look has not ended in time.
 const SILENT: &str = "not answering";
 
@@ -34,13 +40,18 @@ pub struct Fault {
 /// One question, and how it is answered.
 pub struct Check {
     look: Box<dyn Fn() -> Looking + Send + Sync>,
+    /// For so long its good word is told again without a look.
+    holds: Duration,
     state: Mutex<State>,
 }
 
 /// What is known of a check, and a look that still lasts.
 struct State {
     told: Told,
-    looking: Option<JoinHandle<Result<(), Fault>>>,
+    /// When it was last found to hold, if it was the last time.
+    held: Option<Timestamp>,
+    /// And when that look began.
+    looking: Option<(JoinHandle<Result<(), Fault>>, Timestamp)>,
 }
 
 /// A check as it is told.
@@ -77,23 +88,39 @@ impl Check {
         R: Future<Output = Result<(), Fault>> + Send + 'static,
     {
         let told = Told { name, fault: None, since: Timestamp::from_millis(0) };
-        let state = Mutex::new(State { told, looking: None });
-        Self { look: Box::new(move || Box::pin(look())), state }
+        let state = Mutex::new(State { told, held: None, looking: None });
+        Self { look: Box::new(move || Box::pin(look())), holds: Duration::ZERO, state }
+    }
+
+    /// A look is dear: its good word is told again for so long.
+    pub fn holding(self, holds: Duration) -> Self {
+        Self { holds, ..self }
     }
 
     /// One look, or the one that still lasts, for so long.
     async fn ask(&self, patience: Duration, clock: &Clock) -> Told {
         let mut state = self.state.lock().await;
-        let State { told, looking } = &mut *state;
-        let mut look = looking.take().unwrap_or_else(|| tokio::spawn((self.look)()));
+        let State { told, held, looking } = &mut *state;
+        let now = clock.steady();
+        let holds = held.is_some_and(|held| (held..held.plus(self.holds)).contains(&now));
+        if holds && looking.is_none() {
+            return told.clone();
+        }
+        let (mut look, began) =
+            looking.take().unwrap_or_else(|| (tokio::spawn((self.look)()), now));
         let fault = match tokio::time::timeout(patience, &mut look).await {
             Ok(Ok(found)) => found.err(),
             Ok(Err(error)) => Some(Fault { cause: "not working", detail: error.to_string() }),
             Err(_) => {
-                *looking = Some(look);
+                *looking = Some((look, began));
+                let lately = held.is_some_and(|held| began < held.plus(LATELY));
+                if lately && clock.steady() < began.plus(BELIEVED) {
+                    return told.clone();
+                }
                 Some(Fault { cause: SILENT, detail: format!("no answer in {patience:?}") })
             }
         };
+        *held = fault.is_none().then(|| clock.steady());
         told.note(fault, clock.now());
         told.clone()
     }

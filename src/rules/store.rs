@@ -65,6 +65,11 @@ impl Gateways {
         Duration::from_millis(self.beat_millis)
     }
 
+    /// Whoever has said nothing for so long may be taken for dead.
+    pub fn silence(&self) -> Duration {
+        self.beat().saturating_mul(self.silent_beats)
+    }
+
     /// What a clock that nobody set never moves by.
     pub const fn step(&self) -> Duration {
         Duration::from_secs(self.step_seconds)
@@ -97,6 +102,8 @@ pub enum Share {
     Api,
     /// Streams of events.
     Streams,
+    /// What says that the gateway lives, one statement after the other.
+    Beats,
 }
 
 impl Connections {
@@ -105,6 +112,7 @@ impl Connections {
         match share {
             Share::Api => (self.embedded_api_readers, self.postgres_api),
             Share::Streams => (self.embedded_stream_readers, self.postgres_streams),
+            Share::Beats => (1, 1),
         }
     }
 

@@ -13,6 +13,9 @@ use crate::store::{Store, StoreError};
 /// All looks are taken at once, and the answer is there in under a second.
 const PATIENCE: Duration = Duration::from_millis(700);
 
+/// Whoever asks makes an object be put and taken away no more often than this, while that works.
+const ORIGINALS_HOLD: Duration = Duration::from_secs(30);
+
 /// What is known of the front end.
 pub(super) struct Mail {
     /// Cancelled when it has ended, whyever.
@@ -47,7 +50,8 @@ pub(super) fn of(store: &Store, clock: &Clock, mail: Mail, shutdown: Shutdown) -
         }),
         store_check(store, "reading", |store| async move { store.ping().await }),
         store_check(store, "writing", |store| async move { store.check_commit().await }),
-        store_check(store, "originals", |store| async move { store.check_originals().await }),
+        store_check(store, "originals", |store| async move { store.check_originals().await })
+            .holding(ORIGINALS_HOLD),
         Check::new("space", move || {
             let store = spacious.clone();
             async move {

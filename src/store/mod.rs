@@ -34,6 +34,7 @@ pub use agents::configurations::{ConfigChange, Configured};
 pub use agents::template_links::Applied;
 pub use agents::template_migrations::{Asked, Working};
 pub use agents::templates::{TemplateChange, TemplateChanged, TemplateDeleted};
+pub use base::company::Census;
 pub use base::page::{Cursor, Direction, List, Page};
 pub use blobs::place::{BlobPlace, Place, S3Access};
 pub use commit::intake::{Accepted, Commit, Committed, Handed, Intake, Receipt};

@@ -119,6 +119,7 @@ impl Store {
             repeats: Repeats::default(),
             identity: Arc::default(),
             deliveries: rules.deliveries,
+            gateways: rules.gateways,
             walked: Walked::default(),
             company: Company::default(),
             replayed: Arc::default(),

@@ -54,6 +54,10 @@ pub trait Queue: Send + Sync + 'static {
     /// Gives claims back that were not begun: they are due again at once.
     fn release(&self, claims: &[Claim]) -> impl Future<Output = Result<(), QueueError>> + Send;
 
+    /// The name under which this gateway claims. None while it has not said for long that it lives:
+    /// what it has claimed may be somebody else's, and is not begun. With another name it never is.
+    fn holder(&self) -> Option<i64>;
+
     /// When the next delivery is due in steady time, if any is waiting. May lie in the past.
     fn next_due(&self) -> impl Future<Output = Result<Option<Timestamp>, QueueError>> + Send;
 }
@@ -100,6 +104,8 @@ pub struct Dispatcher<Q> {
     returning: JoinSet<()>,
     /// The destinations that the last claim had to pass over.
     passed_over: HashSet<DestinationId>,
+    /// The name under which all that waits in lanes was claimed.
+    holder: Option<i64>,
     /// The queue is not asked before this.
     ask_at: Instant,
     /// How often in a row the queue has failed.
@@ -119,6 +125,7 @@ impl<Q: Queue> Dispatcher<Q> {
             recording: JoinSet::new(),
             returning: JoinSet::new(),
             passed_over: HashSet::new(),
+            holder: None,
             ask_at: Instant::now(),
             failures: 0,
         }
@@ -130,8 +137,10 @@ impl<Q: Queue> Dispatcher<Q> {
     pub async fn run(mut self, shutdown: Shutdown) {
         while !shutdown.is_stopping() {
             let now = Instant::now();
-            for claim in self.lanes.ready(now) {
-                self.start(claim);
+            if self.may_begin() {
+                for claim in self.lanes.ready(now) {
+                    self.start(claim);
+                }
             }
             let places = self.lanes.free() > 0 && self.recording.len() < self.most();
             if places && now >= self.ask_at {
@@ -148,13 +157,26 @@ impl<Q: Queue> Dispatcher<Q> {
                 () = sleep_until(self.ask_at), if places => {}
             }
         }
-        let unbegun: Vec<Claim> = self.lanes.drain().into_iter().map(|claim| *claim).collect();
-        self.give_back(unbegun);
+        self.give_back_all();
         while self.returning.join_next().await.is_some() {}
         while let Some(ended) = self.running.join_next().await {
             self.ended(ended);
         }
         while self.recording.join_next().await.is_some() {}
+    }
+
+    /// Whether what waits in lanes is still this gateway's. What is not is given back.
+    fn may_begin(&mut self) -> bool {
+        let Some(holder) = self.queue.holder() else { return false };
+        if self.holder.replace(holder) != Some(holder) {
+            self.give_back_all();
+        }
+        true
+    }
+
+    fn give_back_all(&mut self) {
+        let unbegun = self.lanes.drain().into_iter().map(|claim| *claim).collect();
+        self.give_back(unbegun);
     }
 
     /// Ends that may wait for the queue, beside attempts that are under way.
@@ -183,6 +205,10 @@ impl<Q: Queue> Dispatcher<Q> {
 
     /// Asks the queue for work, and decides when to ask next.
     async fn ask(&mut self, shutdown: &Shutdown) {
+        if !self.may_begin() {
+            self.ask_at = Instant::now() + self.rules().dispatcher.poll();
+            return;
+        }
         // The lease runs from about here, however long the queue takes to answer.
         let asked_at = Instant::now();
         // What finds no room to wait stays away until its lease ends. One finds a place in any case.
@@ -195,7 +221,7 @@ impl<Q: Queue> Dispatcher<Q> {
             Ok(claims) => claims,
             Err(error) => return self.back_off(&error),
         };
-        if shutdown.is_stopping() {
+        if shutdown.is_stopping() || self.queue.holder() != self.holder {
             return self.give_back(claims);
         }
         if asked_at.elapsed() > self.lanes.patience() {

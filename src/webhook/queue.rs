@@ -27,6 +27,10 @@ impl Queue for Outbox {
         Ok(self.finish(claim, &attempt, outcome).await?)
     }
 
+    fn holder(&self) -> Option<i64> {
+        self.holder()
+    }
+
     async fn release(&self, claims: &[Claim]) -> Result<(), QueueError> {
         Ok(self.release(claims).await?)
     }

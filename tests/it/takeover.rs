@@ -2,17 +2,20 @@
 //! gateway that sees it die (threats §3.7 K11, K15).
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use gatepost::store::Location;
 use gatepost::testkit::receiver::Reply;
 use gatepost::testkit::smtp_client::{Transaction, deliver};
+use sqlx::postgres::PgConnection;
+use sqlx::{AssertSqlSafe, Executor as _};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
 use crate::support::process::Server;
 use crate::support::site::Site;
-use crate::support::{PATIENCE, postgres, rules, signed};
+use crate::support::{PATIENCE, canary, postgres, rules, signed};
 
 const MESSAGES: usize = 12;
 
@@ -26,6 +29,19 @@ const NEVER: Duration = Duration::from_secs(3600);
 /// Longer than it takes to pause a gateway, as a rule; nothing goes wrong if not.
 const SOON: Duration = Duration::from_secs(5);
 
+/// Longer than it takes another gateway to start and to take over, as a rule; nothing goes wrong if
+/// not.
+const LATER: Duration = Duration::from_secs(10);
+
+/// Mail has as few connections as it can, each message is a transaction, and who waits for a lock
+/// waits for as long as the test has it.
+const FEW: (&str, &str) = (
+    "store.toml",
+    "[commit]\nmax_messages = 1\nwriters = 16\npatience_seconds = 120\n\
+     [connections]\npostgres = 4\nacquire_seconds = 60\nstatement_seconds = 60\n\
+     lock_seconds = 60\ndeadline_seconds = 61\n",
+);
+
 struct Place {
     location: Location,
     folder: TempDir,
@@ -34,7 +50,11 @@ struct Place {
 
 impl Place {
     async fn at(location: Location, folder: TempDir) -> Self {
-        let site = Site::build(&location, &rules(folder.path(), &[LONG_LEASE])).await;
+        Self::with(location, folder, &[LONG_LEASE]).await
+    }
+
+    async fn with(location: Location, folder: TempDir, files: &[(&str, &str)]) -> Self {
+        let site = Site::build(&location, &rules(folder.path(), files)).await;
         site.leave_store().await;
         Self { location, folder, site }
     }
@@ -56,13 +76,21 @@ impl Place {
     async fn hang(&self, server: &Server, until: Duration) {
         self.site.receiver.otherwise(Reply::status(200).after(until));
         for number in 0..MESSAGES {
-            let (raw, to) =
-                (signed(&format!("message {number}")), ["support@agents.example".into()]);
-            let from = "alice@good.example";
-            let transaction = Transaction { helo: "client.example", from, to: &to, raw: &raw };
-            assert!(deliver(server.smtp, &transaction).await.unwrap().accepted());
+            send(server.smtp, number).await;
         }
         self.site.receiver.wait_for(1, PATIENCE).await.unwrap();
+    }
+
+    /// A connection of the test's own to the database.
+    async fn database(&self) -> PgConnection {
+        let Location::Postgres(url) = &self.location else { panic!("not on PostgreSQL") };
+        postgres::connect(url.expose()).await
+    }
+
+    /// Until this counts so many.
+    async fn until(&self, sql: &'static str, wanted: i64) {
+        let reached = async { while self.count(sql).await < wanted {} };
+        timeout(PATIENCE, reached).await.unwrap_or_else(|_| panic!("not {wanted}: {sql}"));
     }
 
     /// How often each event has come, once so many have.
@@ -89,9 +117,8 @@ impl Place {
     async fn count(&self, sql: &'static str) -> i64 {
         match &self.location {
             Location::Folder(store) => crate::support::count(store, sql).await,
-            Location::Postgres(url) => {
-                let mut database = postgres::connect(url.expose()).await;
-                sqlx::query_scalar(sql).fetch_one(&mut database).await.unwrap()
+            Location::Postgres(_) => {
+                sqlx::query_scalar(sql).fetch_one(&mut self.database().await).await.unwrap()
             }
         }
     }
@@ -108,7 +135,11 @@ impl Place {
 
     /// Every delivery has come to its end by one attempt that counts, whoever died meanwhile.
     async fn finish(self, last: Server) {
-        let messages = i64::try_from(MESSAGES).unwrap();
+        self.finish_with(last, MESSAGES).await;
+    }
+
+    async fn finish_with(self, last: Server, messages: usize) {
+        let messages = i64::try_from(messages).unwrap();
         let delivered =
             "SELECT COUNT(*) FROM deliveries WHERE state = 'delivered' AND attempts = 1";
         assert_eq!(self.count(delivered).await, messages);
@@ -117,6 +148,13 @@ impl Place {
         assert_eq!(last.terminate().await, 0);
         self.site.finish().await;
     }
+}
+
+async fn send(smtp: SocketAddr, number: usize) {
+    let (raw, to) = (signed(&format!("message {number}")), ["support@agents.example".into()]);
+    let from = "alice@good.example";
+    let transaction = Transaction { helo: "client.example", from, to: &to, raw: &raw };
+    assert!(deliver(smtp, &transaction).await.unwrap().accepted());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -163,4 +201,89 @@ async fn a_gateway_that_was_paused_takes_nothing_back() {
     // What it has under way was answered meanwhile. It says so to the store, in vain.
     assert_eq!(paused.terminate().await, 0);
     place.finish(other).await;
+}
+
+/// The beats of the gateway that lives, of one alone.
+const BEATS: &str = "SELECT CAST(SUM(beat) AS BIGINT) FROM gateways WHERE beat >= 0";
+
+/// All connections of mail wait for a lock; the beat goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_whose_mail_has_no_connection_left_goes_on_to_say_that_it_lives() {
+    let location = postgres::new_location().await;
+    let place = Place::with(location, tempfile::tempdir().unwrap(), &[LONG_LEASE, FEW]).await;
+    let server = place.serve().await;
+    let mut lock = place.database().await;
+    lock.execute("BEGIN; LOCK TABLE deliveries IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let sending: Vec<_> =
+        (0..MESSAGES).map(|number| tokio::spawn(send(server.smtp, number))).collect();
+    let waiting = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database()
+                   AND application_name = 'gatepost' AND wait_event_type = 'Lock'";
+    place.until(waiting, 4).await;
+    place.until(BEATS, place.count(BEATS).await + 3).await;
+    assert_eq!(place.count(waiting).await, 4, "they wait still");
+    lock.execute("ROLLBACK").await.unwrap();
+    for one in sending {
+        timeout(PATIENCE, one).await.unwrap().unwrap();
+    }
+    place.done().await;
+    place.finish(server).await;
+}
+
+/// Others take over what it has claimed; it begins none of that, and once it is heard again it goes
+/// on with what it claims then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_cannot_say_that_it_lives_begins_nothing_more() {
+    let place = Place::on_postgres().await;
+    let silent = place.serve().await;
+    // It claims them all at once: the others wait for the first.
+    let mut database = place.database().await;
+    database.execute("SELECT pg_advisory_lock(hashtextextended('rooms', 0))").await.unwrap();
+    place.site.receiver.otherwise(Reply::status(200).after(LATER));
+    for number in 0..MESSAGES {
+        send(silent.smtp, number).await;
+    }
+    database.execute("SELECT pg_advisory_unlock_all()").await.unwrap();
+    place.site.receiver.wait_for(1, PATIENCE).await.unwrap();
+    let claimed = "SELECT COUNT(*) FROM deliveries WHERE lease_until > 0";
+    assert_eq!(place.count(claimed).await, i64::try_from(MESSAGES).unwrap());
+    let name = place.count("SELECT MIN(id) FROM gateways WHERE beat >= 0").await;
+    let refuse = format!(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql
+             AS 'BEGIN RAISE EXCEPTION ''refused''; END';
+         CREATE TRIGGER refused BEFORE UPDATE ON gateways FOR EACH ROW
+             WHEN (NEW.id = {name} AND NEW.beat >= 0) EXECUTE FUNCTION refuse()"
+    );
+    database.execute(AssertSqlSafe(refuse)).await.unwrap();
+    place.site.receiver.otherwise(Reply::status(200));
+    let other = place.serve().await;
+    place.done().await;
+    assert_eq!(other.terminate().await, 0);
+    database.execute("DROP TRIGGER refused ON gateways").await.unwrap();
+    // Behind what it had claimed, in the same lane.
+    send(silent.smtp, MESSAGES).await;
+    let events = place.events(MESSAGES + 1).await;
+    place.done().await;
+    let twice = events.values().filter(|times| **times > 1).count();
+    assert!(twice <= 1, "more than what was under way: {events:?}");
+    place.finish_with(silent, MESSAGES + 1).await;
+}
+
+/// What it had claimed is free at once, and nobody takes it for dead.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_ends_is_not_taken_for_dead() {
+    let place = Place::on_postgres().await;
+    let first = place.serve().await;
+    place.hang(&first, SOON).await;
+    let (folder, log) = (place.folder.path(), place.folder.path().join("log"));
+    let dns = place.site.dns.addr();
+    let second = Server::start_telling(&place.location, folder, dns, &[], &log).await;
+    place.site.receiver.otherwise(Reply::status(200));
+    assert_eq!(first.terminate().await, 0);
+    place.done().await;
+    // Longer than it takes to find a gateway dead.
+    place.until(BEATS, place.count(BEATS).await + 6).await;
+    let log = std::fs::read_to_string(log).unwrap();
+    canary::keep("log", log.as_bytes(), None);
+    assert!(log.contains("another gateway has ended") && !log.contains("dead gateway"), "{log}");
+    place.finish(second).await;
 }

@@ -5,45 +5,66 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
 
 use crate::domain::clock::Clock;
 use crate::domain::ports::Wake;
 use crate::rules::Gateways;
-use crate::store::Store;
+use crate::store::{Census, Store};
 
 /// Beats from one look for what waits longer than anything may to the next.
-const MENDED_EVERY: u64 = 60;
+const MENDED_EVERY: u32 = 60;
 
 /// The beat of one gateway.
 pub struct Heartbeat {
+    /// By a connection of its own: no load of mail delays a beat.
+    beats: Store,
     store: Store,
     clock: Clock,
     rules: Gateways,
     /// Rung when there is something to take over.
     wake: Arc<dyn Wake>,
+    was_set: Notify,
 }
 
 impl Heartbeat {
-    /// The beat of the gateway that joined this store.
-    pub fn new(store: Store, clock: Clock, rules: Gateways, wake: Arc<dyn Wake>) -> Self {
-        Self { store, clock, rules, wake }
+    /// The beat of the gateway that joined this store, which nobody else reads by `beats`.
+    pub fn new(
+        (beats, store): (Store, Store),
+        clock: Clock,
+        rules: Gateways,
+        wake: Arc<dyn Wake>,
+    ) -> Self {
+        Self { beats, store, clock, rules, wake, was_set: Notify::new() }
     }
 
     /// Never ends. Dropped at any moment, it leaves nothing: the others find the beat silent.
-    pub async fn run(self) {
-        let mut beats = interval(self.rules.beat());
-        // After a pause of ours the others need as many looks as ever to be seen again.
-        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut count: u64 = 0;
-        loop {
-            beats.tick().await;
-            let was_set = self.look_at_the_clock();
-            self.beat().await;
-            if was_set || count.is_multiple_of(MENDED_EVERY) {
-                self.mend().await;
+    pub async fn run(&self) {
+        tokio::join!(self.go_on(), self.mend());
+    }
+
+    /// Tells the others that this gateway ends and holds nothing any more. They find its beat silent
+    /// where that cannot be written.
+    pub async fn leave(&self) {
+        match timeout(self.rules.silence(), self.beats.leave()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                let error = &error as &(dyn Error + 'static);
+                tracing::warn!(error, "cannot say that this gateway ends: others take it for dead");
             }
-            count = count.wrapping_add(1);
+            Err(_) => tracing::warn!("cannot say in time that this gateway ends"),
+        }
+    }
+
+    async fn go_on(&self) {
+        loop {
+            if self.look_at_the_clock() {
+                self.was_set.notify_one();
+            }
+            self.beat().await;
+            // From the end of one look to the begin of the next, so that none comes too early.
+            sleep(self.rules.beat()).await;
         }
     }
 
@@ -60,30 +81,44 @@ impl Heartbeat {
     }
 
     async fn beat(&self) {
-        match self.store.beat(self.rules.silent_beats).await {
-            Ok(0) => {}
-            Ok(died) => {
-                tracing::warn!(gateways.died = died, "taking over what a dead gateway had claimed");
-                self.wake.wake();
-            }
+        let Census { died, left, buried } = match self.beats.beat().await {
+            Ok(census) => census,
             Err(error) => {
                 let error = &error as &(dyn Error + 'static);
                 tracing::warn!(error, "cannot say that this gateway lives: others may take over");
+                return;
             }
+        };
+        if buried {
+            tracing::warn!("this gateway was silent for too long: others may have taken over");
+        }
+        if died > 0 {
+            tracing::warn!(gateways.died = died, "taking over what a dead gateway had claimed");
+        }
+        if left > 0 {
+            tracing::info!(gateways.left = left, "another gateway has ended");
+        }
+        if buried || died > 0 || left > 0 {
+            self.wake.wake();
         }
     }
 
+    /// Looks for what waits too long, every so often and when the clock was set.
     async fn mend(&self) {
-        match self.store.mend_waits().await {
-            Ok(0) => {}
-            Ok(mended) => {
-                tracing::warn!(mended, "what waited longer than the rules allow is due now");
-                self.wake.wake();
+        loop {
+            match self.store.mend_waits().await {
+                Ok(0) => {}
+                Ok(mended) => {
+                    tracing::warn!(mended, "what waited longer than the rules allow is due now");
+                    self.wake.wake();
+                }
+                Err(error) => {
+                    let error = &error as &(dyn Error + 'static);
+                    tracing::warn!(error, "cannot look for what waits too long");
+                }
             }
-            Err(error) => {
-                let error = &error as &(dyn Error + 'static);
-                tracing::warn!(error, "cannot look for what waits too long");
-            }
+            let pause = self.rules.beat().saturating_mul(MENDED_EVERY);
+            let _set_or_over = timeout(pause, self.was_set.notified()).await;
         }
     }
 }

@@ -162,22 +162,24 @@ impl EventLog {
         bounds: (u32, usize),
     ) -> Result<Arc<Part>, StoreError> {
         if let Some(part) = self.ring.read(scope, filter, after, bounds) {
-            if self.is_up_to_date(&part).await? {
+            let changed = self.changed(&part).await?;
+            if changed.is_empty() {
                 return Ok(part);
             }
-            self.ring.forget();
+            self.ring.forget(&changed);
         }
         self.read(scope, filter, after, bounds).await
     }
 
-    /// Whether its bodies are still of what they are about: asked after they were found, with all
-    /// who ask.
-    async fn is_up_to_date(&self, part: &Part) -> Result<bool, StoreError> {
+    /// The places of those bodies that are no longer of what they are about: asked after they were
+    /// found, with all who ask.
+    async fn changed(&self, part: &Part) -> Result<Vec<i64>, StoreError> {
         let (Some((first, _)), Some((last, _))) = (part.made.first(), part.made.last()) else {
-            return Ok(true);
+            return Ok(Vec::new());
         };
         let now = self.store.contents_with_others((first.saturating_sub(1), *last)).await?;
-        Ok(part.made.iter().all(|(position, content)| now.get(position) == Some(content)))
+        let changed = part.made.iter().filter(|(position, made)| now.get(position) != Some(made));
+        Ok(changed.map(|(position, _)| *position).collect())
     }
 
     /// The next events of `scope` behind a place, up to `limit` of them, and no more than one

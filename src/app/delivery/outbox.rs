@@ -48,6 +48,11 @@ impl Outbox {
         self.store.release_deliveries(claims).await
     }
 
+    /// The name under which it claims; none while what it has claimed may be somebody else's.
+    pub fn holder(&self) -> Option<i64> {
+        self.store.holder()
+    }
+
     /// When the next delivery is due.
     pub async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
         self.store.next_due(self.clock.steady()).await

@@ -172,3 +172,72 @@ async fn each_check_says_since_when() {
         assert_eq!(scene.told().await, ((!well).then_some("no space"), since), "{millis}");
     }
 }
+
+/// Gives a good answer at `millis`, then none within any time.
+async fn held(millis: i64) -> Scene {
+    let mut scene = Scene::new();
+    scene.gate.add_permits(1);
+    scene.millis.store(millis, Ordering::SeqCst);
+    assert!(scene.is_ready().await);
+    scene.readiness.patience = Duration::from_millis(1);
+    scene
+}
+
+#[tokio::test]
+async fn a_check_that_held_lately_is_believed_for_a_moment_while_it_is_slow() {
+    // A look begins, and is asked for again while it lasts.
+    for (begins, last, cause) in [
+        (2000, 2000, None),
+        (2000, 4999, None),
+        (2000, 5000, Some(SILENT)),
+        (15_999, 18_998, None),
+        (15_999, 18_999, Some(SILENT)),
+        (16_000, 16_000, Some(SILENT)),
+    ] {
+        let scene = held(1000).await;
+        let mut told = (None, 0);
+        for millis in [begins, last] {
+            scene.millis.store(millis, Ordering::SeqCst);
+            told = scene.told().await;
+        }
+        let since = if cause.is_some() { last } else { 0 };
+        assert_eq!((told, scene.asked()), ((cause, since), 2), "{begins} {last}");
+    }
+}
+
+/// It is believed while nothing is known: what fails is said at once.
+#[tokio::test]
+async fn a_check_that_held_lately_and_fails_is_said_at_once() {
+    let scene = Scene::new();
+    scene.gate.add_permits(2);
+    assert!(scene.is_ready().await);
+    scene.well.store(false, Ordering::SeqCst);
+    scene.millis.store(1000, Ordering::SeqCst);
+    assert_eq!(scene.told().await, (Some("no space"), 1000));
+    // Nor does one that has failed since then count as one that held.
+    let mut scene = scene;
+    scene.readiness.patience = Duration::from_millis(1);
+    scene.millis.store(2000, Ordering::SeqCst);
+    assert_eq!(scene.told().await, (Some(SILENT), 2000));
+}
+
+#[tokio::test]
+async fn a_good_word_that_is_dear_holds_and_a_bad_one_does_not() {
+    let mut scene = Scene::new();
+    let checks = Arc::get_mut(&mut scene.readiness.checks).unwrap();
+    checks[0].holds = Duration::from_secs(30);
+    scene.gate.add_permits(9);
+    for (millis, well, told, asked) in [
+        (0, true, true, 1),
+        (29_999, false, true, 1),
+        (31_000, false, false, 2),
+        (32_000, false, false, 3),
+        (33_000, true, true, 4),
+        (62_999, false, true, 4),
+        (64_000, false, false, 5),
+    ] {
+        scene.millis.store(millis, Ordering::SeqCst);
+        scene.well.store(well, Ordering::SeqCst);
+        assert_eq!((scene.is_ready().await, scene.asked()), (told, asked), "{millis}");
+    }
+}

@@ -21,7 +21,7 @@ use self::space::Space;
 use self::walked::Walked;
 use crate::domain::id::Mint;
 use crate::domain::repeats::Repeats;
-use crate::rules::Deliveries;
+use crate::rules::{Deliveries, Gateways};
 use crate::store::blobs::objects::Blobs;
 use crate::store::engine::database::{Database, Transaction};
 use crate::store::engine::embedded::Embedded;
@@ -40,6 +40,7 @@ pub struct Base {
     pub(in crate::store) repeats: Repeats,
     pub(in crate::store) identity: Arc<OnceCell<Uuid>>,
     pub(in crate::store) deliveries: Deliveries,
+    pub(in crate::store) gateways: Gateways,
     pub(in crate::store) walked: Walked,
     pub(in crate::store) company: Company,
     /// The replay that was worked on last.

@@ -366,6 +366,34 @@ async fn what_was_claimed_for_one_that_rests_is_given_back() {
     assert_eq!(scene.receiver.received().len(), 1);
 }
 
+/// A gateway that was not heard for long begins nothing that it had claimed: others may have it. What
+/// was claimed under a former name is given back.
+#[tokio::test]
+async fn what_was_claimed_is_begun_under_the_same_name_alone() {
+    let scene = Scene::new("[dispatcher]\npoll_millis = 10\n").await;
+    scene.receiver.script([Reply::status(200).after(Duration::from_millis(500))]);
+    let ids: Vec<_> = (1..=20).map(|n| scene.queue.add(n, &scene.destination(1))).collect();
+    scene.run();
+    scene.arrived(1).await;
+    assert!(ids.iter().all(|id| scene.queue.read(*id, |row| row.leased_until.is_some())));
+    scene.queue.holder.store(0, Ordering::SeqCst);
+    scene.queue.until(ids[0], |row| row.state == State::Delivered).await;
+    let looks = scene.queue.looks.load(Ordering::SeqCst);
+    let looking = async {
+        while scene.queue.looks.load(Ordering::SeqCst) < looks + 9 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(SOON, looking).await.expect("it asks under which name it may go on");
+    assert_eq!(scene.receiver.received().len(), 1);
+    scene.queue.holder.store(2, Ordering::SeqCst);
+    for id in &ids[1..] {
+        scene.queue.until(*id, |row| row.state == State::Delivered).await;
+        assert_eq!(scene.queue.read(*id, |row| row.claim.fence), 2, "claimed anew");
+    }
+    assert_eq!(scene.receiver.received().len(), ids.len());
+}
+
 #[tokio::test]
 async fn an_attempt_that_panics_counts_as_failed_and_harms_no_other() {
     let scene = Scene::new(EAGER).await;

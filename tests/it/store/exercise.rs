@@ -57,7 +57,8 @@ pub async fn exercise(scene: &Scene) {
     log(scene).await;
     store.next_due(at(2)).await.unwrap();
     store.join().await.unwrap();
-    store.beat(3).await.unwrap();
+    store.beat().await.unwrap();
+    store.apart(&store_rules(), Share::Beats).await.unwrap().beat().await.unwrap();
     store.mend_waits().await.unwrap();
     let claims = store.claim_deliveries(at(2), at(9), 10, &[]).await.unwrap();
     store.release_deliveries(&claims).await.unwrap();
@@ -70,6 +71,8 @@ pub async fn exercise(scene: &Scene) {
         error: None,
     };
     store.finish_delivery(&claims[0], &attempt, Outcome::Gone).await.unwrap();
+    store.leave().await.unwrap();
+    assert!(store.holder().is_some());
     store.destinations(agent.id).await.unwrap();
     super::webhooks::exercise(scene).await;
     super::relays::exercise(scene).await;

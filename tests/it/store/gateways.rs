@@ -7,9 +7,9 @@ use gatepost::domain::clock::{Clock, Timestamp};
 use gatepost::domain::delivery::{Claim, Outcome};
 use gatepost::domain::event::Category;
 use gatepost::domain::id::Mint;
-use gatepost::store::{Finished, Store};
+use gatepost::store::{Census, Finished, Redelivery, Store};
 
-use super::scene::{Kind, SECOND, Scene, at, attempt};
+use super::scene::{Kind, SECOND, Scene, at, attempt, by};
 use crate::support::store_rules;
 
 on_both! {
@@ -17,6 +17,9 @@ on_both! {
     a_probe_of_a_dead_gateway_is_made_again,
     what_rests_is_left_alone_whoever_died,
     what_a_dead_gateway_had_claimed_in_a_room_is_free,
+    what_is_sent_again_waits_for_no_dead_gateway,
+    what_a_gateway_that_left_had_claimed_is_free_at_once,
+    a_gateway_that_was_buried_goes_on_under_another_name,
     steady_time_goes_on_from_gateway_to_gateway,
     what_waits_longer_than_anything_may_is_due,
 }
@@ -43,11 +46,12 @@ async fn see_them_die(kind: Kind, store: &Store) {
     }
     // The first look finds out that they are there; so many more, that they say nothing.
     for _ in 0..SILENT {
-        assert_eq!(store.beat(SILENT).await.unwrap(), 0);
+        assert_eq!(store.beat().await.unwrap(), Census::default());
         assert_eq!(claim(store, 5).await, [], "not dead yet");
     }
-    assert_eq!(store.beat(SILENT).await.unwrap(), 1);
-    assert_eq!(store.beat(SILENT).await.unwrap(), 0, "it dies once");
+    let death = Census { died: 1, ..Census::default() };
+    assert_eq!(store.beat().await.unwrap(), death);
+    assert_eq!(store.beat().await.unwrap(), Census::default(), "it dies once");
 }
 
 async fn what_a_dead_gateway_had_claimed_is_free(kind: Kind) {
@@ -61,8 +65,8 @@ async fn what_a_dead_gateway_had_claimed_is_free(kind: Kind) {
     if kind == Kind::Postgres {
         // As long as it beats, at whatever pace, nobody takes anything from it.
         for _ in 0..3 * SILENT {
-            assert_eq!(second.beat(SILENT).await.unwrap(), 0);
-            first.beat(SILENT).await.unwrap();
+            assert_eq!(second.beat().await.unwrap(), Census::default());
+            first.beat().await.unwrap();
         }
         assert_eq!(claim(&second, 4).await, []);
     }
@@ -115,6 +119,87 @@ async fn what_a_dead_gateway_had_claimed_in_a_room_is_free(kind: Kind) {
     assert_eq!(again[0].delivery, head[0].delivery);
 }
 
+/// It has its place before what is under way: if by a dead gateway, then nothing is.
+async fn what_is_sent_again_waits_for_no_dead_gateway(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    scene.listen_in_order(&scene.agent, Category::Incoming).await;
+    for number in 0..3 {
+        scene.deliver(&scene.agent, number).await;
+    }
+    let first = gateway(&scene).await;
+    let done = claim(&first, 4).await.remove(0);
+    first.finish_delivery(&done, &attempt(4, 200), Outcome::Delivered).await.unwrap();
+    assert_eq!(claim(&first, 5 * SECOND).await.len(), 1);
+    let second = gateway(&scene).await;
+    see_them_die(kind, &second).await;
+    let again = second.replay_delivery(scene.agent.id, done.delivery, by(at(6 * SECOND))).await;
+    assert_eq!(again.unwrap(), Redelivery::Done);
+    let again = claim(&second, 10 * SECOND).await;
+    assert_eq!(again.iter().map(|one| one.delivery).collect::<Vec<_>>(), [done.delivery]);
+}
+
+/// Nobody waits for its beat to stand still, and it counts as no death.
+async fn what_a_gateway_that_left_had_claimed_is_free_at_once(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    scene.listen(&scene.agent, Category::Incoming, "https://a.example/").await;
+    scene.deliver(&scene.agent, 0).await;
+    let first = gateway(&scene).await;
+    assert_eq!(claim(&first, 1).await.len(), 1);
+    if kind == Kind::Sqlite {
+        first.leave().await.unwrap();
+        assert_eq!(claim(&gateway(&scene).await, 2).await.len(), 1);
+        return;
+    }
+    let second = gateway(&scene).await;
+    second.beat().await.unwrap();
+    first.leave().await.unwrap();
+    assert_eq!(claim(&second, 2).await, []);
+    let departure = Census { left: 1, ..Census::default() };
+    assert_eq!(second.beat().await.unwrap(), departure);
+    assert_eq!(claim(&second, 3).await.len(), 1);
+    assert_eq!(second.beat().await.unwrap(), Census::default(), "it leaves once");
+}
+
+/// It begins nothing as soon as others may bury it; if none did, it goes on with what it had.
+async fn a_gateway_that_was_buried_goes_on_under_another_name(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    scene.listen(&scene.agent, Category::Incoming, "https://a.example/").await;
+    scene.deliver(&scene.agent, 0).await;
+    let (first, _, source) = told(&scene, 0, 0).await;
+    assert_eq!(first.holder(), Some(0), "it has not joined");
+    first.join().await.unwrap();
+    let name = first.holder();
+    assert!(name > Some(0));
+    assert_eq!(claim(&first, 1).await.len(), 1);
+    let silence = i64::try_from(store_rules().gateways.silence().as_millis()).unwrap();
+    source.fetch_add(silence - 1, Ordering::SeqCst);
+    assert_eq!(first.holder(), name);
+    source.fetch_add(1, Ordering::SeqCst);
+    if kind == Kind::Sqlite {
+        assert_eq!(first.holder(), name, "nobody else is there");
+        return;
+    }
+    assert_eq!(first.holder(), None);
+    assert_eq!(first.beat().await.unwrap(), Census::default());
+    assert_eq!(first.holder(), name, "nobody has buried it");
+    let second = gateway(&scene).await;
+    see_them_die(kind, &second).await;
+    source.fetch_add(silence, Ordering::SeqCst);
+    assert_eq!(first.holder(), None);
+    assert_eq!(first.beat().await.unwrap(), Census { buried: true, ..Census::default() });
+    let other = first.holder();
+    assert!(other > Some(0) && other != name, "{other:?} {name:?}");
+    assert_eq!(claim(&second, 5).await.len(), 1, "what it had claimed before is free");
+    // What it claims from now on is its own.
+    scene.deliver(&scene.agent, 6).await;
+    assert_eq!(claim(&first, 7).await.len(), 1);
+    for _ in 0..3 * SILENT {
+        first.beat().await.unwrap();
+        second.beat().await.unwrap();
+        assert_eq!(claim(&second, 8).await, []);
+    }
+}
+
 /// A handle whose wall clock and whose steady source are these.
 async fn told(scene: &Scene, wall: i64, source: i64) -> (Store, Clock, Arc<AtomicI64>) {
     let (now, steady) = (Arc::new(AtomicI64::new(wall)), Arc::new(AtomicI64::new(source)));
@@ -137,7 +222,7 @@ async fn what_rests_is_left_alone_whoever_died(kind: Kind) {
     scene.deliver(&scene.agent, 1).await;
     let (_first, second) = (gateway(&scene).await, gateway(&scene).await);
     for _ in 0..=SILENT {
-        second.beat(SILENT).await.unwrap();
+        second.beat().await.unwrap();
     }
     // at(9)
     scene.execute("UPDATE destinations SET failures = 10, rests_until = 1750000000009").await;
@@ -154,7 +239,7 @@ async fn steady_time_goes_on_from_gateway_to_gateway(kind: Kind) {
     assert_eq!(begun, Timestamp::from_millis(YEAR));
     source.fetch_add(10 * SECOND, Ordering::SeqCst);
     // On the embedded store the first beat is kept, then every tenth.
-    first.beat(SILENT).await.unwrap();
+    first.beat().await.unwrap();
     // The next one goes on from there, under a clock that is right. (PostgreSQL's own clock says how
     // long nobody was there; the embedded store has only that which was set back.)
     let (second, clock, source) = told(&scene, 0, 0).await;
@@ -167,8 +252,8 @@ async fn steady_time_goes_on_from_gateway_to_gateway(kind: Kind) {
     assert_eq!(clock.steady().millis() - before.millis(), SECOND);
     if kind == Kind::Postgres {
         // Who is behind catches up by a beat.
-        second.beat(SILENT).await.unwrap();
-        first.beat(SILENT).await.unwrap();
+        second.beat().await.unwrap();
+        first.beat().await.unwrap();
     }
 }
 

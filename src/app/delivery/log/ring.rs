@@ -3,7 +3,8 @@
 //! asking the store; who is further behind does ask it.
 //!
 //! A body may be of something that is erased by now: before one is shown, the store says what it is
-//! about (`EventLog::read`), and where that has changed, all are forgotten.
+//! about (`EventLog::read_on`), and one where that has changed is forgotten: who reads across its
+//! place asks the store.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,7 +46,7 @@ struct Kept {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) placed: PlacedEvent,
-    /// `None` where nobody waited for it, or where it cannot be read.
+    /// `None` where nobody waited for it, where it cannot be read, or where it is out of date.
     pub(super) body: Option<(Content, Bytes)>,
     pub(super) since: Instant,
 }
@@ -128,11 +129,17 @@ impl Ring {
         Some(part)
     }
 
-    /// Forgets what it keeps: a body is out of date.
-    pub(super) fn forget(&self) {
+    /// Forgets the bodies at these places: they are out of date.
+    pub(super) fn forget(&self, changed: &[i64]) {
         let mut kept = self.lock();
-        let (follows, high) = (kept.follows, kept.high);
-        *kept = Kept { follows, low: high, high, ..Kept::default() };
+        let Kept { entries, parts, octets, .. } = &mut *kept;
+        for entry in entries.iter_mut() {
+            if changed.contains(&entry.placed.place.position) {
+                *octets = octets.saturating_sub(entry.octets());
+                entry.body = None;
+            }
+        }
+        parts.retain(|(_, part)| !part.made.iter().any(|(place, _)| changed.contains(place)));
     }
 
     /// Nothing panics while it holds the lock; if something did, what is kept would be whole.
@@ -183,4 +190,58 @@ impl Kept {
 fn lies_within(scope: &Scope, lineage: &Lineage) -> bool {
     let permitted = |agents: &[_]| lineage.agent.is_some_and(|agent| agents.contains(&agent));
     lineage.at(scope.level()) == Some(scope.root()) && scope.permitted().is_none_or(permitted)
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::domain::account::AccountType;
+    use crate::domain::clock::Timestamp;
+    use crate::domain::event::EventName;
+    use crate::domain::id::{AccountId, EventId};
+    use crate::rules::Rules;
+    use crate::store::EventPlace;
+
+    /// Four events of one account, ten octets each.
+    fn ring() -> (Ring, Scope) {
+        let account = AccountId::new(1).unwrap();
+        let lineage = Lineage { organization: Some(account), ..Lineage::default() };
+        let entry = |position: i64| Entry {
+            placed: PlacedEvent {
+                place: EventPlace { event: EventId(Uuid::from_u128(7)), position },
+                name: Some(EventName::EmailReceived),
+                at: Timestamp::from_millis(position),
+                lineage,
+            },
+            body: Some((Content::Message, Bytes::from_static(b"0123456789"))),
+            since: Instant::now(),
+        };
+        let ring = Ring::new(&Rules::defaults().unwrap().access.events);
+        ring.begin(0);
+        ring.append((1..=4).map(entry).collect(), 4);
+        (ring, Scope::subtree(account, AccountType::Organization))
+    }
+
+    /// The places of what is read behind a place, without the store.
+    fn places(ring: &Ring, scope: &Scope, after: i64) -> Option<Vec<i64>> {
+        let part = ring.read(scope, &EventFilter::ALL, after, (9, 999))?;
+        Some(part.made.iter().map(|(place, _)| *place).collect())
+    }
+
+    #[test]
+    fn what_changed_is_forgotten_and_nothing_else() {
+        let (ring, scope) = ring();
+        assert_eq!(places(&ring, &scope, 0), Some(vec![1, 2, 3, 4]));
+        assert_eq!(places(&ring, &scope, 2), Some(vec![3, 4]));
+        ring.forget(&[2]);
+        // Across its place the store is asked; behind it nobody notices.
+        for after in [0, 1] {
+            assert_eq!(places(&ring, &scope, after), None);
+        }
+        assert_eq!(places(&ring, &scope, 2), Some(vec![3, 4]));
+        assert_eq!(places(&ring, &scope, 3), Some(vec![4]));
+        assert_eq!(ring.lock().octets, 30);
+    }
 }

@@ -172,7 +172,8 @@ impl Base {
         let ended = ended.bind(id.0).fetch_all(tx.on()).await?;
         let clock = self.mint().clock();
         let now = clock.steady_of(act.at).min(clock.steady());
-        if replays::revive(&mut tx, destination.id.0, &ended, now).await? == 0 {
+        let with = (&mut tx, &self.company);
+        if replays::revive(with, destination.id.0, &ended, now).await? == 0 {
             return Ok(Redelivery::Pending);
         }
         let changes = [Change::made("webhook", destination.id)];

@@ -3,16 +3,20 @@
 //!
 //! A gateway lives as long as its beat moves, as seen by another one that looks at its own pace: no
 //! clock is compared. Its claims name it (`claims.rs`), so that they need not be looked for: whoever
-//! claims passes those of the dead over no more. One that was only silent, and comes back, finds its
-//! claims taken over, and the fence takes nothing from it.
+//! claims passes those of the dead over no more.
+//!
+//! The dead are buried: their row says so, and only then are their claims free. One that was only
+//! silent finds its row like that by its next beat, and goes on under another name; the fence takes
+//! nothing from it. Until that beat is written it begins nothing of what it had claimed
+//! ([`Base::holder`]), because nobody buries before that.
 
 use std::sync::atomic::Ordering;
 
 use super::claims::UNREADABLE_PAUSE;
 use crate::domain::clock::Timestamp;
 use crate::store::base::Base;
-use crate::store::base::company::Gateway;
-use crate::store::engine::database::settled;
+use crate::store::base::company::{BURIED, Census, Gateway, LEFT};
+use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, sql};
@@ -58,20 +62,33 @@ impl Base {
         Columns { table: "gateways", row: &row }.integer("wall")
     }
 
-    /// Notes who is there; answers how many died since the last look.
-    fn note(&self, rows: &[Gateway], silent: u32) -> usize {
-        if self.reader().is_postgres() {
-            return self.company.look(rows, silent).len();
-        }
-        self.bury_others(rows);
-        0
+    /// Notes who is no more: on the embedded store whoever else there was.
+    fn note(&self, rows: &[Gateway]) -> Census {
+        self.company.note(rows, !self.reader().is_postgres())
     }
 
-    /// On the embedded store whoever else there was is dead.
-    fn bury_others(&self, rows: &[Gateway]) {
-        let own = self.company.own();
-        let others = rows.iter().map(|row| row.id).filter(|id| *id != own);
-        self.company.bury(others.collect());
+    /// Writes the beat of this gateway, the next one if none is given, unless it was buried.
+    async fn write_beat(
+        &self,
+        tx: &mut Transaction,
+        beat: Option<i64>,
+    ) -> Result<bool, StoreError> {
+        let written =
+            sql("UPDATE gateways SET beat = COALESCE($4, beat + 1), steady = $2, wall = $3
+                           WHERE id = $1 AND beat >= 0")
+            .on_postgres(
+                "UPDATE gateways SET beat = COALESCE($4, beat + 1), steady = $2,
+                 wall = COALESCE($3, CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000
+                                          AS BIGINT))
+             WHERE id = $1 AND beat >= 0",
+            )
+            .bind(self.company.own())
+            .bind(self.mint().clock().steady())
+            .bind(self.own_wall())
+            .bind(beat)
+            .execute(tx.on())
+            .await?;
+        Ok(written > 0)
     }
 }
 
@@ -88,6 +105,7 @@ impl Base {
         let [a, b, c, d, ..] = self.mint().secret();
         let random = i64::from(u32::from_be_bytes([a, b, c, d]) >> 1);
         let mut tx = self.begin().await?;
+        let mut joined = None;
         for name in (1..=NAMES).map(|more| random + more) {
             let steady = clock.steady();
             let done = sql("INSERT INTO gateways (id, beat, steady, wall) VALUES ($1, 0, $2, $3)
@@ -104,46 +122,60 @@ impl Base {
             .execute(tx.on())
             .await?;
             if done > 0 {
-                base.company.0.own.store(name, Ordering::SeqCst);
                 clock.align(steady);
+                joined = Some((name, steady));
                 break;
             }
         }
         let rows = gateways(tx.on()).await?;
         tx.commit().await?;
-        if !base.reader().is_postgres() {
-            base.bury_others(&rows);
+        let seen = &base.company.0;
+        if let Some((name, steady)) = joined {
+            seen.own.store(name, Ordering::SeqCst);
+            // After its name: nothing that was claimed under the former one is begun now.
+            seen.heard.store(steady.millis(), Ordering::SeqCst);
         }
+        base.note(&rows);
         Ok(())
     }
 
-    /// Says that this gateway lives, and looks at the others: a gateway whose beat stood still for
-    /// `silent` looks is dead, and what it had claimed is free. Answers how many died with this look.
-    /// Two looks must be apart by about a beat, whatever clocks say.
-    pub async fn beat(&self, silent: u32) -> Result<usize, StoreError> {
-        let (base, clock) = (self, self.mint().clock());
-        if !base.reader().is_postgres() && !base.company.is_written(clock.steps()) {
-            return Ok(0);
-        }
-        settled!(self.try_beat(silent))
+    /// The name under which this gateway claims deliveries. None while its last beat is as old as
+    /// those by which others bury: what it has claimed may be theirs, and it begins none of it. What
+    /// was claimed under another name is not its own any more.
+    pub fn holder(&self) -> Option<i64> {
+        let company = &self.company;
+        // Before its name: see `join`.
+        let heard = Timestamp::from_millis(company.0.heard.load(Ordering::SeqCst));
+        let (own, now) = (company.own(), self.mint().clock().steady());
+        let is_alone = own == 0 || !self.reader().is_postgres();
+        (is_alone || now < heard.plus(self.gateways.silence())).then_some(own)
     }
 
-    async fn try_beat(&self, silent: u32) -> Result<usize, StoreError> {
+    /// Says that this gateway lives, and looks at the others: one whose beat stood still for as many
+    /// looks as the rules say is dead, and what it had claimed is free. Two looks must be apart by a
+    /// beat at least.
+    pub async fn beat(&self) -> Result<Census, StoreError> {
         let (base, clock) = (self, self.mint().clock());
+        let is_postgres = base.reader().is_postgres();
+        if !is_postgres && !base.company.is_written(clock.steps()) {
+            return Ok(Census::default());
+        }
+        let (mut rows, lives) = settled!(self.try_beat())?;
+        if is_postgres {
+            let silent = base.company.look(&rows, base.gateways.silent_beats);
+            if !silent.is_empty() {
+                rows = settled!(self.try_bury(&silent))?;
+            }
+        }
+        Ok(Census { buried: !lives, ..base.note(&rows) })
+    }
+
+    /// The gateways, and whether this one was not buried.
+    async fn try_beat(&self) -> Result<(Vec<Gateway>, bool), StoreError> {
+        let (base, clock) = (self, self.mint().clock());
+        let began = clock.steady();
         let mut tx = self.begin().await?;
-        let alive =
-            sql("UPDATE gateways SET beat = beat + 1, steady = $2, wall = $3 WHERE id = $1")
-                .on_postgres(
-                    "UPDATE gateways SET beat = beat + 1, steady = $2,
-                     wall = COALESCE($3, CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000
-                                              AS BIGINT))
-                 WHERE id = $1",
-                )
-                .bind(base.company.own())
-                .bind(clock.steady())
-                .bind(base.own_wall())
-                .execute(tx.on())
-                .await?;
+        let lives = base.write_beat(&mut tx, None).await?;
         let rows = gateways(tx.on()).await?;
         // Of these no claim is left.
         let gone = clock.steady().minus(base.deliveries.lease.saturating_mul(2));
@@ -156,11 +188,46 @@ impl Base {
         if let Some(latest) = latest.filter(|latest| *latest > clock.steady()) {
             clock.align(latest);
         }
-        if alive == 0 {
-            // It was silent for so long that the others have taken its row away.
+        if lives {
+            base.company.0.heard.store(began.millis(), Ordering::SeqCst);
+        } else {
             self.join().await?;
         }
-        Ok(base.note(&rows, silent))
+        Ok((rows, lives))
+    }
+
+    /// Buries those that still are where they were seen; answers all gateways. One that is just
+    /// writing its beat lives.
+    async fn try_bury(&self, silent: &[(i64, i64)]) -> Result<Vec<Gateway>, StoreError> {
+        let mut tx = self.begin().await?;
+        for (id, beat) in silent {
+            sql("UPDATE gateways SET beat = $3 WHERE id = $1 AND beat = $2")
+                .on_postgres(
+                    "UPDATE gateways SET beat = $3 WHERE id IN (
+                         SELECT id FROM gateways WHERE id = $1 AND beat = $2
+                         FOR UPDATE SKIP LOCKED)",
+                )
+                .bind(*id)
+                .bind(*beat)
+                .bind(BURIED)
+                .execute(tx.on())
+                .await?;
+        }
+        let rows = gateways(tx.on()).await?;
+        tx.commit().await?;
+        Ok(rows)
+    }
+
+    /// Says that this gateway ends: what it still had claimed is free, and nobody takes it for dead.
+    /// Its row stays for a while: steady time goes on from there.
+    pub async fn leave(&self) -> Result<(), StoreError> {
+        settled!(self.try_leave())
+    }
+
+    async fn try_leave(&self) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        self.write_beat(&mut tx, Some(LEFT)).await?;
+        tx.commit().await
     }
 
     /// Bounds what waits by what the rules let anything wait: what is due later than that, or rests

@@ -21,6 +21,7 @@ use crate::domain::destination::Destination;
 use crate::domain::event::{Event, EventName};
 use crate::domain::id::DeliveryId;
 use crate::store::base::Base;
+use crate::store::base::company::Company;
 use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
@@ -159,9 +160,23 @@ impl Base {
             return Ok(Left::Later);
         }
         match asked.extent {
-            Extent::Failed => failed(tx, &replay, now, most).await,
+            Extent::Failed => self.failed(tx, &replay, now, most).await,
             Extent::All => self.all(tx, &replay, now, most).await,
         }
+    }
+
+    /// What was given up waits again. What ends again is not of this replay: it ended later.
+    async fn failed(
+        &self,
+        tx: &mut Transaction,
+        replay: &Replay,
+        now: Timestamp,
+        most: u32,
+    ) -> Result<Left, StoreError> {
+        let rows = given_up(tx, replay, most).await?;
+        revive((tx, &self.company), replay.destination.id.0, &rows, now).await?;
+        let whole = u32::try_from(rows.len()).unwrap_or(u32::MAX) < most;
+        Ok(if whole { Left::Nothing } else { Left::From(None) })
     }
 
     /// Goes on through the log: what was delivered or given up waits again, what was never made
@@ -208,7 +223,7 @@ impl Base {
             room.map(|room| room.to_string())
         };
         let rooms = wanted.iter().filter_map(|(event, _)| room(event)).collect();
-        let due = due(tx, listener.id, &rooms, now).await?;
+        let due = due((tx, &self.company), listener.id, &rooms, now).await?;
         let due = |room: &Option<String>| {
             room.as_ref().and_then(|room| due.get(room)).copied().unwrap_or(now)
         };
@@ -316,19 +331,6 @@ async fn in_rooms(tx: &mut Transaction, replay: &Replay, most: u32) -> Result<bo
     Ok(false)
 }
 
-/// What was given up waits again. What ends again is not of this replay: it ended later.
-async fn failed(
-    tx: &mut Transaction,
-    replay: &Replay,
-    now: Timestamp,
-    most: u32,
-) -> Result<Left, StoreError> {
-    let rows = given_up(tx, replay, most).await?;
-    revive(tx, replay.destination.id.0, &rows, now).await?;
-    let whole = u32::try_from(rows.len()).unwrap_or(u32::MAX) < most;
-    Ok(if whole { Left::Nothing } else { Left::From(None) })
-}
-
 /// The next of those that were given up.
 async fn given_up(
     tx: &mut Transaction,
@@ -350,7 +352,7 @@ async fn given_up(
 /// Has these deliveries (`id`, `room`) of a destination wait again, with all attempts of the
 /// schedule, unless they wait already. The transaction has closed the rooms.
 pub async fn revive(
-    tx: &mut Transaction,
+    (tx, company): (&mut Transaction, &Company),
     destination: Uuid,
     rows: &[Row],
     now: Timestamp,
@@ -361,7 +363,7 @@ pub async fn revive(
         ended.push((columns.uuid("id")?, columns.optional_text("room")?));
     }
     let rooms = ended.iter().filter_map(|(_, room)| room.clone()).collect();
-    let due = due(tx, destination, &rooms, now).await?;
+    let due = due((tx, company), destination, &rooms, now).await?;
     let rows = ended.into_iter().map(|(id, room)| {
         let due = room.and_then(|room| due.get(&room).copied()).unwrap_or(now);
         vec![id.into(), due.into()]
@@ -379,16 +381,16 @@ pub async fn revive(
 }
 
 /// When something that comes first in one of these rooms may be sent: not before the lease ends
-/// under which another one of the room is, or may be, under way.
+/// under which another one of the room is, or may be, under way, unless its holder is dead.
 async fn due(
-    tx: &mut Transaction,
+    (tx, company): (&mut Transaction, &Company),
     destination: Uuid,
     rooms: &BTreeSet<String>,
     now: Timestamp,
 ) -> Result<HashMap<String, Timestamp>, StoreError> {
     let heads = many(
         "WITH given (place) AS ({rows})
-         SELECT room, lease_until, next_attempt_at, attempts
+         SELECT room, lease_until, next_attempt_at, attempts, holder
          FROM given CROSS JOIN deliveries
          WHERE deliveries.id = (
              SELECT id FROM deliveries
@@ -404,10 +406,14 @@ async fn due(
     for row in &heads {
         let columns = Columns { table: "deliveries", row };
         // One that was never tried and waits does so for what is behind it.
-        let waits =
-            if columns.integer("attempts")? == 0 { "next_attempt_at" } else { "lease_until" };
-        let free = columns.time("lease_until")?.max(columns.time(waits)?);
-        due.insert(columns.text("room")?, free.max(now));
+        let mut free = now;
+        if columns.integer("attempts")? == 0 {
+            free = free.max(columns.time("next_attempt_at")?);
+        }
+        if !company.frees(columns.integer("holder")?) {
+            free = free.max(columns.time("lease_until")?);
+        }
+        due.insert(columns.text("room")?, free);
     }
     Ok(due)
 }

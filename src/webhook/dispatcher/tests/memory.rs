@@ -58,6 +58,10 @@ pub(super) struct Memory {
     pub(super) takes_back: watch::Sender<bool>,
     /// Nothing more of any destination is to be begun; none is claimed then.
     pub(super) halts: AtomicBool,
+    /// The name under which it claims; 0 while it was not heard for long.
+    pub(super) holder: AtomicI64,
+    /// How often that was asked.
+    pub(super) looks: AtomicUsize,
 }
 
 impl Memory {
@@ -73,6 +77,8 @@ impl Memory {
             first_claim_takes: Mutex::default(),
             takes_back: watch::Sender::new(true),
             halts: AtomicBool::new(false),
+            holder: AtomicI64::new(1),
+            looks: AtomicUsize::new(0),
         })
     }
 
@@ -173,6 +179,11 @@ impl Queue for Memory {
         }
         self.changes.send_modify(|count| *count += 1);
         Ok(self.halts.load(Ordering::SeqCst))
+    }
+
+    fn holder(&self) -> Option<i64> {
+        self.looks.fetch_add(1, Ordering::SeqCst);
+        Some(self.holder.load(Ordering::SeqCst)).filter(|holder| *holder > 0)
     }
 
     async fn release(&self, claims: &[Claim]) -> Result<(), QueueError> {
