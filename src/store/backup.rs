@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _, Row as _};
 
+use super::beside::{Beside, Sealed};
 use super::blob_place::BlobPlace;
 use super::draft::{Carrier, Draft, OBJECTS, SUM, at};
 use super::embedded::{self, FILE};
@@ -50,13 +51,15 @@ impl Objects {
 }
 
 /// What a finished copy holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copied {
     pub messages: u64,
-    /// Of all its files.
+    /// Of its database and its originals.
     pub octets: u64,
     /// Originals that its database names.
     pub objects: u64,
+    /// Secrets in its database.
+    pub sealed: Vec<Sealed>,
 }
 
 /// Why there is no copy. Nothing was overwritten, and what was begun is gone.
@@ -95,6 +98,12 @@ pub enum BackupError {
     OriginalsAside(PathBuf),
     #[error("{} is damaged: {detail}", at.display())]
     Damaged { at: PathBuf, detail: String },
+    #[error(
+        "{} opens none of the secrets that the store holds ({listed}): put the file of the keys that \
+         sealed them in its place, or go on without it",
+        path.display()
+    )]
+    OtherKeys { path: PathBuf, listed: String },
 }
 
 impl From<sqlx::Error> for BackupError {
@@ -103,11 +112,13 @@ impl From<sqlx::Error> for BackupError {
     }
 }
 
-/// Copies the store at `location` into the folder `to`, which must be empty or not there.
+/// Copies the store at `location`, with what lies beside it, into the folder `to`, which must be
+/// empty or not there.
 pub async fn back_up(
     location: &Location,
     to: &Path,
     objects: Objects,
+    beside: Beside,
 ) -> Result<Copied, BackupError> {
     let folder = embedded_only(location)?;
     let file = folder.join(FILE);
@@ -123,6 +134,7 @@ pub async fn back_up(
         let database = draft.database();
         let mut copy = take_snapshot(&mut live, &database).await?;
         check(&mut copy, &file).await?;
+        let sealed = beside.sealed(&mut copy).await?;
         let found = match objects {
             Objects::Beside => {
                 copy_objects(&mut copy, Some(&mut live), &draft.carrier(&source)).await?
@@ -136,11 +148,12 @@ pub async fn back_up(
         let messages = count_messages(&mut copy).await?;
         copy.close().await?;
         let octets = on_pool(move || {
-            let octets = draft.seal()?;
+            draft.put(&beside)?;
+            let octets = draft.seal(&beside)?;
             draft.finish().map(|()| octets)
         });
         let octets = octets.await? + found.octets;
-        return Ok(Copied { messages, octets, objects: found.count });
+        return Ok(Copied { messages, octets, objects: found.count, sealed });
     }
     Err(BackupError::Restless)
 }
@@ -316,10 +329,13 @@ async fn has_objects(database: &mut SqliteConnection) -> Result<bool, BackupErro
     Ok(sqlx::query(column).fetch_optional(database).await?.is_some())
 }
 
-/// A database of a version without one has no originals elsewhere either.
-pub(super) async fn has_identity(database: &mut SqliteConnection) -> Result<bool, BackupError> {
-    let table = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'identity'";
-    Ok(sqlx::query(table).fetch_optional(database).await?.is_some())
+/// Whether the database, which may be of an older version, has this table.
+pub(super) async fn has_table(
+    database: &mut SqliteConnection,
+    name: &str,
+) -> Result<bool, BackupError> {
+    let table = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = $1";
+    Ok(sqlx::query(table).bind(name).fetch_optional(database).await?.is_some())
 }
 
 async fn is_erased(

@@ -7,13 +7,14 @@ use std::path::{Component, Path, PathBuf};
 use uuid::Uuid;
 
 use super::backup::BackupError;
+use super::beside::{Beside, SECRETS_KEY, TLS};
 use super::embedded::FILE;
 use super::files::{self, Content};
 use super::owner::OWNER;
 
 /// Where the originals are that are not in the database.
 pub(super) const OBJECTS: &str = "blobs";
-/// Says what the database of a backup must hold, as `sha256sum -c` reads it.
+/// Says what the database of a backup and the files of `tls` must hold, as `sha256sum -c` reads it.
 pub(super) const SUM: &str = "gatepost.db.sha256";
 /// The database before it is whole.
 pub(super) const PART: &str = "gatepost.db.part";
@@ -77,12 +78,25 @@ impl Draft {
         files::write(&path, format!("{identity}\n").as_bytes()).map_err(at("write", &path))
     }
 
-    /// Says beside the database what it holds; answers how many octets.
-    pub(super) fn seal(&self) -> Result<u64, BackupError> {
+    /// Writes what goes along, none of which is there yet.
+    pub(super) fn put(&self, beside: &Beside) -> Result<(), BackupError> {
+        for (name, text) in beside.files() {
+            let path = self.folder.join(name);
+            if let Some(above) = path.parent() {
+                files::make_folder(above).map_err(at("make", above))?;
+            }
+            files::write(&path, text.expose()).map_err(at("write", &path))?;
+        }
+        Ok(())
+    }
+
+    /// Says beside the database what it holds, and what `tls` does; answers how many octets the
+    /// database has.
+    pub(super) fn seal(&self, beside: &Beside) -> Result<u64, BackupError> {
         let (path, sum) = (self.database(), self.folder.join(SUM));
         let content = files::content(&path).map_err(at("read", &path))?;
-        let line = format!("{}  {FILE}\n", content.digest);
-        files::write(&sum, line.as_bytes()).map_err(at("write", &sum))?;
+        let lines = format!("{}  {FILE}\n{}", content.digest, beside.sums());
+        files::write(&sum, lines.as_bytes()).map_err(at("write", &sum))?;
         Ok(content.octets)
     }
 
@@ -90,9 +104,10 @@ impl Draft {
     /// and not taken are no part of it.
     pub(super) fn finish(mut self) -> Result<(), BackupError> {
         remove_folder(&self.folder.join(BEFORE))?;
-        let objects = self.folder.join(OBJECTS);
-        if objects.exists() {
-            files::sync_tree(&objects).map_err(at("write", &objects))?;
+        for folder in [OBJECTS, TLS].map(|name| self.folder.join(name)) {
+            if folder.exists() {
+                files::sync_tree(&folder).map_err(at("write", &folder))?;
+            }
         }
         let (part, whole) = (self.database(), self.folder.join(FILE));
         let syncing = std::fs::File::open(&part).and_then(|file| file.sync_all());
@@ -119,7 +134,8 @@ impl Drop for Draft {
             // Somebody made a store here meanwhile: what is beside it may belong to it.
             return;
         }
-        for name in [OBJECTS, BEFORE] {
+        let _not_there = std::fs::remove_file(self.folder.join(SECRETS_KEY));
+        for name in [OBJECTS, BEFORE, TLS] {
             let _not_there = std::fs::remove_dir_all(self.folder.join(name));
         }
         if self.made_folder {
