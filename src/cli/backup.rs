@@ -52,7 +52,7 @@ impl Backup {
         }
         if let Some(folder) = beside::acme_elsewhere(&options, &place) {
             eprintln!(
-                "gatepost: the account and the certificates in {} are not part of it: copy them, too",
+                "gatepost: the account and the certificates in {} are not part of it: copy them",
                 folder.display()
             );
         }
@@ -83,7 +83,7 @@ impl Backup {
                 say!("secrets.key is part of it: whoever has this backup can open {sealed}")?;
             }
             Some(path) => say!(
-                "{} is not part of it: keep a copy apart from this backup, because without the file \
+                "{} is not part of it: keep a copy apart from this backup, because without it \
                  {sealed} are lost (--with-secrets-key takes it along)",
                 path.display()
             )?,

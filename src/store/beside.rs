@@ -39,13 +39,16 @@ pub struct Beside {
     pub keys: Option<Keys>,
 }
 
+/// Whether a key is known that sealed what begins with these octets.
+pub type Opens = dyn Fn(&[u8]) -> bool + Send + Sync;
+
 /// The file that holds the keys of the vault.
 pub struct Keys {
     /// Where it was read.
     pub path: PathBuf,
     pub text: Secret,
     /// Whether one of the keys sealed what begins with these octets.
-    pub opens: Box<dyn Fn(&[u8]) -> bool + Send + Sync>,
+    pub opens: Box<Opens>,
 }
 
 /// Things of one kind that the same keys sealed.

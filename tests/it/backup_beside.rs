@@ -1,5 +1,5 @@
-//! A restored server is the same one to those who know it: by the key of its certificate, which DANE
-//! pins, and by the keys that open its secrets; or the restore says what is missing for that.
+//! A restored server is the same one to those who know it: by the key of its certificate, which
+//! DANE pins, and by the keys that open its secrets; or the restore says what is missing for that.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -136,8 +136,8 @@ pub(super) fn key(settings: &Settings) -> Result<KeyPair, KeptError> {
     KeyPair::from_pem(&text).map_err(|source| KeptError::Damaged { path, source: source.into() })
 }
 
-/// All that is kept in `folder`, by names in it. A chain that is not of the key is left out, because
-/// it is no use: the authority is asked for another one.
+/// All that is kept in `folder`, by names in it. A chain that is not of the key is left out: it is no
+/// use, and the authority is asked for another one.
 pub(in crate::tls) fn all(folder: &Path) -> Result<Vec<(PathBuf, Secret)>, KeptError> {
     for _ in 1..LOOKS {
         if let (files, true) = look(folder)? {
