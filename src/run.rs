@@ -60,7 +60,7 @@ use self::readiness::Mail;
 pub use self::settings::{RunError, Settings, TlsSettings};
 use self::threads::Threads;
 use self::tls::Tls;
-pub use self::vault::VaultFileError;
+pub use self::vault::{VaultFileError, read_secrets_key, secrets_key_file};
 pub use crate::smtp::FrontEnd;
 
 /// A server that runs.

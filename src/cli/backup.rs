@@ -1,36 +1,65 @@
 //! `gatepost backup`: a copy of the embedded store, while servers run on it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::json;
 
+use super::beside::{self, BesideArgs};
 use super::{Failure, StoreArgs, print_json, say};
-use crate::store::{self, Objects};
+use crate::app::vault::Vault;
+use crate::run;
+use crate::store::{self, Beside, Keys, Location, Objects};
 
-/// Copy the embedded store, while servers run on it
+/// Copy the embedded store and the server's certificates, while servers run on it
 #[derive(Args, Debug)]
 pub(super) struct Backup {
     /// Where to: a folder that is empty or not there yet
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
-    /// Print {"to":…,"messages":…,"octets":…,"objects":…}
+    /// Take the keys that seal secrets along: whoever has the backup can then open them
+    #[arg(long)]
+    with_secrets_key: bool,
+    /// Print {"to":…,"messages":…,"octets":…,"objects":…,"tls":…,"secretsKey":…}
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    beside: BesideArgs,
     #[command(flatten)]
     store: StoreArgs,
 }
 
 impl Backup {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
-        let place = self.store.place()?;
+        let options = self.beside.options(&self.store)?;
+        let place = super::place(&options)?;
         let objects = Objects::of(&place);
-        let copied = store::back_up(&place.database, &self.to, objects).await?;
+        let key_file = run::secrets_key_file(options.secrets_key_file.as_deref(), &place);
+        let (mut beside, mut vault) = (Beside::default(), None);
+        // PostgreSQL is not backed up here, as the store says.
+        if let Location::Folder(data) = &place.database {
+            let keys = self.keys(key_file.as_deref())?;
+            (beside.keys, vault) = keys.unzip();
+            beside.tls = beside::tls(data)?;
+        }
+        let tls = beside.tls.len();
+        let copied = store::back_up(&place.database, &self.to, objects, beside).await?;
         if let (Objects::Elsewhere, Some(blobs)) = (objects, &place.blobs) {
             eprintln!(
                 "gatepost: the large originals in {blobs} are not part of it: back them up after it"
             );
+        }
+        if let Some(folder) = beside::acme_elsewhere(&options, &place) {
+            eprintln!(
+                "gatepost: the account and the certificates in {} are not part of it: copy them",
+                folder.display()
+            );
+        }
+        if let Some(vault) = vault
+            && let Some(closed) = beside::closed(&copied, Some(&vault))
+        {
+            eprintln!("gatepost: secrets.key does not open all that is sealed ({closed})");
         }
         let (to, messages, octets) = (self.to.display(), copied.messages, copied.octets);
         if self.json {
@@ -39,14 +68,41 @@ impl Backup {
                 "messages": messages,
                 "octets": octets,
                 "objects": copied.objects,
+                "tls": tls,
+                "secretsKey": self.with_secrets_key,
             }))?;
-        } else {
-            say!("backed up to {to}: {messages} messages, {octets} octets")?;
-            say!(
-                "secrets.key of the data folder (or the file of --secrets-key-file) is not part of \
-                 it: keep a copy elsewhere; without it secrets of relays, apps and computers are lost"
-            )?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        say!("backed up to {to}: {messages} messages, {octets} octets")?;
+        if tls > 0 {
+            say!("tls/ is part of it, with private keys: {tls} files")?;
+        }
+        let sealed = "the sealed secrets of relays, apps and computers";
+        match key_file {
+            _ if self.with_secrets_key => {
+                say!("secrets.key is part of it: whoever has this backup can open {sealed}")?;
+            }
+            Some(path) => say!(
+                "{} is not part of it: keep a copy apart from this backup, because without it \
+                 {sealed} are lost (--with-secrets-key takes it along)",
+                path.display()
+            )?,
+            None => {}
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// The keys of the vault, where they are to go along.
+    fn keys(&self, path: Option<&Path>) -> Result<Option<(Keys, Vault)>, Failure> {
+        let Some(path) = path.filter(|_| self.with_secrets_key) else { return Ok(None) };
+        if !path.try_exists()? {
+            return Err(format!(
+                "--with-secrets-key: {} is not there: name the file with --secrets-key-file, or \
+                 leave the flag out",
+                path.display()
+            )
+            .into());
+        }
+        Ok(Some(beside::keys(path)?))
     }
 }

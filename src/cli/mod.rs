@@ -8,6 +8,7 @@
 
 mod account;
 mod backup;
+mod beside;
 mod check;
 mod check_store;
 mod demo;

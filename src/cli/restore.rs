@@ -1,14 +1,17 @@
 //! `gatepost restore`: a store from a backup.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::json;
 
+use super::beside::{self, BesideArgs};
 use super::{Failure, StoreArgs, print_json, say};
+use crate::app::vault::Vault;
+use crate::config::ServeOptions;
 use crate::run;
-use crate::store::{self, Objects};
+use crate::store::{self, Beside, Copied, Location, Objects, Place, SECRETS_KEY, TLS};
 
 /// Make a store from a backup, in a folder that is empty or not there yet
 #[derive(Args, Debug)]
@@ -16,25 +19,43 @@ pub(super) struct Restore {
     /// The folder that `gatepost backup` wrote
     #[arg(long, value_name = "DIR")]
     from: PathBuf,
-    /// Print {"to":…,"messages":…,"octets":…,"objects":…}
+    /// Print {"to":…,"messages":…,"octets":…,"objects":…,"tls":…,"secretsKey":…,"missing":[…]}
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    beside: BesideArgs,
     #[command(flatten)]
     store: StoreArgs,
 }
 
+/// The keys that a server on the store will have.
+struct Served {
+    path: PathBuf,
+    /// None where the file is not there.
+    vault: Option<Vault>,
+}
+
 impl Restore {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
-        let (place, rules) = (self.store.place()?, self.store.rules()?);
+        let options = self.beside.options(&self.store)?;
+        let (place, rules) = (super::place(&options)?, self.store.rules()?);
         let location = &place.database;
-        let restoring = store::restore(
-            &self.from,
-            location,
-            Objects::of(&place),
-            &rules.store,
-            run::system_mint(),
-        );
-        let restored = restoring.await?;
+        let mut beside = Beside { tls: beside::tls(&self.from)?, keys: None };
+        let (path, mut own) = (self.from.join(SECRETS_KEY), None);
+        if path.try_exists()? {
+            let (keys, vault) = beside::keys(&path)?;
+            (beside.keys, own) = (Some(keys), Some(vault));
+        }
+        let (tls, has_keys) = (beside.tls.len(), own.is_some());
+        let served = served(&options, &place, own)?;
+        let objects = Objects::of(&place);
+        let mint = run::system_mint();
+        let restored =
+            store::restore(&self.from, location, objects, beside, &rules.store, mint).await?;
+        let mut missing = Vec::new();
+        missing.extend(served.and_then(|served| no_keys(&restored, &served)));
+        missing.extend(no_certificates(&options, &place, tls));
+        missing.extend(no_originals(&restored, objects, &place));
         let (messages, octets) = (restored.messages, restored.octets);
         if self.json {
             print_json(&json!({
@@ -42,15 +63,88 @@ impl Restore {
                 "messages": messages,
                 "octets": octets,
                 "objects": restored.objects,
+                "tls": tls,
+                "secretsKey": has_keys,
+                "missing": missing,
             }))?;
-        } else {
-            let from = self.from.display();
-            say!("restored {from} to {location}: {messages} messages, {octets} octets")?;
-            say!(
-                "before you serve it, copy secrets.key from the old data folder into it, or name the \
-                 file with --secrets-key-file"
-            )?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let from = self.from.display();
+        say!("restored {from} to {location}: {messages} messages, {octets} octets")?;
+        if tls > 0 {
+            say!("with tls/: {tls} files")?;
+        }
+        if has_keys {
+            say!("with secrets.key")?;
+        }
+        for one in missing {
+            say!("missing: {one}")?;
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// What `serve` reads: the file that is named, or the one that is restored.
+fn served(
+    options: &ServeOptions,
+    place: &Place,
+    restored: Option<Vault>,
+) -> Result<Option<Served>, Failure> {
+    let named = options.secrets_key_file.as_deref();
+    let Some(path) = run::secrets_key_file(named, place) else { return Ok(None) };
+    let vault = match named {
+        None => restored,
+        Some(named) if named.try_exists()? => Some(beside::keys(named)?.1),
+        Some(_) => None,
+    };
+    Ok(Some(Served { path, vault }))
+}
+
+fn no_keys(restored: &Copied, served: &Served) -> Option<String> {
+    let listed = beside::closed(restored, served.vault.as_ref())?;
+    let path = served.path.display();
+    Some(if served.vault.is_none() {
+        format!(
+            "{path}, without which secrets cannot be opened ({listed}): before you serve, copy \
+             secrets.key of the old server there; if it is lost, make a new one (openssl rand \
+             -base64 32) and set those secrets again"
+        )
+    } else {
+        format!(
+            "a key in {path}, without which secrets cannot be opened ({listed}): add the key that \
+             sealed them as a line of its own, or set those secrets again"
+        )
+    })
+}
+
+fn no_certificates(options: &ServeOptions, place: &Place, tls: usize) -> Vec<String> {
+    let mut missing = Vec::new();
+    if let (0, None, Location::Folder(data)) = (tls, &options.tls.smtp_cert, &place.database) {
+        missing.push(format!(
+            "{}, because the backup has no {TLS}/: before you serve, copy {TLS}/ of the old server \
+             there; or the server makes a new self-signed key, and asks an authority (ACME) for \
+             another certificate: then change DANE records (TLSA) that name the old key",
+            data.join(TLS).display()
+        ));
+    }
+    let gone = |folder: &&Path| !folder.exists();
+    missing.extend(beside::acme_elsewhere(options, place).filter(gone).map(|folder| {
+        format!(
+            "{} (acme-folder), which is in no backup: copy the folder of the old server there, or \
+             the authority is asked for another certificate, with another key",
+            folder.display()
+        )
+    }));
+    missing
+}
+
+fn no_originals(restored: &Copied, objects: Objects, place: &Place) -> Option<String> {
+    let (Objects::Elsewhere, Some(blobs), 1..) = (objects, &place.blobs, restored.objects) else {
+        return None;
+    };
+    Some(format!(
+        "large originals ({}), which are not in the backup but in {blobs}: put back those that are \
+         lost there; gatepost check-store names them",
+        restored.objects
+    ))
 }

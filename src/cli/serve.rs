@@ -10,9 +10,9 @@ use super::{Failure, say};
 use crate::config::{self, ServeOptions};
 use crate::domain::domain_name::DomainName;
 use crate::run::{self, FrontEnd, Settings, TlsSettings};
-use crate::store::{Location, Place};
+use crate::store::{Location, Place, TLS};
 use crate::telemetry;
-use crate::tls::{Paths, acme};
+use crate::tls::{ACME, Paths, acme};
 
 /// Take mail in over SMTP and serve the HTTP API
 #[derive(Args, Debug)]
@@ -79,7 +79,7 @@ fn acme(
     }
     let folder = match (&options.acme.folder, &place.database) {
         (Some(folder), _) => folder.clone(),
-        (None, Location::Folder(data)) => data.join("tls").join("acme"),
+        (None, Location::Folder(data)) => data.join(TLS).join(ACME),
         (None, Location::Postgres(_)) => {
             return Err(
                 "acme-folder: name a folder of this gateway alone, for its account and its \

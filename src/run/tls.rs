@@ -11,7 +11,7 @@ use crate::egress::client::{Client, Limits, Lookup, Roots};
 use crate::egress::guard::Guard;
 use crate::rules::{AccessRules, AcmeRules, SmtpRules, TlsRules};
 use crate::shutdown::Shutdown;
-use crate::store::{Location, Place};
+use crate::store::{Location, Place, TLS};
 use crate::tls::acme::{self, Acme};
 use crate::tls::self_signed::{self, SelfSignedError};
 use crate::tls::{Acceptor, Certificates, Files, Pair};
@@ -100,7 +100,7 @@ impl Tls {
 /// database would be in its backups: each makes one that lasts until it stops.
 fn self_signed(place: &Place, hostname: &DomainName) -> Result<Pair, SelfSignedError> {
     match &place.database {
-        Location::Folder(folder) => self_signed::kept(&folder.join("tls"), hostname),
+        Location::Folder(folder) => self_signed::kept(&folder.join(TLS), hostname),
         Location::Postgres(_) => self_signed::passing(hostname),
     }
 }

@@ -11,10 +11,8 @@ use tracing::error;
 use super::RunError;
 use crate::app::vault::{KEY_LEN, Vault};
 use crate::domain::id::Mint;
-use crate::store::{Location, Place, Store};
-
-/// Beside the embedded store, made there the first time.
-const FILE: &str = "secrets.key";
+use crate::domain::secret::Secret;
+use crate::store::{Location, Place, SECRETS_KEY, Store};
 
 /// Why there is no vault.
 #[derive(Debug, thiserror::Error)]
@@ -66,20 +64,37 @@ fn foreign(vault: &Vault, sealed: &[Vec<u8>]) -> bool {
     !sealed.iter().all(|one| vault.has_key_of(one))
 }
 
+/// Where a server on this store reads its keys: in the file that is named, or beside the embedded
+/// store.
+pub fn secrets_key_file(named: Option<&Path>, place: &Place) -> Option<PathBuf> {
+    match (named, &place.database) {
+        (Some(path), _) => Some(path.to_owned()),
+        (None, Location::Folder(folder)) => Some(folder.join(SECRETS_KEY)),
+        (None, Location::Postgres(_)) => None,
+    }
+}
+
+/// The file of keys at `path`, and the vault over them.
+pub fn read_secrets_key(path: &Path, mint: &Mint) -> Result<(Secret, Vault), VaultFileError> {
+    let text = fs::read_to_string(path)
+        .map_err(|source| VaultFileError::Read { path: path.to_owned(), source })?;
+    let vault = Vault::new(&keys(path, &text)?, mint.clone());
+    Ok((Secret::new(text), vault))
+}
+
 fn over(
     named: Option<&Path>,
     place: &Place,
     holds_sealed: bool,
     mint: &Mint,
 ) -> Result<Vault, VaultFileError> {
-    let path = match (named, &place.database) {
-        (Some(path), _) => path.to_owned(),
-        (None, Location::Folder(folder)) => kept(folder, holds_sealed, mint)?,
-        (None, Location::Postgres(_)) => return Ok(Vault::new(&[], mint.clone())),
+    let Some(path) = secrets_key_file(named, place) else {
+        return Ok(Vault::new(&[], mint.clone()));
     };
-    let text = fs::read_to_string(&path)
-        .map_err(|source| VaultFileError::Read { path: path.clone(), source })?;
-    Ok(Vault::new(&keys(&path, &text)?, mint.clone()))
+    if let (None, Location::Folder(folder)) = (named, &place.database) {
+        keep(folder, &path, holds_sealed, mint)?;
+    }
+    Ok(read_secrets_key(&path, mint)?.1)
 }
 
 /// One key a line; empty lines and those that begin with `#` say nothing.
@@ -100,22 +115,21 @@ fn keys(path: &Path, text: &str) -> Result<Vec<[u8; KEY_LEN]>, VaultFileError> {
     Ok(keys)
 }
 
-/// The file beside the embedded store, for its owner only; made where nothing is sealed yet.
-fn kept(folder: &Path, holds_sealed: bool, mint: &Mint) -> Result<PathBuf, VaultFileError> {
-    let path = folder.join(FILE);
-    let keep = |source| VaultFileError::Keep { path: path.clone(), source };
+/// Makes the file beside the embedded store, for its owner only, where nothing is sealed yet.
+fn keep(folder: &Path, path: &Path, holds_sealed: bool, mint: &Mint) -> Result<(), VaultFileError> {
+    let keep = |source| VaultFileError::Keep { path: path.to_owned(), source };
     if !path.try_exists().map_err(keep)? {
         if holds_sealed {
-            return Err(VaultFileError::Missing { path });
+            return Err(VaultFileError::Missing { path: path.to_owned() });
         }
         // Its mode is 0600 from the beginning. Who starts at the same moment makes one too:
         // whichever is there first is kept.
         let mut file = tempfile::NamedTempFile::new_in(folder).map_err(keep)?;
-        writeln!(file, "# Keys of the vault: not in any backup of the database, so keep a copy.")
+        writeln!(file, "# Keys of the vault: in no backup by default, so keep a copy apart.")
             .and_then(|()| writeln!(file, "{}", STANDARD.encode(mint.secret())))
             .and_then(|()| file.as_file().sync_all())
             .map_err(keep)?;
-        match file.persist_noclobber(&path) {
+        match file.persist_noclobber(path) {
             Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(keep(error.error));
             }
@@ -124,7 +138,7 @@ fn kept(folder: &Path, holds_sealed: bool, mint: &Mint) -> Result<PathBuf, Vault
         let durable = fs::File::open(folder).and_then(|folder| folder.sync_all());
         durable.map_err(keep)?;
     }
-    Ok(path)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -141,7 +155,7 @@ mod tests {
         let sealed = over(None, &place, false, &system_mint()).unwrap().seal("p", b"x").unwrap();
         let again = over(None, &place, true, &system_mint()).unwrap();
         assert_eq!(again.open("p", &sealed).unwrap().expose(), b"x");
-        let mode = fs::metadata(folder.path().join(FILE)).unwrap().permissions().mode();
+        let mode = fs::metadata(folder.path().join(SECRETS_KEY)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
 
@@ -151,12 +165,12 @@ mod tests {
         let place = Place::from(Location::Folder(folder.path().to_owned()));
         let error = over(None, &place, true, &system_mint()).unwrap_err().to_string();
         assert!(error.contains("copy secrets.key") && error.contains("--secrets-key-file"));
-        assert!(!folder.path().join(FILE).exists());
+        assert!(!folder.path().join(SECRETS_KEY).exists());
         // Who has lost it makes one by hand; who kept it elsewhere names it.
         let named = folder.path().join("named");
         fs::write(&named, STANDARD.encode([1; KEY_LEN])).unwrap();
         over(Some(&named), &place, true, &system_mint()).unwrap();
-        fs::copy(&named, folder.path().join(FILE)).unwrap();
+        fs::copy(&named, folder.path().join(SECRETS_KEY)).unwrap();
         over(None, &place, true, &system_mint()).unwrap();
     }
 

@@ -79,6 +79,7 @@ pub use tenancy::once::Done;
 pub use tenancy::relays::{RelayNote, RelayPut, SealedRelay};
 pub use upkeep::backup::{Copied, Objects, back_up};
 pub use upkeep::backup_error::BackupError;
+pub use upkeep::beside::{Beside, Keys, SECRETS_KEY, Sealed, TLS};
 pub use upkeep::erasure::Erasing;
 pub use upkeep::retention::{Deleted, Due, Expired, Keeper};
 pub use upkeep::survey::{Damage, FIRST};

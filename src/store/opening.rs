@@ -25,6 +25,7 @@ use super::tenancy::asked_together::{Holders, Named};
 use super::tenancy::directory::Versions;
 use super::upkeep::backup::{Copied, Objects};
 use super::upkeep::backup_error::BackupError;
+use super::upkeep::beside::Beside;
 use super::upkeep::restore;
 use crate::domain::id::Mint;
 use crate::domain::repeats::Repeats;
@@ -196,10 +197,11 @@ pub async fn restore(
     from: &Path,
     location: &Location,
     objects: Objects,
+    beside: Beside,
     rules: &StoreRules,
     mint: Mint,
 ) -> Result<Copied, BackupError> {
-    let copied = restore::restore(from, location, objects, &mint).await?;
+    let copied = restore::restore(from, location, objects, beside, &mint).await?;
     Store::open(location, rules, mint).await?.close().await;
     Ok(copied)
 }

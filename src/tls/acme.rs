@@ -38,6 +38,9 @@ use failure::AcmeError;
 use kept::{Kept, Tried};
 use transport::Transport;
 
+pub use kept::KeptError;
+pub(super) use kept::{all as all_kept, read};
+
 /// From whom, for which names, and where what comes is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -339,7 +342,7 @@ impl Work {
     /// Does what waits for the disk where it holds up nobody.
     async fn on_disk<T: Send + 'static>(
         &self,
-        act: impl FnOnce(&Settings) -> Result<T, kept::KeptError> + Send + 'static,
+        act: impl FnOnce(&Settings) -> Result<T, KeptError> + Send + 'static,
     ) -> Result<T, AcmeError> {
         let settings = self.settings.clone();
         let acted = tokio::task::spawn_blocking(move || act(&settings)).await;

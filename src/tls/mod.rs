@@ -15,6 +15,7 @@ mod acceptor;
 pub mod acme;
 mod certificates;
 mod files;
+mod own;
 mod pair;
 pub mod self_signed;
 
@@ -24,4 +25,5 @@ mod tests;
 pub use acceptor::{Acceptor, HandshakeError};
 pub use certificates::Certificates;
 pub use files::{Files, FilesError, Look, Paths};
+pub use own::{ACME, own_files};
 pub use pair::{Pair, PairError};

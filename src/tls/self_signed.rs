@@ -13,7 +13,7 @@ use crate::domain::domain_name::DomainName;
 use super::pair::{Pair, PairError};
 
 /// The key, then the certificate, in one file: they cannot come apart.
-const FILE: &str = "self-signed.pem";
+pub(super) const FILE: &str = "self-signed.pem";
 
 /// Why there is no certificate of our own.
 #[derive(Debug, thiserror::Error)]

@@ -20,7 +20,7 @@ use crate::domain::ports::TlsFacts;
 
 use super::{
     Acceptor, Certificates, Files, FilesError, HandshakeError, Look, Pair, PairError, Paths,
-    self_signed,
+    own_files, self_signed,
 };
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -169,6 +169,81 @@ fn a_self_signed_pair_is_kept_with_its_key_and_for_its_owner_only() {
     let error = self_signed::kept(&folder, &host()).unwrap_err();
     assert!(error.to_string().contains("self-signed.pem is damaged: remove it"), "{error}");
     assert_ne!(self_signed::passing(&host()).unwrap().tlsa(), first.tlsa());
+}
+
+/// The names of the server's own files in this folder, and the chain and the key among them.
+fn own(folder: &Path) -> (Vec<String>, Option<Vec<u8>>, Option<Vec<u8>>) {
+    let files = own_files(folder).unwrap();
+    let text = |end: &str| {
+        let found = files.iter().find(|(name, _)| name.ends_with(end));
+        found.map(|(_, text)| text.expose().to_vec())
+    };
+    let (chain, key) = (text("chain.pem"), text("acme/key.pem"));
+    (files.iter().map(|(name, _)| name.to_str().unwrap().to_owned()).collect(), chain, key)
+}
+
+#[test]
+fn the_servers_own_files_are_known_and_no_chain_is_of_another_key() {
+    let data = tempfile::tempdir().unwrap();
+    let folder = data.path();
+    assert!(own(&folder.join("none")).0.is_empty());
+    let acme = folder.join("acme/ca.example_9000_dir");
+    std::fs::create_dir_all(&acme).unwrap();
+    std::fs::create_dir(folder.join("acme/not ours")).unwrap();
+    let ((chain, key), other) = (pair_until(2030), pair_until(2031));
+    for (name, text) in [
+        ("self-signed.pem", "own"),
+        ("mine.pem", "the operator's"),
+        (".tmpAbc", "half of it"),
+        ("acme/key.pem", &key),
+        ("acme/not ours/chain.pem", &chain),
+        ("acme/ca.example_9000_dir/chain.pem", &chain),
+        ("acme/ca.example_9000_dir/account.json", "{}"),
+        ("acme/ca.example_9000_dir/tried", "1 2 0"),
+        ("acme/ca.example_9000_dir/.tmpDef", "half of it"),
+    ] {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    let place = "acme/ca.example_9000_dir";
+    let all = ["account.json", "chain.pem", "tried"].map(|name| format!("{place}/{name}"));
+    let (names, found, _) = own(folder);
+    let ends = ["self-signed.pem".to_owned(), "acme/key.pem".to_owned()];
+    assert_eq!(names, [&ends[..1], &all[..], &ends[1..]].concat());
+    assert_eq!(found.unwrap(), chain.as_bytes());
+    // Its key was replaced, and the authority is not done yet.
+    std::fs::write(folder.join("acme/key.pem"), &other.1).unwrap();
+    let (names, found, key) = own(folder);
+    assert_eq!((names.len(), found), (4, None));
+    assert_eq!(key.unwrap(), other.1.as_bytes());
+}
+
+#[test]
+fn a_chain_that_is_replaced_with_its_key_is_never_read_without_it() {
+    let data = tempfile::tempdir().unwrap();
+    let folder = data.path();
+    let acme = folder.join("acme/ca.example_dir");
+    std::fs::create_dir_all(&acme).unwrap();
+    let pairs = [pair_until(2030), pair_until(2031)];
+    let put = |(chain, key): &(String, String)| {
+        for (path, text) in [(folder.join("acme/key.pem"), key), (acme.join("chain.pem"), chain)] {
+            std::fs::write(path.with_extension("new"), text).unwrap();
+            std::fs::rename(path.with_extension("new"), path).unwrap();
+        }
+    };
+    put(&pairs[0]);
+    let read = || {
+        let (_, chain, key) = own(folder);
+        let (chain, key) = (chain?, key.unwrap());
+        Pair::from_pem(&chain, &key).unwrap();
+        Some(chain)
+    };
+    std::thread::scope(|scope| {
+        let replacing = scope.spawn(|| (0..300).for_each(|_| pairs.iter().for_each(put)));
+        while !replacing.is_finished() {
+            read();
+        }
+    });
+    assert_eq!(read().unwrap(), pairs[1].0.as_bytes());
 }
 
 /// A server that echoes what it gets over TLS, and what came of one handshake.

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::support::authority::{HOST, Secured, trusting};
 use crate::support::pebble::Pebble;
-use crate::support::process::{Server, failing};
+use crate::support::process::{Server, failing, gatepost};
 use crate::support::site::Site;
 use crate::support::{PATIENCE, rules, signed};
 
@@ -57,6 +57,11 @@ impl Surroundings {
 
     /// The same, with answers for the authority at this address.
     async fn serve_at(&self, http: &str, pebble: &Pebble) -> Server {
+        self.serve_on("store", http, pebble).await
+    }
+
+    /// The same on another store.
+    async fn serve_on(&self, data: &str, http: &str, pebble: &Pebble) -> Server {
         let (url, root, policies) = (pebble.url(), pebble.ca_file(), self.path("policies"));
         let arguments = [
             ["--acme-directory", &url],
@@ -66,7 +71,7 @@ impl Surroundings {
             ["--policies", policies.to_str().unwrap()],
         ];
         let arguments = [arguments.as_flattened(), &["--acme-agree-tos"]].concat();
-        let (data, log) = (self.path("store"), self.path("log"));
+        let (data, log) = (self.path(data), self.path("log"));
         Server::start_logging(&data, self.site.dns.addr(), &arguments, &log).await
     }
 
@@ -136,6 +141,31 @@ async fn the_certificate_comes_from_the_authority_and_a_restart_asks_for_nothing
     let session = Secured::open(server.smtp, &trusting(&root)).await;
     let session = session.expect("the certificate was not kept");
     assert_eq!(session.certificate(), certificate);
+    around.finish(server).await;
+    assert_eq!((pebble.issued(), pebble.door.connections()), (issued, connections));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restored_server_has_the_certificate_and_asks_for_nothing() {
+    let around = Surroundings::build().await;
+    let pebble = Pebble::start(around.site.dns.addr(), LONG).await;
+    let root = pebble.root().await;
+    let server = around.serve(&pebble).await;
+    let certificate = session_after(&server, &root, None).await.certificate();
+    let backup = ["backup", "--data", "store", "--to", "copy", "--json"];
+    let copied = gatepost(around.folder.path(), &backup).await;
+    let copied: serde_json::Value = serde_json::from_slice(&copied.stdout).unwrap();
+    // Self-signed; the key, the account, the chain, and when the authority was asked.
+    assert_eq!(copied["tls"], 5);
+    assert_eq!(server.terminate().await, 0);
+    let (issued, connections) = (pebble.issued(), pebble.door.connections());
+    std::fs::remove_dir_all(around.path("store")).unwrap();
+
+    let restore = ["restore", "--from", "copy", "--data", "new"];
+    assert!(gatepost(around.folder.path(), &restore).await.status.success());
+    let server = around.serve_on("new", "127.0.0.1:0", &pebble).await;
+    let session = Secured::open(server.smtp, &trusting(&root)).await;
+    assert_eq!(session.expect("the certificate was lost").certificate(), certificate);
     around.finish(server).await;
     assert_eq!((pebble.issued(), pebble.door.connections()), (issued, connections));
 }

@@ -119,7 +119,13 @@ async fn a_backup_of_a_server_under_load_is_a_store_with_all_that_was_acknowledg
     let copy = here.join("copy");
     let size = copy.join("gatepost.db").metadata().unwrap().len();
     assert_eq!((&copied["to"], &copied["octets"]), (&"copy".into(), &size.into()));
-    for (path, mode) in [("", 0o700), ("gatepost.db", 0o600), ("gatepost.db.sha256", 0o600)] {
+    for (path, mode) in [
+        ("", 0o700),
+        ("gatepost.db", 0o600),
+        ("gatepost.db.sha256", 0o600),
+        ("tls", 0o700),
+        ("tls/self-signed.pem", 0o600),
+    ] {
         let found = copy.join(path).metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!(found, mode, "{path}");
     }

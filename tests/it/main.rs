@@ -13,6 +13,7 @@ mod accounts;
 mod acme;
 mod altered_copies;
 mod backup;
+mod backup_beside;
 mod clients;
 mod clocks;
 mod cluster;

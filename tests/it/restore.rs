@@ -4,7 +4,7 @@ use std::path::Path;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use gatepost::run;
-use gatepost::store::{self, Location, Objects};
+use gatepost::store::{self, Beside, Location, Objects};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _};
 use tempfile::TempDir;
@@ -71,8 +71,13 @@ async fn a_backup_is_restored_whole() {
     let output = gatepost(here, &["restore", "--from", "copy", "--data", "new", "--json"]).await;
     let restored: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let octets = here.join("copy/gatepost.db").metadata().unwrap().len() + 5;
-    let expected =
-        serde_json::json!({ "to": "new", "messages": 0, "octets": octets, "objects": 1 });
+    // No server ever ran on it, so that it has no certificate, and no key for secrets.
+    let missing = &restored["missing"][0];
+    assert!(missing.as_str().unwrap().starts_with("new/tls, because"), "{missing}");
+    let expected = serde_json::json!({
+        "to": "new", "messages": 0, "octets": octets, "objects": 1, "tls": 0, "secretsKey": false,
+        "missing": [missing],
+    });
     assert_eq!(restored, expected);
     assert_eq!(std::fs::read_to_string(here.join("new").join(ORIGINAL)).unwrap(), "large");
     let listed = gatepost(here, &["account", "list", "--data", "new"]).await;
@@ -171,12 +176,13 @@ async fn originals_elsewhere_are_left_where_they_are() {
     let folder = backed_up().await;
     let here = folder.path();
     std::fs::remove_dir_all(here.join("data/blobs")).unwrap();
-    let (live, new) = (here.join("data"), Location::Folder(here.join("new")));
+    let [live, new] = ["data", "new"].map(|name| Location::Folder(here.join(name)));
     let (to, elsewhere) = (here.join("bare"), Objects::Elsewhere);
-    let copied = store::back_up(&Location::Folder(live), &to, elsewhere).await.unwrap();
+    let copied = store::back_up(&live, &to, elsewhere, Beside::default()).await.unwrap();
     assert_eq!((copied.messages, copied.objects), (0, 1));
     assert!(!to.join("blobs").exists());
-    let restored = store::restore(&to, &new, elsewhere, &store_rules(), run::system_mint()).await;
+    let (rules, mint) = (store_rules(), run::system_mint());
+    let restored = store::restore(&to, &new, elsewhere, Beside::default(), &rules, mint).await;
     assert_eq!(restored.unwrap(), copied);
     refused_as(here, "bare", "missing or damaged below bare/blobs: original").await;
 }
@@ -203,7 +209,8 @@ async fn an_older_backup_is_migrated() {
     assert_eq!(crate::support::count(&here.join("new"), version).await, newest);
 }
 
-/// What was sealed opens by the old key alone, which no backup holds: nobody makes another silently.
+/// What was sealed opens by the old key alone, which a backup holds by choice only: nobody makes
+/// another silently.
 #[tokio::test]
 async fn a_store_with_secrets_is_not_served_without_their_key() {
     let folder = tempfile::tempdir().unwrap();

@@ -63,7 +63,9 @@ pub fn whole(packed: &[u8]) -> io::Result<Vec<u8>> {
 fn is_whole(read: &[u8], octets: u64) -> io::Result<()> {
     match u64::try_from(read.len()) == Ok(octets) {
         true => Ok(()),
-        false => Err(io::Error::new(io::ErrorKind::InvalidData, "it is not of the size that it was")),
+        false => {
+            Err(io::Error::new(io::ErrorKind::InvalidData, "it is not of the size that it was"))
+        }
     }
 }
 
@@ -85,7 +87,8 @@ mod tests {
 
     #[test]
     fn damage_is_noticed() {
-        let raw: Vec<u8> = (0_u32..5000).flat_map(|n| (n.wrapping_mul(2_654_435_761)).to_be_bytes()).collect();
+        let raw: Vec<u8> =
+            (0_u32..5000).flat_map(|n| (n.wrapping_mul(2_654_435_761)).to_be_bytes()).collect();
         let packed = pack(&[b"ab", &raw]).unwrap();
         let size = u64::try_from(raw.len()).unwrap();
         assert!(behind(&packed, 2, size - 1).is_err() && behind(&packed, 2, size + 1).is_err());

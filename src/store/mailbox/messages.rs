@@ -1,7 +1,7 @@
 //! Messages, as their Agents read them.
 
-use super::entry::Arrived;
 use super::contents::{self, Original as Kept};
+use super::entry::Arrived;
 use super::mail_row::MailRow;
 use super::new_messages::{NewMessage, NewReceived};
 use super::passage_row;
@@ -55,11 +55,10 @@ impl Base {
         scope: &Scope,
         id: MessageId,
     ) -> Result<Option<Vec<u8>>, StoreError> {
-        let mut query =
-            sql("SELECT octets, packed, original, object, size, digest
+        let mut query = sql("SELECT octets, packed, original, object, size, digest
              FROM messages JOIN contents USING (digest)
              WHERE id = $1 AND ")
-            .bind(id.0);
+        .bind(id.0);
         within(&mut query, scope);
         query.push(PRESENT);
         let row = query.fetch_optional(self.reader()).await?;

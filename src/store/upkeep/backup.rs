@@ -13,6 +13,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _, Row as _};
 
 use super::backup_error::BackupError;
+use super::beside::{Beside, Sealed};
 use super::draft::{Carrier, Draft, OBJECTS, at};
 use crate::store::blobs::place::{BlobPlace, Place};
 use crate::store::engine::embedded::{self, FILE};
@@ -51,20 +52,24 @@ impl Objects {
 }
 
 /// What a finished copy holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copied {
     pub messages: u64,
-    /// Of all its files.
+    /// Of its database and its originals.
     pub octets: u64,
     /// Originals that its database names.
     pub objects: u64,
+    /// Secrets in its database.
+    pub sealed: Vec<Sealed>,
 }
 
-/// Copies the store at `location` into the folder `to`, which must be empty or not there.
+/// Copies the store at `location`, with what lies beside it, into the folder `to`, which must be
+/// empty or not there.
 pub async fn back_up(
     location: &Location,
     to: &Path,
     objects: Objects,
+    beside: Beside,
 ) -> Result<Copied, BackupError> {
     let folder = embedded_only(location)?;
     let file = folder.join(FILE);
@@ -80,6 +85,7 @@ pub async fn back_up(
         let database = draft.database();
         let mut copy = take_snapshot(&mut live, &database).await?;
         check(&mut copy, &file).await?;
+        let sealed = beside.sealed(&mut copy).await?;
         let found = match objects {
             Objects::Beside => {
                 copy_objects(&mut copy, Some(&mut live), &draft.carrier(&source)).await?
@@ -93,11 +99,12 @@ pub async fn back_up(
         let messages = count_messages(&mut copy).await?;
         copy.close().await?;
         let octets = on_pool(move || {
-            let octets = draft.seal()?;
+            draft.put(&beside)?;
+            let octets = draft.seal(&beside)?;
             draft.finish().map(|()| octets)
         });
         let octets = octets.await? + found.octets;
-        return Ok(Copied { messages, octets, objects: found.count });
+        return Ok(Copied { messages, octets, objects: found.count, sealed });
     }
     Err(BackupError::Restless)
 }
@@ -232,9 +239,8 @@ pub async fn copy_objects(
 pub async fn count_objects(database: &mut SqliteConnection) -> Result<Found, BackupError> {
     let mut found = Found::default();
     if has_objects(database).await? {
-        let count: i64 = sqlx::query_scalar("SELECT COUNT(object) FROM contents")
-            .fetch_one(database)
-            .await?;
+        let count: i64 =
+            sqlx::query_scalar("SELECT COUNT(object) FROM contents").fetch_one(database).await?;
         found.count = u64::try_from(count).unwrap_or_default();
     }
     Ok(found)
@@ -273,10 +279,10 @@ async fn has_objects(database: &mut SqliteConnection) -> Result<bool, BackupErro
     Ok(sqlx::query(column).fetch_optional(database).await?.is_some())
 }
 
-/// A database of a version without one has no originals elsewhere either.
-pub async fn has_identity(database: &mut SqliteConnection) -> Result<bool, BackupError> {
-    let table = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'identity'";
-    Ok(sqlx::query(table).fetch_optional(database).await?.is_some())
+/// Whether the database, which may be of an older version, has this table.
+pub async fn has_table(database: &mut SqliteConnection, name: &str) -> Result<bool, BackupError> {
+    let table = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = $1";
+    Ok(sqlx::query(table).bind(name).fetch_optional(database).await?.is_some())
 }
 
 async fn is_erased(

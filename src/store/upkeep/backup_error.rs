@@ -45,6 +45,12 @@ pub enum BackupError {
     OriginalsAside(PathBuf),
     #[error("{} is damaged: {detail}", at.display())]
     Damaged { at: PathBuf, detail: String },
+    #[error(
+        "{} opens none of the secrets that the store holds ({listed}): put the file of the keys that \
+         sealed them in its place, or go on without it",
+        path.display()
+    )]
+    OtherKeys { path: PathBuf, listed: String },
 }
 
 impl From<sqlx::Error> for BackupError {

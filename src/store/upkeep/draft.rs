@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use uuid::Uuid;
 
 use super::backup_error::{BackupError, SUM};
+use super::beside::{Beside, SECRETS_KEY, TLS};
 use super::files::{self, Content};
 use crate::store::base::owner::OWNER;
 use crate::store::engine::embedded::FILE;
@@ -76,12 +77,25 @@ impl Draft {
         files::write(&path, format!("{identity}\n").as_bytes()).map_err(at("write", &path))
     }
 
-    /// Says beside the database what it holds; answers how many octets.
-    pub(in crate::store) fn seal(&self) -> Result<u64, BackupError> {
+    /// Writes what goes along, none of which is there yet.
+    pub(in crate::store) fn put(&self, beside: &Beside) -> Result<(), BackupError> {
+        for (name, text) in beside.files() {
+            let path = self.folder.join(name);
+            if let Some(above) = path.parent() {
+                files::make_folder(above).map_err(at("make", above))?;
+            }
+            files::write(&path, text.expose()).map_err(at("write", &path))?;
+        }
+        Ok(())
+    }
+
+    /// Says beside the database what it holds, and what `tls` does; answers how many octets the
+    /// database has.
+    pub(in crate::store) fn seal(&self, beside: &Beside) -> Result<u64, BackupError> {
         let (path, sum) = (self.database(), self.folder.join(SUM));
         let content = files::content(&path).map_err(at("read", &path))?;
-        let line = format!("{}  {FILE}\n", content.digest);
-        files::write(&sum, line.as_bytes()).map_err(at("write", &sum))?;
+        let lines = format!("{}  {FILE}\n{}", content.digest, beside.sums());
+        files::write(&sum, lines.as_bytes()).map_err(at("write", &sum))?;
         Ok(content.octets)
     }
 
@@ -89,9 +103,10 @@ impl Draft {
     /// and not taken are no part of it.
     pub(in crate::store) fn finish(mut self) -> Result<(), BackupError> {
         remove_folder(&self.folder.join(BEFORE))?;
-        let objects = self.folder.join(OBJECTS);
-        if objects.exists() {
-            files::sync_tree(&objects).map_err(at("write", &objects))?;
+        for folder in [OBJECTS, TLS].map(|name| self.folder.join(name)) {
+            if folder.exists() {
+                files::sync_tree(&folder).map_err(at("write", &folder))?;
+            }
         }
         let (part, whole) = (self.database(), self.folder.join(FILE));
         let syncing = std::fs::File::open(&part).and_then(|file| file.sync_all());
@@ -118,7 +133,8 @@ impl Drop for Draft {
             // Somebody made a store here meanwhile: what is beside it may belong to it.
             return;
         }
-        for name in [OBJECTS, BEFORE] {
+        let _not_there = std::fs::remove_file(self.folder.join(SECRETS_KEY));
+        for name in [OBJECTS, BEFORE, TLS] {
             let _not_there = std::fs::remove_dir_all(self.folder.join(name));
         }
         if self.made_folder {

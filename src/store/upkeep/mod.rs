@@ -2,6 +2,7 @@
 
 pub mod backup;
 pub mod backup_error;
+pub mod beside;
 pub mod checks;
 pub mod deleted_account_cleanup;
 pub mod draft;

@@ -1,6 +1,7 @@
 //! A store made from a backup, in a folder that was empty. Nothing can be seen of it before all of
 //! it was checked: that the database is as the backup wrote it, sound in itself and not too new,
-//! and that every original that it names is there and is what its digest says.
+//! that every original that it names is there and is what its digest says, and that what lay beside
+//! it is as it was.
 
 use std::path::Path;
 
@@ -10,6 +11,7 @@ use uuid::Uuid;
 
 use super::backup::{self, Copied, Objects, on_pool};
 use super::backup_error::{BackupError, SUM};
+use super::beside::Beside;
 use super::draft::{Draft, OBJECTS, at};
 use super::files;
 use crate::domain::id::Mint;
@@ -21,19 +23,21 @@ use crate::store::engine::location::Location;
 const IDS_LEFT_OUT: i64 = 1_000_000;
 
 /// Makes the store at `location`, which must be empty or not there, from the backup in `from`, of
-/// the version that it had.
+/// which `beside` was read by the caller; of the version that it had.
 pub async fn restore(
     from: &Path,
     location: &Location,
     objects: Objects,
+    beside: Beside,
     mint: &Mint,
 ) -> Result<Copied, BackupError> {
     let folder = backup::embedded_only(location)?;
     let (file, source) = (from.join(FILE), from.join(OBJECTS));
-    let expected = sum(from)?;
+    let (expected, sums) = sums(from)?;
     if objects == Objects::Elsewhere && source.exists() {
         return Err(BackupError::OriginalsAside(source));
     }
+    beside.check(from, &sums)?;
     let draft = Draft::begin(folder)?;
     let (part, original) = (draft.database(), file.clone());
     let content = on_pool(move || {
@@ -49,6 +53,7 @@ pub async fn restore(
     let mut database = backup::open(&draft.database(), false).await?;
     backup::check(&mut database, &file).await?;
     backup::check_version(&mut database, from).await?;
+    let sealed = beside.sealed(&mut database).await?;
     let found = match objects {
         Objects::Beside => {
             backup::copy_objects(&mut database, None, &draft.carrier(&source)).await?
@@ -61,13 +66,16 @@ pub async fn restore(
         .bind(IDS_LEFT_OUT)
         .execute(&mut database)
         .await?;
-    if found.count > 0 && objects == Objects::Beside && backup::has_identity(&mut database).await? {
+    // A version without the table has no originals elsewhere either.
+    let has_originals = found.count > 0 && objects == Objects::Beside;
+    if has_originals && backup::has_table(&mut database, "identity").await? {
         let owner = identity(&mut database, mint).await?;
         draft.set_owner(owner)?;
     }
     database.close().await?;
-    on_pool(move || draft.finish()).await?;
-    Ok(Copied { messages, octets: content.octets + found.octets, objects: found.count })
+    on_pool(move || draft.put(&beside).and_then(|()| draft.finish())).await?;
+    let octets = content.octets + found.octets;
+    Ok(Copied { messages, octets, objects: found.count, sealed })
 }
 
 /// Which database this is; a copy is the same one. The originals beside it get no other owner.
@@ -80,13 +88,14 @@ async fn identity(database: &mut SqliteConnection, mint: &Mint) -> Result<Uuid, 
     Ok(id.fetch_one(database).await?)
 }
 
-/// What a finished backup says that its database holds.
-fn sum(from: &Path) -> Result<String, BackupError> {
+/// What a finished backup says that its database holds, and the lines about it and other files.
+fn sums(from: &Path) -> Result<(String, String), BackupError> {
     let no_backup = || BackupError::NoBackup(from.to_owned());
     if !from.join(FILE).is_file() || !from.join(SUM).is_file() {
         return Err(no_backup());
     }
     let path = from.join(SUM);
-    let line = std::fs::read_to_string(&path).map_err(at("read", &path))?;
-    line.split_whitespace().next().map(ToOwned::to_owned).ok_or_else(no_backup)
+    let lines = std::fs::read_to_string(&path).map_err(at("read", &path))?;
+    let sum = lines.split_whitespace().next().map(ToOwned::to_owned).ok_or_else(no_backup)?;
+    Ok((sum, lines))
 }

@@ -77,8 +77,7 @@ impl Base {
         if objects.is_empty() {
             return Ok(HashSet::new());
         }
-        let mut query =
-            sql("SELECT object FROM contents WHERE object IS NOT NULL AND digest IN (");
+        let mut query = sql("SELECT object FROM contents WHERE object IS NOT NULL AND digest IN (");
         for (place, (digest, _)) in objects.iter().enumerate() {
             query.push(if place == 0 { "" } else { ", " }).push_value(digest.0.as_slice());
         }

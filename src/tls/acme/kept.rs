@@ -19,6 +19,8 @@ use rcgen::KeyPair;
 use url::Url;
 
 use crate::domain::clock::Timestamp;
+use crate::domain::secret::Secret;
+use crate::tls::pair::Pair;
 
 use super::Settings;
 
@@ -26,6 +28,8 @@ const KEY: &str = "key.pem";
 const ACCOUNT: &str = "account.json";
 const CHAIN: &str = "chain.pem";
 const TRIED: &str = "tried";
+/// Looks at a folder whose key and chain are being replaced.
+const LOOKS: u32 = 3;
 
 /// What was found.
 pub(super) struct Kept {
@@ -132,6 +136,61 @@ pub(super) fn key(settings: &Settings) -> Result<KeyPair, KeptError> {
     KeyPair::from_pem(&text).map_err(|source| KeptError::Damaged { path, source: source.into() })
 }
 
+/// All that is kept in `folder`, by names in it. A chain that is not of the key is left out: it is no
+/// use, and the authority is asked for another one.
+pub(in crate::tls) fn all(folder: &Path) -> Result<Vec<(PathBuf, Secret)>, KeptError> {
+    for _ in 1..LOOKS {
+        if let (files, true) = look(folder)? {
+            return Ok(files);
+        }
+    }
+    Ok(look(folder)?.0)
+}
+
+/// The files in the folder, and whether all chains are of its key; those that are not are left out.
+fn look(folder: &Path) -> Result<(Vec<(PathBuf, Secret)>, bool), KeptError> {
+    let key = read(&folder.join(KEY))?;
+    let is_of_key = |chain: &str| {
+        let key = key.as_deref().unwrap_or_default();
+        Pair::from_pem(chain.as_bytes(), key.as_bytes()).is_ok()
+    };
+    let (mut files, mut matches) = (Vec::new(), true);
+    for directory in directories(folder)? {
+        for name in [ACCOUNT, CHAIN, TRIED] {
+            let name = directory.join(name);
+            let Some(text) = read(&folder.join(&name))? else { continue };
+            if name.ends_with(CHAIN) && !is_of_key(&text) {
+                matches = false;
+            } else {
+                files.push((name, Secret::new(text)));
+            }
+        }
+    }
+    files.extend(key.map(|key| (KEY.into(), Secret::new(key))));
+    Ok((files, matches))
+}
+
+/// The names of the folders of directories.
+fn directories(folder: &Path) -> Result<Vec<PathBuf>, KeptError> {
+    let fail = |source| KeptError::Read { path: folder.to_owned(), source };
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(fail)?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(fail)?;
+        let name = entry.file_name();
+        let is_ours =
+            name.to_str().is_some_and(|name| name.chars().all(|c| is_plain(c) || c == '_'));
+        if is_ours && entry.path().is_dir() {
+            names.push(name.into());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
 fn place(settings: &Settings, file: &str) -> PathBuf {
     settings.folder.join(folder_of(&settings.directory)).join(file)
 }
@@ -140,11 +199,15 @@ fn place(settings: &Settings, file: &str) -> PathBuf {
 fn folder_of(directory: &Url) -> String {
     let text = directory.as_str();
     let text = text.split_once("://").map_or(text, |(_, rest)| rest);
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-';
-    text.trim_end_matches('/').chars().map(|c| if plain(c) { c } else { '_' }).collect()
+    text.trim_end_matches('/').chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
 }
 
-fn read(path: &Path) -> Result<Option<String>, KeptError> {
+/// What stays as it is in the name of such a folder.
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '.' || c == '-'
+}
+
+pub(in crate::tls) fn read(path: &Path) -> Result<Option<String>, KeptError> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -96,9 +96,7 @@ const PACKED: &str = "SELECT packed FROM contents
 async fn marked(scene: &Scene, kind: Kind) -> [i64; 3] {
     let words = match kind {
         Kind::Sqlite => "SELECT COUNT(*) FROM search_words WHERE search_words MATCH 'planted'",
-        Kind::Postgres => {
-            "SELECT COUNT(*) FROM search_entries WHERE tokens @@ 'planted'::tsquery"
-        }
+        Kind::Postgres => "SELECT COUNT(*) FROM search_entries WHERE tokens @@ 'planted'::tsquery",
     };
     let packed = scene.octets(PACKED).await.into_iter().filter(|packed| {
         let text = String::from_utf8(zstd::decode_all(packed.as_slice()).unwrap()).unwrap();

@@ -72,9 +72,9 @@ async fn count(scene: &Scene, sql: String) -> i64 {
 
 /// Nothing names what is not there, and no original is there that nothing names.
 async fn assert_whole(scene: &Scene) {
-    for astray in [
-        "SELECT COUNT(*) FROM contents WHERE digest NOT IN (SELECT digest FROM messages)",
-    ] {
+    for astray in
+        ["SELECT COUNT(*) FROM contents WHERE digest NOT IN (SELECT digest FROM messages)"]
+    {
         assert_eq!(scene.count(astray).await, 0, "{astray}");
     }
     if matches!(scene.location, gatepost::store::Location::Folder(_)) {

@@ -125,7 +125,8 @@ fn migrations_are_twins_statement_by_statement() {
         let read = |kind: &str| std::fs::read_to_string(folder.join(kind).join(&name)).unwrap();
         let words = |text: String| -> Vec<String> {
             let lines = text.lines().filter(|line| !line.trim_start().starts_with("--"));
-            let text = lines.collect::<Vec<_>>().join(" ").replace(") STRICT, WITHOUT ROWID;", ");");
+            let text =
+                lines.collect::<Vec<_>>().join(" ").replace(") STRICT, WITHOUT ROWID;", ");");
             let text = text.replace(") STRICT;", ");");
             let text = text.replace(" COLLATE \"C\"", "").replace("BIGINT", "INTEGER");
             let text = text.replace("BYTEA", "BLOB").replace("UUID", "BLOB");

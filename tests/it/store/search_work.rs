@@ -12,7 +12,7 @@ use gatepost::domain::search::query::Query;
 use gatepost::domain::source::{Inbox, Source};
 use gatepost::rules::Rules;
 use gatepost::store::{
-    Committed, Cursor, Direction, Location, Objects, Receipt, RoomFilter, RoomPage, back_up,
+    Beside, Committed, Cursor, Direction, Location, Objects, Receipt, RoomFilter, RoomPage, back_up,
 };
 
 use super::received::handed;
@@ -158,7 +158,7 @@ async fn a_search_reads_a_bounded_number_of_octets(kind: Kind) {
 
 /// Whether the word is in a copy of the database, which has no free pages.
 async fn is_kept(scene: &Scene, word: &str, to: &Path) -> bool {
-    back_up(&scene.location, to, Objects::Beside).await.unwrap();
+    back_up(&scene.location, to, Objects::Beside, Beside::default()).await.unwrap();
     let octets = std::fs::read(to.join("gatepost.db")).unwrap();
     octets.windows(word.len()).any(|some| some == word.as_bytes())
 }

@@ -1,0 +1,146 @@
+//! Files that a backup holds beside the database and its originals: the server's own keys and
+//! certificates (`tls/`) and, where the operator asks for them, the keys of the vault. They are
+//! small; the caller reads and checks them. Here they get their place, and the database says which
+//! of its secrets those keys do not open.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use sqlx::Row as _;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+
+use super::backup;
+use super::backup_error::{BackupError, SUM};
+use crate::domain::secret::Secret;
+
+/// Certificates, their keys, and the account at an authority.
+pub const TLS: &str = "tls";
+/// Keys of the vault, in the folder of a store and in that of a backup.
+pub const SECRETS_KEY: &str = "secrets.key";
+
+/// How many things of a kind are sealed, by the first octets of what is sealed of each, which name
+/// the key. Relays and ways in have two sealed columns.
+const SEALED: &str = "
+    SELECT 'relays' AS kind, substr(headers, 1, 5) AS one, substr(secret, 1, 5) AS other,
+           COUNT(*) AS things FROM relays GROUP BY 2, 3
+    UNION ALL SELECT 'inbound keys', substr(key_sealed, 1, 5), substr(verification, 1, 5), COUNT(*)
+    FROM inbound_ways GROUP BY 2, 3
+    UNION ALL SELECT 'apps', substr(sealed, 1, 5), NULL, COUNT(*)
+    FROM app_records WHERE sealed IS NOT NULL GROUP BY 2
+    UNION ALL SELECT 'computers', substr(secrets, 1, 5), NULL, COUNT(*)
+    FROM computers WHERE secrets IS NOT NULL GROUP BY 2";
+
+/// Files that go along.
+#[derive(Default)]
+pub struct Beside {
+    /// Those of the folder `tls`, by their names in it.
+    pub tls: Vec<(PathBuf, Secret)>,
+    pub keys: Option<Keys>,
+}
+
+/// Whether a key is known that sealed what begins with these octets.
+pub type Opens = dyn Fn(&[u8]) -> bool + Send + Sync;
+
+/// The file that holds the keys of the vault.
+pub struct Keys {
+    /// Where it was read.
+    pub path: PathBuf,
+    pub text: Secret,
+    /// Whether one of the keys sealed what begins with these octets.
+    pub opens: Box<Opens>,
+}
+
+/// Things of one kind that the same keys sealed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sealed {
+    kind: String,
+    marks: Vec<Vec<u8>>,
+    things: u64,
+}
+
+impl Sealed {
+    /// Whether all of each is opened by keys of which `opens` knows.
+    pub fn is_opened(&self, opens: impl Fn(&[u8]) -> bool) -> bool {
+        self.marks.iter().all(|mark| opens(mark))
+    }
+
+    /// How many things of each kind, in words.
+    pub fn listed<'a>(all: impl IntoIterator<Item = &'a Self>) -> String {
+        let mut kinds = BTreeMap::new();
+        for one in all {
+            *kinds.entry(&one.kind).or_insert(0) += one.things;
+        }
+        let words: Vec<_> =
+            kinds.into_iter().map(|(kind, things)| format!("{kind}: {things}")).collect();
+        words.join(", ")
+    }
+}
+
+impl Beside {
+    /// All of them, by their names in the folder of a store.
+    pub(in crate::store) fn files(&self) -> impl Iterator<Item = (PathBuf, &Secret)> {
+        let tls = self.tls.iter().map(|(name, text)| (Path::new(TLS).join(name), text));
+        tls.chain(self.keys.iter().map(|keys| (SECRETS_KEY.into(), &keys.text)))
+    }
+
+    /// A line for each file of `tls`, as `sha256sum -c` reads it. The keys of the vault have none,
+    /// because they may be put beside a backup, or taken away from it, at any time.
+    pub(in crate::store) fn sums(&self) -> String {
+        let files = self.files().filter(|(name, _)| name.starts_with(TLS));
+        files.map(|(name, text)| format!("{}  {}\n", sum(text), name.display())).collect()
+    }
+
+    /// Refuses a backup in `from` from which a file is missing or was changed, by its `sums`.
+    pub(in crate::store) fn check(&self, from: &Path, sums: &str) -> Result<(), BackupError> {
+        for (expected, named) in sums.lines().filter_map(|line| line.split_once("  ")) {
+            let mut files = self.files().filter(|(name, _)| name.starts_with(TLS));
+            let is_same = |(name, text): (PathBuf, &Secret)| {
+                name == Path::new(named) && sum(text) == expected
+            };
+            if named.starts_with(TLS) && !files.any(is_same) {
+                let detail = format!(
+                    "it is not what was written, or not there any more; to restore without it, \
+                     remove it and its line in {SUM}"
+                );
+                return Err(BackupError::Damaged { at: from.join(named), detail });
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers what is sealed in the database. Refuses keys of which none sealed any of it.
+    pub(in crate::store) async fn sealed(
+        &self,
+        database: &mut SqliteConnection,
+    ) -> Result<Vec<Sealed>, BackupError> {
+        let sealed = sealed(database).await?;
+        let Some(keys) = &self.keys else { return Ok(sealed) };
+        let marks = sealed.iter().flat_map(|one| &one.marks);
+        if sealed.is_empty() || marks.into_iter().any(|mark| (keys.opens)(mark)) {
+            return Ok(sealed);
+        }
+        Err(BackupError::OtherKeys { path: keys.path.clone(), listed: Sealed::listed(&sealed) })
+    }
+}
+
+fn sum(text: &Secret) -> String {
+    let sum = digest(&SHA256, text.expose());
+    sum.as_ref().iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
+async fn sealed(database: &mut SqliteConnection) -> Result<Vec<Sealed>, BackupError> {
+    // The youngest of these tables: a version without it cannot be asked.
+    if !backup::has_table(database, "computers").await? {
+        return Ok(Vec::new());
+    }
+    let rows = sqlx::query(SEALED).fetch_all(database).await?;
+    let read = |row: &SqliteRow| {
+        let (one, other): (Vec<u8>, Option<Vec<u8>>) = (row.try_get("one")?, row.try_get("other")?);
+        let marks = [one].into_iter().chain(other).collect();
+        let things: i64 = row.try_get("things")?;
+        let things = u64::try_from(things).unwrap_or_default();
+        Ok(Sealed { kind: row.try_get("kind")?, marks, things })
+    };
+    rows.iter().map(read).collect()
+}
