@@ -7,7 +7,7 @@ use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
@@ -75,28 +75,19 @@ impl Base {
         most: u32,
         act: Act<'_>,
     ) -> Result<Option<VersionId>, StoreError> {
-        settled!(self.try_keep_version(agent, (title, snapshot), most, act))
-    }
-
-    async fn try_keep_version(
-        &self,
-        agent: AccountId,
-        (title, snapshot): (&str, &Config),
-        most: u32,
-        act: Act<'_>,
-    ) -> Result<Option<VersionId>, StoreError> {
-        let mut tx = self.begin().await?;
-        gates::queue(&mut tx, QUEUE, agent.get()).await?;
-        accounts::passed(&mut tx, agent).await?;
-        if kept_by_hand(&mut tx, agent).await? >= u64::from(most) {
-            return Ok(None);
-        }
-        let id = next(&mut tx, agent, act.at).await?;
-        insert(&mut tx, (agent, id), (title, snapshot), false, act.at).await?;
-        let changes = [Change::made("title", title)];
-        self.note_version(&mut tx, (agent, id), (Deed::VersionCreated, &changes), act).await?;
-        tx.commit().await?;
-        Ok(Some(id))
+        transact!(self, async |tx| {
+            gates::queue(&mut tx, QUEUE, agent.get()).await?;
+            accounts::passed(&mut tx, agent).await?;
+            if kept_by_hand(&mut tx, agent).await? >= u64::from(most) {
+                return Ok(None);
+            }
+            let id = next(&mut tx, agent, act.at).await?;
+            insert(&mut tx, (agent, id), (title, snapshot), false, act.at).await?;
+            let changes = [Change::made("title", title)];
+            self.note_version(&mut tx, (agent, id), (Deed::VersionCreated, &changes), act).await?;
+            tx.commit().await?;
+            Ok(Some(id))
+        })
     }
 
     /// Replaces what a version holds.
@@ -107,34 +98,25 @@ impl Base {
         snapshot: &Config,
         act: Act<'_>,
     ) -> Result<Versioned, StoreError> {
-        settled!(self.try_replace_version(agent, id, snapshot, act))
-    }
-
-    async fn try_replace_version(
-        &self,
-        agent: AccountId,
-        id: VersionId,
-        snapshot: &Config,
-        act: Act<'_>,
-    ) -> Result<Versioned, StoreError> {
-        let mut tx = self.begin().await?;
-        gates::queue(&mut tx, QUEUE, agent.get()).await?;
-        accounts::passed(&mut tx, agent).await?;
-        let kept = text(snapshot);
-        let changed = sql("UPDATE agent_versions SET snapshot = $3
+        transact!(self, async |tx| {
+            gates::queue(&mut tx, QUEUE, agent.get()).await?;
+            accounts::passed(&mut tx, agent).await?;
+            let kept = text(snapshot);
+            let changed = sql("UPDATE agent_versions SET snapshot = $3
              WHERE agent_id = $1 AND version_id = $2 AND snapshot <> $3")
-        .bind(agent)
-        .bind(id.get())
-        .bind(kept)
-        .execute(tx.on())
-        .await?;
-        if changed == 0 {
-            let there = title_of(&mut tx, agent, id).await?.is_some();
-            return Ok(if there { Versioned::Done } else { Versioned::Missing });
-        }
-        self.note_version(&mut tx, (agent, id), (Deed::VersionReplaced, &[]), act).await?;
-        tx.commit().await?;
-        Ok(Versioned::Done)
+            .bind(agent)
+            .bind(id.get())
+            .bind(kept)
+            .execute(tx.on())
+            .await?;
+            if changed == 0 {
+                let there = title_of(&mut tx, agent, id).await?.is_some();
+                return Ok(if there { Versioned::Done } else { Versioned::Missing });
+            }
+            self.note_version(&mut tx, (agent, id), (Deed::VersionReplaced, &[]), act).await?;
+            tx.commit().await?;
+            Ok(Versioned::Done)
+        })
     }
 
     /// Gives a version another title; an automatic one is kept by hand from then on.
@@ -145,39 +127,30 @@ impl Base {
         most: u32,
         act: Act<'_>,
     ) -> Result<Versioned, StoreError> {
-        settled!(self.try_rename_version(agent, (id, title), most, act))
-    }
-
-    async fn try_rename_version(
-        &self,
-        agent: AccountId,
-        (id, title): (VersionId, &str),
-        most: u32,
-        act: Act<'_>,
-    ) -> Result<Versioned, StoreError> {
-        let mut tx = self.begin().await?;
-        gates::queue(&mut tx, QUEUE, agent.get()).await?;
-        accounts::passed(&mut tx, agent).await?;
-        let Some((before, automatic)) = title_of(&mut tx, agent, id).await? else {
-            return Ok(Versioned::Missing);
-        };
-        if before == title {
-            return Ok(Versioned::Done);
-        }
-        if automatic && kept_by_hand(&mut tx, agent).await? >= u64::from(most) {
-            return Ok(Versioned::Full);
-        }
-        sql("UPDATE agent_versions SET title = $3, automatic = 0
+        transact!(self, async |tx| {
+            gates::queue(&mut tx, QUEUE, agent.get()).await?;
+            accounts::passed(&mut tx, agent).await?;
+            let Some((before, automatic)) = title_of(&mut tx, agent, id).await? else {
+                return Ok(Versioned::Missing);
+            };
+            if before == title {
+                return Ok(Versioned::Done);
+            }
+            if automatic && kept_by_hand(&mut tx, agent).await? >= u64::from(most) {
+                return Ok(Versioned::Full);
+            }
+            sql("UPDATE agent_versions SET title = $3, automatic = 0
              WHERE agent_id = $1 AND version_id = $2")
-        .bind(agent)
-        .bind(id.get())
-        .bind(title)
-        .execute(tx.on())
-        .await?;
-        let changes = [Change::new("title", Some(before), Some(title))];
-        self.note_version(&mut tx, (agent, id), (Deed::VersionRenamed, &changes), act).await?;
-        tx.commit().await?;
-        Ok(Versioned::Done)
+            .bind(agent)
+            .bind(id.get())
+            .bind(title)
+            .execute(tx.on())
+            .await?;
+            let changes = [Change::new("title", Some(before), Some(title))];
+            self.note_version(&mut tx, (agent, id), (Deed::VersionRenamed, &changes), act).await?;
+            tx.commit().await?;
+            Ok(Versioned::Done)
+        })
     }
 
     /// Deletes a version; answers whether it was there.
@@ -187,28 +160,20 @@ impl Base {
         id: VersionId,
         act: Act<'_>,
     ) -> Result<bool, StoreError> {
-        settled!(self.try_delete_version(agent, id, act))
-    }
-
-    async fn try_delete_version(
-        &self,
-        agent: AccountId,
-        id: VersionId,
-        act: Act<'_>,
-    ) -> Result<bool, StoreError> {
-        let mut tx = self.begin().await?;
-        gates::queue(&mut tx, QUEUE, agent.get()).await?;
-        accounts::passed(&mut tx, agent).await?;
-        let Some((title, _)) = title_of(&mut tx, agent, id).await? else { return Ok(false) };
-        sql("DELETE FROM agent_versions WHERE agent_id = $1 AND version_id = $2")
-            .bind(agent)
-            .bind(id.get())
-            .execute(tx.on())
-            .await?;
-        let changes = [Change::gone("title", title)];
-        self.note_version(&mut tx, (agent, id), (Deed::VersionDeleted, &changes), act).await?;
-        tx.commit().await?;
-        Ok(true)
+        transact!(self, async |tx| {
+            gates::queue(&mut tx, QUEUE, agent.get()).await?;
+            accounts::passed(&mut tx, agent).await?;
+            let Some((title, _)) = title_of(&mut tx, agent, id).await? else { return Ok(false) };
+            sql("DELETE FROM agent_versions WHERE agent_id = $1 AND version_id = $2")
+                .bind(agent)
+                .bind(id.get())
+                .execute(tx.on())
+                .await?;
+            let changes = [Change::gone("title", title)];
+            self.note_version(&mut tx, (agent, id), (Deed::VersionDeleted, &changes), act).await?;
+            tx.commit().await?;
+            Ok(true)
+        })
     }
 
     async fn note_version(

@@ -11,7 +11,7 @@ use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
@@ -75,31 +75,23 @@ impl Base {
         most: u64,
         act: Act<'_>,
     ) -> Result<NewRecord, StoreError> {
-        settled!(self.try_insert_app_record(new, most, act))
-    }
-
-    async fn try_insert_app_record(
-        &self,
-        new: &AppRecord,
-        most: u64,
-        act: Act<'_>,
-    ) -> Result<NewRecord, StoreError> {
-        let mut tx = self.begin().await?;
-        gates::queue(&mut tx, "apps", new.account.get()).await?;
-        let kept = app_rows::insert(&mut tx, new, most).await?;
-        if kept == NewRecord::Kept {
-            let names = new.shown.keys().chain(&new.secrets);
-            let changes: Vec<Change> = names.map(|name| named(new.of, name)).collect();
-            let deed = match new.of {
-                Use::Installed => Deed::AppInstalled,
-                Use::Integration => Deed::IntegrationUpdated,
-            };
-            let (account, object) = (new.account, new.app.to_string());
-            let note = Note { account, deed, object, changes: &changes };
-            audit::note(&mut tx, self.mint(), act, note).await?;
-            tx.commit().await?;
-        }
-        Ok(kept)
+        transact!(self, async |tx| {
+            gates::queue(&mut tx, "apps", new.account.get()).await?;
+            let kept = app_rows::insert(&mut tx, new, most).await?;
+            if kept == NewRecord::Kept {
+                let names = new.shown.keys().chain(&new.secrets);
+                let changes: Vec<Change> = names.map(|name| named(new.of, name)).collect();
+                let deed = match new.of {
+                    Use::Installed => Deed::AppInstalled,
+                    Use::Integration => Deed::IntegrationUpdated,
+                };
+                let (account, object) = (new.account, new.app.to_string());
+                let note = Note { account, deed, object, changes: &changes };
+                audit::note(&mut tx, self.mint(), act, note).await?;
+                tx.commit().await?;
+            }
+            Ok(kept)
+        })
     }
 
     /// Puts `new` in the place of the one of its revision, which is raised by this; `changed` are the
@@ -111,30 +103,22 @@ impl Base {
         changed: &[String],
         act: Act<'_>,
     ) -> Result<bool, StoreError> {
-        settled!(self.try_update_app_record(new, changed, act))
-    }
-
-    async fn try_update_app_record(
-        &self,
-        new: &AppRecord,
-        changed: &[String],
-        act: Act<'_>,
-    ) -> Result<bool, StoreError> {
-        let mut tx = self.begin().await?;
-        accounts::passed(&mut tx, new.account).await?;
-        if replace(&mut tx, new, act.at).await? == 0 {
-            return Ok(false);
-        }
-        let changes: Vec<Change> = changed.iter().map(|name| named(new.of, name)).collect();
-        let deed = match new.of {
-            Use::Installed => Deed::AppUpdated,
-            Use::Integration => Deed::IntegrationUpdated,
-        };
-        let (account, object) = (new.account, new.app.to_string());
-        let note = Note { account, deed, object, changes: &changes };
-        audit::note(&mut tx, self.mint(), act, note).await?;
-        tx.commit().await?;
-        Ok(true)
+        transact!(self, async |tx| {
+            accounts::passed(&mut tx, new.account).await?;
+            if replace(&mut tx, new, act.at).await? == 0 {
+                return Ok(false);
+            }
+            let changes: Vec<Change> = changed.iter().map(|name| named(new.of, name)).collect();
+            let deed = match new.of {
+                Use::Installed => Deed::AppUpdated,
+                Use::Integration => Deed::IntegrationUpdated,
+            };
+            let (account, object) = (new.account, new.app.to_string());
+            let note = Note { account, deed, object, changes: &changes };
+            audit::note(&mut tx, self.mint(), act, note).await?;
+            tx.commit().await?;
+            Ok(true)
+        })
     }
 
     /// Takes an app away from an Agent, with its secrets; answers whether it was there.
@@ -144,43 +128,35 @@ impl Base {
         app: &AppRef,
         act: Act<'_>,
     ) -> Result<AppRemoval, StoreError> {
-        settled!(self.try_remove_app(agent, app, act))
-    }
-
-    async fn try_remove_app(
-        &self,
-        agent: AccountId,
-        app: &AppRef,
-        act: Act<'_>,
-    ) -> Result<AppRemoval, StoreError> {
-        let mut tx = self.begin().await?;
-        // No configuration comes to assign it meanwhile.
-        gates::queue(&mut tx, QUEUE, agent.get()).await?;
-        accounts::passed(&mut tx, agent).await?;
-        let configs = configs(tx.on(), agent).await?;
-        let name = app.to_string();
-        let both = configs.iter().flat_map(|configs| [&configs.staging, &configs.live]);
-        for one in both {
-            if assigned(&one.config).any(|assigned| assigned == name) {
-                return Ok(AppRemoval::Assigned(one.kind));
+        transact!(self, async |tx| {
+            // No configuration comes to assign it meanwhile.
+            gates::queue(&mut tx, QUEUE, agent.get()).await?;
+            accounts::passed(&mut tx, agent).await?;
+            let configs = configs(tx.on(), agent).await?;
+            let name = app.to_string();
+            let both = configs.iter().flat_map(|configs| [&configs.staging, &configs.live]);
+            for one in both {
+                if assigned(&one.config).any(|assigned| assigned == name) {
+                    return Ok(AppRemoval::Assigned(one.kind));
+                }
             }
-        }
-        let done = sql("DELETE FROM app_records
+            let done = sql("DELETE FROM app_records
                         WHERE account_id = $1 AND kind = $2 AND app_id = $3 AND version = $4")
-        .bind(agent)
-        .bind(Use::Installed.as_str())
-        .bind(app.id())
-        .bind(app.version())
-        .execute(tx.on())
-        .await?;
-        if done == 0 {
-            return Ok(AppRemoval::Missing);
-        }
-        let (deed, object) = (Deed::AppRemoved, app.to_string());
-        let note = Note { account: agent, deed, object, changes: &[] };
-        audit::note(&mut tx, self.mint(), act, note).await?;
-        tx.commit().await?;
-        Ok(AppRemoval::Removed)
+            .bind(agent)
+            .bind(Use::Installed.as_str())
+            .bind(app.id())
+            .bind(app.version())
+            .execute(tx.on())
+            .await?;
+            if done == 0 {
+                return Ok(AppRemoval::Missing);
+            }
+            let (deed, object) = (Deed::AppRemoved, app.to_string());
+            let note = Note { account: agent, deed, object, changes: &[] };
+            audit::note(&mut tx, self.mint(), act, note).await?;
+            tx.commit().await?;
+            Ok(AppRemoval::Removed)
+        })
     }
 }
 

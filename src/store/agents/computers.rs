@@ -10,7 +10,7 @@ use crate::domain::id::AccountId;
 use crate::domain::scope::Scope;
 use crate::store::base::Base;
 use crate::store::base::page::within;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, Row, Statement, sql};
@@ -65,25 +65,17 @@ impl Base {
         change: &ComputerChange,
         act: Act<'_>,
     ) -> Result<bool, StoreError> {
-        settled!(self.try_create_computer(agent, change, act))
-    }
-
-    async fn try_create_computer(
-        &self,
-        agent: &Account,
-        change: &ComputerChange,
-        act: Act<'_>,
-    ) -> Result<bool, StoreError> {
-        let mut tx = self.begin().await?;
-        accounts::passed(&mut tx, agent.id).await?;
-        if !insert(&mut tx, agent, (ComputerState::Created, None), change, act).await? {
-            return Ok(false);
-        }
-        let changes: Vec<Change> =
-            change.changed.iter().map(|field| Change::made("config", field)).collect();
-        self.note_computer(&mut tx, agent.id, (Deed::ComputerCreated, &changes), act).await?;
-        tx.commit().await?;
-        Ok(true)
+        transact!(self, async |tx| {
+            accounts::passed(&mut tx, agent.id).await?;
+            if !insert(&mut tx, agent, (ComputerState::Created, None), change, act).await? {
+                return Ok(false);
+            }
+            let changes: Vec<Change> =
+                change.changed.iter().map(|field| Change::made("config", field)).collect();
+            self.note_computer(&mut tx, agent.id, (Deed::ComputerCreated, &changes), act).await?;
+            tx.commit().await?;
+            Ok(true)
+        })
     }
 
     /// Changes what is given of the record, if its configuration is of this revision; the
@@ -95,48 +87,41 @@ impl Base {
         change: &ComputerChange,
         act: Act<'_>,
     ) -> Result<ChangedComputer, StoreError> {
-        settled!(self.try_change_computer(agent, revision, change, act))
-    }
-
-    async fn try_change_computer(
-        &self,
-        agent: AccountId,
-        revision: i64,
-        change: &ComputerChange,
-        act: Act<'_>,
-    ) -> Result<ChangedComputer, StoreError> {
-        let mut tx = self.begin().await?;
-        accounts::passed(&mut tx, agent).await?;
-        let Some(known) = lock(&mut tx, agent).await? else { return Ok(ChangedComputer::Missing) };
-        if known.revision != revision {
-            return Ok(ChangedComputer::Stale(known.revision));
-        }
-        let mut new = known.clone();
-        if let Some(name) = &change.name {
-            new.name.clone_from(name);
-        }
-        if let Some(config) = &change.config
-            && !change.changed.is_empty()
-        {
-            new.config = config.clone();
-            new.revision = known.revision.saturating_add(1);
-        }
-        if new == known {
-            return Ok(ChangedComputer::Done(Box::new(known)));
-        }
-        new.updated_at = act.at;
-        update(&mut tx, &new).await?;
-        let mut changes: Vec<Change> = Vec::new();
-        if new.name != known.name {
-            changes.push(Change::new("name", known.name.as_ref(), new.name.as_ref()));
-        }
-        if new.revision != known.revision {
-            changes.push(Change::new("revision", Some(known.revision), Some(new.revision)));
-            changes.extend(change.changed.iter().map(|field| Change::made("config", field)));
-        }
-        self.note_computer(&mut tx, agent, (Deed::ComputerUpdated, &changes), act).await?;
-        tx.commit().await?;
-        Ok(ChangedComputer::Done(Box::new(new)))
+        transact!(self, async |tx| {
+            accounts::passed(&mut tx, agent).await?;
+            let Some(known) = lock(&mut tx, agent).await? else {
+                return Ok(ChangedComputer::Missing);
+            };
+            if known.revision != revision {
+                return Ok(ChangedComputer::Stale(known.revision));
+            }
+            let mut new = known.clone();
+            if let Some(name) = &change.name {
+                new.name.clone_from(name);
+            }
+            if let Some(config) = &change.config
+                && !change.changed.is_empty()
+            {
+                new.config = config.clone();
+                new.revision = known.revision.saturating_add(1);
+            }
+            if new == known {
+                return Ok(ChangedComputer::Done(Box::new(known)));
+            }
+            new.updated_at = act.at;
+            update(&mut tx, &new).await?;
+            let mut changes: Vec<Change> = Vec::new();
+            if new.name != known.name {
+                changes.push(Change::new("name", known.name.as_ref(), new.name.as_ref()));
+            }
+            if new.revision != known.revision {
+                changes.push(Change::new("revision", Some(known.revision), Some(new.revision)));
+                changes.extend(change.changed.iter().map(|field| Change::made("config", field)));
+            }
+            self.note_computer(&mut tx, agent, (Deed::ComputerUpdated, &changes), act).await?;
+            tx.commit().await?;
+            Ok(ChangedComputer::Done(Box::new(new)))
+        })
     }
 
     /// Provisions an Agent's computer, and makes its record where there is none; answers it, and
@@ -146,33 +131,27 @@ impl Base {
         agent: &Account,
         act: Act<'_>,
     ) -> Result<(Computer, bool), StoreError> {
-        settled!(self.try_provision_computer(agent, act))
-    }
-
-    async fn try_provision_computer(
-        &self,
-        agent: &Account,
-        act: Act<'_>,
-    ) -> Result<(Computer, bool), StoreError> {
-        let mut tx = self.begin().await?;
-        accounts::passed(&mut tx, agent.id).await?;
-        let job = Job { id: self.mint().uuid(), at: act.at };
-        let (state, nothing) = (ComputerState::Provisioned, ComputerChange::default());
-        let made = insert(&mut tx, agent, (state, Some(job)), &nothing, act).await?;
-        // Whoever deletes the record ends first, or finds it.
-        let Some(mut known) = lock(&mut tx, agent.id).await? else {
-            return Err(StoreError::Conflict(std::sync::Arc::new(sqlx::Error::RowNotFound)));
-        };
-        if !made && known.state == state {
-            return Ok((known, false));
-        }
-        let before = (!made).then_some(known.state);
-        (known.state, known.job, known.updated_at) = (state, Some(job), act.at);
-        update(&mut tx, &known).await?;
-        let changes = [Change::new("state", before, Some(state))];
-        self.note_computer(&mut tx, agent.id, (Deed::ComputerProvisioned, &changes), act).await?;
-        tx.commit().await?;
-        Ok((known, true))
+        transact!(self, async |tx| {
+            accounts::passed(&mut tx, agent.id).await?;
+            let job = Job { id: self.mint().uuid(), at: act.at };
+            let (state, nothing) = (ComputerState::Provisioned, ComputerChange::default());
+            let made = insert(&mut tx, agent, (state, Some(job)), &nothing, act).await?;
+            // Whoever deletes the record ends first, or finds it.
+            let Some(mut known) = lock(&mut tx, agent.id).await? else {
+                return Err(StoreError::Conflict(std::sync::Arc::new(sqlx::Error::RowNotFound)));
+            };
+            if !made && known.state == state {
+                return Ok((known, false));
+            }
+            let before = (!made).then_some(known.state);
+            (known.state, known.job, known.updated_at) = (state, Some(job), act.at);
+            update(&mut tx, &known).await?;
+            let changes = [Change::new("state", before, Some(state))];
+            self.note_computer(&mut tx, agent.id, (Deed::ComputerProvisioned, &changes), act)
+                .await?;
+            tx.commit().await?;
+            Ok((known, true))
+        })
     }
 
     /// Deprovisions an Agent's computer, if there is a record; with `wipe` it forgets its
@@ -183,38 +162,31 @@ impl Base {
         wipe: bool,
         act: Act<'_>,
     ) -> Result<Option<(Computer, bool)>, StoreError> {
-        settled!(self.try_deprovision_computer(agent, wipe, act))
-    }
-
-    async fn try_deprovision_computer(
-        &self,
-        agent: AccountId,
-        wipe: bool,
-        act: Act<'_>,
-    ) -> Result<Option<(Computer, bool)>, StoreError> {
-        let mut tx = self.begin().await?;
-        accounts::passed(&mut tx, agent).await?;
-        let Some(known) = lock(&mut tx, agent).await? else { return Ok(None) };
-        let mut new = known.clone();
-        let mut changes = Vec::new();
-        if known.state != ComputerState::Deprovisioned {
-            let job = Job { id: self.mint().uuid(), at: act.at };
-            (new.state, new.job) = (ComputerState::Deprovisioned, Some(job));
-            changes.push(Change::new("state", Some(known.state), Some(new.state)));
-        }
-        if wipe && known.config != Configuration::default() {
-            new.config = Configuration::default();
-            new.revision = known.revision.saturating_add(1);
-            changes.push(Change::new("revision", Some(known.revision), Some(new.revision)));
-        }
-        if changes.is_empty() {
-            return Ok(Some((known, false)));
-        }
-        new.updated_at = act.at;
-        update(&mut tx, &new).await?;
-        self.note_computer(&mut tx, agent, (Deed::ComputerDeprovisioned, &changes), act).await?;
-        tx.commit().await?;
-        Ok(Some((new, true)))
+        transact!(self, async |tx| {
+            accounts::passed(&mut tx, agent).await?;
+            let Some(known) = lock(&mut tx, agent).await? else { return Ok(None) };
+            let mut new = known.clone();
+            let mut changes = Vec::new();
+            if known.state != ComputerState::Deprovisioned {
+                let job = Job { id: self.mint().uuid(), at: act.at };
+                (new.state, new.job) = (ComputerState::Deprovisioned, Some(job));
+                changes.push(Change::new("state", Some(known.state), Some(new.state)));
+            }
+            if wipe && known.config != Configuration::default() {
+                new.config = Configuration::default();
+                new.revision = known.revision.saturating_add(1);
+                changes.push(Change::new("revision", Some(known.revision), Some(new.revision)));
+            }
+            if changes.is_empty() {
+                return Ok(Some((known, false)));
+            }
+            new.updated_at = act.at;
+            update(&mut tx, &new).await?;
+            self.note_computer(&mut tx, agent, (Deed::ComputerDeprovisioned, &changes), act)
+                .await?;
+            tx.commit().await?;
+            Ok(Some((new, true)))
+        })
     }
 
     /// Removes the record of an Agent's computer with all that it holds; answers whether there was
@@ -224,23 +196,16 @@ impl Base {
         agent: AccountId,
         act: Act<'_>,
     ) -> Result<bool, StoreError> {
-        settled!(self.try_remove_computer(agent, act))
-    }
-
-    async fn try_remove_computer(
-        &self,
-        agent: AccountId,
-        act: Act<'_>,
-    ) -> Result<bool, StoreError> {
-        let mut tx = self.begin().await?;
-        accounts::passed(&mut tx, agent).await?;
-        let gone = sql("DELETE FROM computers WHERE agent_id = $1").bind(agent);
-        if gone.execute(tx.on()).await? == 0 {
-            return Ok(false);
-        }
-        self.note_computer(&mut tx, agent, (Deed::ComputerRemoved, &[]), act).await?;
-        tx.commit().await?;
-        Ok(true)
+        transact!(self, async |tx| {
+            accounts::passed(&mut tx, agent).await?;
+            let gone = sql("DELETE FROM computers WHERE agent_id = $1").bind(agent);
+            if gone.execute(tx.on()).await? == 0 {
+                return Ok(false);
+            }
+            self.note_computer(&mut tx, agent, (Deed::ComputerRemoved, &[]), act).await?;
+            tx.commit().await?;
+            Ok(true)
+        })
     }
 
     async fn note_computer(

@@ -15,7 +15,7 @@ use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::event::EventName;
 use crate::domain::id::AccountId;
 use crate::store::base::Base;
-use crate::store::engine::database::settled;
+use crate::store::engine::database::transact;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::events::announcements::announce_told;
@@ -71,73 +71,65 @@ impl Base {
         change: &ConfigChange<'_>,
         act: Act<'_>,
     ) -> Result<Configured, StoreError> {
-        settled!(self.try_configure(agent, change, act))
-    }
-
-    async fn try_configure(
-        &self,
-        agent: AccountId,
-        change: &ConfigChange<'_>,
-        act: Act<'_>,
-    ) -> Result<Configured, StoreError> {
-        let mut tx = self.begin().await?;
-        gates::queue(&mut tx, QUEUE, agent.get()).await?;
-        let Some(account) = accounts::passed(&mut tx, agent).await? else {
-            return Ok(Configured::Missing);
-        };
-        let before = configs(tx.on(), agent).await?;
-        if before.as_ref().map_or_else(Revisions::default, AgentConfigs::revisions)
-            != change.decided_by
-        {
-            return Ok(Configured::Moved);
-        }
-        if let Some(locked) =
-            locked(&mut tx, agent, before.as_ref(), (change.kind, change.config)).await?
-        {
-            return Ok(Configured::Locked(locked));
-        }
-        let old = before.as_ref().map(|configs| &configs.of(change.kind).config);
-        if old.and_then(|old| old.get("apps")) != change.config.get("apps") {
-            let missing = not_installed(&mut tx, agent, change.config).await?;
-            if !missing.is_empty() {
-                return Ok(Configured::NotInstalled(missing));
+        transact!(self, async |tx| {
+            gates::queue(&mut tx, QUEUE, agent.get()).await?;
+            let Some(account) = accounts::passed(&mut tx, agent).await? else {
+                return Ok(Configured::Missing);
+            };
+            let before = configs(tx.on(), agent).await?;
+            if before.as_ref().map_or_else(Revisions::default, AgentConfigs::revisions)
+                != change.decided_by
+            {
+                return Ok(Configured::Moved);
             }
-        }
-        let mut configs = match before {
-            Some(configs) => configs,
-            None => self.begin_configs(&mut tx, agent, act.at).await?,
-        };
-        let replaced = configs.of(change.kind).clone();
-        let kept = match change.keep.filter(|_| replaced.is_set()) {
-            Some(most) => {
-                Some(keep_automatic(&mut tx, agent, &replaced.config, most, act.at).await?)
+            if let Some(locked) =
+                locked(&mut tx, agent, before.as_ref(), (change.kind, change.config)).await?
+            {
+                return Ok(Configured::Locked(locked));
             }
-            None => None,
-        };
-        let written = AgentConfig {
-            config: change.config.clone(),
-            revision: replaced.revision.saturating_add(1),
-            updated_at: act.at,
-            ..replaced
-        };
-        write(&mut tx, agent, &written).await?;
-        let object = written.id.to_string();
-        let note = Note { account: agent, deed: change.deed, object, changes: change.changes };
-        audit::note(&mut tx, self.mint(), act, note).await?;
-        if let Some((name, told)) = &change.says {
-            let mut told = told.clone();
-            told.insert("revision".to_owned(), written.revision.into());
-            if change.keep.is_some() {
-                told.insert("previousVersionId".to_owned(), json!(kept.map(VersionId::get)));
+            let old = before.as_ref().map(|configs| &configs.of(change.kind).config);
+            if old.and_then(|old| old.get("apps")) != change.config.get("apps") {
+                let missing = not_installed(&mut tx, agent, change.config).await?;
+                if !missing.is_empty() {
+                    return Ok(Configured::NotInstalled(missing));
+                }
             }
-            let (at, told) = ((act.at, account.lineage), Value::Object(told));
-            announce_told(&mut tx, self.mint(), *name, at, told).await?;
-        }
-        match change.kind {
-            ConfigKind::Staging => configs.staging = written,
-            ConfigKind::Default => configs.live = written,
-        }
-        tx.commit().await?;
-        Ok(Configured::Done(Box::new(configs), kept))
+            let mut configs = match before {
+                Some(configs) => configs,
+                None => self.begin_configs(&mut tx, agent, act.at).await?,
+            };
+            let replaced = configs.of(change.kind).clone();
+            let kept = match change.keep.filter(|_| replaced.is_set()) {
+                Some(most) => {
+                    Some(keep_automatic(&mut tx, agent, &replaced.config, most, act.at).await?)
+                }
+                None => None,
+            };
+            let written = AgentConfig {
+                config: change.config.clone(),
+                revision: replaced.revision.saturating_add(1),
+                updated_at: act.at,
+                ..replaced
+            };
+            write(&mut tx, agent, &written).await?;
+            let object = written.id.to_string();
+            let note = Note { account: agent, deed: change.deed, object, changes: change.changes };
+            audit::note(&mut tx, self.mint(), act, note).await?;
+            if let Some((name, told)) = &change.says {
+                let mut told = told.clone();
+                told.insert("revision".to_owned(), written.revision.into());
+                if change.keep.is_some() {
+                    told.insert("previousVersionId".to_owned(), json!(kept.map(VersionId::get)));
+                }
+                let (at, told) = ((act.at, account.lineage), Value::Object(told));
+                announce_told(&mut tx, self.mint(), *name, at, told).await?;
+            }
+            match change.kind {
+                ConfigKind::Staging => configs.staging = written,
+                ConfigKind::Default => configs.live = written,
+            }
+            tx.commit().await?;
+            Ok(Configured::Done(Box::new(configs), kept))
+        })
     }
 }

@@ -5,7 +5,7 @@ use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::feature::{Feature, Grant};
 use crate::domain::id::AccountId;
 use crate::store::base::Base;
-use crate::store::engine::database::settled;
+use crate::store::engine::database::transact;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
@@ -34,55 +34,49 @@ impl Base {
         wanted: &[(Feature, Option<bool>)],
         act: Act<'_>,
     ) -> Result<(), StoreError> {
-        settled!(self.try_assign_features(account, wanted, act))
-    }
-
-    async fn try_assign_features(
-        &self,
-        account: AccountId,
-        wanted: &[(Feature, Option<bool>)],
-        act: Act<'_>,
-    ) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
-        gates::queue(&mut tx, "features", account.get()).await?;
-        let rows = sql("SELECT account_id, feature, granted FROM feature_grants
+        transact!(self, async |tx| {
+            gates::queue(&mut tx, "features", account.get()).await?;
+            let rows = sql("SELECT account_id, feature, granted FROM feature_grants
                         WHERE account_id = $1")
-        .bind(account)
-        .fetch_all(tx.on())
-        .await?;
-        let before: Vec<Grant> = rows.iter().map(grant).collect::<Result<_, _>>()?;
-        let mut changes = Vec::new();
-        for (feature, after) in wanted {
-            let before = before.iter().find(|one| one.feature == *feature);
-            let before = before.map(|one| one.granted);
-            if before == *after {
-                continue;
-            }
-            changes.push(Change::new(feature.as_str(), before, *after));
-            let statement = match after {
-                None => sql("DELETE FROM feature_grants WHERE account_id = $1 AND feature = $2")
-                    .bind(account)
-                    .bind(feature.as_str()),
-                Some(granted) => {
-                    sql("INSERT INTO feature_grants (account_id, feature, granted, set_at)
+            .bind(account)
+            .fetch_all(tx.on())
+            .await?;
+            let before: Vec<Grant> = rows.iter().map(grant).collect::<Result<_, _>>()?;
+            let mut changes = Vec::new();
+            for (feature, after) in wanted {
+                let before = before.iter().find(|one| one.feature == *feature);
+                let before = before.map(|one| one.granted);
+                if before == *after {
+                    continue;
+                }
+                changes.push(Change::new(feature.as_str(), before, *after));
+                let statement = match after {
+                    None => {
+                        sql("DELETE FROM feature_grants WHERE account_id = $1 AND feature = $2")
+                            .bind(account)
+                            .bind(feature.as_str())
+                    }
+                    Some(granted) => {
+                        sql("INSERT INTO feature_grants (account_id, feature, granted, set_at)
                          VALUES ($1, $2, $3, $4)
                          ON CONFLICT (account_id, feature)
                          DO UPDATE SET granted = excluded.granted, set_at = excluded.set_at")
-                    .bind(account)
-                    .bind(feature.as_str())
-                    .bind(i64::from(*granted))
-                    .bind(act.at)
-                }
-            };
-            statement.execute(tx.on()).await?;
-        }
-        if changes.is_empty() {
-            return Ok(());
-        }
-        let (deed, object) = (Deed::FeaturesAssigned, account.to_string());
-        let note = Note { account, deed, object, changes: &changes };
-        audit::note(&mut tx, self.mint(), act, note).await?;
-        tx.commit().await
+                        .bind(account)
+                        .bind(feature.as_str())
+                        .bind(i64::from(*granted))
+                        .bind(act.at)
+                    }
+                };
+                statement.execute(tx.on()).await?;
+            }
+            if changes.is_empty() {
+                return Ok(());
+            }
+            let (deed, object) = (Deed::FeaturesAssigned, account.to_string());
+            let note = Note { account, deed, object, changes: &changes };
+            audit::note(&mut tx, self.mint(), act, note).await?;
+            tx.commit().await
+        })
     }
 }
 

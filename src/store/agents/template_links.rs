@@ -13,7 +13,7 @@ use crate::domain::clock::Timestamp;
 use crate::domain::id::{AccountId, TemplateId};
 use crate::domain::template::{self as rule, Approved, Extent, Link, Plan, Template};
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
@@ -51,62 +51,53 @@ impl Base {
         (approved, most): (&Approved, usize),
         act: Act<'_>,
     ) -> Result<Applied, StoreError> {
-        settled!(self.try_apply(agent, id, (approved, most), act))
-    }
-
-    async fn try_apply(
-        &self,
-        agent: AccountId,
-        id: TemplateId,
-        (approved, most): (&Approved, usize),
-        act: Act<'_>,
-    ) -> Result<Applied, StoreError> {
-        let mut tx = self.begin().await?;
-        gates::queue(&mut tx, QUEUE, agent.get()).await?;
-        let Some(account) = accounts::passed(&mut tx, agent).await? else {
-            return Ok(Applied::NoAgent);
-        };
-        let Some(found) = above(&mut tx, &account, id).await? else {
-            return Ok(Applied::NoTemplate);
-        };
-        if !found.head.enabled {
-            return Ok(Applied::Disabled);
-        }
-        let link = link(tx.on(), agent).await?;
-        if let Some(link) = &link
-            && link.template != id
-        {
-            return Ok(Applied::LinkedWith(link.template));
-        }
-        let extent = Extent { sections: None, approved: approved.clone() };
-        let configs = config_rows::configs(tx.on(), agent).await?;
-        let plan = planned(configs.as_ref(), link.as_ref(), &found.content.config, &extent);
-        if length(&plan.config) > most {
-            return Ok(Applied::TooLarge(length(&plan.config)));
-        }
-        let lacks = lacks(&mut tx, agent, &plan).await?;
-        if !lacks.is_empty() {
-            return Ok(Applied::NotInstalled(lacks));
-        }
-        let new = Link {
-            agent,
-            template: id,
-            applied: plan.applied.clone(),
-            revision: found.head.revision,
-            linked_at: link.as_ref().map_or(act.at, |link| link.linked_at),
-        };
-        if let Some(configs) = configs.as_ref().filter(|_| link.as_ref() == Some(&new))
-            && plan.changed.is_empty()
-        {
-            return Ok(Applied::Done(Box::new((configs.clone(), found, plan))));
-        }
-        let configs = self.stage_plan(&mut tx, agent, (configs, &plan), act.at).await?;
-        put(&mut tx, &new).await?;
-        let first = Change::made("template", id);
-        let deed = Deed::TemplateApplied;
-        self.note_plan(&mut tx, agent, (deed, first, &plan), act).await?;
-        tx.commit().await?;
-        Ok(Applied::Done(Box::new((configs, found, plan))))
+        transact!(self, async |tx| {
+            gates::queue(&mut tx, QUEUE, agent.get()).await?;
+            let Some(account) = accounts::passed(&mut tx, agent).await? else {
+                return Ok(Applied::NoAgent);
+            };
+            let Some(found) = above(&mut tx, &account, id).await? else {
+                return Ok(Applied::NoTemplate);
+            };
+            if !found.head.enabled {
+                return Ok(Applied::Disabled);
+            }
+            let link = link(tx.on(), agent).await?;
+            if let Some(link) = &link
+                && link.template != id
+            {
+                return Ok(Applied::LinkedWith(link.template));
+            }
+            let extent = Extent { sections: None, approved: approved.clone() };
+            let configs = config_rows::configs(tx.on(), agent).await?;
+            let plan = planned(configs.as_ref(), link.as_ref(), &found.content.config, &extent);
+            if length(&plan.config) > most {
+                return Ok(Applied::TooLarge(length(&plan.config)));
+            }
+            let lacks = lacks(&mut tx, agent, &plan).await?;
+            if !lacks.is_empty() {
+                return Ok(Applied::NotInstalled(lacks));
+            }
+            let new = Link {
+                agent,
+                template: id,
+                applied: plan.applied.clone(),
+                revision: found.head.revision,
+                linked_at: link.as_ref().map_or(act.at, |link| link.linked_at),
+            };
+            if let Some(configs) = configs.as_ref().filter(|_| link.as_ref() == Some(&new))
+                && plan.changed.is_empty()
+            {
+                return Ok(Applied::Done(Box::new((configs.clone(), found, plan))));
+            }
+            let configs = self.stage_plan(&mut tx, agent, (configs, &plan), act.at).await?;
+            put(&mut tx, &new).await?;
+            let first = Change::made("template", id);
+            let deed = Deed::TemplateApplied;
+            self.note_plan(&mut tx, agent, (deed, first, &plan), act).await?;
+            tx.commit().await?;
+            Ok(Applied::Done(Box::new((configs, found, plan))))
+        })
     }
 
     /// Takes the link between an Agent and a template away: what is configured stays, and nothing of
@@ -117,28 +108,23 @@ impl Base {
         id: TemplateId,
         act: Act<'_>,
     ) -> Result<bool, StoreError> {
-        settled!(self.try_detach(agent, id, act))
-    }
-
-    async fn try_detach(
-        &self,
-        agent: AccountId,
-        id: TemplateId,
-        act: Act<'_>,
-    ) -> Result<bool, StoreError> {
-        let mut tx = self.begin().await?;
-        gates::queue(&mut tx, QUEUE, agent.get()).await?;
-        let account = accounts::passed(&mut tx, agent).await?;
-        let link = link(tx.on(), agent).await?;
-        if account.is_none() || link.is_none_or(|link| link.template != id) {
-            return Ok(false);
-        }
-        sql("DELETE FROM template_links WHERE agent_id = $1").bind(agent).execute(tx.on()).await?;
-        let (deed, changes) = (Deed::TemplateDetached, [Change::gone("template", id)]);
-        let note = Note { account: agent, deed, object: id.to_string(), changes: &changes };
-        audit::note(&mut tx, self.mint(), act, note).await?;
-        tx.commit().await?;
-        Ok(true)
+        transact!(self, async |tx| {
+            gates::queue(&mut tx, QUEUE, agent.get()).await?;
+            let account = accounts::passed(&mut tx, agent).await?;
+            let link = link(tx.on(), agent).await?;
+            if account.is_none() || link.is_none_or(|link| link.template != id) {
+                return Ok(false);
+            }
+            sql("DELETE FROM template_links WHERE agent_id = $1")
+                .bind(agent)
+                .execute(tx.on())
+                .await?;
+            let (deed, changes) = (Deed::TemplateDetached, [Change::gone("template", id)]);
+            let note = Note { account: agent, deed, object: id.to_string(), changes: &changes };
+            audit::note(&mut tx, self.mint(), act, note).await?;
+            tx.commit().await?;
+            Ok(true)
+        })
     }
 
     /// The template that an Agent is linked with.

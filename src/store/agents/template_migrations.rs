@@ -18,7 +18,7 @@ use crate::domain::clock::Timestamp;
 use crate::domain::id::{AccountId, TemplateId};
 use crate::domain::template::{Approved, Extent, Link, Migration, Tally};
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::{Columns, stored};
@@ -59,42 +59,33 @@ impl Base {
         (extent, targets): (&Extent, Option<&BTreeSet<AccountId>>),
         act: Act<'_>,
     ) -> Result<Asked, StoreError> {
-        settled!(self.try_ask_migration(account, id, (extent, targets), act))
-    }
-
-    async fn try_ask_migration(
-        &self,
-        account: AccountId,
-        id: TemplateId,
-        (extent, targets): (&Extent, Option<&BTreeSet<AccountId>>),
-        act: Act<'_>,
-    ) -> Result<Asked, StoreError> {
-        let mut tx = self.begin().await?;
-        accounts::passed(&mut tx, account).await?;
-        let Some(found) = template_rows::own(&mut tx, account, id).await? else {
-            return Ok(Asked::Missing);
-        };
-        if !found.head.enabled {
-            return Ok(Asked::Disabled);
-        }
-        let last = migration_of(tx.on(), id).await?;
-        if last.is_some_and(|(last, _)| last.finished_at.is_none()) {
-            return Ok(Asked::UnderWay);
-        }
-        let asked = Migration {
-            revision: found.head.revision,
-            extent: extent.clone(),
-            targets: targets.map(|targets| targets.iter().copied().collect()),
-            asked_at: act.at,
-            finished_at: None,
-            tally: Tally::default(),
-        };
-        begin(&mut tx, id, (&asked, &found.content.config)).await?;
-        let changes = [Change::made("revision", asked.revision)];
-        let deed = Deed::TemplateMigrationAsked;
-        self.note_template(&mut tx, &found.head, (deed, &changes), act).await?;
-        tx.commit().await?;
-        Ok(Asked::Done(Box::new(asked)))
+        transact!(self, async |tx| {
+            accounts::passed(&mut tx, account).await?;
+            let Some(found) = template_rows::own(&mut tx, account, id).await? else {
+                return Ok(Asked::Missing);
+            };
+            if !found.head.enabled {
+                return Ok(Asked::Disabled);
+            }
+            let last = migration_of(tx.on(), id).await?;
+            if last.is_some_and(|(last, _)| last.finished_at.is_none()) {
+                return Ok(Asked::UnderWay);
+            }
+            let asked = Migration {
+                revision: found.head.revision,
+                extent: extent.clone(),
+                targets: targets.map(|targets| targets.iter().copied().collect()),
+                asked_at: act.at,
+                finished_at: None,
+                tally: Tally::default(),
+            };
+            begin(&mut tx, id, (&asked, &found.content.config)).await?;
+            let changes = [Change::made("revision", asked.revision)];
+            let deed = Deed::TemplateMigrationAsked;
+            self.note_template(&mut tx, &found.head, (deed, &changes), act).await?;
+            tx.commit().await?;
+            Ok(Asked::Done(Box::new(asked)))
+        })
     }
 
     /// The last migration of a template, if there was one.
@@ -137,31 +128,23 @@ impl Base {
         (most, rows): (usize, u32),
         now: Timestamp,
     ) -> Result<Working, StoreError> {
-        settled!(self.try_work(id, (most, rows), now))
-    }
-
-    async fn try_work(
-        &self,
-        id: TemplateId,
-        (most, rows): (usize, u32),
-        now: Timestamp,
-    ) -> Result<Working, StoreError> {
-        let mut tx = self.begin().await?;
-        if !gates::alone(&mut tx, "template migrations").await? {
-            return Ok(Working::Held);
-        }
-        let row = sql("SELECT deleted_at FROM templates WHERE id = $1")
-            .bind(id.0)
-            .fetch_optional(tx.on())
-            .await?;
-        let Some(row) = row else { return Ok(Working::Done) };
-        let deleted = Columns { table: "templates", row: &row }.optional_time("deleted_at")?;
-        let working = match deleted {
-            Some(_) => remove_some(&mut tx, id, rows).await?,
-            None => self.migrate_one(&mut tx, id, most, now).await?,
-        };
-        tx.commit().await?;
-        Ok(working)
+        transact!(self, async |tx| {
+            if !gates::alone(&mut tx, "template migrations").await? {
+                return Ok(Working::Held);
+            }
+            let row = sql("SELECT deleted_at FROM templates WHERE id = $1")
+                .bind(id.0)
+                .fetch_optional(tx.on())
+                .await?;
+            let Some(row) = row else { return Ok(Working::Done) };
+            let deleted = Columns { table: "templates", row: &row }.optional_time("deleted_at")?;
+            let working = match deleted {
+                Some(_) => remove_some(&mut tx, id, rows).await?,
+                None => self.migrate_one(&mut tx, id, most, now).await?,
+            };
+            tx.commit().await?;
+            Ok(working)
+        })
     }
 
     async fn migrate_one(

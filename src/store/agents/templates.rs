@@ -10,7 +10,7 @@ use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::id::{AccountId, TemplateId};
 use crate::domain::template::{Content, Head, Template};
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
@@ -59,32 +59,23 @@ impl Base {
         most: u64,
         act: Act<'_>,
     ) -> Result<Option<Template>, StoreError> {
-        settled!(self.try_insert_template(account, (name, content), most, act))
-    }
-
-    async fn try_insert_template(
-        &self,
-        account: AccountId,
-        (name, content): (&str, &Content),
-        most: u64,
-        act: Act<'_>,
-    ) -> Result<Option<Template>, StoreError> {
-        let mut tx = self.begin().await?;
-        gates::queue(&mut tx, "templates", account.get()).await?;
-        let row = sql("SELECT COUNT(*) AS kept FROM templates
+        transact!(self, async |tx| {
+            gates::queue(&mut tx, "templates", account.get()).await?;
+            let row = sql("SELECT COUNT(*) AS kept FROM templates
              WHERE account_id = $1 AND deleted_at IS NULL")
-        .bind(account)
-        .fetch_one(tx.on())
-        .await?;
-        if (Columns { table: "templates", row: &row }).count("kept")? >= most {
-            return Ok(None);
-        }
-        let id = TemplateId(self.mint().uuid());
-        let name = name.to_owned();
-        let (created_at, updated_at) = (act.at, act.at);
-        let head = Head { id, account, name, enabled: false, revision: 1, created_at, updated_at };
-        let made = Template { head, content: content.clone() };
-        sql("INSERT INTO templates (id, account_id, name, enabled, config, fields, integrations,
+            .bind(account)
+            .fetch_one(tx.on())
+            .await?;
+            if (Columns { table: "templates", row: &row }).count("kept")? >= most {
+                return Ok(None);
+            }
+            let id = TemplateId(self.mint().uuid());
+            let name = name.to_owned();
+            let (created_at, updated_at) = (act.at, act.at);
+            let head =
+                Head { id, account, name, enabled: false, revision: 1, created_at, updated_at };
+            let made = Template { head, content: content.clone() };
+            sql("INSERT INTO templates (id, account_id, name, enabled, config, fields, integrations,
                                     revision, created_at, updated_at)
              VALUES ($1, $2, $3, 0, $4, $5, $6, 1, $7, $7)")
         .bind(id.0)
@@ -96,10 +87,11 @@ impl Base {
         .bind(act.at)
         .execute(tx.on())
         .await?;
-        let changes = [Change::made("name", &made.head.name)];
-        self.note_template(&mut tx, &made.head, (Deed::TemplateCreated, &changes), act).await?;
-        tx.commit().await?;
-        Ok(Some(made))
+            let changes = [Change::made("name", &made.head.name)];
+            self.note_template(&mut tx, &made.head, (Deed::TemplateCreated, &changes), act).await?;
+            tx.commit().await?;
+            Ok(Some(made))
+        })
     }
 
     /// The templates of these accounts, without what they hold; the oldest of each first.
@@ -143,48 +135,40 @@ impl Base {
         change: &TemplateChange<'_>,
         act: Act<'_>,
     ) -> Result<TemplateChanged, StoreError> {
-        settled!(self.try_update_template(account, id, change, act))
-    }
-
-    async fn try_update_template(
-        &self,
-        account: AccountId,
-        id: TemplateId,
-        change: &TemplateChange<'_>,
-        act: Act<'_>,
-    ) -> Result<TemplateChanged, StoreError> {
-        let mut tx = self.begin().await?;
-        accounts::passed(&mut tx, account).await?;
-        let Some(before) = own(&mut tx, account, id).await? else {
-            return Ok(TemplateChanged::Missing);
-        };
-        if before.head.revision != change.revision {
-            return Ok(TemplateChanged::Moved);
-        }
-        let (after, changes) = changed(&before, change);
-        if changes.is_empty() {
-            return Ok(TemplateChanged::Done(Box::new(before)));
-        }
-        let after = Template { head: Head { updated_at: act.at, ..after.head }, ..after };
-        sql("UPDATE templates SET name = $2, enabled = $3, config = $4, fields = $5,
+        transact!(self, async |tx| {
+            accounts::passed(&mut tx, account).await?;
+            let Some(before) = own(&mut tx, account, id).await? else {
+                return Ok(TemplateChanged::Missing);
+            };
+            if before.head.revision != change.revision {
+                return Ok(TemplateChanged::Moved);
+            }
+            let (after, changes) = changed(&before, change);
+            if changes.is_empty() {
+                return Ok(TemplateChanged::Done(Box::new(before)));
+            }
+            let after = Template { head: Head { updated_at: act.at, ..after.head }, ..after };
+            sql("UPDATE templates SET name = $2, enabled = $3, config = $4, fields = $5,
                  integrations = $6, revision = $7, updated_at = $8
              WHERE id = $1")
-        .bind(id.0)
-        .bind(after.head.name.clone())
-        .bind(i64::from(after.head.enabled))
-        .bind(config_rows::text(&after.content.config))
-        .bind(fields(&after.content))
-        .bind(integrations(&after.content))
-        .bind(after.head.revision)
-        .bind(act.at)
-        .execute(tx.on())
-        .await?;
-        if !after.head.enabled {
-            template_migrations::end(&mut tx, id, act.at).await?;
-        }
-        self.note_template(&mut tx, &after.head, (Deed::TemplateUpdated, &changes), act).await?;
-        tx.commit().await?;
-        Ok(TemplateChanged::Done(Box::new(after)))
+            .bind(id.0)
+            .bind(after.head.name.clone())
+            .bind(i64::from(after.head.enabled))
+            .bind(config_rows::text(&after.content.config))
+            .bind(fields(&after.content))
+            .bind(integrations(&after.content))
+            .bind(after.head.revision)
+            .bind(act.at)
+            .execute(tx.on())
+            .await?;
+            if !after.head.enabled {
+                template_migrations::end(&mut tx, id, act.at).await?;
+            }
+            self.note_template(&mut tx, &after.head, (Deed::TemplateUpdated, &changes), act)
+                .await?;
+            tx.commit().await?;
+            Ok(TemplateChanged::Done(Box::new(after)))
+        })
     }
 
     /// Deletes a template of this account: from then on it is nobody's to see, and locks nothing.
@@ -196,35 +180,27 @@ impl Base {
         detach_all: bool,
         act: Act<'_>,
     ) -> Result<TemplateDeleted, StoreError> {
-        settled!(self.try_delete_template(account, id, detach_all, act))
-    }
-
-    async fn try_delete_template(
-        &self,
-        account: AccountId,
-        id: TemplateId,
-        detach_all: bool,
-        act: Act<'_>,
-    ) -> Result<TemplateDeleted, StoreError> {
-        let mut tx = self.begin().await?;
-        accounts::passed(&mut tx, account).await?;
-        let Some(found) = own(&mut tx, account, id).await? else {
-            return Ok(TemplateDeleted::Missing);
-        };
-        let linked = template_links::next(tx.on(), id, 0).await?.is_some();
-        if linked && !detach_all {
-            return Ok(TemplateDeleted::Linked);
-        }
-        sql("UPDATE templates SET deleted_at = $2 WHERE id = $1")
-            .bind(id.0)
-            .bind(act.at)
-            .execute(tx.on())
-            .await?;
-        let mut changes = vec![Change::gone("name", &found.head.name)];
-        changes.extend(linked.then(|| Change::made("detachAll", true)));
-        self.note_template(&mut tx, &found.head, (Deed::TemplateDeleted, &changes), act).await?;
-        tx.commit().await?;
-        Ok(TemplateDeleted::Done)
+        transact!(self, async |tx| {
+            accounts::passed(&mut tx, account).await?;
+            let Some(found) = own(&mut tx, account, id).await? else {
+                return Ok(TemplateDeleted::Missing);
+            };
+            let linked = template_links::next(tx.on(), id, 0).await?.is_some();
+            if linked && !detach_all {
+                return Ok(TemplateDeleted::Linked);
+            }
+            sql("UPDATE templates SET deleted_at = $2 WHERE id = $1")
+                .bind(id.0)
+                .bind(act.at)
+                .execute(tx.on())
+                .await?;
+            let mut changes = vec![Change::gone("name", &found.head.name)];
+            changes.extend(linked.then(|| Change::made("detachAll", true)));
+            self.note_template(&mut tx, &found.head, (Deed::TemplateDeleted, &changes), act)
+                .await?;
+            tx.commit().await?;
+            Ok(TemplateDeleted::Done)
+        })
     }
 
     /// Says what was done to a template.

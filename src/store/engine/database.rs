@@ -37,6 +37,19 @@ macro_rules! settled {
 }
 pub(in crate::store) use settled;
 
+/// A transaction that is begun anew while the database gives it up: the work gets it, and commits it
+/// where something is to stay. A macro, because the future of an `AsyncFn` that borrows cannot be
+/// said to be `Send`.
+macro_rules! transact {
+    ($base:expr, async |$tx:ident| $work:block) => {
+        crate::store::engine::database::settled!(async {
+            let mut $tx = $base.begin().await?;
+            $work
+        })
+    };
+}
+pub(in crate::store) use transact;
+
 impl Database {
     /// Opens the database, made where it is not there and that is wanted; a PostgreSQL that cannot
     /// be reached is asked again for so long.

@@ -5,7 +5,7 @@
 //! would not do: transactions of PostgreSQL end in another order than they began.
 
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
@@ -33,14 +33,11 @@ impl Base {
         if waiting.fetch_optional(self.reader()).await?.is_none() {
             return Ok(0);
         }
-        settled!(self.try_place_events(limit))
-    }
-
-    async fn try_place_events(&self, limit: u32) -> Result<u64, StoreError> {
-        let mut tx = self.begin().await?;
-        let placed = place(&mut tx, limit).await?;
-        tx.commit().await?;
-        Ok(placed)
+        transact!(self, async |tx| {
+            let placed = place(&mut tx, limit).await?;
+            tx.commit().await?;
+            Ok(placed)
+        })
     }
 }
 

@@ -15,8 +15,7 @@ pub const PRESENT_CONTACT: &str = " AND NOT EXISTS (SELECT 1 FROM erasures
      WHERE subject IN (contacts.id, contacts.organization_id))";
 
 /// Goes on with the condition that leaves out records that wait to be blanked
-/// (`upkeep/erasure_redaction.rs`); how many
-/// milliseconds it allows for clocks is `CLOCKS` there.
+/// (`upkeep/erasure_redaction.rs`); how many milliseconds it allows for clocks is `CLOCKS` there.
 pub const PRESENT_RECORD: &str = " AND NOT EXISTS (SELECT 1 FROM erasures
      WHERE subject IN (intake_records.agent_id, intake_records.organization_id,
                        intake_records.reseller_id)

@@ -18,7 +18,7 @@ use crate::domain::room::Room;
 use crate::domain::scope::Scope;
 use crate::store::base::Base;
 use crate::store::base::page::Cursor;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::{Columns, stored};
@@ -60,33 +60,25 @@ impl Base {
         // One by one, so that mail need not wait until all of them are counted.
         let mut changed = 0;
         for (room, mark) in wanted {
-            changed += settled!(self.try_mark_read(scope, room, mark))?;
-        }
-        Ok(changed)
-    }
-
-    async fn try_mark_read(
-        &self,
-        scope: &Scope,
-        room: Key,
-        mark: Cursor,
-    ) -> Result<u64, StoreError> {
-        let mut tx = self.begin().await?;
-        let kept = lock(&mut tx, [room].iter()).await?;
-        let kept = kept.get(&room).filter(|kept| holds(scope, &kept.lineage, room.1));
-        if kept.is_none_or(|kept| kept.read >= mark) {
-            return Ok(0);
-        }
-        let changed = sql("UPDATE rooms SET read_at = $3, read_id = $4
+            changed += transact!(self, async |tx| {
+                let kept = lock(&mut tx, [room].iter()).await?;
+                let kept = kept.get(&room).filter(|kept| holds(scope, &kept.lineage, room.1));
+                if kept.is_none_or(|kept| kept.read >= mark) {
+                    return Ok(0);
+                }
+                let changed = sql("UPDATE rooms SET read_at = $3, read_id = $4
                            WHERE contact_id = $1 AND agent_id = $2")
-        .bind(room.0.get())
-        .bind(room.1)
-        .bind(mark.at)
-        .bind(mark.id)
-        .execute(tx.on())
-        .await?;
-        recount(&mut tx, [room].iter()).await?;
-        tx.commit().await?;
+                .bind(room.0.get())
+                .bind(room.1)
+                .bind(mark.at)
+                .bind(mark.id)
+                .execute(tx.on())
+                .await?;
+                recount(&mut tx, [room].iter()).await?;
+                tx.commit().await?;
+                Ok(changed)
+            })?;
+        }
         Ok(changed)
     }
 }

@@ -8,7 +8,7 @@ use crate::domain::account::{Account, Details, merge};
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::id::AccountId;
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::sql::sql;
@@ -47,49 +47,42 @@ impl Base {
         most: usize,
         act: Act<'_>,
     ) -> Result<Updated, StoreError> {
-        settled!(self.try_update(id, update, most, act))
-    }
-
-    async fn try_update(
-        &self,
-        id: AccountId,
-        update: &AccountUpdate,
-        most: usize,
-        act: Act<'_>,
-    ) -> Result<Updated, StoreError> {
-        let mut tx = self.begin().await?;
-        if update.active.is_some() {
-            gates::close_account(&mut tx, id).await?;
-        }
-        let query = select("AND id = $1").locking("FOR NO KEY UPDATE").bind(id);
-        let Some(row) = query.fetch_optional(tx.on()).await? else { return Ok(Updated::Missing) };
-        let before = account(&row)?;
-        let after = changed(&before, update);
-        let size = |account: &Account| kept(&account.details).map_or(0, |text| text.len());
-        if size(&after) > most.max(size(&before)) {
-            return Ok(Updated::TooLarge);
-        }
-        if let (Some(parent), Some(external_id)) = (after.parent, &after.external_id)
-            && after.external_id != before.external_id
-            && external_id_taken(&mut tx, parent, external_id).await?
-        {
-            return Ok(Updated::ExternalIdTaken);
-        }
-        let changes = differences(&before, &after);
-        if !changes.is_empty() {
-            write(&mut tx, &after).await?;
-        }
-        // A request that is carried out once only is remembered, whatever it changed.
-        if !changes.is_empty() || act.by.once.is_some() {
-            let (deed, object) = (Deed::AccountUpdated, id.to_string());
-            let updated = Note { account: id, deed, object, changes: &changes };
-            audit::note(&mut tx, self.mint(), act, updated).await?;
-        }
-        if before.active != after.active {
-            directory::changed(&mut tx).await?;
-        }
-        tx.commit().await?;
-        Ok(Updated::Account(Box::new(after)))
+        transact!(self, async |tx| {
+            if update.active.is_some() {
+                gates::close_account(&mut tx, id).await?;
+            }
+            let query = select("AND id = $1").locking("FOR NO KEY UPDATE").bind(id);
+            let Some(row) = query.fetch_optional(tx.on()).await? else {
+                return Ok(Updated::Missing);
+            };
+            let before = account(&row)?;
+            let after = changed(&before, update);
+            let size = |account: &Account| kept(&account.details).map_or(0, |text| text.len());
+            if size(&after) > most.max(size(&before)) {
+                return Ok(Updated::TooLarge);
+            }
+            if let (Some(parent), Some(external_id)) = (after.parent, &after.external_id)
+                && after.external_id != before.external_id
+                && external_id_taken(&mut tx, parent, external_id).await?
+            {
+                return Ok(Updated::ExternalIdTaken);
+            }
+            let changes = differences(&before, &after);
+            if !changes.is_empty() {
+                write(&mut tx, &after).await?;
+            }
+            // A request that is carried out once only is remembered, whatever it changed.
+            if !changes.is_empty() || act.by.once.is_some() {
+                let (deed, object) = (Deed::AccountUpdated, id.to_string());
+                let updated = Note { account: id, deed, object, changes: &changes };
+                audit::note(&mut tx, self.mint(), act, updated).await?;
+            }
+            if before.active != after.active {
+                directory::changed(&mut tx).await?;
+            }
+            tx.commit().await?;
+            Ok(Updated::Account(Box::new(after)))
+        })
     }
 
     /// Switches an account on or off; answers whether it exists.

@@ -13,7 +13,7 @@ use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::event::{Event, EventName};
 use crate::domain::id::{AccountId, EventId};
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
@@ -88,36 +88,26 @@ impl Base {
         tell: Tell,
         act: Act<'_>,
     ) -> Result<Deletion, StoreError> {
-        settled!(self.try_delete_account(id, (cascade, most), tell, act))
-    }
-
-    async fn try_delete_account(
-        &self,
-        id: AccountId,
-        (cascade, most): (bool, usize),
-        tell: Tell,
-        act: Act<'_>,
-    ) -> Result<Deletion, StoreError> {
-        let mut tx = self.begin().await?;
-        let Some(found) = find(&mut tx, id).await? else { return Ok(Deletion::Missing) };
-        if found.kind == AccountType::Partner {
-            return Ok(Deletion::IsPartner);
-        }
-        // Every commit below it, and whoever makes an account there, passes its gate.
-        let above: Vec<AccountId> = found.lineage.ids().filter(|above| *above != id).collect();
-        gates::close_below(&mut tx, id, &above).await?;
-        let Some(target) = find(&mut tx, id).await? else { return Ok(Deletion::Missing) };
-        let below = below(&mut tx, &target, most.saturating_add(1)).await?;
-        if below.len() > if cascade { most } else { 0 } {
-            return Ok(Deletion::HasOthersBelow(below.len()));
-        }
-        let gone: Vec<&Account> = below.iter().rev().chain([&target]).collect();
-        self.say_deleted(&mut tx, &gone, act).await?;
-        let ids = |account: &&Account| -> Vec<Value> { vec![account.id.into()] };
-        let rows: Vec<Vec<Value>> = gone.iter().map(ids).collect();
-        // First of all: whoever changes one of them has its row locked (`audit::note`), and what it
-        // adds is seen by the statements that follow; whoever comes later finds it deleted.
-        many(
+        transact!(self, async |tx| {
+            let Some(found) = find(&mut tx, id).await? else { return Ok(Deletion::Missing) };
+            if found.kind == AccountType::Partner {
+                return Ok(Deletion::IsPartner);
+            }
+            // Every commit below it, and whoever makes an account there, passes its gate.
+            let above: Vec<AccountId> = found.lineage.ids().filter(|above| *above != id).collect();
+            gates::close_below(&mut tx, id, &above).await?;
+            let Some(target) = find(&mut tx, id).await? else { return Ok(Deletion::Missing) };
+            let below = below(&mut tx, &target, most.saturating_add(1)).await?;
+            if below.len() > if cascade { most } else { 0 } {
+                return Ok(Deletion::HasOthersBelow(below.len()));
+            }
+            let gone: Vec<&Account> = below.iter().rev().chain([&target]).collect();
+            self.say_deleted(&mut tx, &gone, act).await?;
+            let ids = |account: &&Account| -> Vec<Value> { vec![account.id.into()] };
+            let rows: Vec<Vec<Value>> = gone.iter().map(ids).collect();
+            // First of all: whoever changes one of them has its row locked (`audit::note`), and what it
+            // adds is seen by the statements that follow; whoever comes later finds it deleted.
+            many(
             "WITH given (account) AS ({rows})
              UPDATE accounts SET deleted_at = $1, details = NULL WHERE id IN (SELECT account FROM given)",
             rows.clone(),
@@ -125,29 +115,32 @@ impl Base {
         .bind(act.at)
         .execute(tx.on())
         .await?;
-        // From now on nobody reads its messages; they are erased soon (`erasure.rs`).
-        many(ERASED, rows.clone()).bind(act.at).execute(tx.on()).await?;
-        for text in STOPPED {
-            let statement = many(text, rows.clone());
-            let statement = if text.contains("$1") { statement.bind(act.at) } else { statement };
-            let nothing = [].as_slice();
-            let statement = if text.contains("$2") { statement.bind(nothing) } else { statement };
-            statement.execute(tx.on()).await?;
-        }
-        let event = |account: &&Account| Event {
-            id: EventId(self.mint().uuid()),
-            name: EventName::AccountDeleted,
-            at: act.at,
-            lineage: account.lineage,
-            message: None,
-            contact: None,
-            told: Some(json!({ "account": tell(account) })),
-        };
-        let events: Vec<Event> = gone.iter().map(event).collect();
-        announce(&mut tx, &events, self.mint()).await?;
-        directory::changed(&mut tx).await?;
-        tx.commit().await?;
-        Ok(Deletion::Done { below: below.len() })
+            // From now on nobody reads its messages; they are erased soon (`erasure.rs`).
+            many(ERASED, rows.clone()).bind(act.at).execute(tx.on()).await?;
+            for text in STOPPED {
+                let statement = many(text, rows.clone());
+                let statement =
+                    if text.contains("$1") { statement.bind(act.at) } else { statement };
+                let nothing = [].as_slice();
+                let statement =
+                    if text.contains("$2") { statement.bind(nothing) } else { statement };
+                statement.execute(tx.on()).await?;
+            }
+            let event = |account: &&Account| Event {
+                id: EventId(self.mint().uuid()),
+                name: EventName::AccountDeleted,
+                at: act.at,
+                lineage: account.lineage,
+                message: None,
+                contact: None,
+                told: Some(json!({ "account": tell(account) })),
+            };
+            let events: Vec<Event> = gone.iter().map(event).collect();
+            announce(&mut tx, &events, self.mint()).await?;
+            directory::changed(&mut tx).await?;
+            tx.commit().await?;
+            Ok(Deletion::Done { below: below.len() })
+        })
     }
 
     async fn say_deleted(

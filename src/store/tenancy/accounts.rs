@@ -16,7 +16,7 @@ use crate::domain::event::EventName;
 use crate::domain::id::AccountId;
 use crate::domain::policy::Mode;
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
@@ -93,53 +93,47 @@ impl Base {
         most: u64,
         act: Act<'_>,
     ) -> Result<Created, StoreError> {
-        settled!(self.try_create(new, most, act))
-    }
-
-    async fn try_create(
-        &self,
-        new: &NewAccount,
-        most: u64,
-        act: Act<'_>,
-    ) -> Result<Created, StoreError> {
-        let mut tx = self.begin().await?;
-        let Some(above) = above(&mut tx, new).await? else { return Ok(Created::NoParent) };
-        if let (Some(parent), Some(external_id)) = (new.parent, &new.external_id)
-            && external_id_taken(&mut tx, parent, external_id).await?
-        {
-            return Ok(Created::ExternalIdTaken);
-        }
-        let made = account_of(&mut tx, new, above, act.at).await?;
-        if !insert(&mut tx, &made).await? {
-            return Ok(Created::HasPartner);
-        }
-        self.say_created(&mut tx, &made, new, act).await?;
-        for record in &new.integrations {
-            app_rows::insert(&mut tx, record, u64::MAX).await?;
-        }
-        for address in &new.addresses {
-            let domain_for = made.lineage.organization;
-            let claim = Claim { agent: &made, address, catch_all: false, domain_for, most, act };
-            match addresses::claim(&mut tx, self.mint(), &claim).await? {
-                Claimed::Yes => {}
-                why => return Ok(Created::Refused(address.clone(), why)),
+        transact!(self, async |tx| {
+            let Some(above) = above(&mut tx, new).await? else { return Ok(Created::NoParent) };
+            if let (Some(parent), Some(external_id)) = (new.parent, &new.external_id)
+                && external_id_taken(&mut tx, parent, external_id).await?
+            {
+                return Ok(Created::ExternalIdTaken);
             }
-        }
-        let agent = match &new.first_agent {
-            None => None,
-            Some(name) => {
-                let first = NewAccount::plain(AccountType::Agent, name, Some(made.id), new.tell);
-                let agent = account_of(&mut tx, &first, made.lineage, act.at).await?;
-                insert(&mut tx, &agent).await?;
-                self.say_created(&mut tx, &agent, &first, act).await?;
-                Some(agent)
+            let made = account_of(&mut tx, new, above, act.at).await?;
+            if !insert(&mut tx, &made).await? {
+                return Ok(Created::HasPartner);
             }
-        };
-        directory::changed(&mut tx).await?;
-        tx.commit().await?;
-        Ok(match agent {
-            None => Created::Account(Box::new(made)),
-            Some(agent) => Created::WithAgent(Box::new((made, agent))),
+            self.say_created(&mut tx, &made, new, act).await?;
+            for record in &new.integrations {
+                app_rows::insert(&mut tx, record, u64::MAX).await?;
+            }
+            for address in &new.addresses {
+                let domain_for = made.lineage.organization;
+                let claim =
+                    Claim { agent: &made, address, catch_all: false, domain_for, most, act };
+                match addresses::claim(&mut tx, self.mint(), &claim).await? {
+                    Claimed::Yes => {}
+                    why => return Ok(Created::Refused(address.clone(), why)),
+                }
+            }
+            let agent = match &new.first_agent {
+                None => None,
+                Some(name) => {
+                    let first =
+                        NewAccount::plain(AccountType::Agent, name, Some(made.id), new.tell);
+                    let agent = account_of(&mut tx, &first, made.lineage, act.at).await?;
+                    insert(&mut tx, &agent).await?;
+                    self.say_created(&mut tx, &agent, &first, act).await?;
+                    Some(agent)
+                }
+            };
+            directory::changed(&mut tx).await?;
+            tx.commit().await?;
+            Ok(match agent {
+                None => Created::Account(Box::new(made)),
+                Some(agent) => Created::WithAgent(Box::new((made, agent))),
+            })
         })
     }
 

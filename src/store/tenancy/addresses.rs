@@ -10,7 +10,7 @@ use crate::domain::id::{AccountId, Mint, RelayId};
 use crate::domain::policy::Mode;
 use crate::domain::relay::Relayed;
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, settled, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
@@ -114,31 +114,24 @@ impl Base {
         address: &Address,
         act: Act<'_>,
     ) -> Result<bool, StoreError> {
-        settled!(self.try_release_address(agent, address, act))
-    }
-
-    async fn try_release_address(
-        &self,
-        agent: AccountId,
-        address: &Address,
-        act: Act<'_>,
-    ) -> Result<bool, StoreError> {
-        let mut tx = self.begin().await?;
-        gates::close_domain(&mut tx, address.domain()).await?;
-        let done = sql("DELETE FROM addresses WHERE domain = $1 AND local = $2 AND agent_id = $3")
-            .bind(address.domain().as_str())
-            .bind(address.local())
-            .bind(agent.get())
-            .execute(tx.on())
-            .await?;
-        if done > 0 {
-            let (account, object) = (agent, address.to_string());
-            let removed = Note { account, deed: Deed::AddressRemoved, object, changes: &[] };
-            audit::note(&mut tx, self.mint(), act, removed).await?;
-            directory::changed(&mut tx).await?;
-        }
-        tx.commit().await?;
-        Ok(done > 0)
+        transact!(self, async |tx| {
+            gates::close_domain(&mut tx, address.domain()).await?;
+            let done =
+                sql("DELETE FROM addresses WHERE domain = $1 AND local = $2 AND agent_id = $3")
+                    .bind(address.domain().as_str())
+                    .bind(address.local())
+                    .bind(agent.get())
+                    .execute(tx.on())
+                    .await?;
+            if done > 0 {
+                let (account, object) = (agent, address.to_string());
+                let removed = Note { account, deed: Deed::AddressRemoved, object, changes: &[] };
+                audit::note(&mut tx, self.mint(), act, removed).await?;
+                directory::changed(&mut tx).await?;
+            }
+            tx.commit().await?;
+            Ok(done > 0)
+        })
     }
 }
 

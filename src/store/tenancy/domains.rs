@@ -10,7 +10,7 @@ use crate::domain::clock::Timestamp;
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::AccountId;
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
@@ -92,52 +92,42 @@ impl Base {
         limits: DomainLimits,
         act: Act<'_>,
     ) -> Result<DomainClaim, StoreError> {
-        settled!(self.try_pending_claim(domain, account, challenge, limits, act))
-    }
-
-    async fn try_pending_claim(
-        &self,
-        domain: &DomainName,
-        account: AccountId,
-        challenge: &str,
-        limits: DomainLimits,
-        act: Act<'_>,
-    ) -> Result<DomainClaim, StoreError> {
-        let mut tx = self.begin().await?;
-        // Claims of one account count one after the other.
-        gates::close_account(&mut tx, account).await?;
-        gates::close_domain(&mut tx, domain).await?;
-        match owner(&mut tx, domain, "FOR KEY SHARE").await? {
-            Some(owner) if owner == account => return Ok(DomainClaim::Owned),
-            Some(_) => return Ok(DomainClaim::Taken),
-            None => {}
-        }
-        if let Some(challenge) = challenge_of(&mut tx, domain, account).await? {
-            return Ok(DomainClaim::Pending(challenge));
-        }
-        let (owned, claimed) = held(&mut tx, account).await?;
-        if claimed >= limits.claims {
-            return Ok(DomainClaim::TooManyClaims);
-        }
-        if owned.saturating_add(claimed) >= limits.domains {
-            return Ok(DomainClaim::TooManyDomains);
-        }
-        let made = sql("INSERT INTO domain_claims (domain, account_id, challenge, created_at)
+        transact!(self, async |tx| {
+            // Claims of one account count one after the other.
+            gates::close_account(&mut tx, account).await?;
+            gates::close_domain(&mut tx, domain).await?;
+            match owner(&mut tx, domain, "FOR KEY SHARE").await? {
+                Some(owner) if owner == account => return Ok(DomainClaim::Owned),
+                Some(_) => return Ok(DomainClaim::Taken),
+                None => {}
+            }
+            if let Some(challenge) = challenge_of(&mut tx, domain, account).await? {
+                return Ok(DomainClaim::Pending(challenge));
+            }
+            let (owned, claimed) = held(&mut tx, account).await?;
+            if claimed >= limits.claims {
+                return Ok(DomainClaim::TooManyClaims);
+            }
+            if owned.saturating_add(claimed) >= limits.domains {
+                return Ok(DomainClaim::TooManyDomains);
+            }
+            let made = sql("INSERT INTO domain_claims (domain, account_id, challenge, created_at)
              SELECT $1, id, $3, $4 FROM accounts WHERE id = $2 AND deleted_at IS NULL")
-        .bind(domain.as_str())
-        .bind(account)
-        .bind(challenge)
-        .bind(act.at)
-        .execute(tx.on())
-        .await?;
-        if made == 0 {
-            return Ok(DomainClaim::NoAccount);
-        }
-        let object = domain.to_string();
-        let note = Note { account, deed: Deed::DomainClaimed, object, changes: &[] };
-        audit::note(&mut tx, self.mint(), act, note).await?;
-        tx.commit().await?;
-        Ok(DomainClaim::Made)
+            .bind(domain.as_str())
+            .bind(account)
+            .bind(challenge)
+            .bind(act.at)
+            .execute(tx.on())
+            .await?;
+            if made == 0 {
+                return Ok(DomainClaim::NoAccount);
+            }
+            let object = domain.to_string();
+            let note = Note { account, deed: Deed::DomainClaimed, object, changes: &[] };
+            audit::note(&mut tx, self.mint(), act, note).await?;
+            tx.commit().await?;
+            Ok(DomainClaim::Made)
+        })
     }
 
     /// Gives `account` the domain that it claimed with this challenge: the caller has seen the
@@ -149,35 +139,26 @@ impl Base {
         challenge: &str,
         act: Act<'_>,
     ) -> Result<Proven, StoreError> {
-        settled!(self.try_prove(domain, account, challenge, act))
-    }
-
-    async fn try_prove(
-        &self,
-        domain: &DomainName,
-        account: AccountId,
-        challenge: &str,
-        act: Act<'_>,
-    ) -> Result<Proven, StoreError> {
-        let mut tx = self.begin().await?;
-        gates::close_account(&mut tx, account).await?;
-        gates::close_domain(&mut tx, domain).await?;
-        // Another request may have proven it, or withdrawn it and claimed it again.
-        match owner(&mut tx, domain, "FOR KEY SHARE").await? {
-            Some(owner) if owner == account => return Ok(Proven::Yes),
-            Some(_) => return Ok(Proven::Taken),
-            None => {}
-        }
-        if challenge_of(&mut tx, domain, account).await?.as_deref() != Some(challenge) {
-            return Ok(Proven::NoClaim);
-        }
-        let new = insert(&mut tx, domain, account, act.at).await?;
-        if !new {
-            return Ok(Proven::Taken);
-        }
-        self.added(&mut tx, domain, account, act).await?;
-        tx.commit().await?;
-        Ok(Proven::Yes)
+        transact!(self, async |tx| {
+            gates::close_account(&mut tx, account).await?;
+            gates::close_domain(&mut tx, domain).await?;
+            // Another request may have proven it, or withdrawn it and claimed it again.
+            match owner(&mut tx, domain, "FOR KEY SHARE").await? {
+                Some(owner) if owner == account => return Ok(Proven::Yes),
+                Some(_) => return Ok(Proven::Taken),
+                None => {}
+            }
+            if challenge_of(&mut tx, domain, account).await?.as_deref() != Some(challenge) {
+                return Ok(Proven::NoClaim);
+            }
+            let new = insert(&mut tx, domain, account, act.at).await?;
+            if !new {
+                return Ok(Proven::Taken);
+            }
+            self.added(&mut tx, domain, account, act).await?;
+            tx.commit().await?;
+            Ok(Proven::Yes)
+        })
     }
 
     async fn added(
@@ -236,41 +217,34 @@ impl Base {
         account: AccountId,
         act: Act<'_>,
     ) -> Result<Option<u64>, StoreError> {
-        settled!(self.try_remove_domain(domain, account, act))
-    }
-
-    async fn try_remove_domain(
-        &self,
-        domain: &DomainName,
-        account: AccountId,
-        act: Act<'_>,
-    ) -> Result<Option<u64>, StoreError> {
-        let mut tx = self.begin().await?;
-        gates::close_domain(&mut tx, domain).await?;
-        // Whoever gives out an address in it waits, and finds it gone.
-        let owned = owner(&mut tx, domain, "FOR UPDATE").await? == Some(account);
-        if owned {
-            let row = sql("SELECT COUNT(*) AS used FROM addresses WHERE domain = $1")
-                .bind(domain.as_str())
-                .fetch_one(tx.on())
-                .await?;
-            let used = Columns { table: "addresses", row: &row }.count("used")?;
-            if used > 0 {
-                return Ok(Some(used));
+        transact!(self, async |tx| {
+            gates::close_domain(&mut tx, domain).await?;
+            // Whoever gives out an address in it waits, and finds it gone.
+            let owned = owner(&mut tx, domain, "FOR UPDATE").await? == Some(account);
+            if owned {
+                let row = sql("SELECT COUNT(*) AS used FROM addresses WHERE domain = $1")
+                    .bind(domain.as_str())
+                    .fetch_one(tx.on())
+                    .await?;
+                let used = Columns { table: "addresses", row: &row }.count("used")?;
+                if used > 0 {
+                    return Ok(Some(used));
+                }
+                let of_the_domain =
+                    sql("DELETE FROM domains WHERE name = $1").bind(domain.as_str());
+                of_the_domain.execute(tx.on()).await?;
+            } else if !withdraw(&mut tx, domain, account).await? {
+                return Ok(None);
             }
-            let of_the_domain = sql("DELETE FROM domains WHERE name = $1").bind(domain.as_str());
-            of_the_domain.execute(tx.on()).await?;
-        } else if !withdraw(&mut tx, domain, account).await? {
-            return Ok(None);
-        }
-        let (object, changes) = (domain.to_string(), [Change::gone("verified", owned)]);
-        let removed = Note { account, deed: Deed::DomainRemoved, object, changes: &changes };
-        audit::note(&mut tx, self.mint(), act, removed).await?;
-        if owned {
-            directory::changed(&mut tx).await?;
-        }
-        tx.commit().await?;
-        Ok(Some(0))
+            let (object, changes) = (domain.to_string(), [Change::gone("verified", owned)]);
+            let removed = Note { account, deed: Deed::DomainRemoved, object, changes: &changes };
+            audit::note(&mut tx, self.mint(), act, removed).await?;
+            if owned {
+                directory::changed(&mut tx).await?;
+            }
+            tx.commit().await?;
+            Ok(Some(0))
+        })
     }
 }
 

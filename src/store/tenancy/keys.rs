@@ -12,7 +12,7 @@ use crate::domain::member::Member;
 use crate::domain::scope::Scope;
 use crate::store::base::Base;
 use crate::store::base::page::within;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
@@ -66,60 +66,53 @@ impl Base {
         most: u64,
         act: Act<'_>,
     ) -> Result<InsertedKey, StoreError> {
-        settled!(self.try_insert_key(key, hash, most, act))
-    }
-
-    async fn try_insert_key(
-        &self,
-        key: &Key,
-        hash: KeyHash,
-        most: u64,
-        act: Act<'_>,
-    ) -> Result<InsertedKey, StoreError> {
-        let mut tx = self.begin().await?;
-        gates::queue(&mut tx, "keys", key.owner().id()).await?;
-        if !owner_is_there(&mut tx, key.owner()).await? {
-            return Ok(InsertedKey::NoOwner);
-        }
-        if let Who::Key { key: maker, .. } = &act.by.who {
-            let maker = sql("SELECT id FROM keys WHERE id = $1 AND revoked_at IS NULL")
-                .locking("FOR SHARE")
-                .bind(maker.0)
-                .fetch_optional(tx.on())
-                .await?;
-            if maker.is_none() {
-                return Ok(InsertedKey::NoMaker);
+        transact!(self, async |tx| {
+            gates::queue(&mut tx, "keys", key.owner().id()).await?;
+            if !owner_is_there(&mut tx, key.owner()).await? {
+                return Ok(InsertedKey::NoOwner);
             }
-        }
-        // What expired stays in no count: an index knows what is revoked, not what time it is.
-        let mut expired = sql("UPDATE keys SET revoked_at = expires_at");
-        of_owner(&mut expired, key.owner());
-        expired.push(" AND expires_at <= ").push_value(act.at);
-        expired.execute(tx.on()).await?;
-        let mut kept = sql("SELECT COUNT(*) AS kept FROM keys");
-        of_owner(&mut kept, key.owner());
-        let kept = kept.fetch_one(tx.on()).await?;
-        if (Columns { table: "keys", row: &kept }).count("kept")? >= most {
-            return Ok(InsertedKey::TooMany);
-        }
-        sql("INSERT INTO keys (id, account_id, member_id, hash, last_four, purpose, created_at,
+            if let Who::Key { key: maker, .. } = &act.by.who {
+                let maker = sql("SELECT id FROM keys WHERE id = $1 AND revoked_at IS NULL")
+                    .locking("FOR SHARE")
+                    .bind(maker.0)
+                    .fetch_optional(tx.on())
+                    .await?;
+                if maker.is_none() {
+                    return Ok(InsertedKey::NoMaker);
+                }
+            }
+            // What expired stays in no count: an index knows what is revoked, not what time it is.
+            let mut expired = sql("UPDATE keys SET revoked_at = expires_at");
+            of_owner(&mut expired, key.owner());
+            expired.push(" AND expires_at <= ").push_value(act.at);
+            expired.execute(tx.on()).await?;
+            let mut kept = sql("SELECT COUNT(*) AS kept FROM keys");
+            of_owner(&mut kept, key.owner());
+            let kept = kept.fetch_one(tx.on()).await?;
+            if (Columns { table: "keys", row: &kept }).count("kept")? >= most {
+                return Ok(InsertedKey::TooMany);
+            }
+            sql(
+                "INSERT INTO keys (id, account_id, member_id, hash, last_four, purpose, created_at,
                                expires_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)")
-        .bind(key.id.0)
-        .bind(key.account.get())
-        .bind(key.member.map(MemberId::get))
-        .bind(hash.0.as_slice())
-        .bind(key.last_four.clone())
-        .bind(key.purpose.clone())
-        .bind(key.created_at.millis())
-        .bind(key.expires_at.map(Timestamp::millis))
-        .execute(tx.on())
-        .await?;
-        let (account, object) = (key.account, key.id.to_string());
-        let made = Note { account, deed: Deed::KeyCreated, object, changes: &made(key) };
-        audit::note(&mut tx, self.mint(), act, made).await?;
-        tx.commit().await?;
-        Ok(InsertedKey::Kept)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+            )
+            .bind(key.id.0)
+            .bind(key.account.get())
+            .bind(key.member.map(MemberId::get))
+            .bind(hash.0.as_slice())
+            .bind(key.last_four.clone())
+            .bind(key.purpose.clone())
+            .bind(key.created_at.millis())
+            .bind(key.expires_at.map(Timestamp::millis))
+            .execute(tx.on())
+            .await?;
+            let (account, object) = (key.account, key.id.to_string());
+            let made = Note { account, deed: Deed::KeyCreated, object, changes: &made(key) };
+            audit::note(&mut tx, self.mint(), act, made).await?;
+            tx.commit().await?;
+            Ok(InsertedKey::Kept)
+        })
     }
 
     /// The key with this hash and whoever holds it, unless it was revoked, or its member removed,
@@ -166,44 +159,36 @@ impl Base {
         whose: Whose<'_>,
         act: Act<'_>,
     ) -> Result<Option<Key>, StoreError> {
-        settled!(self.try_revoke_key(named, whose, act))
-    }
-
-    async fn try_revoke_key(
-        &self,
-        named: NamedKey,
-        whose: Whose<'_>,
-        act: Act<'_>,
-    ) -> Result<Option<Key>, StoreError> {
-        let mut tx = self.begin().await?;
-        let mut query = sql("UPDATE keys SET revoked_at = ");
-        query.push_value(act.at).push(" WHERE revoked_at IS NULL");
-        match named {
-            NamedKey::Id(id) => query.push(" AND id = ").push_value(id.0),
-            NamedKey::Hash(hash) => query.push(" AND hash = ").push_value(hash.0.as_slice()),
-        };
-        match whose {
-            Whose::Anybody => {}
-            Whose::Member(id) => {
-                query.push(" AND member_id = ").push_value(id.get());
+        transact!(self, async |tx| {
+            let mut query = sql("UPDATE keys SET revoked_at = ");
+            query.push_value(act.at).push(" WHERE revoked_at IS NULL");
+            match named {
+                NamedKey::Id(id) => query.push(" AND id = ").push_value(id.0),
+                NamedKey::Hash(hash) => query.push(" AND hash = ").push_value(hash.0.as_slice()),
+            };
+            match whose {
+                Whose::Anybody => {}
+                Whose::Member(id) => {
+                    query.push(" AND member_id = ").push_value(id.get());
+                }
+                Whose::Within(scope) => {
+                    query.push(
+                        " AND EXISTS (SELECT 1 FROM accounts WHERE accounts.id = account_id AND ",
+                    );
+                    within(&mut query, scope);
+                    query.push(")");
+                }
             }
-            Whose::Within(scope) => {
-                query.push(
-                    " AND EXISTS (SELECT 1 FROM accounts WHERE accounts.id = account_id AND ",
-                );
-                within(&mut query, scope);
-                query.push(")");
-            }
-        }
-        query.push(" RETURNING ").push(COLUMNS);
-        let row = query.fetch_optional(tx.on()).await?;
-        let Some(revoked) = row.as_ref().map(key).transpose()? else { return Ok(None) };
-        let (account, object) = (revoked.account, revoked.id.to_string());
-        let changes = [Change::gone("lastFour", &revoked.last_four)];
-        let gone = Note { account, deed: Deed::KeyRevoked, object, changes: &changes };
-        audit::note(&mut tx, self.mint(), act, gone).await?;
-        tx.commit().await?;
-        Ok(Some(revoked))
+            query.push(" RETURNING ").push(COLUMNS);
+            let row = query.fetch_optional(tx.on()).await?;
+            let Some(revoked) = row.as_ref().map(key).transpose()? else { return Ok(None) };
+            let (account, object) = (revoked.account, revoked.id.to_string());
+            let changes = [Change::gone("lastFour", &revoked.last_four)];
+            let gone = Note { account, deed: Deed::KeyRevoked, object, changes: &changes };
+            audit::note(&mut tx, self.mint(), act, gone).await?;
+            tx.commit().await?;
+            Ok(Some(revoked))
+        })
     }
 
     /// Writes down that a key was used, unless a use after `since` is written down already;

@@ -15,7 +15,7 @@ use crate::domain::event::EventName;
 use crate::domain::id::{AccountId, MemberId};
 use crate::domain::member::{Member, Role};
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, settled, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
@@ -151,52 +151,45 @@ impl Base {
         change: &MemberChange,
         act: Act<'_>,
     ) -> Result<Membership, StoreError> {
-        settled!(self.try_update_member(id, change, act))
-    }
-
-    async fn try_update_member(
-        &self,
-        id: MemberId,
-        change: &MemberChange,
-        act: Act<'_>,
-    ) -> Result<Membership, StoreError> {
-        let mut tx = self.begin().await?;
-        let Some((before, others)) = among(&mut tx, id).await? else {
-            return Ok(Membership::NoMember);
-        };
-        if let Some(permitted) = &change.permitted {
-            let stranger = stranger(&mut tx, before.account, permitted, &before.permitted).await?;
-            if let Some(stranger) = stranger {
-                return Ok(Membership::NotAnAgent(stranger));
+        transact!(self, async |tx| {
+            let Some((before, others)) = among(&mut tx, id).await? else {
+                return Ok(Membership::NoMember);
+            };
+            if let Some(permitted) = &change.permitted {
+                let stranger =
+                    stranger(&mut tx, before.account, permitted, &before.permitted).await?;
+                if let Some(stranger) = stranger {
+                    return Ok(Membership::NotAnAgent(stranger));
+                }
             }
-        }
-        let permitted = change.permitted.as_ref().map(|ids| ids.iter().copied().collect());
-        let after = Member {
-            email: change.email.clone().unwrap_or_else(|| before.email.clone()),
-            role: change.role.unwrap_or(before.role),
-            permitted: permitted.unwrap_or_else(|| before.permitted.clone()),
-            ..before.clone()
-        };
-        if others.iter().any(|other| other.email == after.email) {
-            return Ok(Membership::EmailTaken);
-        }
-        if !after.is_unrestricted_administrator() && is_last(&before, &others) {
-            return Ok(Membership::LastAdministrator);
-        }
-        let changes = differences(&before, &after);
-        if !changes.is_empty() {
-            sql("UPDATE members SET email = $2, role = $3, permitted = $4 WHERE id = $1")
-                .bind(id.get())
-                .bind(after.email.to_string())
-                .bind(after.role.as_str())
-                .bind(listed(&after.permitted))
-                .execute(tx.on())
-                .await?;
-            let deed = Deed::MemberUpdated;
-            audit::note(&mut tx, self.mint(), act, about(&after, deed, &changes)).await?;
-        }
-        tx.commit().await?;
-        Ok(Membership::Done(Box::new(after)))
+            let permitted = change.permitted.as_ref().map(|ids| ids.iter().copied().collect());
+            let after = Member {
+                email: change.email.clone().unwrap_or_else(|| before.email.clone()),
+                role: change.role.unwrap_or(before.role),
+                permitted: permitted.unwrap_or_else(|| before.permitted.clone()),
+                ..before.clone()
+            };
+            if others.iter().any(|other| other.email == after.email) {
+                return Ok(Membership::EmailTaken);
+            }
+            if !after.is_unrestricted_administrator() && is_last(&before, &others) {
+                return Ok(Membership::LastAdministrator);
+            }
+            let changes = differences(&before, &after);
+            if !changes.is_empty() {
+                sql("UPDATE members SET email = $2, role = $3, permitted = $4 WHERE id = $1")
+                    .bind(id.get())
+                    .bind(after.email.to_string())
+                    .bind(after.role.as_str())
+                    .bind(listed(&after.permitted))
+                    .execute(tx.on())
+                    .await?;
+                let deed = Deed::MemberUpdated;
+                audit::note(&mut tx, self.mint(), act, about(&after, deed, &changes)).await?;
+            }
+            tx.commit().await?;
+            Ok(Membership::Done(Box::new(after)))
+        })
     }
 
     /// Removes a member and revokes its keys.
@@ -205,37 +198,30 @@ impl Base {
         id: MemberId,
         act: Act<'_>,
     ) -> Result<Membership, StoreError> {
-        settled!(self.try_remove_member(id, act))
-    }
-
-    async fn try_remove_member(
-        &self,
-        id: MemberId,
-        act: Act<'_>,
-    ) -> Result<Membership, StoreError> {
-        let mut tx = self.begin().await?;
-        let Some((member, others)) = among(&mut tx, id).await? else {
-            return Ok(Membership::NoMember);
-        };
-        if is_last(&member, &others) {
-            return Ok(Membership::LastAdministrator);
-        }
-        sql("UPDATE members SET removed_at = $2 WHERE id = $1")
-            .bind(id.get())
-            .bind(act.at)
-            .execute(tx.on())
-            .await?;
-        let revoked = revoke_keys(&mut tx, id, act.at).await?;
-        let changes = [
-            Change::gone("email", &member.email),
-            Change::gone("role", member.role),
-            Change::gone("permittedAccountIds", listed(&member.permitted)),
-            Change::gone("keys", revoked),
-        ];
-        let deed = Deed::MemberRemoved;
-        audit::note(&mut tx, self.mint(), act, about(&member, deed, &changes)).await?;
-        tx.commit().await?;
-        Ok(Membership::Done(Box::new(member)))
+        transact!(self, async |tx| {
+            let Some((member, others)) = among(&mut tx, id).await? else {
+                return Ok(Membership::NoMember);
+            };
+            if is_last(&member, &others) {
+                return Ok(Membership::LastAdministrator);
+            }
+            sql("UPDATE members SET removed_at = $2 WHERE id = $1")
+                .bind(id.get())
+                .bind(act.at)
+                .execute(tx.on())
+                .await?;
+            let revoked = revoke_keys(&mut tx, id, act.at).await?;
+            let changes = [
+                Change::gone("email", &member.email),
+                Change::gone("role", member.role),
+                Change::gone("permittedAccountIds", listed(&member.permitted)),
+                Change::gone("keys", revoked),
+            ];
+            let deed = Deed::MemberRemoved;
+            audit::note(&mut tx, self.mint(), act, about(&member, deed, &changes)).await?;
+            tx.commit().await?;
+            Ok(Membership::Done(Box::new(member)))
+        })
     }
 }
 

@@ -14,7 +14,7 @@ use crate::domain::event::EventName;
 use crate::domain::id::AccountId;
 use crate::domain::policy::{AllowedSender, Mode, Policy};
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
@@ -50,38 +50,30 @@ impl Base {
         mode: Mode,
         act: Act<'_>,
     ) -> Result<(), StoreError> {
-        settled!(self.try_set_mode(agent, mode, act))
-    }
-
-    async fn try_set_mode(
-        &self,
-        agent: AccountId,
-        mode: Mode,
-        act: Act<'_>,
-    ) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
-        let lineage = close(&mut tx, agent).await?;
-        let changed =
-            sql("UPDATE inbound_policies SET mode = $2 WHERE agent_id = $1 AND mode <> $2")
-                .bind(agent.get())
-                .bind(mode.as_str())
-                .execute(tx.on())
-                .await?;
-        touch(&mut tx, agent, act.at).await?;
-        // The same mode again must not make every gateway forget what it remembers.
-        if changed > 0 {
-            let before = match mode {
-                Mode::Open => Mode::Allowlist,
-                Mode::Allowlist => Mode::Open,
-            };
-            let changes = [Change::new("mode", Some(before), Some(mode))];
-            let (deed, object) = (Deed::PolicyChanged, agent.to_string());
-            let set = Note { account: agent, deed, object, changes: &changes };
-            audit::note(&mut tx, self.mint(), act, set).await?;
-            self.say_changed(&mut tx, (agent, lineage), act.at, (0, 0)).await?;
-            directory::changed(&mut tx).await?;
-        }
-        tx.commit().await
+        transact!(self, async |tx| {
+            let lineage = close(&mut tx, agent).await?;
+            let changed =
+                sql("UPDATE inbound_policies SET mode = $2 WHERE agent_id = $1 AND mode <> $2")
+                    .bind(agent.get())
+                    .bind(mode.as_str())
+                    .execute(tx.on())
+                    .await?;
+            touch(&mut tx, agent, act.at).await?;
+            // The same mode again must not make every gateway forget what it remembers.
+            if changed > 0 {
+                let before = match mode {
+                    Mode::Open => Mode::Allowlist,
+                    Mode::Allowlist => Mode::Open,
+                };
+                let changes = [Change::new("mode", Some(before), Some(mode))];
+                let (deed, object) = (Deed::PolicyChanged, agent.to_string());
+                let set = Note { account: agent, deed, object, changes: &changes };
+                audit::note(&mut tx, self.mint(), act, set).await?;
+                self.say_changed(&mut tx, (agent, lineage), act.at, (0, 0)).await?;
+                directory::changed(&mut tx).await?;
+            }
+            tx.commit().await
+        })
     }
 
     /// A page of an Agent's allowlist in the order of the addresses, beginning after `after`.
@@ -120,48 +112,38 @@ impl Base {
         most: u64,
         act: Act<'_>,
     ) -> Result<Option<(Vec<Address>, u64)>, StoreError> {
-        settled!(self.try_allow(agent, senders, note, most, act))
-    }
-
-    async fn try_allow(
-        &self,
-        agent: AccountId,
-        senders: &[Address],
-        note: Option<&str>,
-        most: u64,
-        act: Act<'_>,
-    ) -> Result<Option<(Vec<Address>, u64)>, StoreError> {
-        let mut tx = self.begin().await?;
-        let lineage = close(&mut tx, agent).await?;
-        let mut added = Vec::new();
-        for sender in senders {
-            let done = sql("INSERT INTO allowed_senders (agent_id, address, note, added_at)
+        transact!(self, async |tx| {
+            let lineage = close(&mut tx, agent).await?;
+            let mut added = Vec::new();
+            for sender in senders {
+                let done = sql("INSERT INTO allowed_senders (agent_id, address, note, added_at)
                  VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING")
-            .bind(agent.get())
-            .bind(sender.to_string())
-            .bind(note)
-            .bind(act.at)
-            .execute(tx.on())
-            .await?;
-            if done > 0 {
-                added.push(sender.clone());
+                .bind(agent.get())
+                .bind(sender.to_string())
+                .bind(note)
+                .bind(act.at)
+                .execute(tx.on())
+                .await?;
+                if done > 0 {
+                    added.push(sender.clone());
+                }
             }
-        }
-        let total = count(&mut tx, agent).await?;
-        if total > most {
-            return Ok(None);
-        }
-        if !added.is_empty() {
-            touch(&mut tx, agent, act.at).await?;
-            let changes = named(&added, Change::made);
-            let (deed, object) = (Deed::SendersAllowed, agent.to_string());
-            let allowed = Note { account: agent, deed, object, changes: &changes };
-            audit::note(&mut tx, self.mint(), act, allowed).await?;
-            let numbers = (added.len(), 0);
-            self.say_changed(&mut tx, (agent, lineage), act.at, numbers).await?;
-        }
-        tx.commit().await?;
-        Ok(Some((added, total)))
+            let total = count(&mut tx, agent).await?;
+            if total > most {
+                return Ok(None);
+            }
+            if !added.is_empty() {
+                touch(&mut tx, agent, act.at).await?;
+                let changes = named(&added, Change::made);
+                let (deed, object) = (Deed::SendersAllowed, agent.to_string());
+                let allowed = Note { account: agent, deed, object, changes: &changes };
+                audit::note(&mut tx, self.mint(), act, allowed).await?;
+                let numbers = (added.len(), 0);
+                self.say_changed(&mut tx, (agent, lineage), act.at, numbers).await?;
+            }
+            tx.commit().await?;
+            Ok(Some((added, total)))
+        })
     }
 
     /// Removes senders; answers those that were on the list, and how many are left. When this
@@ -172,40 +154,32 @@ impl Base {
         senders: &[Address],
         act: Act<'_>,
     ) -> Result<(Vec<Address>, u64), StoreError> {
-        settled!(self.try_remove(agent, senders, act))
-    }
-
-    async fn try_remove(
-        &self,
-        agent: AccountId,
-        senders: &[Address],
-        act: Act<'_>,
-    ) -> Result<(Vec<Address>, u64), StoreError> {
-        let mut tx = self.begin().await?;
-        let lineage = close(&mut tx, agent).await?;
-        let mut removed = Vec::new();
-        for sender in senders {
-            let done = sql("DELETE FROM allowed_senders WHERE agent_id = $1 AND address = $2")
-                .bind(agent.get())
-                .bind(sender.to_string())
-                .execute(tx.on())
-                .await?;
-            if done > 0 {
-                removed.push(sender.clone());
+        transact!(self, async |tx| {
+            let lineage = close(&mut tx, agent).await?;
+            let mut removed = Vec::new();
+            for sender in senders {
+                let done = sql("DELETE FROM allowed_senders WHERE agent_id = $1 AND address = $2")
+                    .bind(agent.get())
+                    .bind(sender.to_string())
+                    .execute(tx.on())
+                    .await?;
+                if done > 0 {
+                    removed.push(sender.clone());
+                }
             }
-        }
-        let total = count(&mut tx, agent).await?;
-        if !removed.is_empty() {
-            touch(&mut tx, agent, act.at).await?;
-            let changes = named(&removed, Change::gone);
-            let (deed, object) = (Deed::SendersRemoved, agent.to_string());
-            let gone = Note { account: agent, deed, object, changes: &changes };
-            audit::note(&mut tx, self.mint(), act, gone).await?;
-            let numbers = (0, removed.len());
-            self.say_changed(&mut tx, (agent, lineage), act.at, numbers).await?;
-        }
-        tx.commit().await?;
-        Ok((removed, total))
+            let total = count(&mut tx, agent).await?;
+            if !removed.is_empty() {
+                touch(&mut tx, agent, act.at).await?;
+                let changes = named(&removed, Change::gone);
+                let (deed, object) = (Deed::SendersRemoved, agent.to_string());
+                let gone = Note { account: agent, deed, object, changes: &changes };
+                audit::note(&mut tx, self.mint(), act, gone).await?;
+                let numbers = (0, removed.len());
+                self.say_changed(&mut tx, (agent, lineage), act.at, numbers).await?;
+            }
+            tx.commit().await?;
+            Ok((removed, total))
+        })
     }
 
     /// Announces what the policy is now, and how many senders came and went.

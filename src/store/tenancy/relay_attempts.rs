@@ -6,7 +6,7 @@ use super::relays::millis;
 use crate::domain::id::{RelayAttemptId, RelayId};
 use crate::domain::relay::RelayAttempt;
 use crate::store::base::Base;
-use crate::store::engine::database::settled;
+use crate::store::engine::database::transact;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, sql};
@@ -18,16 +18,8 @@ impl Base {
         attempt: &RelayAttempt,
         most: u32,
     ) -> Result<(), StoreError> {
-        settled!(self.try_relay_attempted(attempt, most))
-    }
-
-    async fn try_relay_attempted(
-        &self,
-        attempt: &RelayAttempt,
-        most: u32,
-    ) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
-        sql("INSERT INTO relay_attempts (id, relay_id, account_id, at, outcome, status, millis, error)
+        transact!(self, async |tx| {
+            sql("INSERT INTO relay_attempts (id, relay_id, account_id, at, outcome, status, millis, error)
              SELECT $1, id, $3, $4, $5, $6, $7, $8 FROM relays WHERE id = $2")
         .bind(attempt.id.0)
         .bind(attempt.relay.0)
@@ -40,14 +32,15 @@ impl Base {
         .locking("FOR KEY SHARE")
         .execute(tx.on())
         .await?;
-        sql("DELETE FROM relay_attempts WHERE relay_id = $1 AND id <= (
+            sql("DELETE FROM relay_attempts WHERE relay_id = $1 AND id <= (
                  SELECT id FROM relay_attempts WHERE relay_id = $1
                  ORDER BY id DESC LIMIT 1 OFFSET $2)")
-        .bind(attempt.relay.0)
-        .bind(i64::from(most))
-        .execute(tx.on())
-        .await?;
-        tx.commit().await
+            .bind(attempt.relay.0)
+            .bind(i64::from(most))
+            .execute(tx.on())
+            .await?;
+            tx.commit().await
+        })
     }
 
     /// The last attempts of a relay, the newest first.

@@ -13,7 +13,7 @@ use crate::domain::clock::Timestamp;
 use crate::domain::id::{AccountId, RelayId};
 use crate::domain::relay::{RelayType, Relayed};
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::{Columns, stored};
@@ -104,33 +104,30 @@ impl Base {
     /// Writes both, or neither; answers whether they were still what the change was made from. From
     /// the answer on, no message is committed by what they were before.
     pub async fn put_relay(&self, put: &RelayPut, act: Act<'_>) -> Result<bool, StoreError> {
-        settled!(self.try_put_relay(put, act))
-    }
-
-    async fn try_put_relay(&self, put: &RelayPut, act: Act<'_>) -> Result<bool, StoreError> {
-        let mut tx = self.begin().await?;
-        gates::close_account(&mut tx, put.account).await?;
-        let relay = find(tx.on(), put.account, put.kind).await?.map(|relay| relay.relayed());
-        let way = inbound_ways::find(tx.on(), put.account, put.kind).await?;
-        if (relay, way.map(|way| way.revision)) != put.was {
-            return Ok(false);
-        }
-        if let Some(relay) = &put.relay {
-            insert(&mut tx, relay).await?;
-        }
-        if let Some(way) = &put.way {
-            inbound_ways::insert(&mut tx, way).await?;
-        }
-        for RelayNote { deed, changes } in &put.notes {
-            let (account, object) = (put.account, put.kind.to_string());
-            let note = Note { account, deed: *deed, object, changes };
-            audit::note(&mut tx, self.mint(), act, note).await?;
-        }
-        if put.relay.is_some() && put.kind == RelayType::Smtp {
-            directory::changed(&mut tx).await?;
-        }
-        tx.commit().await?;
-        Ok(true)
+        transact!(self, async |tx| {
+            gates::close_account(&mut tx, put.account).await?;
+            let relay = find(tx.on(), put.account, put.kind).await?.map(|relay| relay.relayed());
+            let way = inbound_ways::find(tx.on(), put.account, put.kind).await?;
+            if (relay, way.map(|way| way.revision)) != put.was {
+                return Ok(false);
+            }
+            if let Some(relay) = &put.relay {
+                insert(&mut tx, relay).await?;
+            }
+            if let Some(way) = &put.way {
+                inbound_ways::insert(&mut tx, way).await?;
+            }
+            for RelayNote { deed, changes } in &put.notes {
+                let (account, object) = (put.account, put.kind.to_string());
+                let note = Note { account, deed: *deed, object, changes };
+                audit::note(&mut tx, self.mint(), act, note).await?;
+            }
+            if put.relay.is_some() && put.kind == RelayType::Smtp {
+                directory::changed(&mut tx).await?;
+            }
+            tx.commit().await?;
+            Ok(true)
+        })
     }
 
     /// Takes a relay away, with what is known of its attempts; answers whether there was one. From
@@ -141,35 +138,27 @@ impl Base {
         kind: RelayType,
         act: Act<'_>,
     ) -> Result<bool, StoreError> {
-        settled!(self.try_remove_relay(account, kind, act))
-    }
-
-    async fn try_remove_relay(
-        &self,
-        account: AccountId,
-        kind: RelayType,
-        act: Act<'_>,
-    ) -> Result<bool, StoreError> {
-        let mut tx = self.begin().await?;
-        gates::close_account(&mut tx, account).await?;
-        let row = sql("SELECT * FROM relays WHERE account_id = $1 AND kind = $2")
-            .bind(account)
-            .bind(kind.as_str())
-            .locking("FOR UPDATE")
-            .fetch_optional(tx.on())
-            .await?;
-        let Some(old) = row.as_ref().map(relay).transpose()? else { return Ok(false) };
-        sql("DELETE FROM relays WHERE id = $1").bind(old.id.0).execute(tx.on()).await?;
-        // Of a URL no more than its origin: there are secrets in many a path.
-        let changes = [Change::gone("origin", old.url.origin().ascii_serialization())];
-        let object = kind.to_string();
-        let note = Note { account, deed: Deed::RelayRemoved, object, changes: &changes };
-        audit::note(&mut tx, self.mint(), act, note).await?;
-        if kind == RelayType::Smtp {
-            directory::changed(&mut tx).await?;
-        }
-        tx.commit().await?;
-        Ok(true)
+        transact!(self, async |tx| {
+            gates::close_account(&mut tx, account).await?;
+            let row = sql("SELECT * FROM relays WHERE account_id = $1 AND kind = $2")
+                .bind(account)
+                .bind(kind.as_str())
+                .locking("FOR UPDATE")
+                .fetch_optional(tx.on())
+                .await?;
+            let Some(old) = row.as_ref().map(relay).transpose()? else { return Ok(false) };
+            sql("DELETE FROM relays WHERE id = $1").bind(old.id.0).execute(tx.on()).await?;
+            // Of a URL no more than its origin: there are secrets in many a path.
+            let changes = [Change::gone("origin", old.url.origin().ascii_serialization())];
+            let object = kind.to_string();
+            let note = Note { account, deed: Deed::RelayRemoved, object, changes: &changes };
+            audit::note(&mut tx, self.mint(), act, note).await?;
+            if kind == RelayType::Smtp {
+                directory::changed(&mut tx).await?;
+            }
+            tx.commit().await?;
+            Ok(true)
+        })
     }
 }
 

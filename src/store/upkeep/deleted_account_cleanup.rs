@@ -3,7 +3,7 @@
 
 use crate::domain::id::AccountId;
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
@@ -55,22 +55,15 @@ impl Base {
         deleted: AccountId,
         limit: usize,
     ) -> Result<Option<u64>, StoreError> {
-        settled!(self.try_delete_leavings(deleted, limit))
-    }
-
-    async fn try_delete_leavings(
-        &self,
-        deleted: AccountId,
-        limit: usize,
-    ) -> Result<Option<u64>, StoreError> {
-        let mut tx = self.begin().await?;
-        if !gates::alone(&mut tx, "retention").await? {
-            return Ok(None);
-        }
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let gone = delete(&mut tx, deleted.get(), limit).await?;
-        tx.commit().await?;
-        Ok(Some(gone))
+        transact!(self, async |tx| {
+            if !gates::alone(&mut tx, "retention").await? {
+                return Ok(None);
+            }
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            let gone = delete(&mut tx, deleted.get(), limit).await?;
+            tx.commit().await?;
+            Ok(Some(gone))
+        })
     }
 }
 

@@ -24,7 +24,7 @@ use crate::domain::message::Digest;
 use crate::domain::scope::Scope;
 use crate::store::base::Base;
 use crate::store::base::page::within;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, settled, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
@@ -54,35 +54,28 @@ impl Base {
         id: MessageId,
         act: Act<'_>,
     ) -> Result<bool, StoreError> {
-        let objects = settled!(self.try_erase_message(scope, id, act))?;
+        let objects = transact!(self, async |tx| {
+            // Answers the objects that are named no longer, if the message was there.
+            let mut query =
+                sql("SELECT id, digest, agent_id, contact_id FROM messages WHERE id = $1
+                             AND ")
+                .bind(id.0);
+            within(&mut query, scope);
+            query.push(PRESENT);
+            let Some(row) = query.fetch_optional(tx.on()).await? else { return Ok(None) };
+            let columns = Columns { table: "messages", row: &row };
+            let (agent, contact) = (columns.account("agent_id")?, columns.contact("contact_id")?);
+            let Some(objects) = erase(&mut tx, &[row], act.at).await? else { return Ok(None) };
+            let changes = [Change::gone("contactId", contact)];
+            let (deed, object) = (Deed::MessageErased, id.to_string());
+            let note = Note { account: agent, deed, object, changes: &changes };
+            audit::note(&mut tx, self.mint(), act, note).await?;
+            tx.commit().await?;
+            Ok(Some(objects))
+        })?;
         let found = objects.is_some();
         self.drop_objects(objects.unwrap_or_default()).await;
         Ok(found)
-    }
-
-    /// Answers the objects that are named no longer, if the message was there.
-    async fn try_erase_message(
-        &self,
-        scope: &Scope,
-        id: MessageId,
-        act: Act<'_>,
-    ) -> Result<Option<Objects>, StoreError> {
-        let mut tx = self.begin().await?;
-        let mut query = sql("SELECT id, digest, agent_id, contact_id FROM messages WHERE id = $1
-                             AND ")
-        .bind(id.0);
-        within(&mut query, scope);
-        query.push(PRESENT);
-        let Some(row) = query.fetch_optional(tx.on()).await? else { return Ok(None) };
-        let columns = Columns { table: "messages", row: &row };
-        let (agent, contact) = (columns.account("agent_id")?, columns.contact("contact_id")?);
-        let Some(objects) = erase(&mut tx, &[row], act.at).await? else { return Ok(None) };
-        let changes = [Change::gone("contactId", contact)];
-        let (deed, object) = (Deed::MessageErased, id.to_string());
-        let note = Note { account: agent, deed, object, changes: &changes };
-        audit::note(&mut tx, self.mint(), act, note).await?;
-        tx.commit().await?;
-        Ok(Some(objects))
     }
 
     /// Begins to erase a contact of an organization in `scope`, which nobody reads from then on;
@@ -93,54 +86,47 @@ impl Base {
         id: ContactId,
         act: Act<'_>,
     ) -> Result<bool, StoreError> {
-        settled!(self.try_erase_contact(scope, id, act))
-    }
-
-    async fn try_erase_contact(
-        &self,
-        scope: &Scope,
-        id: ContactId,
-        act: Act<'_>,
-    ) -> Result<bool, StoreError> {
-        let mut tx = self.begin().await?;
-        // Whoever stores something of it ends first, or finds that it has another handle.
-        let mut query =
-            sql("SELECT organization_id, address FROM contacts WHERE id = $1").bind(id.get());
-        query.push(PRESENT_CONTACT);
-        let row = query.locking("FOR UPDATE OF contacts").fetch_optional(tx.on()).await?;
-        let Some(row) = row else { return Ok(false) };
-        let columns = Columns { table: "contacts", row: &row };
-        let (account, handle) = (columns.account("organization_id")?, columns.text("address")?);
-        let organization = accounts::find(&mut tx, account).await?;
-        let within = organization.filter(|found| {
-            scope.permitted().is_none() && found.lineage.at(scope.level()) == Some(scope.root())
-        });
-        if within.is_none() {
-            return Ok(false);
-        }
-        let asked = sql("INSERT INTO erasures (subject, kind, asked_at, organization_id, handle)
+        transact!(self, async |tx| {
+            // Whoever stores something of it ends first, or finds that it has another handle.
+            let mut query =
+                sql("SELECT organization_id, address FROM contacts WHERE id = $1").bind(id.get());
+            query.push(PRESENT_CONTACT);
+            let row = query.locking("FOR UPDATE OF contacts").fetch_optional(tx.on()).await?;
+            let Some(row) = row else { return Ok(false) };
+            let columns = Columns { table: "contacts", row: &row };
+            let (account, handle) = (columns.account("organization_id")?, columns.text("address")?);
+            let organization = accounts::find(&mut tx, account).await?;
+            let within = organization.filter(|found| {
+                scope.permitted().is_none() && found.lineage.at(scope.level()) == Some(scope.root())
+            });
+            if within.is_none() {
+                return Ok(false);
+            }
+            let asked =
+                sql("INSERT INTO erasures (subject, kind, asked_at, organization_id, handle)
              VALUES ($1, 'contact', $2, $3, $4) ON CONFLICT (subject) DO NOTHING")
-        .bind(id.get())
-        .bind(act.at)
-        .bind(account)
-        .bind(handle)
-        .execute(tx.on())
-        .await?;
-        if asked == 0 {
-            // Somebody else asked while this one waited for the contact.
-            return Ok(false);
-        }
-        // RFC 2606 §2: nobody writes from there.
-        sql("UPDATE contacts SET address = $2, name = NULL WHERE id = $1")
-            .bind(id.get())
-            .bind(format!("erased.{id}@erased.invalid"))
-            .execute(tx.on())
-            .await?;
-        let (deed, object) = (Deed::ContactErased, id.to_string());
-        audit::note(&mut tx, self.mint(), act, Note { account, deed, object, changes: &[] })
-            .await?;
-        tx.commit().await?;
-        Ok(true)
+                .bind(id.get())
+                .bind(act.at)
+                .bind(account)
+                .bind(handle)
+                .execute(tx.on())
+                .await?;
+            if asked == 0 {
+                // Somebody else asked while this one waited for the contact.
+                return Ok(false);
+            }
+            // RFC 2606 §2: nobody writes from there.
+            sql("UPDATE contacts SET address = $2, name = NULL WHERE id = $1")
+                .bind(id.get())
+                .bind(format!("erased.{id}@erased.invalid"))
+                .execute(tx.on())
+                .await?;
+            let (deed, object) = (Deed::ContactErased, id.to_string());
+            audit::note(&mut tx, self.mint(), act, Note { account, deed, object, changes: &[] })
+                .await?;
+            tx.commit().await?;
+            Ok(true)
+        })
     }
 
     /// Up to `limit` of what is being erased, behind `after`.

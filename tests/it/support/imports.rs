@@ -111,7 +111,9 @@ fn behind(code: &str, beginning: &str) -> Vec<(Vec<String>, String)> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices(beginning) {
         let before = code[..at].chars().next_back();
-        if before.is_none_or(|c| !(c.is_alphanumeric() || c == '_' || c == ':')) {
+        // `pub(in crate::store)` says who may import.
+        let is_whole = before.is_none_or(|c| !(c.is_alphanumeric() || c == '_' || c == ':'));
+        if is_whole && !code[..at].ends_with("(in ") {
             read_tree(&code[at + beginning.len()..], &[], &mut found);
         }
     }

@@ -8,7 +8,7 @@ use crate::domain::destination::{CustomHeader, Destination, Disabled, FormerSecr
 use crate::domain::id::{AccountId, DestinationId};
 use crate::domain::secret::Secret;
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::sql::sql;
@@ -82,53 +82,45 @@ impl Base {
         change: &DestinationChange,
         act: Act<'_>,
     ) -> Result<Option<Destination>, StoreError> {
-        settled!(self.try_update_destination(account, id, change, act))
-    }
-
-    async fn try_update_destination(
-        &self,
-        account: AccountId,
-        id: DestinationId,
-        change: &DestinationChange,
-        act: Act<'_>,
-    ) -> Result<Option<Destination>, StoreError> {
-        let mut tx = self.begin().await?;
-        let Some(owner) = accounts::find(&mut tx, account).await? else { return Ok(None) };
-        // What is answered holds for every event that is written afterwards.
-        if change.ordered.is_some() || change.disabled.is_some() {
-            let above: Vec<AccountId> = owner.lineage.ids().filter(|id| *id != account).collect();
-            gates::close_below(&mut tx, account, &above).await?;
-        }
-        let Some(old) = in_use(&mut tx, account, id, "FOR NO KEY UPDATE").await? else {
-            return Ok(None);
-        };
-        let new = change.of(&old, act.at);
-        let changes = differences(&old, &new);
-        if changes.is_empty() {
-            return Ok(Some(old));
-        }
-        sql("UPDATE destinations SET label = $2, ordered = $3, payload = $4, headers = $5
-             WHERE id = $1")
-        .bind(id.0)
-        .bind(new.label.clone())
-        .bind(i64::from(new.wants.ordered))
-        .bind(new.wants.payload.as_str())
-        .bind(destination_row::headers(&new.wants.headers))
-        .execute(tx.on())
-        .await?;
-        match (&old.disabled, &new.disabled) {
-            (None, Some(disabled)) => {
-                let why = Why::asked_for(disabled);
-                disabling::disable(&mut tx, self, (&old, owner.lineage), &why, act).await?;
+        transact!(self, async |tx| {
+            let Some(owner) = accounts::find(&mut tx, account).await? else { return Ok(None) };
+            // What is answered holds for every event that is written afterwards.
+            if change.ordered.is_some() || change.disabled.is_some() {
+                let above: Vec<AccountId> =
+                    owner.lineage.ids().filter(|id| *id != account).collect();
+                gates::close_below(&mut tx, account, &above).await?;
             }
-            (Some(_), None) => disabling::enable(&mut tx, self, &old, act).await?,
-            _ => {}
-        }
-        let object = id.to_string();
-        let note = Note { account, deed: Deed::WebhookUpdated, object, changes: &changes };
-        audit::note(&mut tx, self.mint(), act, note).await?;
-        tx.commit().await?;
-        Ok(Some(new))
+            let Some(old) = in_use(&mut tx, account, id, "FOR NO KEY UPDATE").await? else {
+                return Ok(None);
+            };
+            let new = change.of(&old, act.at);
+            let changes = differences(&old, &new);
+            if changes.is_empty() {
+                return Ok(Some(old));
+            }
+            sql("UPDATE destinations SET label = $2, ordered = $3, payload = $4, headers = $5
+             WHERE id = $1")
+            .bind(id.0)
+            .bind(new.label.clone())
+            .bind(i64::from(new.wants.ordered))
+            .bind(new.wants.payload.as_str())
+            .bind(destination_row::headers(&new.wants.headers))
+            .execute(tx.on())
+            .await?;
+            match (&old.disabled, &new.disabled) {
+                (None, Some(disabled)) => {
+                    let why = Why::asked_for(disabled);
+                    disabling::disable(&mut tx, self, (&old, owner.lineage), &why, act).await?;
+                }
+                (Some(_), None) => disabling::enable(&mut tx, self, &old, act).await?,
+                _ => {}
+            }
+            let object = id.to_string();
+            let note = Note { account, deed: Deed::WebhookUpdated, object, changes: &changes };
+            audit::note(&mut tx, self.mint(), act, note).await?;
+            tx.commit().await?;
+            Ok(Some(new))
+        })
     }
 
     /// Gives a destination of this account a new secret. The one before signs beside it for a
@@ -140,51 +132,42 @@ impl Base {
         rotation: &Rotation,
         act: Act<'_>,
     ) -> Result<Rotated, StoreError> {
-        settled!(self.try_rotate_secret(account, id, rotation, act))
-    }
-
-    async fn try_rotate_secret(
-        &self,
-        account: AccountId,
-        id: DestinationId,
-        rotation: &Rotation,
-        act: Act<'_>,
-    ) -> Result<Rotated, StoreError> {
-        let mut tx = self.begin().await?;
-        let Some(old) = in_use(&mut tx, account, id, "FOR NO KEY UPDATE").await? else {
-            return Ok(Rotated::NoDestination);
-        };
-        let mut former: Vec<FormerSecret> = Vec::new();
-        if let Some(until) = rotation.overlap_until {
-            let signing = old.former_secrets.iter().filter(|one| one.until > act.at).cloned();
-            former.push(FormerSecret { secret: old.secret.clone(), until });
-            former.extend(signing);
-            if former.len() > rotation.max_former {
-                let first = former.iter().map(|one| one.until).min().unwrap_or(until);
-                return Ok(Rotated::TooMany(first));
+        transact!(self, async |tx| {
+            let Some(old) = in_use(&mut tx, account, id, "FOR NO KEY UPDATE").await? else {
+                return Ok(Rotated::NoDestination);
+            };
+            let mut former: Vec<FormerSecret> = Vec::new();
+            if let Some(until) = rotation.overlap_until {
+                let signing = old.former_secrets.iter().filter(|one| one.until > act.at).cloned();
+                former.push(FormerSecret { secret: old.secret.clone(), until });
+                former.extend(signing);
+                if former.len() > rotation.max_former {
+                    let first = former.iter().map(|one| one.until).min().unwrap_or(until);
+                    return Ok(Rotated::TooMany(first));
+                }
             }
-        }
-        sql("UPDATE destinations SET secret = $2, former_secrets = $3, secret_rotated_at = $4
+            sql("UPDATE destinations SET secret = $2, former_secrets = $3, secret_rotated_at = $4
              WHERE id = $1")
-        .bind(id.0)
-        .bind(rotation.secret.expose())
-        .bind(destination_row::former_secrets(&former))
-        .bind(act.at)
-        .execute(tx.on())
-        .await?;
-        let ends = rotation.overlap_until.unwrap_or(act.at);
-        let changes = [Change::made("formerSecretUntil", ends)];
-        let object = id.to_string();
-        let note = Note { account, deed: Deed::WebhookRotated, object, changes: &changes };
-        audit::note(&mut tx, self.mint(), act, note).await?;
-        tx.commit().await?;
-        let new = Destination {
-            secret: rotation.secret.clone(),
-            secret_rotated_at: Some(act.at),
-            former_secrets: former,
-            ..old
-        };
-        Ok(Rotated::Done(Box::new(new)))
+            .bind(id.0)
+            .bind(rotation.secret.expose())
+            .bind(destination_row::former_secrets(&former))
+            .bind(act.at)
+            .execute(tx.on())
+            .await?;
+            let ends = rotation.overlap_until.unwrap_or(act.at);
+            let changes = [Change::made("formerSecretUntil", ends)];
+            let object = id.to_string();
+            let note = Note { account, deed: Deed::WebhookRotated, object, changes: &changes };
+            audit::note(&mut tx, self.mint(), act, note).await?;
+            tx.commit().await?;
+            let new = Destination {
+                secret: rotation.secret.clone(),
+                secret_rotated_at: Some(act.at),
+                former_secrets: former,
+                ..old
+            };
+            Ok(Rotated::Done(Box::new(new)))
+        })
     }
 }
 

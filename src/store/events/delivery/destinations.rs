@@ -10,7 +10,7 @@ use crate::domain::destination::Destination;
 use crate::domain::event::Category;
 use crate::domain::id::{AccountId, DestinationId};
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
@@ -94,45 +94,36 @@ impl Base {
         categories: Option<&[Category]>,
         act: Act<'_>,
     ) -> Result<Vec<Destination>, StoreError> {
-        settled!(self.try_remove_destinations(account, id, url, categories, act))
-    }
-
-    async fn try_remove_destinations(
-        &self,
-        account: AccountId,
-        id: Option<DestinationId>,
-        url: Option<&Url>,
-        categories: Option<&[Category]>,
-        act: Act<'_>,
-    ) -> Result<Vec<Destination>, StoreError> {
-        let mut tx = self.begin().await?;
-        // Commits below the account that have passed its gate may still add to what is cancelled.
-        gates::close_account(&mut tx, account).await?;
-        let mut query = select("removed_at IS NULL AND account_id = ");
-        query.push_value(account);
-        if let Some(id) = id {
-            query.push(" AND id = ").push_value(id.0);
-        }
-        if let Some(url) = url {
-            query.push(" AND url = ").push_value(url.as_str());
-        }
-        for (at, category) in categories.unwrap_or_default().iter().enumerate() {
-            query.push(if at == 0 { " AND category IN (" } else { ", " });
-            query.push_value(category.as_str());
-        }
-        if categories.is_some() {
-            query.push(")");
-        }
-        query.push(" ORDER BY id");
-        let rows = query.locking("FOR NO KEY UPDATE").fetch_all(tx.on()).await?;
-        let removed: Vec<Destination> = rows.iter().map(destination).collect::<Result<_, _>>()?;
-        for destination in &removed {
-            retire(&mut tx, destination.id, act.at, self.cancel_at_once()).await?;
-            let removed = told(destination, Deed::WebhookRemoved, &[]);
-            audit::note(&mut tx, self.mint(), act, removed).await?;
-        }
-        tx.commit().await?;
-        Ok(removed)
+        transact!(self, async |tx| {
+            // Commits below the account that have passed its gate may still add to what is cancelled.
+            gates::close_account(&mut tx, account).await?;
+            let mut query = select("removed_at IS NULL AND account_id = ");
+            query.push_value(account);
+            if let Some(id) = id {
+                query.push(" AND id = ").push_value(id.0);
+            }
+            if let Some(url) = url {
+                query.push(" AND url = ").push_value(url.as_str());
+            }
+            for (at, category) in categories.unwrap_or_default().iter().enumerate() {
+                query.push(if at == 0 { " AND category IN (" } else { ", " });
+                query.push_value(category.as_str());
+            }
+            if categories.is_some() {
+                query.push(")");
+            }
+            query.push(" ORDER BY id");
+            let rows = query.locking("FOR NO KEY UPDATE").fetch_all(tx.on()).await?;
+            let removed: Vec<Destination> =
+                rows.iter().map(destination).collect::<Result<_, _>>()?;
+            for destination in &removed {
+                retire(&mut tx, destination.id, act.at, self.cancel_at_once()).await?;
+                let removed = told(destination, Deed::WebhookRemoved, &[]);
+                audit::note(&mut tx, self.mint(), act, removed).await?;
+            }
+            tx.commit().await?;
+            Ok(removed)
+        })
     }
 }
 
@@ -175,26 +166,23 @@ impl Base {
     /// Gives up some more of what waits for a destination that was found to be drained. An error
     /// costs no claim: it is told, and tried again.
     pub(in crate::store) async fn drain_more(&self, destination: Uuid, now: Timestamp) {
-        if let Err(error) = settled!(self.try_drain_more(destination, now)) {
+        if let Err(error) = transact!(self, async |tx| {
+            // A transaction of its own, so that it waits for nobody while it has the destination.
+            // By a statement of its own: it may have been enabled since it was found, and what has been
+            // made for it since then is not to be given up.
+            let drained = sql("SELECT id FROM destinations WHERE id = $1 AND draining = 1")
+                .bind(destination)
+                .locking("FOR NO KEY UPDATE SKIP LOCKED")
+                .fetch_optional(tx.on())
+                .await?;
+            if drained.is_some() {
+                drain(&mut tx, destination, now, self.cancel_at_once()).await?;
+            }
+            tx.commit().await
+        }) {
             let error = &error as &(dyn std::error::Error + 'static);
             tracing::warn!(error, "cannot give up what waits for a webhook that is out of use");
         }
-    }
-
-    /// A transaction of its own, so that it waits for nobody while it has the destination.
-    async fn try_drain_more(&self, destination: Uuid, now: Timestamp) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
-        // By a statement of its own: it may have been enabled since it was found, and what has been
-        // made for it since then is not to be given up.
-        let drained = sql("SELECT id FROM destinations WHERE id = $1 AND draining = 1")
-            .bind(destination)
-            .locking("FOR NO KEY UPDATE SKIP LOCKED")
-            .fetch_optional(tx.on())
-            .await?;
-        if drained.is_some() {
-            drain(&mut tx, destination, now, self.cancel_at_once()).await?;
-        }
-        tx.commit().await
     }
 }
 

@@ -5,7 +5,7 @@ use crate::domain::clock::Timestamp;
 use crate::domain::destination::FormerSecret;
 use crate::domain::id::DestinationId;
 use crate::store::base::Base;
-use crate::store::engine::database::settled;
+use crate::store::engine::database::transact;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
@@ -29,46 +29,38 @@ impl Base {
         after: Option<DestinationId>,
         limit: usize,
     ) -> Result<Forgotten, StoreError> {
-        settled!(self.try_forget_secrets(now, after, limit))
-    }
-
-    async fn try_forget_secrets(
-        &self,
-        now: Timestamp,
-        after: Option<DestinationId>,
-        limit: usize,
-    ) -> Result<Forgotten, StoreError> {
-        let mut tx = self.begin().await?;
-        let rows = sql("SELECT id, former_secrets FROM destinations
+        transact!(self, async |tx| {
+            let rows = sql("SELECT id, former_secrets FROM destinations
                         WHERE former_secrets <> '[]' AND id > $1 ORDER BY id LIMIT $2")
-        .bind(after.map_or(uuid::Uuid::nil(), |id| id.0))
-        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-        .locking("FOR NO KEY UPDATE SKIP LOCKED")
-        .fetch_all(tx.on())
-        .await?;
-        let mut changed: Vec<Vec<Value>> = Vec::new();
-        let mut last = None;
-        for row in &rows {
-            let columns = Columns { table: "destinations", row };
-            let id = columns.uuid("id")?;
-            last = Some(DestinationId(id));
-            // One that cannot be read says so when it is to sign; it holds up no other here.
-            let Ok(former) = read_former(&columns) else { continue };
-            let (ended, signing): (Vec<FormerSecret>, Vec<FormerSecret>) =
-                former.into_iter().partition(|one| one.until <= now);
-            if !ended.is_empty() {
-                changed.push(vec![id.into(), destination_row::former_secrets(&signing).into()]);
+            .bind(after.map_or(uuid::Uuid::nil(), |id| id.0))
+            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .locking("FOR NO KEY UPDATE SKIP LOCKED")
+            .fetch_all(tx.on())
+            .await?;
+            let mut changed: Vec<Vec<Value>> = Vec::new();
+            let mut last = None;
+            for row in &rows {
+                let columns = Columns { table: "destinations", row };
+                let id = columns.uuid("id")?;
+                last = Some(DestinationId(id));
+                // One that cannot be read says so when it is to sign; it holds up no other here.
+                let Ok(former) = read_former(&columns) else { continue };
+                let (ended, signing): (Vec<FormerSecret>, Vec<FormerSecret>) =
+                    former.into_iter().partition(|one| one.until <= now);
+                if !ended.is_empty() {
+                    changed.push(vec![id.into(), destination_row::former_secrets(&signing).into()]);
+                }
             }
-        }
-        let destinations = many(
-            "WITH given (destination, signing) AS ({rows})
+            let destinations = many(
+                "WITH given (destination, signing) AS ({rows})
              UPDATE destinations SET former_secrets = given.signing FROM given
              WHERE destinations.id = given.destination",
-            changed,
-        )
-        .execute(tx.on())
-        .await?;
-        tx.commit().await?;
-        Ok(Forgotten { destinations, more_behind: last.filter(|_| rows.len() == limit) })
+                changed,
+            )
+            .execute(tx.on())
+            .await?;
+            tx.commit().await?;
+            Ok(Forgotten { destinations, more_behind: last.filter(|_| rows.len() == limit) })
+        })
     }
 }
