@@ -15,11 +15,12 @@ use crate::domain::source::{Inbox, Source};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::stored;
 use crate::store::engine::sql::Value;
-use crate::store::mailbox::contents::{Kept, Packed};
+use crate::store::mailbox::contents::Kept;
 use crate::store::mailbox::entry::{Arrived, Decided, Entry};
 use crate::store::mailbox::intake_records;
 use crate::store::mailbox::mail_row::MailRow;
 use crate::store::mailbox::messages;
+use crate::store::mailbox::packed::Packed;
 use crate::store::mailbox::received_row::ReceivedRow;
 use crate::store::mailbox::search_entries;
 

@@ -1,102 +1,22 @@
-//! What was received, once for all recipients, packed: what was read out of it and, behind that, a
-//! small original. A larger one is apart in the row, so that lists need not load it, or in the blob
+//! What was received, once for all recipients, packed (`packed.rs`); a large original is in the blob
 //! store, named by the row.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use bytes::Bytes;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use super::entry::Arrived;
+use super::packed::Packed;
 use crate::domain::message::Digest;
 use crate::store::base::Base;
 use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
-use crate::store::engine::packing;
-use crate::store::engine::row::{Columns, stored};
+use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Value, sql};
 
 /// The objects that were put for one commit, by their digests.
 pub type Kept = HashMap<Digest, String>;
-
-/// The largest original that is packed together with what was read out of it: what they share, the
-/// text above all, takes its place once.
-const TOGETHER: usize = 16_384;
-
-/// What is packed on a thread of its own: it takes milliseconds.
-const LONG: usize = 262_144;
-
-/// The contents of a message as they are kept.
-pub struct Packed {
-    /// Of what was read, before it was packed.
-    octets: i64,
-    packed: Vec<u8>,
-    original: Option<Vec<u8>>,
-}
-
-/// Where an original is.
-pub enum Original {
-    Here(Vec<u8>),
-    /// In the blob store, under this name.
-    Object(String),
-}
-
-impl Packed {
-    /// Of what was read out of an original; that is empty where it is not to be in the row.
-    pub async fn of(read: &impl Serialize, original: &Bytes) -> Result<Self, StoreError> {
-        // As every text: PostgreSQL cannot store NUL. JSON has it escaped, so nothing is left to do.
-        let read = serde_json::to_vec(read).map_err(corrupt)?;
-        if read.len() + original.len() < LONG {
-            return Self::pack(&read, original);
-        }
-        let original = original.clone();
-        let packing = tokio::task::spawn_blocking(move || Self::pack(&read, &original));
-        packing.await.map_err(corrupt)?
-    }
-
-    fn pack(read: &[u8], original: &[u8]) -> Result<Self, StoreError> {
-        let octets = stored(u64::try_from(read.len()).unwrap_or(u64::MAX));
-        let (behind, apart) = match original.len() <= TOGETHER {
-            true => (original, None),
-            false => (&[][..], Some(packing::pack(&[original]).map_err(corrupt)?)),
-        };
-        let packed = packing::pack(&[read, behind]).map_err(corrupt)?;
-        Ok(Self { octets, packed, original: apart })
-    }
-
-    /// How much is handed to the database.
-    pub fn len(&self) -> usize {
-        self.packed.len() + self.original.as_ref().map_or(0, Vec::len)
-    }
-}
-
-/// What was read, of a row with `packed` and `octets`.
-pub fn read<T: DeserializeOwned>(columns: &Columns<'_>) -> Result<T, StoreError> {
-    let read = packing::first(&columns.bytes("packed")?, columns.count("octets")?);
-    let read = read.map_err(|error| columns.corrupt(error))?;
-    serde_json::from_slice(&read).map_err(|error| columns.corrupt(error))
-}
-
-/// The original, of a row with all columns of its contents, and with the `size` of the message.
-pub async fn original(columns: &Columns<'_>) -> Result<Original, StoreError> {
-    if let Some(name) = columns.optional_text("object")? {
-        return Ok(Original::Object(name));
-    }
-    let (octets, size) = (columns.count("octets")?, columns.count("size")?);
-    let (packed, skipped) = match columns.optional_bytes("original")? {
-        Some(apart) => (apart, 0),
-        None => (columns.bytes("packed")?, octets),
-    };
-    let reading = tokio::task::spawn_blocking(move || packing::behind(&packed, skipped, size));
-    let read = reading.await.map_err(|error| columns.corrupt(error))?;
-    read.map(Original::Here).map_err(|error| columns.corrupt(error))
-}
-
-fn corrupt(error: impl ToString) -> StoreError {
-    StoreError::Corrupt { table: "contents", detail: error.to_string() }
-}
 
 impl Base {
     /// Before the transaction, with nothing open: puts a large raw message into the blob store,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::contents::Packed;
+use super::packed::Packed;
 use crate::domain::account::Lineage;
 use crate::domain::address::Address;
 use crate::domain::audit::Once;

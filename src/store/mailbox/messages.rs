@@ -1,9 +1,9 @@
 //! Messages, as their Agents read them.
 
-use super::contents::{self, Original as Kept};
 use super::entry::Arrived;
 use super::mail_row::MailRow;
 use super::new_messages::{NewMessage, NewReceived};
+use super::packed::{self, Original as Kept};
 use super::passage_row;
 use super::presence::PRESENT;
 use super::received_row::ReceivedRow;
@@ -64,7 +64,7 @@ impl Base {
         let row = query.fetch_optional(self.reader()).await?;
         let Some(row) = row else { return Ok(None) };
         let columns = Columns { table: "contents", row: &row };
-        let name = match contents::original(&columns).await? {
+        let name = match packed::original(&columns).await? {
             Kept::Here(raw) => return Ok(Some(raw)),
             Kept::Object(name) => name,
         };
@@ -284,10 +284,10 @@ fn beside(columns: &Columns<'_>) -> Result<Content, StoreError> {
 
 fn content(columns: &Columns<'_>) -> Result<Content, StoreError> {
     if columns.word::<Source>("source")? != Source::Email {
-        let received = Received::from(contents::read::<ReceivedRow>(columns)?);
+        let received = Received::from(packed::read::<ReceivedRow>(columns)?);
         return Ok(Content::Received(Box::new(received)));
     }
-    let mail = contents::read::<MailRow>(columns)?;
+    let mail = packed::read::<MailRow>(columns)?;
     Ok(Content::Mail(Box::new(Mailed {
         mail: Mail::try_from(mail).map_err(|error| columns.corrupt(error))?,
         tag: columns.optional_text("tag")?,

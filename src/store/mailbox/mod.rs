@@ -12,6 +12,7 @@ pub mod logs;
 pub mod mail_row;
 pub mod messages;
 pub mod new_messages;
+pub mod packed;
 pub mod passage_row;
 pub mod presence;
 pub mod received_row;

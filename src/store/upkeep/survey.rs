@@ -10,8 +10,8 @@ use crate::store::base::Base;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, sql};
-use crate::store::mailbox::contents::{self, Original};
 use crate::store::mailbox::messages;
+use crate::store::mailbox::packed::{self, Original};
 
 /// Ids in memory at a time.
 const PAGE: i64 = 500;
@@ -67,7 +67,7 @@ impl Base {
         };
         let columns = Columns { table: "contents", row: &row };
         let (size, digest) = (columns.count("size")?, columns.digest("digest")?);
-        let bytes = match contents::original(&columns).await? {
+        let bytes = match packed::original(&columns).await? {
             Original::Here(bytes) => bytes,
             Original::Object(name) => {
                 let elsewhere = "it is in a blob store, and none is named (--blobs)";

@@ -1,0 +1,87 @@
+//! How contents are kept: what was read out of a message and, behind that, a small original. A larger
+//! one is apart in the row, so that lists need not load it, or in the blob store, named by the row.
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::store::engine::error::StoreError;
+use crate::store::engine::packing;
+use crate::store::engine::row::{Columns, stored};
+
+/// The largest original that is packed together with what was read out of it: what they share, the
+/// text above all, takes its place once.
+const TOGETHER: usize = 16_384;
+
+/// What is packed on a thread of its own: it takes milliseconds.
+const LONG: usize = 262_144;
+
+/// The contents of a message as they are kept.
+pub struct Packed {
+    /// Of what was read, before it was packed.
+    pub octets: i64,
+    pub packed: Vec<u8>,
+    pub original: Option<Vec<u8>>,
+}
+
+/// Where an original is.
+pub enum Original {
+    Here(Vec<u8>),
+    /// In the blob store, under this name.
+    Object(String),
+}
+
+impl Packed {
+    /// Of what was read out of an original; that is empty where it is not to be in the row.
+    pub async fn of(read: &impl Serialize, original: &Bytes) -> Result<Self, StoreError> {
+        // As every text: PostgreSQL cannot store NUL. JSON has it escaped, so nothing is left to do.
+        let read = serde_json::to_vec(read).map_err(corrupt)?;
+        if read.len() + original.len() < LONG {
+            return Self::pack(&read, original);
+        }
+        let original = original.clone();
+        let packing = tokio::task::spawn_blocking(move || Self::pack(&read, &original));
+        packing.await.map_err(corrupt)?
+    }
+
+    fn pack(read: &[u8], original: &[u8]) -> Result<Self, StoreError> {
+        let octets = stored(u64::try_from(read.len()).unwrap_or(u64::MAX));
+        let (behind, apart) = match original.len() <= TOGETHER {
+            true => (original, None),
+            false => (&[][..], Some(packing::pack(&[original]).map_err(corrupt)?)),
+        };
+        let packed = packing::pack(&[read, behind]).map_err(corrupt)?;
+        Ok(Self { octets, packed, original: apart })
+    }
+
+    /// How much is handed to the database.
+    pub fn len(&self) -> usize {
+        self.packed.len() + self.original.as_ref().map_or(0, Vec::len)
+    }
+}
+
+/// What was read, of a row with `packed` and `octets`.
+pub fn read<T: DeserializeOwned>(columns: &Columns<'_>) -> Result<T, StoreError> {
+    let read = packing::first(&columns.bytes("packed")?, columns.count("octets")?);
+    let read = read.map_err(|error| columns.corrupt(error))?;
+    serde_json::from_slice(&read).map_err(|error| columns.corrupt(error))
+}
+
+/// The original, of a row with all columns of its contents, and with the `size` of the message.
+pub async fn original(columns: &Columns<'_>) -> Result<Original, StoreError> {
+    if let Some(name) = columns.optional_text("object")? {
+        return Ok(Original::Object(name));
+    }
+    let (octets, size) = (columns.count("octets")?, columns.count("size")?);
+    let (packed, skipped) = match columns.optional_bytes("original")? {
+        Some(apart) => (apart, 0),
+        None => (columns.bytes("packed")?, octets),
+    };
+    let reading = tokio::task::spawn_blocking(move || packing::behind(&packed, skipped, size));
+    let read = reading.await.map_err(|error| columns.corrupt(error))?;
+    read.map(Original::Here).map_err(|error| columns.corrupt(error))
+}
+
+fn corrupt(error: impl ToString) -> StoreError {
+    StoreError::Corrupt { table: "contents", detail: error.to_string() }
+}
