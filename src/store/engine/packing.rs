@@ -1,4 +1,4 @@
-//! What is kept packed: frames of zstd (RFC 8878) with a checksum, so that damage is found when they
+//! How contents are packed: frames of zstd (RFC 8878) with a checksum, so that damage is found when they
 //! are read.
 
 use std::cell::RefCell;
@@ -8,8 +8,9 @@ use zstd::bulk::Compressor;
 use zstd::stream::raw::CParameter;
 use zstd::stream::read::Decoder;
 
-/// The fastest of the levels that are not for speed alone; a mail of 4 KB gets as small by the third.
-const LEVEL: i32 = 1;
+/// A small mail, with what was read out of it, takes 0.5 to 0.6 of its octets by it, in about 50 µs. The
+/// first level is no faster, the sixth takes twice as long for two percent.
+const LEVEL: i32 = 3;
 
 thread_local! {
     /// Its tables are made once.
