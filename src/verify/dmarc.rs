@@ -113,16 +113,20 @@ pub(super) async fn check(
             "spf": spf.output.result().to_string(),
             "spfDomain": spf.domain.as_ref().map(DomainName::as_str),
             "alignedByList": listed, "alignedByTree": walked,
-            "published": record.map(|record| json!({
-                "p": record.p.to_string(), "sp": record.sp.to_string(),
-                "np": record.np.to_string(), "t": record.t,
-                "adkim": record.adkim.to_string(), "aspf": record.aspf.to_string(),
-            })),
+            "published": record.map(published),
         }),
         dns: recorder.evidence(),
         micros: micros(start),
     };
     Dmarc { result, adkim, policy, step }
+}
+
+/// What stands in the evidence of the record that applies.
+fn published(record: &Arc<DmarcRecord>) -> Value {
+    json!({
+        "p": record.p.to_string(), "sp": record.sp.to_string(), "np": record.np.to_string(),
+        "t": record.t, "adkim": record.adkim.to_string(), "aspf": record.aspf.to_string(),
+    })
 }
 
 /// What the record that applies to `from` says of alignment. Where those above it are not known, it

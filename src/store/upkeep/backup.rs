@@ -279,12 +279,6 @@ async fn has_objects(database: &mut SqliteConnection) -> Result<bool, BackupErro
     Ok(sqlx::query(column).fetch_optional(database).await?.is_some())
 }
 
-/// Whether the database, which may be of an older version, has this table.
-pub async fn has_table(database: &mut SqliteConnection, name: &str) -> Result<bool, BackupError> {
-    let table = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = $1";
-    Ok(sqlx::query(table).bind(name).fetch_optional(database).await?.is_some())
-}
-
 async fn is_erased(
     live: Option<&mut SqliteConnection>,
     named: &Named,

@@ -10,7 +10,6 @@ use aws_lc_rs::digest::{SHA256, digest};
 use sqlx::Row as _;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
-use super::backup;
 use super::backup_error::{BackupError, SUM};
 use crate::domain::secret::Secret;
 
@@ -131,7 +130,7 @@ fn sum(text: &Secret) -> String {
 
 async fn sealed(database: &mut SqliteConnection) -> Result<Vec<Sealed>, BackupError> {
     // The youngest of these tables: a version without it cannot be asked.
-    if !backup::has_table(database, "computers").await? {
+    if !has_table(database, "computers").await? {
         return Ok(Vec::new());
     }
     let rows = sqlx::query(SEALED).fetch_all(database).await?;
@@ -143,4 +142,10 @@ async fn sealed(database: &mut SqliteConnection) -> Result<Vec<Sealed>, BackupEr
         Ok(Sealed { kind: row.try_get("kind")?, marks, things })
     };
     rows.iter().map(read).collect()
+}
+
+/// Whether the database, which may be of an older version, has this table.
+pub async fn has_table(database: &mut SqliteConnection, name: &str) -> Result<bool, BackupError> {
+    let table = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = $1";
+    Ok(sqlx::query(table).bind(name).fetch_optional(database).await?.is_some())
 }

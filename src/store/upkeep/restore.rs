@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::backup::{self, Copied, Objects, on_pool};
 use super::backup_error::{BackupError, SUM};
-use super::beside::Beside;
+use super::beside::{self, Beside};
 use super::draft::{Draft, OBJECTS, at};
 use super::files;
 use crate::domain::id::Mint;
@@ -68,7 +68,7 @@ pub async fn restore(
         .await?;
     // A version without the table has no originals elsewhere either.
     let has_originals = found.count > 0 && objects == Objects::Beside;
-    if has_originals && backup::has_table(&mut database, "identity").await? {
+    if has_originals && beside::has_table(&mut database, "identity").await? {
         let owner = identity(&mut database, mint).await?;
         draft.set_owner(owner)?;
     }
