@@ -13,6 +13,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout,
+    clippy::print_stderr,
     reason = "a measurement that cannot be taken ends with a panic; its figures are printed"
 )]
 

@@ -22,9 +22,9 @@ CREATE INDEX contacts_of_organization ON contacts (organization_id, id);
 CREATE TABLE contents (
     digest   BYTEA PRIMARY KEY,
     octets   BIGINT NOT NULL,
+    object   TEXT COLLATE "C",
     packed   BYTEA NOT NULL,
-    original BYTEA,
-    object   TEXT COLLATE "C"
+    original BYTEA
 );
 -- It is packed already.
 ALTER TABLE contents ALTER COLUMN packed SET STORAGE EXTERNAL;

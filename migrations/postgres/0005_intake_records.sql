@@ -18,8 +18,6 @@ CREATE TABLE intake_records (
     message_id      UUID,
     size            BIGINT NOT NULL,
     digest          BYTEA,
-    -- A frame of zstd: the steps as JSON, and behind them the header section. Empty once it is erased.
-    evidence        BYTEA NOT NULL,
     count           BIGINT NOT NULL DEFAULT 1,
     -- network, reason, minute and owner of a counted refusal; null where each has its own record.
     counted_as      TEXT COLLATE "C" UNIQUE,
@@ -30,6 +28,9 @@ CREATE TABLE intake_records (
     took_us         BIGINT,
     -- When all that could tell who wrote what was taken out of a record.
     erased_at       BIGINT,
+    -- A frame of zstd: the steps as JSON, and behind them the header section. Empty once it is erased.
+    -- Last, so that what lists read is in one page.
+    evidence        BYTEA NOT NULL,
     CHECK ((verdict = 'accepted') = (reason IS NULL))
 );
 CREATE INDEX intake_records_by_partner ON intake_records (partner_id, at, id);

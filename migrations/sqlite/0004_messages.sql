@@ -22,9 +22,9 @@ CREATE INDEX contacts_of_organization ON contacts (organization_id, id);
 CREATE TABLE contents (
     digest   BLOB PRIMARY KEY,
     octets   INTEGER NOT NULL,
+    object   TEXT,
     packed   BLOB NOT NULL,
-    original BLOB,
-    object   TEXT
+    original BLOB
 ) STRICT;
 
 CREATE TABLE messages (

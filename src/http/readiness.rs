@@ -113,7 +113,7 @@ impl Check {
             Ok(Err(error)) => Some(Fault { cause: "not working", detail: error.to_string() }),
             Err(_) => {
                 *looking = Some((look, began));
-                let lately = held.is_some_and(|held| began < held.plus(LATELY));
+                let lately = held.is_some_and(|held| began < held.plus(self.holds).plus(LATELY));
                 if lately && clock.steady() < began.plus(BELIEVED) {
                     return told.clone();
                 }

@@ -376,8 +376,8 @@ pub fn is_of_another(value: &[u8], from: &DomainName) -> bool {
 
 /// The value of a `DKIM-Signature` field in the one spelling of all those that the signature itself
 /// takes for the same (RFC 6376 §3.7): canonical by its own `c=`, and `b=`, which it does not sign,
-/// without white space.
-pub fn spelling(value: &[u8]) -> Vec<u8> {
+/// without white space. Two values: what is behind `b=` must not run into what it says.
+pub fn spelling(value: &[u8]) -> [Vec<u8>; 2] {
     let tags = TagList::read(value);
     let form = tags.get("c").and_then(|forms| forms.split('/').next()).map(str::trim);
     let is_relaxed = form.is_some_and(|form| form.eq_ignore_ascii_case("relaxed"));
@@ -385,8 +385,7 @@ pub fn spelling(value: &[u8]) -> Vec<u8> {
     let mut spelled = Vec::with_capacity(value.len());
     canonical::unsigned(b"", value, form, &mut spelled);
     let signature = tags.get("b").unwrap_or_default().bytes();
-    spelled.extend(signature.filter(|octet| !octet.is_ascii_whitespace()));
-    spelled
+    [spelled, signature.filter(|octet| !octet.is_ascii_whitespace()).collect()]
 }
 
 /// Something is wrong with the tags themselves.

@@ -53,7 +53,7 @@ pub(super) fn keys(
         if Known::DkimSignature.names(field.name) {
             // One signature has many spellings. In another one it is broken, and with it what it
             // covered is open: a weaker one beside it may still prove the message.
-            content.add(&spelling(field.value));
+            spelling(field.value).iter().for_each(|part| content.add(part));
         } else {
             content.add(field.value);
         }

@@ -74,8 +74,6 @@ pub async fn open(
         .busy_timeout(rules.acquire())
         // Statements about many rows come in several sizes.
         .statement_cache_capacity(STATEMENTS)
-        // Journals of statements are files otherwise, one in ten commits.
-        .pragma("temp_store", "memory")
         .pragma("cache_size", format!("-{}", u64::from(rules.embedded_cache_mib) * 1024))
         .pragma("wal_autocheckpoint", rules.embedded_checkpoint_pages.to_string());
     let writer = SqlitePoolOptions::new()
@@ -87,7 +85,8 @@ pub async fn open(
             let clean = !connection.is_in_transaction();
             Box::pin(async move { Ok(clean) })
         })
-        .connect_with(options.clone())
+        // Journals of statements are files otherwise, one in ten commits. Readers sort what is long.
+        .connect_with(options.clone().pragma("temp_store", "memory"))
         .await
         .map_err(open_error)?;
     migrations().run(&writer).await?;

@@ -24,7 +24,13 @@ pub fn pack(parts: &[&[u8]]) -> io::Result<Vec<u8>> {
             Some(compressor) => compressor,
             None => kept.insert(compressor()?),
         };
-        compressor.compress(&parts.concat())
+        let mut packed = match parts {
+            [one] => compressor.compress(one)?,
+            parts => compressor.compress(&parts.concat())?,
+        };
+        // It waits with others, and was made for the worst.
+        packed.shrink_to_fit();
+        Ok(packed)
     })
 }
 

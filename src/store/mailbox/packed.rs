@@ -33,7 +33,10 @@ pub enum Original {
 
 impl Packed {
     /// Of what was read out of an original; that is empty where it is not to be in the row.
-    pub async fn of(read: &impl Serialize, original: &Bytes) -> Result<Self, StoreError> {
+    pub(in crate::store) async fn of(
+        read: &impl Serialize,
+        original: &Bytes,
+    ) -> Result<Self, StoreError> {
         // As every text: PostgreSQL cannot store NUL. JSON has it escaped, so nothing is left to do.
         let read = serde_json::to_vec(read).map_err(corrupt)?;
         if read.len() + original.len() < LONG {
@@ -55,7 +58,7 @@ impl Packed {
     }
 
     /// How much is handed to the database.
-    pub fn len(&self) -> usize {
+    pub(in crate::store) fn len(&self) -> usize {
         self.packed.len() + self.original.as_ref().map_or(0, Vec::len)
     }
 }

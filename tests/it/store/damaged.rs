@@ -123,9 +123,12 @@ async fn lists_go_on_beside_a_damaged_row_and_the_command_finds_it() {
     gateway.get("/events?limit=10").await;
     gateway.get("/logs").await;
     let (code, lines) = check().await;
-    assert_eq!((code, lines.len()), (Some(1), 2), "{lines:?}");
-    assert_eq!(lines[0]["message"], messages[1]["uuid"]);
-    assert_eq!((&lines[1]["messages"], &lines[1]["damaged"]), (&2.into(), &1.into()));
+    // What was read out of it, and the small original that is packed with that.
+    assert_eq!((code, lines.len()), (Some(1), 3), "{lines:?}");
+    for line in &lines[..2] {
+        assert_eq!(line["message"], messages[1]["uuid"]);
+    }
+    assert_eq!((&lines[2]["messages"], &lines[2]["damaged"]), (&2.into(), &2.into()));
     gateway.finish().await;
 }
 

@@ -137,6 +137,16 @@ fn a_copy_with_one_of_two_signatures_broken_is_another_message() {
     }
 }
 
+/// What stands behind `b=` runs not into its value.
+#[test]
+fn what_is_behind_a_signature_is_not_taken_for_a_part_of_it() {
+    let signed = |tags: &str| format!("DKIM-Signature: v=1; d=b.example; {tags}\r\n{TEXT}");
+    let first = keys_of(&["AAAA"], &signed("b=ABCD;"));
+    assert!(!same(&first, &keys_of(&["AAAA"], &signed("b=CD;AB"))));
+    let first = keys_of(&["AAAA"], &signed("b=AAAA; h=from"));
+    assert!(!same(&first, &keys_of(&["AAAA"], &signed("b=AA; h=fromAA"))));
+}
+
 #[test]
 fn the_same_bytes_are_the_same_message_whichever_signature_verified() {
     assert!(same(&keys_of(&["AAAA"], TEXT), &keys_of(&["BBBB"], TEXT)));
