@@ -31,7 +31,7 @@ const LIMITS: DomainLimits = DomainLimits { claims: 9, domains: 9 };
 
 /// Runs every statement of the store at least once.
 pub async fn exercise(scene: &Scene) {
-    let Scene { store, agent, organization, .. } = scene;
+    let Scene { store, agent, .. } = scene;
     let domain = own_address(agent).domain().clone();
     for category in [Category::Incoming, Category::Contact] {
         scene.listen(agent, category, "https://a.example/").await;
@@ -82,13 +82,7 @@ pub async fn exercise(scene: &Scene) {
     }
     senders(scene).await;
     people(scene).await;
-    store.domain_owner(&domain).await.unwrap();
-    let (new, limits) = (DomainName::parse("new.example").unwrap(), LIMITS);
-    store.pending_claim(&new, organization.id, "a", limits, by(at(0))).await.unwrap();
-    store.prove_domain(&new, organization.id, "a", by(at(0))).await.unwrap();
-    store.remove_domain(&new, organization.id, by(at(0))).await.unwrap();
-    store.domains(Some(organization.id)).await.unwrap();
-    store.remove_domain(&domain, organization.id, by(at(0))).await.unwrap();
+    domains(scene, &domain).await;
     store.release_address(agent.id, &own_address(agent), by(at(0))).await.unwrap();
     store.claim_address(agent, &own_address(agent), true, None, 9, by(at(0))).await.unwrap();
     store.set_active(agent.id, true, by(at(0))).await.unwrap();
@@ -101,6 +95,18 @@ pub async fn exercise(scene: &Scene) {
     super::search::exercise(scene).await;
     super::apps::exercise(scene).await;
     accounts(scene).await;
+}
+
+/// The one that it has goes.
+async fn domains(scene: &Scene, domain: &DomainName) {
+    let Scene { store, organization, .. } = scene;
+    store.domain_owner(domain).await.unwrap();
+    let (new, limits) = (DomainName::parse("new.example").unwrap(), LIMITS);
+    store.pending_claim(&new, organization.id, "a", limits, by(at(0))).await.unwrap();
+    store.prove_domain(&new, organization.id, "a", by(at(0))).await.unwrap();
+    store.remove_domain(&new, organization.id, by(at(0))).await.unwrap();
+    store.domains(Some(organization.id)).await.unwrap();
+    store.remove_domain(domain, organization.id, by(at(0))).await.unwrap();
 }
 
 /// What an answer to RCPT and a decision rest on.
