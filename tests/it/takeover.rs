@@ -235,18 +235,9 @@ async fn a_gateway_whose_mail_has_no_connection_left_goes_on_to_say_that_it_live
 async fn a_gateway_that_cannot_say_that_it_lives_begins_nothing_more() {
     let place = Place::on_postgres().await;
     let silent = place.serve().await;
-    // It claims them all at once: the others wait for the first.
-    let mut database = place.database().await;
-    database.execute("SELECT pg_advisory_lock(hashtextextended('rooms', 0))").await.unwrap();
-    place.site.receiver.otherwise(Reply::status(200).after(LATER));
-    for number in 0..MESSAGES {
-        send(silent.smtp, number).await;
-    }
-    database.execute("SELECT pg_advisory_unlock_all()").await.unwrap();
-    place.site.receiver.wait_for(1, PATIENCE).await.unwrap();
-    let claimed = "SELECT COUNT(*) FROM deliveries WHERE lease_until > 0";
-    assert_eq!(place.count(claimed).await, i64::try_from(MESSAGES).unwrap());
+    place.hang(&silent, LATER).await;
     let name = place.count("SELECT MIN(id) FROM gateways WHERE beat >= 0").await;
+    let mut database = place.database().await;
     let refuse = format!(
         "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql
              AS 'BEGIN RAISE EXCEPTION ''refused''; END';

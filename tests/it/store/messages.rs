@@ -73,8 +73,8 @@ async fn one_bad_entry_takes_all_others_with_it(kind: Kind) {
     assert_eq!(scene.commit(vec![good.clone(), stale], 0).await, Committed::Stale);
     assert_eq!(scene.count(TRACES).await, 0);
     assert_eq!(scene.commit(vec![good], 0).await, Committed::Done(vec![None]));
-    // message, contact, raw, 3 events, 1 delivery, arrival, mail, record
-    assert_eq!(scene.count(TRACES).await, 10);
+    // message, contact, contents, 3 events, 1 delivery, arrival, record
+    assert_eq!(scene.count(TRACES).await, 9);
 }
 
 /// Contract §2.5: whatever the decision rested on, a change of it is noticed.

@@ -230,6 +230,10 @@ impl Town {
             // Samples are about a message that is there.
             self.write_again().await;
         }
+        let of_version = "DELETE /agent/{agentConfigId}/versions/{versionId}";
+        if asked.operation == of_version && reply.status == 200 {
+            self.keep_version_again().await;
+        }
         reply
     }
 }

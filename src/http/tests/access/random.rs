@@ -268,10 +268,12 @@ fn calls_are_answered_as_the_oracle_says(seed: u64) {
     });
 }
 
-/// A configuration is read after it was changed.
+/// A configuration is read after it was changed, and a version is renamed after it was deleted.
 #[test]
 fn calls_that_once_went_wrong_are_answered_as_the_oracle_says() {
-    calls_are_answered_as_the_oracle_says(10_016_762_567_317_350_810);
+    for seed in [10_016_762_567_317_350_810, 5_138_539_073_054_087_983] {
+        calls_are_answered_as_the_oracle_says(seed);
+    }
 }
 
 proptest! {

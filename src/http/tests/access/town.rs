@@ -459,6 +459,15 @@ impl Town {
         let mail = self.house.deliver(&agent, (sender, address), &raw_of(&mark), 0).await;
         self.goods[self.about].mail = Some(mail);
     }
+
+    /// Samples are about a version that is there, too.
+    pub(super) async fn keep_version_again(&mut self) {
+        let id = AccountId::new(self.tree.nodes[self.about].id).unwrap();
+        let (mark, agents) = (mark(self.about), &self.house.http.use_cases.agents);
+        let version = agents.keep_version(id, (mark.as_str(), ConfigKind::Default)).await.unwrap();
+        let goods = &mut self.goods[self.about];
+        goods.config = goods.config.take().map(|(config, _)| (config, version.to_string()));
+    }
 }
 
 fn raw_of(mark: &str) -> String {
