@@ -141,8 +141,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let guard = Guard::new(settings.egress_allow, &webhooks);
     let to = (&rules.smtp, access.as_ref(), mint.clock());
     let mut tls = Tls::prepare(settings.tls, &place, &hostname, to).await?;
-    // Outgoing: the dispatcher takes from the store, and intake rings its bell and the log's.
-    let bell = Bell::default();
+    // Outgoing: the dispatcher takes from the store, which rings its bell; intake rings the log's.
+    let bell = Bell::from(store.bell());
     // What customers choose is not in the way of the authority, either.
     tls.ask(rules.acme, (guard.clone(), lookup(dns.as_deref(), &webhooks)?), &mint).await?;
     let lookup = lookup(dns.as_deref(), &webhooks)?;
@@ -156,11 +156,10 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let events = EventLog::new(log.0, log.1, log.2, log.3);
     let signers = Signers::over(client.clone(), rules.inbound.proofs.certificates);
     let dispatcher = outgoing(&store, (client, &links), &webhooks, bell.clone(), &mint);
-    let heartbeat = heartbeat((&beats, &store), &mint, rules.store.gateways, bell.clone());
+    let heartbeat = heartbeat((&beats, &store), &mint, rules.store.gateways, bell);
 
     // Incoming: the listener asks intake.
-    let bells: Vec<Arc<dyn Wake>> = vec![Arc::new(bell), Arc::new(events.clone())];
-    let wake: Arc<dyn Wake> = Arc::new(bells);
+    let wake: Arc<dyn Wake> = Arc::new(events.clone());
     let size = intake.limits.max_message_bytes;
     let (front_end, address) = (settings.front_end, settings.smtp);
     let way = Way { front_end, address, hostname: &hostname, proxies: proxies.clone(), size };
@@ -179,7 +178,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
 
     // The API beside them.
     let (socket, http) = bind(settings.http).await?;
-    let index = mailbox::index(store.clone(), access.search);
+    let forgetting = mailbox::forget_deleted_words(store.clone(), access.search);
     let erasures = Erasures::new(store.clone(), mint.clock().clone(), &rules.retention);
     let parts = (preview, reception, erasures.clone(), (relays, inbound));
     let reading = (events.clone(), links, apart);
@@ -207,7 +206,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let (delivering, last_word) = (shutdown.clone(), rules.store.gateways.silence());
     shutdown.spawn_with_last_word(last_word, deliver(dispatcher, heartbeat, delivering));
     clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
-    attend((api.audit_log(), api.agents()), erasures, index, &shutdown);
+    attend((api.audit_log(), api.agents()), erasures, forgetting, &shutdown);
     let stop = shutdown.clone();
     let following = async move { events.run(stop.soft()).await };
     shutdown.spawn_on(&running.threads.streams(), following);
@@ -233,12 +232,12 @@ async fn apart_from_mail(
     Ok([requests, open(threads.streams(), Share::Streams).await?])
 }
 
-/// Writes down what the API refuses, erases what is to be erased, brings templates to Agents, and indexes mail from before there was a search, until the soft
-/// stop.
+/// Writes down refusals of the API, erases contacts and accounts that are to be erased, brings templates
+/// to Agents, and takes the words of deleted mail out of the search, until the soft stop.
 fn attend(
     (audit, agents): (AuditLog, Agents),
     erasures: Erasures,
-    index: impl Future<Output = ()> + Send + 'static,
+    forgetting: impl Future<Output = ()> + Send + 'static,
     shutdown: &Shutdown,
 ) {
     let stop = shutdown.clone();
@@ -249,7 +248,7 @@ fn attend(
     let stop = shutdown.clone();
     shutdown.spawn(async move {
         tokio::select! {
-            () = index => {}
+            () = forgetting => {}
             () = stop.soft() => {}
         }
     });

@@ -14,7 +14,7 @@ use gatepost::domain::address::Address;
 use gatepost::domain::contact::Handle;
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::event::Category;
-use gatepost::domain::id::{AccountId, IntakeId, MessageId, Mint};
+use gatepost::domain::id::{AccountId, IntakeId, Mint};
 use gatepost::domain::intake_record::IntakeRecord;
 use gatepost::domain::message::{Digest, Mail, Passage};
 use gatepost::domain::policy::Mode;
@@ -96,7 +96,7 @@ impl Load {
         let place = usize::try_from(number % AGENTS).unwrap();
         let (agent, address, standing) = &self.agents[place];
         let now = self.mint.clock().now();
-        let (id, digest) = (MessageId(self.mint.uuid()), Digest(sha256(number, "raw")));
+        let (id, digest) = (self.mint.message(), Digest(sha256(number, "raw")));
         let mail = self.mail(number, sender, address);
         let headers = headers(&mail);
         let raw = [&headers, "\r\n", &self.text, &self.html].concat().into_bytes();

@@ -1,4 +1,4 @@
-//! What it costs to take mail in: `cargo bench --ignore-rust-version --bench intake`, with `-- --json`
+//! The cost of taking mail in: `cargo bench --ignore-rust-version --bench intake`, with `-- --json`
 //! for programs, `-- --small` for a look that takes a minute, and `-- --server PATH` for another build.
 //!
 //! The server is `gatepost serve`, a process of its own for each run; this process is the senders and
@@ -112,7 +112,7 @@ async fn main() {
     if options.json { report.print_json() } else { report.print_table() }
 }
 
-/// What the server, and a database of its own, have cost.
+/// The cost of the server so far, and of a database server beside it.
 fn cost(place: &Place, server: &Server) -> (Cost, Option<Cost>) {
     (Cost::of(server.id()), place.cost())
 }

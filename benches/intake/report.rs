@@ -1,4 +1,4 @@
-//! What was measured, for people and for programs.
+//! The figures, for people and for programs.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub struct Line {
     /// Until the last POST; of nobody who is told, until the last 250.
     pub delivered: Duration,
     pub server: Cost,
-    /// Of PostgreSQL, which runs beside the server.
+    /// The cost of PostgreSQL, which runs beside the server.
     pub database: Option<Cost>,
     /// Octets at rest for each message.
     pub kept: u64,

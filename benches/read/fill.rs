@@ -100,12 +100,14 @@ pub async fn fill(location: &Location, accounts: &Accounts, rows: u64, search: b
 
 /// The contacts, what messages say, and whose they are.
 fn tables(accounts: &Accounts, postgres: bool) -> String {
-    let (integer, octets) = if postgres { ("BIGINT", "BYTEA") } else { ("INTEGER", "BLOB") };
+    let (integer, octets, uuid) =
+        if postgres { ("BIGINT", "BYTEA", "UUID") } else { ("INTEGER", "BLOB", "BLOB") };
     let mut text = format!(
         "CREATE TABLE bench_agents (i {integer} PRIMARY KEY, partner_id {integer}, \
              reseller_id {integer}, organization_id {integer}, agent_id {integer}, \
              username TEXT, first_contact {integer});
-         CREATE TABLE bench_mails (i {integer} PRIMARY KEY, digest {octets}, tokens TEXT);"
+         CREATE TABLE bench_mails (i {integer} PRIMARY KEY, content {uuid}, digest {octets}, \
+             tokens TEXT);"
     );
     let mut organizations = Vec::new();
     for (i, agent) in accounts.agents.iter().enumerate() {
@@ -145,12 +147,14 @@ fn tables(accounts: &Accounts, postgres: bool) -> String {
             if postgres { format!("'\\x{hex}'::bytea") } else { format!("x'{hex}'") }
         };
         let digest = octets(format!("{number:064x}"));
+        let content =
+            if postgres { format!("'{number:032x}'::uuid") } else { format!("x'{number:032x}'") };
         let packed = zstd::bulk::compress(mail.as_bytes(), 1).unwrap();
         let packed = octets(packed.iter().map(|octet| format!("{octet:02x}")).collect());
         write!(
             text,
-            "INSERT INTO contents (digest, octets, packed) VALUES ({digest}, {}, {packed});
-             INSERT INTO bench_mails VALUES ({number}, {digest}, '{words}');",
+            "INSERT INTO contents (content_id, octets, packed) VALUES ({content}, {}, {packed});
+             INSERT INTO bench_mails VALUES ({number}, {content}, {digest}, '{words}');",
             mail.len()
         )
         .unwrap();
@@ -197,7 +201,7 @@ fn mail(number: u64) -> (String, String) {
         "disposition_notification_to": null, "attachments": [], "findings": [],
     });
     let words = tokens::of_document(&Document::of_mail(&mail));
-    (kept.to_string(), words.into_iter().collect::<Vec<_>>().join(" "))
+    (kept.to_string(), words)
 }
 
 /// Where the numbers, the Agent and the mail of each message of a piece come from.
@@ -230,10 +234,11 @@ fn messages(rows: u64, first: u64, last: u64, postgres: bool) -> String {
     let (at, id) = place(rows, postgres);
     format!(
         "INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id, \
-             agent_username, thread_id, contact_id, at, sender, size, digest, authentication) \
+             agent_username, thread_id, contact_id, at, sender, size, digest, content_id, \
+             authentication) \
          SELECT {id}, a.partner_id, a.reseller_id, a.organization_id, a.agent_id, a.username, \
              {id}, a.first_contact + (n * 69621 % 2147483647) % {CONTACTS}, {at}, \
-             'sender@sender.example', 2000, m.digest, '{{}}' FROM {}",
+             'sender@sender.example', 2000, m.digest, m.content, '{{}}' FROM {}",
         source(first, last)
     )
 }

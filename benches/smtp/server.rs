@@ -159,7 +159,7 @@ impl Discard {
             address: Address::parse("agent@gatepost.example").unwrap(),
             tag: None,
             as_sent: "agent@gatepost.example".into(),
-            shares: true,
+            shares: AccountId::new(1),
         };
         Self { recipient }
     }

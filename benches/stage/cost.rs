@@ -1,11 +1,11 @@
-//! What processes have cost so far.
+//! The cost of processes so far.
 
 use std::ops::{Add, Sub};
 
 /// Ticks of the clock in a second: proc(5), sysconf(3); Linux has no other number.
 const TICKS: f64 = 100.0;
 
-/// Of one process, or of several.
+/// CPU and writes of one process, or of several.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cost {
     /// Seconds of CPU.
@@ -15,7 +15,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Of this process, and of those of its children that have ended.
+    /// Reads the cost of this process, with those of its children that have ended.
     pub fn of(process: u32) -> Self {
         let ticks = stat(process).into_iter().skip(11).take(4);
         let ticks: f64 = ticks.filter_map(|ticks| ticks.parse::<f64>().ok()).sum();
@@ -25,7 +25,7 @@ impl Cost {
         Self { cpu: ticks / TICKS, written }
     }
 
-    /// Of this process and its children.
+    /// Reads the cost of this process and of all its children.
     pub fn of_all(parent: u32) -> Self {
         let entries = std::fs::read_dir("/proc").unwrap().flatten();
         let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

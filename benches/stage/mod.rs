@@ -1,5 +1,5 @@
-//! What the measurements of the whole server have in common: a store of either kind, messages to send,
-//! a receiver of webhooks, and what a server has cost.
+//! The stage on which the whole server is measured: a store of either kind, messages to send, a receiver
+//! of webhooks, and the cost of a server.
 
 pub mod cost;
 pub mod letters;

@@ -76,7 +76,7 @@ impl Place {
         Server::start_build(program, &self.location, self.path(), dns).await
     }
 
-    /// What a database server of its own has cost.
+    /// The cost of the database server, if there is one.
     pub fn cost(&self) -> Option<Cost> {
         let url = &self.cluster.as_ref()?.url;
         let (_, rest) = url.split_once("host=").unwrap();

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 pub struct Waits(Vec<Duration>);
 
 impl Waits {
-    /// Of these, at least one.
+    /// Takes at least one.
     pub fn new(mut waits: Vec<Duration>) -> Self {
         assert!(!waits.is_empty(), "nothing was measured");
         waits.sort_unstable();

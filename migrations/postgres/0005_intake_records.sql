@@ -20,7 +20,7 @@ CREATE TABLE intake_records (
     digest          BYTEA,
     count           BIGINT NOT NULL DEFAULT 1,
     -- network, reason, minute and owner of a counted refusal; null where each has its own record.
-    counted_as      TEXT COLLATE "C" UNIQUE,
+    counted_as      TEXT COLLATE "C",
     -- By which way it came, and how long it took, in microseconds, from the end of the message until
     -- the verdict was to be committed.
     source          TEXT NOT NULL DEFAULT 'email'
@@ -33,6 +33,8 @@ CREATE TABLE intake_records (
     evidence        BYTEA NOT NULL,
     CHECK ((verdict = 'accepted') = (reason IS NULL))
 );
+CREATE UNIQUE INDEX intake_records_counted ON intake_records (counted_as)
+    WHERE counted_as IS NOT NULL;
 CREATE INDEX intake_records_by_partner ON intake_records (partner_id, at, id);
 CREATE INDEX intake_records_by_reseller ON intake_records (reseller_id, at, id);
 CREATE INDEX intake_records_by_organization ON intake_records (organization_id, at, id);

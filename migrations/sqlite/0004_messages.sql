@@ -6,6 +6,7 @@ CREATE TABLE contacts (
     address         TEXT NOT NULL,
     name            TEXT,
     first_seen      INTEGER NOT NULL,
+    -- No later than its latest message: what the rooms that are there do not say.
     last_seen       INTEGER NOT NULL,
     -- The contacts of all organizations below an account.
     partner_id      INTEGER,
@@ -16,16 +17,20 @@ CREATE INDEX contacts_of_partner ON contacts (partner_id, id);
 CREATE INDEX contacts_of_reseller ON contacts (reseller_id, id);
 CREATE INDEX contacts_of_organization ON contacts (organization_id, id);
 
--- What was received, once for all recipients. `packed` is a frame of zstd: the JSON of what was read out
--- of it, of so many `octets`, and behind that a small original. A larger one is packed in `original`, or
--- in the blob store, where it is named `object`.
+-- Contents of messages, one for the recipients of a transaction in an organization; its id, which rises with time,
+-- is that of the first of them. `packed` is a frame of zstd: the JSON of what was read out of it, of so many
+-- `octets`, and behind that a small original. A larger one is packed in `original`, or in the blob store, where it is
+-- named `object`, also for others who got it; `object_digest` is its SHA-256.
 CREATE TABLE contents (
-    digest   BLOB PRIMARY KEY,
-    octets   INTEGER NOT NULL,
-    object   TEXT,
-    packed   BLOB NOT NULL,
-    original BLOB
+    content_id    BLOB PRIMARY KEY,
+    octets        INTEGER NOT NULL,
+    object_digest BLOB,
+    object        TEXT,
+    packed        BLOB NOT NULL,
+    original      BLOB,
+    CHECK ((object IS NULL) = (object_digest IS NULL))
 ) STRICT;
+CREATE INDEX contents_apart ON contents (object_digest, object) WHERE object IS NOT NULL;
 
 CREATE TABLE messages (
     id              BLOB PRIMARY KEY,
@@ -39,7 +44,8 @@ CREATE TABLE messages (
     sender          TEXT NOT NULL,
     tag             TEXT,
     size            INTEGER NOT NULL,
-    digest          BLOB NOT NULL REFERENCES contents (digest),
+    digest          BLOB NOT NULL,
+    content_id      BLOB NOT NULL REFERENCES contents (content_id),
     authentication  TEXT NOT NULL,
     -- How a copy of a message came: its delivery marker, and whether a machine sent it.
     passage         TEXT,
@@ -59,7 +65,7 @@ CREATE INDEX messages_by_reseller ON messages (reseller_id, at, id);
 CREATE INDEX messages_by_organization ON messages (organization_id, at, id);
 CREATE INDEX messages_by_agent ON messages (agent_id, at, id);
 CREATE INDEX messages_by_room ON messages (contact_id, agent_id, at, id);
-CREATE INDEX messages_by_digest ON messages (digest);
+CREATE INDEX messages_by_content ON messages (content_id);
 CREATE INDEX messages_by_thread ON messages (thread_id, at, id);
 
 -- The same message arriving again for the same Agent (contract §2.6).
@@ -98,8 +104,7 @@ CREATE TABLE rooms (
     session_messages INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (contact_id, agent_id)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX rooms_of_partner ON rooms (partner_id, inbox, last_at, contact_id, agent_id);
-CREATE INDEX rooms_of_reseller ON rooms (reseller_id, inbox, last_at, contact_id, agent_id);
+-- A partner or a reseller has those of its organizations (src/store/mailbox/room_ranges.rs).
 CREATE INDEX rooms_of_organization ON rooms (organization_id, inbox, last_at, contact_id, agent_id);
 CREATE INDEX rooms_of_agent ON rooms (agent_id, inbox, last_at, contact_id);
 -- The contacts of an Agent.

@@ -47,7 +47,7 @@ pub(super) fn keys(path: &Path) -> Result<(Keys, Vault), Failure> {
     Ok((Keys { path: path.to_owned(), text, opens }, vault))
 }
 
-/// What is sealed in a copy and not opened by these keys, in words; `None` where all is opened.
+/// Counts the secrets of a copy that these keys do not open, in words; `None` where they open all.
 pub(super) fn closed(copy: &Copied, vault: Option<&Vault>) -> Option<String> {
     let opens = |mark: &[u8]| vault.is_some_and(|vault| vault.has_key_of(mark));
     let listed = Sealed::listed(copy.sealed.iter().filter(|one| !one.is_opened(opens)));

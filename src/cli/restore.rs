@@ -84,7 +84,7 @@ impl Restore {
     }
 }
 
-/// What `serve` reads: the file that is named, or the one that is restored.
+/// The keys that `serve` will read: those of the file that is named, or the restored ones.
 fn served(
     options: &ServeOptions,
     place: &Place,

@@ -78,6 +78,11 @@ pub struct Event {
 }
 
 impl Event {
+    /// The message that its id names: one that tells nothing itself is about it.
+    pub fn of_message(&self) -> Option<MessageId> {
+        self.told.is_none().then_some(MessageId(self.id.row()))
+    }
+
     /// The conversation that it belongs to; within one, events have an order.
     pub fn room(&self) -> Option<Room> {
         Some(Room { contact: self.contact?, agent: self.lineage.agent? })

@@ -153,6 +153,37 @@ uuid_id!(
     TemplateId
 );
 
+impl MessageId {
+    /// The id of one of the events that announce the message.
+    pub fn event(self, number: u8) -> EventId {
+        EventId(self.0).nth(number)
+    }
+}
+
+impl EventId {
+    /// So many events at most are announced together, numbered from 1.
+    pub const TOGETHER: u8 = 15;
+
+    /// The id that all have in common that are announced together: of their message, or one of their
+    /// own. No event has it itself, so that no receiver takes one for the other.
+    pub const fn row(self) -> Uuid {
+        Uuid::from_u128(self.0.as_u128() & !0xf)
+    }
+
+    /// Which of those that are announced together it is: the last four bits, in which the mint
+    /// leaves zero. A number in the list of all names would change where that list does.
+    pub const fn number(self) -> u8 {
+        let [.., last] = *self.0.as_bytes();
+        last & 0xf
+    }
+
+    /// The one with this number of those that are announced with this one.
+    #[must_use]
+    pub fn nth(self, number: u8) -> Self {
+        Self(Uuid::from_u128(self.row().as_u128() | u128::from(number & 0xf)))
+    }
+}
+
 /// Fills a buffer with bytes that nobody can predict.
 pub type Random = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
 
@@ -176,12 +207,29 @@ impl Mint {
     /// which they were made. While the clock stands still or goes back, the random part grows by a
     /// random step (§6.2, method 2), so that the next id is still not to be guessed.
     pub fn uuid(&self) -> Uuid {
+        self.last_of(0)
+    }
+
+    /// The id of a message, as [`Self::uuid`]; those of its events are nobody else's either.
+    pub fn message(&self) -> MessageId {
+        MessageId(self.event().row())
+    }
+
+    /// The id of the first of the events of something that is no message.
+    pub fn event(&self) -> EventId {
+        EventId(self.last_of(0xf)).nth(1)
+    }
+
+    /// The last of the next UUIDs that differ in these lowest bits alone.
+    fn last_of(&self, lowest: u128) -> Uuid {
         let mut random = [0; 16];
         (self.random)(&mut random);
-        let random = u128::from_be_bytes(random);
+        // A step that has them all set leads beyond all that have the others in common.
+        let random = u128::from_be_bytes(random) | lowest;
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let now = u64::try_from(self.clock.now().millis()).unwrap_or(0);
         *latest = latest.next(now, random);
+        latest.random |= lowest;
         latest.uuid()
     }
 
@@ -291,6 +339,36 @@ mod tests {
             let (one, two) = (moment(one), moment(two));
             prop_assert_eq!(one.cmp(&two), one.uuid().cmp(&two.uuid()));
             prop_assert!(one.next(now, random) > one);
+        }
+    }
+
+    proptest! {
+        /// However the clock goes, and beside whatever else is made.
+        #[test]
+        fn the_ids_of_a_message_and_its_events_are_nobody_elses(
+            times in prop::collection::vec((-5_i64..50, any::<bool>()), 1..200),
+            octet: u8,
+        ) {
+            let now = Arc::new(AtomicI64::new(0));
+            let reading = Arc::clone(&now);
+            let mint = mint(move || reading.load(Ordering::SeqCst), octet);
+            let mut before = Uuid::nil();
+            for (time, is_message) in times {
+                now.store(time, Ordering::SeqCst);
+                let id = if is_message { mint.message().0 } else { mint.uuid() };
+                prop_assert!(id > before, "{id} after {before}");
+                prop_assert_eq!(id.get_version_num(), 7);
+                before = id;
+                if is_message {
+                    for number in 1..=EventId::TOGETHER {
+                        let event = MessageId(id).event(number);
+                        prop_assert_eq!((event.row(), event.number()), (id, number));
+                        prop_assert_eq!(event.nth(3), MessageId(id).event(3));
+                        prop_assert!(event.0 > before);
+                        before = event.0;
+                    }
+                }
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
 
-/// A part of IPv4, or an IPv6 /64. An IPv4 address in IPv6 form is the IPv4 address.
+/// A part of IPv4, or of IPv6. An IPv4 address in IPv6 form is the IPv4 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Network {
     V4(u32),
@@ -18,6 +18,14 @@ impl Network {
         match Self::of_client(address) {
             Self::V4(bits) => Self::V4(bits >> 8),
             of_v6 @ Self::V6(_) => of_v6,
+        }
+    }
+
+    /// The IPv4 /24 or the IPv6 /48, of which one customer is given all /64s.
+    pub fn of_site(address: IpAddr) -> Self {
+        match Self::of(address) {
+            Self::V6(bits) => Self::V6(bits >> 16),
+            of_v4 @ Self::V4(_) => of_v4,
         }
     }
 
@@ -104,6 +112,10 @@ mod tests {
         assert_ne!(of("192.0.2.1"), of("192.0.3.1"));
         assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff::"));
         assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
+        let site = |text: &str| Network::of_site(text.parse().unwrap());
+        assert_eq!(site("192.0.2.1"), of("192.0.2.1"));
+        assert_eq!(site("2001:db8:1:2::1"), site("2001:db8:1:ffff::1"));
+        assert_ne!(site("2001:db8:1:2::1"), site("2001:db8:2:2::1"));
         let client = |text: &str| Network::of_client(text.parse().unwrap());
         assert_eq!(client("192.0.2.1"), client("::ffff:192.0.2.1"));
         assert_ne!(client("192.0.2.1"), client("192.0.2.2"));

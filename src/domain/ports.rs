@@ -3,7 +3,6 @@
 
 use std::future::Future;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -68,9 +67,17 @@ pub struct Recipient {
     pub tag: Option<String>,
     /// The forward-path as sent, without angle brackets.
     pub as_sent: String,
-    /// The verdict cannot differ from that of other sharing recipients, so they may be in one
-    /// transaction (contract §2, Policy).
-    pub shares: bool,
+    /// The organization with whose sharing recipients it may be in one transaction: the verdict cannot
+    /// differ from theirs (contract §2, Policy). Of several organizations none are, so that each keeps
+    /// its own copy of one message, and nothing is written for two.
+    pub shares: Option<AccountId>,
+}
+
+impl Recipient {
+    /// Whether both may be in one transaction.
+    pub fn may_be_with(&self, other: &Self) -> bool {
+        self.shares.is_some() && self.shares == other.shares
+    }
 }
 
 /// The answer to one RCPT or to one message: `reason` is `None` when it was accepted.
@@ -128,10 +135,4 @@ pub trait Intake: Send + Sync + 'static {
 pub trait Wake: Send + Sync {
     /// Returns at once; a wake-up that comes while it works is not lost.
     fn wake(&self);
-}
-
-impl Wake for Vec<Arc<dyn Wake>> {
-    fn wake(&self) {
-        self.iter().for_each(|one| one.wake());
-    }
 }

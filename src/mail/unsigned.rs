@@ -71,7 +71,7 @@ pub(super) struct LeftOut {
 }
 
 impl LeftOut {
-    /// Of the first of `entries`, the message itself.
+    /// Reads the first of `entries`, which is the message itself.
     pub(super) fn of(raw: &[u8], entries: &[Entry]) -> Self {
         let root = entries.first().filter(|root| root.kind == Kind::Multipart);
         let boundary = root.and_then(|root| root.media.as_ref()?.boundary.as_deref());

@@ -63,7 +63,7 @@ impl Limits {
     }
 }
 
-/// What one search may look at, and how mail from before there was one gets into its index.
+/// Bounds of one search, and the pace at which the words of deleted mail leave its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SearchLimits {
@@ -71,10 +71,8 @@ pub struct SearchLimits {
     pub max_candidates: u32,
     pub max_octets: u64,
     max_millis: u64,
-    pub index_at_once: u32,
-    pub index_octets: u64,
-    index_pause_millis: u64,
     pub forget_pages: u32,
+    forget_pause_millis: u64,
     forget_look_seconds: u64,
 }
 
@@ -84,8 +82,8 @@ impl SearchLimits {
         Duration::from_millis(self.max_millis)
     }
 
-    pub const fn index_pause(&self) -> Duration {
-        Duration::from_millis(self.index_pause_millis)
+    pub const fn forget_pause(&self) -> Duration {
+        Duration::from_millis(self.forget_pause_millis)
     }
 
     pub const fn forget_look(&self) -> Duration {
@@ -98,10 +96,8 @@ impl SearchLimits {
         check("search.max_candidates", self.max_candidates.into(), beyond_a_page, 100_000)?;
         check("search.max_octets", self.max_octets, 65_536, 1 << 30)?;
         check("search.max_millis", self.max_millis, 10, 60_000)?;
-        check("search.index_at_once", self.index_at_once.into(), 1, 1000)?;
-        check("search.index_octets", self.index_octets, 65_536, 1 << 30)?;
-        check("search.index_pause_millis", self.index_pause_millis, 1, 60_000)?;
         check("search.forget_pages", self.forget_pages.into(), 1, 10_000)?;
+        check("search.forget_pause_millis", self.forget_pause_millis, 1, 60_000)?;
         check("search.forget_look_seconds", self.forget_look_seconds, 1, 86_400)
     }
 }

@@ -65,7 +65,7 @@ impl Gateways {
         Duration::from_millis(self.beat_millis)
     }
 
-    /// Whoever has said nothing for so long may be taken for dead.
+    /// A gateway that has been silent for this long may be taken for dead.
     pub fn silence(&self) -> Duration {
         self.beat().saturating_mul(self.silent_beats)
     }

@@ -62,7 +62,7 @@ impl Fake {
             address: Address::parse("agent@gatepost.example").unwrap(),
             tag: None,
             as_sent: path.into(),
-            shares,
+            shares: AccountId::new(1).filter(|_| shares),
         })
     }
 

@@ -49,16 +49,18 @@ pub use events::delivery::destination_changes::{
 };
 pub use events::delivery::destinations::NewDestination;
 pub use events::delivery::event_lists::{
-    EventFilter, EventPage, Found as FoundEvent, Place as EventPlace, Placed as PlacedEvent,
+    EventFilter, EventPage, Found as FoundEvent, Placed as PlacedEvent,
 };
 pub use events::delivery::former_secrets::Forgotten;
 pub use events::delivery::replay_requests::{Replayed, Tested};
+pub use events::event_row::Place as EventPlace;
 pub use mailbox::conversations::Found;
 pub use mailbox::intake_records::IntakeFilter;
 pub use mailbox::logs::{Bucket, LogRow};
 pub use mailbox::messages::Original;
 pub use mailbox::new_messages::{NewMessage, NewReceived};
-pub use mailbox::room_lists::{ListedRoom, RoomFilter, RoomList, RoomPage, RoomPlace};
+pub use mailbox::room_lists::{ListedRoom, RoomFilter, RoomList, RoomPage};
+pub use mailbox::room_ranges::RoomPlace;
 pub use mailbox::search::{Looked, Wanted};
 pub use mailbox::sessions::{ResetSession, SessionList};
 pub use mailbox::verdict_history::PastVerdict;
@@ -67,7 +69,7 @@ pub use tenancy::account_changes::{AccountUpdate, Updated};
 pub use tenancy::account_deletion::Deletion;
 pub use tenancy::account_lists::{AccountFilter, AccountList, AccountPage};
 pub use tenancy::accounts::{Created, NewAccount, Tell};
-pub use tenancy::addresses::{Claimed, Standing};
+pub use tenancy::addresses::{Addressed, Claimed, Standing};
 pub use tenancy::app_rows::NewRecord;
 pub use tenancy::audit::AuditFilter;
 pub use tenancy::directory::{Answering, By, Listing};

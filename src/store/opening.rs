@@ -21,7 +21,7 @@ use super::engine::sql::sql;
 use super::engine::trust::Trust;
 use super::events::delivery::attempt_results::Attempts;
 use super::events::delivery::contents_now::Contents;
-use super::tenancy::asked_together::{Holders, Named};
+use super::tenancy::asked_together::{Holders, Named, Recipients};
 use super::tenancy::directory::Versions;
 use super::upkeep::backup::{Copied, Objects};
 use super::upkeep::backup_error::BackupError;
@@ -44,14 +44,17 @@ pub struct Store {
     pub(super) refusals: Group<Refusals>,
     /// Who waits for the directory's version.
     pub(super) versions: Group<Versions>,
+    /// Who waits to hear what a decision rests on.
+    pub(super) recipients: Group<Recipients>,
     /// Who waits to hear who holds a key, which account an id names, and what events are about.
     pub(super) holders: Group<Holders>,
     pub(super) named: Group<Named>,
     pub(super) contents: Group<Contents>,
 }
 
-/// Readers of the directory's version: a connection that falls silent holds up one of them.
-const READERS_OF_VERSIONS: usize = 3;
+/// Readers of the directory and of what decisions rest on: a connection that falls silent holds up one
+/// of them.
+const READERS: usize = 3;
 
 /// The subjects' methods.
 impl Deref for Store {
@@ -103,10 +106,10 @@ impl Store {
     ) -> Result<Self, StoreError> {
         let connections = &rules.connections;
         let database = Database::open(&place.database, connections, (create, patience)).await?;
-        // Two writers of SQLite would only wait for each other.
-        let writers = match &database {
-            Database::Sqlite(_) => 1,
-            Database::Postgres(_) => rules.commit.writers,
+        // Two writers of SQLite would only wait for each other, and its file does not fall silent.
+        let (writers, readers) = match &database {
+            Database::Sqlite(_) => (1, 1),
+            Database::Postgres(_) => (rules.commit.writers, READERS),
         };
         let trust = Trust::default();
         let open = |blobs| Blobs::open(blobs, rules.objects, mint.clone(), trust.clone());
@@ -121,6 +124,7 @@ impl Store {
             identity: Arc::default(),
             deliveries: rules.deliveries,
             gateways: rules.gateways,
+            bell: Arc::default(),
             walked: Walked::default(),
             company: Company::default(),
             replayed: Arc::default(),
@@ -130,11 +134,22 @@ impl Store {
         let intakes = Group::start(Intakes::new(base.clone()), rules.commit, writers);
         let attempts = Group::start(Attempts::new(base.clone()), rules.commit, writers);
         let refusals = Group::start(Refusals::new(base.clone()), rules.commit, 1);
-        let versions = Group::start(Versions::new(base.clone()), rules.commit, READERS_OF_VERSIONS);
+        let versions = Group::start(Versions::new(base.clone()), rules.commit, readers);
+        let recipients = Group::start(Recipients::new(base.clone()), rules.commit, readers);
         let holders = Group::start(Holders::new(base.clone()), rules.commit, 1);
         let named = Group::start(Named::new(base.clone()), rules.commit, 1);
         let contents = Group::start(Contents::new(base.clone()), rules.commit, 1);
-        Ok(Self { base, intakes, attempts, refusals, versions, holders, named, contents })
+        Ok(Self {
+            base,
+            intakes,
+            attempts,
+            refusals,
+            versions,
+            recipients,
+            holders,
+            named,
+            contents,
+        })
     }
 
     /// The same store, read by connections of its own (on PostgreSQL written, too): whoever has it

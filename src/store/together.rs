@@ -16,8 +16,11 @@ use super::events::delivery::attempt_results::{Ended, Finished};
 use super::events::delivery::contents_now::ContentsNow;
 use super::mailbox::contents::Kept;
 use super::opening::Store;
+use super::tenancy::addresses::Addressed;
+use super::tenancy::asked_together::Asked;
 use super::tenancy::keys::KeyHolder;
 use crate::domain::account::Account;
+use crate::domain::address::Address;
 use crate::domain::delivery::{Attempt, Claim, Outcome};
 use crate::domain::id::{AccountId, IntakeId};
 use crate::domain::intake_record::IntakeRecord;
@@ -103,6 +106,18 @@ impl Store {
     /// for one reading more, together: any number of sessions cost one statement at a time.
     pub async fn directory_version(&self) -> Result<i64, StoreError> {
         self.versions.ask(()).await
+    }
+
+    /// The Agent, also when it was deleted since RCPT, and what a decision about it, this address and
+    /// this sender would rest on now; with all who ask at the same time.
+    pub async fn addressed(
+        &self,
+        agent: AccountId,
+        address: &Address,
+        sender: &Address,
+    ) -> Result<Option<Addressed>, StoreError> {
+        let (address, sender) = (address.clone(), sender.clone());
+        self.recipients.ask(Asked { agent, address, sender }).await
     }
 
     /// As `key_holder`, with all who ask at the same time: one statement for all keys, of those who

@@ -66,6 +66,12 @@ pub trait Queue: Send + Sync + 'static {
 #[derive(Clone, Debug, Default)]
 pub struct Bell(Arc<Notify>);
 
+impl From<Arc<Notify>> for Bell {
+    fn from(bell: Arc<Notify>) -> Self {
+        Self(bell)
+    }
+}
+
 impl Wake for Bell {
     fn wake(&self) {
         self.0.notify_one();

@@ -311,6 +311,13 @@ async fn a_certificate_that_was_changed_in_a_backup_is_refused() {
         assert!(said.contains("remove it and its line in gatepost.db.sha256"), "{said}");
         assert!(!here.join("new").exists());
     }
+    // Nor is one taken that the backup did not write.
+    std::fs::copy(&own, &copy).unwrap();
+    std::fs::create_dir(here.join("copy/tls/acme")).unwrap();
+    std::fs::write(here.join("copy/tls/acme/key.pem"), "another key").unwrap();
+    let said = failing(here, &["restore", "--from", "copy", "--data", "new"]).await;
+    assert!(said.contains("tls/acme/key.pem is damaged: the backup did not write it"), "{said}");
+    assert!(!here.join("new").exists());
 }
 
 #[tokio::test]

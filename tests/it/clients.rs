@@ -154,7 +154,7 @@ impl Intake for Counting {
             address: Address::parse(path).unwrap(),
             tag: None,
             as_sent: path.to_owned(),
-            shares: true,
+            shares: AccountId::new(1),
         })
     }
 

@@ -58,7 +58,7 @@ async fn every_case_ends_as_its_fixture_says() {
     assert_eq!(messages.len(), wanted);
     let wanted = i64::try_from(wanted).unwrap();
     assert_eq!(gateway.count("SELECT COUNT(*) FROM messages").await, wanted);
-    let received = "SELECT COUNT(*) FROM events WHERE name = 'email.received'";
+    let received = "SELECT COUNT(*) FROM events WHERE names LIKE '%email.received'";
     assert_eq!(gateway.count(received).await, wanted);
     assert_eq!(gateway.count("SELECT COUNT(*) FROM deliveries").await, wanted);
 

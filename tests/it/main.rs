@@ -12,6 +12,7 @@
 mod accounts;
 mod acme;
 mod altered_copies;
+mod backlog;
 mod backup;
 mod backup_beside;
 mod clients;

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use gatepost::app::tenancy::Claiming;
-use gatepost::domain::account::Account;
+use gatepost::domain::account::{Account, AccountType};
 use gatepost::domain::address::Address;
 use gatepost::domain::policy::Mode;
 
@@ -116,6 +116,29 @@ async fn agents_whose_verdicts_may_differ_do_not_share_a_transaction() {
     let reply = session.finish("for one").await;
     assert!(reply.starts_with("250"), "{reply}");
     assert_eq!(gateway.messages().await.len(), 3);
+    gateway.finish().await;
+}
+
+/// Each organization has its own copy of a message: a large one for a hundred is written once a
+/// transaction.
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_of_two_organizations_do_not_share_a_transaction() {
+    let gateway = TestGateway::start().await;
+    let (tenancy, reseller) = (&gateway.tenancy, gateway.house.reseller.id);
+    let made = tenancy.create_account(AccountType::Organization, reseller, "Neighbour", &[]).await;
+    let theirs = [Address::parse("open@neighbour.example").unwrap()];
+    let agent = AccountType::Agent;
+    let agent = tenancy.create_account(agent, made.unwrap().id, "theirs", &theirs).await.unwrap();
+    tenancy.set_mode(agent.id, Mode::Open).await.unwrap();
+    let [ours, theirs] = ["open@agents.example", "open@neighbour.example"];
+    for (first, second) in [(ours, theirs), (theirs, ours)] {
+        let mut session = Session::with_recipient(gateway.smtp, first).await;
+        session.rcpt(second, "452 4.5.3").await;
+        let reply = session.finish("for one organization").await;
+        assert!(reply.starts_with("250"), "{reply}");
+    }
+    assert_eq!(gateway.messages().await.len(), 1);
+    assert_eq!(gateway.count("SELECT COUNT(*) FROM messages").await, 2);
     gateway.finish().await;
 }
 

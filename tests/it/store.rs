@@ -46,6 +46,7 @@ pub mod objects;
 mod once;
 mod ordered;
 mod owners;
+mod pages;
 mod plans;
 mod received;
 mod recipients;

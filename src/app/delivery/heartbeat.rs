@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use crate::domain::clock::Clock;
 use crate::domain::ports::Wake;
 use crate::rules::Gateways;
-use crate::store::{Census, Store};
+use crate::store::{Census, Store, StoreError};
 
 /// Beats from one look for what waits longer than anything may to the next.
 const MENDED_EVERY: u32 = 60;
@@ -81,7 +81,9 @@ impl Heartbeat {
     }
 
     async fn beat(&self) {
-        let Census { died, left, buried } = match self.beats.beat().await {
+        // One that hangs says nothing: the next is on a connection that answers.
+        let beaten = timeout(self.rules.silence(), self.beats.beat()).await;
+        let Census { died, left, buried } = match beaten.unwrap_or(Err(StoreError::TooSlow)) {
             Ok(census) => census,
             Err(error) => {
                 let error = &error as &(dyn Error + 'static);

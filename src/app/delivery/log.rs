@@ -1,8 +1,8 @@
 //! The log of events for whoever reads it: from a place on, and waiting for more.
 //!
-//! Places (`store/events/event_log.rs`) are given by one task of this process, a batch at a time, every so
-//! often: so no reader finds a backlog of everybody's. Whoever reads gives them to what has come
-//! since, up to a bound. Of those who wait none asks the store: the same task looks for what is new,
+//! Places (`store/events/event_log.rs`) are given on PostgreSQL by one task of this process, a batch at a
+//! time, every so often: so no reader finds a backlog of everybody's. Whoever reads gives them to what
+//! has come since, up to a bound. Of those who wait none asks the store: the same task looks for what is new,
 //! when the bell of a commit rings or, for other gateways, every so often, makes its bodies once
 //! (`ring.rs`), and wakes those whose accounts it concerns. Where no event waits for its place,
 //! nothing is written.

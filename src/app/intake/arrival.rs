@@ -11,9 +11,9 @@
 //! leave room for another text. A copy that differs for an honest reason is stored twice, which
 //! loses nothing.
 //!
-//! Of the envelope the null reverse-path alone counts. The recipient's tag does not: a message that is
-//! sent to two tags of one Agent arrives for the same Agent, is read once, and keeps the tag of its
-//! first arrival (`metadata.emailTag`); the record of each repeat has its recipient as sent.
+//! The null reverse-path is the only part of the envelope that counts. The recipient's tag does not: a
+//! message that is sent to two tags of one Agent arrives for the same Agent, is read once, and keeps the
+//! tag of its first arrival (`metadata.emailTag`); the record of each repeat has its recipient as sent.
 
 use aws_lc_rs::digest::{Context, SHA256};
 
@@ -39,21 +39,24 @@ const TRACES: [&str; 9] = [
 ];
 
 /// The keys under which an arrival is remembered: one per signature that can identify a message
-/// (`signatures` are their `b=` values), and one for the raw bytes: of several signatures another
-/// one may have verified the last time, when a look-up failed. `body` is the body's digest.
+/// (`signatures` are their `b=` values), and, unless the same bytes can come in by that one signature
+/// only, one for the raw bytes: of several signatures, or a signature and a chain of ARC, another one
+/// may have proven the message the last time, when a look-up failed. `body` is the body's digest.
 pub(super) fn keys(
     signatures: &[String],
     headers: &Headers<'_>,
     body: Digest,
     examination: &Examination,
 ) -> Vec<[u8; 32]> {
-    let mut content = Parts::new(b"content");
+    let (mut own, mut content) = (Vec::new(), Parts::new(b"content"));
     for field in headers.fields.iter().filter(|field| !is_trace(field, headers)) {
         content.add(&field.name.to_ascii_lowercase());
         if Known::DkimSignature.names(field.name) {
             // One signature has many spellings. In another one it is broken, and with it what it
             // covered is open: a weaker one beside it may still prove the message.
-            spelling(field.value).iter().for_each(|part| content.add(part));
+            let spelled = spelling(field.value);
+            spelled.iter().for_each(|part| content.add(part));
+            own.extend(spelled.into_iter().next_back());
         } else {
             content.add(field.value);
         }
@@ -66,10 +69,12 @@ pub(super) fn keys(
         key.add(&content);
         key
     });
+    let is_the_only_way = headers.first(Known::ArcSeal).is_none()
+        && matches!((signatures, own.as_slice()), ([one], [other]) if one.as_bytes() == other);
     let mut raw = Parts::new(b"raw");
     raw.add(&examination.digest.0);
     signed
-        .chain([raw])
+        .chain((!is_the_only_way).then_some(raw))
         .map(|mut key| {
             // An envelope with the null reverse-path makes a bounce of what a person wrote.
             if let Some(automation) = &examination.automation {

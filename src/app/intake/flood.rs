@@ -241,7 +241,7 @@ impl<'m> Brought<'m> {
     fn of(commit: &'m Commit, examination: &'m Examination) -> Option<Self> {
         let accepted = || commit.intakes.iter().filter_map(|intake| intake.accepted.as_ref());
         let sender = &accepted().next()?.message.mail.from.address;
-        let network = Network::of(commit.intakes.first()?.record.remote_address);
+        let network = Network::of_site(commit.intakes.first()?.record.remote_address);
         let agents = accepted().map(|one| (one.message.agent, one.message.organization)).collect();
         Some(Self { sender, signatures: &examination.signatures, network, agents })
     }

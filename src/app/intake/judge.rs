@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use super::loops::{BEEN_HERE, Visit, marker};
 use super::step::step;
 use super::{Examination, Gateway, thread};
-use crate::domain::account::{Account, Lineage};
+use crate::domain::account::Lineage;
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
 use crate::domain::contact::Handle;
-use crate::domain::id::{IntakeId, MessageId, Mint};
+use crate::domain::id::{IntakeId, Mint};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::message::{Mail, Passage};
 use crate::domain::policy::{Facts, decide};
@@ -21,7 +21,7 @@ use crate::domain::ports::{Answer, Envelope, Recipient};
 use crate::domain::reason::Reason;
 use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
-use crate::store::{Accepted, Commit, Intake, NewMessage, Standing, StoreError};
+use crate::store::{Accepted, Addressed, Commit, Intake, NewMessage, Standing, StoreError};
 
 /// One verdict for the whole transaction, and what to write.
 pub(super) struct Judgement {
@@ -143,22 +143,22 @@ impl Gateway {
         examination: &Examination,
         now: Timestamp,
     ) -> Result<Intake, StoreError> {
+        let id = recipient.agent;
         let corrupt = |detail: &str| StoreError::Corrupt {
             table: "accounts",
-            detail: format!("Agent {}: {detail}", recipient.agent),
+            detail: format!("Agent {id}: {detail}"),
         };
-        let agent = self.store.addressee(recipient.agent).await?;
-        let agent = agent.ok_or_else(|| corrupt("is gone"))?;
         // Without a readable From nobody is listed: the address of the Agent itself stands in for
         // the question, and the verdict does not depend on the answer.
         let sender = examination.sender.as_ref().unwrap_or(&recipient.address);
-        let standing = self.store.standing(agent.id, &recipient.address, sender).await?;
-        let standing = standing.ok_or_else(|| corrupt("has no policy"))?;
+        let agent = self.store.addressed(id, &recipient.address, sender).await?;
+        let agent = agent.ok_or_else(|| corrupt("is gone, or has no policy"))?;
+        let standing = agent.standing;
         let visit = examination.visit(self.store.identity().await?, &recipient.address);
         let case =
             Case { envelope, recipient: &recipient.as_sent, visit: visit.as_ref(), raw, now };
         let mut record = record(&case, examination, &standing, &self.mint);
-        (record.lineage, record.agent) = (agent.lineage, Some(agent.id));
+        (record.lineage, record.agent) = (agent.lineage, Some(id));
         let reason = record.verdict.reason();
         let accepted = match (&examination.mail, reason) {
             (Some(mail), None) => {
@@ -182,7 +182,7 @@ impl Gateway {
 
     async fn new_message(
         &self,
-        agent: &Account,
+        agent: &Addressed,
         recipient: &Recipient,
         mail: &Arc<Mail>,
         examination: &Examination,
@@ -190,14 +190,14 @@ impl Gateway {
     ) -> Result<NewMessage, StoreError> {
         let organization = agent.lineage.organization.ok_or_else(|| StoreError::Corrupt {
             table: "accounts",
-            detail: format!("Agent {} has no organization", agent.id),
+            detail: format!("Agent {} has no organization", recipient.agent),
         })?;
         let marker = marker(self.store.identity().await?, &recipient.address);
         let automation = examination.automation.clone();
         Ok(NewMessage {
-            id: MessageId(self.mint.uuid()),
+            id: self.mint.message(),
             lineage: agent.lineage,
-            agent: agent.id,
+            agent: recipient.agent,
             agent_username: agent.username.clone(),
             organization,
             at: now,

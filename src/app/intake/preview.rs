@@ -215,7 +215,7 @@ impl Preview {
             as_sent: address.to_string(),
             address,
             tag: None,
-            shares: false,
+            shares: None,
         });
         let envelope = envelope(recipient.clone());
         let examination = examine_file(&self.authenticator, &self.rules, &envelope, raw, now).await;

@@ -146,7 +146,7 @@ impl Reception {
             detail: format!("Agent {} has no organization", agent.id),
         };
         let organization = agent.lineage.organization.ok_or_else(corrupt)?;
-        let (id, at, digest) = (MessageId(self.mint.uuid()), self.mint.clock().now(), sha256(&raw));
+        let (id, at, digest) = (self.mint.message(), self.mint.clock().now(), sha256(&raw));
         let (detail, step) = self.evidence(&received.handle);
         let unspecified = std::net::IpAddr::from([0, 0, 0, 0]);
         let record = IntakeRecord {

@@ -40,7 +40,9 @@ impl Gateway {
                 // What an application says of one need not be what another says (contract §2); of
                 // what a provider posted it is not asked (contract §6).
                 let asked = relayed && !posted;
-                let (as_sent, shares) = (path.to_owned(), mode == Mode::Open && !asked);
+                let organization = listing.lineage.organization;
+                let shares = organization.filter(|_| mode == Mode::Open && !asked);
+                let as_sent = path.to_owned();
                 return Ok(Recipient { agent, address, tag: found.tag, as_sent, shares });
             }
             (Some(_), Some(_)) => Reason::InactiveRecipient,

@@ -33,6 +33,7 @@ pub struct Passed {
     pub arrivals: u64,
     pub messages: u64,
     pub intake_records: u64,
+    /// Those that were announced together count once.
     pub events: u64,
     pub audit: u64,
     /// List entries and contacts of deleted accounts.

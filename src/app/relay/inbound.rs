@@ -5,6 +5,7 @@
 //! deferred, the provider is to try again, and those that have it have it already (contract §2.6); else
 //! if any has accepted it, it is done; else it is refused.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use super::{RelayError, Relays};
 use crate::app::intake::Gateway;
 use crate::domain::account::Account;
 use crate::domain::clock::Clock;
-use crate::domain::id::IntakeId;
+use crate::domain::id::{AccountId, IntakeId};
 use crate::domain::path::{self, PathKind};
 use crate::domain::ports::{Answer, Client, Envelope, Intake as _, Posted, Recipient};
 use crate::domain::reason::Reason;
@@ -337,14 +338,18 @@ const UNREADABLE_KEY: &str =
 /// Recipients by the transaction that they come in.
 #[derive(Default)]
 struct Groups {
-    sharing: Vec<Recipient>,
+    /// By organization.
+    sharing: BTreeMap<AccountId, Vec<Recipient>>,
     alone: Vec<Recipient>,
 }
 
 impl Groups {
     /// Each once, however often the provider names it.
     fn add(&mut self, recipient: Recipient) {
-        let group = if recipient.shares { &mut self.sharing } else { &mut self.alone };
+        let group = match recipient.shares {
+            Some(organization) => self.sharing.entry(organization).or_default(),
+            None => &mut self.alone,
+        };
         let same = |known: &Recipient| {
             known.agent == recipient.agent && known.address == recipient.address
         };
@@ -353,14 +358,17 @@ impl Groups {
         }
     }
 
-    const fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.sharing.is_empty() && self.alone.is_empty()
     }
 
     /// So many recipients to a transaction, at most.
     fn all(self, most: usize) -> impl Iterator<Item = Vec<Recipient>> {
-        let sharing: Vec<_> = self.sharing.chunks(most.max(1)).map(<[_]>::to_vec).collect();
-        sharing.into_iter().chain(self.alone.into_iter().map(|one| vec![one]))
+        let parts = move |group: Vec<Recipient>| {
+            group.chunks(most.max(1)).map(<[_]>::to_vec).collect::<Vec<_>>()
+        };
+        let alone = self.alone.into_iter().map(|one| vec![one]);
+        self.sharing.into_values().flat_map(parts).chain(alone)
     }
 }
 

@@ -57,9 +57,10 @@ impl Tenancy {
         };
         self.check_permitted(&permitted)?;
         let invited_by = match &self.actor.who {
-            Who::Key { account, member, .. } => {
-                let member = member.map(MemberId::get);
-                json!({ "accountId": account.get(), "memberId": member })
+            Who::Key { account: own, member, .. } => {
+                // Members of accounts above are not known below, where the event is read.
+                let member = member.filter(|_| *own == account).map(MemberId::get);
+                json!({ "accountId": own.get(), "memberId": member })
             }
             Who::Operator | Who::Gateway => Value::Null,
         };

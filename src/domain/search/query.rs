@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::tokens::{BEGINNING, beginning, is_whole, of_word};
-use super::words::{Document, Field, words};
+use super::words::{Document, Field, Words, words};
 
 /// Characters of a query: bounds what it costs to match.
 pub const LONGEST_QUERY: usize = 256;
@@ -137,13 +137,13 @@ impl Term {
         }
     }
 
-    fn is_among(&self, words: &[String]) -> bool {
+    fn is_among(&self, words: &Words) -> bool {
         let Some((last, first)) = self.words.split_last() else { return false };
-        words.windows(self.words.len()).any(|run| {
-            run.split_last().is_some_and(|(end, begin)| {
-                let fits = end == last || self.open && end.starts_with(last.as_str());
-                fits && begin == first
-            })
+        (first.len()..words.count()).any(|end| {
+            let mut run = words.behind(end - first.len());
+            let begins = first.iter().all(|word| run.next() == Some(word));
+            let fits = |end: &str| end == last || self.open && end.starts_with(last.as_str());
+            begins && run.next().is_some_and(fits)
         })
     }
 

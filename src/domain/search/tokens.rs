@@ -7,8 +7,6 @@
 //! of letters, digits, marks and colons, without spaces or quotes, and has at most a hundred
 //! characters.
 
-use std::collections::BTreeSet;
-
 use super::words::{Document, Field, is_alone};
 use crate::domain::account::{AccountType, Lineage};
 use crate::domain::clock::Timestamp;
@@ -22,36 +20,61 @@ const SPANS: [u32; 4] = [22, 27, 32, 37];
 /// Beyond the year 2248 all is one time.
 const END: i64 = (1 << 43) - 1;
 
-/// The tokens of what a message says.
-pub fn of_document(document: &Document) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
+/// The tokens of what a message says, each once, with spaces between them: as an index takes them.
+pub fn of_document(document: &Document) -> String {
+    let mut tokens = String::new();
+    let mut add = |prefix: &str, word: &str| {
+        let space = if tokens.is_empty() { "" } else { " " };
+        tokens.extend([space, prefix, word]);
+    };
     for field in Field::ALL {
-        for word in document.field(field) {
-            found.extend(beginning(word));
-            match field {
-                Field::Subject => found.insert(format!("s:{word}")),
-                Field::From => found.insert(format!("f:{word}")),
-                Field::Names | Field::Text => false,
-            };
-            found.insert(word.clone());
+        if !prefix(field).is_empty() {
+            let words = distinct(document.field(field).iter());
+            words.into_iter().for_each(|word| add(prefix(field), word));
         }
     }
-    found
+    let mut before = "";
+    for word in distinct(Field::ALL.iter().flat_map(|field| document.field(*field).iter())) {
+        add("", word);
+        // Those that begin alike are neighbours.
+        if let Some(first) = first(word).filter(|first| *first != before) {
+            add("b:", first);
+            before = first;
+        }
+    }
+    tokens
+}
+
+/// Each once, in the order of their octets.
+fn distinct<'d>(words: impl Iterator<Item = &'d str>) -> Vec<&'d str> {
+    let mut words: Vec<&str> = words.collect();
+    words.sort_unstable();
+    words.dedup();
+    words
+}
+
+/// How a token of this field alone begins; of some there is none.
+const fn prefix(field: Field) -> &'static str {
+    match field {
+        Field::Subject => "s:",
+        Field::From => "f:",
+        Field::Names | Field::Text => "",
+    }
 }
 
 /// The token of a word in this field, or in any.
 pub fn of_word(word: &str, field: Option<Field>) -> String {
-    match field {
-        Some(Field::Subject) => format!("s:{word}"),
-        Some(Field::From) => format!("f:{word}"),
-        Some(Field::Names | Field::Text) | None => word.to_owned(),
-    }
+    format!("{}{word}", field.map_or("", prefix))
 }
 
 /// The token of how a word begins; `None` where it is too short to have one.
 pub fn beginning(word: &str) -> Option<String> {
-    let first: String = word.chars().take(BEGINNING).collect();
-    (first.chars().count() == BEGINNING).then(|| format!("b:{first}"))
+    first(word).map(|first| format!("b:{first}"))
+}
+
+fn first(word: &str) -> Option<&str> {
+    let (last, c) = word.char_indices().nth(BEGINNING - 1)?;
+    word.get(..last + c.len_utf8())
 }
 
 /// Whether a word can be no longer than this: its beginning is the whole of it.
@@ -112,6 +135,20 @@ mod tests {
 
     use super::*;
     use crate::domain::id::AccountId;
+
+    #[test]
+    fn a_document_has_each_token_once() {
+        let document =
+            Document::read("Re: due", &["Ann", "due"], &["due.pdf"], "Due 東京 due, дуэль");
+        let expected = "s:due s:re f:ann f:due ann b:ann due b:due pdf b:pdf re дуэль b:дуэ 京 東";
+        assert_eq!(of_document(&document), expected);
+        assert_eq!(of_document(&Document::default()), "");
+        for word in ["due", "дуэль"] {
+            let beginning = beginning(word).unwrap();
+            assert!(expected.split(' ').any(|token| token == beginning));
+        }
+        assert_eq!(beginning("re"), None);
+    }
 
     #[test]
     fn any_time_is_covered_by_few_spans() {

@@ -41,10 +41,19 @@ pub enum Field {
 /// The words of a message, by field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Document {
-    subject: Vec<String>,
-    from: Vec<String>,
-    names: Vec<String>,
-    text: Vec<String>,
+    subject: Words,
+    from: Words,
+    names: Words,
+    text: Words,
+}
+
+/// Folded words in their order, one behind the other: a message has hundreds, and a search looks at
+/// those of hundreds of messages for a page.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Words {
+    all: String,
+    /// Where each of them ends.
+    ends: Vec<usize>,
 }
 
 impl Document {
@@ -72,18 +81,11 @@ impl Document {
         Self::read("", &from, &[], &received.text)
     }
 
-    fn read(subject: &str, from: &[&str], names: &[&str], text: &str) -> Self {
-        let (mut count, mut octets) = (0, 0);
+    pub(super) fn read(subject: &str, from: &[&str], names: &[&str], text: &str) -> Self {
+        let mut left = (MAX_WORDS, MAX_OCTETS);
         let mut take = |texts: &[&str]| {
-            let mut found = Vec::new();
-            for word in texts.iter().flat_map(|text| words(text)) {
-                count += 1;
-                octets += word.len();
-                if count > MAX_WORDS || octets > MAX_OCTETS {
-                    break;
-                }
-                found.push(word);
-            }
+            let mut found = Words::default();
+            texts.iter().for_each(|text| found.add(text, &mut left));
             found
         };
         let (subject, from, names) = (take(&[subject]), take(from), take(names));
@@ -91,13 +93,61 @@ impl Document {
     }
 
     /// The words of one field, in their order.
-    pub fn field(&self, field: Field) -> &[String] {
+    pub const fn field(&self, field: Field) -> &Words {
         match field {
             Field::Subject => &self.subject,
             Field::From => &self.from,
             Field::Names => &self.names,
             Field::Text => &self.text,
         }
+    }
+}
+
+impl Words {
+    pub const fn count(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.behind(0)
+    }
+
+    /// Those behind the first so many.
+    pub fn behind(&self, skipped: usize) -> impl Iterator<Item = &str> {
+        let begin = skipped.checked_sub(1).and_then(|last| self.ends.get(last)).copied();
+        let mut begin = begin.unwrap_or(0);
+        self.ends.iter().skip(skipped).filter_map(move |end| {
+            let word = self.all.get(begin..*end);
+            begin = *end;
+            word
+        })
+    }
+
+    /// Adds the words of a text as long as there are words and octets left.
+    fn add(&mut self, text: &str, left: &mut (usize, usize)) {
+        if text.is_ascii() {
+            for word in ascii_words(text) {
+                let begin = self.all.len();
+                if !self.push(word, left) {
+                    return;
+                }
+                self.all.get_mut(begin..).unwrap_or_default().make_ascii_lowercase();
+            }
+            return;
+        }
+        let _cut_off = all_words(text).all(|word| self.push(&word, left));
+    }
+
+    /// Whether there was room.
+    fn push(&mut self, word: &str, (words, octets): &mut (usize, usize)) -> bool {
+        let rest = words.checked_sub(1).zip(octets.checked_sub(word.len()));
+        // One word without room ends the list: no shorter one may follow.
+        (*words, *octets) = rest.unwrap_or((0, 0));
+        if rest.is_some() {
+            self.all.push_str(word);
+            self.ends.push(self.all.len());
+        }
+        rest.is_some()
     }
 }
 
@@ -109,16 +159,16 @@ impl Field {
 /// The folded words of a text, in their order.
 pub fn words(text: &str) -> Box<dyn Iterator<Item = String> + '_> {
     match text.is_ascii() {
-        true => Box::new(ascii_words(text)),
+        true => Box::new(ascii_words(text).map(str::to_ascii_lowercase)),
         false => Box::new(all_words(text)),
     }
 }
 
-/// The same of a text of ASCII alone, where nothing has to be looked up: most are, and the search
-/// looks at hundreds for a page.
-fn ascii_words(text: &str) -> impl Iterator<Item = String> {
+/// The words of a text of ASCII alone, where nothing has to be looked up: most are. Only their capital
+/// letters are still to be folded.
+fn ascii_words(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-    words.map(|word| word.get(..LONGEST_WORD).unwrap_or(word).to_ascii_lowercase())
+    words.map(|word| word.get(..LONGEST_WORD).unwrap_or(word))
 }
 
 fn all_words(text: &str) -> impl Iterator<Item = String> {
@@ -201,7 +251,7 @@ mod tests {
         for c in 0..=127 {
             let c = char::from(c);
             let text = format!("{c}A{c}{c}b1{c}{}{c}", "xY".repeat(LONGEST_WORD));
-            let (fast, slow) = (ascii_words(&text), all_words(&text));
+            let (fast, slow) = (words(&text), all_words(&text));
             assert_eq!(fast.collect::<Vec<_>>(), slow.collect::<Vec<_>>(), "{c:?}");
         }
     }
@@ -235,10 +285,11 @@ mod tests {
         let long = "x".repeat(LONGEST_WORD + 9);
         assert_eq!(of(&format!("{long} y")), [&long[..LONGEST_WORD], "y"]);
         let document = Document::read("subject", &["from"], &[], &"a ".repeat(MAX_WORDS));
-        assert_eq!(document.field(Field::Text).len(), MAX_WORDS - 2);
+        assert_eq!(document.field(Field::Text).count(), MAX_WORDS - 2);
+        assert_eq!(document.field(Field::Text).behind(MAX_WORDS - 3).collect::<Vec<_>>(), ["a"]);
         let wide = "😀𝕏".repeat(9) + &"𐍈".repeat(LONGEST_WORD);
         let document = Document::read("", &[], &[], &format!("{wide} ").repeat(MAX_WORDS));
-        let octets: usize = document.field(Field::Text).iter().map(String::len).sum();
+        let octets: usize = document.field(Field::Text).iter().map(str::len).sum();
         assert!(octets <= MAX_OCTETS && octets > MAX_OCTETS - 1000, "{octets}");
     }
 }

@@ -255,6 +255,19 @@ async fn only_unrestricted_administrators_manage_members() {
 }
 
 #[tokio::test]
+async fn who_invited_from_above_is_told_by_the_account_alone() {
+    let mut house = House::new().await;
+    house.join("chief", "partner", Role::Admin, &[]).await;
+    let body = json!({ "email": "new@good.example", "targetAccountId": house.id("org1").get() });
+    member(&house, "chief", "POST", body).await.success(201);
+    let events = house.get("org1", "/events").await.success(200);
+    let mut events = events["events"].as_array().unwrap().iter();
+    let told = events.find(|one| one["event"] == "member.invited").unwrap();
+    let expected = json!({ "accountId": house.id("partner").get(), "memberId": null });
+    assert_eq!(told["data"]["invitedBy"], expected);
+}
+
+#[tokio::test]
 async fn an_invitation_is_an_event_and_nothing_else() {
     let mut house = House::new().await;
     let boss = house.join("boss", "org1", Role::Admin, &[]).await.id.get();

@@ -375,7 +375,7 @@ impl House {
     ) -> Received {
         let standing = self.store.standing(account.id, &address, &sender).await.unwrap().unwrap();
         let now = self.mint.clock().now();
-        let message = MessageId(self.mint.uuid());
+        let message = self.mint.message();
         let mut record = record(&self.mint, account, Verdict::Accepted, Some(message));
         record.sender = Some(Handle::Mailbox(sender.clone()));
         let accepted = Accepted {

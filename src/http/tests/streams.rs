@@ -67,7 +67,7 @@ async fn an_event_is_made_once_for_all_who_follow_and_they_ask_together() {
         let asked = count(&log, statement);
         assert!((1..=8).contains(&asked), "{statement}: {asked} times for {followers}");
     }
-    for statement in ["WHERE hash = $1", "FROM (SELECT id, position FROM events"] {
+    for statement in ["WHERE hash = $1", "FROM (SELECT id, names, position FROM events"] {
         assert_eq!(count(&log, statement), 0, "{statement}");
     }
     log = Log::default();

@@ -13,7 +13,7 @@ pub mod walked;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::OnceCell;
+use tokio::sync::{Notify, OnceCell};
 use uuid::Uuid;
 
 use self::company::Company;
@@ -41,6 +41,8 @@ pub struct Base {
     pub(in crate::store) identity: Arc<OnceCell<Uuid>>,
     pub(in crate::store) deliveries: Deliveries,
     pub(in crate::store) gateways: Gateways,
+    /// Rings when deliveries were committed.
+    pub(in crate::store) bell: Arc<Notify>,
     pub(in crate::store) walked: Walked,
     pub(in crate::store) company: Company,
     /// The replay that was worked on last.
@@ -62,7 +64,12 @@ impl Base {
 
     /// A transaction that means to write: see [`Database::begin`].
     pub(in crate::store) async fn begin(&self) -> Result<Transaction, StoreError> {
-        self.database.begin(&self.trust).await
+        self.database.begin(&self.trust, &self.bell).await
+    }
+
+    /// Rings when this process has committed deliveries that are due, new or to be sent again.
+    pub fn bell(&self) -> Arc<Notify> {
+        Arc::clone(&self.bell)
     }
 
     /// All rows of a statement that walks many and is given up when it takes too long, by whichever

@@ -204,6 +204,11 @@ impl Base {
 /// Goes on with the comparison that keeps a list inside a scope.
 pub fn within(statement: &mut Statement, scope: &Scope) {
     in_range(statement, scope);
+    permitted(statement, scope);
+}
+
+/// Goes on with the comparison that narrows a list to the Agents of a scope, if it is so narrowed.
+pub fn permitted(statement: &mut Statement, scope: &Scope) {
     let Some(permitted) = scope.permitted() else { return };
     // Neither database takes a list as one value in the same way; these are integers of ours.
     let ids = permitted.iter().map(|agent| agent.get().to_string()).collect::<Vec<_>>();

@@ -4,13 +4,13 @@
 //! The phases come in one order for all transactions, and within a phase what is locked is locked
 //! in the order of its keys, so that gateways wait for each other but not in a circle.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use super::arrivals;
 use super::ready::Ready;
 use super::received;
 use crate::domain::event::{Event, announced};
-use crate::domain::id::{ContactId, EventId, MessageId};
+use crate::domain::id::{ContactId, MessageId};
 use crate::domain::message::Digest;
 use crate::domain::room::Room;
 use crate::store::base::Base;
@@ -70,13 +70,14 @@ impl Intakes {
         let arrived: Vec<&Arrived> = group.iter().flat_map(Ready::arrived).collect();
         pass_gates(&mut tx, &arrived).await?;
         let stale = stale(&mut tx, group, &arrived).await?;
-        let known = contents::known(&mut tx, &arrived).await?;
+        let named = contents::named(&mut tx, &arrived).await?;
         let repeated = received::repeated(&mut tx, group, &stale).await?;
         let mut answers = Vec::with_capacity(group.len());
         let mut admitted = Vec::with_capacity(group.len());
         for (place, (ready, stale)) in group.iter().zip(stale).enumerate() {
-            let gone =
-                |one: &Arrived| one.apart && one.object.is_none() && !known.contains(&one.digest);
+            let gone = |one: &Arrived| {
+                one.apart && one.object.is_none() && !named.contains_key(&one.digest)
+            };
             answers.push(match (stale, ready.arrived().any(gone)) {
                 (true, _) => Written::Stale,
                 _ if repeated.contains(&place) => Written::Repeated,
@@ -96,7 +97,7 @@ impl Intakes {
             earlier = arrivals::remember(&mut tx, &arrived, now, clock).await?;
             let fresh: Vec<&Arrived> =
                 arrived.into_iter().filter(|one| !earlier.contains_key(&one.id)).collect();
-            met = self.store(&mut tx, &fresh, &known).await?;
+            met = self.store(&mut tx, &fresh, &named).await?;
             intake_records::insert(&mut tx, &entries, &earlier).await?;
             tx.commit().await?;
         }
@@ -113,12 +114,12 @@ impl Intakes {
         &self,
         tx: &mut Transaction,
         fresh: &[&Arrived],
-        known: &HashSet<Digest>,
+        named: &HashMap<Digest, String>,
     ) -> Result<HashMap<MessageId, ContactId>, StoreError> {
         let met = contacts::greet(tx, fresh).await?;
         let threads = Threads::find(tx, fresh, &met).await?;
         let sessions = sessions::join(tx, fresh, &met).await?;
-        contents::keep(tx, fresh, known).await?;
+        contents::keep(tx, fresh, named).await?;
         messages::insert(tx, fresh, &met, (&threads.found, &sessions)).await?;
         search_entries::insert(tx, fresh).await?;
         threads.keep(tx).await?;
@@ -129,9 +130,10 @@ impl Intakes {
         for (message, (contact, change)) in fresh.iter().zip(met) {
             // The first of the group that comes to it.
             let first_of_room = begun.remove(&Room { contact, agent: message.agent });
-            for name in announced(change, first_of_room, message.handle.source()) {
+            let names = announced(change, first_of_room, message.handle.source());
+            for (name, number) in names.zip(1..) {
                 events.push(Event {
-                    id: EventId(self.base.mint().uuid()),
+                    id: message.id.event(number),
                     name,
                     at: message.at,
                     lineage: message.lineage,
@@ -188,7 +190,7 @@ async fn stale(
     for ready in group {
         // All of them are counted, so that questions and answers stay in step.
         let changed = ready.arrived().filter(|one| match &one.decided {
-            Some(decided) => now.next().flatten() != Some(decided.standing),
+            Some(decided) => now.next().flatten().map(|now| now.standing) != Some(decided.standing),
             None => !active.contains(&one.agent),
         });
         stale.push(changed.count() > 0);

@@ -1,6 +1,7 @@
 //! A commit made ready by whoever asks for it, so that the writer has nothing left to do but write:
 //! what is costly (packing) is done by many tasks, not by one.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use crate::domain::clock::Timestamp;
 use crate::domain::contact::Handle;
 use crate::domain::message::Mail;
 use crate::domain::room;
+use crate::domain::search::tokens;
 use crate::domain::search::words::Document;
 use crate::domain::source::{Inbox, Source};
 use crate::store::engine::error::StoreError;
@@ -46,6 +48,7 @@ impl Ready {
         apart: impl Fn(&Bytes) -> bool,
     ) -> Result<Self, StoreError> {
         let mut shared: Option<(&Arc<Mail>, Shared)> = None;
+        let mut contents = BTreeMap::new();
         let mut entries = Vec::with_capacity(commit.intakes.len());
         for intake in &commit.intakes {
             let arrived = match &intake.accepted {
@@ -58,7 +61,11 @@ impl Ready {
                     };
                     shared = Some((mail, read.clone()));
                     let object = kept.get(&accepted.message.digest).cloned();
-                    Some(Arrived::new(accepted, read, apart, object))
+                    // One organization, and the same bytes.
+                    let message = &accepted.message;
+                    let owner = (message.organization, message.digest);
+                    let content_id = *contents.entry(owner).or_insert(message.id);
+                    Some(Arrived { content_id, ..Arrived::new(accepted, read, apart, object) })
                 }
             };
             entries.push(Entry {
@@ -107,7 +114,7 @@ impl Ready {
 
 impl Shared {
     async fn of(mail: &Mail, raw: &Bytes) -> Result<Self, StoreError> {
-        let words = search_entries::text(&Document::of_mail(mail)).into();
+        let words = tokens::of_document(&Document::of_mail(mail)).into();
         Ok(Self { content: Packed::of(&MailRow::from(mail), raw).await?.into(), words })
     }
 }
@@ -140,6 +147,7 @@ impl Arrived {
             preview: room::preview(&message.mail.stripped_text, &message.mail.text),
             remembered_until: accepted.remembered_until,
             digest: message.digest,
+            content_id: message.id,
             apart,
             object,
             content: read.content,
@@ -171,6 +179,7 @@ impl Arrived {
             preview: room::preview("", &message.received.text),
             remembered_until: message.at,
             digest: message.digest,
+            content_id: message.id,
             apart,
             object,
             content: Packed::of(&read, here(&handed.raw, apart)).await?.into(),
@@ -179,7 +188,7 @@ impl Arrived {
                 message.id,
                 (&message.lineage, message.agent),
                 (message.at, message.received.handle.source()),
-                &search_entries::text(&Document::of_received(&message.received)),
+                &tokens::of_document(&Document::of_received(&message.received)),
             ),
         })
     }

@@ -1,6 +1,9 @@
 //! The database, whichever it is: connections to read by, and transactions that write.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::sync::Notify;
 
 use super::embedded::{self, Embedded};
 use super::error::StoreError;
@@ -98,8 +101,12 @@ impl Database {
 
     /// A transaction that means to write. On SQLite it is the only one from its first statement on
     /// (`BEGIN IMMEDIATE`), so that what it reads cannot change before it commits; on PostgreSQL
-    /// others run beside it, and it locks what must not change.
-    pub(in crate::store) async fn begin(&self, trust: &Trust) -> Result<Transaction, StoreError> {
+    /// others run beside it, and it locks what must not change. `bell` is for [`Transaction::ring`].
+    pub(in crate::store) async fn begin(
+        &self,
+        trust: &Trust,
+        bell: &Arc<Notify>,
+    ) -> Result<Transaction, StoreError> {
         trust.check()?;
         let inner = match self {
             Self::Sqlite(database) => {
@@ -110,7 +117,7 @@ impl Database {
         };
         // Whoever had the connection before may have found out while this one waited for it.
         trust.check()?;
-        Ok(Transaction { inner, trust: trust.clone() })
+        Ok(Transaction { inner, trust: trust.clone(), bell: Arc::clone(bell), rings: false })
     }
 
     /// All rows of a statement that walks many and is given up when it takes too long.
@@ -154,6 +161,8 @@ impl Database {
 pub struct Transaction {
     inner: Inner,
     trust: Trust,
+    bell: Arc<Notify>,
+    rings: bool,
 }
 
 enum Inner {
@@ -165,16 +174,25 @@ impl Transaction {
     /// Durable once this returned Ok. Goes on when its future is dropped, because a write that does
     /// not reach the disk must be noticed even if nobody waits for it any more.
     pub(in crate::store) async fn commit(self) -> Result<(), StoreError> {
-        let Self { inner, trust } = self;
+        let Self { inner, trust, bell, rings } = self;
         trust.check()?;
         let committing = tokio::spawn(async move {
             let result = match inner {
                 Inner::Sqlite(inner) => inner.commit().await,
                 Inner::Postgres(inner) => inner.commit().await,
             };
-            result.map_err(|error| trust.noting(error))
+            result.map_err(|error| trust.noting(error))?;
+            if rings {
+                bell.notify_one();
+            }
+            Ok(())
         });
         committing.await.unwrap_or_else(|_| Err(sqlx::Error::WorkerCrashed.into()))
+    }
+
+    /// Tells whoever delivers once it is committed: it brings deliveries.
+    pub(in crate::store) const fn ring(&mut self) {
+        self.rings = true;
     }
 
     /// The connection to run statements on.

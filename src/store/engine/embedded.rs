@@ -79,6 +79,8 @@ pub async fn open(
     let writer = SqlitePoolOptions::new()
         .max_connections(1)
         .acquire_timeout(rules.acquire())
+        // A file in this process answers: to ask first costs as much as what is asked.
+        .test_before_acquire(false)
         // SQLite ends a transaction by itself when the disk is full or a write fails, and sqlx
         // does not notice: the connection would refuse every later transaction.
         .before_acquire(|connection, _| {
@@ -94,6 +96,7 @@ pub async fn open(
     let reader = SqlitePoolOptions::new()
         .max_connections(rules.embedded_readers)
         .acquire_timeout(rules.acquire())
+        .test_before_acquire(false)
         .connect_with(options.read_only(true))
         .await
         .map_err(open_error)?;

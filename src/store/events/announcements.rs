@@ -9,7 +9,7 @@ use crate::domain::account::Lineage;
 use crate::domain::clock::Timestamp;
 use crate::domain::destination::Destination;
 use crate::domain::event::{Category, Event, EventName};
-use crate::domain::id::{AccountId, ContactId, DeliveryId, EventId, Mint};
+use crate::domain::id::{AccountId, ContactId, DeliveryId, Mint};
 use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
@@ -17,8 +17,9 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, Value as Column, sql};
 
-/// Writes the events, and for each of them one delivery for each destination that wants it: those
-/// of its category that belong to its account or to an ancestor and are not disabled. The
+/// Writes the events, those that are announced together (one behind the other, with all but id and
+/// name in common) as one row, and for each event one delivery for each destination that wants it:
+/// those of its category that belong to its account or to an ancestor and are not disabled. The
 /// transaction has passed the gates of these accounts, so that no destination is removed before
 /// what it gets can be cancelled with the rest.
 pub async fn announce(
@@ -61,57 +62,75 @@ pub async fn announce_to(
 }
 
 /// Writes events; answers the number of each in the order of arrivals. What its message and its
-/// contact are is locked by now, so that within a room the numbers grow as transactions end.
+/// contact are is locked by now, so that within a room the numbers grow as transactions end. Where
+/// nobody writes beside this transaction, the number of a row is the place of its last event.
 async fn insert_events(tx: &mut Transaction, events: &[Event]) -> Result<Vec<i64>, StoreError> {
-    let numbers = next_numbers(tx, events.len()).await?;
-    let columns = |(event, arrived): (&Event, &i64)| -> Vec<Column> {
-        vec![
-            event.id.0.into(),
-            event.name.as_str().into(),
+    // By its id its message is found.
+    if let Some(event) = events.iter().find(|event| event.message != event.of_message()) {
+        let detail = format!("the event {} does not have the id of its message", event.id);
+        return Err(StoreError::Corrupt { table: "events", detail });
+    }
+    let rows: Vec<&[Event]> = events.chunk_by(|one, next| one.id.row() == next.id.row()).collect();
+    let numbers = next_numbers(tx, &rows).await?;
+    let has_place = !tx.has_company();
+    let columns = |(told, arrived): (&&[Event], &i64)| -> Option<Vec<Column>> {
+        let event = told.first()?;
+        let names: Vec<&str> = told.iter().map(|event| event.name.as_str()).collect();
+        Some(vec![
+            event.id.row().into(),
+            names.join(" ").into(),
             event.at.into(),
             event.lineage.partner.into(),
             event.lineage.reseller.into(),
             event.lineage.organization.into(),
             event.lineage.agent.into(),
-            event.message.map(|id| id.0).into(),
             event.contact.map(ContactId::get).into(),
             event.told.as_ref().map(ToString::to_string).into(),
             (*arrived).into(),
-        ]
+            has_place.then_some(*arrived).into(),
+        ])
     };
     many(
-        "INSERT INTO events (id, name, at, partner_id, reseller_id, organization_id, agent_id,
-                             message_id, contact_id, told, arrived) {rows}",
-        events.iter().zip(&numbers).map(columns).collect(),
+        "INSERT INTO events (id, names, at, partner_id, reseller_id, organization_id, agent_id,
+                             contact_id, told, arrived, position) {rows}",
+        rows.iter().zip(&numbers).filter_map(columns).collect(),
     )
     .execute(tx.on())
     .await?;
-    Ok(numbers)
+    let of_each = |(told, number): (&&[Event], &i64)| vec![*number; told.len()];
+    Ok(rows.iter().zip(&numbers).flat_map(of_each).collect())
 }
 
-/// The next numbers of the one sequence of events, rising. PostgreSQL's own leaves gaps, but nobody
-/// waits for whom it gave the number before.
-async fn next_numbers(tx: &mut Transaction, count: usize) -> Result<Vec<i64>, StoreError> {
-    if count == 0 {
+/// The next numbers of the one sequence of events, rising, one for each row. PostgreSQL's own leaves
+/// gaps, but nobody waits for whom it gave the number before. On SQLite it ends with the log, and goes
+/// on behind what was erased.
+async fn next_numbers(tx: &mut Transaction, rows: &[&[Event]]) -> Result<Vec<i64>, StoreError> {
+    let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let number = |row: &Row| Columns { table: "event_log", row }.integer("number");
+    if rows.is_empty() {
         return Ok(Vec::new());
     }
-    let count = i64::try_from(count).unwrap_or(i64::MAX);
-    let rows = sql("UPDATE event_numbers SET last = last + $1 RETURNING last AS number")
-        .on_postgres("SELECT nextval('event_numbers') AS number FROM generate_series(1, $1)")
-        .bind(count)
-        .fetch_all(tx.on())
-        .await?;
-    let number = |row: &Row| Columns { table: "event_numbers", row }.integer("number");
-    let mut numbers: Vec<i64> = match rows.as_slice() {
-        // SQLite says where the sequence ends now.
-        [last @ Row::Sqlite(_)] => {
-            let last = number(last)?;
-            (last.saturating_sub(count) + 1..=last).collect()
-        }
-        rows => rows.iter().map(number).collect::<Result<_, _>>()?,
+    if tx.has_company() {
+        let taken = sql("SELECT nextval('event_numbers') AS number FROM generate_series(1, $1)")
+            .bind(count(rows.len()))
+            .fetch_all(tx.on())
+            .await?;
+        let mut numbers = taken.iter().map(number).collect::<Result<Vec<_>, _>>()?;
+        numbers.sort_unstable();
+        return Ok(numbers);
+    }
+    let events = rows.iter().map(|told| count(told.len())).sum::<i64>();
+    let end = sql("UPDATE event_log SET last_position = last_position + $1 WHERE id = 1
+                   RETURNING last_position AS number")
+    .bind(events)
+    .fetch_one(tx.on())
+    .await?;
+    let mut last = number(&end)? - events;
+    let next = |told: &&[Event]| {
+        last += count(told.len());
+        last
     };
-    numbers.sort_unstable();
-    Ok(numbers)
+    Ok(rows.iter().map(next).collect())
 }
 
 /// In steady time, in the order in which things happened; whatever the wall clock did, now.
@@ -130,7 +149,8 @@ pub fn delivery(
     let room = event.room().filter(|_| listener.ordered);
     vec![
         id.0.into(),
-        event.id.0.into(),
+        event.id.row().into(),
+        i64::from(event.id.number()).into(),
         listener.id.into(),
         "pending".into(),
         due.into(),
@@ -144,9 +164,13 @@ pub async fn insert_deliveries(
     tx: &mut Transaction,
     rows: Vec<Vec<Column>>,
 ) -> Result<(), StoreError> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    tx.ring();
     many(
-        "INSERT INTO deliveries (id, event_id, destination_id, state, next_attempt_at, created_at,
-                                 room, arrived) {rows}",
+        "INSERT INTO deliveries (id, event_id, event_number, destination_id, state,
+                                 next_attempt_at, created_at, room, arrived) {rows}",
         rows,
     )
     .execute(tx.on())
@@ -163,7 +187,7 @@ pub async fn announce_told(
     told: Value,
 ) -> Result<(), StoreError> {
     gates::pass_accounts(tx, lineage.ids().collect()).await?;
-    let id = EventId(mint.uuid());
+    let id = mint.event();
     let event = Event { id, name, at, lineage, message: None, contact: None, told: Some(told) };
     announce(tx, &[event], mint).await
 }

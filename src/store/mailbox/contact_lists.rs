@@ -34,9 +34,7 @@ impl Base {
             (_, Some(agents)) => self.contacts_of(agents, below, limit).await,
             (AccountType::Agent, None) => self.contacts_of(&[scope.root()], below, limit).await,
             (_, None) => {
-                let mut query =
-                    sql("SELECT id, organization_id, address, name, first_seen, last_seen
-                                     FROM contacts WHERE ");
+                let mut query = Statement::of(contacts::select("contacts WHERE ").into());
                 in_range(&mut query, scope);
                 query.push(PRESENT_CONTACT).push(" AND id < ").push_value(below);
                 if let Some(until) = until {

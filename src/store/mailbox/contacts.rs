@@ -1,9 +1,9 @@
-//! The senders that an organization knows.
+//! The senders that an organization knows. When one wrote last is what its rooms say, so that another
+//! message of it changes nothing here; what they say no longer, once messages go, is kept in its row.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::entry::Arrived;
-use crate::domain::clock::Timestamp;
 use crate::domain::contact::{Contact, ContactChange};
 use crate::domain::id::{AccountId, ContactId};
 use crate::store::engine::database::Transaction;
@@ -36,7 +36,7 @@ pub async fn greet(
         let missed = strangers.iter().map(|(who, _)| *who).filter(|who| !made.contains_key(*who));
         known.extend(self::known(tx, missed).await?);
     }
-    meet_again(tx, &letters, &known).await?;
+    rename(tx, &letters, &known).await?;
 
     let mut changes: HashMap<Who, (ContactId, std::vec::IntoIter<ContactChange>)> = HashMap::new();
     for (who, letters) in &letters {
@@ -56,17 +56,21 @@ pub async fn greet(
     Ok(met.collect())
 }
 
-/// What a contact is after some letters, and what each of them changed.
+/// The id of a contact, and the name under which it is known.
+struct Known {
+    id: ContactId,
+    name: Option<String>,
+}
+
+/// The name of a contact after some letters, and what each of them changed.
 struct Impression {
     name: Option<String>,
-    last_seen: Timestamp,
     changes: Vec<ContactChange>,
 }
 
 impl Impression {
-    fn of(known: Option<&Contact>, letters: &[&Arrived]) -> Self {
+    fn of(known: Option<&Known>, letters: &[&Arrived]) -> Self {
         let mut name = known.and_then(|contact| contact.name.clone());
-        let mut last_seen = known.map_or(Timestamp::from_millis(0), |contact| contact.last_seen);
         let mut changes = Vec::with_capacity(letters.len());
         for (place, letter) in letters.iter().enumerate() {
             let renamed = letter.name.is_some() && letter.name != name;
@@ -78,22 +82,21 @@ impl Impression {
             if renamed {
                 name.clone_from(&letter.name);
             }
-            last_seen = last_seen.max(letter.at);
         }
-        Self { name, last_seen, changes }
+        Self { name, changes }
     }
 }
 
 async fn known(
     tx: &mut Transaction,
     who: impl Iterator<Item = &Who>,
-) -> Result<HashMap<Who, Contact>, StoreError> {
+) -> Result<HashMap<Who, Known>, StoreError> {
     let rows = who.map(|(organization, address)| {
         vec![Value::from(*organization), Value::from(address.as_str())]
     });
     let found = many(
         "WITH given (organization, mailbox) AS ({rows})
-         SELECT contacts.id, organization_id, contacts.address, contacts.name, first_seen, last_seen
+         SELECT contacts.id, organization_id, contacts.address, contacts.name
          FROM given CROSS JOIN contacts
          WHERE organization_id = given.organization AND contacts.address = given.mailbox",
         rows.collect(),
@@ -103,8 +106,10 @@ async fn known(
     .await?;
     let mut known = HashMap::with_capacity(found.len());
     for row in &found {
-        let contact = contact(row)?;
-        known.insert((contact.organization, contact.handle.to_string()), contact);
+        let columns = Columns { table: "contacts", row };
+        let who = (columns.account("organization_id")?, columns.text("address")?);
+        let (id, name) = (columns.contact("id")?, columns.optional_text("name")?);
+        known.insert(who, Known { id, name });
     }
     Ok(known)
 }
@@ -118,17 +123,16 @@ async fn make(
     let mut rows = Vec::with_capacity(strangers.len());
     for ((who, letters), id) in strangers.iter().zip(ids) {
         let impression = Impression::of(None, letters);
-        let first = letters.first().map_or(impression.last_seen, |letter| letter.at);
-        let lineage = letters.first().map(|letter| letter.lineage).unwrap_or_default();
+        let Some(first) = letters.first() else { continue };
         rows.push(vec![
             id.into(),
             who.0.into(),
             who.1.as_str().into(),
             impression.name.into(),
-            first.into(),
-            impression.last_seen.into(),
-            lineage.partner.into(),
-            lineage.reseller.into(),
+            first.at.into(),
+            first.at.into(),
+            first.lineage.partner.into(),
+            first.lineage.reseller.into(),
         ]);
     }
     let made = many(
@@ -148,26 +152,36 @@ async fn make(
     Ok(by_who)
 }
 
-async fn meet_again(
+/// Writes the new names of those who have changed theirs.
+async fn rename(
     tx: &mut Transaction,
     letters: &BTreeMap<Who, Vec<&Arrived>>,
-    known: &HashMap<Who, Contact>,
+    known: &HashMap<Who, Known>,
 ) -> Result<(), StoreError> {
     let rows = letters.iter().filter_map(|(who, letters)| {
         let contact = known.get(who)?;
-        let impression = Impression::of(Some(contact), letters);
-        let id = contact.id.get();
-        Some(vec![id.into(), impression.name.into(), impression.last_seen.into()])
+        let name = Impression::of(Some(contact), letters).name;
+        (name != contact.name).then(|| vec![contact.id.get().into(), name.into()])
     });
     many(
-        "WITH given (contact, called, seen) AS ({rows})
-         UPDATE contacts SET name = given.called, last_seen = given.seen FROM given
-         WHERE contacts.id = given.contact",
+        "WITH given (contact, called) AS ({rows})
+         UPDATE contacts SET name = given.called FROM given WHERE contacts.id = given.contact",
         rows.collect(),
     )
     .execute(tx.on())
-    .await?;
-    Ok(())
+    .await
+    .map(drop)
+}
+
+/// When a contact wrote last: as its rooms say, one for each Agent that it wrote to, or later.
+pub const LAST_SEEN: &str = "(SELECT CASE WHEN MAX(last_at) > contacts.last_seen THEN MAX(last_at)
+                  ELSE contacts.last_seen END
+      FROM rooms WHERE rooms.contact_id = contacts.id)";
+
+/// A contact's columns; goes on with whose.
+pub fn select(rest: &str) -> String {
+    let own = "SELECT id, organization_id, address, name, first_seen";
+    format!("{own}, {LAST_SEEN} AS last_seen FROM {rest}")
 }
 
 /// These contacts, in no particular order.
@@ -175,12 +189,12 @@ pub async fn by_ids(
     on: Connection<'_>,
     ids: impl Iterator<Item = ContactId>,
 ) -> Result<Vec<Row>, StoreError> {
-    many(
-        "WITH given (contact) AS ({rows})
-         SELECT id, organization_id, address, name, first_seen, last_seen
-         FROM given CROSS JOIN contacts WHERE id = given.contact
+    let present = "WHERE id = given.contact
            AND NOT EXISTS (SELECT 1 FROM erasures
-                           WHERE subject IN (contacts.id, contacts.organization_id))",
+                           WHERE subject IN (contacts.id, contacts.organization_id))";
+    let found = select("given CROSS JOIN contacts ");
+    many(
+        format!("WITH given (contact) AS ({{rows}}) {found}{present}"),
         ids.map(|id| vec![id.get().into()]).collect(),
     )
     .fetch_all(on)

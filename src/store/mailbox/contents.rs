@@ -1,7 +1,7 @@
-//! What was received, once for all recipients, packed (`packed.rs`); a large original is in the blob
-//! store, named by the row.
+//! Contents of messages, packed (`packed.rs`): the recipients of a transaction in one organization share
+//! them; each row that has a large original names it in the blob store.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bytes::Bytes;
 
@@ -33,17 +33,16 @@ impl Base {
             return Ok(());
         }
         self.check_trust()?;
-        let row = sql("SELECT object FROM contents WHERE digest = $1")
-            .bind(digest.0.as_slice())
-            .fetch_optional(self.reader())
-            .await?;
+        let row = sql("SELECT object FROM contents WHERE object_digest = $1 AND object IS NOT NULL
+                       ORDER BY object LIMIT 1")
+        .bind(digest.0.as_slice())
+        .fetch_optional(self.reader())
+        .await?;
         let there = match row {
             None => false,
             Some(row) => {
-                match (Columns { table: "contents", row: &row }).optional_text("object")? {
-                    None => true,
-                    Some(name) => blobs.has(&name, raw.len()).await?,
-                }
+                let name = Columns { table: "contents", row: &row }.text("object")?;
+                blobs.has(&name, raw.len()).await?
             }
         };
         if !there {
@@ -53,60 +52,71 @@ impl Base {
     }
 }
 
-/// Which of these messages' raw bytes are there already. Those stay until the transaction ends:
-/// nobody takes them away because no message uses them any more.
-pub async fn known(
+/// Finds the objects of large originals that were not put for these messages, because a row names the
+/// same one. These rows stay as they are until the transaction ends, and with them the objects: an
+/// erasure looks for other rows that name one (`upkeep/erasure.rs`).
+pub async fn named(
     tx: &mut Transaction,
     arrived: &[&Arrived],
-) -> Result<HashSet<Digest>, StoreError> {
-    let digests: BTreeSet<Digest> = arrived.iter().map(|one| one.digest).collect();
+) -> Result<HashMap<Digest, String>, StoreError> {
+    let unput = arrived.iter().filter(|one| one.apart && one.object.is_none());
+    let digests: BTreeSet<Digest> = unput.map(|one| one.digest).collect();
     let found = many(
         "WITH given (wanted) AS ({rows})
-         SELECT digest FROM given CROSS JOIN contents WHERE digest = given.wanted",
+         SELECT object_digest, object FROM given CROSS JOIN contents
+         WHERE contents.content_id = (
+             SELECT named.content_id FROM contents AS named
+             WHERE named.object_digest = given.wanted AND named.object IS NOT NULL
+             ORDER BY named.object LIMIT 1)",
         digests.iter().map(|digest| vec![digest.0.as_slice().into()]).collect(),
     )
-    .locking("ORDER BY digest FOR KEY SHARE OF contents")
+    .locking("ORDER BY content_id FOR SHARE OF contents")
     .fetch_all(tx.on())
     .await?;
-    found.iter().map(|row| Columns { table: "contents", row }.digest("digest")).collect()
+    let name = |row| {
+        let columns = Columns { table: "contents", row };
+        Ok((columns.digest("object_digest")?, columns.text("object")?))
+    };
+    found.iter().map(name).collect()
 }
 
-/// Keeps the contents of these messages that are not known yet; of those that are, an original
-/// that was put anew takes the place of the one that is lost.
+/// Keeps the contents of these messages. An original that was put anew takes the place of one that is
+/// lost, wherever that is named.
 pub async fn keep(
     tx: &mut Transaction,
     arrived: &[&Arrived],
-    known: &HashSet<Digest>,
+    named: &HashMap<Digest, String>,
 ) -> Result<(), StoreError> {
-    let anew = arrived.iter().filter(|one| known.contains(&one.digest)).filter_map(|one| {
-        Some((one.digest, vec![one.digest.0.as_slice().into(), one.object.as_deref()?.into()]))
-    });
+    let octets = |digest: &Digest| Value::from(digest.0.as_slice());
+    let put = arrived.iter().filter_map(|one| Some((one.digest, one.object.as_deref()?)));
+    let put: BTreeMap<Digest, &str> = put.collect();
     many(
         "WITH given (wanted, name) AS ({rows})
          UPDATE contents SET object = given.name FROM given
-         WHERE digest = given.wanted AND object IS NOT NULL",
-        anew.collect::<BTreeMap<Digest, Vec<Value>>>().into_values().collect(),
+         WHERE object_digest = given.wanted AND object IS NOT NULL",
+        put.iter().map(|(digest, name)| vec![octets(digest), (*name).into()]).collect(),
     )
     .execute(tx.on())
     .await?;
-    let fresh = arrived.iter().filter(|one| !known.contains(&one.digest));
-    let missing: BTreeMap<Digest, &Arrived> = fresh.map(|one| (one.digest, *one)).collect();
-    let digest = |digest: &Digest| Value::from(digest.0.as_slice());
-    // Somebody beside us may be storing the same bytes for another Agent; his object is then the
-    // one that is named, and ours an orphan.
-    let rows = missing.iter().map(|(name, one)| {
-        let Packed { octets, packed, original } = one.content.as_ref();
+    let mut contents = BTreeMap::new();
+    for one in arrived {
+        contents.entry(one.content_id).or_insert(one);
+    }
+    let rows = contents.iter().map(|(id, one)| {
+        let Packed { octets: read, packed, original } = one.content.as_ref();
+        let elsewhere = || named.get(&one.digest).map(String::as_str);
+        let object = put.get(&one.digest).copied().or_else(elsewhere).filter(|_| one.apart);
         vec![
-            digest(name),
-            (*octets).into(),
+            id.0.into(),
+            (*read).into(),
             packed.as_slice().into(),
             original.as_deref().into(),
-            one.object.as_deref().into(),
+            object.into(),
+            object.map(|_| one.digest.0.as_slice()).into(),
         ]
     });
     many(
-        "INSERT INTO contents (digest, octets, packed, original, object) {rows}
-         ON CONFLICT (digest) DO NOTHING",
+        "INSERT INTO contents (content_id, octets, packed, original, object, object_digest) {rows}",
         rows.collect(),
     )
     .execute(tx.on())

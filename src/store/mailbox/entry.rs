@@ -49,6 +49,8 @@ pub struct Arrived {
     pub preview: String,
     pub remembered_until: Timestamp,
     pub digest: Digest,
+    /// The contents that it has: those of the first message of its transaction in its organization.
+    pub content_id: MessageId,
     /// The raw bytes belong into the blob store, where they are under the name that follows; with
     /// none, a row has them already.
     pub apart: bool,

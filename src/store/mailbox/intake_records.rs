@@ -36,20 +36,21 @@ pub struct IntakeFilter {
 }
 
 impl Base {
-    /// A page of the records in `scope` that match, the newest first.
+    /// A page of the records in `scope` that match, the newest first, without their evidence.
     pub async fn intake_records(
         &self,
         scope: &Scope,
         filter: &IntakeFilter,
         page: &Page,
     ) -> Result<Vec<IntakeRecord>, StoreError> {
-        let mut query = select("WHERE ");
+        let mut query = select("", "WHERE ");
         within(&mut query, scope);
         query.push(PRESENT_RECORD);
         filter.narrow(&mut query);
         page.read_between(&mut query, filter.since, filter.until);
         let rows = query.fetch_all(self.reader()).await?;
-        let records = rows.iter().map(record).collect::<Result<_, _>>()?;
+        let without = |_: &Columns<'_>| Ok(Evidence::default());
+        let records = rows.iter().map(|row| record(row, without)).collect::<Result<_, _>>()?;
         Ok(page.shown(records))
     }
 
@@ -59,11 +60,11 @@ impl Base {
         scope: &Scope,
         id: IntakeId,
     ) -> Result<Option<IntakeRecord>, StoreError> {
-        let mut query = select("WHERE id = $1 AND ").bind(id.0);
+        let mut query = select("evidence, ", "WHERE id = $1 AND ").bind(id.0);
         within(&mut query, scope);
         query.push(PRESENT_RECORD);
         let row = query.fetch_optional(self.reader()).await?;
-        row.as_ref().map(record).transpose()
+        row.as_ref().map(|row| record(row, read_evidence)).transpose()
     }
 }
 
@@ -158,7 +159,7 @@ pub async fn write(tx: &mut Transaction, rows: Vec<Vec<Value>>) -> Result<Vec<Ro
         "INSERT INTO intake_records (id, at, source, partner_id, reseller_id, organization_id,
              agent_id, recipient, sender, envelope_from, remote_address, helo, verdict, reason, size, digest,
              evidence, took_us, count, explanation, message_id, counted_as) {rows}
-         ON CONFLICT (counted_as)
+         ON CONFLICT (counted_as) WHERE counted_as IS NOT NULL
              DO UPDATE SET count = intake_records.count + excluded.count
          RETURNING id, counted_as",
         rows,
@@ -167,20 +168,30 @@ pub async fn write(tx: &mut Transaction, rows: Vec<Vec<Value>>) -> Result<Vec<Ro
     .await
 }
 
-fn select(rest: &'static str) -> Statement {
-    let mut query =
-        sql("SELECT id, at, source, partner_id, reseller_id, organization_id, agent_id, recipient,
+/// Records, with these columns besides; goes on with `rest`.
+fn select(besides: &'static str, rest: &'static str) -> Statement {
+    let mut query = sql("SELECT ");
+    query.push(besides);
+    query.push(
+        "id, at, source, partner_id, reseller_id, organization_id, agent_id, recipient,
                 sender, envelope_from, remote_address, helo, reason, explanation, message_id, size,
-                digest, evidence, count, took_us
-         FROM intake_records ");
+                digest, count, took_us
+         FROM intake_records ",
+    );
     query.push(rest);
     query
 }
 
-fn record(row: &Row) -> Result<IntakeRecord, StoreError> {
+/// The steps, and the header section.
+type Evidence = (serde_json::Value, Vec<u8>);
+
+fn record(
+    row: &Row,
+    evidence: impl Fn(&Columns<'_>) -> Result<Evidence, StoreError>,
+) -> Result<IntakeRecord, StoreError> {
     let columns = Columns { table: "intake_records", row };
     let reason = columns.optional_word::<Reason>("reason")?;
-    let (steps, headers) = read_evidence(&columns)?;
+    let (steps, headers) = evidence(&columns)?;
     let took = columns.optional_integer("took_us")?.and_then(|micros| u64::try_from(micros).ok());
     Ok(IntakeRecord {
         id: IntakeId(columns.uuid("id")?),
@@ -206,7 +217,7 @@ fn record(row: &Row) -> Result<IntakeRecord, StoreError> {
 }
 
 /// The steps, and behind them the header section; neither is left of a record that was erased.
-fn read_evidence(columns: &Columns<'_>) -> Result<(serde_json::Value, Vec<u8>), StoreError> {
+fn read_evidence(columns: &Columns<'_>) -> Result<Evidence, StoreError> {
     let packed = columns.bytes("evidence")?;
     if packed.is_empty() {
         return Ok((serde_json::Value::Array(Vec::new()), Vec::new()));

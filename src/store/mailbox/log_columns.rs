@@ -29,7 +29,7 @@ const DELIVERIES: &str = "(CASE WHEN (SELECT 1 FROM intake_records AS earlier
                                             WHERE destinations.id = d.destination_id) AND ";
 const DELIVERIES_END: &str = " THEN 1 END) END
             FROM events AS e LEFT JOIN deliveries AS d ON d.event_id = e.id
-            WHERE e.message_id = intake_records.message_id) END)";
+            WHERE e.id = intake_records.message_id) END)";
 
 /// What a field is.
 enum Column {

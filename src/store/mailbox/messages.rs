@@ -56,7 +56,7 @@ impl Base {
         id: MessageId,
     ) -> Result<Option<Vec<u8>>, StoreError> {
         let mut query = sql("SELECT octets, packed, original, object, size, digest
-             FROM messages JOIN contents USING (digest)
+             FROM messages JOIN contents USING (content_id)
              WHERE id = $1 AND ")
         .bind(id.0);
         within(&mut query, scope);
@@ -96,9 +96,8 @@ impl Base {
 pub fn select(rest: &'static str) -> Statement {
     let mut query = sql("SELECT id, partner_id, reseller_id, organization_id, agent_id,
                 agent_username, contact_id, at, thread_id, session_id, inbox, source, tag, size,
-                messages.digest AS digest, authentication, passage, sender,
-                messages.subject AS subject, octets, packed
-         FROM messages JOIN contents ON contents.digest = messages.digest ");
+                digest, authentication, passage, sender, subject, octets, packed
+         FROM messages JOIN contents USING (content_id) ");
     query.push(rest);
     query
 }
@@ -111,11 +110,10 @@ pub async fn by_ids(
     many(
         "WITH given (message) AS ({rows})
          SELECT id, partner_id, reseller_id, organization_id, agent_id, agent_username, contact_id,
-                at, thread_id, session_id, inbox, source, tag, size, messages.digest AS digest,
-                authentication, passage, sender, messages.subject AS subject, octets,
-                packed
+                at, thread_id, session_id, inbox, source, tag, size, digest, authentication,
+                passage, sender, subject, octets, packed
          FROM given CROSS JOIN messages CROSS JOIN contents
-         WHERE messages.id = given.message AND contents.digest = messages.digest
+         WHERE messages.id = given.message AND contents.content_id = messages.content_id
            AND NOT EXISTS (SELECT 1 FROM erasures
                            WHERE subject IN (messages.contact_id, messages.agent_id))",
         ids.map(|id| vec![id.0.into()]).collect(),
@@ -185,13 +183,14 @@ pub async fn insert(
     let found = met.iter().zip(threads.iter().zip(sessions));
     let rows = arrived.iter().zip(found).map(|(one, ((contact, _), (thread, session)))| {
         let inbox = one.inbox.as_str().into();
-        let found = [contact.get().into(), thread.0.into(), session.0.into(), inbox];
+        let content = one.content_id.0.into();
+        let found = [contact.get().into(), thread.0.into(), session.0.into(), inbox, content];
         one.columns.iter().cloned().chain(found).collect()
     });
     many(
         "INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id,
              agent_username, at, sender, tag, size, digest, authentication, passage, subject,
-             source, contact_id, thread_id, session_id, inbox) {rows}",
+             source, contact_id, thread_id, session_id, inbox, content_id) {rows}",
         rows.collect(),
     )
     .execute(tx.on())

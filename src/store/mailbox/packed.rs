@@ -70,6 +70,17 @@ pub fn read<T: DeserializeOwned>(columns: &Columns<'_>) -> Result<T, StoreError>
     serde_json::from_slice(&read).map_err(|error| columns.corrupt(error))
 }
 
+/// Checks the whole frame where the original, which is read to its end, is not behind what was read.
+pub fn check(columns: &Columns<'_>) -> Result<(), StoreError> {
+    let is_behind =
+        columns.optional_text("object")?.is_none() && columns.optional_bytes("original")?.is_none();
+    if is_behind {
+        return Ok(());
+    }
+    let read = packing::behind(&columns.bytes("packed")?, 0, columns.count("octets")?);
+    read.map(drop).map_err(|error| columns.corrupt(error))
+}
+
 /// The original, of a row with all columns of its contents, and with the `size` of the message.
 pub async fn original(columns: &Columns<'_>) -> Result<Original, StoreError> {
     if let Some(name) = columns.optional_text("object")? {

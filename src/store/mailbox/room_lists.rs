@@ -2,21 +2,19 @@
 //! messages its rooms have.
 
 use std::collections::HashMap;
-use std::fmt;
-use std::str::FromStr;
 
-use super::contacts;
 use super::messages;
 use super::presence::PRESENT_ROOM;
+use super::room_ranges::{Range, RoomPlace, TOGETHER, within as within_any_order};
 use crate::domain::account::AccountType;
 use crate::domain::clock::Timestamp;
-use crate::domain::contact::{Contact, Handle};
-use crate::domain::id::{ContactId, MessageId};
+use crate::domain::contact::Handle;
+use crate::domain::id::MessageId;
 use crate::domain::room::{Room, preview};
 use crate::domain::scope::Scope;
 use crate::domain::source::Inbox;
 use crate::store::base::Base;
-use crate::store::base::page::{in_range, within};
+use crate::store::base::page::{below, permitted};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, Statement, sql};
@@ -31,37 +29,6 @@ pub struct RoomFilter {
     pub inbox: Inbox,
     /// With messages that were not read, only.
     pub unread: bool,
-}
-
-/// A place in a list of rooms. Shown as `<milliseconds>-<contactId>:<agentId>`; one that lies
-/// between two rooms names none (`0:0`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RoomPlace {
-    pub at: Timestamp,
-    pub contact: i64,
-    pub agent: i64,
-}
-
-impl fmt::Display for RoomPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}:{}", self.at.millis(), self.contact, self.agent)
-    }
-}
-
-impl FromStr for RoomPlace {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let read = || {
-            let (millis, room) = text.split_once('-')?;
-            let (contact, agent) = room.split_once(':')?;
-            let at = Timestamp::from_millis(millis.parse().ok()?);
-            let place = Self { at, contact: contact.parse().ok()?, agent: agent.parse().ok()? };
-            // It has one spelling.
-            (place.to_string() == text).then_some(place)
-        };
-        read().ok_or_else(|| "is not a cursor: take it from an earlier answer".to_owned())
-    }
 }
 
 /// A part of such a list.
@@ -111,18 +78,26 @@ impl Base {
         most: u32,
     ) -> Result<RoomList, StoreError> {
         let end = self.end_of_rooms(scope, filter, page, most).await?;
-        let mut query = sql("SELECT contact_id, agent_id, inbox, started_at, last_at,
-                                    last_message_id, preview, messages, unread
-                             FROM rooms WHERE ");
-        shown(&mut query, scope, filter, (page.before, end));
-        query.push(ORDER).push(" LIMIT ").push_value(i64::from(page.limit.saturating_add(1)));
-        query.push(" OFFSET ").push_value(i64::from(page.skip));
-        let mut rows = query.fetch_all(self.reader()).await?;
+        let shown = |query: &mut Statement| shown(query, scope, filter, (page.before, end));
+        let more_than = page.limit.saturating_add(1);
+        let wanted = page.skip.saturating_add(more_than);
+        let ranges = self.room_ranges(scope, shown, wanted).await?;
+        let part = |query: &mut Statement, range: &Range| {
+            query.push(
+                "SELECT contact_id, agent_id, inbox, started_at, last_at, last_message_id, preview,
+                        messages, unread FROM rooms WHERE ",
+            );
+            below(query, range.0, range.1);
+            shown(query);
+        };
+        let reach = (page.skip, more_than);
+        let mut rows = self.first_of_ranges(&ranges, part, WITH_CONTACTS, reach).await?;
         let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
         let more = rows.len() > limit;
         rows.truncate(limit);
         let mut count = sql("SELECT COUNT(*) AS total FROM (SELECT contact_id FROM rooms WHERE ");
-        shown(&mut count, scope, filter, (page.before, end));
+        within_any_order(&mut count, scope);
+        shown(&mut count);
         count.push(" LIMIT ").push_value(i64::from(most)).push(") AS given");
         let total = count.fetch_one(self.reader()).await?;
         let total = Columns { table: "rooms", row: &total }.count("total")?;
@@ -148,33 +123,33 @@ impl Base {
         if !passes_over && self.erasures(0, 1).await?.is_empty() {
             return Ok(None);
         }
-        let mut query = sql("SELECT last_at FROM rooms WHERE ");
-        in_range(&mut query, scope);
-        between(&mut query, scope, filter.inbox, (page.before, None));
-        query.push(ORDER).push(" LIMIT 1 OFFSET ");
-        query.push_value(i64::from(most.saturating_sub(1)));
-        let row = query.fetch_optional(self.reader()).await?;
-        let place = row.map(|row| {
-            let at = Columns { table: "rooms", row: &row }.time("last_at")?;
-            Ok(RoomPlace { at, contact: 0, agent: 0 })
-        });
-        place.transpose()
+        let lie = |query: &mut Statement| between(query, scope, filter.inbox, (page.before, None));
+        let ranges = self.room_ranges(scope, lie, most).await?;
+        let behind = |at| RoomPlace { at, contact: 0, agent: 0 };
+        if ranges.len() > TOGETHER {
+            let of_each = most.checked_div(u32::try_from(ranges.len()).unwrap_or(u32::MAX));
+            let end = self.latest_of_organizations(scope, lie, of_each.unwrap_or(0)).await?;
+            return Ok(end.map(behind));
+        }
+        let part = |query: &mut Statement, range: &Range| {
+            query.push("SELECT contact_id, agent_id, last_at FROM rooms WHERE ");
+            below(query, range.0, range.1);
+            lie(query);
+        };
+        let reach = (most.saturating_sub(1), 1);
+        let rows = self.first_of_ranges(&ranges, part, ("", ""), reach).await?;
+        let at = rows.first().map(|row| Columns { table: "rooms", row }.time("last_at"));
+        Ok(at.transpose()?.map(behind))
     }
 
-    /// With who it is, and how the latest message begins.
+    /// With how the latest message begins.
     async fn described(&self, rows: &[Row]) -> Result<Vec<ListedRoom>, StoreError> {
-        let (mut ids, mut missing) = (Vec::new(), Vec::new());
+        let mut missing = Vec::new();
         for row in rows {
             let columns = Columns { table: "rooms", row };
-            ids.push(columns.contact("contact_id")?);
             if columns.optional_text("preview")?.is_none() {
                 missing.push(MessageId(columns.uuid("last_message_id")?));
             }
-        }
-        let mut known: HashMap<ContactId, Contact> = HashMap::new();
-        for row in contacts::by_ids(self.reader(), ids.into_iter()).await? {
-            let contact = contacts::contact(&row)?;
-            known.insert(contact.id, contact);
         }
         let mut previews = HashMap::new();
         for some in missing.chunks(PREVIEWS) {
@@ -187,15 +162,16 @@ impl Base {
         let mut rooms = Vec::with_capacity(rows.len());
         for row in rows {
             let columns = Columns { table: "rooms", row };
-            // A room whose contact is being erased at this moment is no more.
-            let Some(contact) = known.get(&columns.contact("contact_id")?) else { continue };
             let last_message = MessageId(columns.uuid("last_message_id")?);
             let begins = columns.optional_text("preview")?;
             let begins = begins.or_else(|| previews.remove(&last_message));
             rooms.push(ListedRoom {
-                room: Room { contact: contact.id, agent: columns.account("agent_id")? },
-                name: contact.name.clone(),
-                handle: contact.handle.clone(),
+                room: Room {
+                    contact: columns.contact("contact_id")?,
+                    agent: columns.account("agent_id")?,
+                },
+                name: columns.optional_text("name")?,
+                handle: columns.word("address")?,
                 inbox: columns.word("inbox")?,
                 started_at: columns.time("started_at")?,
                 last_at: columns.time("last_at")?,
@@ -209,7 +185,11 @@ impl Base {
     }
 }
 
-const ORDER: &str = " ORDER BY last_at DESC, contact_id DESC, agent_id DESC";
+/// Goes around the rooms of a list: with who wrote.
+const WITH_CONTACTS: (&str, &str) = (
+    "SELECT walked.*, contacts.name, contacts.address FROM (",
+    ") AS walked CROSS JOIN contacts WHERE contacts.id = walked.contact_id",
+);
 
 /// Goes on with what a list shows.
 fn shown(
@@ -218,7 +198,7 @@ fn shown(
     filter: RoomFilter,
     places: (Option<RoomPlace>, Option<RoomPlace>),
 ) {
-    within(query, scope);
+    permitted(query, scope);
     query.push(PRESENT_ROOM);
     between(query, scope, filter.inbox, places);
     if filter.unread {
@@ -246,20 +226,5 @@ fn between(
             query.push(", ").push_value(place.agent);
         }
         query.push(")");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_place_has_one_spelling() {
-        let place = RoomPlace { at: Timestamp::from_millis(5), contact: 3, agent: 15 };
-        assert_eq!(place.to_string(), "5-3:15");
-        assert_eq!("5-3:15".parse(), Ok(place));
-        for other in ["", "5", "5-3", "5-3:x", "05-3:15", "5-3:15 ", "5-+3:15"] {
-            assert!(other.parse::<RoomPlace>().is_err(), "{other:?}");
-        }
     }
 }

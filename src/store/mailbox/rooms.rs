@@ -9,11 +9,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use uuid::Uuid;
 
+use super::contacts::LAST_SEEN;
 use super::entry::Arrived;
 use crate::domain::account::{AccountType, Lineage};
 use crate::domain::clock::Timestamp;
 use crate::domain::contact::ContactChange;
-use crate::domain::id::{AccountId, ContactId, MessageId, SessionId};
+use crate::domain::id::{AccountId, ContactId, SessionId};
 use crate::domain::room::Room;
 use crate::domain::scope::Scope;
 use crate::store::base::Base;
@@ -187,6 +188,7 @@ pub async fn leave(tx: &mut Transaction, gone: &[Gone]) -> Result<(), StoreError
     for one in gone {
         rooms.entry((one.room.contact, one.room.agent)).or_default().push(one.place);
     }
+    remember_when(tx, gone).await?;
     let kept = lock(tx, rooms.keys()).await?;
     let (mut empty, mut fewer, mut uncounted) = (Vec::new(), Vec::new(), Vec::new());
     let (mut headless, mut rootless) = (Vec::new(), Vec::new());
@@ -238,6 +240,46 @@ pub async fn leave(tx: &mut Transaction, gone: &[Gone]) -> Result<(), StoreError
     recount(tx, uncounted.iter()).await?;
     crown(tx, headless).await?;
     root(tx, rootless).await
+}
+
+/// Locks the contacts whose latest messages these are, in the order of those who bring messages, and
+/// before all else that both write.
+pub async fn lock_contacts(tx: &mut Transaction, messages: &[Value]) -> Result<(), StoreError> {
+    if !tx.has_company() {
+        return Ok(());
+    }
+    many(
+        "WITH given (message) AS ({rows})
+         SELECT contacts.id FROM given CROSS JOIN messages CROSS JOIN rooms CROSS JOIN contacts
+         WHERE messages.id = given.message AND rooms.contact_id = messages.contact_id
+           AND rooms.agent_id = messages.agent_id AND rooms.last_message_id = messages.id
+           AND contacts.id = rooms.contact_id",
+        messages.iter().map(|id| vec![id.clone()]).collect(),
+    )
+    .locking("ORDER BY contacts.organization_id, contacts.address FOR NO KEY UPDATE OF contacts")
+    .fetch_all(tx.on())
+    .await
+    .map(drop)
+}
+
+/// Contacts whose latest message goes keep when it was.
+async fn remember_when(tx: &mut Transaction, gone: &[Gone]) -> Result<(), StoreError> {
+    let message = |one: &Gone| {
+        vec![one.room.contact.get().into(), one.room.agent.into(), one.place.id.into()]
+    };
+    many(
+        format!(
+            "WITH given (contact, agent, message) AS ({{rows}})
+             UPDATE contacts SET last_seen = {LAST_SEEN} WHERE id IN (
+                 SELECT given.contact FROM given CROSS JOIN rooms
+                 WHERE rooms.contact_id = given.contact AND rooms.agent_id = given.agent
+                   AND rooms.last_message_id = given.message)"
+        ),
+        gone.iter().map(message).collect(),
+    )
+    .execute(tx.on())
+    .await
+    .map(drop)
 }
 
 /// A room begins with the oldest message that is left; sessions that ended before it go.
@@ -314,44 +356,6 @@ async fn recount(
         rooms.map(|(contact, agent)| vec![contact.get().into(), (*agent).into()]).collect(),
     )
     .bind(stored(COUNTED))
-    .execute(tx.on())
-    .await
-    .map(drop)
-}
-
-/// Says how the latest messages of rooms begin, of which that is not known yet; others are passed
-/// over.
-pub async fn show(
-    tx: &mut Transaction,
-    begins: impl Iterator<Item = (Room, MessageId, &str)>,
-) -> Result<(), StoreError> {
-    let begins: HashMap<MessageId, (Room, &str)> =
-        begins.map(|(room, message, preview)| (message, (room, preview))).collect();
-    let place = |(message, (room, _)): (&MessageId, &(Room, &str))| {
-        vec![room.contact.get().into(), room.agent.into(), message.0.into()]
-    };
-    let found = many(
-        "WITH given (contact, agent, message) AS ({rows})
-         SELECT contact_id, agent_id, last_message_id FROM given CROSS JOIN rooms
-         WHERE contact_id = given.contact AND agent_id = given.agent
-           AND last_message_id = given.message AND preview IS NULL",
-        begins.iter().map(place).collect(),
-    )
-    .locking("ORDER BY contact_id, agent_id FOR NO KEY UPDATE OF rooms")
-    .fetch_all(tx.on())
-    .await?;
-    let mut rows = Vec::with_capacity(found.len());
-    for row in &found {
-        let message = MessageId(Columns { table: "rooms", row }.uuid("last_message_id")?);
-        let Some((room, preview)) = begins.get(&message) else { continue };
-        rows.push(vec![room.contact.get().into(), room.agent.into(), (*preview).into()]);
-    }
-    many(
-        "WITH given (contact, agent, begins) AS ({rows})
-         UPDATE rooms SET preview = given.begins FROM given
-         WHERE contact_id = given.contact AND agent_id = given.agent",
-        rows,
-    )
     .execute(tx.on())
     .await
     .map(drop)

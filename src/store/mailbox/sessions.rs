@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::entry::Arrived;
 use super::presence::PRESENT_ROOM;
-use super::room_lists::RoomPlace;
+use super::room_ranges::{Range, RoomPlace, place};
 use super::rooms::holds;
 use crate::domain::account::AccountType;
 use crate::domain::audit::{Act, Change, Deed};
@@ -20,7 +20,7 @@ use crate::domain::scope::Scope;
 use crate::domain::session::{Ended, Session, SessionKey};
 use crate::domain::source::Inbox;
 use crate::store::base::Base;
-use crate::store::base::page::{Cursor, Direction, Page, in_range};
+use crate::store::base::page::{Cursor, Direction, Page, below, in_range};
 use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
@@ -54,22 +54,36 @@ impl Base {
         before: Option<RoomPlace>,
         limit: u32,
     ) -> Result<SessionList, StoreError> {
-        let ranges: Vec<Option<AccountId>> = match scope.permitted() {
-            None => vec![None],
-            Some(agents) => agents.iter().copied().map(Some).collect(),
-        };
-        if ranges.is_empty() {
-            return Ok(SessionList { sessions: Vec::new(), next: None });
+        let wanted = limit.saturating_add(1);
+        let mut ranges: Vec<(Range, Inbox)> = Vec::new();
+        for inbox in Inbox::ALL.iter().copied() {
+            let whole = (scope.level(), scope.root());
+            let lie = |query: &mut Statement| behind(query, whole, inbox, before);
+            let some = match scope.permitted() {
+                None => self.room_ranges(scope, lie, wanted).await?,
+                Some(agents) => agents.iter().map(|agent| (AccountType::Agent, *agent)).collect(),
+            };
+            ranges.extend(some.into_iter().map(|range| (range, inbox)));
         }
-        let rows = walk(scope, &ranges, before, limit).fetch_all(self.reader()).await?;
+        let part = |query: &mut Statement, (range, inbox): &(Range, Inbox)| {
+            query.push(
+                "SELECT contact_id, agent_id, session_id, session_at, session_messages, last_at
+                 FROM rooms WHERE ",
+            );
+            below(query, range.0, range.1);
+            if scope.permitted().is_some() {
+                // The sum keeps the planner from the range of the account above, which is too wide.
+                query.push(" AND 0 + ");
+                in_range(query, scope);
+            }
+            behind(query, *range, *inbox, before);
+        };
+        let rows = self.first_of_ranges(&ranges, part, ("", ""), (0, wanted)).await?;
         let shown = usize::try_from(limit).unwrap_or(usize::MAX).min(rows.len());
         let mut found = Vec::with_capacity(shown);
         for row in rows.get(..shown).unwrap_or_default() {
             let columns = Columns { table: "rooms", row };
-            let room = room(&columns)?;
-            let (contact, agent) = (room.contact.get(), room.agent.get());
-            let place = RoomPlace { at: columns.time("last_at")?, contact, agent };
-            found.push((place, room, current(&columns)?));
+            found.push((place(&columns)?, room(&columns)?, current(&columns)?));
         }
         let next = found.last().map(|(place, ..)| *place).filter(|_| rows.len() > shown);
         let subjects = found.iter().flat_map(|(_, room, _)| [room.contact.get(), room.agent.get()]);
@@ -224,54 +238,20 @@ pub async fn join(
     Ok(arrived.iter().zip(met).map(of).collect())
 }
 
-/// The next rooms of each of these ranges, and of all together.
-fn walk(
-    scope: &Scope,
-    ranges: &[Option<AccountId>],
-    before: Option<RoomPlace>,
-    limit: u32,
-) -> Statement {
-    let wanted = i64::from(limit).saturating_add(1);
-    let mut query = sql("");
-    let parts = ranges.iter().flat_map(|range| Inbox::ALL.iter().map(move |inbox| (range, inbox)));
-    for (number, (range, inbox)) in parts.enumerate() {
-        query.push(if number > 0 { " UNION ALL " } else { "" });
-        query.push(
-            "SELECT * FROM (SELECT contact_id, agent_id, session_id, session_at,
-                        session_messages, last_at FROM rooms WHERE ",
-        );
-        if let Some(agent) = range {
-            // The sum keeps the planner from the range of the account above, which is too wide.
-            query.push("agent_id = ").push_value(*agent).push(" AND 0 + ");
-        }
-        in_range(&mut query, scope);
-        query.push(" AND inbox = ").push_value(inbox.as_str());
-        let agent = range.or((scope.level() == AccountType::Agent).then_some(scope.root()));
-        behind(&mut query, agent, before);
-        query.push(" ORDER BY last_at DESC, contact_id DESC");
-        query.push(if agent.is_some() { "" } else { ", agent_id DESC" });
-        query.push(" LIMIT ").push_value(wanted).push(") AS walked");
-    }
-    query.push(" ORDER BY last_at DESC, contact_id DESC, agent_id DESC LIMIT ").push_value(wanted);
-    if ranges.len() > 1 {
-        query.varying();
-    }
-    query
-}
-
-/// Goes on with what lies behind a place, spelled by the columns that the index has: that of an
-/// Agent's rooms has no other Agents.
-fn behind(query: &mut Statement, agent: Option<AccountId>, before: Option<RoomPlace>) {
+/// Goes on with what lies behind a place in an inbox, spelled by the columns that the index has: that
+/// of an Agent's rooms has no other Agents.
+fn behind(query: &mut Statement, range: Range, inbox: Inbox, before: Option<RoomPlace>) {
+    query.push(" AND inbox = ").push_value(inbox.as_str());
     let Some(place) = before else { return };
-    match agent {
-        None => {
-            query.push(" AND (last_at, contact_id, agent_id) < (").push_value(place.at);
-            query.push(", ").push_value(place.contact).push(", ").push_value(place.agent);
-        }
-        Some(agent) => {
+    match range {
+        (AccountType::Agent, agent) => {
             let sign = if agent.get() < place.agent { "<=" } else { "<" };
             query.push(" AND (last_at, contact_id) ").push(sign).push(" (").push_value(place.at);
             query.push(", ").push_value(place.contact);
+        }
+        _ => {
+            query.push(" AND (last_at, contact_id, agent_id) < (").push_value(place.at);
+            query.push(", ").push_value(place.contact).push(", ").push_value(place.agent);
         }
     }
     query.push(")");

@@ -11,7 +11,7 @@ use super::directory;
 use crate::domain::account::{Account, AccountType};
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::event::{Event, EventName};
-use crate::domain::id::{AccountId, EventId};
+use crate::domain::id::AccountId;
 use crate::store::base::Base;
 use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
@@ -127,7 +127,7 @@ impl Base {
                 statement.execute(tx.on()).await?;
             }
             let event = |account: &&Account| Event {
-                id: EventId(self.mint().uuid()),
+                id: self.mint().event(),
                 name: EventName::AccountDeleted,
                 at: act.at,
                 lineage: account.lineage,

@@ -46,6 +46,14 @@ pub struct Standing {
     pub relay: Option<Relayed>,
 }
 
+/// An Agent to which a message is addressed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Addressed {
+    pub lineage: Lineage,
+    pub username: String,
+    pub standing: Standing,
+}
+
 /// An Agent, the address under which it was reached, and who wrote.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
@@ -63,7 +71,8 @@ impl Base {
         sender: &Address,
     ) -> Result<Option<Standing>, StoreError> {
         let question = Question { agent, address, sender };
-        Ok(standings(self.reader(), &[question]).await?.pop().flatten())
+        let addressed = standings(self.reader(), &[question]).await?.pop().flatten();
+        Ok(addressed.map(|addressed| addressed.standing))
     }
 
     /// The addresses of an Agent with their catch-all flags, by domain and local part.
@@ -249,11 +258,11 @@ fn owns(lineage: &Lineage, owner: Option<AccountId>) -> bool {
 }
 
 /// Reads standings on any connection: before the decision, and again inside the commit. One for
-/// each question, in their order; `None` where the account is no Agent.
+/// each question, in their order, also of an Agent that was deleted; `None` where the account is none.
 pub async fn standings(
     on: Connection<'_>,
     questions: &[Question<'_>],
-) -> Result<Vec<Option<Standing>>, StoreError> {
+) -> Result<Vec<Option<Addressed>>, StoreError> {
     let rows = questions.iter().enumerate().map(|(place, question)| {
         let Question { agent, address, sender } = question;
         vec![
@@ -266,7 +275,8 @@ pub async fn standings(
     });
     let found = many(
         "WITH given (place, agent, host, mailbox, sender) AS ({rows})
-         SELECT place, mode, version,
+         SELECT place, mode, version, me.partner_id, me.reseller_id, me.organization_id, me.agent_id,
+                me.username,
                 (SELECT MIN(CASE WHEN deleted_at IS NULL THEN active ELSE 0 END)
                  FROM accounts AS above
                  WHERE above.id IN (me.partner_id, me.reseller_id, me.organization_id, me.id))
@@ -296,13 +306,17 @@ pub async fn standings(
         let columns = Columns { table: "inbound_policies", row };
         let place = usize::try_from(columns.integer("place")?).unwrap_or(usize::MAX);
         if let Some(standing) = standings.get_mut(place) {
-            *standing = Some(Standing {
-                answers: columns.flag("answers")?,
-                active: columns.flag("active")?,
-                mode: columns.word("mode")?,
-                policy_version: columns.integer("version")?,
-                listed: columns.flag("listed")?,
-                relay: relayed(&columns)?,
+            *standing = Some(Addressed {
+                lineage: columns.lineage()?,
+                username: columns.text("username")?,
+                standing: Standing {
+                    answers: columns.flag("answers")?,
+                    active: columns.flag("active")?,
+                    mode: columns.word("mode")?,
+                    policy_version: columns.integer("version")?,
+                    listed: columns.flag("listed")?,
+                    relay: relayed(&columns)?,
+                },
             });
         }
     }

@@ -1,13 +1,16 @@
-//! Who many readers are, asked once for all of them: thousands that follow the log hear of the same
-//! commit, and each asks again what it may see before it writes. A question begins
-//! after all who share it have asked, so each answer is as of a moment after its question.
+//! Questions that many ask at the same time, asked once for all of them: who readers are (thousands that
+//! follow the log hear of the same commit, and each asks again what it may see before it writes), and
+//! what decisions about messages rest on. A question begins after all who share it have asked, so each
+//! answer is as of a moment after its question.
 
 use std::collections::{HashMap, HashSet};
 
 use super::accounts;
+use super::addresses::{Addressed, Question, standings};
 use super::keys::{HELD, HOLDER, KeyHolder, holder};
 use super::members;
 use crate::domain::account::Account;
+use crate::domain::address::Address;
 use crate::domain::id::AccountId;
 use crate::domain::key::KeyHash;
 use crate::domain::member::Member;
@@ -25,6 +28,44 @@ pub struct Holders {
 /// Says which accounts and members ids name.
 pub struct Named {
     base: Base,
+}
+
+/// Says to whom messages are addressed, and what decisions about them rest on.
+pub struct Recipients {
+    base: Base,
+}
+
+/// An Agent, the address under which it was reached, and who wrote.
+pub struct Asked {
+    pub agent: AccountId,
+    pub address: Address,
+    pub sender: Address,
+}
+
+impl Asked {
+    const fn question(&self) -> Question<'_> {
+        Question { agent: self.agent, address: &self.address, sender: &self.sender }
+    }
+}
+
+impl Recipients {
+    pub(in crate::store) const fn new(base: Base) -> Self {
+        Self { base }
+    }
+}
+
+impl Together for Recipients {
+    type Job = Asked;
+    type Answer = Option<Addressed>;
+
+    fn size(_: &Asked) -> (usize, usize) {
+        (0, 0)
+    }
+
+    async fn write(&self, group: &[Asked]) -> Result<Vec<Option<Addressed>>, StoreError> {
+        let questions: Vec<Question<'_>> = group.iter().map(Asked::question).collect();
+        standings(self.base.reader(), &questions).await
+    }
 }
 
 impl Holders {

@@ -208,11 +208,11 @@ pub async fn copy_objects(
     carrier: &Carrier,
 ) -> Result<Found, BackupError> {
     let mut found = Found::default();
-    let mut after = Vec::new();
+    let mut after = Named::default();
     loop {
         let page = names(database, &after).await?;
         let Some(last) = page.last() else { return Ok(found) };
-        after.clone_from(&last.digest);
+        after.clone_from(last);
         let carrier = carrier.clone();
         let taken = on_pool(move || {
             let take = |named: Named| Ok((carrier.take(&named.object)?, named));
@@ -237,13 +237,10 @@ pub async fn copy_objects(
 }
 
 pub async fn count_objects(database: &mut SqliteConnection) -> Result<Found, BackupError> {
-    let mut found = Found::default();
-    if has_objects(database).await? {
-        let count: i64 =
-            sqlx::query_scalar("SELECT COUNT(object) FROM contents").fetch_one(database).await?;
-        found.count = u64::try_from(count).unwrap_or_default();
-    }
-    Ok(found)
+    let count: i64 = sqlx::query_scalar("SELECT COUNT(DISTINCT object) FROM contents")
+        .fetch_one(database)
+        .await?;
+    Ok(Found { count: u64::try_from(count).unwrap_or_default(), ..Found::default() })
 }
 
 /// Work that waits for the disk.
@@ -255,28 +252,23 @@ pub async fn on_pool<T: Send + 'static>(
 }
 
 /// An original that is not in the database.
+#[derive(Clone, Default)]
 struct Named {
     digest: Vec<u8>,
     object: String,
 }
 
-async fn names(database: &mut SqliteConnection, after: &[u8]) -> Result<Vec<Named>, BackupError> {
-    if !has_objects(database).await? {
-        return Ok(Vec::new());
-    }
-    let page = "SELECT digest, object FROM contents
-                WHERE digest > $1 AND object IS NOT NULL ORDER BY digest LIMIT $2";
-    let rows = sqlx::query(page).bind(after).bind(PAGE).fetch_all(database).await?;
-    let named = rows
-        .iter()
-        .map(|row| Ok(Named { digest: row.try_get("digest")?, object: row.try_get("object")? }));
+/// The next ones behind one; messages that have the same are one.
+async fn names(database: &mut SqliteConnection, after: &Named) -> Result<Vec<Named>, BackupError> {
+    let page = "SELECT DISTINCT object_digest, object FROM contents
+                WHERE object IS NOT NULL AND (object_digest, object) > ($1, $2)
+                ORDER BY object_digest, object LIMIT $3";
+    let page = sqlx::query(page).bind(after.digest.as_slice()).bind(after.object.as_str());
+    let rows = page.bind(PAGE).fetch_all(database).await?;
+    let named = rows.iter().map(|row| {
+        Ok(Named { digest: row.try_get("object_digest")?, object: row.try_get("object")? })
+    });
     named.collect()
-}
-
-/// A store that is older than its originals' being kept elsewhere is copied as well.
-async fn has_objects(database: &mut SqliteConnection) -> Result<bool, BackupError> {
-    let column = "SELECT 1 FROM pragma_table_info('contents') WHERE name = 'object'";
-    Ok(sqlx::query(column).fetch_optional(database).await?.is_some())
 }
 
 async fn is_erased(
@@ -284,7 +276,7 @@ async fn is_erased(
     named: &Named,
 ) -> Result<bool, BackupError> {
     let Some(live) = live else { return Ok(false) };
-    let still = "SELECT 1 FROM contents WHERE digest = $1 AND object = $2";
+    let still = "SELECT 1 FROM contents WHERE object_digest = $1 AND object = $2";
     let still = sqlx::query(still).bind(named.digest.as_slice()).bind(named.object.as_str());
     Ok(still.fetch_optional(live).await?.is_none())
 }

@@ -90,7 +90,7 @@ impl Beside {
         files.map(|(name, text)| format!("{}  {}\n", sum(text), name.display())).collect()
     }
 
-    /// Refuses a backup in `from` from which a file is missing or was changed, by its `sums`.
+    /// Refuses a backup in `from` from which a file is missing, or was changed or added, by its `sums`.
     pub(in crate::store) fn check(&self, from: &Path, sums: &str) -> Result<(), BackupError> {
         for (expected, named) in sums.lines().filter_map(|line| line.split_once("  ")) {
             let mut files = self.files().filter(|(name, _)| name.starts_with(TLS));
@@ -105,7 +105,16 @@ impl Beside {
                 return Err(BackupError::Damaged { at: from.join(named), detail });
             }
         }
-        Ok(())
+        let written: Vec<&Path> =
+            sums.lines().filter_map(|line| Some(Path::new(line.split_once("  ")?.1))).collect();
+        let mut names = self.files().map(|(name, _)| name).filter(|name| name.starts_with(TLS));
+        match names.find(|name| !written.contains(&name.as_path())) {
+            None => Ok(()),
+            Some(added) => {
+                let detail = format!("the backup did not write it ({SUM} has no line): remove it");
+                Err(BackupError::Damaged { at: from.join(added), detail })
+            }
+        }
     }
 
     /// Answers what is sealed in the database. Refuses keys of which none sealed any of it.
@@ -129,10 +138,6 @@ fn sum(text: &Secret) -> String {
 }
 
 async fn sealed(database: &mut SqliteConnection) -> Result<Vec<Sealed>, BackupError> {
-    // The youngest of these tables: a version without it cannot be asked.
-    if !has_table(database, "computers").await? {
-        return Ok(Vec::new());
-    }
     let rows = sqlx::query(SEALED).fetch_all(database).await?;
     let read = |row: &SqliteRow| {
         let (one, other): (Vec<u8>, Option<Vec<u8>>) = (row.try_get("one")?, row.try_get("other")?);
@@ -142,10 +147,4 @@ async fn sealed(database: &mut SqliteConnection) -> Result<Vec<Sealed>, BackupEr
         Ok(Sealed { kind: row.try_get("kind")?, marks, things })
     };
     rows.iter().map(read).collect()
-}
-
-/// Whether the database, which may be of an older version, has this table.
-pub async fn has_table(database: &mut SqliteConnection, name: &str) -> Result<bool, BackupError> {
-    let table = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = $1";
-    Ok(sqlx::query(table).bind(name).fetch_optional(database).await?.is_some())
 }

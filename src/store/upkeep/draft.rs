@@ -23,6 +23,8 @@ const BEFORE: &str = "blobs.before";
 pub struct Draft {
     folder: PathBuf,
     made_folder: bool,
+    /// The keys of the vault were put here by this draft: it may take them away.
+    made_keys: bool,
     finished: bool,
 }
 
@@ -39,7 +41,7 @@ impl Draft {
         // Whoever makes this file has the folder.
         let database = folder.join(PART);
         files::make_file(&database).map_err(at("make", &database))?;
-        Ok(Self { folder, made_folder, finished: false })
+        Ok(Self { folder, made_folder, made_keys: false, finished: false })
     }
 
     /// The file of the database, which is there.
@@ -78,13 +80,14 @@ impl Draft {
     }
 
     /// Writes what goes along, none of which is there yet.
-    pub(in crate::store) fn put(&self, beside: &Beside) -> Result<(), BackupError> {
+    pub(in crate::store) fn put(&mut self, beside: &Beside) -> Result<(), BackupError> {
         for (name, text) in beside.files() {
             let path = self.folder.join(name);
             if let Some(above) = path.parent() {
                 files::make_folder(above).map_err(at("make", above))?;
             }
             files::write(&path, text.expose()).map_err(at("write", &path))?;
+            self.made_keys |= path.ends_with(SECRETS_KEY);
         }
         Ok(())
     }
@@ -133,7 +136,9 @@ impl Drop for Draft {
             // Somebody made a store here meanwhile: what is beside it may belong to it.
             return;
         }
-        let _not_there = std::fs::remove_file(self.folder.join(SECRETS_KEY));
+        if self.made_keys {
+            let _not_there = std::fs::remove_file(self.folder.join(SECRETS_KEY));
+        }
         for name in [OBJECTS, BEFORE, TLS] {
             let _not_there = std::fs::remove_dir_all(self.folder.join(name));
         }

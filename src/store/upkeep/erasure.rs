@@ -6,11 +6,11 @@
 //! A contact gives up its handle in that transaction: who writes under it is another one from then
 //! on, and nothing of that one is touched.
 //!
-//! An original in the blob store goes right after the transaction that took its row: its name is used
-//! by one put only, so no row will ever name it again. What a crash leaves there is an orphan
-//! (`sweep.rs`).
+//! An original in the blob store goes right after the transaction that took the last row which names
+//! it: a commit that would name it again holds such a row, and waits or is waited for. An original that
+//! a crash leaves there, or that two erasures leave at once, is an orphan (`sweep.rs`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use object_store::path::Path;
 
@@ -57,7 +57,7 @@ impl Base {
         let objects = transact!(self, async |tx| {
             // Answers the objects that are named no longer, if the message was there.
             let mut query =
-                sql("SELECT id, digest, agent_id, contact_id FROM messages WHERE id = $1
+                sql("SELECT id, content_id, agent_id, contact_id FROM messages WHERE id = $1
                              AND ")
                 .bind(id.0);
             within(&mut query, scope);
@@ -233,23 +233,24 @@ impl Base {
 /// Names in the blob store.
 type Objects = BTreeSet<String>;
 
-/// Deletes messages (`id`, `digest`), with originals that no other message has, and takes out of
+/// Deletes messages (`id`, `content_id`), with contents that no other message has, and takes out of
 /// their records what tells of them. Answers the objects that are named no longer; `None` if nothing
-/// was deleted. Whoever is storing the same original is waited for.
+/// was deleted. Whoever is storing the same large original is waited for.
 async fn erase(
     tx: &mut Transaction,
     messages: &[Row],
     now: Timestamp,
 ) -> Result<Option<Objects>, StoreError> {
-    let (mut ids, mut digests) = (Vec::new(), BTreeSet::<Digest>::new());
+    let (mut ids, mut contents) = (Vec::new(), BTreeSet::new());
     for row in messages {
         let columns = Columns { table: "messages", row };
         ids.push(columns.uuid("id")?);
-        digests.insert(columns.digest("digest")?);
+        contents.insert(columns.uuid("content_id")?);
     }
-    let digests: Vec<Value> = digests.iter().map(|digest| digest.0.as_slice().into()).collect();
-    let held = among("SELECT object FROM contents WHERE digest", &digests, " ORDER BY digest");
-    let held = objects(&held.locking("FOR UPDATE").fetch_all(tx.on()).await?)?;
+    let contents: Vec<Value> = contents.into_iter().map(Value::from).collect();
+    let held = "SELECT object_digest, object FROM contents WHERE content_id";
+    let held = among(held, &contents, " ORDER BY content_id").locking("FOR UPDATE");
+    let held = objects(&held.fetch_all(tx.on()).await?)?;
     let values: Vec<Value> = ids.iter().map(|id| (*id).into()).collect();
     if delete_messages(tx, &values).await?.rows == 0 {
         return Ok(None);
@@ -268,14 +269,41 @@ async fn erase(
     .bind([].as_slice())
     .execute(tx.on())
     .await?;
-    let left = among("SELECT object FROM contents WHERE digest", &digests, "");
-    let left = objects(&left.fetch_all(tx.on()).await?)?;
-    Ok(Some(held.difference(&left).cloned().collect()))
+    Ok(Some(unnamed(tx, held).await?))
 }
 
-fn objects(rows: &[Row]) -> Result<Objects, StoreError> {
-    let name = |row| Columns { table: "contents", row }.optional_text("object").transpose();
-    rows.iter().filter_map(name).collect()
+/// Those of these objects that no row names, of whatever organization.
+async fn unnamed(
+    tx: &mut Transaction,
+    mut objects: BTreeMap<String, Digest>,
+) -> Result<Objects, StoreError> {
+    let named = many(
+        "WITH given (name, wanted) AS ({rows})
+         SELECT name FROM given
+         WHERE EXISTS (SELECT 1 FROM contents
+                       WHERE object_digest = given.wanted AND object = given.name
+                         AND object IS NOT NULL)",
+        objects
+            .iter()
+            .map(|(name, of)| vec![name.as_str().into(), of.0.as_slice().into()])
+            .collect(),
+    );
+    for row in &named.fetch_all(tx.on()).await? {
+        objects.remove(&Columns { table: "contents", row }.text("name")?);
+    }
+    Ok(objects.into_keys().collect())
+}
+
+/// The objects of these contents in the blob store.
+fn objects(rows: &[Row]) -> Result<BTreeMap<String, Digest>, StoreError> {
+    let mut objects = BTreeMap::new();
+    for row in rows {
+        let columns = Columns { table: "contents", row };
+        if let Some(name) = columns.optional_text("object")? {
+            objects.insert(name, columns.digest("object_digest")?);
+        }
+    }
+    Ok(objects)
 }
 
 /// How many of the first messages have no more than so many octets; one always fits.
@@ -298,8 +326,8 @@ async fn messages_of(
     rows: usize,
 ) -> Result<Vec<Row>, StoreError> {
     let query = match erasure.of_contact {
-        true => "SELECT id, digest, size FROM messages WHERE contact_id = $1 LIMIT $2",
-        false => "SELECT id, digest, size FROM messages WHERE agent_id = $1 LIMIT $2",
+        true => "SELECT id, content_id, size FROM messages WHERE contact_id = $1 LIMIT $2",
+        false => "SELECT id, content_id, size FROM messages WHERE agent_id = $1 LIMIT $2",
     };
     let limit = i64::try_from(rows).unwrap_or(i64::MAX);
     sql(query).bind(erasure.subject).bind(limit).fetch_all(on).await

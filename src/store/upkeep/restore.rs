@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::backup::{self, Copied, Objects, on_pool};
 use super::backup_error::{BackupError, SUM};
-use super::beside::{self, Beside};
+use super::beside::Beside;
 use super::draft::{Draft, OBJECTS, at};
 use super::files;
 use crate::domain::id::Mint;
@@ -38,7 +38,7 @@ pub async fn restore(
         return Err(BackupError::OriginalsAside(source));
     }
     beside.check(from, &sums)?;
-    let draft = Draft::begin(folder)?;
+    let mut draft = Draft::begin(folder)?;
     let (part, original) = (draft.database(), file.clone());
     let content = on_pool(move || {
         let mut part =
@@ -66,9 +66,7 @@ pub async fn restore(
         .bind(IDS_LEFT_OUT)
         .execute(&mut database)
         .await?;
-    // A version without the table has no originals elsewhere either.
-    let has_originals = found.count > 0 && objects == Objects::Beside;
-    if has_originals && beside::has_table(&mut database, "identity").await? {
+    if found.count > 0 && objects == Objects::Beside {
         let owner = identity(&mut database, mint).await?;
         draft.set_owner(owner)?;
     }

@@ -7,6 +7,8 @@
 
 use std::collections::BTreeSet;
 
+use uuid::Uuid;
+
 use crate::domain::account::{AccountType, Lineage};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
@@ -263,32 +265,34 @@ async fn delete_events(
     Ok(Deleted { rows, whole: true })
 }
 
-/// A message goes, with its place in its room and its thread, and its original with what was read out of it if no other message has the same.
-/// Whoever stores a message holds its original locked, so that one which nobody holds, and which no
-/// message names, is nobody's.
+/// A message goes, with its place in its room and its thread, and its contents if no other message has
+/// the same. Whoever deletes a message holds its contents locked, so that those which no message has
+/// are nobody's.
 pub async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<Deleted, StoreError> {
     let mut messages = Vec::new();
-    for row in among("SELECT id, digest FROM messages WHERE id", ids, "").fetch_all(tx.on()).await?
-    {
+    let found = among("SELECT id, content_id FROM messages WHERE id", ids, "");
+    for row in found.fetch_all(tx.on()).await? {
         let columns = Columns { table: "messages", row: &row };
-        messages.push((columns.uuid("id")?, columns.bytes("digest")?));
+        messages.push((columns.uuid("id")?, columns.uuid("content_id")?));
     }
-    let digests: BTreeSet<Vec<u8>> = messages.iter().map(|(_, digest)| digest.clone()).collect();
-    let originals = among("SELECT digest FROM contents WHERE digest", &values(&digests), "");
-    let mut ours = digests_of(originals.locking("FOR UPDATE SKIP LOCKED"), tx).await?;
-    messages.retain(|(_, digest)| ours.contains(digest));
+    let contents: BTreeSet<Uuid> = messages.iter().map(|(_, content)| *content).collect();
+    let held = among("SELECT content_id FROM contents WHERE content_id", &values(&contents), "");
+    let mut ours = contents_of(held.locking("FOR UPDATE SKIP LOCKED"), tx).await?;
+    messages.retain(|(_, content)| ours.contains(content));
     let ids: Vec<Value> = messages.iter().map(|(id, _)| (*id).into()).collect();
+    rooms::lock_contacts(tx, &ids).await?;
     run(tx, "DELETE FROM thread_keys WHERE message_id", &ids, "").await?;
     let end = " RETURNING id, at, contact_id, agent_id";
     let gone = among("DELETE FROM messages WHERE id", &ids, end).fetch_all(tx.on()).await?;
     let gone = gone.iter().map(gone_of).collect::<Result<Vec<_>, _>>()?;
     rooms::leave(tx, &gone).await?;
-    let used = among("SELECT DISTINCT digest FROM messages WHERE digest", &values(&ours), "");
-    for digest in digests_of(used, tx).await? {
-        ours.remove(&digest);
+    let used =
+        among("SELECT DISTINCT content_id FROM messages WHERE content_id", &values(&ours), "");
+    for content in contents_of(used, tx).await? {
+        ours.remove(&content);
     }
     // An object of the blob store is for the caller, or its sweeper, who finds that nobody names it.
-    run(tx, "DELETE FROM contents WHERE digest", &values(&ours), "").await?;
+    run(tx, "DELETE FROM contents WHERE content_id", &values(&ours), "").await?;
     Ok(Deleted { rows: u64::try_from(gone.len()).unwrap_or(u64::MAX), whole: true })
 }
 
@@ -299,16 +303,13 @@ fn gone_of(row: &Row) -> Result<Gone, StoreError> {
     Ok(Gone { room, place: Cursor { at: columns.time("at")?, id: columns.uuid("id")? } })
 }
 
-async fn digests_of(
-    query: Statement,
-    tx: &mut Transaction,
-) -> Result<BTreeSet<Vec<u8>>, StoreError> {
+async fn contents_of(query: Statement, tx: &mut Transaction) -> Result<BTreeSet<Uuid>, StoreError> {
     let rows = query.fetch_all(tx.on()).await?;
-    rows.iter().map(|row| Columns { table: "contents", row }.bytes("digest")).collect()
+    rows.iter().map(|row| Columns { table: "contents", row }.uuid("content_id")).collect()
 }
 
-fn values(digests: &BTreeSet<Vec<u8>>) -> Vec<Value> {
-    digests.iter().map(|digest| digest.as_slice().into()).collect()
+fn values(ids: &BTreeSet<Uuid>) -> Vec<Value> {
+    ids.iter().map(|id| (*id).into()).collect()
 }
 
 /// Runs the statement that [`among`] makes; answers how many rows it changed.

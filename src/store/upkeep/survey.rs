@@ -60,13 +60,14 @@ impl Base {
 
     async fn check_original(&self, id: MessageId) -> Result<(), StoreError> {
         let query = sql("SELECT octets, packed, original, object, size, digest
-                         FROM messages JOIN contents USING (digest) WHERE id = $1");
+                         FROM messages JOIN contents USING (content_id) WHERE id = $1");
         // That its contents are missing was found with them.
         let Some(row) = query.bind(id.0).fetch_optional(self.reader()).await? else {
             return Ok(());
         };
         let columns = Columns { table: "contents", row: &row };
         let (size, digest) = (columns.count("size")?, columns.digest("digest")?);
+        packed::check(&columns)?;
         let bytes = match packed::original(&columns).await? {
             Original::Here(bytes) => bytes,
             Original::Object(name) => {

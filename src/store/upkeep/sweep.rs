@@ -32,8 +32,8 @@ impl Base {
     /// Takes away the objects that are older than `objects.orphan_hours` and that no row names;
     /// nothing where there is no blob store.
     ///
-    /// What no row names at that age none ever will: a commit names only what was put for it, and
-    /// has ended, one way or the other, minutes after. So any number of gateways may sweep, at any
+    /// No row will ever name one of these: a commit names an object that was put for it minutes before,
+    /// or one that a row names which the commit holds. So any number of gateways may sweep, at any
     /// time, and one that ends in the middle leaves the rest to the next.
     pub async fn sweep_objects(&self, now: Timestamp) -> Result<Option<Swept>, StoreError> {
         self.check_trust()?;
@@ -77,7 +77,8 @@ impl Base {
         if objects.is_empty() {
             return Ok(HashSet::new());
         }
-        let mut query = sql("SELECT object FROM contents WHERE object IS NOT NULL AND digest IN (");
+        let mut query = sql("SELECT DISTINCT object FROM contents
+                             WHERE object IS NOT NULL AND object_digest IN (");
         for (place, (digest, _)) in objects.iter().enumerate() {
             query.push(if place == 0 { "" } else { ", " }).push_value(digest.0.as_slice());
         }

@@ -113,7 +113,7 @@ async fn a_sender_is_made_a_contact_once_and_begins_each_conversation_once(kind:
         assert!(all(tasks).await.iter().all(|done| *done == Committed::Done(vec![None])));
     }
     let of = async |name: &str| {
-        let sql = format!("SELECT COUNT(*) FROM events WHERE name = '{name}'");
+        let sql = format!("SELECT COUNT(*) FROM events WHERE names LIKE '%{name}%'");
         scene.count(sql.leak()).await
     };
     assert_eq!(scene.count("SELECT COUNT(*) FROM contacts").await, 10);

@@ -21,8 +21,9 @@ on_both! {
     all_that_is_damaged_is_found,
 }
 
-const DAMAGE: &str = "UPDATE contents SET packed = digest
-    WHERE digest = (SELECT digest FROM messages ORDER BY at LIMIT 1)";
+const DAMAGE: &str =
+    "UPDATE contents SET packed = (SELECT digest FROM messages ORDER BY at LIMIT 1)
+    WHERE content_id = (SELECT content_id FROM messages ORDER BY at LIMIT 1)";
 
 async fn a_row_that_cannot_be_read_is_shown_as_such_among_the_others(kind: Kind) {
     let scene = Scene::new(kind).await;
@@ -73,8 +74,8 @@ async fn all_that_is_damaged_is_found(kind: Kind) {
     scene.execute(DAMAGE).await;
     scene
         .execute(
-            "UPDATE contents SET original = digest
-             WHERE digest = (SELECT digest FROM messages ORDER BY at DESC LIMIT 1)",
+            "UPDATE contents SET original = (SELECT digest FROM messages ORDER BY at LIMIT 1)
+             WHERE content_id = (SELECT content_id FROM messages ORDER BY at DESC LIMIT 1)",
         )
         .await;
     let mut tables = Vec::new();

@@ -115,6 +115,8 @@ async fn what_is_deleted_does_nothing_any_more(kind: Kind) {
     assert_eq!(elsewhere.domain_owner(own.domain()).await.unwrap(), None);
     let standing = scene.standing(&scene.agent, &own, "alice@good.example").await;
     assert!(!standing.answers && !standing.active);
+    let asked = elsewhere.addressed(scene.agent.id, &own, &own).await.unwrap().unwrap();
+    assert_eq!((asked.lineage, asked.standing), (scene.agent.lineage, standing));
     // What was decided before is decided again.
     assert_eq!(scene.commit(vec![under_way], 9).await, Committed::Stale);
     // Nothing of it is claimed, and it is cancelled by and by, one destination at a time.

@@ -21,6 +21,9 @@ on_both! {
     a_scope_shows_its_events_in_the_order_of_their_places,
     as_many_agents_as_a_member_may_be_restricted_to_are_read,
     an_event_that_is_erased_is_older_than_all_that_are_kept,
+    no_place_is_given_again_whatever_is_erased,
+    whoever_stands_between_events_of_one_message_misses_none_and_sees_none_again,
+    an_id_is_the_same_for_ever_and_nobody_elses,
     what_a_filter_leaves_out_is_passed_over_up_to_a_bound,
     a_walk_begins_before_what_happened_since,
     what_is_erased_leaves_its_event,
@@ -29,6 +32,7 @@ on_both! {
 }
 
 const MOST: u32 = 10_000;
+const EVENTS: &str = "SELECT SUM(LENGTH(names) - LENGTH(REPLACE(names, ' ', '')) + 1) FROM events";
 /// The end of the range of `members.max_permitted`.
 const MOST_PERMITTED: usize = 500;
 
@@ -65,15 +69,17 @@ async fn a_scope_shows_its_events_in_the_order_of_their_places(kind: Kind) {
     }
     let Scene { store, partner, reseller, organization, agent, other, .. } = &scene;
     let everything = subtree(partner);
-    let unplaced = store.events(&everything, &EventFilter::ALL, 0, (9, MOST)).await.unwrap();
-    assert_eq!((unplaced.events.len(), unplaced.last), (0, None));
+    let committed = store.events(&everything, &EventFilter::ALL, 0, (9, MOST)).await.unwrap();
+    // Only where others may commit beside it, an event waits for its place.
+    match kind {
+        Kind::Sqlite => assert_eq!((committed.events.len(), committed.more), (9, true)),
+        Kind::Postgres => assert_eq!((committed.events.len(), committed.last), (0, None)),
+    }
+    assert_eq!(store.place_events(7).await.unwrap() > 0, kind == Kind::Postgres);
     place_all(store).await;
     assert_eq!(store.place_events(7).await.unwrap(), 0);
     let all = walk(store, &everything, &EventFilter::ALL, 1000).await;
-    assert_eq!(
-        all.len(),
-        usize::try_from(scene.count("SELECT COUNT(*) FROM events").await).unwrap()
-    );
+    assert_eq!(all.len(), usize::try_from(scene.count(EVENTS).await).unwrap());
     let of = |accounts: &[&Account]| -> Vec<EventId> {
         let within =
             |event: &&Event| accounts.iter().any(|one| event.lineage.at(one.kind) == Some(one.id));
@@ -158,19 +164,128 @@ async fn an_event_that_is_erased_is_older_than_all_that_are_kept(kind: Kind) {
     place_all(store).await;
     let all = ids(&walk(store, &scope, &EventFilter::ALL, 100).await);
     scene.execute("DELETE FROM events WHERE position IN (1, 2, 6)").await;
-    scene.execute("UPDATE events SET position = NULL WHERE position = 7").await;
+    // Those of the first message, which also made the contact.
+    scene.execute("UPDATE events SET position = NULL WHERE position = 10").await;
     for (index, expected) in [
         (0, FoundEvent::Older),
         (1, FoundEvent::Older),
         (2, FoundEvent::At(3)),
         (5, FoundEvent::Unknown),
-        (6, FoundEvent::Unplaced),
+        (6, FoundEvent::At(7)),
+        (7, FoundEvent::Unplaced),
+        (8, FoundEvent::Unplaced),
+        (9, FoundEvent::Unplaced),
+        (10, FoundEvent::At(11)),
     ] {
         assert_eq!(store.find_event(&scope, all[index]).await.unwrap(), expected, "{index}");
     }
     scene.execute("DELETE FROM events").await;
     assert_eq!(store.find_event(&scope, all[8]).await.unwrap(), FoundEvent::Older);
     assert_eq!(store.last_event(&scope, 99).await.unwrap(), None);
+}
+
+/// A reader who has come to the end misses nothing that comes later.
+async fn no_place_is_given_again_whatever_is_erased(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    scene.deliver(&scene.agent, 0).await;
+    place_all(&scene.store).await;
+    let end = scene.store.last_position().await.unwrap();
+    assert_eq!(end, scene.count("SELECT MAX(position) FROM events").await);
+    for newest in ["DELETE FROM events WHERE told IS NULL", "DELETE FROM events"] {
+        scene.execute(newest).await;
+        // As a server that starts again does.
+        let store = scene.open().await;
+        let before = store.last_position().await.unwrap();
+        assert!(before >= end);
+        let intake = scene.intake(&scene.agent, 1).await;
+        let commit = Commit { intakes: vec![intake], now: at(1) };
+        assert_eq!(store.commit(&commit).await.unwrap(), Committed::Done(vec![None]));
+        place_all(&store).await;
+        let scope = subtree(&scene.agent);
+        let page = store.events(&scope, &EventFilter::ALL, before, (9, MOST)).await.unwrap();
+        let names: Vec<EventName> = page.events.iter().map(|(event, _)| event.name).collect();
+        assert_eq!(names, [EventName::ConversationUpdated, EventName::EmailReceived]);
+        assert_eq!(page.last.unwrap().position, store.last_position().await.unwrap());
+    }
+}
+
+async fn whoever_stands_between_events_of_one_message_misses_none_and_sees_none_again(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let Scene { store, agent, other, organization, .. } = &scene;
+    for millis in 0..4 {
+        scene.deliver(if millis % 2 == 0 { agent } else { other }, millis).await;
+    }
+    place_all(store).await;
+    let (whole, few) = (subtree(organization), subtree(organization).only(vec![agent.id]));
+    let everything = store.placed_after(0, 100).await.unwrap();
+    let rows = scene.count("SELECT COUNT(*) FROM events").await;
+    assert!(everything.len() > usize::try_from(rows).unwrap() + 4, "several of a row");
+    let named = Some(vec![EventName::ConversationStarted, EventName::EmailReceived]);
+    let filters = [EventFilter::ALL, EventFilter { names: named, ..EventFilter::ALL }];
+    for (scope, filter) in
+        [&whole, &few].into_iter().flat_map(|s| filters.iter().map(move |f| (s, f)))
+    {
+        let all = walk(store, scope, &EventFilter::ALL, 100).await;
+        let is_wanted = |place: &&PlacedEvent| {
+            let is_of_it = all.iter().any(|event| event.id == place.place.event);
+            is_of_it && filter.lets_through(place.name.unwrap(), place.at)
+        };
+        for after in 0..=i64::try_from(everything.len()).unwrap() {
+            let behind = everything.iter().filter(|one| one.place.position > after);
+            let expected: Vec<EventId> =
+                behind.filter(is_wanted).map(|one| one.place.event).collect();
+            for (limit, most) in [(1, MOST), (2, 2), (3, MOST), (100, 3), (100, MOST)] {
+                let page = store.events(scope, filter, after, (limit, most)).await.unwrap();
+                let found: Vec<EventId> = page.events.iter().map(|(event, _)| event.id).collect();
+                let most = usize::try_from(limit).unwrap();
+                let is_all = found.len() == expected.len();
+                assert!(found.len() <= most && expected.starts_with(&found), "{after}, {limit}");
+                assert!(is_all || page.more, "{after}, {limit}: {found:?}");
+                // Nothing lies between what it found and where it ended.
+                let end = page.last.map_or(after, |last| last.position);
+                let next = everything.iter().filter(|one| one.place.position > end);
+                let next: Vec<EventId> =
+                    next.filter(is_wanted).map(|one| one.place.event).collect();
+                assert_eq!(expected[found.len()..], next, "{after}, {limit}");
+            }
+            let next = store.placed_after(after, 2).await.unwrap();
+            let index = usize::try_from(after).unwrap();
+            assert_eq!(next, everything.iter().skip(index).take(2).copied().collect::<Vec<_>>());
+        }
+    }
+}
+
+/// Also while others are read, claimed, started again or deleted.
+async fn an_id_is_the_same_for_ever_and_nobody_elses(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let scope = subtree(&scene.partner);
+    for category in [Category::Contact, Category::Conversation, Category::Incoming] {
+        scene.listen(&scene.agent, category, "https://a.example/").await;
+    }
+    for millis in 0..3 {
+        scene.deliver(&scene.agent, millis).await;
+    }
+    place_all(&scene.store).await;
+    let all = walk(&scene.store, &scope, &EventFilter::ALL, 100).await;
+    assert_eq!(ids(&all).iter().collect::<BTreeSet<_>>().len(), all.len());
+    let claims = scene.store.claim_deliveries(at(9), at(10), 99, &[]).await.unwrap();
+    let claimed: BTreeMap<EventId, Event> =
+        claims.into_iter().map(|claim| (claim.event.id, claim.event)).collect();
+    let told = all.iter().filter(|event| event.message.is_some());
+    assert_eq!(claimed, told.map(|event| (event.id, event.clone())).collect());
+    let store = scene.open().await;
+    assert_eq!(walk(&store, &scope, &EventFilter::ALL, 2).await, all);
+    // All but the last message's.
+    scene.execute("DELETE FROM deliveries; DELETE FROM events WHERE position <= 12").await;
+    let left = walk(&store, &scope, &EventFilter::ALL, 100).await;
+    assert_eq!(left, all[12..]);
+    for (event, position) in left.iter().zip(13..) {
+        let found = store.find_event(&scope, event.id).await.unwrap();
+        assert_eq!(found, FoundEvent::At(position));
+    }
+    // One more than the message has told.
+    let beyond = left.last().unwrap().id.nth(9);
+    assert_eq!(store.find_event(&scope, beyond).await.unwrap(), FoundEvent::Unknown);
 }
 
 async fn what_a_filter_leaves_out_is_passed_over_up_to_a_bound(kind: Kind) {
@@ -257,7 +372,8 @@ async fn what_is_erased_leaves_its_event(kind: Kind) {
     scene.execute("DELETE FROM messages").await;
     let erased = read().await;
     assert!(matches!(erased[..], [Subject::Contact(_), Subject::Erased, Subject::Erased]));
-    scene.execute("UPDATE events SET name = 'unheard.of' WHERE name = 'email.received'").await;
+    let unheard = "UPDATE events SET names = REPLACE(names, 'email.received', 'unheard.of')";
+    scene.execute(unheard).await;
     assert_eq!(read().await.len(), 2, "what cannot be read holds up nothing");
 }
 

@@ -16,8 +16,8 @@ use gatepost::rules::{Kept, Share};
 use gatepost::run;
 use gatepost::store::{
     AccountFilter, AccountPage, AccountUpdate, AuditFilter, Commit, Cursor, Deletion, Direction,
-    DomainLimits, Due, EventFilter, InsertedKey, IntakeFilter, List, MemberChange, NamedKey, Page,
-    Whose,
+    DomainLimits, Due, EventFilter, InsertedKey, IntakeFilter, List, Location, MemberChange,
+    NamedKey, Page, Whose,
 };
 use uuid::Uuid;
 
@@ -295,7 +295,8 @@ async fn lists(scene: &Scene) {
 /// The log of events at every level, with every kind of filter.
 async fn log(scene: &Scene) {
     let Scene { store, partner, reseller, organization, agent, other, .. } = scene;
-    assert!(store.place_events(99).await.unwrap() > 0);
+    let has_places = matches!(scene.location, Location::Folder(_));
+    assert_eq!(store.place_events(99).await.unwrap() == 0, has_places);
     let (names, since) = (Some(vec![EventName::EmailReceived]), Some(at(0)));
     for account in [partner, reseller, organization, agent] {
         let few = vec![agent.id, other.id];

@@ -219,7 +219,7 @@ async fn a_server_whose_disk_was_full_goes_on_when_there_is_room() {
     assert!(send(5, 3_000_000).await.accepted());
     assert_eq!(server.terminate().await, 0);
     assert_eq!(crate::support::count(data, "SELECT COUNT(*) FROM messages").await, 3);
-    let whole = "SELECT COUNT(*) FROM messages JOIN contents USING (digest)
+    let whole = "SELECT COUNT(*) FROM messages JOIN contents USING (content_id)
                  JOIN intake_records ON message_id = messages.id";
     assert_eq!(crate::support::count(data, whole).await, 3);
     assert!(helpers.finish(PATIENCE).await);

@@ -9,7 +9,7 @@ use gatepost::domain::message::Message;
 use gatepost::domain::scope::Scope;
 use gatepost::domain::source::Inbox;
 use gatepost::rules::Kept;
-use gatepost::store::{Cursor, Due, Page, RoomFilter, RoomPage, RoomPlace};
+use gatepost::store::{Cursor, Due, ListedRoom, Page, RoomFilter, RoomPage, RoomPlace};
 use tracing::field::{Field, Visit};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
@@ -98,18 +98,110 @@ async fn a_page_costs_a_few_statements_postgres() {
     a_page_costs_a_few_statements(Kind::Postgres).await;
 }
 
+/// More organizations than one statement has ranges for, each with some of eleven hundred rooms, seven
+/// of which have their latest message at the same moment, but for those in another inbox.
+const ORGANIZATIONS: &str =
+    "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 120)
+    INSERT INTO accounts (id, kind, name, username, parent_id, partner_id, reseller_id,
+        organization_id, created_at)
+    SELECT 2000000 + i, kind, name, username || i, parent_id, partner_id, reseller_id, 2000000 + i, 0
+    FROM n, accounts WHERE kind = 'organization'";
+const WRITERS: &str =
+    "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1100)
+    INSERT INTO contacts (id, organization_id, address, name, first_seen, last_seen)
+    SELECT 1000000 + i, 2000001 + i * 31 % 119, 's' || i || '@good.example', 'Alice', 0, 0 FROM n";
+const ROOMS: &str =
+    "INSERT INTO rooms (contact_id, agent_id, partner_id, reseller_id, organization_id,
+        inbox, started_at, last_at, last_message_id, preview, messages, unread, read_at, read_id,
+        session_id, session_at)
+    SELECT contacts.id, agent.id, agent.partner_id, agent.reseller_id, contacts.organization_id,
+           CASE WHEN contacts.id % 10 = 0 THEN 'junk' ELSE 'inbox' END, 0,
+           contacts.id * 13 % 1100 / 7, messages.id, 'Hi', 1, contacts.id % 2, 0, messages.id,
+           messages.id, 0
+    FROM contacts, accounts AS agent, messages
+    WHERE contacts.id > 1000000 AND agent.id = messages.agent_id";
+
+async fn rooms_of_many_organizations_are_one_list(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let first = scene.deliver(&scene.agent, 0).await;
+    let first = scene.store.messages(&subtree(&scene.agent), &[first]).await.unwrap().remove(0);
+    for fill in [ORGANIZATIONS, WRITERS, ROOMS] {
+        scene.execute(fill).await;
+    }
+    // The room of the message that came has the latest one.
+    let mut wanted: Vec<(i64, i64)> =
+        (1_000_001..=1_001_100).map(|id| (id * 13 % 1100 / 7, id)).collect();
+    wanted.push((at(0).millis(), first.contact.get()));
+    wanted.sort_unstable_by(|one, other| other.cmp(one));
+    let in_inbox: Vec<_> = wanted.iter().copied().filter(|(_, id)| id % 10 != 0).collect();
+    let unread: Vec<_> =
+        in_inbox.iter().copied().filter(|(at, id)| id % 2 == 1 || *at > 1000).collect();
+    assert_eq!((wanted.len(), in_inbox.len()), (1101, 991));
+    let store = &scene.store;
+    for account in [&scene.partner, &scene.reseller] {
+        let scope = subtree(account);
+        for (of_filter, is_unread, most, size) in
+            [(&in_inbox, false, 10_000, 40), (&unread, true, 10_000, 40), (&unread, true, 150, 20)]
+        {
+            let filter = RoomFilter { inbox: Inbox::Priority, unread: is_unread };
+            let (mut seen, mut before) = (Vec::new(), None);
+            loop {
+                let page = RoomPage { before, skip: 0, limit: size };
+                let list = store.list_rooms(&scope, filter, page, most).await.unwrap();
+                if most > 1000 {
+                    assert_eq!(usize::try_from(list.total).unwrap(), of_filter.len() - seen.len());
+                }
+                // Two of each organization at most are looked at for a page, and those of one moment.
+                assert!(most > 1000 || list.total <= 300, "{}", list.total);
+                let place = |one: &ListedRoom| (one.last_at.millis(), one.room.contact.get());
+                seen.extend(list.rooms.iter().map(place));
+                before = list.next;
+                if before.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(&seen, of_filter);
+        }
+        let filter = RoomFilter { inbox: Inbox::Priority, unread: false };
+        let page = RoomPage { before: None, skip: 400, limit: 9 };
+        let list = store.list_rooms(&scope, filter, page, 10_000).await.unwrap();
+        let seen: Vec<_> = list.rooms.iter().map(|one| one.room.contact.get()).collect();
+        assert_eq!(seen, in_inbox[400..409].iter().map(|(_, id)| *id).collect::<Vec<_>>());
+        let (mut seen, mut before) = (Vec::new(), None);
+        loop {
+            let list = store.list_sessions(&scope, before, 70).await.unwrap();
+            seen.extend(list.sessions.iter().map(|one| one.key.room.contact.get()));
+            before = list.next;
+            if before.is_none() {
+                break;
+            }
+        }
+        assert_eq!(seen, wanted.iter().map(|(_, id)| *id).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn rooms_of_many_organizations_are_one_list_sqlite() {
+    rooms_of_many_organizations_are_one_list(Kind::Sqlite).await;
+}
+
+#[tokio::test]
+async fn rooms_of_many_organizations_are_one_list_postgres() {
+    rooms_of_many_organizations_are_one_list(Kind::Postgres).await;
+}
+
 /// Two thousand more messages of the one that is there, in its room.
 macro_rules! two_thousand {
     ($id:literal) => {
         concat!(
             "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
              INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id,
-                 agent_username, at, sender, tag, size, digest, authentication, passage, subject,
-                 source, contact_id, thread_id, inbox)
+                 agent_username, at, sender, tag, size, digest, content_id, authentication, passage,
+                 subject, source, contact_id, thread_id, inbox)
              SELECT ",
             $id,
             ", partner_id, reseller_id, organization_id, agent_id, agent_username, at + i, sender,
-                 tag, size, digest, authentication, passage, subject, source, contact_id,
+                 tag, size, digest, content_id, authentication, passage, subject, source, contact_id,
                  thread_id, inbox FROM messages CROSS JOIN n"
         )
     };

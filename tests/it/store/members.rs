@@ -99,7 +99,7 @@ async fn a_member_is_made_told_changed_and_removed(kind: Kind) {
     assert_eq!(store.members(scene.reseller.id).await.unwrap(), []);
     let told = format!(
         "SELECT COUNT(*) FROM deliveries JOIN events ON events.id = event_id
-         WHERE name = 'member.invited' AND told = '{{\"member\":{}}}'",
+         WHERE names = 'member.invited' AND told = '{{\"member\":{}}}'",
         made.id
     );
     assert_eq!(scene.count(told.leak()).await, 2, "its organization and its partner hear of it");

@@ -22,6 +22,7 @@ on_both! {
     the_same_message_is_stored_once_per_agent_while_it_is_remembered,
     two_addresses_of_one_agent_in_one_transaction_make_one_message,
     the_same_bytes_for_several_agents_are_kept_once,
+    organizations_share_no_contents,
     a_contact_is_made_once_and_follows_its_name,
     some_entries_are_accepted_and_others_refused,
     what_arrived_before_is_known_without_a_commit,
@@ -30,7 +31,9 @@ on_both! {
 
 /// Everything that a message leaves behind, as one number.
 const TRACES: &str = "SELECT (SELECT COUNT(*) FROM messages) + (SELECT COUNT(*) FROM contacts)
-    + (SELECT COUNT(*) FROM contents) + (SELECT COUNT(*) FROM events WHERE told IS NULL)
+    + (SELECT COUNT(*) FROM contents)
+    + (SELECT COALESCE(SUM(LENGTH(names) - LENGTH(REPLACE(names, ' ', '')) + 1), 0)
+       FROM events WHERE told IS NULL)
     + (SELECT COUNT(*) FROM deliveries) + (SELECT COUNT(*) FROM arrivals)
     + (SELECT COUNT(*) FROM intake_records)";
 
@@ -166,6 +169,32 @@ async fn the_same_bytes_for_several_agents_are_kept_once(kind: Kind) {
     assert_eq!(scene.count("SELECT COUNT(*) FROM contents").await, 1);
     let raw = scene.store.raw_message(&subtree(&scene.other), other).await.unwrap();
     assert_eq!(raw.as_deref(), Some(shared.raw.as_ref()));
+}
+
+/// Not even of one transaction: no key crosses organizations.
+async fn organizations_share_no_contents(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let stranger = scene.stranger().await;
+    let first = scene.intake(&scene.agent, 0).await;
+    let shared = first.accepted.clone().unwrap();
+    let (mut intakes, mut ids) = (vec![first], Vec::new());
+    for agent in [&stranger, &scene.other] {
+        let mut intake = scene.intake(agent, 0).await;
+        let accepted = intake.accepted.as_mut().unwrap();
+        accepted.message.digest = shared.message.digest;
+        (accepted.message.mail, accepted.raw) = (shared.message.mail.clone(), shared.raw.clone());
+        ids.push((agent, accepted.message.id));
+        intakes.push(intake);
+    }
+    scene.commit(intakes, 0).await;
+    assert_eq!(scene.count("SELECT COUNT(*) FROM contents").await, 2);
+    let between = "SELECT COUNT(*) FROM messages AS one JOIN messages AS other USING (content_id)
+                   WHERE one.organization_id <> other.organization_id";
+    assert_eq!(scene.count(between).await, 0);
+    for (agent, id) in ids {
+        let raw = scene.store.raw_message(&subtree(agent), id).await.unwrap();
+        assert_eq!(raw.as_deref(), Some(shared.raw.as_ref()));
+    }
 }
 
 async fn a_contact_is_made_once_and_follows_its_name(kind: Kind) {

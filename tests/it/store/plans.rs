@@ -36,9 +36,8 @@ impl Visit for &Statements {
 }
 
 /// Tables that are small, or that only the operator's lists read whole; values of the statement.
-const MAY_BE_SCANNED: [&str; 18] = [
+const MAY_BE_SCANNED: [&str; 17] = [
     "user_ids",
-    "event_numbers",
     "json_each",
     "waiting",
     "in_order",

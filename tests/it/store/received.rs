@@ -5,7 +5,6 @@ use gatepost::domain::account::Account;
 use gatepost::domain::audit::Once;
 use gatepost::domain::contact::Handle;
 use gatepost::domain::event::Category;
-use gatepost::domain::id::MessageId;
 use gatepost::domain::intake_record::IntakeRecord;
 use gatepost::domain::message::{Call, Content, Digest, Linked, Received};
 use gatepost::domain::source::{Inbox, Source};
@@ -27,7 +26,7 @@ on_both! {
 
 /// A text from this number.
 pub fn handed(agent: &Account, millis: i64, number: &str) -> Handed {
-    let id = MessageId(run::system_mint().uuid());
+    let id = run::system_mint().message();
     let handle = Handle::elsewhere(Some(Source::Sms), number).unwrap();
     let mut digest = [0; 32];
     digest[..16].copy_from_slice(id.0.as_bytes());

@@ -24,6 +24,7 @@ on_both! {
     a_filter_looks_at_a_bounded_number_of_rooms,
     messages_are_found_in_their_rooms_only,
     contacts_are_shown_to_those_they_wrote_to,
+    when_a_contact_wrote_last_is_written_when_that_message_goes,
 }
 
 const ALL: RoomFilter = RoomFilter { inbox: Inbox::Priority, unread: false };
@@ -405,6 +406,31 @@ async fn messages_are_found_in_their_rooms_only(kind: Kind) {
     assert_eq!(store.outline_threads(&[], 9).await.unwrap().len(), 0);
     let page = Page { limit: 1, from: Some((Direction::Before, place(&one))), until: None };
     assert_eq!(store.room_messages(&scope, one.room(), None, &page).await.unwrap(), []);
+}
+
+/// Its row stays as it is when it writes again, and learns what its rooms are about to forget.
+async fn when_a_contact_wrote_last_is_written_when_that_message_goes(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let first = post(&scene, &scene.agent, 10, "a@good.example", keys(1, &[])).await;
+    post(&scene, &scene.other, 70, "a@good.example", keys(2, &[])).await;
+    post(&scene, &scene.agent, 50, "a@good.example", keys(3, &[])).await;
+    let kept = "SELECT last_seen - 1750000000000 FROM contacts";
+    let shown = async || {
+        let scope = subtree(&scene.organization);
+        scene.store.list_contacts(&scope, (None, None), 9).await.unwrap()[0].last_seen
+    };
+    assert_eq!((scene.count(kept).await, shown().await), (10, at(70)));
+    // Nothing that is not the latest of its room tells anything.
+    delete(&scene.store, &scene.agent, 20, 9).await;
+    assert_eq!((scene.count(kept).await, shown().await), (10, at(70)));
+    for (agent, latest) in [(&scene.agent, 70), (&scene.other, 70)] {
+        delete(&scene.store, agent, 100, 9).await;
+        assert_eq!((scene.count(kept).await, shown().await), (latest, at(70)));
+    }
+    assert_eq!(scene.count("SELECT COUNT(*) FROM rooms").await, 0);
+    // Somebody whose clock is behind brings it again.
+    let again = post(&scene, &scene.agent, 60, "a@good.example", keys(4, &[])).await;
+    assert_eq!((again.contact, shown().await), (first.contact, at(70)));
 }
 
 async fn contacts_are_shown_to_those_they_wrote_to(kind: Kind) {

@@ -202,7 +202,7 @@ impl Scene {
         key[..8].copy_from_slice(&number.to_be_bytes());
         let own = own_address(agent);
         let standing = self.standing(agent, &own, from).await;
-        let id = MessageId(run::system_mint().uuid());
+        let id = run::system_mint().message();
         let record = record(agent, millis, Verdict::Accepted);
         Intake {
             record: IntakeRecord { message: Some(id), ..record },

@@ -49,7 +49,7 @@ async fn of_sqlite(scene: &Scene) -> BTreeSet<String> {
                || COALESCE(' DEFAULT ' || c.dflt_value, '')
         FROM sqlite_schema AS m, pragma_table_info(m.name) AS c
         WHERE m.type = 'table' AND m.name NOT LIKE '\\_sqlx%' ESCAPE '\\'
-          AND m.name NOT LIKE 'sqlite%' AND m.name NOT IN ('user_ids', 'event_numbers')
+          AND m.name NOT LIKE 'sqlite%' AND m.name <> 'user_ids'
         UNION ALL
         SELECT m.name || '.' || f.\"from\" || ' REFERENCES ' || f.\"table\" || '.' || f.\"to\"
         FROM sqlite_schema AS m, pragma_foreign_key_list(m.name) AS f WHERE m.type = 'table'

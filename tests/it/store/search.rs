@@ -19,11 +19,10 @@ use gatepost::run;
 use gatepost::store::{Cursor, Direction, Due, Intake, Page, Wanted};
 use uuid::Uuid;
 
-use super::scene::{DAY, Kind, Scene, at, everything, subtree};
+use super::scene::{DAY, Kind, Scene, at, subtree};
 
 on_both! {
     entries_go_with_their_messages,
-    messages_from_before_are_indexed_by_and_by,
     a_search_of_a_tenant_that_has_nothing_looks_at_nothing,
     what_came_at_the_edges_of_time_is_found,
 }
@@ -91,7 +90,7 @@ async fn write(scenes: &[&Scene], strangers: &[Account], count: usize) -> Vec<Le
         let millis = i64::try_from(number / 3).unwrap() * [1, DAY / 9][number * 2 / count];
         let ((subject, s), (name, f), (file, n), (text, t)) =
             (draw(&mut dice, 3), draw(&mut dice, 1), draw(&mut dice, 1), draw(&mut dice, 8));
-        let id = MessageId(run::system_mint().uuid());
+        let id = run::system_mint().message();
         for ((scene, stranger), batch) in scenes.iter().zip(strangers).zip(&mut batches) {
             let agent = [&scene.agent, &scene.other, stranger][whose];
             let mut intake =
@@ -307,38 +306,6 @@ async fn entries_go_with_their_messages(kind: Kind) {
     // The next one does not get the number of one that is gone with its tokens.
     scene.deliver(&scene.agent, 3).await;
     assert_eq!(found().await, 2);
-}
-
-async fn messages_from_before_are_indexed_by_and_by(kind: Kind) {
-    let scene = Scene::new(kind).await;
-    assert!(
-        !scene.store.index_messages(9, 1 << 20).await.unwrap(),
-        "a new store has nothing to index"
-    );
-    for millis in 0..5 {
-        scene.deliver(&scene.agent, millis).await;
-    }
-    scene.execute("DELETE FROM search_entries").await;
-    scene
-        .execute(
-            "UPDATE search_progress
-             SET next_id = (SELECT id FROM messages ORDER BY id DESC LIMIT 1)",
-        )
-        .await;
-    let scope = subtree(&scene.agent);
-    let asked = asked("subject:subject");
-    let found = async || pages(&scene, (&scope, &asked), (limits(), 2), None).await;
-    assert!(found().await.is_empty());
-    // What comes meanwhile has its entry from the commit.
-    scene.deliver(&scene.agent, 9).await;
-    assert!(scene.store.index_messages(2, 1 << 20).await.unwrap());
-    assert_eq!(found().await.len(), 3);
-    assert!(scene.store.index_messages(2, 1 << 20).await.unwrap());
-    assert!(!scene.store.index_messages(2, 1 << 20).await.unwrap());
-    let everything = scene.store.recent_messages(&scope, &everything()).await.unwrap();
-    let ids: Vec<MessageId> = everything.iter().map(|message| message.id).collect();
-    assert_eq!(found().await, ids);
-    assert!(!scene.store.index_messages(2, 1 << 20).await.unwrap());
 }
 
 async fn a_search_of_a_tenant_that_has_nothing_looks_at_nothing(kind: Kind) {

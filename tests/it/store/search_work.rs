@@ -1,5 +1,4 @@
-//! The index of full-text search beside commits: what is indexed later, what cannot be, what is
-//! taken out of it again.
+//! The index of full-text search: what a page of it reads, and what is taken out of it again.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,34 +8,21 @@ use gatepost::app::mailbox::search::Asked;
 use gatepost::domain::contact::Handle;
 use gatepost::domain::id::MessageId;
 use gatepost::domain::search::query::Query;
-use gatepost::domain::source::{Inbox, Source};
+use gatepost::domain::source::Source;
 use gatepost::rules::Rules;
-use gatepost::store::{
-    Beside, Committed, Cursor, Direction, Location, Objects, Receipt, RoomFilter, RoomPage, back_up,
-};
+use gatepost::store::{Beside, Committed, Cursor, Direction, Location, Objects, Receipt, back_up};
 
 use super::received::handed;
 use super::scene::{Kind, Scene, at, by, subtree};
 
 on_both! {
     a_message_without_a_word_is_stored,
-    what_cannot_be_read_keeps_nothing_else_from_being_found,
-    a_batch_is_bounded_by_octets_and_what_cannot_be_written_is_passed_over,
-    who_indexes_says_how_rooms_begin,
     a_search_reads_a_bounded_number_of_octets,
     words_of_erased_mail_are_in_no_page_in_the_end,
 }
 
 /// Much more than a few messages of the scene have.
 const MUCH: u64 = 1 << 20;
-
-/// As if there had been no search when they came.
-async fn forget(scene: &Scene) {
-    scene.execute("DELETE FROM search_entries").await;
-    let begin = "UPDATE search_progress
-                 SET next_id = (SELECT id FROM messages ORDER BY id DESC LIMIT 1)";
-    scene.execute(begin).await;
-}
 
 /// What one page finds, of up to so many octets; and where the search goes on.
 async fn page(
@@ -75,62 +61,6 @@ async fn a_message_without_a_word_is_stored(kind: Kind) {
     (new.message.received.text, new.message.received.name) = ("\u{1f44d}".into(), None);
     assert!(matches!(scene.store.receive(&new).await, Ok(Receipt::Stored(_))));
     assert_eq!(scene.count("SELECT COUNT(*) FROM search_entries").await, 1);
-    forget(&scene).await;
-    assert!(!scene.store.index_messages(9, MUCH).await.unwrap());
-    assert_eq!(scene.count("SELECT COUNT(*) FROM search_entries").await, 1);
-}
-
-async fn what_cannot_be_read_keeps_nothing_else_from_being_found(kind: Kind) {
-    let scene = Scene::new(kind).await;
-    let mut ids = Vec::new();
-    for millis in 0..3 {
-        ids.push(scene.deliver(&scene.agent, millis).await);
-    }
-    forget(&scene).await;
-    let broken = "UPDATE contents SET packed = digest
-                  WHERE digest = (SELECT digest FROM messages WHERE at = 1750000000001)";
-    scene.execute(broken).await;
-    assert!(!scene.store.index_messages(9, MUCH).await.unwrap());
-    assert_eq!(found(&scene).await, [ids[2], ids[0]]);
-}
-
-async fn a_batch_is_bounded_by_octets_and_what_cannot_be_written_is_passed_over(kind: Kind) {
-    let scene = Scene::new(kind).await;
-    let mut ids = Vec::new();
-    for millis in 0..4 {
-        ids.push(scene.deliver(&scene.agent, millis).await);
-    }
-    assert_eq!(scene.store.skip_unindexed().await.unwrap(), None);
-    forget(&scene).await;
-    // One always fits.
-    assert!(scene.store.index_messages(9, 1).await.unwrap());
-    assert_eq!(found(&scene).await, ids[3..]);
-    assert_eq!(scene.store.skip_unindexed().await.unwrap(), Some(ids[2]));
-    assert!(scene.store.index_messages(1, MUCH).await.unwrap());
-    // One that is erased before its turn, and the place where the rest begins.
-    let scope = subtree(&scene.agent);
-    assert!(scene.store.erase_message(&scope, ids[0], by(at(9))).await.unwrap());
-    assert!(!scene.store.index_messages(9, MUCH).await.unwrap());
-    assert_eq!(found(&scene).await, [ids[3], ids[1]]);
-}
-
-async fn who_indexes_says_how_rooms_begin(kind: Kind) {
-    let scene = Scene::new(kind).await;
-    for agent in [&scene.agent, &scene.other, &scene.agent] {
-        scene.deliver(agent, 0).await;
-    }
-    scene.execute("UPDATE rooms SET preview = NULL").await;
-    forget(&scene).await;
-    while scene.store.index_messages(1, MUCH).await.unwrap() {}
-    assert_eq!(scene.count("SELECT COUNT(*) FROM rooms WHERE preview = 'Hello'").await, 2);
-    // What a room says already stays.
-    scene.execute("UPDATE rooms SET preview = 'kept'").await;
-    forget(&scene).await;
-    while scene.store.index_messages(2, MUCH).await.unwrap() {}
-    let filter = RoomFilter { inbox: Inbox::Priority, unread: false };
-    let first = RoomPage { before: None, skip: 0, limit: 9 };
-    let rooms = scene.store.list_rooms(&subtree(&scene.partner), filter, first, 9).await.unwrap();
-    assert!(rooms.rooms.iter().all(|room| room.preview == "kept") && rooms.total == 2);
 }
 
 async fn a_search_reads_a_bounded_number_of_octets(kind: Kind) {
@@ -208,9 +138,5 @@ async fn words_of_erased_mail_are_in_no_page_in_the_end(kind: Kind) {
 
 /// Every statement, for the planner.
 pub async fn exercise(scene: &Scene) {
-    forget(scene).await;
-    scene.store.skip_unindexed().await.unwrap();
-    scene.execute("UPDATE rooms SET preview = NULL").await;
-    while scene.store.index_messages(1, MUCH).await.unwrap() {}
     while scene.store.forget_words(9).await.unwrap() == Some(true) {}
 }

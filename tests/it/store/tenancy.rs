@@ -5,6 +5,7 @@ use gatepost::domain::account::AccountType;
 use gatepost::domain::id::AccountId;
 use gatepost::domain::policy::Mode;
 use gatepost::store::{By, Claimed, Created, NewAccount};
+use tokio::task::JoinSet;
 
 use super::scene::{Kind, Scene, address, at, by, own_address};
 
@@ -15,6 +16,33 @@ on_both! {
     an_agent_is_made_with_its_addresses_or_not_at_all,
     an_agent_has_a_bounded_number_of_addresses,
     an_allowlist_is_bounded_and_every_change_of_it_raises_the_version,
+    who_asks_beside_others_hears_of_the_own_recipient,
+}
+
+/// Of each Agent and sender what the decision rests on, however many ask in one statement.
+async fn who_asks_beside_others_hears_of_the_own_recipient(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let (listed, unlisted) = (address("alice@good.example"), address("bob@good.example"));
+    let allowed = std::slice::from_ref(&listed);
+    scene.store.allow_senders(scene.agent.id, allowed, None, 9, by(at(1))).await.unwrap();
+    let mut asking = JoinSet::new();
+    for number in 0..60 {
+        let (store, agents) = (scene.store.clone(), [scene.agent.clone(), scene.other.clone()]);
+        let sender = if number % 3 == 0 { &listed } else { &unlisted }.clone();
+        asking.spawn(async move {
+            let agent = &agents[number % 2];
+            let heard = store.addressed(agent.id, &own_address(agent), &sender).await;
+            let heard = heard.unwrap().unwrap();
+            assert_eq!((heard.lineage, &heard.username), (agent.lineage, &agent.username));
+            assert_eq!(heard.standing.listed, number % 6 == 0, "{number}");
+            assert!(heard.standing.answers && heard.standing.active);
+        });
+    }
+    asking.join_all().await;
+    let nobody = AccountId::new(9999).unwrap();
+    assert_eq!(scene.store.addressed(nobody, &listed, &listed).await.unwrap(), None);
+    let no_agent = scene.store.addressed(scene.organization.id, &listed, &listed).await;
+    assert_eq!(no_agent.unwrap(), None);
 }
 
 async fn an_account_hangs_below_the_level_directly_above(kind: Kind) {

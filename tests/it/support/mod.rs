@@ -105,8 +105,21 @@ impl TestGateway {
 
     /// Starts on a PostgreSQL database of its own.
     pub async fn on_postgres() -> Self {
+        Self::on_postgres_with(&[]).await
+    }
+
+    /// With rule files of these names and texts.
+    pub async fn on_postgres_with(files: &[(&str, &str)]) -> Self {
         let location = postgres::new_location().await;
-        Self::at(tempfile::tempdir().unwrap(), location, &[], |_, _| {}).await
+        Self::at(tempfile::tempdir().unwrap(), location, files, |_, _| {}).await
+    }
+
+    /// A connection to its database past the store, where that is PostgreSQL.
+    pub async fn postgres(&self) -> sqlx::postgres::PgConnection {
+        match &self.location {
+            Location::Postgres(url) => postgres::connect(url.expose()).await,
+            Location::Folder(folder) => panic!("{} is SQLite", folder.display()),
+        }
     }
 
     /// Starts with the settings as they are changed here.

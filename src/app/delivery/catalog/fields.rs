@@ -182,7 +182,7 @@ MEMBER = {
 }
 INVITER = {
     "accountId": integer, "The account whose key invited.";
-    "memberId": integer|null, "The member, if it was a member's key.";
+    "memberId": integer|null, "The member, if it was the key of a member of the same account; members of accounts above are not named.";
 }
 WEBHOOK = {
     "id": string, "Of the webhook.";

@@ -137,7 +137,7 @@ fn a_copy_with_one_of_two_signatures_broken_is_another_message() {
     }
 }
 
-/// What stands behind `b=` runs not into its value.
+/// Tags behind `b=` are not read as a part of its value.
 #[test]
 fn what_is_behind_a_signature_is_not_taken_for_a_part_of_it() {
     let signed = |tags: &str| format!("DKIM-Signature: v=1; d=b.example; {tags}\r\n{TEXT}");
@@ -151,6 +151,32 @@ fn what_is_behind_a_signature_is_not_taken_for_a_part_of_it() {
 fn the_same_bytes_are_the_same_message_whichever_signature_verified() {
     assert!(same(&keys_of(&["AAAA"], TEXT), &keys_of(&["BBBB"], TEXT)));
     assert!(same(&keys_of(&["AAAA"], TEXT), &keys_of(&[], TEXT)));
+}
+
+/// A message that one signature alone can prove has one key: its bytes bring that signature again. Where
+/// another proof may bring the same bytes, they are a key, too.
+#[test]
+fn the_bytes_are_a_key_only_where_another_proof_may_bring_them_again() {
+    let own = |b: &str| format!("DKIM-Signature: v=1; d=b.example; s=s; b={b}\r\n");
+    let seal = "ARC-Seal: i=1; cv=none; d=c.example; s=s; a=rsa-sha256; b=AAAA\r\n";
+    let foreign = "DKIM-Signature: v=1; d=c.example; s=s; b=CCCC\r\n";
+    let [a, b, none]: [&[&str]; 3] = [&["AAAA"], &["BBBB"], &[]];
+    for (front, proofs, by_bytes) in [
+        (own("AAAA"), vec![a], false),
+        (own("AA\r\n AA"), vec![a], false),
+        (format!("{}{foreign}", own("AAAA")), vec![a], false),
+        (format!("{}{}", own("AAAA"), own("BBBB")), vec![a, b], true),
+        (format!("{seal}{}", own("AAAA")), vec![a, none], true),
+        (seal.to_owned(), vec![none], true),
+    ] {
+        let text = format!("{front}{TEXT}");
+        let every: Vec<_> = proofs.iter().map(|proof| keys_of(proof, &text)).collect();
+        for one in &every {
+            assert!(every.iter().all(|other| same(one, other)), "{front}");
+            assert_eq!(same(one, &keys_of(none, &text)), by_bytes, "{front}");
+        }
+        assert_eq!(every[0].len(), if proofs.len() > 1 { 2 } else { 1 }, "{front}");
+    }
 }
 
 /// The null reverse-path makes a bounce of it, wherever it stands.

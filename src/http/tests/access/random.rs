@@ -268,10 +268,12 @@ fn calls_are_answered_as_the_oracle_says(seed: u64) {
     });
 }
 
-/// A configuration is read after it was changed, and a version is renamed after it was deleted.
+/// A configuration is read after it was changed, a version is renamed after it was deleted, and an
+/// organization reads who invited into it from above.
 #[test]
 fn calls_that_once_went_wrong_are_answered_as_the_oracle_says() {
-    for seed in [10_016_762_567_317_350_810, 5_138_539_073_054_087_983] {
+    for seed in [10_016_762_567_317_350_810, 5_138_539_073_054_087_983, 18_248_900_578_714_509_434]
+    {
         calls_are_answered_as_the_oracle_says(seed);
     }
 }

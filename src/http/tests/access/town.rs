@@ -347,9 +347,7 @@ async fn whole(database: &mut SqliteConnection) -> String {
     let columns = "SELECT tables.name AS table_name, columns.name AS column_name
                    FROM sqlite_schema AS tables JOIN pragma_table_info(tables.name) AS columns
                    WHERE tables.type = 'table' AND tables.name NOT LIKE 'sqlite%'
-                         AND columns.name <> 'last_used_at'
-                         -- Given by whoever reads the log: nobody sees them.
-                         AND columns.name NOT IN ('position', 'last_position')";
+                         AND columns.name <> 'last_used_at'";
     let mut tables: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for row in sqlx::query(columns).fetch_all(database).await.unwrap() {
         let (table, column): (String, String) = (row.get(0), row.get(1));

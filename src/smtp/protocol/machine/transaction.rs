@@ -46,8 +46,7 @@ impl Transaction {
             self.accepted = self.accepted.saturating_add(1);
             return Ok(());
         }
-        let verdicts_may_differ = |other: &Recipient| !(other.shares && recipient.shares);
-        if self.recipients.iter().any(verdicts_may_differ) {
+        if !self.recipients.iter().all(|other| other.may_be_with(&recipient)) {
             self.deferred = true;
             return Err(Reason::OneAgentPerTransaction);
         }

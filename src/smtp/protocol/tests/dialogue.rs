@@ -165,7 +165,8 @@ fn recipient(path: &str) -> Result<Recipient, Answer> {
     let Some(agent) = AccountId::new(agent.max(1)) else {
         return Err(answer(Some(Reason::UnknownRecipient)));
     };
-    Ok(Recipient { agent, address, tag: None, as_sent: path.to_owned(), shares: kind != b'l' })
+    let shares = AccountId::new(1).filter(|_| kind != b'l');
+    Ok(Recipient { agent, address, tag: None, as_sent: path.to_owned(), shares })
 }
 
 /// What holds for every session: as many messages as ends of messages at most, replies that are

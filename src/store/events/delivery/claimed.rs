@@ -9,11 +9,12 @@ use super::destinations;
 use super::event_context::{Subjects, by_id};
 use crate::domain::delivery::Claim;
 use crate::domain::destination::Destination;
-use crate::domain::id::DeliveryId;
+use crate::domain::id::{DeliveryId, EventId};
 use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::Row;
+use crate::store::events::event_row::event_of;
 
 /// The destinations, and what the events are about.
 pub struct Needed {
@@ -27,13 +28,12 @@ impl Needed {
         tx: &mut Transaction,
         rows: &[Row],
     ) -> Result<Self, StoreError> {
-        let ids = |column: &'static str| {
-            // An id that cannot be read is no reason to fail the others: its claim is put off.
-            rows.iter().filter_map(move |row| row.get::<Uuid>(column).ok())
-        };
-        let found = destinations::by_ids(tx.on(), ids("destination_id")).await?;
+        // An id that cannot be read is no reason to fail the others: its claim is put off.
+        let named = rows.iter().filter_map(|row| row.get::<Uuid>("destination_id").ok());
+        let found = destinations::by_ids(tx.on(), named).await?;
         let destinations = by_id(&found, destination);
-        let subjects = Subjects::load(tx.on(), ids("event_id")).await?;
+        let events: Vec<EventId> = rows.iter().filter_map(|row| event_of(row).ok()).collect();
+        let subjects = Subjects::load(tx.on(), &events).await?;
         Ok(Self { destinations, subjects })
     }
 
@@ -43,8 +43,7 @@ impl Needed {
         let missing = |what: &str| columns.corrupt(format!("its {what} is missing"));
         let destination = self.destinations.get(&columns.uuid("destination_id")?);
         let destination = destination.cloned().ok_or_else(|| missing("destination"))??;
-        let event = columns.uuid("event_id")?;
-        let (event, subject) = self.subjects.of(event)?.ok_or_else(|| missing("event"))?;
+        let (event, subject) = self.subjects.of(event_of(row)?)?.ok_or_else(|| missing("event"))?;
         Ok(Claim {
             delivery: DeliveryId(columns.uuid("id")?),
             attempts: u32::try_from(columns.integer("attempts")?)

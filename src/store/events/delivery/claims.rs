@@ -61,7 +61,8 @@ const CLAIM: &str = "
             UNION ALL
             SELECT place, MIN(due_at), id FROM due WHERE probe = 1 GROUP BY destination)
         ORDER BY due_at, id LIMIT $3)
-    RETURNING rowid AS place, id, event_id, destination_id, attempts, fence";
+    RETURNING rowid AS place, id, event_id, event_number, destination_id, attempts,
+              fence";
 
 /// The same beside other gateways: what one of them is claiming at this moment is skipped, so more
 /// is looked at than is taken.
@@ -111,7 +112,8 @@ const CLAIM_BESIDE_OTHERS: &str = "
         FOR UPDATE OF deliveries SKIP LOCKED)
     UPDATE deliveries SET lease_until = $2, fence = fence + 1, holder = $8
     WHERE id IN (SELECT id FROM taken)
-    RETURNING id AS place, id, event_id, destination_id, attempts, fence";
+    RETURNING id AS place, id, event_id, event_number, destination_id, attempts,
+              fence";
 
 /// What is to be given up by and by.
 const DRAINING: &str = "

@@ -5,11 +5,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::domain::delivery::Content;
+use crate::domain::event::Category;
+use crate::domain::id::EventId;
 use crate::store::base::Base;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::group::Together;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
+use crate::store::engine::sql::Value;
+use crate::store::events::event_row::places;
 
 /// Says what events are about.
 pub struct Contents {
@@ -36,33 +40,41 @@ impl Together for Contents {
     async fn write(&self, group: &[(i64, i64)]) -> Result<Vec<ContentsNow>, StoreError> {
         let rows = many(
             "WITH given (low, high) AS ({rows})
-             SELECT events.position AS position, CASE
-                 WHEN events.told IS NOT NULL THEN 'told'
-                 WHEN events.name IN ('contact.created', 'contact.updated')
-                      AND events.contact_id IS NOT NULL THEN
-                     CASE WHEN contacts.id IS NOT NULL AND NOT EXISTS (
-                         SELECT 1 FROM erasures
-                         WHERE subject IN (contacts.id, contacts.organization_id))
-                     THEN 'contact' ELSE 'erased' END
+             SELECT events.id AS id, events.names AS names, events.position AS position,
+                 CASE WHEN events.told IS NOT NULL OR events.contact_id IS NULL THEN NULL
+                 WHEN contacts.id IS NOT NULL AND NOT EXISTS (
+                     SELECT 1 FROM erasures
+                     WHERE subject IN (contacts.id, contacts.organization_id))
+                 THEN 'contact' ELSE 'erased' END AS contact,
+                 CASE WHEN events.told IS NOT NULL THEN 'told'
                  WHEN messages.id IS NOT NULL AND NOT EXISTS (
                      SELECT 1 FROM erasures
                      WHERE subject IN (messages.contact_id, messages.agent_id))
                  THEN 'message' ELSE 'erased' END AS content
              FROM given CROSS JOIN events
              LEFT JOIN contacts ON contacts.id = events.contact_id
-             LEFT JOIN messages ON messages.id = events.message_id
-             WHERE events.position > given.low AND events.position <= given.high",
-            disjoint(group).into_iter().map(|(low, high)| vec![low.into(), high.into()]).collect(),
+             LEFT JOIN messages ON messages.id = events.id
+             WHERE events.position > given.low AND events.position < given.high",
+            disjoint(group).into_iter().map(span).collect(),
         );
-        let read = |row| {
-            let columns = Columns { table: "events", row };
-            Ok((columns.integer("position")?, columns.word("content")?))
-        };
-        let rows = rows.fetch_all(self.base.reader()).await?;
-        let found: ContentsNow =
-            Arc::new(rows.iter().map(read).collect::<Result<_, StoreError>>()?);
+        let mut found = BTreeMap::new();
+        for row in rows.fetch_all(self.base.reader()).await? {
+            let columns = Columns { table: "events", row: &row };
+            let other = columns.word("content")?;
+            let contact = columns.optional_word("contact")?.unwrap_or(other);
+            for (place, name) in places(&row)? {
+                let is_contact = name.is_some_and(|name| name.category() == Category::Contact);
+                found.insert(place.position, if is_contact { contact } else { other });
+            }
+        }
+        let found: ContentsNow = Arc::new(found);
         Ok(group.iter().map(|_| Arc::clone(&found)).collect())
     }
+}
+
+/// The places of rows, whose last one may lie behind that of an event.
+fn span((low, high): (i64, i64)) -> Vec<Value> {
+    vec![low.into(), high.saturating_add(EventId::TOGETHER.into()).into()]
 }
 
 /// The same places without one twice: readers who march in step ask for the same.

@@ -19,6 +19,7 @@ use crate::store::engine::gates;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, sql};
+use crate::store::events::event_row::{event_of, name_of, names};
 use crate::store::tenancy::audit::{self, Note};
 
 /// A delivery with what became of it.
@@ -76,13 +77,13 @@ const ATTEMPTS_ON_POSTGRES: &str = "
 /// What the events are called, and whether what they name is still there.
 const EVENTS: &str = "
     WITH given (event) AS ({rows})
-    SELECT events.id, events.name,
-           CAST(CASE WHEN events.message_id IS NOT NULL AND messages.id IS NULL
+    SELECT events.id, events.names,
+           CAST(CASE WHEN events.told IS NULL AND messages.id IS NULL
                 THEN 1 ELSE 0 END AS BIGINT) AS message_gone,
            CAST(CASE WHEN events.contact_id IS NOT NULL AND contacts.id IS NULL
                 THEN 1 ELSE 0 END AS BIGINT) AS contact_gone
     FROM given CROSS JOIN events
-    LEFT JOIN messages ON messages.id = events.message_id
+    LEFT JOIN messages ON messages.id = events.id
         AND NOT EXISTS (SELECT 1 FROM erasures
                         WHERE subject IN (messages.contact_id, messages.agent_id))
     LEFT JOIN contacts ON contacts.id = events.contact_id
@@ -100,9 +101,10 @@ impl Base {
         page: &Page,
         attempts: u32,
     ) -> Result<Vec<DeliveryRecord>, StoreError> {
-        let mut query =
-            sql("SELECT id, event_id, destination_id, state, next_attempt_at, created_at
-                             FROM deliveries WHERE destination_id = ");
+        let mut query = sql(
+            "SELECT id, event_id, event_number, destination_id, state, next_attempt_at, created_at
+                             FROM deliveries WHERE destination_id = ",
+        );
         query.push_value(destination.0);
         if let Some(state) = filter.state {
             query.push(" AND state = ").push_value(state.as_str());
@@ -119,8 +121,8 @@ impl Base {
         id: DeliveryId,
         attempts: u32,
     ) -> Result<Option<DeliveryRecord>, StoreError> {
-        let row = sql("SELECT deliveries.id, event_id, destination_id, state, next_attempt_at,
-                              deliveries.created_at
+        let row = sql("SELECT deliveries.id, event_id, event_number, destination_id, state,
+                              next_attempt_at, deliveries.created_at
                        FROM deliveries JOIN destinations ON destinations.id = destination_id
                        WHERE deliveries.id = $1 AND account_id = $2")
         .bind(id.0)
@@ -190,12 +192,8 @@ impl Base {
         let ids = column(rows, "event_id")?;
         for row in many(EVENTS, ids).fetch_all(self.reader()).await? {
             let columns = Columns { table: "events", row: &row };
-            let name: EventName = columns.word("name")?;
-            let erased = match name.category() {
-                Category::Contact => columns.flag("contact_gone")?,
-                _ => columns.flag("message_gone")?,
-            };
-            events.insert(columns.uuid("id")?, (name, erased));
+            let gone = (columns.flag("contact_gone")?, columns.flag("message_gone")?);
+            events.insert(columns.uuid("id")?, (names(&columns)?, gone));
         }
         let text = if self.reader().is_postgres() { ATTEMPTS_ON_POSTGRES } else { ATTEMPTS };
         let found = many(text, column(rows, "id")?).bind(i64::from(most));
@@ -207,9 +205,14 @@ impl Base {
         let clock = self.mint().clock();
         let record = |row| {
             let columns = Columns { table: "deliveries", row };
-            let (id, event) = (columns.uuid("id")?, columns.uuid("event_id")?);
+            let (id, event) = (columns.uuid("id")?, event_of(row)?);
             let missing = || columns.corrupt("its event is missing");
-            let (name, erased) = events.get(&event).copied().ok_or_else(missing)?;
+            let (names, gone) = events.get(&event.row()).ok_or_else(missing)?;
+            let name = name_of(names, event).flatten();
+            let name = name.ok_or_else(missing)?;
+            let (contact_gone, message_gone) = *gone;
+            let about_contact = name.category() == Category::Contact;
+            let erased = if about_contact { contact_gone } else { message_gone };
             let state = columns.word("state")?;
             let next = columns.time("next_attempt_at")?;
             let mut attempts = attempts.remove(&id).unwrap_or_default();
@@ -217,7 +220,7 @@ impl Base {
             Ok(DeliveryRecord {
                 id: DeliveryId(id),
                 destination: DestinationId(columns.uuid("destination_id")?),
-                event: EventId(event),
+                event,
                 name,
                 erased,
                 state,

@@ -8,7 +8,6 @@ use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::destination::{Destination, Disabled};
 use crate::domain::event::{Event, EventName};
-use crate::domain::id::EventId;
 use crate::store::base::Base;
 use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
@@ -57,7 +56,7 @@ pub async fn disable(
     }
     drain(tx, destination.id.0, act.at, base.deliveries.cancel_at_once).await?;
     let event = Event {
-        id: EventId(base.mint().uuid()),
+        id: base.mint().event(),
         name: EventName::WebhookDisabled,
         at: act.at,
         lineage,

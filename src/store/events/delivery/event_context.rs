@@ -1,26 +1,26 @@
 //! Events with what they are about, for whoever delivers them and whoever lists them: many at a
 //! time, by a handful of statements.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use uuid::Uuid;
 
 use crate::domain::contact::Contact;
 use crate::domain::delivery::Subject;
 use crate::domain::event::{Category, Event};
-use crate::domain::id::{ContactId, EventId, MessageId};
+use crate::domain::id::EventId;
 use crate::domain::message::Message;
 use crate::domain::repeats::{Cause, Repeats};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
-use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, Row};
+use crate::store::events::event_row::event;
 use crate::store::mailbox::contacts::{self, contact};
 use crate::store::mailbox::messages::{self, message};
 
-/// Some events and what they name; each row as it could be read.
+/// Some rows of events, by their ids, and what these name, as it could be read.
 pub struct Subjects {
-    events: HashMap<Uuid, Result<Event, StoreError>>,
+    rows: HashMap<Uuid, Row>,
     messages: HashMap<Uuid, Result<Message, StoreError>>,
     contacts: HashMap<i64, Result<Contact, StoreError>>,
 }
@@ -29,11 +29,14 @@ impl Subjects {
     /// Loads the events with these ids.
     pub(in crate::store) async fn load(
         mut on: Connection<'_>,
-        ids: impl Iterator<Item = Uuid>,
+        ids: &[EventId],
     ) -> Result<Self, StoreError> {
-        let found = events(on.again(), ids).await?;
-        let events = by_id(&found, event);
-        let told = || events.values().filter_map(|event| event.as_ref().ok());
+        let found = rows(on.again(), ids.iter().map(|id| id.row()).collect()).await?;
+        let rows: HashMap<Uuid, Row> =
+            found.into_iter().filter_map(|row| Some((row.get("id").ok()?, row))).collect();
+        let told = ids.iter().filter_map(|id| event(rows.get(&id.row())?, *id).ok().flatten());
+        let told: Vec<Event> = told.collect();
+        let told = || told.iter();
         let about_contact = |event: &&Event| event.name.category() == Category::Contact;
         let named = told().filter(|event| !about_contact(event)).filter_map(|event| event.message);
         let found = messages::by_ids(on.again(), named).await?;
@@ -42,26 +45,27 @@ impl Subjects {
         let found = contacts::by_ids(on, named).await?;
         let contacts =
             found.iter().filter_map(|row| Some((row.get("id").ok()?, contact(row)))).collect();
-        Ok(Self { events, messages, contacts })
+        Ok(Self { rows, messages, contacts })
     }
 
     /// An event and what it is about; `None` if there is no such event.
-    pub(in crate::store) fn of(&self, event: Uuid) -> Result<Option<(Event, Subject)>, StoreError> {
-        let Some(event) = self.events.get(&event).cloned().transpose()? else { return Ok(None) };
+    pub(in crate::store) fn of(&self, id: EventId) -> Result<Option<(Event, Subject)>, StoreError> {
+        let Some(row) = self.rows.get(&id.row()) else { return Ok(None) };
+        let Some(event) = event(row, id)? else { return Ok(None) };
         let subject = self.subject(&event)?;
         Ok(Some((event, subject)))
     }
 
     /// Those of these events that are there and can be read, in their order: one that another
     /// version wrote, or that is damaged, would hold up all behind it.
-    pub(in crate::store) fn readable<'e>(
+    pub(in crate::store) fn readable(
         &self,
-        events: impl Iterator<Item = &'e EventId>,
+        events: &[EventId],
         repeats: &Repeats,
     ) -> Result<Vec<(Event, Subject)>, StoreError> {
-        let mut found = Vec::with_capacity(self.events.len());
+        let mut found = Vec::with_capacity(events.len());
         for event in events {
-            match self.of(event.0) {
+            match self.of(*event) {
                 Ok(one) => found.extend(one),
                 Err(error @ StoreError::Corrupt { .. }) => {
                     if let Some(left_out) = repeats.due(Cause::Event) {
@@ -100,31 +104,13 @@ pub fn by_id<T>(
     rows.iter().filter_map(|row| Some((row.get("id").ok()?, read(row)))).collect()
 }
 
-async fn events(
-    on: Connection<'_>,
-    ids: impl Iterator<Item = Uuid>,
-) -> Result<Vec<Row>, StoreError> {
+async fn rows(on: Connection<'_>, ids: BTreeSet<Uuid>) -> Result<Vec<Row>, StoreError> {
     many(
         "WITH given (event) AS ({rows})
-         SELECT id, name, at, partner_id, reseller_id, organization_id, agent_id, message_id,
-                contact_id, told
+         SELECT id, names, at, partner_id, reseller_id, organization_id, agent_id, contact_id, told
          FROM given CROSS JOIN events WHERE id = given.event",
-        ids.map(|id| vec![id.into()]).collect(),
+        ids.into_iter().map(|id| vec![id.into()]).collect(),
     )
     .fetch_all(on)
     .await
-}
-
-/// An event as its row says.
-pub fn event(row: &Row) -> Result<Event, StoreError> {
-    let columns = Columns { table: "events", row };
-    Ok(Event {
-        id: EventId(columns.uuid("id")?),
-        name: columns.word("name")?,
-        at: columns.time("at")?,
-        lineage: columns.lineage()?,
-        message: columns.optional_uuid("message_id")?.map(MessageId),
-        contact: columns.optional_integer("contact_id")?.and_then(ContactId::new),
-        told: columns.optional_json("told")?,
-    })
 }

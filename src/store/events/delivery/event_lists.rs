@@ -15,7 +15,8 @@ use crate::store::base::Base;
 use crate::store::base::page::in_range;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Row, Statement, sql};
+use crate::store::engine::sql::{Statement, sql};
+use crate::store::events::event_row::{Place, name_of, names, places};
 
 /// An event gets its place after its commit, and it is committed about when it happens: whoever asks
 /// for those since a moment begins so many milliseconds earlier.
@@ -39,13 +40,6 @@ pub struct EventPage {
     pub last: Option<Place>,
     /// More may lie behind.
     pub more: bool,
-}
-
-/// The place of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    pub event: EventId,
-    pub position: i64,
 }
 
 /// An event that has its place.
@@ -73,7 +67,7 @@ pub enum Found {
 
 impl Base {
     /// The next `limit` events of `scope` behind `after` that the filter lets through. One that
-    /// leaves events out ends after about `most` that were looked at.
+    /// leaves events out ends with the first of the last of `most` rows that were looked at.
     pub async fn events(
         &self,
         scope: &Scope,
@@ -93,31 +87,35 @@ impl Base {
         if ranges.is_empty() || filter.passes_over() && end.is_none() {
             return Ok(EventPage { events: Vec::new(), last: None, more: false });
         }
-        let wanted = i64::from(limit).saturating_add(1);
+        // A row of which all that the filter lets through lies before, and one more than is wanted.
+        let wanted = i64::from(limit).saturating_add(2);
+        let until = end.map_or(i64::MAX, |(end, _)| end.position);
         let mut query = of_each(scope, &ranges, |query| {
             query.push(" AND position > ").push_value(after);
-            if let Some((end, _)) = &end {
-                query.push(" AND position <= ").push_value(end.position);
-            }
+            query.push(" AND position < ").push_value(beyond(until));
             filter.condition(query);
             query.push(" ORDER BY position LIMIT ").push_value(wanted);
         });
         query.push(" ORDER BY position LIMIT ").push_value(wanted);
-        let rows = query.fetch_all(self.reader()).await?;
-        let places = rows.iter().map(place).collect::<Result<Vec<Place>, _>>()?;
+        let mut found = Vec::new();
+        for row in query.fetch_all(self.reader()).await? {
+            let is_there = |place: &Place| place.position > after && place.position <= until;
+            let named = places(&row)?.into_iter().filter(|(_, name)| filter.names_one(*name));
+            found.extend(named.map(|(place, _)| place).filter(is_there));
+        }
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let is_full = places.len() > limit;
-        let shown = places.get(..limit).unwrap_or(&places);
-        let ids = shown.iter().map(|place| place.event.0);
-        let subjects = Subjects::load(self.reader(), ids).await?;
-        let events = subjects.readable(shown.iter().map(|place| &place.event), &self.repeats)?;
+        let is_full = found.len() > limit;
+        found.truncate(limit);
+        let ids: Vec<EventId> = found.iter().map(|place| place.event).collect();
+        let subjects = Subjects::load(self.reader(), &ids).await?;
+        let events = subjects.readable(&ids, &self.repeats)?;
         let walked = end.filter(|_| !is_full);
         let more = is_full || walked.is_some_and(|(_, is_early)| is_early);
-        let last = walked.map(|(end, _)| end).or(shown.last().copied());
+        let last = walked.map(|(end, _)| end).or(found.last().copied());
         Ok(EventPage { events, last, more })
     }
 
-    /// Where a walk over about `most` events of `scope` behind `after` ends, and whether more lie
+    /// Where a walk over about `most` rows of `scope` behind `after` ends, and whether more lie
     /// behind that; `None` if there are none at all.
     async fn end_of_events(
         &self,
@@ -137,27 +135,34 @@ impl Base {
         });
         query.push(" ORDER BY position LIMIT 1");
         if let Some(row) = query.fetch_optional(self.reader()).await? {
-            return Ok(Some((place(&row)?, true)));
+            let mut behind = places(&row)?.into_iter().filter(|(place, _)| place.position > after);
+            return Ok(behind.next().map(|(place, _)| (place, true)));
         }
         let bound = (" AND position > ", after);
-        let last = self.end_place(scope, bound, " ORDER BY position DESC").await?;
-        Ok(last.map(|place| (place, false)))
+        let last = self.end_places(scope, bound, " ORDER BY position DESC LIMIT 1").await?;
+        Ok(last.last().map(|place| (*place, false)))
     }
 
     /// Where an event of `scope` stands. Retention takes the oldest first, and ids grow with time:
     /// one that is not there and is older than the oldest there is behind all that is kept. Of
     /// another's event that says no more than of one that never was.
     pub async fn find_event(&self, scope: &Scope, event: EventId) -> Result<Found, StoreError> {
-        let mut query = sql("SELECT position FROM events WHERE id = ");
-        query.push_value(event.0).push(" AND ");
+        let mut query = sql("SELECT id, names, position FROM events WHERE id = ");
+        query.push_value(event.row()).push(" AND ");
         crate::store::base::page::within(&mut query, scope);
-        let row = query.fetch_optional(self.reader()).await?;
-        if let Some(row) = row {
-            let position = Columns { table: "events", row: &row }.optional_integer("position")?;
-            return Ok(position.map_or(Found::Unplaced, Found::At));
+        if let Some(row) = query.fetch_optional(self.reader()).await? {
+            let columns = Columns { table: "events", row: &row };
+            if columns.optional_integer("position")?.is_some() {
+                let place = places(&row)?.into_iter().find(|(place, _)| place.event == event);
+                return Ok(place.map_or(Found::Unknown, |(place, _)| Found::At(place.position)));
+            }
+            if name_of(&names(&columns)?, event).is_some() {
+                return Ok(Found::Unplaced);
+            }
         }
-        let oldest = self.end_place(scope, (" AND position > ", 0), " ORDER BY position").await?;
-        Ok(match oldest {
+        let bound = (" AND position > ", 0);
+        let oldest = self.end_places(scope, bound, " ORDER BY position LIMIT 1").await?;
+        Ok(match oldest.first() {
             Some(oldest) if oldest.event <= event => Found::Unknown,
             _ => Found::Older,
         })
@@ -165,27 +170,34 @@ impl Base {
 
     /// The last event of `scope` up to a place.
     pub async fn last_event(&self, scope: &Scope, until: i64) -> Result<Option<Place>, StoreError> {
-        let bound = (" AND position <= ", until);
-        self.end_place(scope, bound, " ORDER BY position DESC").await
+        // So many rows at most have their last event behind that place, and another one before it.
+        const ROWS: &str = " ORDER BY position DESC LIMIT 16";
+        let bound = (" AND position < ", beyond(until));
+        let found = self.end_places(scope, bound, ROWS).await?;
+        Ok(found.into_iter().rfind(|place| place.position <= until))
     }
 
-    /// The first event of `scope` in this order, on this side of a place.
-    async fn end_place(
+    /// The events of `scope`, in their order, of the first rows in this one on this side of a place.
+    async fn end_places(
         &self,
         scope: &Scope,
         (side, bound): (&'static str, i64),
         order: &'static str,
-    ) -> Result<Option<Place>, StoreError> {
+    ) -> Result<Vec<Place>, StoreError> {
         let ranges = ranges(scope);
         if ranges.is_empty() {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let mut query = of_each(scope, &ranges, |query| {
-            query.push(side).push_value(bound).push(order).push(" LIMIT 1");
+            query.push(side).push_value(bound).push(order);
         });
-        query.push(order).push(" LIMIT 1");
-        let row = query.fetch_optional(self.reader()).await?;
-        row.map(|row| place(&row)).transpose()
+        query.push(order);
+        let mut found = Vec::new();
+        for row in query.fetch_all(self.reader()).await? {
+            found.extend(places(&row)?.into_iter().map(|(place, _)| place));
+        }
+        found.sort_unstable_by_key(|place| place.position);
+        Ok(found)
     }
 
     /// The place that has been given last, whosever event it is.
@@ -225,23 +237,22 @@ impl Base {
 
     /// The next events behind a place, whosever they are, up to `limit` of them.
     pub async fn placed_after(&self, after: i64, limit: u32) -> Result<Vec<Placed>, StoreError> {
-        let rows = sql("SELECT id, position, name, at, partner_id, reseller_id, organization_id,
+        let rows = sql("SELECT id, position, names, at, partner_id, reseller_id, organization_id,
                                agent_id
                         FROM events WHERE position > $1 ORDER BY position LIMIT $2")
         .bind(after)
         .bind(i64::from(limit))
         .fetch_all(self.reader())
         .await?;
-        let read = |row| {
+        let mut found = Vec::new();
+        for row in &rows {
             let columns = Columns { table: "events", row };
-            Ok(Placed {
-                place: place(row)?,
-                name: columns.word("name").ok(),
-                at: columns.time("at")?,
-                lineage: columns.lineage()?,
-            })
-        };
-        rows.iter().map(read).collect()
+            let (at, lineage) = (columns.time("at")?, columns.lineage()?);
+            let behind = places(row)?.into_iter().filter(|(place, _)| place.position > after);
+            found.extend(behind.map(|(place, name)| Placed { place, name, at, lineage }));
+        }
+        found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        Ok(found)
     }
 
     /// These events with what they are about, in this order, whosever they are: for who asks on
@@ -250,8 +261,8 @@ impl Base {
         &self,
         events: &[EventId],
     ) -> Result<Vec<(Event, Subject)>, StoreError> {
-        let subjects = Subjects::load(self.reader(), events.iter().map(|event| event.0)).await?;
-        subjects.readable(events.iter(), &self.repeats)
+        let subjects = Subjects::load(self.reader(), events).await?;
+        subjects.readable(events, &self.repeats)
     }
 }
 
@@ -259,10 +270,15 @@ impl EventFilter {
     /// Everything.
     pub const ALL: Self = Self { names: None, since: None };
 
-    /// Whether an event of this name and time is among them, as `condition` says in SQL.
+    /// Whether an event of this name and time is among them.
     pub fn lets_through(&self, name: EventName, at: Timestamp) -> bool {
-        let is_named = self.names.as_ref().is_none_or(|names| names.contains(&name));
-        is_named && self.since.is_none_or(|since| at >= since)
+        self.names_one(Some(name)) && self.since.is_none_or(|since| at >= since)
+    }
+
+    /// Whether one of this name may be among them; `None` of one that another version wrote.
+    fn names_one(&self, name: Option<EventName>) -> bool {
+        let wanted = |names: &Vec<EventName>| name.is_some_and(|name| names.contains(&name));
+        self.names.as_ref().is_none_or(wanted)
     }
 
     /// Whether it leaves anything out.
@@ -270,10 +286,12 @@ impl EventFilter {
         self.names.is_some() || self.since.is_some()
     }
 
+    /// Goes on with the rows of which one event is among them.
     fn condition(&self, query: &mut Statement) {
         if let Some(names) = &self.names {
-            let names: Vec<_> = names.iter().map(|name| format!("'{}'", name.as_str())).collect();
-            query.push(" AND name IN (").push(&names.join(", ")).push(")");
+            let is_one = |name| format!("(' ' || names || ' ') LIKE '% {name} %'");
+            let names: Vec<_> = names.iter().map(is_one).collect();
+            query.push(" AND (").push(&names.join(" OR ")).push(")");
         }
         if let Some(since) = self.since {
             query.push(" AND at >= ").push_value(since);
@@ -298,7 +316,8 @@ fn of_each(
     let mut query = sql("");
     for (number, range) in ranges.iter().enumerate() {
         query.push(if number > 0 { " UNION ALL " } else { "" });
-        query.push("SELECT id, position FROM (SELECT id, position FROM events WHERE ");
+        query
+            .push("SELECT id, names, position FROM (SELECT id, names, position FROM events WHERE ");
         if let Some(agent) = range {
             // The sum keeps the planner from the range of the account above, which is too wide.
             query.push("agent_id = ").push_value(*agent).push(" AND 0 + ");
@@ -313,7 +332,7 @@ fn of_each(
     query
 }
 
-fn place(row: &Row) -> Result<Place, StoreError> {
-    let columns = Columns { table: "events", row };
-    Ok(Place { event: EventId(columns.uuid("id")?), position: columns.integer("position")? })
+/// Rows before this place have all events up to the other one: each has the place of its last.
+fn beyond(position: i64) -> i64 {
+    position.saturating_add(EventId::TOGETHER.into())
 }

@@ -59,7 +59,7 @@ impl Base {
                 return Ok(Tested::Disabled);
             }
             let event = Event {
-                id: EventId(self.mint().uuid()),
+                id: self.mint().event(),
                 name: EventName::WebhookTest,
                 at: act.at,
                 lineage: account.lineage,

@@ -13,13 +13,12 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::destination_row::destination;
-use super::event_context::event;
 use crate::domain::account::AccountType;
 use crate::domain::clock::Timestamp;
 use crate::domain::delivery::Extent;
 use crate::domain::destination::Destination;
 use crate::domain::event::{Event, EventName};
-use crate::domain::id::DeliveryId;
+use crate::domain::id::{DeliveryId, EventId};
 use crate::store::base::Base;
 use crate::store::base::company::Company;
 use crate::store::engine::database::{Transaction, settled};
@@ -30,6 +29,7 @@ use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, Value, sql};
 use crate::store::events::announcements::{Listener, delivery, insert_deliveries};
 use crate::store::events::event_log;
+use crate::store::events::event_row::{event, event_of, places};
 use crate::store::tenancy::accounts;
 
 /// Ids of events are made in the order of time (UUIDv7), but not exactly, and not by one clock:
@@ -196,12 +196,15 @@ impl Base {
         for row in &rows {
             let columns = Columns { table: "events", row };
             last = last.max(columns.integer("position")?);
+            let arrived = columns.integer("arrived")?;
             // What this gateway cannot read it cannot send.
-            let Ok(event) = event(row) else { continue };
-            // Else what goes on happening would keep it going.
-            over |= event.at > replay.asked_at.plus(SLACK);
-            if replay.wants(&event) {
-                wanted.push((event, columns.integer("arrived")?));
+            for (place, _) in places(row).unwrap_or_default() {
+                let Ok(Some(event)) = event(row, place.event) else { continue };
+                // Else what goes on happening would keep it going.
+                over |= event.at > replay.asked_at.plus(SLACK);
+                if replay.wants(&event) {
+                    wanted.push((event, arrived));
+                }
             }
         }
         self.send_again(tx, replay, &wanted, now).await?;
@@ -228,30 +231,33 @@ impl Base {
             room.as_ref().and_then(|room| due.get(room)).copied().unwrap_or(now)
         };
         let known = many(
-            "WITH given (event) AS ({rows})
-             SELECT DISTINCT event_id FROM given CROSS JOIN deliveries
-             WHERE event_id = given.event AND destination_id = $1",
-            wanted.iter().map(|(event, _)| vec![event.id.0.into()]).collect(),
+            "WITH given (event, part) AS ({rows})
+             SELECT DISTINCT event_id, event_number FROM given CROSS JOIN deliveries
+             WHERE event_id = given.event AND event_number = given.part
+               AND destination_id = $1",
+            wanted.iter().map(|(event, _)| named(event.id).into()).collect(),
         )
         .bind(listener.id)
         .fetch_all(tx.on())
         .await?;
-        let known = known.iter().map(|row| Columns { table: "deliveries", row }.uuid("event_id"));
-        let known: BTreeSet<Uuid> = known.collect::<Result<_, _>>()?;
+        let known: BTreeSet<EventId> = known.iter().map(event_of).collect::<Result<_, _>>()?;
         let (again, new): (Vec<_>, Vec<_>) =
-            wanted.iter().partition(|(event, _)| known.contains(&event.id.0));
+            wanted.iter().partition(|(event, _)| known.contains(&event.id));
         let again = again.into_iter().map(|(event, arrived)| -> Vec<Value> {
             let room = room(event);
             let place = room.as_ref().map(|_| *arrived);
-            vec![event.id.0.into(), due(&room).into(), room.into(), place.into()]
+            let [id, number] = named(event.id);
+            vec![id, number, due(&room).into(), room.into(), place.into()]
         });
+        tx.ring();
         many(
-            "WITH given (event, due, place, number) AS ({rows})
+            "WITH given (event, part, due, place, number) AS ({rows})
              UPDATE deliveries
              SET state = 'pending', attempts = 0, next_attempt_at = given.due, lease_until = 0,
                  fence = fence + 1, room = given.place, arrived = given.number
              FROM given
-             WHERE event_id = given.event AND destination_id = $1 AND state <> 'pending'",
+             WHERE event_id = given.event AND event_number = given.part AND destination_id = $1
+               AND state <> 'pending'",
             again.collect(),
         )
         .bind(listener.id)
@@ -272,6 +278,11 @@ impl Replay {
             && event.name != EventName::WebhookTest
             && (self.since..=self.asked_at).contains(&event.at)
     }
+}
+
+/// An event as a row of `deliveries` names it.
+fn named(event: EventId) -> [Value; 2] {
+    [event.row().into(), i64::from(event.number()).into()]
 }
 
 /// What the row says.
@@ -368,6 +379,7 @@ pub async fn revive(
         let due = room.and_then(|room| due.get(&room).copied()).unwrap_or(now);
         vec![id.into(), due.into()]
     });
+    tx.ring();
     many(
         "WITH given (delivery, due) AS ({rows})
          UPDATE deliveries
@@ -440,8 +452,7 @@ async fn log(
     let Some(account) = accounts::find(tx, destination.account).await? else {
         return Ok(Vec::new());
     };
-    let mut query =
-        sql("SELECT id, name, at, partner_id, reseller_id, organization_id, agent_id, message_id,
+    let mut query = sql("SELECT id, names, at, partner_id, reseller_id, organization_id, agent_id,
                     contact_id, told, arrived, position FROM events WHERE ");
     query.push(match account.kind {
         AccountType::Partner => "partner_id = ",

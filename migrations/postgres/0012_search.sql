@@ -15,11 +15,3 @@ ALTER TABLE search_entries ALTER COLUMN tokens SET STATISTICS 0;
 -- New tokens wait in a list that every search reads: a short one.
 CREATE INDEX search_entries_by_tokens ON search_entries USING gin (tokens)
     WITH (fastupdate = on, gin_pending_list_limit = 1024);
-
--- Messages from before there was an index get their entries by and by, the newest first: next_id is
--- the next one, null when all have theirs.
-CREATE TABLE search_progress (
-    id      BIGINT PRIMARY KEY CHECK (id = 1),
-    next_id UUID
-);
-INSERT INTO search_progress (id, next_id) VALUES (1, NULL);

@@ -1,26 +1,28 @@
 -- What happened, in the order in which clients read it.
 
 -- `arrived` grows with the commits of a room, whichever gateway makes them; `position` is the place
--- in the log that is read by clients, given when somebody reads it: who has seen one has missed
--- none before it.
-CREATE TABLE event_numbers (last INTEGER NOT NULL) STRICT;
-INSERT INTO event_numbers (last) VALUES (0);
+-- of a row's last event in the log that is read by clients: who has seen one has missed none before
+-- it. PostgreSQL, where transactions end in another order than they take their numbers, gives it
+-- after the commit; on SQLite the number is the place.
 
+-- Where the log ends: no place is given twice, whatever is erased.
 CREATE TABLE event_log (
     id            INTEGER PRIMARY KEY CHECK (id = 1),
     last_position INTEGER NOT NULL
 ) STRICT;
 INSERT INTO event_log (id, last_position) VALUES (1, 0);
 
+-- A row is all that one change announces: `names`, divided by spaces, in order. Beside its name an
+-- event has an id of its own, that of the row with its number in the last four bits, and a place.
+-- The row of a message has its id: whatever tells nothing itself (`told`) is about that.
 CREATE TABLE events (
     id              BLOB PRIMARY KEY,
-    name            TEXT NOT NULL,
+    names           TEXT NOT NULL,
     at              INTEGER NOT NULL,
     partner_id      INTEGER NOT NULL,
     reseller_id     INTEGER,
     organization_id INTEGER,
     agent_id        INTEGER,
-    message_id      BLOB,
     contact_id      INTEGER,
     -- The `data` of an event of `onboarding`, a JSON object: no row keeps what an account or a member
     -- was at that moment.
@@ -34,10 +36,8 @@ CREATE INDEX events_without_agent
     WHERE agent_id IS NULL;
 CREATE INDEX events_without_position ON events (arrived, id) WHERE position IS NULL;
 CREATE INDEX events_log ON events (position) WHERE position IS NOT NULL;
-CREATE INDEX events_log_of_partner ON events (partner_id, position) WHERE position IS NOT NULL;
+-- The log of the partner, of whom a store has one, is the whole log.
 CREATE INDEX events_log_of_reseller ON events (reseller_id, position) WHERE position IS NOT NULL;
 CREATE INDEX events_log_of_organization ON events (organization_id, position)
     WHERE position IS NOT NULL;
 CREATE INDEX events_log_of_agent ON events (agent_id, position) WHERE position IS NOT NULL;
--- What became of the deliveries of a message.
-CREATE INDEX events_by_message ON events (message_id) WHERE message_id IS NOT NULL;

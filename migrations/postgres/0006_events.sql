@@ -1,25 +1,29 @@
 -- What happened, in the order in which clients read it.
 
 -- `arrived` grows with the commits of a room, whichever gateway makes them; `position` is the place
--- in the log that is read by clients, given when somebody reads it: who has seen one has missed
--- none before it.
+-- of a row's last event in the log that is read by clients: who has seen one has missed none before
+-- it. PostgreSQL, where transactions end in another order than they take their numbers, gives it
+-- after the commit; on SQLite the number is the place.
 CREATE SEQUENCE event_numbers;
 
+-- Where the log ends: no place is given twice, whatever is erased.
 CREATE TABLE event_log (
     id            BIGINT PRIMARY KEY CHECK (id = 1),
     last_position BIGINT NOT NULL
 );
 INSERT INTO event_log (id, last_position) VALUES (1, 0);
 
+-- A row is all that one change announces: `names`, divided by spaces, in order. Beside its name an
+-- event has an id of its own, that of the row with its number in the last four bits, and a place.
+-- The row of a message has its id: whatever tells nothing itself (`told`) is about that.
 CREATE TABLE events (
     id              UUID PRIMARY KEY,
-    name            TEXT COLLATE "C" NOT NULL,
+    names           TEXT COLLATE "C" NOT NULL,
     at              BIGINT NOT NULL,
     partner_id      BIGINT NOT NULL,
     reseller_id     BIGINT,
     organization_id BIGINT,
     agent_id        BIGINT,
-    message_id      UUID,
     contact_id      BIGINT,
     -- The `data` of an event of `onboarding`, a JSON object: no row keeps what an account or a member
     -- was at that moment.
@@ -33,10 +37,8 @@ CREATE INDEX events_without_agent
     WHERE agent_id IS NULL;
 CREATE INDEX events_without_position ON events (arrived, id) WHERE position IS NULL;
 CREATE INDEX events_log ON events (position) WHERE position IS NOT NULL;
-CREATE INDEX events_log_of_partner ON events (partner_id, position) WHERE position IS NOT NULL;
+-- The log of the partner, of whom a store has one, is the whole log.
 CREATE INDEX events_log_of_reseller ON events (reseller_id, position) WHERE position IS NOT NULL;
 CREATE INDEX events_log_of_organization ON events (organization_id, position)
     WHERE position IS NOT NULL;
 CREATE INDEX events_log_of_agent ON events (agent_id, position) WHERE position IS NOT NULL;
--- What became of the deliveries of a message.
-CREATE INDEX events_by_message ON events (message_id) WHERE message_id IS NOT NULL;

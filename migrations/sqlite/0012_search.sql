@@ -30,11 +30,3 @@ CREATE TABLE search_words_gone (
     merging INTEGER NOT NULL
 ) STRICT;
 INSERT INTO search_words_gone (id, waiting, merging) VALUES (1, 0, 0);
-
--- Messages from before there was an index get their entries by and by, the newest first: next_id is
--- the next one, null when all have theirs.
-CREATE TABLE search_progress (
-    id      INTEGER PRIMARY KEY CHECK (id = 1),
-    next_id BLOB
-) STRICT;
-INSERT INTO search_progress (id, next_id) VALUES (1, NULL);

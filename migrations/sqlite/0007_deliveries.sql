@@ -1,34 +1,34 @@
 -- Who is told of events, and what became of that.
 
 CREATE TABLE destinations (
-    id         UUID PRIMARY KEY,
-    account_id BIGINT NOT NULL REFERENCES accounts (id),
-    url        TEXT COLLATE "C" NOT NULL,
-    category   TEXT COLLATE "C" NOT NULL,
-    label      TEXT COLLATE "C" NOT NULL,
-    secret     BYTEA NOT NULL,
-    created_at BIGINT NOT NULL,
-    removed_at BIGINT,
+    id         BLOB PRIMARY KEY,
+    account_id INTEGER NOT NULL REFERENCES accounts (id),
+    url        TEXT NOT NULL,
+    category   TEXT NOT NULL,
+    label      TEXT NOT NULL,
+    secret     BLOB NOT NULL,
+    created_at INTEGER NOT NULL,
+    removed_at INTEGER,
     -- 1 while a removed destination may still have deliveries that wait: they are cancelled in groups.
-    draining        BIGINT NOT NULL DEFAULT 0,
+    draining        INTEGER NOT NULL DEFAULT 0,
     -- How a destination wants its events, and how it fares. `headers` is a JSON array of [name, value];
     -- `former_secrets` one of [base64, until]: each signs too until then.
-    ordered         BIGINT NOT NULL DEFAULT 0,
+    ordered         INTEGER NOT NULL DEFAULT 0,
     payload         TEXT NOT NULL DEFAULT 'full'
         CHECK (payload IN ('full', 'summary', 'thin')),
     headers         TEXT NOT NULL DEFAULT '[]',
     former_secrets  TEXT NOT NULL DEFAULT '[]',
-    secret_rotated_at BIGINT,
+    secret_rotated_at INTEGER,
     -- Why nothing is sent to it any more, though it is there.
-    disabled_at     BIGINT,
+    disabled_at     INTEGER,
     disabled_reason TEXT,
     -- Failures since the last success. After some of them it rests, and is then probed by one delivery.
-    failures        BIGINT NOT NULL DEFAULT 0,
-    failing_since   BIGINT,
-    last_failure_at BIGINT,
-    rests_until     BIGINT NOT NULL DEFAULT 0,
-    prober          BIGINT NOT NULL DEFAULT 0
-);
+    failures        INTEGER NOT NULL DEFAULT 0,
+    failing_since   INTEGER,
+    last_failure_at INTEGER,
+    rests_until     INTEGER NOT NULL DEFAULT 0,
+    prober          INTEGER NOT NULL DEFAULT 0
+) STRICT;
 CREATE UNIQUE INDEX destinations_in_use ON destinations (account_id, category, url)
     WHERE removed_at IS NULL;
 CREATE INDEX destinations_draining ON destinations (draining, id);
@@ -38,24 +38,26 @@ CREATE INDEX destinations_with_former_secrets ON destinations (id)
 CREATE INDEX destinations_that_rest ON destinations (rests_until) WHERE rests_until > 0;
 
 CREATE TABLE deliveries (
-    id              UUID PRIMARY KEY,
-    event_id        UUID NOT NULL REFERENCES events (id),
-    destination_id  UUID NOT NULL REFERENCES destinations (id),
-    state           TEXT COLLATE "C" NOT NULL CHECK (state IN ('pending', 'delivered', 'exhausted', 'cancelled')),
-    attempts        BIGINT NOT NULL DEFAULT 0,
+    id              BLOB PRIMARY KEY,
+    -- The row that announces the event, and which of its events it is.
+    event_id        BLOB NOT NULL REFERENCES events (id),
+    event_number    INTEGER NOT NULL,
+    destination_id  BLOB NOT NULL REFERENCES destinations (id),
+    state           TEXT NOT NULL CHECK (state IN ('pending', 'delivered', 'exhausted', 'cancelled')),
+    attempts        INTEGER NOT NULL DEFAULT 0,
     -- When the next attempt is due, and until when somebody is making it: two columns.
-    next_attempt_at BIGINT NOT NULL,
-    lease_until     BIGINT NOT NULL DEFAULT 0,
+    next_attempt_at INTEGER NOT NULL,
+    lease_until     INTEGER NOT NULL DEFAULT 0,
     -- Counts the claims: a result is taken from the latest claimant only.
-    fence           BIGINT NOT NULL DEFAULT 0,
-    created_at      BIGINT NOT NULL,
+    fence           INTEGER NOT NULL DEFAULT 0,
+    created_at      INTEGER NOT NULL,
     -- Of a delivery to an `ordered` destination: of those that wait in a room, the first goes first.
     room            TEXT,
-    arrived         BIGINT,
+    arrived         INTEGER,
     -- Which gateway has the delivery until `lease_until`, or tries the destination until `rests_until`:
     -- when it dies, both are free.
-    holder          BIGINT NOT NULL DEFAULT 0
-);
+    holder          INTEGER NOT NULL DEFAULT 0
+) STRICT;
 CREATE INDEX deliveries_due ON deliveries (next_attempt_at, id) WHERE state = 'pending';
 CREATE INDEX deliveries_by_event ON deliveries (event_id);
 CREATE INDEX deliveries_in_order ON deliveries (destination_id, room, arrived, id)
@@ -66,23 +68,23 @@ CREATE INDEX deliveries_of_destination ON deliveries (destination_id, created_at
 CREATE INDEX deliveries_by_destination ON deliveries (destination_id, state, created_at, id);
 
 CREATE TABLE attempts (
-    id          UUID PRIMARY KEY,
-    delivery_id UUID NOT NULL REFERENCES deliveries (id),
-    at          BIGINT NOT NULL,
-    latency_ms  BIGINT NOT NULL,
-    status      BIGINT,
-    response    BYTEA NOT NULL,
-    error       TEXT COLLATE "C"
-);
+    id          BLOB PRIMARY KEY,
+    delivery_id BLOB NOT NULL REFERENCES deliveries (id),
+    at          INTEGER NOT NULL,
+    latency_ms  INTEGER NOT NULL,
+    status      INTEGER,
+    response    BLOB NOT NULL,
+    error       TEXT
+) STRICT;
 CREATE INDEX attempts_by_delivery ON attempts (delivery_id, at);
 
 -- What is to be sent again, worked off by and by. `position` is how far "all" has come.
 CREATE TABLE replays (
-    id             UUID PRIMARY KEY,
-    destination_id UUID NOT NULL REFERENCES destinations (id),
+    id             BLOB PRIMARY KEY,
+    destination_id BLOB NOT NULL REFERENCES destinations (id),
     what           TEXT NOT NULL CHECK (what IN ('failed', 'all')),
-    since          BIGINT NOT NULL,
-    position       BIGINT,
-    created_at     BIGINT NOT NULL
-);
+    since          INTEGER NOT NULL,
+    position       INTEGER,
+    created_at     INTEGER NOT NULL
+) STRICT;
 CREATE INDEX replays_by_destination ON replays (destination_id);
