@@ -14,7 +14,8 @@ use gatepost::store::{Claimed, Commit, Committed, IntakeFilter, Location, NewDes
 use tokio::task::JoinSet;
 
 use super::scene::{
-    Kind, SENDER, Scene, address, at, by, destination, everything, own_address, record, subtree,
+    Kind, SENDER, Scene, address, at, by, destination, everything, mint, own_address, record,
+    subtree,
 };
 use crate::support::{postgres, store_rules};
 
@@ -263,7 +264,7 @@ async fn a_destination_that_ends_in_two_ways_at_once_ends(kind: Kind) {
             let store = stores[number % GATEWAYS].clone();
             tasks.spawn(async move {
                 let attempt = Attempt {
-                    id: AttemptId(run::system_mint().uuid()),
+                    id: AttemptId(mint().uuid()),
                     at: at(2),
                     latency_ms: 1,
                     status: Some(410),

@@ -9,7 +9,6 @@ use gatepost::domain::delivery::Subject;
 use gatepost::domain::event::{Category, EventName};
 use gatepost::domain::id::{KeyId, MemberId};
 use gatepost::domain::key::{Key, KeyHash};
-use gatepost::run;
 use gatepost::store::{
     Claimed, Committed, Created, Deletion, InsertedKey, NewAccount, Store, StoreError,
 };
@@ -18,7 +17,7 @@ use tokio::task::JoinSet;
 
 use super::accounts::{ids, new};
 use super::scene::{
-    Kind, Scene, account, address, at, by, destination, everything, own_address, subtree,
+    Kind, Scene, account, address, at, by, destination, everything, mint, own_address, subtree,
 };
 
 on_both! {
@@ -36,7 +35,7 @@ pub async fn delete(store: &Store, account: &Account, cascade: bool) -> Deletion
 
 fn key(account: &Account, octet: u8) -> (Key, KeyHash) {
     let key = Key {
-        id: KeyId(run::system_mint().uuid()),
+        id: KeyId(mint().uuid()),
         account: account.id,
         member: None,
         purpose: "test".into(),

@@ -84,7 +84,7 @@ async fn the_bell_rings_for_commits_that_bring_deliveries_and_for_no_others(kind
     scene.deliver(&scene.agent, 2).await;
     assert!(has_rung() && !has_rung(), "once");
     let claims = claim(&scene, 2, &[]).await;
-    let done = attempt(3, Some(204));
+    let done = attempt(3, 204);
     store.finish_delivery(&claims[0], &done, Outcome::Delivered).await.unwrap();
     assert!(!has_rung(), "an end brings nothing");
     let again = store.replay_delivery(scene.agent.id, claims[0].delivery, by(at(4))).await;

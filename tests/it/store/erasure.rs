@@ -25,7 +25,7 @@ use gatepost::store::{
 
 use super::objects;
 use super::received::handed;
-use super::scene::{DAY, Kind, Scene, address, at, attempt, by, everything, record, subtree};
+use super::scene::{DAY, Kind, Scene, address, at, attempt, by, everything, mint, record, subtree};
 
 on_both! {
     a_message_goes_with_its_original_and_what_its_record_told,
@@ -178,7 +178,7 @@ async fn a_message_goes_with_its_original_and_what_its_record_told(kind: Kind) {
     // The same message sent once more is known still: it does not come back.
     let mut again = intake;
     again.record.id = super::scene::record(&scene.agent, 4, Verdict::Accepted).id;
-    let new = run::system_mint().message();
+    let new = mint().message();
     again.record.message = Some(new);
     again.accepted.as_mut().unwrap().message.id = new;
     assert_eq!(scene.commit(vec![again], 4).await, Committed::Done(vec![Some(id)]));

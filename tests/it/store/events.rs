@@ -10,12 +10,11 @@ use gatepost::domain::event::{Category, Event, EventName};
 use gatepost::domain::id::{AccountId, EventId, MessageId};
 use gatepost::domain::policy::Mode;
 use gatepost::domain::scope::Scope;
-use gatepost::run;
 use gatepost::store::{Commit, Committed, EventFilter, EventPlace, FoundEvent, PlacedEvent, Store};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::scene::{Kind, SECOND, Scene, address, at, by, subtree};
+use super::scene::{Kind, SECOND, Scene, address, at, by, mint, subtree};
 
 on_both! {
     a_scope_shows_its_events_in_the_order_of_their_places,
@@ -119,7 +118,7 @@ async fn a_scope_shows_its_events_in_the_order_of_their_places(kind: Kind) {
             }
         }
     }
-    let unknown = EventId(run::system_mint().uuid());
+    let unknown = EventId(mint().uuid());
     assert_eq!(store.find_event(&everything, unknown).await.unwrap(), FoundEvent::Unknown);
     what_got_its_place_is_named(store, &all).await;
 }
@@ -133,7 +132,7 @@ async fn what_got_its_place_is_named(store: &Store, all: &[Event]) {
         lineage: event.lineage,
     });
     assert_eq!(placed, expected.collect::<Vec<_>>());
-    let unknown = EventId(run::system_mint().uuid());
+    let unknown = EventId(mint().uuid());
     let named = store.events_named(&[all[3].id, unknown, all[1].id]).await.unwrap();
     let named: Vec<Event> = named.into_iter().map(|(event, _)| event).collect();
     assert_eq!(named, [all[3].clone(), all[1].clone()]);

@@ -25,7 +25,7 @@ use crate::support::store_rules;
 
 use super::keys::{keep, key};
 use super::members::member;
-use super::scene::{Scene, address, at, by, own_address, record, subtree};
+use super::scene::{Scene, address, at, by, mint, own_address, record, subtree};
 
 const LIMITS: DomainLimits = DomainLimits { claims: 9, domains: 9 };
 
@@ -63,7 +63,7 @@ pub async fn exercise(scene: &Scene) {
     let claims = store.claim_deliveries(at(2), at(9), 10, &[]).await.unwrap();
     store.release_deliveries(&claims).await.unwrap();
     let attempt = Attempt {
-        id: AttemptId(run::system_mint().uuid()),
+        id: AttemptId(mint().uuid()),
         at: at(3),
         latency_ms: 1,
         status: Some(410),
@@ -188,7 +188,7 @@ async fn people(scene: &Scene) {
         let maker = Who::Key { key: id, account: agent.id, member: None };
         let made = store.insert_key(&new, hash, 9, Actor::of(maker).at(at(0))).await.unwrap();
         assert_eq!(made, InsertedKey::NoMaker);
-        new.id = KeyId(run::system_mint().uuid());
+        new.id = KeyId(mint().uuid());
         keep(store, &new, u8::from(member.is_some())).await;
         store.keys_in_force(new.owner(), at(0)).await.unwrap();
     }

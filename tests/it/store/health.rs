@@ -6,11 +6,10 @@ use gatepost::domain::delivery::{Attempt, Claim, Outcome, Subject};
 use gatepost::domain::destination::{Destination, Health};
 use gatepost::domain::event::{Category, EventName};
 use gatepost::domain::id::AttemptId;
-use gatepost::run;
 use gatepost::store::{AuditFilter, DestinationChange, Finished, Store};
 use tokio::task::JoinSet;
 
-use super::scene::{Kind, SECOND, Scene, at, by, everything, subtree};
+use super::scene::{Kind, SECOND, Scene, at, by, everything, mint, subtree};
 use crate::support::PATIENCE;
 
 on_both! {
@@ -36,7 +35,7 @@ async fn claim(store: &Store, millis: i64, limit: usize) -> Vec<Claim> {
 async fn end(scene: &Scene, claim: &Claim, millis: i64, outcome: Outcome) -> Finished {
     let delivered = outcome == Outcome::Delivered;
     let attempt = Attempt {
-        id: AttemptId(run::system_mint().uuid()),
+        id: AttemptId(mint().uuid()),
         at: at(millis),
         latency_ms: 0,
         status: Some(if delivered { 200 } else { 503 }),

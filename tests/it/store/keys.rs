@@ -7,14 +7,13 @@ use gatepost::domain::audit::{Actor, Who};
 use gatepost::domain::id::{AccountId, KeyId, LARGEST_USER_ID, MemberId};
 use gatepost::domain::key::{Key, KeyHash, KeyOwner};
 use gatepost::domain::member::Member;
-use gatepost::run;
 use gatepost::store::{AuditFilter, InsertedKey, KeyHolder, NamedKey, Store, Whose};
 use tokio::task::JoinSet;
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
 
 use super::members::member;
-use super::scene::{Kind, Scene, at, by, everything, subtree};
+use super::scene::{Kind, Scene, at, by, everything, mint, subtree};
 
 on_both! {
     a_key_is_found_with_whoever_holds_it_until_it_is_revoked,
@@ -29,7 +28,7 @@ on_both! {
 /// A key of this account, or of this member of it.
 pub fn key(account: &Account, member: Option<MemberId>) -> Key {
     Key {
-        id: KeyId(run::system_mint().uuid()),
+        id: KeyId(mint().uuid()),
         account: account.id,
         member,
         purpose: "test".into(),
@@ -69,7 +68,7 @@ async fn a_key_is_found_with_whoever_holds_it_until_it_is_revoked(kind: Kind) {
     };
     assert_eq!(keep(store, &own, 1).await, InsertedKey::Kept);
     assert_eq!(keep(store, &of_member, 2).await, InsertedKey::Kept);
-    let twin = Key { id: KeyId(run::system_mint().uuid()), ..own.clone() };
+    let twin = Key { id: KeyId(mint().uuid()), ..own.clone() };
     store.insert_key(&twin, KeyHash([1; 32]), 9, by(at(0))).await.unwrap_err();
     for store in [store, &second] {
         assert_eq!(holder(store, 1).await, Some((own.clone(), scene.agent.clone(), None)));

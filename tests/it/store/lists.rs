@@ -9,10 +9,9 @@ use gatepost::domain::reason::Reason;
 use gatepost::domain::scope::Scope;
 use gatepost::domain::source::Source;
 use gatepost::domain::verdict::Verdict;
-use gatepost::run;
 use gatepost::store::{Commit, Cursor, Direction, Intake, IntakeFilter, List, Page, PastVerdict};
 
-use super::scene::{Kind, Scene, address, at, by, everything, record, subtree};
+use super::scene::{Kind, Scene, address, at, by, everything, mint, record, subtree};
 
 on_both! {
     a_scope_shows_its_subtree_and_of_it_only_what_is_permitted,
@@ -79,7 +78,7 @@ async fn a_scope_shows_its_subtree_and_of_it_only_what_is_permitted(kind: Kind) 
         assert_eq!(visible(&scene, &scope, &of).await, expected, "{scope:?}");
     }
     let nothing = subtree(partner);
-    let uuid = run::system_mint().uuid();
+    let uuid = mint().uuid();
     assert_eq!(scene.store.raw_message(&nothing, MessageId(uuid)).await.unwrap(), None);
     assert_eq!(scene.store.intake_record(&nothing, IntakeId(uuid)).await.unwrap(), None);
 }

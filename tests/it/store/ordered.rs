@@ -13,7 +13,7 @@ use gatepost::store::{Committed, Store};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use super::scene::{Kind, SECOND, Scene, at, by};
+use super::scene::{Kind, SECOND, Scene, at, by, mint};
 use crate::support::store_rules;
 
 on_both! {
@@ -35,7 +35,7 @@ async fn claim(store: &Store, millis: i64) -> Vec<Claim> {
 async fn end(store: &Store, claim: &Claim, millis: i64, outcome: Outcome) -> bool {
     let delivered = outcome == Outcome::Delivered;
     let attempt = Attempt {
-        id: AttemptId(run::system_mint().uuid()),
+        id: AttemptId(mint().uuid()),
         at: at(millis),
         latency_ms: 0,
         status: Some(if delivered { 200 } else { 500 }),

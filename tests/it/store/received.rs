@@ -10,12 +10,11 @@ use gatepost::domain::message::{Call, Content, Digest, Linked, Received};
 use gatepost::domain::source::{Inbox, Source};
 use gatepost::domain::thread::ThreadKeys;
 use gatepost::domain::verdict::Verdict;
-use gatepost::run;
 use gatepost::store::{Handed, NewReceived, Receipt, StoreError};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::scene::{Kind, SENDER, Scene, at, by, everything, record, subtree};
+use super::scene::{Kind, SENDER, Scene, at, by, everything, mint, record, subtree};
 
 on_both! {
     what_was_handed_in_reads_back,
@@ -26,7 +25,7 @@ on_both! {
 
 /// A text from this number.
 pub fn handed(agent: &Account, millis: i64, number: &str) -> Handed {
-    let id = run::system_mint().message();
+    let id = mint().message();
     let handle = Handle::elsewhere(Some(Source::Sms), number).unwrap();
     let mut digest = [0; 32];
     digest[..16].copy_from_slice(id.0.as_bytes());

@@ -8,11 +8,10 @@ use gatepost::domain::audit::{Act, Change, Deed};
 use gatepost::domain::id::{RelayAttemptId, RelayId, WayId};
 use gatepost::domain::key::KeyHash;
 use gatepost::domain::relay::{HopOutcome, RelayAttempt, RelayType, Relayed};
-use gatepost::run;
 use gatepost::store::{Committed, Deletion, RelayNote, RelayPut, SealedRelay, SealedWay};
 
 use super::deletion::delete;
-use super::scene::{Kind, Scene, at, by};
+use super::scene::{Kind, Scene, at, by, mint};
 
 on_both! {
     a_change_is_made_to_what_was_seen_or_not_at_all,
@@ -26,7 +25,7 @@ on_both! {
 
 fn relay(account: &Account, kind: RelayType, revision: i64) -> SealedRelay {
     SealedRelay {
-        id: RelayId(run::system_mint().uuid()),
+        id: RelayId(mint().uuid()),
         account: account.id,
         kind,
         url: "https://app.example/a?b=c".parse().unwrap(),
@@ -42,7 +41,7 @@ fn relay(account: &Account, kind: RelayType, revision: i64) -> SealedRelay {
 
 fn way(account: &Account, octet: u8) -> SealedWay {
     SealedWay {
-        id: WayId(run::system_mint().uuid()),
+        id: WayId(mint().uuid()),
         account: account.id,
         kind: RelayType::Postmark,
         key_hash: KeyHash([octet; 32]),
@@ -73,7 +72,7 @@ pub async fn add(scene: &Scene, account: &Account, act: Act<'_>) -> bool {
 
 fn tried(relay: &SealedRelay, millis: i64) -> RelayAttempt {
     RelayAttempt {
-        id: RelayAttemptId(run::system_mint().uuid()),
+        id: RelayAttemptId(mint().uuid()),
         relay: relay.id,
         account: relay.account,
         at: at(millis),

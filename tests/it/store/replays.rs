@@ -10,7 +10,7 @@ use gatepost::run;
 use gatepost::store::{DestinationChange, Replayed, Store};
 use sqlx::Executor as _;
 
-use super::scene::{Kind, SECOND, Scene, at, by};
+use super::scene::{Kind, SECOND, Scene, at, by, mint};
 use crate::support::store_rules;
 
 on_both! {
@@ -31,7 +31,7 @@ async fn claim(store: &Store, millis: i64) -> Vec<Claim> {
 
 async fn end(scene: &Scene, claim: &Claim, millis: i64, outcome: Outcome) {
     let attempt = Attempt {
-        id: AttemptId(run::system_mint().uuid()),
+        id: AttemptId(mint().uuid()),
         at: at(millis),
         latency_ms: 0,
         status: Some(500),

@@ -15,12 +15,11 @@ use gatepost::domain::message::Digest;
 use gatepost::domain::reason::Reason;
 use gatepost::domain::verdict::Verdict;
 use gatepost::rules::Rules;
-use gatepost::run;
 use gatepost::store::{Commit, Committed, Intake, Store};
 use sqlx::Connection as _;
 use tokio::task::JoinSet;
 
-use super::scene::{DAY, Kind, Scene, address, at, by, database, record, subtree};
+use super::scene::{DAY, Kind, Scene, address, at, by, database, mint, record, subtree};
 use crate::support::PATIENCE;
 
 on_both! {
@@ -97,7 +96,7 @@ async fn attempt(scene: &Scene, outcome: Outcome) -> Vec<Claim> {
     let claims = scene.store.claim_deliveries(at(0), at(1), 100, &[]).await.unwrap();
     for claim in &claims {
         let attempt = Attempt {
-            id: AttemptId(run::system_mint().uuid()),
+            id: AttemptId(mint().uuid()),
             at: at(0),
             latency_ms: 1,
             status: Some(200),

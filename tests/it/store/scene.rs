@@ -1,6 +1,7 @@
 //! A store with a small tree of accounts, and messages to put into it.
 
 use std::path::Path;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
@@ -14,7 +15,7 @@ use gatepost::domain::contact::Handle;
 use gatepost::domain::delivery::Attempt;
 use gatepost::domain::destination::{Destination, Health, Wants};
 use gatepost::domain::event::Category;
-use gatepost::domain::id::{AccountId, AttemptId, DestinationId, IntakeId, MessageId};
+use gatepost::domain::id::{AccountId, AttemptId, DestinationId, IntakeId, MessageId, Mint};
 use gatepost::domain::intake_record::IntakeRecord;
 use gatepost::domain::marker::Marker;
 use gatepost::domain::message::{Attachment, Digest, Mail, Passage};
@@ -71,6 +72,13 @@ pub fn address(text: &str) -> Address {
     Address::parse(text).unwrap()
 }
 
+/// Makes the ids of the tests' samples. It is one for all of them: two mints give their ids of one
+/// millisecond in no order.
+pub fn mint() -> &'static Mint {
+    static MINT: LazyLock<Mint> = LazyLock::new(run::system_mint);
+    &MINT
+}
+
 /// A second handle on the same folder, as another process has one.
 pub async fn open(folder: &Path) -> Store {
     Store::open(&Location::Folder(folder.to_owned()), &store_rules(), run::system_mint())
@@ -86,7 +94,7 @@ pub async fn database(folder: &Path) -> SqliteConnection {
 /// One that was answered so.
 pub fn attempt(millis: i64, status: u16) -> Attempt {
     Attempt {
-        id: AttemptId(run::system_mint().uuid()),
+        id: AttemptId(mint().uuid()),
         at: at(millis),
         latency_ms: 12,
         status: Some(status),
@@ -202,7 +210,7 @@ impl Scene {
         key[..8].copy_from_slice(&number.to_be_bytes());
         let own = own_address(agent);
         let standing = self.standing(agent, &own, from).await;
-        let id = run::system_mint().message();
+        let id = mint().message();
         let record = record(agent, millis, Verdict::Accepted);
         Intake {
             record: IntakeRecord { message: Some(id), ..record },
@@ -271,7 +279,7 @@ pub fn subtree(account: &Account) -> Scope {
 
 pub fn destination(account: AccountId, category: Category, url: &str) -> Destination {
     Destination {
-        id: DestinationId(run::system_mint().uuid()),
+        id: DestinationId(mint().uuid()),
         account,
         url: url.parse().unwrap(),
         category,
@@ -317,7 +325,7 @@ pub async fn agent(store: &Store, organization: &Account, name: &str) -> Account
 
 pub fn record(agent: &Account, millis: i64, verdict: Verdict) -> IntakeRecord {
     IntakeRecord {
-        id: IntakeId(run::system_mint().uuid()),
+        id: IntakeId(mint().uuid()),
         at: at(millis),
         source: Source::Email,
         lineage: agent.lineage,

@@ -15,11 +15,10 @@ use gatepost::domain::search::query::Query;
 use gatepost::domain::search::tokens;
 use gatepost::domain::source::Source;
 use gatepost::rules::{Kept, Rules, SearchLimits};
-use gatepost::run;
 use gatepost::store::{Cursor, Direction, Due, Intake, Page, Wanted};
 use uuid::Uuid;
 
-use super::scene::{DAY, Kind, Scene, at, subtree};
+use super::scene::{DAY, Kind, Scene, at, mint, subtree};
 
 on_both! {
     entries_go_with_their_messages,
@@ -90,7 +89,7 @@ async fn write(scenes: &[&Scene], strangers: &[Account], count: usize) -> Vec<Le
         let millis = i64::try_from(number / 3).unwrap() * [1, DAY / 9][number * 2 / count];
         let ((subject, s), (name, f), (file, n), (text, t)) =
             (draw(&mut dice, 3), draw(&mut dice, 1), draw(&mut dice, 1), draw(&mut dice, 8));
-        let id = run::system_mint().message();
+        let id = mint().message();
         for ((scene, stranger), batch) in scenes.iter().zip(strangers).zip(&mut batches) {
             let agent = [&scene.agent, &scene.other, stranger][whose];
             let mut intake =

@@ -9,7 +9,7 @@ use gatepost::domain::verdict::Verdict;
 use gatepost::store::{Commit, Committed, Finished, Intake, StoreError};
 use tokio::task::JoinSet;
 
-use super::scene::{DAY, Kind, Scene, at, by, record};
+use super::scene::{DAY, Kind, Scene, at, by, mint, record};
 
 on_both! {
     each_of_many_that_wait_gets_its_own_answer,
@@ -152,7 +152,7 @@ async fn attempts_that_end_together_are_recorded_each(kind: Kind) {
         let scene = Arc::clone(&scene);
         tasks.spawn(async move {
             let attempt = Attempt {
-                id: AttemptId(gatepost::run::system_mint().uuid()),
+                id: AttemptId(mint().uuid()),
                 at: at(2),
                 latency_ms: 1,
                 status: None,
