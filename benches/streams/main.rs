@@ -6,7 +6,7 @@
 //! process is the senders, in sessions that stay open, and the readers of `GET /events`, who read all
 //! that comes. A hundred readers each follow the Agent, its organization, its reseller and the partner,
 //! so that they get every event whole; those beyond follow other Agents. Both share the machine with
-//! the server, and signing is done before. Then 400 sessions send at full speed beside one client who
+//! the server, on threads of their own, and signing is done before. Then 400 sessions send at full speed beside one client who
 //! reads, and at last it searches what they have sent, which is all of the same few words.
 
 #![expect(
@@ -160,9 +160,11 @@ async fn followed(kind: Kind, readers: usize, letters: &Letters, options: &Optio
     let answered = send(stage.server.smtp, letters, FEW..last, (FEW, true)).await;
     let took = begun.elapsed();
     let (cost, read) = (Cost::of(stage.server.id()) - before, follow.octets());
+    let late = follow.caught_up().await;
+    let all = follow.octets();
     drop(follow);
     stage.finish().await;
-    Followed { store: kind.name(), readers, took, cpu: cost.cpu, read, answered }
+    Followed { store: kind.name(), readers, took, cpu: cost.cpu, read, all, late, answered }
 }
 
 /// How long requests take beside many sessions, and searches behind them.

@@ -13,8 +13,11 @@ pub struct Followed {
     pub took: Duration,
     /// Of the server, seconds.
     pub cpu: f64,
-    /// Octets that came to all readers until the last message was answered.
+    /// Octets that came to all readers until the last message was answered, and in all.
     pub read: u64,
+    pub all: u64,
+    /// How long after that answer the last octet came to the last reader.
+    pub late: Duration,
     pub answered: Waits,
 }
 
@@ -50,14 +53,16 @@ impl Report {
         for one in &self.followed {
             println!(
                 "{:<10} {:>5} readers: {:>5.0} messages/s, {:>6.2} ms CPU each, 250 in {:>6.0} {:>6.0} ms \
-                 (p50 p99), {:>6} MB read",
+                 (p50 p99), {:>6} of {:>6} MB read, the rest {:>6.1} s later",
                 one.store,
                 one.readers,
                 one.rate(),
                 one.cpu_millis(),
                 one.answered.millis(50),
                 one.answered.millis(99),
-                one.read / 1_000_000
+                one.read / 1_000_000,
+                one.all / 1_000_000,
+                one.late.as_secs_f64()
             );
         }
         for Beside { store, what, rate, waits } in &self.beside {
@@ -73,7 +78,8 @@ impl Report {
         let followed = self.followed.iter().map(|one| {
             json!({
                 "store": one.store, "readers": one.readers, "messagesPerSecond": one.rate(),
-                "cpuMillis": one.cpu_millis(), "answered": one.answered.json(), "octets": one.read,
+                "cpuMillis": one.cpu_millis(), "answered": one.answered.json(),
+                "octets": one.read, "octetsInAll": one.all, "lateSeconds": one.late.as_secs_f64(),
             })
         });
         let beside = self.beside.iter().map(|one| {

@@ -98,7 +98,7 @@ impl Intakes {
             let fresh: Vec<&Arrived> =
                 arrived.into_iter().filter(|one| !earlier.contains_key(&one.id)).collect();
             met = self.store(&mut tx, &fresh, &named).await?;
-            intake_records::insert(&mut tx, &entries, &earlier).await?;
+            intake_records::insert(&mut tx, &entries, &earlier);
             tx.commit().await?;
         }
         for (answer, ready) in answers.iter_mut().zip(group) {
@@ -119,10 +119,10 @@ impl Intakes {
         let met = contacts::greet(tx, fresh).await?;
         let threads = Threads::find(tx, fresh, &met).await?;
         let sessions = sessions::join(tx, fresh, &met).await?;
-        contents::keep(tx, fresh, named).await?;
-        messages::insert(tx, fresh, &met, (&threads.found, &sessions)).await?;
-        search_entries::insert(tx, fresh).await?;
-        threads.keep(tx).await?;
+        contents::keep(tx, fresh, named);
+        messages::insert(tx, fresh, &met, (&threads.found, &sessions));
+        search_entries::insert(tx, fresh);
+        threads.keep(tx);
         let mut begun = rooms::arrive(tx, fresh, (&met, &sessions)).await?;
         let contacts = fresh.iter().zip(&met).map(|(one, (contact, _))| (one.id, *contact));
         let contacts = contacts.collect();

@@ -9,6 +9,7 @@ use super::embedded::{self, Embedded};
 use super::error::StoreError;
 use super::lease::{Lease, Pool};
 use super::location::Location;
+use super::many::{Many, together};
 use super::postgres;
 use super::sql::{Connection, Row, Statement};
 use super::trust::Trust;
@@ -117,7 +118,8 @@ impl Database {
         };
         // Whoever had the connection before may have found out while this one waited for it.
         trust.check()?;
-        Ok(Transaction { inner, trust: trust.clone(), bell: Arc::clone(bell), rings: false })
+        let (trust, bell) = (trust.clone(), Arc::clone(bell));
+        Ok(Transaction { inner, trust, bell, rings: false, waiting: Vec::new() })
     }
 
     /// All rows of a statement that walks many and is given up when it takes too long.
@@ -163,6 +165,8 @@ pub struct Transaction {
     trust: Trust,
     bell: Arc<Notify>,
     rings: bool,
+    /// See [`Self::later`].
+    waiting: Vec<Many>,
 }
 
 enum Inner {
@@ -173,8 +177,9 @@ enum Inner {
 impl Transaction {
     /// Durable once this returned Ok. Goes on when its future is dropped, because a write that does
     /// not reach the disk must be noticed even if nobody waits for it any more.
-    pub(in crate::store) async fn commit(self) -> Result<(), StoreError> {
-        let Self { inner, trust, bell, rings } = self;
+    pub(in crate::store) async fn commit(mut self) -> Result<(), StoreError> {
+        self.write_now().await?;
+        let Self { inner, trust, bell, rings, .. } = self;
         trust.check()?;
         let committing = tokio::spawn(async move {
             let result = match inner {
@@ -188,6 +193,20 @@ impl Transaction {
             Ok(())
         });
         committing.await.unwrap_or_else(|_| Err(sqlx::Error::WorkerCrashed.into()))
+    }
+
+    /// Writes this before the commit, in one call with what else waits: nobody needs the answer, and
+    /// nothing that is read until then.
+    pub(in crate::store) fn later(&mut self, write: Many) {
+        self.waiting.push(write);
+    }
+
+    /// Writes what waits, for those who read it in this transaction.
+    pub(in crate::store) async fn write_now(&mut self) -> Result<(), StoreError> {
+        for statement in together(std::mem::take(&mut self.waiting), self.has_company()) {
+            statement.execute(self.on()).await?;
+        }
+        Ok(())
     }
 
     /// Tells whoever delivers once it is committed: it brings deliveries.

@@ -1,9 +1,9 @@
 //! Statements about many rows at once: `{rows}` in their text stands for a table of values.
 //!
-//! What a batch costs is the number of calls, not of rows. PostgreSQL takes each column as one
-//! array, so that one prepared statement serves any number of rows. SQLite has no arrays: it gets
-//! the rows in pieces whose sizes are powers of two, so that a handful of prepared statements
-//! serves any number.
+//! A batch costs its calls, not its rows. PostgreSQL takes each column as one array, so that one
+//! prepared statement serves any number of rows. SQLite has no arrays: it is given as many rows as the
+//! next power of two has, and reads those that are there, so that a handful of prepared statements
+//! serves any number by one call.
 
 use std::borrow::Cow;
 
@@ -68,58 +68,133 @@ impl Many {
     }
 
     fn statements(self, postgres: bool) -> Vec<Statement> {
-        let Some(width) = self.rows.first().map(Vec::len) else { return Vec::new() };
-        if postgres {
-            return self.with_arrays();
-        }
-        let most = (PLACEHOLDERS / width.max(1)).clamp(1, PIECE);
-        let mut statements = Vec::new();
-        let mut rows = self.rows.into_iter();
-        while rows.len() > 0 {
-            let piece = 1 << rows.len().min(most).ilog2();
-            let mut text = self.text.replacen(ROWS, &tuples(piece, width), 1);
-            // The other values come behind those of the rows.
-            for number in 1..=self.values.len() {
-                let place = piece * width + number;
-                text = text.replace(&format!("${number}"), &format!("?{place}"));
-            }
-            let values = rows.by_ref().take(piece).flatten().chain(self.values.iter().cloned());
-            statements.push(values.fold(Statement::of(text.into()), Statement::bind));
-        }
-        statements
+        let most = if postgres { ARRAY } else { self.most() };
+        self.pieces(most).into_iter().map(|piece| one_call(vec![piece], postgres)).collect()
     }
 
-    fn with_arrays(self) -> Vec<Statement> {
-        let mut statements = Vec::new();
-        let mut rows = self.rows.into_iter().peekable();
-        while let Some(first) = rows.peek() {
-            let mut columns: Vec<Column> = first.iter().map(Column::like).collect();
-            for row in rows.by_ref().take(ARRAY) {
-                columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
-            }
-            let first = self.values.len() + 1;
-            let arrays: Vec<String> = columns
-                .iter()
-                .zip(first..)
-                .map(|(column, number)| format!("CAST(${number} AS {}[])", column.kind()))
-                .collect();
-            let unnested = format!("SELECT * FROM UNNEST({})", arrays.join(", "));
-            let mut statement = Statement::of(self.text.replacen(ROWS, &unnested, 1).into());
-            if let Some(clause) = self.locking {
-                statement = statement.locking(clause);
-            }
-            let values = self.values.iter().cloned();
-            statements.push(values.fold(statement, Statement::bind).with_columns(columns));
+    /// The largest piece for SQLite.
+    fn most(&self) -> usize {
+        let width = self.rows.first().map_or(1, Vec::len);
+        (PLACEHOLDERS / width.max(1)).clamp(1, PIECE)
+    }
+
+    /// The same with no more than so many rows each.
+    fn pieces(mut self, most: usize) -> Vec<Self> {
+        let mut pieces = Vec::new();
+        while self.rows.len() > most {
+            let rest = self.rows.split_off(most);
+            let rows = std::mem::replace(&mut self.rows, rest);
+            let (text, values) = (self.text.clone(), self.values.clone());
+            pieces.push(Self { text, locking: self.locking, values, rows });
         }
-        statements
+        if !self.rows.is_empty() {
+            pieces.push(self);
+        }
+        pieces
     }
 }
 
-/// `VALUES (?, ?), (?, ?)`. Without names: SQLite looks through all names of a statement for each,
-/// which takes milliseconds when there are thousands.
+/// Statements that write, whose answers nobody needs, in one call unless there are too many rows. On
+/// PostgreSQL none of them sees what another writes.
+pub fn together(mut all: Vec<Many>, postgres: bool) -> Vec<Statement> {
+    all.retain(|one| !one.rows.is_empty());
+    let fits = |one: &Many| one.rows.len() <= if postgres { ARRAY } else { one.most() };
+    match all.iter().all(fits) {
+        _ if all.is_empty() => Vec::new(),
+        true => vec![one_call(all, postgres)],
+        false => all.into_iter().flat_map(|one| one.statements(postgres)).collect(),
+    }
+}
+
+fn one_call(parts: Vec<Many>, postgres: bool) -> Statement {
+    if postgres { of_arrays(parts) } else { of_rows(parts) }
+}
+
+/// For SQLite, one behind the other. All have room for as many rows, so that there is a text for each
+/// power of two and not for each mixture of them.
+fn of_rows(parts: Vec<Many>) -> Statement {
+    let most = parts.iter().map(|one| one.rows.len()).max().unwrap_or(0);
+    let size = most.next_power_of_two();
+    let (mut texts, mut values) = (Vec::with_capacity(parts.len()), Vec::new());
+    for Many { text, values: others, rows, .. } in parts {
+        let (before, behind) = text.split_once(ROWS).unwrap_or((&text, ""));
+        let (count, width) = (rows.len(), rows.first().map_or(0, Vec::len));
+        // A placeholder that has no number is the next one, also in the next statement of a call.
+        let put = |text: &str, values: &mut Vec<Value>| {
+            with_placeholders(text, |number| {
+                values.extend(others.get(number.wrapping_sub(1)).cloned());
+                "?".to_owned()
+            })
+        };
+        let before = put(before, &mut values);
+        values.extend(rows.into_iter().flatten());
+        values.resize(values.len() + (size - count) * width, Value::Integer(None));
+        values.push(i64::try_from(count).unwrap_or(i64::MAX).into());
+        let behind = put(behind, &mut values);
+        texts.push(format!("{before}{}{behind}", tuples(size, width)));
+    }
+    values.into_iter().fold(Statement::of(texts.join(";\n").into()), Statement::bind)
+}
+
+/// For PostgreSQL: several are parts of one statement.
+fn of_arrays(parts: Vec<Many>) -> Statement {
+    let several = parts.len() > 1;
+    let mut columns: Vec<Column> = Vec::new();
+    let all: usize = parts.iter().map(|one| one.values.len()).sum();
+    let (mut texts, mut values) = (Vec::with_capacity(parts.len()), Vec::with_capacity(all));
+    let mut locking = None;
+    for Many { text, locking: clause, values: others, rows } in parts {
+        let text = with_placeholders(&text, |number| format!("${}", values.len() + number));
+        let mut own: Vec<Column> = rows.first().into_iter().flatten().map(Column::like).collect();
+        for row in rows {
+            own.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+        }
+        let first = all + columns.len() + 1;
+        let arrays: Vec<String> = own
+            .iter()
+            .zip(first..)
+            .map(|(column, number)| format!("CAST(${number} AS {}[])", column.kind()))
+            .collect();
+        let unnested = format!("SELECT * FROM UNNEST({})", arrays.join(", "));
+        texts.push(text.replacen(ROWS, &unnested, 1));
+        values.extend(others);
+        columns.extend(own);
+        locking = clause;
+    }
+    let text = if several {
+        let named = texts.iter().zip(1..).map(|(text, number)| format!("part{number} AS ({text})"));
+        format!("WITH {} SELECT 1", named.collect::<Vec<_>>().join(", "))
+    } else {
+        texts.concat()
+    };
+    let mut statement = Statement::of(text.into());
+    if let Some(clause) = locking {
+        statement = statement.locking(clause);
+    }
+    values.into_iter().fold(statement, Statement::bind).with_columns(columns)
+}
+
+/// The text with this in the place of each `$n`.
+fn with_placeholders(text: &str, mut of: impl FnMut(usize) -> String) -> String {
+    let mut parts = text.split('$');
+    let mut put = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, rest) = part.split_at(digits);
+        match number.parse() {
+            Ok(number) => put.push_str(&of(number)),
+            Err(_) => put.push('$'),
+        }
+        put.push_str(rest);
+    }
+    put
+}
+
+/// `SELECT * FROM (VALUES (?, ?), (?, ?)) LIMIT ?`. Without names: SQLite looks through all names of a
+/// statement for each, which takes milliseconds when there are thousands.
 fn tuples(rows: usize, width: usize) -> String {
     let row = format!("({})", vec!["?"; width].join(", "));
-    format!("VALUES {}", vec![row; rows].join(", "))
+    format!("SELECT * FROM (VALUES {}) LIMIT ?", vec![row; rows].join(", "))
 }
 
 impl Column {
@@ -166,22 +241,60 @@ mod tests {
         (0..count).map(|number| vec![number.into(), "text".into()]).collect()
     }
 
+    fn calls(count: i64, postgres: bool) -> Vec<Statement> {
+        many("{rows}", rows(count)).statements(postgres)
+    }
+
     #[test]
-    fn sqlite_gets_pieces_of_powers_of_two() {
-        let pieces = |count| many("{rows}", rows(count)).statements(false).len();
-        assert_eq!(pieces(0), 0);
-        assert_eq!(pieces(1), 1);
-        assert_eq!(pieces(128), 1);
-        assert_eq!(pieces(200), 3);
-        assert_eq!(pieces(255), 8);
-        assert_eq!(pieces(256), 2);
-        assert_eq!(tuples(2, 2), "VALUES (?, ?), (?, ?)");
+    fn sqlite_gets_as_many_rows_as_the_next_power_of_two_has() {
+        let sizes = [(0, 0), (1, 1), (3, 1), (128, 1), (129, 2), (200, 2), (257, 3)];
+        for (count, wanted) in sizes {
+            assert_eq!(calls(count, false).len(), wanted, "{count} rows");
+        }
+        let text = |count| calls(count, false)[0].text().to_owned();
+        assert_eq!(text(2), "SELECT * FROM (VALUES (?, ?), (?, ?)) LIMIT ?");
+        assert_eq!(text(5), text(8));
     }
 
     #[test]
     fn postgres_gets_one_statement_of_arrays() {
-        assert_eq!(many("{rows}", rows(300)).statements(true).len(), 1);
-        assert_eq!(many("{rows}", rows(10_001)).statements(true).len(), 3);
-        assert!(many("{rows}", rows(0)).statements(true).is_empty());
+        assert_eq!(calls(300, true).len(), 1);
+        assert_eq!(calls(10_001, true).len(), 3);
+        assert!(calls(0, true).is_empty());
+    }
+
+    #[test]
+    fn statements_that_only_write_are_one_call() {
+        let parts = || {
+            let first = many("INSERT INTO one {rows} ON CONFLICT DO UPDATE SET a = $1", rows(3));
+            let second = many("DELETE FROM two WHERE $2 > $1 AND two IN ({rows})", rows(1));
+            vec![first.bind(7), many("INSERT INTO none {rows}", rows(0)), second.bind(8).bind(9)]
+        };
+        let [one] = &together(parts(), false)[..] else { panic!("not one call") };
+        let four = "SELECT * FROM (VALUES (?, ?), (?, ?), (?, ?), (?, ?)) LIMIT ?";
+        assert_eq!(
+            one.text(),
+            format!(
+                "INSERT INTO one {four} ON CONFLICT DO UPDATE SET a = ?;\n\
+                 DELETE FROM two WHERE ? > ? AND two IN ({four})"
+            )
+        );
+        let [one] = &together(parts(), true)[..] else { panic!("not one call") };
+        let from = |first| {
+            let second = first + 1;
+            format!("SELECT * FROM UNNEST(CAST(${first} AS BIGINT[]), CAST(${second} AS TEXT[]))")
+        };
+        assert_eq!(
+            one.text(),
+            format!(
+                "WITH part1 AS (INSERT INTO one {} ON CONFLICT DO UPDATE SET a = $1), \
+                 part2 AS (DELETE FROM two WHERE $3 > $2 AND two IN ({})) SELECT 1",
+                from(4),
+                from(6)
+            )
+        );
+        let many_rows = vec![many("{rows}", rows(2)), many("{rows}", rows(300))];
+        assert_eq!(together(many_rows, false).len(), 4);
+        assert!(together(Vec::new(), true).is_empty());
     }
 }

@@ -40,7 +40,8 @@ pub async fn announce(
             }),
         );
     }
-    insert_deliveries(tx, deliveries).await
+    insert_deliveries(tx, deliveries);
+    Ok(())
 }
 
 /// Writes an event that concerns one destination only, and its delivery to that one, whatever the
@@ -57,7 +58,7 @@ pub async fn announce_to(
     let listener = Listener { id: destination.id.0, ordered: destination.wants.ordered };
     let due = due_at_once(mint, event);
     let rows = numbers.into_iter().map(|number| delivery(id, (event, number), listener, due));
-    insert_deliveries(tx, rows.collect()).await?;
+    insert_deliveries(tx, rows.collect());
     Ok(id)
 }
 
@@ -90,13 +91,11 @@ async fn insert_events(tx: &mut Transaction, events: &[Event]) -> Result<Vec<i64
             has_place.then_some(*arrived).into(),
         ])
     };
-    many(
+    tx.later(many(
         "INSERT INTO events (id, names, at, partner_id, reseller_id, organization_id, agent_id,
                              contact_id, told, arrived, position) {rows}",
         rows.iter().zip(&numbers).filter_map(columns).collect(),
-    )
-    .execute(tx.on())
-    .await?;
+    ));
     let of_each = |(told, number): (&&[Event], &i64)| vec![*number; told.len()];
     Ok(rows.iter().zip(&numbers).flat_map(of_each).collect())
 }
@@ -160,22 +159,17 @@ pub fn delivery(
     ]
 }
 
-pub async fn insert_deliveries(
-    tx: &mut Transaction,
-    rows: Vec<Vec<Column>>,
-) -> Result<(), StoreError> {
+/// Writes deliveries with the commit.
+pub fn insert_deliveries(tx: &mut Transaction, rows: Vec<Vec<Column>>) {
     if rows.is_empty() {
-        return Ok(());
+        return;
     }
     tx.ring();
-    many(
+    tx.later(many(
         "INSERT INTO deliveries (id, event_id, event_number, destination_id, state,
                                  next_attempt_at, created_at, room, arrived) {rows}",
         rows,
-    )
-    .execute(tx.on())
-    .await
-    .map(drop)
+    ));
 }
 
 /// Writes an event that itself tells what happens to an account in this transaction.

@@ -36,7 +36,7 @@ pub async fn greet(
         let missed = strangers.iter().map(|(who, _)| *who).filter(|who| !made.contains_key(*who));
         known.extend(self::known(tx, missed).await?);
     }
-    rename(tx, &letters, &known).await?;
+    rename(tx, &letters, &known);
 
     let mut changes: HashMap<Who, (ContactId, std::vec::IntoIter<ContactChange>)> = HashMap::new();
     for (who, letters) in &letters {
@@ -152,25 +152,22 @@ async fn make(
     Ok(by_who)
 }
 
-/// Writes the new names of those who have changed theirs.
-async fn rename(
+/// Writes with the commit the new names of those who have changed theirs.
+fn rename(
     tx: &mut Transaction,
     letters: &BTreeMap<Who, Vec<&Arrived>>,
     known: &HashMap<Who, Known>,
-) -> Result<(), StoreError> {
+) {
     let rows = letters.iter().filter_map(|(who, letters)| {
         let contact = known.get(who)?;
         let name = Impression::of(Some(contact), letters).name;
         (name != contact.name).then(|| vec![contact.id.get().into(), name.into()])
     });
-    many(
+    tx.later(many(
         "WITH given (contact, called) AS ({rows})
          UPDATE contacts SET name = given.called FROM given WHERE contacts.id = given.contact",
         rows.collect(),
-    )
-    .execute(tx.on())
-    .await
-    .map(drop)
+    ));
 }
 
 /// When a contact wrote last: as its rooms say, one for each Agent that it wrote to, or later.

@@ -80,24 +80,18 @@ pub async fn named(
     found.iter().map(name).collect()
 }
 
-/// Keeps the contents of these messages. An original that was put anew takes the place of one that is
+/// Keeps the contents of these messages with the commit. An original that was put anew takes the place of one that is
 /// lost, wherever that is named.
-pub async fn keep(
-    tx: &mut Transaction,
-    arrived: &[&Arrived],
-    named: &HashMap<Digest, String>,
-) -> Result<(), StoreError> {
+pub fn keep(tx: &mut Transaction, arrived: &[&Arrived], named: &HashMap<Digest, String>) {
     let octets = |digest: &Digest| Value::from(digest.0.as_slice());
     let put = arrived.iter().filter_map(|one| Some((one.digest, one.object.as_deref()?)));
     let put: BTreeMap<Digest, &str> = put.collect();
-    many(
+    tx.later(many(
         "WITH given (wanted, name) AS ({rows})
          UPDATE contents SET object = given.name FROM given
          WHERE object_digest = given.wanted AND object IS NOT NULL",
         put.iter().map(|(digest, name)| vec![octets(digest), (*name).into()]).collect(),
-    )
-    .execute(tx.on())
-    .await?;
+    ));
     let mut contents = BTreeMap::new();
     for one in arrived {
         contents.entry(one.content_id).or_insert(one);
@@ -115,11 +109,8 @@ pub async fn keep(
             object.map(|_| one.digest.0.as_slice()).into(),
         ]
     });
-    many(
+    tx.later(many(
         "INSERT INTO contents (content_id, octets, packed, original, object, object_digest) {rows}",
         rows.collect(),
-    )
-    .execute(tx.on())
-    .await
-    .map(drop)
+    ));
 }

@@ -94,12 +94,9 @@ impl IntakeFilter {
     }
 }
 
-/// Writes the records of a group; `earlier` names, for a message that is a repeat, the first one.
-pub async fn insert(
-    tx: &mut Transaction,
-    entries: &[&Entry],
-    earlier: &HashMap<MessageId, MessageId>,
-) -> Result<(), StoreError> {
+/// Writes the records of a group with the commit; `earlier` names, for a message that is a repeat, the
+/// first one.
+pub fn insert(tx: &mut Transaction, entries: &[&Entry], earlier: &HashMap<MessageId, MessageId>) {
     const REPEATED: &str = "The same message arrived before; it was accepted again without making \
                             a second message.";
     let rows = entries.iter().map(|entry| {
@@ -107,7 +104,7 @@ pub async fn insert(
         let explanation = if same_as.is_some() { REPEATED } else { &entry.explanation };
         row(&entry.record, entry.count, explanation, same_as.or(entry.message), None)
     });
-    write(tx, rows.collect()).await.map(drop)
+    tx.later(many(INSERT, rows.collect()));
 }
 
 /// The columns of a record, but for its count and those that a repeat changes.
@@ -155,17 +152,7 @@ pub fn row(
 /// Writes records, or counts each in the one that is `counted_as` the same (no two of them are);
 /// answers which.
 pub async fn write(tx: &mut Transaction, rows: Vec<Vec<Value>>) -> Result<Vec<Row>, StoreError> {
-    many(
-        "INSERT INTO intake_records (id, at, source, partner_id, reseller_id, organization_id,
-             agent_id, recipient, sender, envelope_from, remote_address, helo, verdict, reason, size, digest,
-             evidence, took_us, count, explanation, message_id, counted_as) {rows}
-         ON CONFLICT (counted_as) WHERE counted_as IS NOT NULL
-             DO UPDATE SET count = intake_records.count + excluded.count
-         RETURNING id, counted_as",
-        rows,
-    )
-    .fetch_all(tx.on())
-    .await
+    many(INSERT, rows).fetch_all(tx.on()).await
 }
 
 /// Records, with these columns besides; goes on with `rest`.
@@ -181,6 +168,14 @@ fn select(besides: &'static str, rest: &'static str) -> Statement {
     query.push(rest);
     query
 }
+
+const INSERT: &str = "
+    INSERT INTO intake_records (id, at, source, partner_id, reseller_id, organization_id,
+        agent_id, recipient, sender, envelope_from, remote_address, helo, verdict, reason, size, digest,
+        evidence, took_us, count, explanation, message_id, counted_as) {rows}
+    ON CONFLICT (counted_as) WHERE counted_as IS NOT NULL
+        DO UPDATE SET count = intake_records.count + excluded.count
+    RETURNING id, counted_as";
 
 /// The steps, and the header section.
 type Evidence = (serde_json::Value, Vec<u8>);

@@ -173,13 +173,13 @@ fn listed(subject: &str) -> String {
     subject.chars().take(SHOWN).collect()
 }
 
-/// Writes new messages, each with its contact, its thread and its session.
-pub async fn insert(
+/// Writes new messages with the commit, each with its contact, its thread and its session.
+pub fn insert(
     tx: &mut Transaction,
     arrived: &[&Arrived],
     met: &[(ContactId, ContactChange)],
     (threads, sessions): (&[ThreadId], &[SessionId]),
-) -> Result<(), StoreError> {
+) {
     let found = met.iter().zip(threads.iter().zip(sessions));
     let rows = arrived.iter().zip(found).map(|(one, ((contact, _), (thread, session)))| {
         let inbox = one.inbox.as_str().into();
@@ -187,15 +187,12 @@ pub async fn insert(
         let found = [contact.get().into(), thread.0.into(), session.0.into(), inbox, content];
         one.columns.iter().cloned().chain(found).collect()
     });
-    many(
+    tx.later(many(
         "INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id,
              agent_username, at, sender, tag, size, digest, authentication, passage, subject,
              source, contact_id, thread_id, session_id, inbox, content_id) {rows}",
         rows.collect(),
-    )
-    .execute(tx.on())
-    .await
-    .map(drop)
+    ));
 }
 
 /// A message, which must be whole.

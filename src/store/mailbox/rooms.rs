@@ -151,7 +151,10 @@ pub async fn arrive(
             overtaken.push(key);
         }
     }
-    recount(tx, overtaken.iter()).await?;
+    if !overtaken.is_empty() {
+        tx.write_now().await?;
+        recount(tx, overtaken.iter()).await?;
+    }
     Ok(begun)
 }
 

@@ -8,7 +8,6 @@ use crate::domain::id::{AccountId, MessageId};
 use crate::domain::search::tokens;
 use crate::domain::source::Source;
 use crate::store::engine::database::Transaction;
-use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::sql::Value;
 
@@ -28,32 +27,26 @@ pub fn columns(
     vec![message.0.into(), agent.into(), source.as_str().into(), at.into(), tokens.into()]
 }
 
-/// Writes the entries of new messages.
-pub async fn insert(tx: &mut Transaction, arrived: &[&Arrived]) -> Result<(), StoreError> {
+/// Writes the entries of new messages with the commit.
+pub fn insert(tx: &mut Transaction, arrived: &[&Arrived]) {
     let mut rows: Vec<Vec<Value>> = arrived.iter().map(|one| one.search.clone()).collect();
     if tx.has_company() {
-        let written = many(
+        return tx.later(many(
             "WITH given (id, agent_id, source, at, tokens) AS ({rows})
              INSERT INTO search_entries (id, agent_id, source, at, tokens)
              SELECT id, agent_id, source, at, array_to_tsvector(string_to_array(tokens, ' '))
              FROM given",
             rows,
-        );
-        return written.execute(tx.on()).await.map(drop);
+        ));
     }
     let split = rows.iter_mut().zip(arrived);
     let words = split.filter_map(|(row, one)| Some(vec![one.id.0.into(), row.pop()?])).collect();
-    many("INSERT INTO search_entries (id, agent_id, source, at) {rows}", rows)
-        .execute(tx.on())
-        .await?;
-    many(
+    tx.later(many("INSERT INTO search_entries (id, agent_id, source, at) {rows}", rows));
+    tx.later(many(
         "WITH given (id, tokens) AS ({rows})
          INSERT INTO search_words (rowid, tokens)
          SELECT number, given.tokens FROM given CROSS JOIN search_entries
          WHERE search_entries.id = given.id",
         words,
-    )
-    .execute(tx.on())
-    .await
-    .map(drop)
+    ));
 }

@@ -51,17 +51,14 @@ impl Threads {
         Ok(threads)
     }
 
-    /// Writes what is new, once the messages are there.
-    pub(in crate::store) async fn keep(self, tx: &mut Transaction) -> Result<(), StoreError> {
-        many(
+    /// Writes what is new with the commit, behind the messages.
+    pub(in crate::store) fn keep(self, tx: &mut Transaction) {
+        tx.later(many(
             "INSERT INTO thread_keys (contact_id, agent_id, key, thread_id, message_id) {rows}
              ON CONFLICT (contact_id, agent_id, key)
                  DO UPDATE SET message_id = excluded.message_id",
             self.new.into_iter().map(row).collect(),
-        )
-        .execute(tx.on())
-        .await
-        .map(drop)
+        ));
     }
 }
 

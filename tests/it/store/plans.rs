@@ -61,13 +61,14 @@ async fn every_statement_on_sqlite_finds_its_rows_by_an_index() {
     let (scene, statements) = statements_of(Kind::Sqlite).await;
     let mut database = database(&scene.path()).await;
     let mut wrong = Vec::new();
-    for sql in statements {
+    // Several go to it in one call.
+    for sql in statements.iter().flat_map(|call| call.split(";\n")) {
         let explain = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"));
         for row in sqlx::query(explain).fetch_all(&mut database).await.unwrap() {
             let detail: String = row.get("detail");
             let scanned = detail.strip_prefix("SCAN ").and_then(|rest| rest.split(' ').next());
-            let sorted = detail.contains("TEMP B-TREE") && in_order(&sql);
-            let matched = is_search(&sql) && detail.contains(" VIRTUAL TABLE INDEX 0:M");
+            let sorted = detail.contains("TEMP B-TREE") && in_order(sql);
+            let matched = is_search(sql) && detail.contains(" VIRTUAL TABLE INDEX 0:M");
             let small = |table: &str| MAY_BE_SCANNED.contains(&table) || table.starts_with('(');
             // The rows that a statement brings along.
             let brought = detail.contains("VALUES CLAUSE") || detail.contains("CONSTANT ROW");
@@ -86,7 +87,7 @@ async fn every_statement_on_sqlite_finds_its_rows_by_an_index() {
             let astray = searched
                 && sql.contains("COALESCE(organization_id")
                 && !detail.contains(" (<expr>=?");
-            let endless = searched && passes_over(&sql) && !detail.contains(far_end(&sql, ""));
+            let endless = searched && passes_over(sql) && !detail.contains(far_end(sql, ""));
             // The operator lists all accounts, nobody else.
             let listed = sql.contains("AS walked") && scanned == Some("accounts");
             let scanned =
@@ -126,7 +127,7 @@ async fn every_statement_on_postgres_finds_its_rows_by_an_index() {
         database.execute(sqlx::raw_sql(sort)).await.unwrap();
         let prepare = AssertSqlSafe(format!("PREPARE p{number} AS {sql}"));
         database.execute(sqlx::raw_sql(prepare)).await.unwrap();
-        let count = (1..30).take_while(|n| sql.contains(&format!("${n}"))).count();
+        let count = (1..).take_while(|n| sql.contains(&format!("${n}"))).count();
         let values = vec!["NULL"; count].join(", ");
         let values = if count > 0 { format!("({values})") } else { values };
         let explain = AssertSqlSafe(format!("EXPLAIN (FORMAT JSON) EXECUTE p{number}{values}"));

@@ -267,7 +267,8 @@ impl Base {
             let id = DeliveryId(self.mint().uuid());
             delivery(id, (event, *arrived), listener, due(&room(event)))
         });
-        insert_deliveries(tx, new.collect()).await
+        insert_deliveries(tx, new.collect());
+        Ok(())
     }
 }
 
