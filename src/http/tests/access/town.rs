@@ -94,7 +94,9 @@ impl Town {
     /// Builds and stocks it; what sleeps or is deleted does so from the end of this on.
     pub(super) async fn of(mut tree: Tree) -> Self {
         let dns = DnsServer::start(Zone::default(), Shutdown::default()).await.unwrap();
-        let house = House::empty(dns.addr(), "").await;
+        // Its one connection is idle while the rows are looked at, however long a busy machine takes.
+        let unhurried = "[connections]\nheader_seconds = 300\n";
+        let house = House::empty(dns.addr(), unhurried).await;
         let file = house._folder.path().join("data/gatepost.db");
         let options = SqliteConnectOptions::new().filename(file);
         let mut database = SqliteConnection::connect_with(&options).await.unwrap();
