@@ -178,7 +178,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
 
     // The API beside them.
     let (socket, http) = bind(settings.http).await?;
-    let forgetting = mailbox::forget_deleted_words(store.clone(), access.search);
+    let indexing = mailbox::keep_index(store.clone(), access.search);
     let erasures = Erasures::new(store.clone(), mint.clock().clone(), &rules.retention);
     let parts = (preview, reception, erasures.clone(), (relays, inbound));
     let reading = (events.clone(), links, apart);
@@ -206,7 +206,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let (delivering, last_word) = (shutdown.clone(), rules.store.gateways.silence());
     shutdown.spawn_with_last_word(last_word, deliver(dispatcher, heartbeat, delivering));
     clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
-    attend((api.audit_log(), api.agents()), erasures, forgetting, &shutdown);
+    attend((api.audit_log(), api.agents()), erasures, indexing, &shutdown);
     let stop = shutdown.clone();
     let following = async move { events.run(stop.soft()).await };
     shutdown.spawn_on(&running.threads.streams(), following);
@@ -233,11 +233,11 @@ async fn apart_from_mail(
 }
 
 /// Writes down refusals of the API, erases contacts and accounts that are to be erased, brings templates
-/// to Agents, and takes the words of deleted mail out of the search, until the soft stop.
+/// to Agents, and keeps the index of search, until the soft stop.
 fn attend(
     (audit, agents): (AuditLog, Agents),
     erasures: Erasures,
-    forgetting: impl Future<Output = ()> + Send + 'static,
+    indexing: impl Future<Output = ()> + Send + 'static,
     shutdown: &Shutdown,
 ) {
     let stop = shutdown.clone();
@@ -248,7 +248,7 @@ fn attend(
     let stop = shutdown.clone();
     shutdown.spawn(async move {
         tokio::select! {
-            () = forgetting => {}
+            () = indexing => {}
             () = stop.soft() => {}
         }
     });

@@ -65,6 +65,9 @@ impl Database {
     }
 }
 
+/// The newest messages, which wait to be indexed: fewer than are indexed at once.
+const UNINDEXED: u64 = 200;
+
 /// Writes so many messages, and their entries in the index of search if they are to have some.
 pub async fn fill(location: &Location, accounts: &Accounts, rows: u64, search: bool) {
     let mut database = Database::open(location).await;
@@ -83,11 +86,17 @@ pub async fn fill(location: &Location, accounts: &Accounts, rows: u64, search: b
     while first <= rows {
         let last = (first + PIECE - 1).min(rows);
         database.run(format!("BEGIN; {}; COMMIT", messages(rows, first, last, postgres))).await;
-        if search {
-            let entries = entries(rows, first, last, postgres);
+        let last_entry = last.min(rows.saturating_sub(UNINDEXED));
+        if search && first <= last_entry {
+            let entries = entries(rows, first, last_entry, postgres);
             database.run(format!("BEGIN; {entries}; COMMIT")).await;
         }
         first = last + 1;
+    }
+    if search {
+        let waiting = "INSERT INTO search_waiting (message_id)
+                       SELECT id FROM messages WHERE id NOT IN (SELECT id FROM search_entries)";
+        database.run(waiting.to_owned()).await;
     }
     database.run(rooms().to_owned()).await;
     if postgres {

@@ -91,7 +91,9 @@ async fn main() {
 }
 
 async fn measure(kind: Kind, rows: u64, options: &Options, report: &mut Report) {
-    let place = Place::new(kind, &[]);
+    // What is not in the index of search stays so, for all searches.
+    let rules = "[search]\nindex_patience_seconds = 3600";
+    let place = Place::new(kind, &[("access.toml", rules)]);
     let site = Site::build(&place.location, &place.rules).await;
     let accounts = Accounts::build(&site.tenancy, site.house.partner.id).await;
     site.leave_store().await;

@@ -1,5 +1,11 @@
 -- By what messages are found.
 
+-- Messages that have no entry yet: the commit writes this, a task behind it the entry. Without a foreign
+-- key, as each insertion would lock its message for that; the row of a message that is gone goes with the next ones.
+CREATE TABLE search_waiting (
+    message_id UUID PRIMARY KEY
+);
+
 -- What full-text search finds messages by: tokens that the program makes (src/domain/search), so
 -- that both databases find the same. Not a twin: SQLite keeps them in an index of FTS5, PostgreSQL in
 -- a tsvector. An entry goes with its message, its tokens with the entry.

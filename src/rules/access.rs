@@ -63,7 +63,8 @@ impl Limits {
     }
 }
 
-/// Bounds of one search, and the pace at which the words of deleted mail leave its index.
+/// Bounds of one search, and the pace at which mail comes into its index, and that of deleted mail
+/// leaves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SearchLimits {
@@ -71,6 +72,10 @@ pub struct SearchLimits {
     pub max_candidates: u32,
     pub max_octets: u64,
     max_millis: u64,
+    pub index_at_once: u32,
+    pub index_octets: usize,
+    index_patience_seconds: u64,
+    index_look_millis: u64,
     pub forget_pages: u32,
     forget_pause_millis: u64,
     forget_look_seconds: u64,
@@ -80,6 +85,15 @@ impl SearchLimits {
     /// After which a page ends with what was found.
     pub const fn time(&self) -> Duration {
         Duration::from_millis(self.max_millis)
+    }
+
+    /// After which the few messages that have come are indexed, too.
+    pub const fn index_patience(&self) -> Duration {
+        Duration::from_secs(self.index_patience_seconds)
+    }
+
+    pub const fn index_look(&self) -> Duration {
+        Duration::from_millis(self.index_look_millis)
     }
 
     pub const fn forget_pause(&self) -> Duration {
@@ -96,6 +110,11 @@ impl SearchLimits {
         check("search.max_candidates", self.max_candidates.into(), beyond_a_page, 100_000)?;
         check("search.max_octets", self.max_octets, 65_536, 1 << 30)?;
         check("search.max_millis", self.max_millis, 10, 60_000)?;
+        check("search.index_at_once", self.index_at_once.into(), 1, 2000)?;
+        let octets = self.index_octets.try_into().unwrap_or(u64::MAX);
+        check("search.index_octets", octets, 1024, 1 << 24)?;
+        check("search.index_patience_seconds", self.index_patience_seconds, 1, 3600)?;
+        check("search.index_look_millis", self.index_look_millis, 10, 60_000)?;
         check("search.forget_pages", self.forget_pages.into(), 1, 10_000)?;
         check("search.forget_pause_millis", self.forget_pause_millis, 1, 60_000)?;
         check("search.forget_look_seconds", self.forget_look_seconds, 1, 86_400)

@@ -61,7 +61,7 @@ pub use mailbox::messages::Original;
 pub use mailbox::new_messages::{NewMessage, NewReceived};
 pub use mailbox::room_lists::{ListedRoom, RoomFilter, RoomList, RoomPage};
 pub use mailbox::room_ranges::RoomPlace;
-pub use mailbox::search::{Looked, Wanted};
+pub use mailbox::search::{Looked, Unindexed, Wanted};
 pub use mailbox::sessions::{ResetSession, SessionList};
 pub use mailbox::verdict_history::PastVerdict;
 pub use opening::{Store, restore};

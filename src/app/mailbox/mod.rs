@@ -2,8 +2,8 @@
 //! and deleting what is old.
 
 pub mod conversations;
-mod deleted_words;
 pub mod erasure;
+mod indexing;
 pub mod intake;
 pub mod links;
 pub mod logs;
@@ -20,7 +20,7 @@ use crate::domain::scope::Scope;
 use crate::rules::SearchLimits;
 use crate::store::{Cursor, Direction, IntakeFilter, List, Original, Page, Store, StoreError};
 
-pub use deleted_words::forget_deleted_words;
+pub use indexing::keep_index;
 pub use sweeper::sweep;
 
 /// The use cases over messages and records. Every read takes the scope that `access` decided.

@@ -1,6 +1,9 @@
 //! Full-text search: walks what an account has from the newest to the oldest, or from a cursor on,
 //! asks the index for candidates, and reads of each whether it matches.
 //!
+//! A message that has no entry in the index yet is a candidate whatever it says. Where many have none,
+//! as nothing was indexed for a while, a page looks at no more than the first window.
+//!
 //! What a request may look at is bounded, whatever it looks for: it walks through windows that hold
 //! a known number of the account's own messages, small ones first because a common word fills a page
 //! from there, and reads so many candidates at most, and so many octets of them, for so long. Where it
@@ -20,10 +23,13 @@ use crate::domain::search::tokens;
 use crate::domain::search::words::Document;
 use crate::domain::source::Source;
 use crate::rules::SearchLimits;
-use crate::store::{Cursor, Direction, List, Page, Store, StoreError, Wanted};
+use crate::store::{Cursor, Direction, List, Page, Store, StoreError, Unindexed, Wanted};
 
 /// The first windows hold these parts of what a request may walk through, the last one the rest.
-const WINDOWS: [u32; 3] = [128, 16, 2];
+const WINDOWS: [u32; 3] = [FIRST_PART, 16, 2];
+const FIRST_PART: u32 = 128;
+/// Messages without an entry that a page may look at again for each window.
+const FEW: u32 = 4000;
 /// What is in memory at a time of candidates that are read, unless one alone is larger.
 const STEP_OCTETS: u64 = 1 << 20;
 
@@ -59,6 +65,8 @@ pub struct Search<'s> {
     has_read: bool,
     windows: std::slice::Iter<'static, u32>,
     window: Option<Window>,
+    /// Known from the first window on.
+    unindexed: Option<Unindexed>,
     waiting: VecDeque<Cursor>,
     ended: bool,
     until: Option<Cursor>,
@@ -94,6 +102,7 @@ impl<'s> Search<'s> {
             has_read: false,
             windows: WINDOWS.iter(),
             window: None,
+            unindexed: None,
             waiting: VecDeque::new(),
             ended: false,
             until: None,
@@ -142,7 +151,12 @@ impl<'s> Search<'s> {
             self.end_here();
             return Ok(());
         }
-        let wanted = Wanted { all: &self.tokens, spans: &window.spans, source: self.asked.source };
+        let wanted = Wanted {
+            all: &self.tokens,
+            spans: &window.spans,
+            source: self.asked.source,
+            unindexed: self.unindexed.unwrap_or(Unindexed::Many),
+        };
         let limit = self.candidates.min(self.limits.max_candidates);
         let page = Page { limit, from: self.from, until: window.end };
         let between = (self.asked.since, self.asked.until);
@@ -186,6 +200,13 @@ impl<'s> Search<'s> {
         if self.rows == 0 || self.until.is_some() && self.is_late() {
             self.ended = true;
             return Ok(());
+        }
+        if self.unindexed.is_none() {
+            let few = self.store.count_unindexed(FEW + 1).await? <= FEW;
+            self.unindexed = Some(if few { Unindexed::Few } else { Unindexed::Many });
+            if !few {
+                self.rows = (self.limits.max_rows / FIRST_PART).max(1);
+            }
         }
         let part = self.windows.next().copied().unwrap_or(1);
         let most = (self.limits.max_rows / part).clamp(1, self.rows);

@@ -148,7 +148,8 @@ impl Page {
         }
     }
 
-    const fn ascending(&self) -> bool {
+    /// Whether it is read from the oldest on.
+    pub(in crate::store) const fn ascending(&self) -> bool {
         matches!(self.from, Some((Direction::After, _)))
     }
 

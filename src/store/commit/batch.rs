@@ -121,7 +121,7 @@ impl Intakes {
         let sessions = sessions::join(tx, fresh, &met).await?;
         contents::keep(tx, fresh, named);
         messages::insert(tx, fresh, &met, (&threads.found, &sessions));
-        search_entries::insert(tx, fresh);
+        search_entries::wait(tx, fresh);
         threads.keep(tx);
         let mut begun = rooms::arrive(tx, fresh, (&met, &sessions)).await?;
         let contacts = fresh.iter().zip(&met).map(|(one, (contact, _))| (one.id, *contact));

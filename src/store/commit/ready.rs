@@ -11,9 +11,7 @@ use crate::domain::clock::Timestamp;
 use crate::domain::contact::Handle;
 use crate::domain::message::Mail;
 use crate::domain::room;
-use crate::domain::search::tokens;
-use crate::domain::search::words::Document;
-use crate::domain::source::{Inbox, Source};
+use crate::domain::source::Inbox;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::stored;
 use crate::store::engine::sql::Value;
@@ -24,20 +22,11 @@ use crate::store::mailbox::mail_row::MailRow;
 use crate::store::mailbox::messages;
 use crate::store::mailbox::packed::Packed;
 use crate::store::mailbox::received_row::ReceivedRow;
-use crate::store::mailbox::search_entries;
 
 /// What one transaction of SMTP came to.
 pub struct Ready {
     pub entries: Vec<Entry>,
     pub now: Timestamp,
-}
-
-/// What is kept of a mail, made once for all recipients.
-#[derive(Clone)]
-struct Shared {
-    content: Arc<Packed>,
-    /// The tokens by which a search finds it.
-    words: Arc<str>,
 }
 
 impl Ready {
@@ -47,7 +36,8 @@ impl Ready {
         kept: &Kept,
         apart: impl Fn(&Bytes) -> bool,
     ) -> Result<Self, StoreError> {
-        let mut shared: Option<(&Arc<Mail>, Shared)> = None;
+        // Made once for all recipients.
+        let mut shared: Option<(&Arc<Mail>, Arc<Packed>)> = None;
         let mut contents = BTreeMap::new();
         let mut entries = Vec::with_capacity(commit.intakes.len());
         for intake in &commit.intakes {
@@ -57,7 +47,10 @@ impl Ready {
                     let (mail, apart) = (&accepted.message.mail, apart(&accepted.raw));
                     let read = match &shared {
                         Some((known, read)) if Arc::ptr_eq(known, mail) => read.clone(),
-                        _ => Shared::of(mail, here(&accepted.raw, apart)).await?,
+                        _ => {
+                            let raw = here(&accepted.raw, apart);
+                            Packed::of(&MailRow::from(&**mail), raw).await?.into()
+                        }
                     };
                     shared = Some((mail, read.clone()));
                     let object = kept.get(&accepted.message.digest).cloned();
@@ -102,28 +95,17 @@ impl Ready {
     }
 
     /// About how many octets it hands to the database: originals and what was read out of them
-    /// once, evidence and the words of a search for each recipient.
+    /// once, evidence for each recipient.
     pub(in crate::store) fn octets(&self) -> usize {
         let contents = self.arrived().map(|arrived| arrived.content.len());
-        let search = self.arrived().flat_map(|arrived| &arrived.search);
-        let evidence = self.entries.iter().flat_map(|entry| &entry.record);
-        let evidence = evidence.chain(search).map(Value::octets);
+        let evidence = self.entries.iter().flat_map(|entry| &entry.record).map(Value::octets);
         contents.max().unwrap_or(0) + evidence.sum::<usize>()
     }
 }
 
-impl Shared {
-    async fn of(mail: &Mail, raw: &Bytes) -> Result<Self, StoreError> {
-        let words = tokens::of_document(&Document::of_mail(mail)).into();
-        Ok(Self { content: Packed::of(&MailRow::from(mail), raw).await?.into(), words })
-    }
-}
-
 impl Arrived {
-    fn new(accepted: &Accepted, read: Shared, apart: bool, object: Option<String>) -> Self {
+    fn new(accepted: &Accepted, read: Arc<Packed>, apart: bool, object: Option<String>) -> Self {
         let message = &accepted.message;
-        let whose = (&message.lineage, message.agent);
-        let when = (message.at, Source::Email);
         let mut keys = accepted.arrival_keys.clone();
         keys.sort_unstable();
         keys.dedup();
@@ -150,9 +132,8 @@ impl Arrived {
             content_id: message.id,
             apart,
             object,
-            content: read.content,
+            content: read,
             columns: messages::columns(message, stored_size(accepted.raw.len())),
-            search: search_entries::columns(message.id, whose, when, &read.words),
         }
     }
 
@@ -184,12 +165,6 @@ impl Arrived {
             object,
             content: Packed::of(&read, here(&handed.raw, apart)).await?.into(),
             columns: messages::columns_of_received(message, stored_size(handed.raw.len())),
-            search: search_entries::columns(
-                message.id,
-                (&message.lineage, message.agent),
-                (message.at, message.received.handle.source()),
-                &tokens::of_document(&Document::of_received(&message.received)),
-            ),
         })
     }
 }

@@ -59,8 +59,6 @@ pub struct Arrived {
     pub content: Arc<Packed>,
     /// The message's columns, but for its contact, its thread, its session and its inbox.
     pub columns: Vec<Value>,
-    /// Those of its entry in the index of full-text search.
-    pub search: Vec<Value>,
 }
 
 /// What mail was admitted by.

@@ -1,5 +1,5 @@
 //! Candidates of a full-text search: messages whose entry in the index has the tokens that are
-//! asked for. Whether one matches is decided by what it says, not here.
+//! asked for, and those that have none yet. Whether one matches is decided by what it says, not here.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,11 +12,11 @@ use crate::domain::message::Message;
 use crate::domain::scope::Scope;
 use crate::domain::source::Source;
 use crate::store::base::Base;
-use crate::store::base::page::{Cursor, Page};
+use crate::store::base::page::{Cursor, Page, permitted, within};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Statement, sql};
+use crate::store::engine::sql::{Row, sql};
 
 /// What a candidate has.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +27,17 @@ pub struct Wanted<'w> {
     /// how many rows are looked at.
     pub spans: &'w [String],
     pub source: Option<Source>,
+    pub unindexed: Unindexed,
+}
+
+/// How messages are found that have no entry yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unindexed {
+    /// All of them are looked at: whether they are the searcher's.
+    Few,
+    /// The searcher's messages are looked at, all that the page may walk through: whether they are
+    /// among them.
+    Many,
 }
 
 /// What was read of candidates.
@@ -43,6 +54,7 @@ pub struct Looked {
 impl Base {
     /// The places of a page of candidates in `scope`, in the order in which it is read: the newest
     /// first, or those that follow the cursor. The spans must be of the account at the scope's top.
+    /// Those without an entry are looked for first: what gets one meanwhile is found by it.
     pub async fn search(
         &self,
         scope: &Scope,
@@ -53,6 +65,7 @@ impl Base {
         if wanted.spans.is_empty() {
             return Ok(Vec::new());
         }
+        let mut found = self.unindexed(scope, wanted, page, (since, before)).await?;
         let mut query = if self.reader().is_postgres() {
             sql("SELECT id, at FROM search_entries WHERE tokens @@ CAST($1 AS TSQUERY)")
                 .bind(expression(wanted, ('\'', "''"), [" & ", " | "]))
@@ -66,12 +79,40 @@ impl Base {
         }
         permitted(&mut query, scope);
         page.read_between(&mut query, since, before);
-        let rows = self.fetch_by_bitmaps(query).await?;
-        let cursor = |row| {
-            let columns = Columns { table: "search_entries", row };
-            Ok(Cursor { at: columns.time("at")?, id: columns.uuid("id")? })
-        };
-        rows.iter().map(cursor).collect()
+        found.append(&mut places(&self.fetch_by_bitmaps(query).await?)?);
+        found.sort_unstable();
+        found.dedup();
+        if !page.ascending() {
+            found.reverse();
+        }
+        found.truncate(page.limit.try_into().unwrap_or(usize::MAX));
+        Ok(found)
+    }
+
+    /// The same of those without an entry, whatever they say.
+    async fn unindexed(
+        &self,
+        scope: &Scope,
+        wanted: Wanted<'_>,
+        page: &Page,
+        (since, before): (Option<Timestamp>, Option<Timestamp>),
+    ) -> Result<Vec<Cursor>, StoreError> {
+        let mut query = sql(match wanted.unindexed {
+            Unindexed::Few => {
+                "WITH waiting AS MATERIALIZED (SELECT message_id FROM search_waiting)
+                 SELECT id, at FROM waiting CROSS JOIN messages WHERE id = message_id AND "
+            }
+            Unindexed::Many => {
+                "SELECT id, at FROM messages
+                 WHERE EXISTS (SELECT 1 FROM search_waiting WHERE message_id = messages.id) AND "
+            }
+        });
+        within(&mut query, scope);
+        if let Some(source) = wanted.source {
+            query.push(" AND source = ").push_value(source.as_str());
+        }
+        page.read_between(&mut query, since, before);
+        places(&query.fetch_all(self.reader()).await?)
     }
 
     /// Those of these messages that are there, in `scope`, and match, the first ones as far as they
@@ -84,18 +125,9 @@ impl Base {
         octets: u64,
         matches: impl Fn(&Message) -> bool + Send + 'static,
     ) -> Result<Looked, StoreError> {
-        let sizes = self.sizes(ids).await?;
-        let (mut few, mut sum) = (Vec::with_capacity(ids.len()), 0_u64);
-        for id in ids {
-            let more = sum.saturating_add(sizes.get(&id.0).copied().unwrap_or_default());
-            if more > octets && !few.is_empty() {
-                break;
-            }
-            sum = more;
-            few.push(*id);
-        }
+        let (few, sum) = self.first_within(ids, octets).await?;
         let rows = messages::by_ids(self.reader(), few.iter().copied()).await?;
-        let (looked, scope) = (few.len(), scope.clone());
+        let (few, looked, scope) = (few.to_vec(), few.len(), scope.clone());
         let repeats = self.repeats.clone();
         let reading = move || -> Result<Vec<Message>, StoreError> {
             let mut found = HashMap::with_capacity(rows.len());
@@ -117,6 +149,25 @@ impl Base {
         Ok(Looked { ids: looked, octets: sum, found })
     }
 
+    /// The first ones, as far as they have no more than `octets` together, but always one; and how many
+    /// these have.
+    pub(super) async fn first_within<'m>(
+        &self,
+        ids: &'m [MessageId],
+        octets: u64,
+    ) -> Result<(&'m [MessageId], u64), StoreError> {
+        let sizes = self.sizes(ids).await?;
+        let (mut few, mut sum) = (0, 0_u64);
+        for id in ids {
+            let more = sum.saturating_add(sizes.get(&id.0).copied().unwrap_or_default());
+            if more > octets && few > 0 {
+                break;
+            }
+            (few, sum) = (few + 1, more);
+        }
+        Ok((ids.get(..few).unwrap_or(ids), sum))
+    }
+
     /// How much is kept of each of these messages, without reading it.
     async fn sizes(&self, ids: &[MessageId]) -> Result<HashMap<Uuid, u64>, StoreError> {
         let rows = many(
@@ -136,6 +187,14 @@ impl Base {
     }
 }
 
+fn places(rows: &[Row]) -> Result<Vec<Cursor>, StoreError> {
+    let place = |row| {
+        let columns = Columns { table: "search_entries", row };
+        Ok(Cursor { at: columns.time("at")?, id: columns.uuid("id")? })
+    };
+    rows.iter().map(place).collect()
+}
+
 /// All of the tokens and one of the spans, each token in quotes: nothing in it can be an operator.
 fn expression(wanted: Wanted<'_>, quote: (char, &str), [and, or]: [&str; 2]) -> String {
     let (mark, twice) = quote;
@@ -144,12 +203,4 @@ fn expression(wanted: Wanted<'_>, quote: (char, &str), [and, or]: [&str; 2]) -> 
     let spans = wanted.spans.iter().map(quoted).collect::<Vec<_>>().join(or);
     let tokens = wanted.all.iter().map(quoted);
     tokens.chain([format!("({spans})")]).collect::<Vec<_>>().join(and)
-}
-
-/// Leaves out what the Agents of others have; these are integers of ours.
-fn permitted(query: &mut Statement, scope: &Scope) {
-    let Some(permitted) = scope.permitted() else { return };
-    let ids = permitted.iter().map(|agent| agent.get().to_string()).collect::<Vec<_>>();
-    let ids = if ids.is_empty() { "NULL".to_owned() } else { ids.join(", ") };
-    query.push(" AND agent_id IN (").push(&ids).push(")").varying();
 }

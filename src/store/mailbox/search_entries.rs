@@ -1,46 +1,156 @@
-//! The entries of messages in the index of full-text search, written in the commit. They go with their
-//! messages, by their foreign key.
+//! The index of full-text search, written behind the commit: that writes only which messages wait to
+//! be indexed, and a task makes their entries, many in a transaction, as few pages as possible for each.
+//! Until then a search matches them itself (`search.rs`).
+//!
+//! By its own row it is known of each message that it waits: transactions of PostgreSQL end in another
+//! order than they began, so that no place in any order is one behind which nothing comes. Entries go
+//! with their messages, by their foreign key.
+
+use std::collections::HashSet;
 
 use super::entry::Arrived;
-use crate::domain::account::Lineage;
-use crate::domain::clock::Timestamp;
-use crate::domain::id::{AccountId, MessageId};
+use super::messages;
+use crate::domain::id::MessageId;
+use crate::domain::message::Message;
 use crate::domain::search::tokens;
-use crate::domain::source::Source;
+use crate::domain::search::words::Document;
+use crate::store::base::Base;
 use crate::store::engine::database::Transaction;
+use crate::store::engine::error::StoreError;
+use crate::store::engine::gates;
 use crate::store::engine::many::many;
-use crate::store::engine::sql::Value;
+use crate::store::engine::row::Columns;
+use crate::store::engine::sql::{Value, sql};
 
-/// The columns of an entry; `words` are [`tokens::of_document`].
-pub fn columns(
-    message: MessageId,
-    (lineage, agent): (&Lineage, AccountId),
-    (at, source): (Timestamp, Source),
-    words: &str,
-) -> Vec<Value> {
-    let mut tokens = tokens::of_place(lineage, at).join(" ");
-    // A message without a word has no token behind a space: a tsvector refuses an empty one.
-    if !words.is_empty() {
-        tokens.push(' ');
-        tokens.push_str(words);
-    }
-    vec![message.0.into(), agent.into(), source.as_str().into(), at.into(), tokens.into()]
+/// What is in memory at a time of the messages that are being indexed, unless one alone is larger.
+const READ_OCTETS: u64 = 4 << 20;
+
+/// An entry on its way into the index: its columns, and its tokens with spaces between them.
+type Entry = (MessageId, [Value; 4], String);
+
+/// New messages are to be indexed: that is written with the commit.
+pub fn wait(tx: &mut Transaction, arrived: &[&Arrived]) {
+    let rows = arrived.iter().map(|one| vec![one.id.0.into()]).collect();
+    tx.later(many("INSERT INTO search_waiting (message_id) {rows}", rows));
 }
 
-/// Writes the entries of new messages with the commit.
-pub fn insert(tx: &mut Transaction, arrived: &[&Arrived]) {
-    let mut rows: Vec<Vec<Value>> = arrived.iter().map(|one| one.search.clone()).collect();
+impl Base {
+    /// How many messages wait to be indexed, counted up to `most`.
+    pub async fn count_unindexed(&self, most: u32) -> Result<u32, StoreError> {
+        let count = sql("SELECT COUNT(*) AS waiting
+                         FROM (SELECT message_id FROM search_waiting LIMIT $1) AS first");
+        let row = count.bind(i64::from(most)).fetch_one(self.reader()).await?;
+        let waiting = Columns { table: "search_waiting", row: &row }.count("waiting")?;
+        Ok(waiting.try_into().unwrap_or(u32::MAX))
+    }
+
+    /// Indexes up to `at_once` messages, the oldest first, and answers how many; none also where another
+    /// gateway is at it. They are read and cut into words before the embedded store's only writer is
+    /// asked for, and written in transactions of up to `octets` of tokens there, so that no commit
+    /// waits long.
+    pub async fn index_messages(&self, at_once: u32, octets: usize) -> Result<u32, StoreError> {
+        let has_company = self.reader().is_postgres();
+        let mut turn = None;
+        if has_company {
+            let mut tx = self.begin().await?;
+            if !gates::alone(&mut tx, "search entries").await? {
+                return Ok(0);
+            }
+            turn = Some(tx);
+        }
+        let waiting = sql("SELECT message_id FROM search_waiting ORDER BY message_id LIMIT $1");
+        let rows = waiting.bind(i64::from(at_once)).fetch_all(self.reader()).await?;
+        let id = |row| Columns { table: "search_waiting", row }.uuid("message_id").map(MessageId);
+        let ids = rows.iter().map(id).collect::<Result<Vec<_>, _>>()?;
+        let (few, _) = self.first_within(&ids, READ_OCTETS).await?;
+        let entries = self.entries(few).await?;
+        let known: HashSet<MessageId> = entries.iter().map(|(id, ..)| *id).collect();
+        // Those that nobody may read any more, or can.
+        let mut done: Vec<MessageId> =
+            few.iter().filter(|id| !known.contains(id)).copied().collect();
+        let mut entries = entries.into_iter().peekable();
+        while entries.peek().is_some() || !done.is_empty() {
+            let (mut piece, mut sum) = (Vec::new(), 0_usize);
+            while let Some(entry) = entries.next_if(|_| has_company || sum < octets) {
+                sum = sum.saturating_add(entry.2.len());
+                piece.push(entry);
+            }
+            let mut tx = match turn.take() {
+                Some(tx) => tx,
+                None => self.begin().await?,
+            };
+            done.append(&mut insert(&mut tx, piece).await?);
+            let rows = std::mem::take(&mut done).into_iter().map(|id| vec![id.0.into()]).collect();
+            tx.later(many(
+                "WITH given (message) AS ({rows})
+                 DELETE FROM search_waiting WHERE message_id IN (SELECT message FROM given)",
+                rows,
+            ));
+            tx.commit().await?;
+        }
+        Ok(few.len().try_into().unwrap_or(u32::MAX))
+    }
+
+    /// The entries of those of these messages that can be read.
+    async fn entries(&self, ids: &[MessageId]) -> Result<Vec<Entry>, StoreError> {
+        let rows = messages::by_ids(self.reader(), ids.iter().copied()).await?;
+        let repeats = self.repeats.clone();
+        let cutting = move || {
+            let messages = messages::listed_messages(&rows, &repeats)?;
+            Ok(messages.iter().map(entry).collect())
+        };
+        tokio::task::spawn_blocking(cutting)
+            .await
+            .map_err(|error| StoreError::Corrupt { table: "contents", detail: error.to_string() })?
+    }
+}
+
+fn entry(message: &Message) -> Entry {
+    let mut words = tokens::of_place(&message.lineage, message.at).join(" ");
+    let said = tokens::of_document(&Document::of(&message.content));
+    // A message without a word has no token behind a space: a tsvector refuses an empty one.
+    if !said.is_empty() {
+        words.push(' ');
+        words.push_str(&said);
+    }
+    let source = message.source().as_str().into();
+    let columns = [message.id.0.into(), message.agent.into(), source, message.at.into()];
+    (message.id, columns, words)
+}
+
+/// Writes, with the commit, the entries of those messages that still wait and that nobody is deleting, and
+/// answers which.
+async fn insert(tx: &mut Transaction, entries: Vec<Entry>) -> Result<Vec<MessageId>, StoreError> {
+    let rows = entries.iter().map(|(id, ..)| vec![id.0.into()]).collect();
+    let rows = many(
+        "WITH given (message) AS ({rows})
+         SELECT id FROM given CROSS JOIN search_waiting CROSS JOIN messages
+         WHERE search_waiting.message_id = given.message AND messages.id = given.message",
+        rows,
+    )
+    .locking(
+        "ORDER BY id FOR UPDATE OF search_waiting SKIP LOCKED
+         FOR KEY SHARE OF messages SKIP LOCKED",
+    )
+    .fetch_all(tx.on())
+    .await?;
+    let id = |row| Columns { table: "messages", row }.uuid("id").map(MessageId);
+    let there = rows.iter().map(id).collect::<Result<HashSet<_>, _>>()?;
+    let entries = entries.into_iter().filter(|(id, ..)| there.contains(id));
     if tx.has_company() {
-        return tx.later(many(
+        let rows = entries.map(|(_, columns, words)| columns.into_iter().chain([words.into()]));
+        tx.later(many(
             "WITH given (id, agent_id, source, at, tokens) AS ({rows})
              INSERT INTO search_entries (id, agent_id, source, at, tokens)
              SELECT id, agent_id, source, at, array_to_tsvector(string_to_array(tokens, ' '))
              FROM given",
-            rows,
+            rows.map(Iterator::collect).collect(),
         ));
+        return Ok(there.into_iter().collect());
     }
-    let split = rows.iter_mut().zip(arrived);
-    let words = split.filter_map(|(row, one)| Some(vec![one.id.0.into(), row.pop()?])).collect();
+    let (rows, words) = entries
+        .map(|(id, columns, words)| (columns.to_vec(), vec![id.0.into(), words.into()]))
+        .unzip();
     tx.later(many("INSERT INTO search_entries (id, agent_id, source, at) {rows}", rows));
     tx.later(many(
         "WITH given (id, tokens) AS ({rows})
@@ -49,4 +159,5 @@ pub fn insert(tx: &mut Transaction, arrived: &[&Arrived]) {
          WHERE search_entries.id = given.id",
         words,
     ));
+    Ok(there.into_iter().collect())
 }

@@ -190,6 +190,7 @@ async fn a_contact_goes_step_by_step_whoever_takes_it_up(kind: Kind) {
     let contact = planted(&scene, 7).await;
     scene.deliver(&scene.agent, 9).await;
     let (partner, agent) = (subtree(&scene.partner), subtree(&scene.agent));
+    scene.index().await;
     let found = marked(&scene, kind).await;
     assert!(found[0] > 10 && found[1..].iter().all(|count| *count >= 7), "{found:?}");
     let some = scene.store.recent_messages(&agent, &everything()).await.unwrap();

@@ -254,6 +254,12 @@ impl Scene {
         self.store.commit(&Commit { intakes, now: at(millis) }).await.unwrap()
     }
 
+    /// Brings all messages into the index of search.
+    pub async fn index(&self) {
+        while self.store.index_messages(250, 65_536).await.unwrap() > 0 {}
+        assert_eq!(self.store.count_unindexed(1).await.unwrap(), 0);
+    }
+
     /// A destination of `account`.
     pub async fn listen(&self, account: &Account, category: Category, url: &str) -> Destination {
         self.keep(destination(account.id, category, url)).await

@@ -15,13 +15,19 @@ use gatepost::domain::search::query::Query;
 use gatepost::domain::search::tokens;
 use gatepost::domain::source::Source;
 use gatepost::rules::{Kept, Rules, SearchLimits};
-use gatepost::store::{Cursor, Direction, Due, Intake, Page, Wanted};
+use gatepost::store::{
+    Commit, Committed, Cursor, Direction, Due, Intake, Page, Store, Unindexed, Wanted,
+};
+use sqlx::Executor as _;
 use uuid::Uuid;
 
-use super::scene::{DAY, Kind, Scene, at, mint, subtree};
+use super::scene::{DAY, Kind, Scene, at, by, mint, subtree};
+use super::silence::until_blocked;
 
 on_both! {
     entries_go_with_their_messages,
+    what_is_erased_before_it_is_indexed_leaves_nothing,
+    where_much_is_not_indexed_a_page_ends_early,
     a_search_of_a_tenant_that_has_nothing_looks_at_nothing,
     what_came_at_the_edges_of_time_is_found,
 }
@@ -225,6 +231,12 @@ async fn both_databases_find_what_the_reference_finds() {
     let mut dice = Dice(11);
     let (mut hits, mut misses) = (0, 0);
     for round in 0..220 {
+        // A message more has its entry now and then: first none has one, in the end all have.
+        if round % 3 == 2 {
+            for scene in scenes {
+                scene.store.index_messages(3, 1024).await.unwrap();
+            }
+        }
         let terms: Vec<Term> = (0..=dice.roll(3)).map(|n| term(&mut dice, n > 0)).collect();
         let query = terms.iter().map(|term| term.text.as_str()).collect::<Vec<_>>().join(" ");
         let level = dice.roll(5);
@@ -281,6 +293,114 @@ async fn both_databases_find_what_the_reference_finds() {
         }
     }
     assert!(hits > 60 && misses > 20, "{hits} queries found something, {misses} nothing");
+    assert_eq!(sqlite.store.count_unindexed(1).await.unwrap(), 0);
+    assert_eq!(postgres.store.count_unindexed(1).await.unwrap(), 0);
+}
+
+/// A commit that began before others and ends after them, on another gateway, is missed by no indexer.
+#[tokio::test]
+async fn a_slow_commit_is_found_and_indexed() {
+    let scene = Scene::new(Kind::Postgres).await;
+    scene.deliver(&scene.agent, 0).await;
+    scene.index().await;
+    let mut other = scene.postgres().await;
+    other.execute("BEGIN; SELECT FROM accounts WHERE name = 'desk' FOR UPDATE").await.unwrap();
+    let slow = scene.intake(&scene.agent, 1).await;
+    let slow_id = slow.record.message.unwrap();
+    let committing = scene.commit(vec![slow], 1);
+    let beside = async {
+        // Its message is written, and waits to be indexed: the reference to its Agent is left to check.
+        until_blocked(&scene, 1).await;
+        let gateway = scene.open().await;
+        let intake = scene.intake_from(&scene.other, 2, "bob@good.example", None).await;
+        let quick = intake.record.message.unwrap();
+        gateway.commit(&Commit { intakes: vec![intake], now: at(2) }).await.unwrap();
+        while gateway.index_messages(9, 1024).await.unwrap() > 0 {}
+        assert_eq!(scene.count("SELECT COUNT(*) FROM search_entries").await, 2);
+        other.execute("ROLLBACK").await.unwrap();
+        quick
+    };
+    let (committed, quick) = tokio::join!(committing, beside);
+    assert_eq!(committed, Committed::Done(vec![None]));
+    for indexed in [2, 3] {
+        assert_eq!(scene.count("SELECT COUNT(*) FROM search_entries").await, indexed);
+        let scope = subtree(&scene.partner);
+        let found = pages(&scene, (&scope, &asked("hello")), (limits(), 9), None).await;
+        assert_eq!(found[..2], [quick, slow_id]);
+        scene.index().await;
+    }
+}
+
+/// Two gateways index at the same time: each message has one entry.
+#[tokio::test]
+async fn gateways_that_index_at_once_are_not_in_each_others_way() {
+    let scene = Scene::new(Kind::Postgres).await;
+    for millis in 0..40 {
+        scene.deliver(&scene.agent, millis).await;
+    }
+    let other = scene.open().await;
+    let index = async |store: &Store| {
+        while store.count_unindexed(1).await.unwrap() > 0 {
+            store.index_messages(7, 1024).await.unwrap();
+        }
+    };
+    tokio::join!(index(&scene.store), index(&other));
+    assert_eq!(scene.count("SELECT COUNT(*) FROM search_entries").await, 40);
+}
+
+async fn what_is_erased_before_it_is_indexed_leaves_nothing(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let scope = subtree(&scene.agent);
+    let mut ids = Vec::new();
+    for millis in 0..3 {
+        ids.push(scene.deliver(&scene.agent, millis).await);
+    }
+    assert!(scene.store.erase_message(&scope, ids[1], by(at(9))).await.unwrap());
+    let found = async || pages(&scene, (&scope, &asked("hello")), (limits(), 9), None).await;
+    assert_eq!(found().await, [ids[2], ids[0]]);
+    scene.index().await;
+    assert_eq!(scene.count("SELECT COUNT(*) FROM search_entries").await, 2);
+    assert_eq!(scene.count("SELECT COUNT(*) FROM search_waiting").await, 0);
+    assert_eq!(found().await, [ids[2], ids[0]]);
+}
+
+/// What a page may look at is bounded however much waits to be indexed, and all is found in the end.
+async fn where_much_is_not_indexed_a_page_ends_early(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let mut ids = Vec::new();
+    for millis in 0..9 {
+        ids.push(scene.deliver(&scene.agent, millis).await);
+    }
+    ids.reverse();
+    let wait = match kind {
+        Kind::Sqlite => {
+            "WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+             INSERT INTO search_waiting SELECT randomblob(16) FROM n"
+        }
+        Kind::Postgres => {
+            "INSERT INTO search_waiting SELECT gen_random_uuid() FROM generate_series(1, 5000)"
+        }
+    };
+    scene.execute(wait).await;
+    let mut limits = limits();
+    limits.max_rows = 128 * 4;
+    let (mailbox, scope, asked) =
+        (Mailbox::new(scene.store.clone()), subtree(&scene.agent), asked("hello"));
+    let mut search = mailbox.search((&scope, &asked), None, limits);
+    let mut found = Vec::new();
+    loop {
+        let some = search.some(9).await.unwrap();
+        if some.is_empty() {
+            break;
+        }
+        found.extend(some.iter().map(|message| message.id));
+    }
+    assert_eq!(found, ids[..4]);
+    assert!(search.until().is_some());
+    assert_eq!(pages(&scene, (&scope, &asked), (limits, 9), None).await, ids);
+    // Ids of messages that are gone.
+    scene.index().await;
+    assert_eq!(pages(&scene, (&scope, &asked), (limits, 9), None).await, ids);
 }
 
 async fn entries_go_with_their_messages(kind: Kind) {
@@ -293,6 +413,8 @@ async fn entries_go_with_their_messages(kind: Kind) {
         pages(&scene, (&scope, &asked("hello")), (limits(), 9), None).await.len()
     };
     assert_eq!(found().await, 3);
+    scene.index().await;
+    assert_eq!(found().await, 3);
     let due = Due { account: scene.agent.id, kind: scene.agent.kind, until: at(2) };
     let rows = scene.store.expired(Kept::Messages, &due, None, 9).await.unwrap();
     scene.store.delete_expired(Kept::Messages, &rows, 9).await.unwrap().unwrap();
@@ -304,6 +426,7 @@ async fn entries_go_with_their_messages(kind: Kind) {
     assert_eq!(found().await, 1);
     // The next one does not get the number of one that is gone with its tokens.
     scene.deliver(&scene.agent, 3).await;
+    scene.index().await;
     assert_eq!(found().await, 2);
 }
 
@@ -342,14 +465,18 @@ pub async fn exercise(scene: &Scene) {
                 for from in [None, Some(Direction::Before), Some(Direction::After)] {
                     let from = from.map(|direction| (direction, cursor));
                     let page = Page { limit: 2, from, until: from.map(|_| cursor) };
-                    let wanted = Wanted { all: &all, spans: &spans, source };
                     let time = (Some(at(0)), Some(at(9)));
-                    scene.store.search(&scope, wanted, &page, time).await.unwrap();
+                    for unindexed in [Unindexed::Few, Unindexed::Many] {
+                        let wanted = Wanted { all: &all, spans: &spans, source, unindexed };
+                        scene.store.search(&scope, wanted, &page, time).await.unwrap();
+                    }
                 }
             }
             let nobody = [MessageId(Uuid::nil())];
             scene.store.messages_matching(&scope, &nobody, 9, |_| true).await.unwrap();
         }
     }
+    scene.deliver(&scene.agent, 77).await;
+    scene.index().await;
     super::search_work::exercise(scene).await;
 }

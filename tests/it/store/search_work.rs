@@ -60,6 +60,7 @@ async fn a_message_without_a_word_is_stored(kind: Kind) {
     (new.record.source, new.message.received.handle) = (Source::Chat, handle);
     (new.message.received.text, new.message.received.name) = ("\u{1f44d}".into(), None);
     assert!(matches!(scene.store.receive(&new).await, Ok(Receipt::Stored(_))));
+    scene.index().await;
     assert_eq!(scene.count("SELECT COUNT(*) FROM search_entries").await, 1);
 }
 
@@ -112,6 +113,7 @@ async fn words_of_erased_mail_are_in_no_page_in_the_end(kind: Kind) {
             erased.push(message.id);
         }
         assert_eq!(scene.commit(vec![intake], millis).await, Committed::Done(vec![None]));
+        scene.index().await;
     }
     assert!(is_kept(&scene, "quokkazebra", &scene.folder.path().join("before")).await);
     let scope = subtree(&scene.agent);
@@ -125,6 +127,7 @@ async fn words_of_erased_mail_are_in_no_page_in_the_end(kind: Kind) {
         // Mail that comes meanwhile neither ends the merge nor makes it begin anew.
         if steps % 2 == 0 && steps < 40 {
             scene.deliver(&scene.agent, 100 + steps).await;
+            scene.index().await;
         }
         assert!(steps < 1000, "the merge does not end");
     }

@@ -46,7 +46,7 @@ async fn beside_a_proxy() -> (Scene, Store, Proxy, PgConnection) {
 }
 
 /// Waits until so many connections wait for a lock in the server.
-async fn until_blocked(scene: &Scene, count: i64) {
+pub async fn until_blocked(scene: &Scene, count: i64) {
     // Not the connection that holds the lock: in a transaction the answer stays the same.
     let mut direct = scene.postgres().await;
     let blocked = "SELECT COUNT(*) FROM pg_stat_activity

@@ -1,0 +1,74 @@
+//! Brings messages into the index of search behind their commits, and the words of deleted ones out of
+//! it.
+
+use std::error::Error;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::rules::SearchLimits;
+use crate::store::{Store, StoreError};
+
+/// Does so again and again. Safe to drop at any moment.
+pub async fn keep_index(store: Store, limits: SearchLimits) {
+    tokio::join!(index(&store, limits), forget(&store, limits));
+}
+
+/// Indexes many messages at a time, or the few that came within the patience: each transaction has
+/// pages of its own to write, however few messages it brings.
+async fn index(store: &Store, limits: SearchLimits) {
+    let mut since = Instant::now();
+    loop {
+        let pause = match index_some(store, limits, &mut since).await {
+            Ok(true) => Duration::ZERO,
+            Ok(false) => limits.index_look(),
+            Err(error) => {
+                warn(&error, "messages were not indexed for the search: tried again");
+                limits.forget_look()
+            }
+        };
+        sleep(pause).await;
+    }
+}
+
+/// Whether there may be as many again.
+async fn index_some(
+    store: &Store,
+    limits: SearchLimits,
+    since: &mut Instant,
+) -> Result<bool, StoreError> {
+    let waiting = store.count_unindexed(limits.index_at_once).await?;
+    let is_full = waiting >= limits.index_at_once;
+    if waiting == 0 {
+        *since = Instant::now();
+    }
+    if waiting == 0 || !is_full && since.elapsed() < limits.index_patience() {
+        return Ok(false);
+    }
+    let indexed = store.index_messages(limits.index_at_once, limits.index_octets).await?;
+    let are_all = !is_full && indexed >= waiting;
+    if are_all {
+        *since = Instant::now();
+    }
+    Ok(indexed > 0 && !are_all)
+}
+
+/// Looks for words of deleted messages; ends only where there are none of them.
+async fn forget(store: &Store, limits: SearchLimits) {
+    loop {
+        match store.forget_words(limits.forget_pages).await {
+            Ok(None) => return,
+            Ok(Some(true)) => sleep(limits.forget_pause()).await,
+            Ok(Some(false)) => sleep(limits.forget_look()).await,
+            Err(error) => {
+                warn(&error, "words of deleted messages were not forgotten: tried again");
+                sleep(limits.forget_look()).await;
+            }
+        }
+    }
+}
+
+fn warn(error: &StoreError, what: &'static str) {
+    let error = error as &(dyn Error + 'static);
+    tracing::warn!(error, "{what}");
+}
