@@ -47,8 +47,17 @@ async fn page(
     }
 }
 
+/// On as many pages as the time that each may take leads to.
 async fn found(scene: &Scene) -> Vec<MessageId> {
-    page(scene, 1 << 30, None).await.0
+    let (mut found, mut from) = (Vec::new(), None);
+    loop {
+        let (some, until) = page(scene, 1 << 30, from).await;
+        found.extend(some);
+        if until.is_none() {
+            return found;
+        }
+        from = until;
+    }
 }
 
 /// A tsvector refuses an empty token.
