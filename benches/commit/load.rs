@@ -101,7 +101,7 @@ impl Load {
         let headers = headers(&mail);
         let raw = [&headers, "\r\n", &self.text, &self.html].concat().into_bytes();
         let record = IntakeRecord {
-            id: IntakeId(self.mint.uuid()),
+            id: IntakeId(id.0),
             at: now,
             source: Source::Email,
             lineage: agent.lineage,

@@ -241,13 +241,16 @@ fn place(rows: u64, postgres: bool) -> (String, String) {
 
 fn messages(rows: u64, first: u64, last: u64, postgres: bool) -> String {
     let (at, id) = place(rows, postgres);
+    // As long as that of a small mail.
+    let evidence = if postgres { "decode(repeat('00', 900), 'hex')" } else { "zeroblob(900)" };
     format!(
         "INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id, \
              agent_username, thread_id, contact_id, at, sender, size, digest, content_id, \
-             authentication) \
+             authentication, recipient, envelope_from, remote_address, helo, explanation, evidence) \
          SELECT {id}, a.partner_id, a.reseller_id, a.organization_id, a.agent_id, a.username, \
              {id}, a.first_contact + (n * 69621 % 2147483647) % {CONTACTS}, {at}, \
-             'sender@sender.example', 2000, m.digest, m.content, '{{}}' FROM {}",
+             'sender@sender.example', 2000, m.digest, m.content, '{{}}', 'desk@agents.example', \
+             'sender@sender.example', '192.0.2.1', 'mail.sender.example', '', {evidence} FROM {}",
         source(first, last)
     )
 }

@@ -48,7 +48,9 @@ CREATE TABLE messages (
     tag             TEXT COLLATE "C",
     size            BIGINT NOT NULL,
     digest          BYTEA NOT NULL,
-    content_id      UUID NOT NULL REFERENCES contents (content_id),
+    -- Its own id, but for the others of a transaction that have the same contents. No foreign key: SQLite
+    -- would look for all that have it in an index of all.
+    content_id      UUID NOT NULL,
     authentication  TEXT COLLATE "C" NOT NULL,
     -- How a copy of a message came: its delivery marker, and whether a machine sent it.
     passage         TEXT,
@@ -61,15 +63,31 @@ CREATE TABLE messages (
     -- As lists and logs show it.
     subject         TEXT COLLATE "C",
     -- The one that a message came in.
-    session_id      UUID
+    session_id      UUID,
+    -- Its intake record, whose id is the message's: 1 as long as that is kept, and what nothing else
+    -- of the row says; see 0005.
+    recorded        BIGINT NOT NULL DEFAULT 1 CHECK (recorded IN (0, 1)),
+    recipient       TEXT COLLATE "C",
+    envelope_from   TEXT COLLATE "C",
+    remote_address  TEXT COLLATE "C",
+    helo            TEXT COLLATE "C",
+    explanation     TEXT COLLATE "C",
+    took_us         BIGINT,
+    evidence        BYTEA,
+    CHECK ((recorded = 1) = (evidence IS NOT NULL))
 );
-CREATE INDEX messages_by_partner ON messages (partner_id, at, id);
-CREATE INDEX messages_by_reseller ON messages (reseller_id, at, id);
-CREATE INDEX messages_by_organization ON messages (organization_id, at, id);
-CREATE INDEX messages_by_agent ON messages (agent_id, at, id);
+-- The messages whose record is kept, and those whose record is not, are two ranges: lists of messages merge
+-- them (src/store/base/page.rs), lists of records read the one.
+CREATE INDEX messages_by_partner ON messages (partner_id, recorded, at, id);
+CREATE INDEX messages_by_reseller ON messages (reseller_id, recorded, at, id);
+CREATE INDEX messages_by_organization ON messages (organization_id, recorded, at, id);
+CREATE INDEX messages_by_agent ON messages (agent_id, recorded, at, id);
 CREATE INDEX messages_by_room ON messages (contact_id, agent_id, at, id);
-CREATE INDEX messages_by_content ON messages (content_id);
-CREATE INDEX messages_by_thread ON messages (thread_id, at, id);
+-- The first message that has contents, and the first of a thread, are found by their ids.
+CREATE INDEX messages_by_content ON messages (content_id) WHERE content_id <> id;
+CREATE INDEX messages_by_thread ON messages (thread_id, at, id) WHERE thread_id <> id;
+-- It is packed already.
+ALTER TABLE messages ALTER COLUMN evidence SET STORAGE EXTERNAL;
 
 -- The same message arriving again for the same Agent (contract §2.6).
 CREATE TABLE arrivals (

@@ -45,7 +45,9 @@ CREATE TABLE messages (
     tag             TEXT,
     size            INTEGER NOT NULL,
     digest          BLOB NOT NULL,
-    content_id      BLOB NOT NULL REFERENCES contents (content_id),
+    -- Its own id, but for the others of a transaction that have the same contents. No foreign key: SQLite
+    -- would look for all that have it in an index of all.
+    content_id      BLOB NOT NULL,
     authentication  TEXT NOT NULL,
     -- How a copy of a message came: its delivery marker, and whether a machine sent it.
     passage         TEXT,
@@ -58,15 +60,29 @@ CREATE TABLE messages (
     -- As lists and logs show it.
     subject         TEXT,
     -- The one that a message came in.
-    session_id      BLOB
+    session_id      BLOB,
+    -- Its intake record, whose id is the message's: 1 as long as that is kept, and what nothing else
+    -- of the row says; see 0005.
+    recorded        INTEGER NOT NULL DEFAULT 1 CHECK (recorded IN (0, 1)),
+    recipient       TEXT,
+    envelope_from   TEXT,
+    remote_address  TEXT,
+    helo            TEXT,
+    explanation     TEXT,
+    took_us         INTEGER,
+    evidence        BLOB,
+    CHECK ((recorded = 1) = (evidence IS NOT NULL))
 ) STRICT;
-CREATE INDEX messages_by_partner ON messages (partner_id, at, id);
-CREATE INDEX messages_by_reseller ON messages (reseller_id, at, id);
-CREATE INDEX messages_by_organization ON messages (organization_id, at, id);
-CREATE INDEX messages_by_agent ON messages (agent_id, at, id);
+-- The messages whose record is kept, and those whose record is not, are two ranges: lists of messages merge
+-- them (src/store/base/page.rs), lists of records read the one.
+CREATE INDEX messages_by_partner ON messages (partner_id, recorded, at, id);
+CREATE INDEX messages_by_reseller ON messages (reseller_id, recorded, at, id);
+CREATE INDEX messages_by_organization ON messages (organization_id, recorded, at, id);
+CREATE INDEX messages_by_agent ON messages (agent_id, recorded, at, id);
 CREATE INDEX messages_by_room ON messages (contact_id, agent_id, at, id);
-CREATE INDEX messages_by_content ON messages (content_id);
-CREATE INDEX messages_by_thread ON messages (thread_id, at, id);
+-- The first message that has contents, and the first of a thread, are found by their ids.
+CREATE INDEX messages_by_content ON messages (content_id) WHERE content_id <> id;
+CREATE INDEX messages_by_thread ON messages (thread_id, at, id) WHERE thread_id <> id;
 
 -- The same message arriving again for the same Agent (contract §2.6).
 CREATE TABLE arrivals (

@@ -214,7 +214,7 @@ async fn to_check_a_message_writes_nothing() {
     let checked = gatepost(folder.path(), &[&fixed[..], &more].concat()).await;
     let said: Value = serde_json::from_slice(&checked.stdout).unwrap();
     assert_eq!(said["reason"], "dkim_missing", "{said}");
-    let rows = "SELECT (SELECT COUNT(*) FROM identity) + (SELECT COUNT(*) FROM intake_records)";
+    let rows = "SELECT (SELECT COUNT(*) FROM identity) + (SELECT COUNT(*) FROM records WHERE recorded = 1)";
     let mut database = postgres::connect(&url).await;
     let written: i64 = sqlx::query_scalar(rows).fetch_one(&mut database).await.unwrap();
     assert_eq!(written, 0);

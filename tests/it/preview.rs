@@ -160,7 +160,9 @@ async fn a_message_from_a_file_is_examined_and_leaves_nothing() {
     assert_eq!(answer["changed"], json!([]));
     assert_eq!(answer["counts"]["would"]["refused"], 1);
     assert_eq!(answer["draft"]["reason"], "dkim_missing", "{answer:#}");
-    for table in ["SELECT COUNT(*) FROM intake_records", "SELECT COUNT(*) FROM messages"] {
+    for table in
+        ["SELECT COUNT(*) FROM records WHERE recorded = 1", "SELECT COUNT(*) FROM messages"]
+    {
         assert_eq!(gateway.count(table).await, 0, "{table}");
     }
     gateway.finish().await;

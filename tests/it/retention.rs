@@ -32,7 +32,7 @@ async fn a_server_deletes_what_is_old_and_nothing_else() {
     let later = Clock::new(|| run::system_mint().clock().now().plus(Duration::from_hours(2400)));
     gateway.restart_by(&[], later.clone()).await;
     until(&gateway, "SELECT COUNT(*) FROM events").await;
-    until(&gateway, "SELECT COUNT(*) FROM intake_records").await;
+    until(&gateway, "SELECT COUNT(*) FROM records WHERE recorded = 1").await;
     assert_eq!(gateway.messages().await, messages);
 
     let short = [("retention.toml", "[keep]\nmessages_days = 99\n")];

@@ -163,7 +163,8 @@ impl Gateway {
         let accepted = match (&examination.mail, reason) {
             (Some(mail), None) => {
                 let message = self.new_message(&agent, recipient, mail, examination, now).await?;
-                record.message = Some(message.id);
+                // The message's row is its record's, too.
+                (record.id, record.message) = (IntakeId(message.id.0), Some(message.id));
                 Some(Accepted {
                     standing,
                     address: recipient.address.clone(),

@@ -150,7 +150,7 @@ impl Reception {
         let (detail, step) = self.evidence(&received.handle);
         let unspecified = std::net::IpAddr::from([0, 0, 0, 0]);
         let record = IntakeRecord {
-            id: IntakeId(self.mint.uuid()),
+            id: IntakeId(id.0),
             at,
             source: received.handle.source(),
             lineage: agent.lineage,

@@ -4,6 +4,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
+use super::letters::letter;
 use super::{House, Reply};
 use crate::domain::address::Address;
 use crate::domain::log_field::{Kind, LogField, Op};
@@ -17,11 +18,11 @@ const DEFERRED: Verdict = Verdict::Deferred(Reason::DnsUnavailable);
 /// A house in which agent1 has one of each verdict, and agents 2 and 4 one message each.
 async fn house(rules: &str) -> House {
     let house = House::with(rules).await;
-    house.receive("agent1", "From: a\r\n\r\nhello", 0).await;
+    house.receive("agent1", &letter(), 0).await;
     house.refuse("agent1", REFUSED).await;
     house.refuse("agent1", DEFERRED).await;
-    house.receive("agent2", "From: a\r\n\r\nhello", 0).await;
-    house.receive("agent4", "From: a\r\n\r\nhello", 0).await;
+    house.receive("agent2", &letter(), 0).await;
+    house.receive("agent4", &letter(), 0).await;
     house
 }
 
@@ -249,7 +250,7 @@ async fn a_table_is_read_back_as_it_was_and_nothing_in_it_is_a_formula() {
     let sender = Address::parse("=1+1@good.example").unwrap();
     let own = Address::parse("agent1@partner.example").unwrap();
     let account = house.residents["agent1"].account.clone();
-    house.deliver(&account, (sender, own), "From: a\r\n\r\nhello", 0).await;
+    house.deliver(&account, (sender, own), &letter(), 0).await;
     let path = "/logs?fields=outcome,sender,subject,size,reason&format=csv";
     let streamed = house.get("agent1", path).await;
     assert_eq!(streamed.status, 200, "{}", streamed.text());

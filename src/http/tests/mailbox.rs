@@ -116,7 +116,8 @@ async fn originals_and_parts_are_for_saving_only() {
         let narrowed = format!("{path}?targetAccountId={}", house.id("org2"));
         house.get("partner", &narrowed).await.problem(404, "not_found", "no such");
     }
-    let unknown = format!("/messages/{}/raw", received.intake);
+    let refused = house.refuse("agent1", Verdict::Refused(Reason::DkimMissing)).await;
+    let unknown = format!("/messages/{refused}/raw");
     house.get("agent1", &unknown).await.problem(404, "not_found", "no such message");
 }
 
@@ -132,7 +133,8 @@ async fn downloads_wait_for_a_place_and_give_it_back() {
     drop(taken);
     assert_eq!(asking.await.status, 200);
     // What is not there takes no place for good, either.
-    let unknown = format!("/messages/{}/raw", received.intake);
+    let refused = house.refuse("agent1", Verdict::Refused(Reason::DkimMissing)).await;
+    let unknown = format!("/messages/{refused}/raw");
     assert_eq!(house.get("agent1", &unknown).await.status, 404);
     assert_eq!(house.get("agent1", &path).await.status, 200);
     assert_eq!(house.http.downloads.places.available_permits(), 1);

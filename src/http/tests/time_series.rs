@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::letters::letter;
 use super::{House, Reply};
 use crate::domain::member::Role;
 use crate::domain::reason::Reason;
@@ -18,17 +19,17 @@ async fn ask(house: &House, caller: &str, more: Value) -> Reply {
 /// agent1 has two messages, of which one went to a webhook, and three refusals; agent2 a message.
 async fn house(rules: &str) -> House {
     let house = House::with(rules).await;
-    house.receive("agent1", "From: a\r\n\r\nhello", 0).await;
+    house.receive("agent1", &letter(), 0).await;
     for (owner, url) in [("agent1", "https://127.0.0.2/a"), ("partner", "https://127.0.0.2/p")] {
         let hook = json!({ "url": url, "label": "x", "type": "incoming" });
         house.call(owner, "POST", "/webhooks", Some(&hook)).await.success(201);
     }
-    house.receive("agent1", "From: a\r\n\r\nhello", 0).await;
+    house.receive("agent1", &letter(), 0).await;
     for reason in [Reason::DkimMissing, Reason::DkimMissing, Reason::SenderNotAllowed] {
         house.refuse("agent1", Verdict::Refused(reason)).await;
     }
     house.give_up().await;
-    house.receive("agent2", "From: a\r\n\r\nhello", 0).await;
+    house.receive("agent2", &letter(), 0).await;
     house
 }
 

@@ -116,6 +116,11 @@ impl Page {
         statement.push(", id ").push(order);
     }
 
+    /// The order of rows whose time is `at`.
+    const fn order(&self) -> &'static str {
+        if self.ascending() { " ORDER BY at ASC, id ASC" } else { " ORDER BY at DESC, id DESC" }
+    }
+
     /// One bound on each side, the tightest: SQLite looks up no more, and would walk through what
     /// lies between two.
     fn bounds(
@@ -162,6 +167,35 @@ impl Page {
     }
 }
 
+/// The messages of an account that have a record, and those that have none any more.
+pub const RECORDED: [&str; 2] = ["recorded = 1 AND ", "recorded = 0 AND "];
+
+/// The rows of a page that lie in these ranges, behind the first `skip` of them: `part` makes the
+/// statement of one range, whose columns have `at` and `id`, up to its last condition. SQLite merges
+/// what each range has in order; PostgreSQL only as much of each as it is asked for.
+pub fn merged<T>(
+    is_postgres: bool,
+    ranges: &[T],
+    part: impl Fn(&mut Statement, &T),
+    (page, skip): (&Page, u32),
+    (since, before): (Option<Timestamp>, Option<Timestamp>),
+) -> Statement {
+    let far = i64::from(page.limit) + i64::from(skip);
+    let mut query = sql("");
+    for (number, range) in ranges.iter().enumerate() {
+        query.push(if number > 0 { " UNION ALL " } else { "" });
+        query.push(if is_postgres { "SELECT * FROM (" } else { "" });
+        part(&mut query, range);
+        page.lie_between(&mut query, since, before);
+        if is_postgres {
+            query.push(page.order()).push(" LIMIT ").push_value(far).push(") AS walked");
+        }
+    }
+    query.push(page.order()).push(" LIMIT ").push_value(i64::from(page.limit));
+    query.push(" OFFSET ").push_value(i64::from(skip));
+    query
+}
+
 /// A list of a tenant's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum List {
@@ -184,14 +218,18 @@ impl Base {
         (since, before): (Option<Timestamp>, Option<Timestamp>),
         most: u32,
     ) -> Result<Option<Cursor>, StoreError> {
-        let mut query = sql(match list {
-            List::Messages => "SELECT at FROM messages WHERE ",
-            List::IntakeRecords => "SELECT at FROM intake_records WHERE ",
-            List::Audit => "SELECT at FROM audit_entries WHERE ",
-        });
-        in_range(&mut query, scope);
-        Page { until: None, ..*page }.range("at", &mut query, since, before);
-        query.push(" LIMIT 1 OFFSET ").push_value(i64::from(most.saturating_sub(1)));
+        let ranges: &[_] = match list {
+            List::Messages => &RECORDED.map(|range| ["messages WHERE ", range]),
+            List::IntakeRecords => &[["records WHERE recorded = 1 AND ", ""]],
+            List::Audit => &[["audit_entries WHERE ", ""]],
+        };
+        let last = Page { until: None, limit: 1, ..*page };
+        let part = |query: &mut Statement, range: &[&str; 2]| {
+            query.push("SELECT at, id FROM ").push(&range.concat());
+            in_range(query, scope);
+        };
+        let skip = (&last, most.saturating_sub(1));
+        let query = merged(self.reader().is_postgres(), ranges, part, skip, (since, before));
         let row = query.fetch_optional(self.reader()).await?;
         let place = row.map(|row| {
             let columns = Columns { table: "intake_records", row: &row };

@@ -14,9 +14,8 @@ use crate::domain::room;
 use crate::domain::source::Inbox;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::stored;
-use crate::store::engine::sql::Value;
 use crate::store::mailbox::contents::Kept;
-use crate::store::mailbox::entry::{Arrived, Decided, Entry};
+use crate::store::mailbox::entry::{Arrived, Decided, Entry, RecordColumns};
 use crate::store::mailbox::intake_records;
 use crate::store::mailbox::mail_row::MailRow;
 use crate::store::mailbox::messages;
@@ -41,6 +40,7 @@ impl Ready {
         let mut contents = BTreeMap::new();
         let mut entries = Vec::with_capacity(commit.intakes.len());
         for intake in &commit.intakes {
+            let record = Arc::new(intake_records::columns(&intake.record)?);
             let arrived = match &intake.accepted {
                 None => None,
                 Some(accepted) => {
@@ -58,16 +58,12 @@ impl Ready {
                     let message = &accepted.message;
                     let owner = (message.organization, message.digest);
                     let content_id = *contents.entry(owner).or_insert(message.id);
-                    Some(Arrived { content_id, ..Arrived::new(accepted, read, apart, object) })
+                    let arrived = Arrived::new(accepted, &record, read, (apart, object));
+                    Some(Arrived { content_id, ..arrived })
                 }
             };
-            entries.push(Entry {
-                record: intake_records::columns(&intake.record)?,
-                count: intake.record.count,
-                explanation: intake.record.explanation.clone(),
-                message: intake.record.message,
-                arrived,
-            });
+            let (count, message) = (intake.record.count, intake.record.message);
+            entries.push(Entry { record, count, message, arrived });
         }
         Ok(Self { entries, now: commit.now })
     }
@@ -78,14 +74,10 @@ impl Ready {
         object: Option<String>,
         apart: bool,
     ) -> Result<Self, StoreError> {
-        let arrived = Arrived::handed(handed, object, apart).await?;
-        let entry = Entry {
-            record: intake_records::columns(&handed.record)?,
-            count: handed.record.count,
-            explanation: handed.record.explanation.clone(),
-            message: handed.record.message,
-            arrived: Some(arrived),
-        };
+        let record = Arc::new(intake_records::columns(&handed.record)?);
+        let arrived = Arrived::handed(handed, &record, (apart, object)).await?;
+        let (count, message) = (handed.record.count, handed.record.message);
+        let entry = Entry { record, count, message, arrived: Some(arrived) };
         Ok(Self { entries: vec![entry], now: handed.message.at })
     }
 
@@ -98,13 +90,18 @@ impl Ready {
     /// once, evidence for each recipient.
     pub(in crate::store) fn octets(&self) -> usize {
         let contents = self.arrived().map(|arrived| arrived.content.len());
-        let evidence = self.entries.iter().flat_map(|entry| &entry.record).map(Value::octets);
+        let evidence = self.entries.iter().map(|entry| entry.record.octets());
         contents.max().unwrap_or(0) + evidence.sum::<usize>()
     }
 }
 
 impl Arrived {
-    fn new(accepted: &Accepted, read: Arc<Packed>, apart: bool, object: Option<String>) -> Self {
+    fn new(
+        accepted: &Accepted,
+        record: &Arc<RecordColumns>,
+        read: Arc<Packed>,
+        (apart, object): (bool, Option<String>),
+    ) -> Self {
         let message = &accepted.message;
         let mut keys = accepted.arrival_keys.clone();
         keys.sort_unstable();
@@ -134,13 +131,14 @@ impl Arrived {
             object,
             content: read,
             columns: messages::columns(message, stored_size(accepted.raw.len())),
+            record: Arc::clone(record),
         }
     }
 
     async fn handed(
         handed: &Handed,
-        object: Option<String>,
-        apart: bool,
+        record: &Arc<RecordColumns>,
+        (apart, object): (bool, Option<String>),
     ) -> Result<Self, StoreError> {
         let message = &handed.message;
         let read = ReceivedRow::from(&message.received);
@@ -165,6 +163,7 @@ impl Arrived {
             object,
             content: Packed::of(&read, here(&handed.raw, apart)).await?.into(),
             columns: messages::columns_of_received(message, stored_size(handed.raw.len())),
+            record: Arc::clone(record),
         })
     }
 }

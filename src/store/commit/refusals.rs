@@ -11,7 +11,7 @@ use crate::store::engine::database::settled;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::group::Together;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::Value;
+use crate::store::mailbox::entry::RecordColumns;
 use crate::store::mailbox::intake_records::{columns, row, write};
 
 /// Counts refusals.
@@ -21,9 +21,7 @@ pub struct Refusals {
 
 /// One refusal, made ready by whoever asks.
 pub struct Refused {
-    /// The record's columns, but for its count.
-    columns: Vec<Value>,
-    explanation: String,
+    columns: RecordColumns,
     count: u64,
     /// Those of which this is the same have one record.
     counted_as: String,
@@ -40,8 +38,7 @@ impl Refused {
     }
 
     fn new(record: &IntakeRecord, counted_as: String) -> Result<Self, StoreError> {
-        let (columns, explanation) = (columns(record)?, record.explanation.clone());
-        Ok(Self { columns, explanation, count: record.count, counted_as })
+        Ok(Self { columns: columns(record)?, count: record.count, counted_as })
     }
 }
 
@@ -50,8 +47,7 @@ impl Together for Refusals {
     type Answer = IntakeId;
 
     fn size(job: &Refused) -> (usize, usize) {
-        let columns = job.columns.iter().map(Value::octets).sum::<usize>();
-        (1, columns + job.explanation.len() + job.counted_as.len())
+        (1, job.columns.octets() + job.counted_as.len())
     }
 
     async fn write(&self, group: &[Refused]) -> Result<Vec<IntakeId>, StoreError> {
@@ -74,7 +70,7 @@ impl Refusals {
         }
         let rows = distinct.into_values().map(|(one, count)| {
             let counted_as = Some(one.counted_as.clone());
-            row(&one.columns, count, &one.explanation, None, counted_as)
+            row(&one.columns, count, &one.columns.explanation, None, counted_as)
         });
         let rows = rows.collect();
         let mut tx = self.base.begin().await?;

@@ -10,11 +10,11 @@ use crate::domain::message::Message;
 use crate::domain::room::Room;
 use crate::domain::scope::Scope;
 use crate::store::base::Base;
-use crate::store::base::page::{Cursor, Page, within};
+use crate::store::base::page::{Cursor, Page, merged, within};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::sql;
+use crate::store::engine::sql::{Statement, sql};
 
 /// Where a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,18 +47,23 @@ impl Base {
         if !self.has_room(scope, room).await? {
             return Ok(Vec::new());
         }
-        let mut query = messages::select("WHERE ");
-        match thread {
-            // Spelled as in the index; a thread is in one room only.
+        let query = match thread {
+            // It is in one room only.
             Some(thread) => {
-                query.push("thread_id = ").push_value(thread.0);
+                let ranges = ["thread_id <> id AND thread_id = ", "thread_id = id AND id = "];
+                let part = |query: &mut Statement, range: &&str| {
+                    query.push(messages::SELECT).push(range).push_value(thread.0);
+                };
+                merged(self.reader().is_postgres(), &ranges, part, (page, 0), (None, None))
             }
             None => {
+                let mut query = sql(messages::SELECT);
                 query.push("contact_id = ").push_value(room.contact.get());
                 query.push(" AND agent_id = ").push_value(room.agent);
+                page.read(&mut query);
+                query
             }
-        }
-        page.read(&mut query);
+        };
         let rows = query.fetch_all(self.reader()).await?;
         let mut messages = messages::listed_messages(&rows, &self.repeats)?;
         messages.retain(|message| message.room() == room);
@@ -111,22 +116,25 @@ impl Base {
         most: u32,
     ) -> Result<HashMap<ThreadId, Vec<(MessageId, u64)>>, StoreError> {
         let mut outlines: HashMap<ThreadId, Vec<(MessageId, u64)>> = HashMap::new();
-        let mut query = sql("");
-        for found in threads {
-            if outlines.insert(found.thread, Vec::new()).is_some() {
-                continue;
-            }
-            query.push(if outlines.len() == 1 { "" } else { " UNION ALL " });
-            query.push(
-                "SELECT thread, id, at, size FROM (
-                     SELECT thread_id AS thread, id, at, size FROM messages
-                     WHERE thread_id = ",
-            );
-            query.push_value(found.thread.0).push(" ORDER BY at, id LIMIT ");
-            query.push_value(i64::from(most)).push(") AS given").varying();
-        }
+        outlines.extend(threads.iter().map(|found| (found.thread, Vec::new())));
         if outlines.is_empty() {
             return Ok(outlines);
+        }
+        // The first of each by its id, and the others as far as they are wanted.
+        let mut query = sql("SELECT thread_id AS thread, id, at, size FROM messages
+                             WHERE thread_id = id AND id IN (");
+        for (number, thread) in outlines.keys().enumerate() {
+            query.push(if number > 0 { ", " } else { "" }).push_value(thread.0);
+        }
+        query.push(")").varying();
+        for thread in outlines.keys() {
+            query.push(
+                " UNION ALL SELECT thread, id, at, size FROM (
+                     SELECT thread_id AS thread, id, at, size FROM messages
+                     WHERE thread_id <> id AND thread_id = ",
+            );
+            query.push_value(thread.0).push(" ORDER BY at, id LIMIT ");
+            query.push_value(i64::from(most)).push(") AS given");
         }
         let mut rows = Vec::new();
         for row in query.fetch_all(self.reader()).await? {
@@ -138,6 +146,8 @@ impl Base {
         for (thread, place, size) in rows {
             outlines.entry(thread).or_default().push((MessageId(place.id), size));
         }
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        outlines.values_mut().for_each(|outline| outline.truncate(most));
         Ok(outlines)
     }
 

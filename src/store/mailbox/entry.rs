@@ -20,12 +20,28 @@ use crate::store::tenancy::addresses::{Question, Standing};
 
 /// One recipient's record, and its message if it was accepted.
 pub struct Entry {
-    /// The record's columns, but for its count and the two that a repeat changes.
-    pub record: Vec<Value>,
+    pub record: Arc<RecordColumns>,
     pub count: u64,
-    pub explanation: String,
     pub message: Option<MessageId>,
     pub arrived: Option<Arrived>,
+}
+
+/// What a record says (`intake_records.rs`), but for its count and its message.
+pub struct RecordColumns {
+    /// What the row of a message says in columns of its own.
+    pub shared: Vec<Value>,
+    /// What the record alone says, and the row of a message keeps for it.
+    pub own: Vec<Value>,
+    /// A repeat has another one.
+    pub explanation: String,
+}
+
+impl RecordColumns {
+    /// About how many octets it hands to the database.
+    pub(in crate::store) fn octets(&self) -> usize {
+        let values = self.shared.iter().chain(&self.own).map(Value::octets);
+        values.sum::<usize>() + self.explanation.len()
+    }
 }
 
 /// An accepted message on its way in.
@@ -57,8 +73,10 @@ pub struct Arrived {
     pub object: Option<String>,
     /// What is kept of the raw bytes: once for all recipients.
     pub content: Arc<Packed>,
-    /// The message's columns, but for its contact, its thread, its session and its inbox.
+    /// The message's columns, but for its contact, its thread, its session and its inbox, and those
+    /// of its record.
     pub columns: Vec<Value>,
+    pub record: Arc<RecordColumns>,
 }
 
 /// What mail was admitted by.

@@ -1,10 +1,10 @@
-//! The lasting trace of every verdict.
+//! The lasting trace of every verdict. That of an accepted message is in its row (`messages.rs`).
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::entry::Entry;
+use super::entry::{Entry, RecordColumns};
 use super::presence::PRESENT_RECORD;
 use crate::domain::clock::Timestamp;
 use crate::domain::contact::Handle;
@@ -94,27 +94,29 @@ impl IntakeFilter {
     }
 }
 
-/// Writes the records of a group with the commit; `earlier` names, for a message that is a repeat, the
-/// first one.
+/// Writes the records of a group with the commit, but for those that new messages have in their rows;
+/// `earlier` names, for a message that is a repeat, the first one.
 pub fn insert(tx: &mut Transaction, entries: &[&Entry], earlier: &HashMap<MessageId, MessageId>) {
     const REPEATED: &str = "The same message arrived before; it was accepted again without making \
                             a second message.";
-    let rows = entries.iter().map(|entry| {
-        let same_as = entry.arrived.as_ref().and_then(|arrived| earlier.get(&arrived.id)).copied();
-        let explanation = if same_as.is_some() { REPEATED } else { &entry.explanation };
-        row(&entry.record, entry.count, explanation, same_as.or(entry.message), None)
+    let rows = entries.iter().filter_map(|entry| {
+        let (message, explanation) = match &entry.arrived {
+            Some(arrived) => (Some(*earlier.get(&arrived.id)?), REPEATED),
+            None => (entry.message, entry.record.explanation.as_str()),
+        };
+        Some(row(&entry.record, entry.count, explanation, message, None))
     });
     tx.later(many(INSERT, rows.collect()));
 }
 
-/// The columns of a record, but for its count and those that a repeat changes.
-pub fn columns(record: &IntakeRecord) -> Result<Vec<Value>, StoreError> {
+/// The columns of a record, but for its count and its message.
+pub fn columns(record: &IntakeRecord) -> Result<RecordColumns, StoreError> {
     let evidence = packing::pack(&[record.steps.to_string().as_bytes(), &record.headers]);
     let evidence = evidence.map_err(|error| StoreError::Corrupt {
         table: "intake_records",
         detail: error.to_string(),
     })?;
-    Ok(vec![
+    let shared = vec![
         record.id.0.into(),
         record.at.into(),
         record.source.as_str().into(),
@@ -122,23 +124,26 @@ pub fn columns(record: &IntakeRecord) -> Result<Vec<Value>, StoreError> {
         record.lineage.reseller.into(),
         record.lineage.organization.into(),
         record.agent.into(),
-        record.recipient.as_str().into(),
         record.sender.as_ref().map(Handle::to_string).into(),
-        record.envelope_from.as_str().into(),
-        record.remote_address.to_string().into(),
-        record.helo.as_str().into(),
         record.verdict.as_str().into(),
         record.verdict.reason().map(Reason::as_str).into(),
         stored(record.size).into(),
         record.digest.as_ref().map(|digest| digest.0.as_slice()).into(),
-        evidence.as_slice().into(),
+    ];
+    let own = vec![
+        record.recipient.as_str().into(),
+        record.envelope_from.as_str().into(),
+        record.remote_address.to_string().into(),
+        record.helo.as_str().into(),
         record.took.map(|took| i64::try_from(took.as_micros()).unwrap_or(i64::MAX)).into(),
-    ])
+        evidence.as_slice().into(),
+    ];
+    Ok(RecordColumns { shared, own, explanation: record.explanation.clone() })
 }
 
 /// The whole row; its columns are in the order of [`write`].
 pub fn row(
-    columns: &[Value],
+    columns: &RecordColumns,
     count: u64,
     explanation: &str,
     message: Option<MessageId>,
@@ -146,7 +151,7 @@ pub fn row(
 ) -> Vec<Value> {
     let message = message.map(|id| id.0);
     let last = [stored(count).into(), explanation.into(), message.into(), counted_as.into()];
-    columns.iter().cloned().chain(last).collect()
+    columns.shared.iter().chain(&columns.own).cloned().chain(last).collect()
 }
 
 /// Writes records, or counts each in the one that is `counted_as` the same (no two of them are);
@@ -163,7 +168,7 @@ fn select(besides: &'static str, rest: &'static str) -> Statement {
         "id, at, source, partner_id, reseller_id, organization_id, agent_id, recipient,
                 sender, envelope_from, remote_address, helo, reason, explanation, message_id, size,
                 digest, count, took_us
-         FROM intake_records ",
+         FROM records ",
     );
     query.push(rest);
     query
@@ -171,8 +176,8 @@ fn select(besides: &'static str, rest: &'static str) -> Statement {
 
 const INSERT: &str = "
     INSERT INTO intake_records (id, at, source, partner_id, reseller_id, organization_id,
-        agent_id, recipient, sender, envelope_from, remote_address, helo, verdict, reason, size, digest,
-        evidence, took_us, count, explanation, message_id, counted_as) {rows}
+        agent_id, sender, verdict, reason, size, digest, recipient, envelope_from, remote_address,
+        helo, took_us, evidence, count, explanation, message_id, counted_as) {rows}
     ON CONFLICT (counted_as) WHERE counted_as IS NOT NULL
         DO UPDATE SET count = intake_records.count + excluded.count
     RETURNING id, counted_as";
@@ -184,7 +189,7 @@ fn record(
     row: &Row,
     evidence: impl Fn(&Columns<'_>) -> Result<Evidence, StoreError>,
 ) -> Result<IntakeRecord, StoreError> {
-    let columns = Columns { table: "intake_records", row };
+    let columns = Columns { table: "records", row };
     let reason = columns.optional_word::<Reason>("reason")?;
     let (steps, headers) = evidence(&columns)?;
     let took = columns.optional_integer("took_us")?.and_then(|micros| u64::try_from(micros).ok());

@@ -1,5 +1,5 @@
 //! What the fields of the conversation log are in the database: expressions over a row of
-//! `intake_records`, the same for both databases.
+//! `records`, the same for both databases.
 //!
 //! What is of the message is looked up by its id, row by row: a join could be turned into a walk of
 //! all messages. Text is compared by functions that both have in the same
@@ -14,22 +14,18 @@ use crate::store::base::page::within;
 use crate::store::engine::sql::{Statement, Value};
 
 /// Of the deliveries of a message those in some state, made for destinations of accounts in the
-/// scope: what was made for those above is not told. A repeat made none: what came before it has the
-/// same message. Nothing is known where no event is left of a message. All questions are numbers: an
-/// EXISTS is a join to PostgreSQL, which it may begin with all that a destination was sent; one
-/// earlier record is enough, for a message may have many.
-const DELIVERIES: &str = "(CASE WHEN (SELECT 1 FROM intake_records AS earlier
-                 WHERE earlier.message_id = intake_records.message_id
-                   AND (earlier.at, earlier.id) < (intake_records.at, intake_records.id)
-                 LIMIT 1) IS NOT NULL THEN 0
-      ELSE (SELECT CASE WHEN COUNT(e.id) > 0 OR intake_records.message_id IS NULL
+/// scope: what was made for those above is not told. A repeat made none: the record of a message has
+/// its id. Nothing is known where no event is left of a message. All questions are numbers: an
+/// EXISTS is a join to PostgreSQL, which it may begin with all that a destination was sent.
+const DELIVERIES: &str = "(CASE WHEN records.message_id <> records.id THEN 0
+      ELSE (SELECT CASE WHEN COUNT(e.id) > 0 OR records.message_id IS NULL
                    THEN COUNT(CASE WHEN d.id IS NOT NULL AND (
                        SELECT COUNT(*) FROM accounts
                        WHERE accounts.id = (SELECT account_id FROM destinations
                                             WHERE destinations.id = d.destination_id) AND ";
 const DELIVERIES_END: &str = " THEN 1 END) END
             FROM events AS e LEFT JOIN deliveries AS d ON d.event_id = e.id
-            WHERE e.id = intake_records.message_id) END)";
+            WHERE e.id = records.message_id) END)";
 
 /// What a field is.
 enum Column {
@@ -52,14 +48,14 @@ const fn column(field: LogField) -> Column {
         LogField::Reason => "reason",
         LogField::RoomId => {
             "(SELECT CAST(m.contact_id AS TEXT) || ':' || CAST(m.agent_id AS TEXT)
-              FROM messages AS m WHERE m.id = intake_records.message_id)"
+              FROM messages AS m WHERE m.id = records.message_id)"
         }
         LogField::ConversationRef => {
             "(SELECT COALESCE(m.thread_id, m.id)
-              FROM messages AS m WHERE m.id = intake_records.message_id)"
+              FROM messages AS m WHERE m.id = records.message_id)"
         }
         LogField::ContactId => {
-            "(SELECT m.contact_id FROM messages AS m WHERE m.id = intake_records.message_id)"
+            "(SELECT m.contact_id FROM messages AS m WHERE m.id = records.message_id)"
         }
         LogField::Source => "source",
         LogField::Direction => "CAST('inbound' AS TEXT)",
@@ -69,7 +65,7 @@ const fn column(field: LogField) -> Column {
         LogField::RemoteAddress => "remote_address",
         LogField::Subject => {
             "(SELECT m.subject FROM messages AS m
-              WHERE m.id = intake_records.message_id
+              WHERE m.id = records.message_id
                 AND NOT EXISTS (SELECT 1 FROM erasures AS e
                                 WHERE e.subject IN (m.contact_id, m.agent_id)))"
         }

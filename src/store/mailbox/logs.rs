@@ -60,7 +60,7 @@ impl Base {
         for agent in permitted {
             // Each in the order of its index; neither database sorts them to put them together.
             query.push(if bounds.is_some() { " UNION ALL " } else { "" });
-            query.push("SELECT at, id FROM intake_records WHERE agent_id = ");
+            query.push("SELECT at, id FROM records WHERE recorded = 1 AND agent_id = ");
             query.push(&agent.get().to_string());
             match &bounds {
                 Some(text) => {
@@ -80,7 +80,7 @@ impl Base {
         query.varying();
         let row = self.fetch_in_time(query).await?.pop();
         let place = row.map(|row| {
-            let columns = Columns { table: "intake_records", row: &row };
+            let columns = Columns { table: "records", row: &row };
             // All rows of its millisecond are looked at, as in `end_of_walk`.
             Ok(Cursor { at: columns.time("at")?, id: Uuid::nil() })
         });
@@ -95,19 +95,28 @@ impl Base {
         page: &Page,
         fields: &[LogField],
     ) -> Result<Vec<LogRow>, StoreError> {
-        let mut query = sql("SELECT id, at");
+        let sorts = scope.permitted().is_some();
+        let mut query = sql("");
+        if sorts {
+            // What has to be sorted is sorted by its place alone.
+            query.push("WITH first AS MATERIALIZED (SELECT id, at FROM records WHERE ");
+            narrow(&mut query, scope, filter);
+            page.read_between(&mut query, filter.since, filter.before);
+            query.push(") ");
+        }
+        query.push("SELECT id, at").varying();
         for (place, field) in fields.iter().enumerate() {
             query.push(", ");
             value_of(&mut query, *field, scope);
             query.push(&format!(" AS f{place}"));
         }
-        query.push(" FROM intake_records WHERE ").varying();
-        let sorts = scope.permitted().is_some();
-        // What has to be sorted is sorted by its place alone.
-        query.push(if sorts { "id IN (SELECT id FROM intake_records WHERE " } else { "" });
-        narrow(&mut query, scope, filter);
-        page.read_between(&mut query, filter.since, filter.before);
-        query.push(if sorts { ")" } else { "" });
+        query.push(" FROM records WHERE ");
+        if sorts {
+            query.push("id IN (SELECT id FROM first)");
+        } else {
+            narrow(&mut query, scope, filter);
+            page.read_between(&mut query, filter.since, filter.before);
+        }
         let rows = self.fetch_in_time(query).await?;
         let rows = rows.iter().map(|row| log_row(row, fields));
         let mut rows = rows.collect::<Result<Vec<_>, StoreError>>()?;
@@ -126,12 +135,12 @@ impl Base {
         page: &Page,
     ) -> Result<u64, StoreError> {
         let mut query = sql("SELECT COUNT(*) AS rows_found FROM
-                             (SELECT at FROM intake_records WHERE ");
+                             (SELECT at FROM records WHERE ");
         narrow(&mut query, scope, filter);
         page.lie_between(&mut query, filter.since, filter.before);
         query.push(" LIMIT ").push_value(i64::from(page.limit)).push(") AS walked");
         let rows = self.fetch_in_time(query).await?;
-        let counted = |row| Columns { table: "intake_records", row }.count("rows_found");
+        let counted = |row| Columns { table: "records", row }.count("rows_found");
         rows.first().map_or(Ok(0), counted)
     }
 
@@ -144,13 +153,13 @@ impl Base {
         until: Option<Cursor>,
         skip: u64,
     ) -> Result<Option<Cursor>, StoreError> {
-        let mut query = sql("SELECT id, at FROM intake_records WHERE ");
+        let mut query = sql("SELECT id, at FROM records WHERE ");
         narrow(&mut query, scope, filter);
         let page = Page { limit: 1, from: None, until };
         page.read_between(&mut query, filter.since, filter.before);
         query.push(" OFFSET ").push_value(stored(skip.saturating_sub(1)));
         let row = self.fetch_in_time(query).await?.pop();
-        row.map(|row| place(&Columns { table: "intake_records", row: &row })).transpose()
+        row.map(|row| place(&Columns { table: "records", row: &row })).transpose()
     }
 
     /// What the formula comes to, bucket by bucket, in no particular order; buckets without rows
@@ -183,7 +192,7 @@ impl Base {
         });
         query.push(" AS place, ");
         calculated(&mut query, formula, scope);
-        query.push(" AS val FROM intake_records WHERE ").varying();
+        query.push(" AS val FROM records WHERE ").varying();
         narrow(&mut query, scope, filter);
         Page { limit: 0, from: None, until: None }.lie_between(
             &mut query,
@@ -210,7 +219,7 @@ fn place(columns: &Columns<'_>) -> Result<Cursor, StoreError> {
 }
 
 fn log_row(row: &Row, fields: &[LogField]) -> Result<LogRow, StoreError> {
-    let columns = Columns { table: "intake_records", row };
+    let columns = Columns { table: "records", row };
     let value = |(number, field): (usize, &LogField)| {
         let name = format!("f{number}");
         Ok(match field.kind() {
@@ -229,7 +238,7 @@ fn log_row(row: &Row, fields: &[LogField]) -> Result<LogRow, StoreError> {
 }
 
 fn bucket(row: &Row) -> Result<Bucket, StoreError> {
-    let columns = Columns { table: "intake_records", row };
+    let columns = Columns { table: "records", row };
     Ok(Bucket {
         start: columns.time("bucket")?,
         group: columns.optional_text("place")?,

@@ -16,7 +16,7 @@ use crate::domain::scope::Scope;
 use crate::domain::sender::Sender;
 use crate::domain::source::Source;
 use crate::store::base::Base;
-use crate::store::base::page::{Page, within};
+use crate::store::base::page::{Page, RECORDED, merged, within};
 use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
@@ -40,11 +40,14 @@ impl Base {
         scope: &Scope,
         page: &Page,
     ) -> Result<Vec<Message>, StoreError> {
-        let mut query = select("WHERE ");
-        within(&mut query, scope);
-        query.push(PRESENT);
-        page.read(&mut query);
-        let rows = query.fetch_all(self.reader()).await?;
+        let part = |query: &mut Statement, range: &&str| {
+            query.push(SELECT).push(range);
+            within(query, scope);
+            query.push(PRESENT);
+        };
+        let on = self.reader();
+        let query = merged(on.is_postgres(), &RECORDED, part, (page, 0), (None, None));
+        let rows = query.fetch_all(on).await?;
         Ok(page.shown(listed_messages(&rows, &self.repeats)?))
     }
 
@@ -92,15 +95,11 @@ impl Base {
     }
 }
 
-/// Messages with what was read out of them; goes on with `rest`.
-pub fn select(rest: &'static str) -> Statement {
-    let mut query = sql("SELECT id, partner_id, reseller_id, organization_id, agent_id,
+/// Messages with what was read out of them; goes on with a condition.
+pub const SELECT: &str = "SELECT id, partner_id, reseller_id, organization_id, agent_id,
                 agent_username, contact_id, at, thread_id, session_id, inbox, source, tag, size,
                 digest, authentication, passage, sender, subject, octets, packed
-         FROM messages JOIN contents USING (content_id) ");
-    query.push(rest);
-    query
-}
+         FROM messages JOIN contents USING (content_id) WHERE ";
 
 /// These messages, in no particular order; those that are not there are left out.
 pub async fn by_ids(
@@ -122,7 +121,8 @@ pub async fn by_ids(
     .await
 }
 
-/// The columns of a new message, but for its contact, its thread, its session and its inbox.
+/// The columns of a new message, but for its contact, its thread, its session and its inbox, and those
+/// of its record.
 pub fn columns(message: &NewMessage, size: i64) -> Vec<Value> {
     let lineage = message.lineage;
     vec![
@@ -173,7 +173,7 @@ fn listed(subject: &str) -> String {
     subject.chars().take(SHOWN).collect()
 }
 
-/// Writes new messages with the commit, each with its contact, its thread and its session.
+/// Writes new messages with the commit, each with its contact, its thread, its session and its record.
 pub fn insert(
     tx: &mut Transaction,
     arrived: &[&Arrived],
@@ -185,12 +185,15 @@ pub fn insert(
         let inbox = one.inbox.as_str().into();
         let content = one.content_id.0.into();
         let found = [contact.get().into(), thread.0.into(), session.0.into(), inbox, content];
-        one.columns.iter().cloned().chain(found).collect()
+        let explanation = one.record.explanation.as_str().into();
+        let told = one.record.own.iter().cloned().chain([explanation]);
+        one.columns.iter().cloned().chain(found).chain(told).collect()
     });
     tx.later(many(
         "INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id,
              agent_username, at, sender, tag, size, digest, authentication, passage, subject,
-             source, contact_id, thread_id, session_id, inbox, content_id) {rows}",
+             source, contact_id, thread_id, session_id, inbox, content_id, recipient,
+             envelope_from, remote_address, helo, took_us, evidence, explanation) {rows}",
         rows.collect(),
     ));
 }

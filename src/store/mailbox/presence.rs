@@ -14,13 +14,12 @@ pub const PRESENT_ROOM: &str = " AND NOT EXISTS (SELECT 1 FROM erasures
 pub const PRESENT_CONTACT: &str = " AND NOT EXISTS (SELECT 1 FROM erasures
      WHERE subject IN (contacts.id, contacts.organization_id))";
 
-/// Goes on with the condition that leaves out records that wait to be blanked
+/// Goes on with the condition that leaves out messages without a record, and records that wait to be blanked
 /// (`upkeep/erasure_redaction.rs`); how many milliseconds it allows for clocks is `CLOCKS` there.
-pub const PRESENT_RECORD: &str = " AND NOT EXISTS (SELECT 1 FROM erasures
-     WHERE subject IN (intake_records.agent_id, intake_records.organization_id,
-                       intake_records.reseller_id)
+pub const PRESENT_RECORD: &str = " AND recorded = 1 AND NOT EXISTS (SELECT 1 FROM erasures
+     WHERE subject IN (records.agent_id, records.organization_id, records.reseller_id)
        AND erased_at IS NULL)
  AND NOT EXISTS (SELECT 1 FROM erasures
-     WHERE erasures.organization_id = intake_records.organization_id
+     WHERE erasures.organization_id = records.organization_id
        AND handle IN (sender, LOWER(envelope_from)) AND at <= asked_at + 60000
        AND erased_at IS NULL)";

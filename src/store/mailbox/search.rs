@@ -12,11 +12,11 @@ use crate::domain::message::Message;
 use crate::domain::scope::Scope;
 use crate::domain::source::Source;
 use crate::store::base::Base;
-use crate::store::base::page::{Cursor, Page, permitted, within};
+use crate::store::base::page::{Cursor, Page, RECORDED, merged, permitted, within};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Row, sql};
+use crate::store::engine::sql::{Row, Statement, sql};
 
 /// What a candidate has.
 #[derive(Clone, Copy, Debug)]
@@ -97,21 +97,35 @@ impl Base {
         page: &Page,
         (since, before): (Option<Timestamp>, Option<Timestamp>),
     ) -> Result<Vec<Cursor>, StoreError> {
-        let mut query = sql(match wanted.unindexed {
+        let narrowed = |query: &mut Statement| {
+            within(query, scope);
+            if let Some(source) = wanted.source {
+                query.push(" AND source = ").push_value(source.as_str());
+            }
+        };
+        let query = match wanted.unindexed {
             Unindexed::Few => {
-                "WITH waiting AS MATERIALIZED (SELECT message_id FROM search_waiting)
-                 SELECT id, at FROM waiting CROSS JOIN messages WHERE id = message_id AND "
+                let mut query = sql("
+                    WITH waiting AS MATERIALIZED (SELECT message_id FROM search_waiting)
+                    SELECT id, at FROM waiting CROSS JOIN messages WHERE id = message_id AND ");
+                narrowed(&mut query);
+                page.read_between(&mut query, since, before);
+                query
             }
             Unindexed::Many => {
-                "SELECT id, at FROM messages
-                 WHERE EXISTS (SELECT 1 FROM search_waiting WHERE message_id = messages.id) AND "
+                let part = |query: &mut Statement, range: &&str| {
+                    query.push(
+                        "SELECT id, at FROM messages
+                         WHERE EXISTS (SELECT 1 FROM search_waiting
+                                       WHERE message_id = messages.id) AND ",
+                    );
+                    query.push(range);
+                    narrowed(query);
+                };
+                let is_postgres = self.reader().is_postgres();
+                merged(is_postgres, &RECORDED, part, (page, 0), (since, before))
             }
-        });
-        within(&mut query, scope);
-        if let Some(source) = wanted.source {
-            query.push(" AND source = ").push_value(source.as_str());
-        }
-        page.read_between(&mut query, since, before);
+        };
         places(&query.fetch_all(self.reader()).await?)
     }
 

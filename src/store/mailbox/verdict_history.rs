@@ -36,7 +36,7 @@ impl Base {
         page: &Page,
         since: Timestamp,
     ) -> Result<Vec<PastVerdict>, StoreError> {
-        let mut query = sql("SELECT id, at, source, sender, reason FROM intake_records WHERE ");
+        let mut query = sql("SELECT id, at, source, sender, reason FROM records WHERE ");
         within(&mut query, scope);
         query.push(PRESENT_RECORD);
         page.read_between(&mut query, Some(since), None);

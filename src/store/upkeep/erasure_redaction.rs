@@ -1,5 +1,6 @@
 //! What intake records tell of whom is being erased: left out of all that is read as long as it is
-//! there (`PRESENT_RECORD`), and blanked by and by. Records are many more than traces: they are
+//! there (`PRESENT_RECORD`), and blanked by and by, but for those in the rows of messages, which have
+//! gone before or are another one's. Records are many more than traces: they are
 //! looked through beside other work, and a transaction is for what was found.
 
 use std::time::Duration;

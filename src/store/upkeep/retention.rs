@@ -15,7 +15,7 @@ use crate::domain::id::AccountId;
 use crate::domain::room::Room;
 use crate::rules::Kept;
 use crate::store::base::Base;
-use crate::store::base::page::Cursor;
+use crate::store::base::page::{Cursor, Direction, Page, merged};
 use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
@@ -90,7 +90,7 @@ impl Base {
         for of_agents in [true, false] {
             let of_agents = |due: &&Due| (due.kind == AccountType::Agent) == of_agents;
             let some: Vec<&Due> = due.iter().filter(of_agents).collect();
-            let (Some(first), Some((table, owned))) = (some.first(), source(kept, &some)) else {
+            let (Some(first), Some(source)) = (some.first(), source(kept, &some)) else {
                 continue;
             };
             let mut query = sql("WITH due (account, kept_since) AS (VALUES ");
@@ -99,10 +99,13 @@ impl Base {
                 query.push_value(due.account).push(" AS BIGINT), CAST(");
                 query.push_value(due.until).push(" AS BIGINT))");
             }
-            // The oldest row of each: one step into the index, however many rows there are.
-            query.push(") SELECT account FROM due WHERE (SELECT at FROM ").push(table);
-            query.push(" WHERE ").push(owned).push("due.account ORDER BY at, id LIMIT 1)");
-            query.push(" < due.kept_since").varying();
+            // The oldest row of each: one step into each range, however many rows there are.
+            query.push(") SELECT account FROM due WHERE ").varying();
+            for (number, range) in source.ranges.iter().enumerate() {
+                query.push(if number > 0 { " OR " } else { "" });
+                query.push("(SELECT at FROM ").push(range).push(source.owned);
+                query.push("due.account ORDER BY at, id LIMIT 1) < due.kept_since");
+            }
             for row in query.fetch_all(self.reader()).await? {
                 found.insert(Columns { table: "accounts", row: &row }.account("account")?);
             }
@@ -118,21 +121,22 @@ impl Base {
         from: Option<Cursor>,
         limit: usize,
     ) -> Result<Vec<Expired>, StoreError> {
-        let Some((table, owned)) = source(kept, &[due]) else { return Ok(Vec::new()) };
-        let mut query = sql(match kept {
-            Kept::Messages => "SELECT id, at, size AS octets FROM ",
-            _ => "SELECT id, at, CAST(0 AS BIGINT) AS octets FROM ",
-        });
-        query.push(table).push(" WHERE ").push(owned).push_value(due.account);
-        query.push(" AND at < ").push_value(due.until);
-        if let Some(cursor) = from {
-            query.push(" AND (at, id) > (").push_value(cursor.at).push(", ");
-            query.push_value(cursor.id).push(")");
-        }
-        query.push(" ORDER BY at, id LIMIT ").push_value(count(limit));
-        let rows = query.fetch_all(self.reader()).await?;
+        let Some(source) = source(kept, &[due]) else { return Ok(Vec::new()) };
+        let part = |query: &mut Statement, range: &&str| {
+            query.push(match kept {
+                Kept::Messages => "SELECT id, at, size AS octets FROM ",
+                _ => "SELECT id, at, CAST(0 AS BIGINT) AS octets FROM ",
+            });
+            query.push(range).push(source.owned).push_value(due.account);
+        };
+        let from = from.unwrap_or(Cursor { at: Timestamp::from_millis(0), id: Uuid::nil() });
+        let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+        let page = Page { limit, from: Some((Direction::After, from)), until: None };
+        let (on, time) = (self.reader(), (None, Some(due.until)));
+        let query = merged(on.is_postgres(), source.ranges, part, (&page, 0), time);
+        let rows = query.fetch_all(on).await?;
         let rows = rows.iter().map(|row| {
-            let columns = Columns { table, row };
+            let columns = Columns { table: "records", row };
             let place = Cursor { at: columns.time("at")?, id: columns.uuid("id")? };
             Ok(Expired { place, octets: columns.count("octets")? })
         });
@@ -166,6 +170,7 @@ impl Base {
             Kept::Events => delete_events(&mut tx, ids, limit).await?,
             Kept::IntakeRecords => {
                 let rows = run(&mut tx, "DELETE FROM intake_records WHERE id", ids, "").await?;
+                let rows = rows + run(&mut tx, FORGET_RECORDS, ids, "").await?;
                 Deleted { rows, whole: true }
             }
             Kept::Audit => {
@@ -217,20 +222,47 @@ fn past() -> Statement {
     )
 }
 
-/// The table, and the comparison that finds the rows of an account of this kind in it.
-fn source(kept: Kept, due: &[&Due]) -> Option<(&'static str, &'static str)> {
+/// Takes the records of messages out of their rows.
+const FORGET_RECORDS: &str = "UPDATE messages
+     SET recorded = 0, recipient = NULL, envelope_from = NULL, remote_address = NULL, helo = NULL,
+         explanation = NULL, took_us = NULL, evidence = NULL
+     WHERE recorded = 1 AND id";
+
+/// Gives the records of messages rows of their own.
+const KEEP_RECORDS: &str = "INSERT INTO intake_records
+         (id, at, partner_id, reseller_id, organization_id, agent_id, recipient, sender,
+          envelope_from, remote_address, helo, verdict, reason, explanation, message_id, size,
+          digest, count, source, took_us, erased_at, evidence)
+     SELECT id, at, partner_id, reseller_id, organization_id, agent_id, recipient, sender,
+            envelope_from, remote_address, helo, verdict, reason, explanation, message_id, size,
+            digest, count, source, took_us, erased_at, evidence
+     FROM records WHERE recorded = 1 AND id";
+
+/// Where the rows of an account are.
+struct Source {
+    /// The ranges in which they lie, each as a table and the beginning of a condition.
+    ranges: &'static [&'static str],
+    /// The comparison that finds those of an account.
+    owned: &'static str,
+}
+
+/// Where the rows of accounts of this kind are.
+fn source(kept: Kept, due: &[&Due]) -> Option<Source> {
     const OF_AGENT: &str = "agent_id = ";
     // Spelled as in the index.
     const WITHOUT_AGENT: &str = "agent_id IS NULL
          AND CAST(COALESCE(organization_id, reseller_id, partner_id) AS BIGINT) = ";
     let agent = due.first()?.kind == AccountType::Agent;
     let owned = if agent { OF_AGENT } else { WITHOUT_AGENT };
-    match kept {
-        Kept::Messages => agent.then_some(("messages", owned)),
-        Kept::IntakeRecords => Some(("intake_records", owned)),
-        Kept::Events => Some(("events", owned)),
-        Kept::Audit => Some(("audit_entries", owned)),
-    }
+    let ranges: &[_] = match kept {
+        Kept::Messages if !agent => return None,
+        Kept::Messages => &["messages WHERE recorded = 0 AND ", "messages WHERE recorded = 1 AND "],
+        Kept::IntakeRecords if !agent => &["intake_records WHERE "],
+        Kept::IntakeRecords => &["intake_records WHERE ", "messages WHERE recorded = 1 AND "],
+        Kept::Events => &["events WHERE "],
+        Kept::Audit => &["audit_entries WHERE "],
+    };
+    Some(Source { ranges, owned })
 }
 
 /// An event goes after its deliveries, and these after their attempts: whatever is left when
@@ -266,7 +298,7 @@ async fn delete_events(
 }
 
 /// A message goes, with its place in its room and its thread, and its contents if no other message has
-/// the same. Whoever deletes a message holds its contents locked, so that those which no message has
+/// the same; its record, if it still has one, stays. Whoever deletes a message holds its contents locked, so that those which no message has
 /// are nobody's.
 pub async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<Deleted, StoreError> {
     let mut messages = Vec::new();
@@ -282,14 +314,18 @@ pub async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<Dele
     let ids: Vec<Value> = messages.iter().map(|(id, _)| (*id).into()).collect();
     rooms::lock_contacts(tx, &ids).await?;
     run(tx, "DELETE FROM thread_keys WHERE message_id", &ids, "").await?;
+    run(tx, KEEP_RECORDS, &ids, "").await?;
     let end = " RETURNING id, at, contact_id, agent_id";
     let gone = among("DELETE FROM messages WHERE id", &ids, end).fetch_all(tx.on()).await?;
     let gone = gone.iter().map(gone_of).collect::<Result<Vec<_>, _>>()?;
     rooms::leave(tx, &gone).await?;
-    let used =
-        among("SELECT DISTINCT content_id FROM messages WHERE content_id", &values(&ours), "");
-    for content in contents_of(used, tx).await? {
-        ours.remove(&content);
+    for used in [
+        "SELECT content_id FROM messages WHERE id",
+        "SELECT DISTINCT content_id FROM messages WHERE content_id <> id AND content_id",
+    ] {
+        for content in contents_of(among(used, &values(&ours), ""), tx).await? {
+            ours.remove(&content);
+        }
     }
     // An object of the blob store is for the caller, or its sweeper, who finds that nobody names it.
     run(tx, "DELETE FROM contents WHERE content_id", &values(&ours), "").await?;

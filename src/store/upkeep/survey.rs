@@ -50,7 +50,8 @@ impl Base {
     }
 
     async fn check_content(&self, id: MessageId) -> Result<(), StoreError> {
-        let query = messages::select("WHERE id = $1").bind(id.0);
+        let mut query = sql(messages::SELECT);
+        query.push("id = ").push_value(id.0);
         match query.fetch_optional(self.reader()).await? {
             Some(row) => messages::message(&row).map(drop),
             None if self.has_message(id).await? => Err(missing("contents")),

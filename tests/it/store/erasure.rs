@@ -81,8 +81,9 @@ const MARKED: &str = "SELECT
     (SELECT COUNT(*) FROM contacts WHERE address LIKE '%planted%' OR name LIKE '%Planted%')
     + (SELECT COUNT(*) FROM messages WHERE sender LIKE '%planted%')
     + (SELECT COUNT(*) FROM rooms WHERE preview LIKE '%planted%')
-    + (SELECT COUNT(*) FROM intake_records WHERE sender LIKE '%planted%'
-       OR envelope_from LIKE '%planted%' OR counted_as LIKE '%planted%')
+    + (SELECT COUNT(*) FROM records WHERE recorded = 1
+       AND (sender LIKE '%planted%' OR envelope_from LIKE '%planted%'))
+    + (SELECT COUNT(*) FROM intake_records WHERE counted_as LIKE '%planted%')
     + (SELECT COUNT(*) FROM search_entries WHERE id NOT IN (SELECT id FROM messages))
     + (SELECT COUNT(*) FROM erasures WHERE handle LIKE '%planted%')
     + (SELECT COUNT(*) FROM audit_entries WHERE changes LIKE '%planted%' OR object LIKE '%planted%')";
@@ -90,7 +91,7 @@ const MARKED: &str = "SELECT
 /// Everything that is packed.
 const PACKED: &str = "SELECT packed FROM contents
     UNION ALL SELECT original FROM contents WHERE original IS NOT NULL
-    UNION ALL SELECT evidence FROM intake_records WHERE LENGTH(evidence) > 0";
+    UNION ALL SELECT evidence FROM records WHERE recorded = 1 AND LENGTH(evidence) > 0";
 
 /// Rows, packed contents and evidence, and words of full-text search that hold the marker.
 async fn marked(scene: &Scene, kind: Kind) -> [i64; 3] {
@@ -222,8 +223,15 @@ async fn a_contact_goes_step_by_step_whoever_takes_it_up(kind: Kind) {
     assert_eq!(told(&scene.store, &scene.partner, its).await, [9, 9, 9, 9, 1], "that they were");
     assert_eq!(scene.store.erasures(0, 9).await.unwrap(), Vec::<i64>::new());
     assert_eq!(scene.count("SELECT COUNT(*) FROM contacts").await, 1);
-    assert_eq!(scene.count("SELECT COUNT(*) FROM intake_records").await, 9, "that they were");
-    assert_eq!(scene.count("SELECT COUNT(*) FROM intake_records WHERE erased_at > 0").await, 8);
+    assert_eq!(
+        scene.count("SELECT COUNT(*) FROM records WHERE recorded = 1").await,
+        9,
+        "that they were"
+    );
+    assert_eq!(
+        scene.count("SELECT COUNT(*) FROM records WHERE recorded = 1 AND erased_at > 0").await,
+        8
+    );
     assert_eq!(shown(&scene.store, &scene.partner).await, 1);
 }
 
@@ -260,8 +268,8 @@ async fn who_writes_while_it_is_erased_is_somebody_new(kind: Kind) {
 }
 
 /// Records that tell of nobody.
-const BLANK: &str = "SELECT COUNT(*) FROM intake_records
-    WHERE erased_at > 0 AND recipient = '' AND sender IS NULL AND envelope_from = ''
+const BLANK: &str = "SELECT COUNT(*) FROM records
+    WHERE recorded = 1 AND erased_at > 0 AND recipient = '' AND sender IS NULL AND envelope_from = ''
       AND remote_address = '0.0.0.0' AND helo = '' AND digest IS NULL AND LENGTH(evidence) = 0";
 
 async fn a_deleted_account_is_unreadable_at_once(kind: Kind) {

@@ -65,7 +65,7 @@ async fn a_commit_that_is_broken_off_leaves_all_or_nothing_and_a_sane_store(kind
     scene.deliver(&scene.agent, 2).await;
     let stored = scene.count("SELECT COUNT(*) FROM messages").await;
     assert!(stored > finished, "{stored} stored, {finished} finished: none was broken off late");
-    for table in ["intake_records", "arrivals", "contents"] {
+    for table in ["records", "arrivals", "contents"] {
         // In one look: what nobody waits for any more may still be written.
         let sql =
             format!("SELECT (SELECT COUNT(*) FROM messages) - (SELECT COUNT(*) FROM {table})");
@@ -220,7 +220,7 @@ async fn a_server_whose_disk_was_full_goes_on_when_there_is_room() {
     assert_eq!(server.terminate().await, 0);
     assert_eq!(crate::support::count(data, "SELECT COUNT(*) FROM messages").await, 3);
     let whole = "SELECT COUNT(*) FROM messages JOIN contents USING (content_id)
-                 JOIN intake_records ON message_id = messages.id";
+                 JOIN records ON message_id = messages.id";
     assert_eq!(crate::support::count(data, whole).await, 3);
     assert!(helpers.finish(PATIENCE).await);
 }

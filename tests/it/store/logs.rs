@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
+use bytes::Bytes;
 use gatepost::app::mailbox::logs::cell;
 use gatepost::domain::account::Account;
 use gatepost::domain::condition::{Condition, LogFilter, Scalar, Test};
@@ -40,6 +41,7 @@ async fn rows(kind: Kind) -> Scene {
     let mut accepted = scene.intake(&scene.agent, 0).await;
     accepted.record.took = Some(Duration::from_micros(12_500));
     accepted.record.size = 1;
+    accepted.accepted.as_mut().unwrap().raw = Bytes::from_static(b"1");
     let mut refused = record(&scene.agent, DAY, Verdict::Refused(Reason::DkimMissing));
     (refused.size, refused.took) = (2, Some(Duration::from_micros(250)));
     let mut counted = record(&scene.agent, DAY, Verdict::Refused(Reason::UnknownRecipient));

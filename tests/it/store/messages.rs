@@ -35,7 +35,7 @@ const TRACES: &str = "SELECT (SELECT COUNT(*) FROM messages) + (SELECT COUNT(*) 
     + (SELECT COALESCE(SUM(LENGTH(names) - LENGTH(REPLACE(names, ' ', '')) + 1), 0)
        FROM events WHERE told IS NULL)
     + (SELECT COUNT(*) FROM deliveries) + (SELECT COUNT(*) FROM arrivals)
-    + (SELECT COUNT(*) FROM intake_records)";
+    + (SELECT COUNT(*) FROM records WHERE recorded = 1)";
 
 async fn a_message_reads_back_as_it_was_stored(kind: Kind) {
     let scene = Scene::new(kind).await;
@@ -142,7 +142,7 @@ async fn the_same_message_is_stored_once_per_agent_while_it_is_remembered(kind: 
     assert_ne!(again(&scene.agent, 7 * DAY + 1, &keys).await.0, Some(id));
     assert_eq!(scene.count("SELECT COUNT(*) FROM messages").await, 3);
     assert_eq!(scene.count("SELECT COUNT(*) FROM deliveries").await, 2);
-    assert_eq!(scene.count("SELECT COUNT(*) FROM intake_records").await, 6);
+    assert_eq!(scene.count("SELECT COUNT(*) FROM records WHERE recorded = 1").await, 6);
 }
 
 async fn two_addresses_of_one_agent_in_one_transaction_make_one_message(kind: Kind) {
@@ -272,7 +272,7 @@ async fn some_entries_are_accepted_and_others_refused(kind: Kind) {
     let stale = scene.intake(&scene.agent, 2).await;
     scene.store.set_mode(scene.agent.id, Mode::Allowlist, by(at(2))).await.unwrap();
     assert_eq!(scene.commit(vec![refused(2), stale], 2).await, Committed::Stale);
-    assert_eq!(scene.count("SELECT COUNT(*) FROM intake_records").await, 5);
+    assert_eq!(scene.count("SELECT COUNT(*) FROM records WHERE recorded = 1").await, 5);
 }
 
 async fn what_arrived_before_is_known_without_a_commit(kind: Kind) {

@@ -5,6 +5,7 @@ use gatepost::domain::account::Account;
 use gatepost::domain::audit::Once;
 use gatepost::domain::contact::Handle;
 use gatepost::domain::event::Category;
+use gatepost::domain::id::IntakeId;
 use gatepost::domain::intake_record::IntakeRecord;
 use gatepost::domain::message::{Call, Content, Digest, Linked, Received};
 use gatepost::domain::source::{Inbox, Source};
@@ -47,7 +48,10 @@ pub fn handed(agent: &Account, millis: i64, number: &str) -> Handed {
         record: IntakeRecord {
             source: Source::Sms,
             sender: Some(handle),
+            id: IntakeId(id.0),
             message: Some(id),
+            size: 2,
+            digest: Some(Digest(digest)),
             ..record
         },
         message: NewReceived {
@@ -110,7 +114,7 @@ async fn nothing_is_handed_in_for_what_is_not_active(kind: Kind) {
     let new = handed(&scene.agent, 0, "+15551231234");
     assert_eq!(scene.store.receive(&new).await.unwrap(), Receipt::Inactive);
     let traces = "SELECT (SELECT COUNT(*) FROM messages) + (SELECT COUNT(*) FROM contacts)
-                       + (SELECT COUNT(*) FROM intake_records) + (SELECT COUNT(*) FROM contents)";
+                       + (SELECT COUNT(*) FROM records WHERE recorded = 1) + (SELECT COUNT(*) FROM contents)";
     assert_eq!(scene.count(traces).await, 0);
 }
 

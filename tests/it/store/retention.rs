@@ -9,17 +9,22 @@ use gatepost::domain::account::{Account, Lineage};
 use gatepost::domain::clock::Clock;
 use gatepost::domain::delivery::{Attempt, Claim, Outcome};
 use gatepost::domain::event::Category;
-use gatepost::domain::id::AttemptId;
+use gatepost::domain::id::{AttemptId, IntakeId};
 use gatepost::domain::intake_record::IntakeRecord;
 use gatepost::domain::message::Digest;
 use gatepost::domain::reason::Reason;
 use gatepost::domain::verdict::Verdict;
 use gatepost::rules::Rules;
-use gatepost::store::{Commit, Committed, Intake, Store};
+use gatepost::store::{
+    Commit, Committed, Cursor, Direction, Intake, IntakeFilter, List, Page, Store,
+};
 use sqlx::Connection as _;
 use tokio::task::JoinSet;
+use uuid::Uuid;
 
-use super::scene::{DAY, Kind, Scene, address, at, by, database, mint, record, subtree};
+use super::scene::{
+    DAY, Kind, Scene, address, at, by, database, everything, mint, record, subtree,
+};
 use crate::support::PATIENCE;
 
 on_both! {
@@ -31,6 +36,7 @@ on_both! {
     what_is_stored_again_during_a_pass_is_not_lost,
     what_a_deleted_account_leaves_goes_by_and_by,
     a_clock_that_is_set_forward_for_a_moment_deletes_nothing,
+    messages_without_records_are_listed_among_the_others,
 }
 
 /// At the scene's time, by the compiled-in rules with this laid over them.
@@ -63,6 +69,46 @@ async fn a_clock_that_is_set_forward_for_a_moment_deletes_nothing(kind: Kind) {
     }
     let passed = retention.pass().await;
     assert_eq!((passed.intake_records, passed.arrivals), (1, 0));
+}
+
+/// Records of one Agent go after ten days, those of the other after ninety: messages with and without
+/// one lie between each other, and are one list in both directions.
+async fn messages_without_records_are_listed_among_the_others(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let mut ids = Vec::new();
+    for days in (1..=12).map(|one| one * 8) {
+        ids.push(scene.deliver(&scene.agent, -days * DAY).await);
+        ids.push(scene.deliver(&scene.other, -days * DAY - 1).await);
+    }
+    let rules = format!("[accounts.{}]\nintake_records_days = 10\n", scene.agent.id);
+    assert_eq!(retention(&scene.store, &rules).pass().await.intake_records, 12);
+    for account in [&scene.partner, &scene.reseller, &scene.organization] {
+        let (store, scope) = (&scene.store, subtree(account));
+        let (mut found, mut from) = (Vec::new(), None);
+        loop {
+            let page = Page { limit: 5, from, until: None };
+            let some = store.recent_messages(&scope, &page).await.unwrap();
+            let Some(last) = some.last() else { break };
+            from = Some((Direction::Before, Cursor { at: last.at, id: last.id.0 }));
+            found.extend(some.iter().map(|message| message.id));
+        }
+        assert_eq!(found, ids);
+        let after = Some((Direction::After, Cursor { at: at(-97 * DAY), id: Uuid::nil() }));
+        let page = Page { limit: 5, from: after, until: None };
+        let some = store.recent_messages(&scope, &page).await.unwrap();
+        let some: Vec<_> = some.iter().map(|message| message.id).collect();
+        assert_eq!(some, ids[19..]);
+        let end = store.end_of_walk(List::Messages, &scope, &page, (None, None), 7).await.unwrap();
+        assert_eq!(end.map(|place| place.at), Some(at(-72 * DAY - 1)));
+        let any = IntakeFilter::default();
+        let records = store.intake_records(&scope, &any, &everything()).await.unwrap();
+        let records: Vec<_> = records.iter().map(|record| record.id.0).collect();
+        let kept = |place: &usize| *place == 0 || place % 2 == 1 && *place < 22;
+        let wanted: Vec<_> = (0..24).filter(kept).map(|place| ids[place].0).collect();
+        assert_eq!(records, wanted);
+        let gone = store.intake_record(&scope, IntakeId(ids[2].0)).await.unwrap();
+        assert_eq!(gone, None);
+    }
 }
 
 async fn count(scene: &Scene, sql: String) -> i64 {
@@ -138,15 +184,16 @@ async fn what_is_old_goes_at_every_level(kind: Kind) {
     let left = async |table: &str, owner: &Account| {
         let owner = owner.id;
         let lowest = "COALESCE(agent_id, organization_id, reseller_id, partner_id)";
-        let sql = format!("SELECT COUNT(*) FROM {table} WHERE {lowest} = {owner}");
+        let kept = if table == "records" { "recorded = 1 AND" } else { "" };
+        let sql = format!("SELECT COUNT(*) FROM {table} WHERE {kept} {lowest} = {owner}");
         usize::try_from(count(&scene, sql).await).unwrap()
     };
     for (owner, days) in [(partner, 90), (reseller, 40), (organization, 20)] {
-        assert_eq!(left("intake_records", owner).await, kept(days), "{}", owner.name);
+        assert_eq!(left("records", owner).await, kept(days), "{}", owner.name);
     }
     // Each message has left a record as well.
-    assert_eq!(left("intake_records", agent).await, 2 * kept(10));
-    assert_eq!(left("intake_records", other).await, 2 * kept(20));
+    assert_eq!(left("records", agent).await, 2 * kept(10));
+    assert_eq!(left("records", other).await, 2 * kept(20));
     assert_eq!(left("messages", agent).await, ages.len());
     assert_eq!(left("messages", other).await, kept(12));
     // A message has a row; that of the first one, which has the youngest time, is the partner's
@@ -222,7 +269,7 @@ async fn a_pass_goes_on_where_the_one_before_had_to_end(kind: Kind) {
             + (SELECT COUNT(*) FROM events WHERE at < {old})
             + (SELECT COUNT(*) FROM deliveries WHERE created_at < {old})
             + (SELECT COUNT(*) FROM attempts)
-            + (SELECT COUNT(*) FROM intake_records WHERE at < {old})
+            + (SELECT COUNT(*) FROM records WHERE recorded = 1 AND at < {old})
             + (SELECT COUNT(*) FROM arrivals WHERE expires_at < {old})"
     );
     let small = "[keep]\nmessages_days = 100\n[pass]\nbatch_rows = 3\nbatches_per_pass = 4\n\
@@ -422,7 +469,7 @@ async fn what_a_deleted_account_leaves_goes_by_and_by(kind: Kind) {
     assert_eq!(left("SELECT COUNT(*) FROM allowed_senders").await, 3);
     assert_eq!(left("SELECT COUNT(*) FROM contacts").await, 1);
     // What says that it was there stays its time.
-    assert_eq!(left("SELECT COUNT(*) FROM intake_records").await, 3);
+    assert_eq!(left("SELECT COUNT(*) FROM records WHERE recorded = 1").await, 3);
     let told = "SELECT COUNT(*) FROM audit_entries WHERE deed = 'account.deleted'";
     assert_eq!(left(told).await, 3);
     assert_whole(&scene).await;

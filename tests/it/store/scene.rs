@@ -213,7 +213,14 @@ impl Scene {
         let id = mint().message();
         let record = record(agent, millis, Verdict::Accepted);
         Intake {
-            record: IntakeRecord { message: Some(id), ..record },
+            record: IntakeRecord {
+                id: IntakeId(id.0),
+                message: Some(id),
+                sender: Some(Handle::Mailbox(address(from))),
+                size: raw.len().try_into().unwrap(),
+                digest: Some(Digest(key)),
+                ..record
+            },
             accepted: Some(Accepted {
                 standing,
                 address: own,

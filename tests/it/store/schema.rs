@@ -92,6 +92,8 @@ async fn of_postgres(scene: &Scene) -> BTreeSet<String> {
                || COALESCE(' DEFAULT ' || REPLACE(column_default, '::text', ''), '')
         FROM information_schema.columns
         WHERE table_schema = 'public' AND table_name NOT LIKE '\\_sqlx%'
+          AND table_name NOT IN (SELECT table_name FROM information_schema.views
+                                 WHERE table_schema = 'public')
         UNION ALL
         SELECT c.conrelid::regclass || '.' || a.attname || ' REFERENCES '
                || c.confrelid::regclass || '.' || b.attname

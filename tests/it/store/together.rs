@@ -55,7 +55,7 @@ async fn each_of_many_that_wait_gets_its_own_answer(kind: Kind) {
         ("messages", MANY / 3),
         ("contents", MANY / 3),
         ("deliveries", MANY / 3),
-        ("intake_records", MANY / 3 + 1),
+        ("records", MANY / 3 + 1),
         ("contacts", 7),
     ] {
         let sql = format!("SELECT COUNT(*) FROM {table}").leak();
