@@ -24,7 +24,7 @@ async fn index(store: &Store, limits: SearchLimits) {
             Ok(false) => limits.index_look(),
             Err(error) => {
                 warn(&error, "messages were not indexed for the search: tried again");
-                limits.forget_look()
+                limits.index_patience()
             }
         };
         sleep(pause).await;

@@ -68,7 +68,7 @@ impl Base {
         // Those that nobody may read any more, or can.
         let mut done: Vec<MessageId> =
             few.iter().filter(|id| !known.contains(id)).copied().collect();
-        let mut entries = entries.into_iter().peekable();
+        let (mut entries, mut indexed) = (entries.into_iter().peekable(), 0_usize);
         while entries.peek().is_some() || !done.is_empty() {
             let (mut piece, mut sum) = (Vec::new(), 0_usize);
             while let Some(entry) = entries.next_if(|_| has_company || sum < octets) {
@@ -80,6 +80,7 @@ impl Base {
                 None => self.begin().await?,
             };
             done.append(&mut insert(&mut tx, piece).await?);
+            indexed = indexed.saturating_add(done.len());
             let rows = std::mem::take(&mut done).into_iter().map(|id| vec![id.0.into()]).collect();
             tx.later(many(
                 "WITH given (message) AS ({rows})
@@ -88,7 +89,7 @@ impl Base {
             ));
             tx.commit().await?;
         }
-        Ok(few.len().try_into().unwrap_or(u32::MAX))
+        Ok(indexed.try_into().unwrap_or(u32::MAX))
     }
 
     /// The entries of those of these messages that can be read.

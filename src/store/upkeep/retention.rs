@@ -314,7 +314,8 @@ pub async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<Dele
     let ids: Vec<Value> = messages.iter().map(|(id, _)| (*id).into()).collect();
     rooms::lock_contacts(tx, &ids).await?;
     run(tx, "DELETE FROM thread_keys WHERE message_id", &ids, "").await?;
-    run(tx, KEEP_RECORDS, &ids, "").await?;
+    // Another gateway may have erased the message since, and kept its record.
+    run(tx, KEEP_RECORDS, &ids, " ON CONFLICT (id) DO NOTHING").await?;
     let end = " RETURNING id, at, contact_id, agent_id";
     let gone = among("DELETE FROM messages WHERE id", &ids, end).fetch_all(tx.on()).await?;
     let gone = gone.iter().map(gone_of).collect::<Result<Vec<_>, _>>()?;
