@@ -5,7 +5,8 @@
 //! The server is `gatepost serve`, a process of its own for each line; this
 //! process is the senders, in sessions that stay open, and the readers of `GET /events`, who read all
 //! that comes. A hundred readers each follow the Agent, its organization, its reseller and the partner,
-//! so that they get every event whole; those beyond follow other Agents. Both share the machine with
+//! so that they get every event whole; those beyond (`-- --hearing N`: all but N) follow other Agents.
+//! Both share the machine with
 //! the server, on threads of their own, and signing is done before. Then 400 sessions send at full speed beside one client who
 //! reads, and at last it searches what they have sent, which is all of the same few words.
 
@@ -47,6 +48,8 @@ use support::site::Site;
 
 /// Readers of one account, as `policies/access.toml` has it.
 const OF_ONE: usize = 100;
+/// Readers that get every event: of the Agent and of all above it.
+const WHOLE: usize = 4 * OF_ONE;
 /// Octets of a text.
 const TEXT: usize = 3500;
 /// Sessions beside readers, and beside requests.
@@ -63,6 +66,9 @@ struct Options {
     /// How many follow the log, one line each
     #[arg(long, value_delimiter = ',', default_values_t = [0, 10, 100, 390, 1000])]
     readers: Vec<usize>,
+    /// How many of them get every event; the others follow other Agents
+    #[arg(long, default_value_t = WHOLE)]
+    hearing: usize,
     /// Messages of a line
     #[arg(long, default_value_t = 4000)]
     messages: usize,
@@ -151,10 +157,15 @@ impl Stage {
 }
 
 async fn followed(kind: Kind, readers: usize, letters: &Letters, options: &Options) -> Followed {
-    let stage = Stage::set(kind, readers.div_ceil(OF_ONE).max(1), options).await;
+    let hearing = readers.min(options.hearing).min(WHOLE);
+    let others = (readers - hearing).div_ceil(OF_ONE);
+    let stage = Stage::set(kind, WHOLE / OF_ONE + others, options).await;
     // What is made once, and what is remembered of the first messages, is no reader's.
     send(stage.server.smtp, letters, 0..FEW, (FEW, true)).await;
-    let follow = Readers::gather(stage.server.http, &stage.keys, readers, OF_ONE).await;
+    let own = (0..hearing).map(|number| number / OF_ONE);
+    let keys = own.chain((0..readers - hearing).map(|number| (WHOLE + number) / OF_ONE));
+    let keys = keys.map(|place| stage.keys[place].clone());
+    let follow = Readers::gather(stage.server.http, keys).await;
     let (before, begun) = (Cost::of(stage.server.id()), Instant::now());
     let last = FEW + options.messages;
     let answered = send(stage.server.smtp, letters, FEW..last, (FEW, true)).await;

@@ -23,8 +23,8 @@ pub struct Readers {
 }
 
 impl Readers {
-    /// So many, of whom `of_one` have one key.
-    pub async fn gather(server: SocketAddr, keys: &[String], many: usize, of_one: usize) -> Self {
+    /// One with each of these keys.
+    pub async fn gather(server: SocketAddr, keys: impl Iterator<Item = String>) -> Self {
         let threads = Builder::new_multi_thread()
             .worker_threads(1)
             .on_thread_start(|| rustix::process::setpriority_process(None, NICE).unwrap())
@@ -32,8 +32,8 @@ impl Readers {
             .build()
             .unwrap();
         let octets = Arc::new(AtomicU64::new(0));
-        for number in 0..many {
-            let (key, octets) = (keys[number / of_one].clone(), Arc::clone(&octets));
+        for key in keys {
+            let octets = Arc::clone(&octets);
             let opened = async move {
                 let mut stream = TcpStream::connect(server).await.unwrap();
                 let request = format!(

@@ -96,6 +96,19 @@ struct Unrecorded {
     attempt: Attempt,
 }
 
+/// A question to the queue, answered.
+enum Asked {
+    /// For work: it was asked for then, under this name, for so much.
+    Claims {
+        at: Instant,
+        holder: Option<i64>,
+        limit: usize,
+        claims: Result<Vec<Claim>, QueueError>,
+    },
+    /// How long there is nothing to ask for.
+    Pause(Duration),
+}
+
 /// Brings deliveries to their destinations until it is told to stop.
 pub struct Dispatcher<Q> {
     queue: Arc<Q>,
@@ -108,8 +121,14 @@ pub struct Dispatcher<Q> {
     recording: JoinSet<()>,
     /// Claims on their way back to the queue.
     returning: JoinSet<()>,
+    /// One question to the queue at most: attempts begin and end while it waits for its answer.
+    asking: JoinSet<Asked>,
     /// The destinations that the last claim had to pass over.
     passed_over: HashSet<DestinationId>,
+    /// Those of which nothing more is to be begun, since the last claim was asked for.
+    halted: HashSet<DestinationId>,
+    /// There may be work that the claim under way has not seen.
+    hurried: bool,
     /// The name under which all that waits in lanes was claimed.
     holder: Option<i64>,
     /// The queue is not asked before this.
@@ -130,7 +149,10 @@ impl<Q: Queue> Dispatcher<Q> {
             running: JoinSet::new(),
             recording: JoinSet::new(),
             returning: JoinSet::new(),
+            asking: JoinSet::new(),
             passed_over: HashSet::new(),
+            halted: HashSet::new(),
+            hurried: false,
             holder: None,
             ask_at: Instant::now(),
             failures: 0,
@@ -149,21 +171,28 @@ impl<Q: Queue> Dispatcher<Q> {
                 }
             }
             let places = self.lanes.free() > 0 && self.recording.len() < self.most();
-            if places && now >= self.ask_at {
-                // Not broken off by a stop: what the queue has handed out must be known.
-                self.ask(&shutdown).await;
+            let may_ask = places && self.asking.is_empty();
+            if may_ask && now >= self.ask_at {
+                self.ask();
                 continue;
             }
             tokio::select! {
                 () = shutdown.soft() => break,
                 Some(ended) = self.running.join_next() => self.ended(ended),
+                Some(asked) = self.asking.join_next() => self.answered(asked),
                 Some(_) = self.recording.join_next() => {}
                 Some(_) = self.returning.join_next() => {}
                 () = self.bell.0.notified() => self.hurry(),
-                () = sleep_until(self.ask_at), if places => {}
+                () = sleep_until(self.ask_at), if may_ask => {}
             }
         }
         self.give_back_all();
+        // Not broken off: claims that the queue has handed out must be known.
+        while let Some(asked) = self.asking.join_next().await {
+            if let Ok(Asked::Claims { claims: Ok(claims), .. }) = asked {
+                self.give_back(claims);
+            }
+        }
         while self.returning.join_next().await.is_some() {}
         while let Some(ended) = self.running.join_next().await {
             self.ended(ended);
@@ -209,34 +238,57 @@ impl<Q: Queue> Dispatcher<Q> {
         &self.sender.rules
     }
 
-    /// Asks the queue for work, and decides when to ask next.
-    async fn ask(&mut self, shutdown: &Shutdown) {
+    /// Asks the queue for work, beside the loop.
+    fn ask(&mut self) {
         if !self.may_begin() {
             self.ask_at = Instant::now() + self.rules().dispatcher.poll();
             return;
         }
         // The lease runs from about here, however long the queue takes to answer.
-        let asked_at = Instant::now();
+        let at = Instant::now();
         // What finds no room to wait stays away until its lease ends. One finds a place in any case.
         let limit = self.lanes.free().min(self.lanes.room().max(1));
         let limit = self.rules().dispatcher.claim_batch.min(limit);
-        let busy = self.lanes.busy(asked_at);
-        let asked = timeout(self.rules().dispatcher.lease(), self.queue.claim(limit, &busy));
+        let busy = self.lanes.busy(at);
         self.passed_over = busy.iter().copied().collect();
-        let claims = match asked.await.unwrap_or(Err(QueueError::TooSlow)) {
+        self.halted.clear();
+        self.hurried = false;
+        let (queue, holder) = (Arc::clone(&self.queue), self.holder);
+        let within = self.rules().dispatcher.lease();
+        self.asking.spawn(async move {
+            let claims = timeout(within, queue.claim(limit, &busy)).await;
+            let claims = claims.unwrap_or(Err(QueueError::TooSlow));
+            Asked::Claims { at, holder, limit, claims }
+        });
+    }
+
+    /// Takes in what the queue answered, and decides when to ask next.
+    fn answered(&mut self, asked: Result<Asked, tokio::task::JoinError>) {
+        let (at, holder, limit, claims) = match asked {
+            Ok(Asked::Claims { at, holder, limit, claims }) => (at, holder, limit, claims),
+            Ok(Asked::Pause(pause)) => {
+                self.ask_at = self.ask_at.min(Instant::now() + pause);
+                return;
+            }
+            Err(panicked) => return self.back_off(&QueueError::Failed(Box::new(panicked))),
+        };
+        let claims = match claims {
             Ok(claims) => claims,
             Err(error) => return self.back_off(&error),
         };
-        if shutdown.is_stopping() || self.queue.holder() != self.holder {
+        if self.queue.holder() != holder || self.holder != holder {
             return self.give_back(claims);
         }
-        if asked_at.elapsed() > self.lanes.patience() {
+        if at.elapsed() > self.lanes.patience() {
             // Begun now, an attempt might end after its lease, when somebody else has begun it too.
             self.give_back(claims);
             return self.back_off(&QueueError::TooSlow);
         }
         self.failures = 0;
-        let mut more = claims.len() >= limit;
+        let mut more = self.hurried || claims.len() >= limit;
+        let halted = |claim: &Claim| self.halted.contains(&claim.destination.id);
+        let (unbegun, claims): (Vec<_>, Vec<_>) = claims.into_iter().partition(halted);
+        self.give_back(unbegun);
         let mut of_each: HashMap<DestinationId, usize> = HashMap::new();
         for claim in claims {
             let destination = claim.destination.id;
@@ -244,28 +296,32 @@ impl<Q: Queue> Dispatcher<Q> {
             *taken += 1;
             // It may have more than were taken beside the others.
             more |= *taken >= TAKEN_OF_EACH;
-            if let Offer::Start(claim) = self.lanes.offer(destination, Box::new(claim), asked_at) {
+            if let Offer::Start(claim) = self.lanes.offer(destination, Box::new(claim), at) {
                 self.start(claim);
             }
         }
-        let now = Instant::now();
-        self.ask_at = if more { now } else { now + self.pause().await };
+        self.ask_at = Instant::now();
+        if !more {
+            self.pause();
+        }
     }
 
     /// Until the next delivery is due, or the poll interval. What is already due but was not
     /// claimed belongs to busy destinations or to other gateways: asking at once would spin.
-    async fn pause(&self) -> Duration {
+    fn pause(&mut self) {
         let poll = self.rules().dispatcher.poll();
-        match timeout(poll, self.queue.next_due()).await {
-            Ok(Ok(Some(due))) => {
-                let ahead = due.millis().saturating_sub(self.sender.mint.clock().steady().millis());
-                match u64::try_from(ahead) {
-                    Ok(ahead @ 1..) => Duration::from_millis(ahead).min(poll),
-                    _ => poll,
-                }
-            }
-            _ => poll,
-        }
+        self.ask_at = Instant::now() + poll;
+        let (queue, clock) = (Arc::clone(&self.queue), self.sender.mint.clock().clone());
+        self.asking.spawn(async move {
+            let Ok(Ok(Some(due))) = timeout(poll, queue.next_due()).await else {
+                return Asked::Pause(poll);
+            };
+            let ahead = due.millis().saturating_sub(clock.steady().millis());
+            Asked::Pause(match u64::try_from(ahead) {
+                Ok(ahead @ 1..) => Duration::from_millis(ahead).min(poll),
+                _ => poll,
+            })
+        });
     }
 
     fn back_off(&mut self, error: &QueueError) {
@@ -285,6 +341,7 @@ impl<Q: Queue> Dispatcher<Q> {
         if self.failures == 0 {
             self.ask_at = Instant::now();
         }
+        self.hurried = true;
     }
 
     fn start(&mut self, claim: Box<Claim>) {
@@ -304,6 +361,7 @@ impl<Q: Queue> Dispatcher<Q> {
             });
         }
         if halts {
+            self.halted.insert(destination);
             // What was claimed before it rested loses no attempt.
             let unbegun = self.lanes.withdraw(destination);
             self.give_back(unbegun.into_iter().map(|claim| *claim).collect());

@@ -22,6 +22,8 @@ pub struct Bounds {
     pub places_per_destination: usize,
     /// Places for all slow lanes together.
     pub places_slow: usize,
+    /// While fewer than these wait for a prompt destination, more are claimed for it.
+    pub ahead: usize,
     /// Longer than this is slow.
     pub slow: Duration,
     /// How long a claim may wait so that its attempt ends before its lease does.
@@ -38,6 +40,7 @@ impl From<&WebhookRules> for Bounds {
             places: dispatcher.concurrency,
             places_per_destination: dispatcher.concurrency_per_destination,
             places_slow: dispatcher.concurrency_slow,
+            ahead: dispatcher.claim_batch.div_ceil(2),
             slow: dispatcher.slow(),
             patience: dispatcher.lease().saturating_sub(rules.attempt.timeout()),
             lease: dispatcher.lease(),
@@ -229,10 +232,13 @@ impl<T> Lanes<T> {
         }
     }
 
+    /// Of a prompt one some may wait: the next claim is on its way while they go.
     fn takes_more(&self, lane: &Lane<T>, now: Instant) -> bool {
-        lane.waiting.is_empty()
-            && self.may_start(lane)
-            && lane.rests_until.is_none_or(|until| until <= now)
+        let open = match lane.pace {
+            Pace::Prompt if self.room() > 0 => lane.waiting.len() < self.bounds.ahead,
+            _ => lane.waiting.is_empty() && self.may_start(lane),
+        };
+        open && lane.rests_until.is_none_or(|until| until <= now)
     }
 
     fn may_start(&self, lane: &Lane<T>) -> bool {
@@ -260,6 +266,7 @@ mod tests {
             places: 20,
             places_per_destination: 4,
             places_slow: 8,
+            ahead: 3,
             slow: SECOND,
             patience: SECOND * 40,
             lease: SECOND * 60,

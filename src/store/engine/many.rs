@@ -78,7 +78,7 @@ impl Many {
         (PLACEHOLDERS / width.max(1)).clamp(1, PIECE)
     }
 
-    /// The same with no more than so many rows each.
+    /// Cuts its rows into statements of no more than `most` each.
     fn pieces(mut self, most: usize) -> Vec<Self> {
         let mut pieces = Vec::new();
         while self.rows.len() > most {

@@ -7,6 +7,7 @@ use std::io::{self, Read as _};
 use zstd::bulk::Compressor;
 use zstd::stream::raw::CParameter;
 use zstd::stream::read::Decoder;
+use zstd::zstd_safe::DCtx;
 
 /// A small mail, with what was read out of it, takes 0.5 to 0.6 of its octets by it, in about 50 µs. The
 /// first level is no faster, the sixth takes twice as long for two percent.
@@ -15,6 +16,8 @@ const LEVEL: i32 = 3;
 thread_local! {
     /// Its tables are made once.
     static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+    /// Made anew for each small mail, it would take as long as reading that.
+    static DECODER: RefCell<DCtx<'static>> = RefCell::new(DCtx::create());
 }
 
 /// The parts, one behind the other, in one frame.
@@ -43,28 +46,36 @@ fn compressor() -> io::Result<Compressor<'static>> {
 /// The first so many octets of what was packed, which must be there.
 pub fn first(packed: &[u8], octets: u64) -> io::Result<Vec<u8>> {
     let mut read = Vec::with_capacity(usize::try_from(octets).unwrap_or(0).min(packed.len() * 8));
-    Decoder::with_buffer(packed)?.take(octets).read_to_end(&mut read)?;
+    decoding(packed, |decoder| decoder.take(octets).read_to_end(&mut read))?;
     is_whole(&read, octets).map(|()| read)
 }
 
 /// The `octets` behind the first `skipped`: all that is left, and no more.
 pub fn behind(packed: &[u8], skipped: u64, octets: u64) -> io::Result<Vec<u8>> {
-    let mut decoder = Decoder::with_buffer(packed)?;
-    let passed = io::copy(&mut decoder.by_ref().take(skipped), &mut io::sink())?;
-    if passed != skipped {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
     let mut read = Vec::new();
-    // One more, so that the end is come to, and with it the checksum.
-    decoder.take(octets.saturating_add(1)).read_to_end(&mut read)?;
+    decoding(packed, |decoder| {
+        let passed = io::copy(&mut decoder.by_ref().take(skipped), &mut io::sink())?;
+        if passed != skipped {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        // One more, so that the end is come to, and with it the checksum.
+        decoder.take(octets.saturating_add(1)).read_to_end(&mut read)
+    })?;
     is_whole(&read, octets).map(|()| read)
 }
 
 /// All of it, however much that is: of what this program alone has bounded.
 pub fn whole(packed: &[u8]) -> io::Result<Vec<u8>> {
     let mut read = Vec::new();
-    Decoder::with_buffer(packed)?.read_to_end(&mut read)?;
+    decoding(packed, |decoder| decoder.read_to_end(&mut read))?;
     Ok(read)
+}
+
+fn decoding<T>(
+    packed: &[u8],
+    read: impl FnOnce(&mut Decoder<'_, &[u8]>) -> io::Result<T>,
+) -> io::Result<T> {
+    DECODER.with_borrow_mut(|context| read(&mut Decoder::with_context(packed, context)))
 }
 
 fn is_whole(read: &[u8], octets: u64) -> io::Result<()> {

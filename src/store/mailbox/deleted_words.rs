@@ -26,7 +26,7 @@ impl Base {
         let (_, merging) = forgetting(tx.on()).await?;
         let mut pages = i64::from(pages);
         if !merging {
-            // What is deleted from now on waits for the next merge.
+            // Words deleted from now on wait for the next merge.
             sql("UPDATE search_words_gone SET waiting = 0, merging = 1 WHERE id = 1")
                 .execute(tx.on())
                 .await?;

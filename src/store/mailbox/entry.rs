@@ -26,13 +26,13 @@ pub struct Entry {
     pub arrived: Option<Arrived>,
 }
 
-/// What a record says (`intake_records.rs`), but for its count and its message.
+/// The columns of a record (`intake_records.rs`), but for its count and its message.
 pub struct RecordColumns {
-    /// What the row of a message says in columns of its own.
+    /// Columns that the row of a message has, too.
     pub shared: Vec<Value>,
-    /// What the record alone says, and the row of a message keeps for it.
+    /// Columns of the record alone; the row of a message keeps them for it.
     pub own: Vec<Value>,
-    /// A repeat has another one.
+    /// The reason in words, which a repeat has of its own.
     pub explanation: String,
 }
 

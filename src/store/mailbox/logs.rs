@@ -98,7 +98,7 @@ impl Base {
         let sorts = scope.permitted().is_some();
         let mut query = sql("");
         if sorts {
-            // What has to be sorted is sorted by its place alone.
+            // Rows that have to be sorted are sorted by their places alone.
             query.push("WITH first AS MATERIALIZED (SELECT id, at FROM records WHERE ");
             narrow(&mut query, scope, filter);
             page.read_between(&mut query, filter.since, filter.before);

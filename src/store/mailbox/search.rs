@@ -89,7 +89,7 @@ impl Base {
         Ok(found)
     }
 
-    /// The same of those without an entry, whatever they say.
+    /// Looks up the places of a page of messages in `scope` that have no entry yet, whatever they say.
     async fn unindexed(
         &self,
         scope: &Scope,

@@ -7,6 +7,7 @@
 //! with their messages, by their foreign key.
 
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::entry::Arrived;
 use super::messages;
@@ -22,7 +23,7 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Value, sql};
 
-/// What is in memory at a time of the messages that are being indexed, unless one alone is larger.
+/// Octets of messages in memory at a time while they are indexed, unless one alone is larger.
 const READ_OCTETS: u64 = 4 << 20;
 
 /// An entry on its way into the index: its columns, and its tokens with spaces between them.
@@ -98,7 +99,8 @@ impl Base {
         let repeats = self.repeats.clone();
         let cutting = move || {
             let messages = messages::listed_messages(&rows, &repeats)?;
-            Ok(messages.iter().map(entry).collect())
+            let cut = |message: &Message| tokens::of_document(&Document::of(&message.content));
+            Ok(messages.iter().map(|message| entry(message, cut)).collect())
         };
         tokio::task::spawn_blocking(cutting)
             .await
@@ -106,9 +108,14 @@ impl Base {
     }
 }
 
-fn entry(message: &Message) -> Entry {
+/// An entry with the tokens that `cut` makes. A message over which that panics gets one without: else it
+/// would hold up all that come behind it.
+fn entry(message: &Message, cut: impl Fn(&Message) -> String) -> Entry {
     let mut words = tokens::of_place(&message.lineage, message.at).join(" ");
-    let said = tokens::of_document(&Document::of(&message.content));
+    let said = catch_unwind(AssertUnwindSafe(|| cut(message))).unwrap_or_else(|_| {
+        tracing::error!(message = %message.id, "a message is found by no word: cutting it failed");
+        String::new()
+    });
     // A message without a word has no token behind a space: a tsvector refuses an empty one.
     if !said.is_empty() {
         words.push(' ');

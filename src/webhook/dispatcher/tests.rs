@@ -244,6 +244,24 @@ async fn backlogs_beside_each_other_leave_no_claim_to_its_lease() {
     assert_eq!(scene.receiver.received().len(), 600);
 }
 
+/// A queue that takes its time over an answer holds up nothing that was claimed before.
+#[tokio::test]
+async fn attempts_go_on_while_the_queue_is_asked() {
+    let rules = "[dispatcher]\nclaim_batch = 4\nconcurrency_per_destination = 1\n";
+    let scene = Scene::new(rules).await;
+    let ids: Vec<_> = (1..=8).map(|n| scene.queue.add(n, &scene.destination(1))).collect();
+    scene.queue.answers.send_replace(1);
+    scene.run();
+    for id in &ids[..4] {
+        scene.queue.until(*id, |row| row.state == State::Delivered).await;
+    }
+    assert_eq!(scene.queue.read(ids[4], |row| row.state), State::Pending);
+    scene.queue.answers.send_replace(usize::MAX);
+    for id in &ids[4..] {
+        scene.queue.until(*id, |row| row.state == State::Delivered).await;
+    }
+}
+
 #[tokio::test]
 async fn a_restart_with_pending_work_delivers_at_least_once() {
     let scene = Scene::new("").await;
@@ -364,6 +382,29 @@ async fn what_was_claimed_for_one_that_rests_is_given_back() {
     let attempts = ids.iter().map(|id| scene.queue.read(*id, |row| row.attempts.len()));
     assert_eq!(attempts.sum::<usize>(), 1);
     assert_eq!(scene.receiver.received().len(), 1);
+}
+
+/// Nor does what is on its way from the queue at that moment.
+#[tokio::test]
+async fn claims_under_way_for_one_that_begins_to_rest_are_given_back() {
+    let rules = "[dispatcher]\nclaim_batch = 6\nconcurrency_per_destination = 1\n\
+                 poll_millis = 60000\n";
+    let scene = Scene::new(rules).await;
+    // When two of six are left, the next six are claimed; the fifth fails.
+    scene.receiver.script(std::iter::repeat_with(|| Reply::status(200)).take(4));
+    scene.receiver.otherwise(Reply::status(500));
+    let ids: Vec<_> = (1..=12).map(|n| scene.queue.add(n, &scene.destination(1))).collect();
+    // The second claim passes the destination over, whose pace is not known yet.
+    scene.queue.claims_before_halt.store(3, Ordering::SeqCst);
+    scene.queue.answers.send_replace(2);
+    scene.queue.halts.store(true, Ordering::SeqCst);
+    scene.run();
+    scene.queue.until(ids[5], |row| row.leased_until.is_none() && row.claim.fence == 1).await;
+    scene.queue.answers.send_replace(usize::MAX);
+    for id in &ids[6..] {
+        scene.queue.until(*id, |row| row.leased_until.is_none() && row.claim.fence == 1).await;
+    }
+    assert_eq!(scene.receiver.received().len(), 5);
 }
 
 /// A gateway that was not heard for long begins nothing that it had claimed: others may have it. What

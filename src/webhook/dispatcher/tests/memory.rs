@@ -56,8 +56,11 @@ pub(super) struct Memory {
     pub(super) first_claim_takes: Mutex<Duration>,
     /// Claims are not taken back before this is set.
     pub(super) takes_back: watch::Sender<bool>,
-    /// Nothing more of any destination is to be begun; none is claimed then.
+    /// Only so many claims are answered.
+    pub(super) answers: watch::Sender<usize>,
+    /// Nothing more of any destination is to be begun; none is claimed then, but by the first claims.
     pub(super) halts: AtomicBool,
+    pub(super) claims_before_halt: AtomicUsize,
     /// The name under which it claims; 0 while it was not heard for long.
     pub(super) holder: AtomicI64,
     /// How often that was asked.
@@ -76,7 +79,9 @@ impl Memory {
             claims: AtomicUsize::new(0),
             first_claim_takes: Mutex::default(),
             takes_back: watch::Sender::new(true),
+            answers: watch::Sender::new(usize::MAX),
             halts: AtomicBool::new(false),
+            claims_before_halt: AtomicUsize::new(1),
             holder: AtomicI64::new(1),
             looks: AtomicUsize::new(0),
         })
@@ -138,15 +143,18 @@ fn one_by_one(claim: &Claim) -> bool {
 
 impl Queue for Memory {
     async fn claim(&self, limit: usize, busy: &[DestinationId]) -> Result<Vec<Claim>, QueueError> {
-        self.claims.fetch_add(1, Ordering::SeqCst);
+        let number = self.claims.fetch_add(1, Ordering::SeqCst) + 1;
         Self::fails(&self.failing_claims)?;
         let now = self.clock.now();
-        if self.halts.load(Ordering::SeqCst) && self.claims.load(Ordering::SeqCst) > 1 {
+        if self.halts.load(Ordering::SeqCst)
+            && number > self.claims_before_halt.load(Ordering::SeqCst)
+        {
             return Ok(Vec::new());
         }
         let claimed = self.claim_now(now, limit, busy);
         let takes = std::mem::take(&mut *self.first_claim_takes.lock().unwrap());
         sleep(takes).await;
+        self.answers.subscribe().wait_for(|most| number <= *most).await.unwrap();
         Ok(claimed)
     }
 
