@@ -6,9 +6,9 @@
 //! process is the senders, in sessions that stay open, and the readers of `GET /events`, who read all
 //! that comes. A hundred readers each follow the Agent, its organization, its reseller and the partner,
 //! so that they get every event whole; those beyond (`-- --hearing N`: all but N) follow other Agents.
-//! Both share the machine with
-//! the server, on threads of their own, and signing is done before. Then 400 sessions send at full speed beside one client who
-//! reads, and at last it searches what they have sent, which is all of the same few words.
+//! Both share the machine with the server, on threads of their own, and signing is done before. Then 400
+//! sessions send at full speed beside one client who reads, and at last it searches what they have sent,
+//! which is all of the same few words.
 
 #![expect(
     clippy::unwrap_used,
