@@ -98,14 +98,14 @@ struct Unrecorded {
 
 /// A question to the queue, answered.
 enum Asked {
-    /// For work: it was asked for then, under this name, for so much.
+    /// For work: asked for then, under this name, for so much.
     Claims {
         at: Instant,
         holder: Option<i64>,
         limit: usize,
         claims: Result<Vec<Claim>, QueueError>,
     },
-    /// How long there is nothing to ask for.
+    /// For the next delivery that is due: how long there is nothing to ask for.
     Pause(Duration),
 }
 
@@ -373,8 +373,8 @@ impl<Q: Queue> Dispatcher<Q> {
     }
 }
 
-/// Attempts a delivery and records the end, unless nothing follows from it for others. An attempt that panics is recorded as failed: were
-/// it left to its lease, it would come back for ever.
+/// Attempts a delivery and records the end, unless nothing follows from it for others. An attempt that
+/// panics is recorded as failed: were it left to its lease, it would come back for ever.
 async fn carry<Q: Queue>(queue: Arc<Q>, sender: Sender, claim: Claim) -> Ended {
     let claim = Arc::new(claim);
     // Tasks of a `JoinSet` end with it, so that nothing outlives the dispatcher.

@@ -99,8 +99,7 @@ impl Base {
         let repeats = self.repeats.clone();
         let cutting = move || {
             let messages = messages::listed_messages(&rows, &repeats)?;
-            let cut = |message: &Message| tokens::of_document(&Document::of(&message.content));
-            Ok(messages.iter().map(|message| entry(message, cut)).collect())
+            Ok(messages.iter().map(entry).collect())
         };
         tokio::task::spawn_blocking(cutting)
             .await
@@ -108,14 +107,10 @@ impl Base {
     }
 }
 
-/// An entry with the tokens that `cut` makes. A message over which that panics gets one without: else it
-/// would hold up all that come behind it.
-fn entry(message: &Message, cut: impl Fn(&Message) -> String) -> Entry {
+fn entry(message: &Message) -> Entry {
     let mut words = tokens::of_place(&message.lineage, message.at).join(" ");
-    let said = catch_unwind(AssertUnwindSafe(|| cut(message))).unwrap_or_else(|_| {
-        tracing::error!(message = %message.id, "a message is found by no word: cutting it failed");
-        String::new()
-    });
+    let cut = || tokens::of_document(&Document::of(&message.content));
+    let said = cut_or_nothing(message.id, cut);
     // A message without a word has no token behind a space: a tsvector refuses an empty one.
     if !said.is_empty() {
         words.push(' ');
@@ -124,6 +119,14 @@ fn entry(message: &Message, cut: impl Fn(&Message) -> String) -> Entry {
     let source = message.source().as_str().into();
     let columns = [message.id.0.into(), message.agent.into(), source, message.at.into()];
     (message.id, columns, words)
+}
+
+/// Nothing of a message over which cutting panics: else it would hold up all that come behind it.
+fn cut_or_nothing(message: MessageId, cut: impl FnOnce() -> String) -> String {
+    catch_unwind(AssertUnwindSafe(cut)).unwrap_or_else(|_| {
+        tracing::error!(%message, "a message is found by no word: its text could not be cut into any");
+        String::new()
+    })
 }
 
 /// Writes, with the commit, the entries of those messages that still wait and that nobody is deleting, and
@@ -168,4 +171,16 @@ async fn insert(tx: &mut Transaction, entries: Vec<Entry>) -> Result<Vec<Message
         words,
     ));
     Ok(there.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_cannot_be_cut_has_no_words_and_stops_nobody() {
+        let message = MessageId(uuid::Uuid::nil());
+        assert_eq!(cut_or_nothing(message, || "due b:due".to_owned()), "due b:due");
+        assert_eq!(cut_or_nothing(message, || panic!("cut")), "");
+    }
 }

@@ -297,9 +297,9 @@ async fn delete_events(
     Ok(Deleted { rows, whole: true })
 }
 
-/// A message goes, with its place in its room and its thread, and its contents if no other message has
-/// the same; its record, if it still has one, stays. Whoever deletes a message holds its contents locked, so that those which no message has
-/// are nobody's.
+/// Deletes messages, with their places in rooms and threads, and contents that no other message has; a
+/// record that one still has stays. Contents are locked before, so that those which no message has are
+/// nobody's.
 pub async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<Deleted, StoreError> {
     let mut messages = Vec::new();
     let found = among("SELECT id, content_id FROM messages WHERE id", ids, "");

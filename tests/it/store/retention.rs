@@ -37,6 +37,7 @@ on_both! {
     what_a_deleted_account_leaves_goes_by_and_by,
     a_clock_that_is_set_forward_for_a_moment_deletes_nothing,
     messages_without_records_are_listed_among_the_others,
+    a_message_whose_contents_are_missing_goes,
 }
 
 /// At the scene's time, by the compiled-in rules with this laid over them.
@@ -69,6 +70,15 @@ async fn a_clock_that_is_set_forward_for_a_moment_deletes_nothing(kind: Kind) {
     }
     let passed = retention.pass().await;
     assert_eq!((passed.intake_records, passed.arrivals), (1, 0));
+}
+
+/// In a damaged database: one that is without its contents is not kept for ever.
+async fn a_message_whose_contents_are_missing_goes(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    scene.deliver(&scene.agent, -400 * DAY).await;
+    scene.execute("DELETE FROM contents").await;
+    retention(&scene.store, "[keep]\nmessages_days = 300\n").pass().await;
+    assert_eq!(count(&scene, "SELECT COUNT(*) FROM messages".to_owned()).await, 0);
 }
 
 /// Records of one Agent go after ten days, those of the other after ninety: messages with and without
