@@ -23,7 +23,7 @@ pub struct Readers {
 }
 
 impl Readers {
-    /// One with each of these keys.
+    /// Opens a reader with each of these keys.
     pub async fn gather(server: SocketAddr, keys: impl Iterator<Item = String>) -> Self {
         let threads = Builder::new_multi_thread()
             .worker_threads(1)

@@ -125,7 +125,7 @@ pub struct Dispatcher<Q> {
     asking: JoinSet<Asked>,
     /// The destinations that the last claim had to pass over.
     passed_over: HashSet<DestinationId>,
-    /// Those of which nothing more is to be begun, since the last claim was asked for.
+    /// Destinations of which nothing more is to be begun, noted since the last claim was asked for.
     halted: HashSet<DestinationId>,
     /// There may be work that the claim under way has not seen.
     hurried: bool,
@@ -179,7 +179,7 @@ impl<Q: Queue> Dispatcher<Q> {
             tokio::select! {
                 () = shutdown.soft() => break,
                 Some(ended) = self.running.join_next() => self.ended(ended),
-                Some(asked) = self.asking.join_next() => self.answered(asked),
+                Some(asked) = self.asking.join_next() => self.answered(asked, &shutdown),
                 Some(_) = self.recording.join_next() => {}
                 Some(_) = self.returning.join_next() => {}
                 () = self.bell.0.notified() => self.hurry(),
@@ -189,9 +189,7 @@ impl<Q: Queue> Dispatcher<Q> {
         self.give_back_all();
         // Not broken off: claims that the queue has handed out must be known.
         while let Some(asked) = self.asking.join_next().await {
-            if let Ok(Asked::Claims { claims: Ok(claims), .. }) = asked {
-                self.give_back(claims);
-            }
+            self.answered(asked, &shutdown);
         }
         while self.returning.join_next().await.is_some() {}
         while let Some(ended) = self.running.join_next().await {
@@ -263,7 +261,7 @@ impl<Q: Queue> Dispatcher<Q> {
     }
 
     /// Takes in what the queue answered, and decides when to ask next.
-    fn answered(&mut self, asked: Result<Asked, tokio::task::JoinError>) {
+    fn answered(&mut self, asked: Result<Asked, tokio::task::JoinError>, shutdown: &Shutdown) {
         let (at, holder, limit, claims) = match asked {
             Ok(Asked::Claims { at, holder, limit, claims }) => (at, holder, limit, claims),
             Ok(Asked::Pause(pause)) => {
@@ -276,7 +274,8 @@ impl<Q: Queue> Dispatcher<Q> {
             Ok(claims) => claims,
             Err(error) => return self.back_off(&error),
         };
-        if self.queue.holder() != holder || self.holder != holder {
+        let is_ours = self.queue.holder() == holder && self.holder == holder;
+        if shutdown.is_stopping() || !is_ours {
             return self.give_back(claims);
         }
         if at.elapsed() > self.lanes.patience() {

@@ -232,7 +232,7 @@ impl<T> Lanes<T> {
         }
     }
 
-    /// Of a prompt one some may wait: the next claim is on its way while they go.
+    /// A prompt destination is claimed for while few of its claims wait: more come while these go.
     fn takes_more(&self, lane: &Lane<T>, now: Instant) -> bool {
         let open = match lane.pace {
             Pace::Prompt if self.room() > 0 => lane.waiting.len() < self.bounds.ahead,

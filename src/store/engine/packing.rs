@@ -16,7 +16,7 @@ const LEVEL: i32 = 3;
 thread_local! {
     /// Its tables are made once.
     static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
-    /// Made anew for each small mail, it would take as long as reading that.
+    /// Making one takes as long as reading a small mail.
     static DECODER: RefCell<DCtx<'static>> = RefCell::new(DCtx::create());
 }
 

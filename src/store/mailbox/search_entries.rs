@@ -121,7 +121,7 @@ fn entry(message: &Message) -> Entry {
     (message.id, columns, words)
 }
 
-/// Nothing of a message over which cutting panics: else it would hold up all that come behind it.
+/// Answers nothing where cutting panics: such a message would hold up all that come behind it.
 fn cut_or_nothing(message: MessageId, cut: impl FnOnce() -> String) -> String {
     catch_unwind(AssertUnwindSafe(cut)).unwrap_or_else(|_| {
         tracing::error!(%message, "a message is found by no word: its text could not be cut into any");

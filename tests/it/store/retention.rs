@@ -72,7 +72,7 @@ async fn a_clock_that_is_set_forward_for_a_moment_deletes_nothing(kind: Kind) {
     assert_eq!((passed.intake_records, passed.arrivals), (1, 0));
 }
 
-/// In a damaged database: one that is without its contents is not kept for ever.
+/// A damaged database may have messages without contents: they go when they are old, too.
 async fn a_message_whose_contents_are_missing_goes(kind: Kind) {
     let scene = Scene::new(kind).await;
     scene.deliver(&scene.agent, -400 * DAY).await;

@@ -152,6 +152,7 @@ impl Queue for Memory {
             return Ok(Vec::new());
         }
         let claimed = self.claim_now(now, limit, busy);
+        self.changes.send_modify(|count| *count += 1);
         let takes = std::mem::take(&mut *self.first_claim_takes.lock().unwrap());
         sleep(takes).await;
         self.answers.subscribe().wait_for(|most| number <= *most).await.unwrap();
