@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::checkpoints::Checkpoints;
 use super::embedded::{self, Embedded};
 use super::error::StoreError;
 use super::lease::{Lease, Pool};
@@ -112,7 +113,8 @@ impl Database {
         let inner = match self {
             Self::Sqlite(database) => {
                 let begun = database.writer.begin_with("BEGIN IMMEDIATE").await;
-                Inner::Sqlite(begun.map_err(|error| trust.noting(error))?)
+                let begun = begun.map_err(|error| trust.noting(error))?;
+                Inner::Sqlite(begun, database.checkpoints.clone())
             }
             Self::Postgres(pool) => Inner::Postgres(pool.begin().await?),
         };
@@ -150,8 +152,9 @@ impl Database {
     /// Ends all connections after the work under way.
     pub(in crate::store) async fn close(&self) {
         match self {
-            Self::Sqlite(Embedded { reader, writer, .. }) => {
+            Self::Sqlite(Embedded { reader, writer, checkpoints, .. }) => {
                 reader.close().await;
+                checkpoints.close().await;
                 writer.close().await;
             }
             Self::Postgres(pool) => pool.close().await,
@@ -170,7 +173,7 @@ pub struct Transaction {
 }
 
 enum Inner {
-    Sqlite(sqlx::Transaction<'static, sqlx::Sqlite>),
+    Sqlite(sqlx::Transaction<'static, sqlx::Sqlite>, Checkpoints),
     Postgres(Lease),
 }
 
@@ -182,11 +185,15 @@ impl Transaction {
         let Self { inner, trust, bell, rings, .. } = self;
         trust.check()?;
         let committing = tokio::spawn(async move {
-            let result = match inner {
-                Inner::Sqlite(inner) => inner.commit().await,
-                Inner::Postgres(inner) => inner.commit().await,
-            };
-            result.map_err(|error| trust.noting(error))?;
+            match inner {
+                Inner::Sqlite(inner, checkpoints) => {
+                    inner.commit().await.map_err(|error| trust.noting(error))?;
+                    checkpoints.committed(&trust);
+                }
+                Inner::Postgres(inner) => {
+                    inner.commit().await.map_err(|error| trust.noting(error))?;
+                }
+            }
             if rings {
                 bell.notify_one();
             }
@@ -217,7 +224,7 @@ impl Transaction {
     /// The connection to run statements on.
     pub(in crate::store) fn on(&mut self) -> Connection<'_> {
         match &mut self.inner {
-            Inner::Sqlite(inner) => Connection::Sqlite(inner, &self.trust),
+            Inner::Sqlite(inner, _) => Connection::Sqlite(inner, &self.trust),
             Inner::Postgres(inner) => Connection::Postgres(inner),
         }
     }

@@ -16,6 +16,7 @@ use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
 
+use super::checkpoints::Checkpoints;
 use super::error::StoreError;
 use super::sql::{Connection, Row, Statement};
 use super::trust::Trust;
@@ -41,6 +42,7 @@ pub struct Embedded {
     pub folder: PathBuf,
     pub reader: SqlitePool,
     pub writer: SqlitePool,
+    pub checkpoints: Checkpoints,
     /// How long a statement may take that walks many rows.
     statement: Duration,
     /// The length of the database file as it was last seen, in bytes.
@@ -65,6 +67,7 @@ pub async fn open(
     }
     let lock = lock(&folder.join(LOCK_FILE)).await.map_err(io_error)?;
     let open_error = |source| StoreError::opening(at(), source);
+    let pages = rules.embedded_checkpoint_pages;
     let options = SqliteConnectOptions::new()
         .filename(&path)
         .page_size(PAGE)
@@ -75,7 +78,7 @@ pub async fn open(
         // Statements about many rows come in several sizes.
         .statement_cache_capacity(STATEMENTS)
         .pragma("cache_size", format!("-{}", u64::from(rules.embedded_cache_mib) * 1024))
-        .pragma("wal_autocheckpoint", rules.embedded_checkpoint_pages.to_string());
+        .pragma("wal_autocheckpoint", Checkpoints::own(pages).to_string());
     let writer = SqlitePoolOptions::new()
         .max_connections(1)
         .acquire_timeout(rules.acquire())
@@ -93,6 +96,7 @@ pub async fn open(
         .map_err(open_error)?;
     migrations().run(&writer).await?;
     drop(lock);
+    let checkpoints = Checkpoints::new(options.clone(), pages, rules.acquire());
     let reader = SqlitePoolOptions::new()
         .max_connections(rules.embedded_readers)
         .acquire_timeout(rules.acquire())
@@ -102,7 +106,7 @@ pub async fn open(
         .map_err(open_error)?;
     let longest = Arc::new(AtomicU64::new(std::fs::metadata(&path).map_err(io_error)?.len()));
     let (folder, statement) = (folder.to_owned(), rules.statement());
-    Ok(Embedded { folder, reader, writer, statement, longest })
+    Ok(Embedded { folder, reader, writer, checkpoints, statement, longest })
 }
 
 impl Embedded {

@@ -1,6 +1,7 @@
 //! The databases: statements of both, transactions, connections that are lent, schema, locks, errors.
 //! Nothing here knows a table of a subject.
 
+pub mod checkpoints;
 pub mod database;
 pub mod deadline;
 pub mod embedded;

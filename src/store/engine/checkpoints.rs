@@ -1,0 +1,128 @@
+//! Copies the log of the embedded database into its file, by a connection of its own: the one that
+//! writes would do so within a commit, and whoever waits for that commit would wait ten times as long.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions};
+use tokio::sync::Mutex;
+
+use super::error::StoreError;
+use super::sql::{Connection, sql};
+use super::trust::Trust;
+
+/// Commits between two looks at the log.
+const BETWEEN_LOOKS: u32 = 16;
+/// While it is copied the log grows, and is begun anew only when all of it has been: the connection that
+/// writes copies the little that is left then, each time it has grown to so many times what is copied at once.
+const LOG: u32 = 4;
+
+/// Shared by all who write.
+#[derive(Clone, Debug)]
+pub struct Checkpoints {
+    connection: SqlitePool,
+    /// Pages of the log that are copied at once.
+    pages: u32,
+    commits: Arc<AtomicU32>,
+    under_way: Arc<Mutex<()>>,
+}
+
+impl Checkpoints {
+    /// By a connection that is opened when it is first wanted.
+    pub(in crate::store) fn new(options: SqliteConnectOptions, pages: u32, wait: Duration) -> Self {
+        let pool = SqlitePoolOptions::new()
+            .max_connections(1)
+            .acquire_timeout(wait)
+            .test_before_acquire(false);
+        Self {
+            connection: pool.connect_lazy_with(options),
+            pages,
+            commits: Arc::default(),
+            under_way: Arc::default(),
+        }
+    }
+
+    /// The pages of the log from which on the connection that writes copies them itself.
+    pub(in crate::store) const fn own(pages: u32) -> u32 {
+        pages.saturating_mul(LOG).saturating_add(pages / LOG)
+    }
+
+    /// Looks at the log after some commits, and copies it if it is long; keeps nobody waiting.
+    pub(in crate::store) fn committed(&self, trust: &Trust) {
+        let count = self.commits.fetch_add(1, Ordering::Relaxed);
+        if !count.is_multiple_of(BETWEEN_LOOKS) {
+            return;
+        }
+        let Ok(turn) = Arc::clone(&self.under_way).try_lock_owned() else { return };
+        let (this, trust) = (self.clone(), trust.clone());
+        tokio::spawn(async move {
+            // The connection that writes copies all that was not: nothing is lost but its time.
+            if let Err(error) = this.copy(&trust).await {
+                let error = &error as &dyn std::error::Error;
+                tracing::debug!(error, "the log of the database was not copied into its file");
+            }
+            drop(turn);
+        });
+    }
+
+    async fn copy(&self, trust: &Trust) -> Result<(), StoreError> {
+        // Says how long the log is, and does nothing else.
+        let on = Connection::SqlitePool(&self.connection, trust);
+        let log = sql("PRAGMA wal_checkpoint(NOOP)").fetch_one(on).await?;
+        if log.get::<i64>("log")? - log.get::<i64>("checkpointed")? >= i64::from(self.pages) {
+            let on = Connection::SqlitePool(&self.connection, trust);
+            sql("PRAGMA wal_checkpoint(PASSIVE)").fetch_one(on).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends after what is under way.
+    pub(in crate::store) async fn close(&self) {
+        self.connection.close().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::embedded;
+    use super::*;
+    use crate::rules::Rules;
+
+    /// How much of the log is in the file, of how much there is: pages.
+    async fn log(store: &embedded::Embedded) -> (i64, i64) {
+        let trust = Trust::default();
+        let on = Connection::SqlitePool(&store.checkpoints.connection, &trust);
+        let log = sql("PRAGMA wal_checkpoint(NOOP)").fetch_one(on).await.unwrap();
+        (log.get("checkpointed").unwrap(), log.get("log").unwrap())
+    }
+
+    #[tokio::test]
+    async fn the_log_is_copied_behind_the_commits_and_does_not_grow_without_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut rules = Rules::defaults().unwrap().store.connections;
+        rules.embedded_checkpoint_pages = 100;
+        let store = embedded::open(&folder.path().join("data"), &rules, true).await.unwrap();
+        let trust = Trust::default();
+        let write = async |text| {
+            sql(text).execute(Connection::SqlitePool(&store.writer, &trust)).await.unwrap();
+        };
+        write("CREATE TABLE t (a BLOB)").await;
+        let mut behind = false;
+        for round in 0..100 {
+            // Thirty pages each time.
+            write("INSERT INTO t VALUES (randomblob(61440))").await;
+            let (before, _) = log(&store).await;
+            store.checkpoints.committed(&trust);
+            // Whoever has the turn next comes after the copy.
+            drop(store.checkpoints.under_way.lock().await);
+            let (copied, all) = log(&store).await;
+            let own = i64::from(Checkpoints::own(100));
+            assert!(all < own + 100, "round {round}: {all} pages");
+            behind |= copied > before && copied < own;
+            // Those of sixteen rounds and of one.
+            assert!(all - copied < 17 * 32 + 100, "round {round}: {copied} of {all}");
+        }
+        assert!(behind, "nothing was copied but by the connection that writes");
+    }
+}
