@@ -1,19 +1,20 @@
 //! One request to a stranger, within bounds of time, size and address.
 
 use std::error::Error as StdError;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::Method;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::{DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::header::{CONNECTION, DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use tokio::time::{Instant, timeout_at};
-use url::Url;
+use url::{Host, Url};
 
 use super::error::plain;
-use super::guard::{Guard, Reach};
+use super::guard::{Guard, Reach, UrlError};
 use crate::rules::{ForwardRules, WebhookRules};
 
 pub use super::error::EgressError;
@@ -22,6 +23,20 @@ pub use super::lookup::Lookup;
 /// Stands in every request whose URL a customer chose, so that a gateway that it comes back to
 /// knows it for what it is, whatever names and proxies lie between (threats H10).
 pub const LOOP: HeaderName = HeaderName::from_static("x-gatepost-loop");
+
+/// How long a connection is kept for the next request: receivers that end idle ones wait for longer.
+const KEPT: Duration = Duration::from_secs(1);
+/// One of so many requests over kept connections is the last of its own, so that a host that has moved
+/// is followed.
+const LAST: u32 = 64;
+
+/// What becomes of the connection behind an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behind {
+    Close,
+    /// Kept for a moment: more is to be sent to this host.
+    Keep,
+}
 
 /// Bounds of one request.
 #[derive(Clone, Copy, Debug)]
@@ -92,8 +107,17 @@ impl Roots {
 pub struct Client {
     guard: Guard,
     limits: Limits,
-    public: reqwest::Client,
-    operator_only: reqwest::Client,
+    public: Connections,
+    operator_only: Connections,
+    kept: Arc<AtomicU32>,
+}
+
+/// Connections of one reach: each checked when it is made.
+#[derive(Clone)]
+struct Connections {
+    resolver: Arc<Checked>,
+    closing: reqwest::Client,
+    keeping: reqwest::Client,
 }
 
 impl Client {
@@ -112,10 +136,12 @@ impl Client {
         let for_reach = |reach| {
             let resolver =
                 Arc::new(Checked { lookup: lookup.clone(), guard: guard.clone(), reach });
-            build(&limits, reach, resolver, roots)
+            let closing = build(&limits, &resolver, Behind::Close, roots)?;
+            let keeping = build(&limits, &resolver, Behind::Keep, roots)?;
+            Ok::<_, EgressError>(Connections { resolver, closing, keeping })
         };
         let (public, operator_only) = (for_reach(Reach::Public)?, for_reach(Reach::OperatorOnly)?);
-        Ok(Self { guard, limits, public, operator_only })
+        Ok(Self { guard, limits, public, operator_only, kept: Arc::default() })
     }
 
     /// Sends `body` once, to whom a customer named: deliveries, tests and relays go out here. A
@@ -126,10 +152,14 @@ impl Client {
         url: &Url,
         mut headers: HeaderMap,
         body: Bytes,
+        behind: Behind,
     ) -> Result<Response, EgressError> {
         headers.insert(LOOP, HeaderValue::from_static("1"));
         let deadline = Instant::now() + self.limits.timeout;
-        let mut response = self.send(Method::POST, url, headers, body, deadline).await?;
+        let mut response = match behind {
+            Behind::Close => self.send(Method::POST, url, headers, body, deadline).await?,
+            Behind::Keep => self.send_on(url, headers, body, deadline).await?,
+        };
         Ok(Response {
             status: response.status().as_u16(),
             retry_after: retry_after(response.headers()),
@@ -189,19 +219,41 @@ impl Client {
         body: Bytes,
         deadline: Instant,
     ) -> Result<reqwest::Response, EgressError> {
-        // A host that is an address never comes past the resolver: it is judged here.
-        let client = match self.guard.reach(url)? {
-            Reach::Public => &self.public,
-            Reach::OperatorOnly => &self.operator_only,
-        };
-        let mut request = client.request(method, url.clone()).headers(headers);
+        let mut request = self.to(url)?.closing.request(method, url.clone()).headers(headers);
         if !body.is_empty() {
             request = request.body(body);
         }
-        match timeout_at(deadline, request.send()).await {
-            Ok(sent) => sent.map_err(|error| plain(&error)),
-            Err(_) => Err(EgressError::Timeout),
+        sent(request, deadline).await
+    }
+
+    /// Posts over a connection that was kept, or is to be. Its address was checked when it was made;
+    /// the host is looked up and checked again all the same (contract §5).
+    async fn send_on(
+        &self,
+        url: &Url,
+        mut headers: HeaderMap,
+        body: Bytes,
+        deadline: Instant,
+    ) -> Result<reqwest::Response, EgressError> {
+        let connections = self.to(url)?;
+        if let Some(Host::Domain(name)) = url.host() {
+            let checking = connections.resolver.addresses(name);
+            let by = deadline.min(Instant::now() + self.limits.connect_timeout);
+            timeout_at(by, checking).await.map_err(|_| EgressError::ConnectTimeout)??;
         }
+        if self.kept.fetch_add(1, Ordering::Relaxed) % LAST == LAST - 1 {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        sent(connections.keeping.post(url.clone()).headers(headers).body(body), deadline).await
+    }
+
+    /// By which connections a URL is reached. A host that is an address never comes past the resolver:
+    /// it is judged here.
+    fn to(&self, url: &Url) -> Result<&Connections, UrlError> {
+        Ok(match self.guard.reach(url)? {
+            Reach::Public => &self.public,
+            Reach::OperatorOnly => &self.operator_only,
+        })
     }
 
     async fn read(&self, response: &mut reqwest::Response, deadline: Instant) -> Vec<u8> {
@@ -215,10 +267,20 @@ impl Client {
     }
 }
 
+async fn sent(
+    request: reqwest::RequestBuilder,
+    deadline: Instant,
+) -> Result<reqwest::Response, EgressError> {
+    match timeout_at(deadline, request.send()).await {
+        Ok(sent) => sent.map_err(|error| plain(&error)),
+        Err(_) => Err(EgressError::Timeout),
+    }
+}
+
 fn build(
     limits: &Limits,
-    reach: Reach,
-    resolver: Arc<Checked>,
+    resolver: &Arc<Checked>,
+    behind: Behind,
     Roots(roots): &Roots,
 ) -> Result<reqwest::Client, EgressError> {
     let builder = || {
@@ -230,12 +292,13 @@ fn build(
             .http1_only()
             .referer(false)
             .retry(reqwest::retry::never())
-            .https_only(reach == Reach::Public)
-            // No idle connections: each attempt looks its host up and is checked (contract §5),
-            // and the number of attempts bounds the number of open sockets.
-            .pool_max_idle_per_host(0)
+            .https_only(resolver.reach == Reach::Public)
+            // The number of attempts bounds the number of open sockets: those that are kept were used
+            // a moment ago.
+            .pool_max_idle_per_host(if behind == Behind::Keep { usize::MAX } else { 0 })
+            .pool_idle_timeout(KEPT)
             .connect_timeout(limits.connect_timeout)
-            .dns_resolver(Arc::clone(&resolver))
+            .dns_resolver(Arc::clone(resolver))
     };
     // A machine without root certificates can still serve the operator's own plain-http
     // receivers; every https handshake fails there, as it must.
@@ -259,20 +322,33 @@ struct Checked {
     reach: Reach,
 }
 
-impl Resolve for Checked {
-    fn resolve(&self, name: Name) -> Resolving {
-        let looking = self.lookup.look(name.as_str());
+impl Checked {
+    fn addresses(
+        &self,
+        host: &str,
+    ) -> impl Future<Output = Result<Vec<IpAddr>, EgressError>> + use<> {
+        let looking = self.lookup.look(host);
         let (guard, reach) = (self.guard.clone(), self.reach);
-        Box::pin(async move {
+        async move {
             let addresses = looking.await.map_err(|_| EgressError::Lookup)?;
             if addresses.is_empty() {
-                return Err(EgressError::Lookup.into());
+                return Err(EgressError::Lookup);
             }
             // One bad address among good ones is an attack or a mistake; neither deserves a try.
             if !addresses.iter().all(|address| guard.admits(*address, reach)) {
-                return Err(EgressError::PrivateAddress.into());
+                return Err(EgressError::PrivateAddress);
             }
-            let checked = addresses.into_iter().map(|address| SocketAddr::new(address, 0));
+            Ok(addresses)
+        }
+    }
+}
+
+impl Resolve for Checked {
+    fn resolve(&self, name: Name) -> Resolving {
+        let checking = self.addresses(name.as_str());
+        Box::pin(async move {
+            let checked = checking.await?.into_iter();
+            let checked = checked.map(|address| SocketAddr::new(address, 0));
             Ok(Box::new(checked) as Addrs)
         })
     }

@@ -13,7 +13,7 @@ use crate::app::mailbox::links::Links;
 use crate::domain::clock::Timestamp;
 use crate::domain::delivery::{Attempt, Claim, Outcome};
 use crate::domain::id::{AttemptId, Mint};
-use crate::egress::client::{Client, EgressError, Response};
+use crate::egress::client::{Behind, Client, EgressError, Response};
 use crate::egress::signature;
 use crate::rules::{PayloadRules, WebhookRules};
 
@@ -35,11 +35,13 @@ pub struct Request {
 
 impl Sender {
     /// Makes one attempt, and one line in the log. Never fails: what went wrong is the attempt.
-    pub async fn attempt(&self, claim: &Claim) -> (Attempt, Outcome) {
+    /// `behind` it, the connection is kept where more is to be sent to the destination.
+    pub async fn attempt(&self, claim: &Claim, behind: Behind) -> (Attempt, Outcome) {
         let clock = self.mint.clock();
         let (at, steady, began) = (clock.now(), clock.steady(), Instant::now());
         let request = prepare(claim, at, &self.rules.payload, &self.links);
-        let sent = self.client.post(&claim.destination.url, request.headers, request.body).await;
+        let Request { headers, body } = request;
+        let sent = self.client.post(&claim.destination.url, headers, body, behind).await;
         // Shown by the clock of its end, should that have been set meanwhile.
         let ended = self.conclude(claim, clock.wall_of(steady), began.elapsed(), sent);
         log(claim, &ended);

@@ -16,6 +16,7 @@ use crate::domain::clock::Timestamp;
 use crate::domain::delivery::{Attempt, Claim, Outcome, TAKEN_OF_EACH};
 use crate::domain::id::DestinationId;
 use crate::domain::ports::Wake;
+use crate::egress::client::Behind;
 use crate::rules::WebhookRules;
 use crate::shutdown::Shutdown;
 
@@ -344,7 +345,11 @@ impl<Q: Queue> Dispatcher<Q> {
     }
 
     fn start(&mut self, claim: Box<Claim>) {
-        let carried = carry(Arc::clone(&self.queue), self.sender.clone(), *claim);
+        let behind = match self.lanes.has_more(claim.destination.id) {
+            true => Behind::Keep,
+            false => Behind::Close,
+        };
+        let carried = carry(Arc::clone(&self.queue), self.sender.clone(), *claim, behind);
         self.running.spawn(carried);
     }
 
@@ -374,12 +379,12 @@ impl<Q: Queue> Dispatcher<Q> {
 
 /// Attempts a delivery and records the end, unless nothing follows from it for others. An attempt that
 /// panics is recorded as failed: were it left to its lease, it would come back for ever.
-async fn carry<Q: Queue>(queue: Arc<Q>, sender: Sender, claim: Claim) -> Ended {
+async fn carry<Q: Queue>(queue: Arc<Q>, sender: Sender, claim: Claim, behind: Behind) -> Ended {
     let claim = Arc::new(claim);
     // Tasks of a `JoinSet` end with it, so that nothing outlives the dispatcher.
     let mut task = JoinSet::new();
     let (attempting, of) = (sender.clone(), Arc::clone(&claim));
-    task.spawn(async move { attempting.attempt(&of).await });
+    task.spawn(async move { attempting.attempt(&of, behind).await });
     let (attempt, outcome) = match task.join_next().await {
         Some(Ok(ended)) => ended,
         _ => sender.stumbled(&claim),

@@ -111,6 +111,11 @@ impl<T> Lanes<T> {
         self.lanes.get(&destination).is_none_or(|lane| self.takes_more(lane, now))
     }
 
+    /// Whether more than one claim of this destination waits or is under way.
+    pub fn has_more(&self, destination: DestinationId) -> bool {
+        self.lanes.get(&destination).is_some_and(|lane| lane.running + lane.waiting.len() > 1)
+    }
+
     /// How long after it was asked for a claim may still be begun.
     pub const fn patience(&self) -> Duration {
         self.bounds.patience

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use reqwest::header::HeaderValue;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::super::guard::UrlError;
 use super::*;
 use crate::domain::clock::{Clock, Timestamp};
 use crate::rules::Rules;
@@ -43,7 +42,17 @@ async fn receiver() -> Receiver {
 async fn post(client: &Client, url: &str) -> Result<Response, EgressError> {
     let mut headers = HeaderMap::new();
     headers.insert("x-test", HeaderValue::from_static("yes"));
-    client.post(&url.parse().unwrap(), headers, Bytes::from_static(b"{}")).await
+    client.post(&url.parse().unwrap(), headers, Bytes::from_static(b"{}"), Behind::Close).await
+}
+
+async fn post_on(client: &Client, url: &str) -> Result<Response, EgressError> {
+    let url = url.parse().unwrap();
+    let answer = client.post(&url, HeaderMap::new(), Bytes::new(), Behind::Keep).await;
+    // The connection is back before anybody asks for it again.
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    answer
 }
 
 #[tokio::test]
@@ -256,4 +265,73 @@ fn retry_after_is_seconds_or_a_date() {
         }
         assert_eq!(retry_after(&headers), expected.map(Duration::from_secs), "{asked}");
     }
+}
+
+/// Answers 204 to every request, for as long as a connection lasts; counts connections and requests.
+async fn lasting() -> (SocketAddr, Arc<AtomicUsize>, Arc<AtomicUsize>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (connections, requests) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    let (counted, answered) = (Arc::clone(&connections), Arc::clone(&requests));
+    tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let answered = Arc::clone(&answered);
+            tokio::spawn(async move {
+                let mut head = Vec::new();
+                while let Ok(octet) = socket.read_u8().await {
+                    head.push(octet);
+                    if head.ends_with(b"\r\n\r\n") {
+                        answered.fetch_add(1, Ordering::SeqCst);
+                        let _ = socket.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await;
+                        head.clear();
+                    }
+                }
+            });
+        }
+    });
+    (address, connections, requests)
+}
+
+#[tokio::test]
+async fn a_connection_is_kept_for_what_follows_and_for_nothing_else() {
+    let (address, connections, requests) = lasting().await;
+    let (client, url) = (loopback(limits()), format!("http://kept.example:{}/", address.port()));
+    for _ in 0..3 {
+        assert_eq!(post_on(&client, &url).await.unwrap().status, 204);
+    }
+    assert_eq!(connections.load(Ordering::SeqCst), 1);
+    // What nothing follows has one of its own.
+    assert_eq!(post(&client, &url).await.unwrap().status, 204);
+    assert_eq!(connections.load(Ordering::SeqCst), 2);
+    // None lasts for ever.
+    for _ in 3..=LAST {
+        assert_eq!(post_on(&client, &url).await.unwrap().status, 204);
+    }
+    assert_eq!(connections.load(Ordering::SeqCst), 3);
+    assert_eq!(requests.load(Ordering::SeqCst), usize::try_from(LAST).unwrap() + 2);
+}
+
+/// Though the connection that is kept leads where it always did.
+#[tokio::test]
+async fn over_a_kept_connection_a_name_that_turns_private_is_refused_and_one_that_is_lost() {
+    let (address, connections, requests) = lasting().await;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let lookup = Lookup::new(move |_| {
+        // Of the first request the look-up before it and that of its connection.
+        let found = match asked.fetch_add(1, Ordering::SeqCst) {
+            0..=2 => Ok(vec![IpAddr::from([127, 0, 0, 1])]),
+            3 => Ok(vec![[127, 0, 0, 1].into(), [127, 9, 9, 9].into()]),
+            _ => Err(io::Error::other("gone")),
+        };
+        async move { found }
+    });
+    let client = client(&["127.0.0.1/32"], limits(), lookup);
+    let url = format!("http://rebind.example:{}/", address.port());
+    for _ in 0..2 {
+        assert_eq!(post_on(&client, &url).await.unwrap().status, 204);
+    }
+    assert_eq!(post_on(&client, &url).await.unwrap_err(), EgressError::PrivateAddress);
+    assert_eq!(post_on(&client, &url).await.unwrap_err(), EgressError::Lookup);
+    assert_eq!((connections.load(Ordering::SeqCst), requests.load(Ordering::SeqCst)), (1, 2));
 }

@@ -5,7 +5,7 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::domain::clock::{Clock, Timestamp};
-use crate::egress::client::{Client, Limits, Response};
+use crate::egress::client::{Behind, Client, Limits, Response};
 use crate::egress::guard::Guard;
 use crate::rules::Rules;
 use crate::shutdown::Shutdown;
@@ -56,7 +56,7 @@ async fn receiver() -> Receiver {
 
 async fn post(client: Client, host: String, port: u16) -> Result<Response, EgressError> {
     let url = format!("http://{host}:{port}/").parse().unwrap();
-    client.post(&url, HeaderMap::new(), Bytes::from_static(b"{}")).await
+    client.post(&url, HeaderMap::new(), Bytes::from_static(b"{}"), Behind::Close).await
 }
 
 async fn asked(dns: &DnsServer, name: &str) {

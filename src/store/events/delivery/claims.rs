@@ -25,7 +25,8 @@ const UNREADABLE_TRIES: i64 = 48;
 /// Steps from destination to destination and takes the longest due of each (of many a few), so that the backlog of
 /// one that is busy, rests or was removed, however long, is passed over in one step. Of ordered ones
 /// it takes the heads of rooms that were found before (`ordered_queue.rs`). Of one that has rested, one
-/// delivery is taken, as a probe.
+/// delivery is taken, as a probe. (The sum at its end: a bare `LIMIT $3` has SQLite plan the statement
+/// anew for each other value.)
 const CLAIM: &str = "
     UPDATE deliveries SET lease_until = $2, fence = fence + 1, holder = $8
     WHERE rowid IN (
@@ -60,7 +61,7 @@ const CLAIM: &str = "
             SELECT place, due_at, id FROM due WHERE probe = 0
             UNION ALL
             SELECT place, MIN(due_at), id FROM due WHERE probe = 1 GROUP BY destination)
-        ORDER BY due_at, id LIMIT $3)
+        ORDER BY due_at, id LIMIT $3 + 0)
     RETURNING rowid AS place, id, event_id, event_number, destination_id, attempts,
               fence";
 
