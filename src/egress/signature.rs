@@ -56,6 +56,12 @@ pub fn sign(secret: &Secret, id: &str, at: Timestamp, body: &[u8]) -> String {
     STANDARD.encode(context.sign())
 }
 
+/// The first signature of such a value, without the version.
+pub fn first_of(header: &str) -> &str {
+    let first = header.split(' ').next().unwrap_or_default();
+    first.split_once(',').map_or("", |(_, signature)| signature)
+}
+
 fn signed_content(id: &str, at: Timestamp, body: &[u8]) -> Vec<u8> {
     [id.as_bytes(), b".", at.seconds().to_string().as_bytes(), b".", body].concat()
 }

@@ -101,14 +101,15 @@ pub fn prepare(claim: &Claim, at: Timestamp, rules: &PayloadRules, links: &Links
     let secret = &claim.destination.secret;
     let former = claim.destination.former_secrets.iter().filter(|one| one.until > at);
     let secrets = std::iter::once(secret).chain(former.map(|one| &one.secret));
+    let signatures = signature::header(secrets, &id, at, &body);
     let fields = [
         ("webhook-id", id.clone()),
         ("webhook-timestamp", at.seconds().to_string()),
-        ("webhook-signature", signature::header(secrets, &id, at, &body)),
+        ("webhook-signature", signatures.clone()),
         ("x-service-event", claim.event.name.to_string()),
         ("x-service-timestamp", at.seconds().to_string()),
         ("x-service-signature-version", signature::VERSION.to_owned()),
-        ("x-service-signature", signature::sign(secret, &id, at, &body)),
+        ("x-service-signature", signature::first_of(&signatures).to_owned()),
     ];
     let mut headers = HeaderMap::new();
     // First, so that none of them takes the place of one of ours.

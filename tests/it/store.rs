@@ -35,6 +35,7 @@ mod events;
 mod exercise;
 mod faults;
 mod gateways;
+mod hand_overs;
 mod health;
 mod keys;
 mod lists;

@@ -19,7 +19,21 @@ use super::scene::{Kind, Scene, at, subtree};
 
 /// Counts what the store says of its statements.
 #[derive(Clone, Default)]
-struct Counter(Arc<AtomicUsize>);
+pub struct Counter(Arc<AtomicUsize>);
+
+impl Counter {
+    /// Counts those of this thread, until the guard is dropped.
+    pub fn listen(&self) -> tracing::subscriber::DefaultGuard {
+        let filter = Targets::new().with_target("gatepost::store", tracing::Level::TRACE);
+        let layer = self.clone().with_filter(filter);
+        tracing::subscriber::set_default(tracing_subscriber::registry().with(layer))
+    }
+
+    /// How many there have been.
+    pub fn statements(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
 
 impl<S: tracing::Subscriber> Layer<S> for Counter {
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
@@ -53,18 +67,16 @@ const THEIRS: &str =
 
 async fn a_page_costs_a_few_statements(kind: Kind) {
     let counter = Counter::default();
-    let filter = Targets::new().with_target("gatepost::store", tracing::Level::TRACE);
-    let layer = counter.clone().with_filter(filter);
-    let _listening = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+    let _listening = counter.listen();
     let scene = Scene::new(kind).await;
     scene.deliver(&scene.agent, 0).await;
     scene.execute(TEN_THOUSAND).await;
     scene.execute(THEIRS).await;
     let cost = async |scope: &Scope, page: RoomPage, unread| {
-        let before = counter.0.load(Ordering::SeqCst);
+        let before = counter.statements();
         let filter = RoomFilter { inbox: Inbox::Priority, unread };
         let list = scene.store.list_rooms(scope, filter, page, 10_000).await.unwrap();
-        (list, counter.0.load(Ordering::SeqCst) - before)
+        (list, counter.statements() - before)
     };
     let scope = subtree(&scene.partner);
     let few = scope.clone().only(vec![scene.agent.id]);
