@@ -162,7 +162,8 @@ fn tables(accounts: &Accounts, postgres: bool) -> String {
         let packed = octets(packed.iter().map(|octet| format!("{octet:02x}")).collect());
         write!(
             text,
-            "INSERT INTO contents (content_id, octets, packed) VALUES ({content}, {}, {packed});
+            "INSERT INTO contents (content_id, octets, packed, organization_id)
+                 SELECT DISTINCT {content}, {}, {packed}, organization_id FROM bench_agents;
              INSERT INTO bench_mails VALUES ({number}, {content}, {digest}, '{words}');",
             mail.len()
         )
@@ -271,14 +272,14 @@ fn entries(rows: u64, first: u64, last: u64, postgres: bool) -> String {
     let source = source(first, last);
     if postgres {
         return format!(
-            "INSERT INTO search_entries (id, agent_id, source, at, tokens) \
-             SELECT {id}, a.agent_id, 'email', {at}, \
+            "INSERT INTO search_entries (id, agent_id, source, at, organization_id, tokens) \
+             SELECT {id}, a.agent_id, 'email', {at}, a.organization_id, \
                  array_to_tsvector(string_to_array({places} || m.tokens, ' ')) FROM {source}"
         );
     }
     format!(
-        "INSERT INTO search_entries (number, id, agent_id, source, at) \
-         SELECT n, {id}, a.agent_id, 'email', {at} FROM {source}; \
+        "INSERT INTO search_entries (number, id, agent_id, source, at, organization_id) \
+         SELECT n, {id}, a.agent_id, 'email', {at}, a.organization_id FROM {source}; \
          INSERT INTO search_words (rowid, tokens) SELECT n, {places} || m.tokens FROM {source}"
     )
 }

@@ -100,6 +100,7 @@ CREATE INDEX audit_entries_by_partner ON audit_entries (partner_id, at, id);
 CREATE INDEX audit_entries_by_reseller ON audit_entries (reseller_id, at, id);
 CREATE INDEX audit_entries_by_organization ON audit_entries (organization_id, at, id);
 CREATE INDEX audit_entries_by_agent ON audit_entries (agent_id, at, id);
+-- Spelled as for events and records, which have 0 for no organization.
 CREATE INDEX audit_entries_without_agent
-    ON audit_entries (CAST(COALESCE(organization_id, reseller_id, partner_id) AS BIGINT), at, id)
+    ON audit_entries (CAST(COALESCE(NULLIF(organization_id, 0), reseller_id, partner_id) AS BIGINT), at, id)
     WHERE agent_id IS NULL;

@@ -1,7 +1,11 @@
 -- Messages with their originals, the contacts who wrote them, and the rooms and threads they are in.
+--
+-- All that grows with mail has the organization in each key, unique index and foreign key, so that a table can
+-- be partitioned and distributed by it (tests/it/store/organizations.rs). In a key that begins with an id it is
+-- the last column: a look-up by the id alone takes the same index.
 
 CREATE TABLE contacts (
-    id              BIGINT PRIMARY KEY,
+    id              BIGINT NOT NULL,
     organization_id BIGINT NOT NULL REFERENCES accounts (id),
     address         TEXT COLLATE "C" NOT NULL,
     name            TEXT COLLATE "C",
@@ -11,6 +15,7 @@ CREATE TABLE contacts (
     -- The contacts of all organizations below an account.
     partner_id      BIGINT,
     reseller_id     BIGINT,
+    PRIMARY KEY (id, organization_id),
     UNIQUE (organization_id, address)
 );
 CREATE INDEX contacts_of_partner ON contacts (partner_id, id);
@@ -22,12 +27,14 @@ CREATE INDEX contacts_of_organization ON contacts (organization_id, id);
 -- `octets`, and behind that a small original. A larger one is packed in `original`, or in the blob store, where it is
 -- named `object`, also for others who got it; `object_digest` is its SHA-256.
 CREATE TABLE contents (
-    content_id    UUID PRIMARY KEY,
+    content_id    UUID NOT NULL,
+    organization_id BIGINT NOT NULL,
     octets        BIGINT NOT NULL,
     object_digest BYTEA,
     object        TEXT COLLATE "C",
     packed        BYTEA NOT NULL,
     original      BYTEA,
+    PRIMARY KEY (content_id, organization_id),
     CHECK ((object IS NULL) = (object_digest IS NULL))
 );
 CREATE INDEX contents_apart ON contents (object_digest, object) WHERE object IS NOT NULL;
@@ -36,13 +43,13 @@ ALTER TABLE contents ALTER COLUMN packed SET STORAGE EXTERNAL;
 ALTER TABLE contents ALTER COLUMN original SET STORAGE EXTERNAL;
 
 CREATE TABLE messages (
-    id              UUID PRIMARY KEY,
+    id              UUID NOT NULL,
     partner_id      BIGINT NOT NULL,
     reseller_id     BIGINT NOT NULL,
     organization_id BIGINT NOT NULL,
     agent_id        BIGINT NOT NULL REFERENCES accounts (id),
     agent_username  TEXT COLLATE "C" NOT NULL,
-    contact_id      BIGINT NOT NULL REFERENCES contacts (id),
+    contact_id      BIGINT NOT NULL,
     at              BIGINT NOT NULL,
     sender          TEXT COLLATE "C" NOT NULL,
     tag             TEXT COLLATE "C",
@@ -74,6 +81,8 @@ CREATE TABLE messages (
     explanation     TEXT COLLATE "C",
     took_us         BIGINT,
     evidence        BYTEA,
+    PRIMARY KEY (id, organization_id),
+    FOREIGN KEY (contact_id, organization_id) REFERENCES contacts (id, organization_id),
     CHECK ((recorded = 1) = (evidence IS NOT NULL))
 );
 -- The messages whose record is kept, and those whose record is not, are two ranges: lists of messages merge
@@ -95,13 +104,14 @@ CREATE TABLE arrivals (
     key        BYTEA NOT NULL,
     message_id UUID NOT NULL,
     expires_at BIGINT NOT NULL,
-    PRIMARY KEY (agent_id, key)
+    organization_id BIGINT NOT NULL,
+    PRIMARY KEY (agent_id, key, organization_id)
 );
 CREATE INDEX arrivals_by_expiry ON arrivals (expires_at);
 
 -- A room and its latest message, so that a list of rooms reads one row for each.
 CREATE TABLE rooms (
-    contact_id      BIGINT NOT NULL REFERENCES contacts (id),
+    contact_id      BIGINT NOT NULL,
     agent_id        BIGINT NOT NULL REFERENCES accounts (id),
     partner_id      BIGINT NOT NULL,
     reseller_id     BIGINT NOT NULL,
@@ -123,7 +133,8 @@ CREATE TABLE rooms (
     session_id      UUID,
     session_at      BIGINT,
     session_messages BIGINT NOT NULL DEFAULT 0,
-    PRIMARY KEY (contact_id, agent_id)
+    PRIMARY KEY (contact_id, agent_id, organization_id),
+    FOREIGN KEY (contact_id, organization_id) REFERENCES contacts (id, organization_id)
 );
 -- A partner or a reseller has those of its organizations (src/store/mailbox/room_ranges.rs).
 CREATE INDEX rooms_of_organization ON rooms (organization_id, inbox, last_at, contact_id, agent_id);
@@ -133,13 +144,15 @@ CREATE INDEX rooms_by_contact ON rooms (agent_id, contact_id);
 
 -- Sessions that were reset.
 CREATE TABLE sessions (
-    id         UUID PRIMARY KEY,
+    id         UUID NOT NULL,
     contact_id BIGINT NOT NULL,
     agent_id   BIGINT NOT NULL,
     started_at BIGINT NOT NULL,
     ended_at   BIGINT NOT NULL,
     messages   BIGINT NOT NULL,
-    reason     TEXT
+    reason     TEXT,
+    organization_id BIGINT NOT NULL,
+    PRIMARY KEY (id, organization_id)
 );
 CREATE INDEX sessions_of_room ON sessions (contact_id, agent_id, ended_at, id);
 
@@ -150,8 +163,10 @@ CREATE TABLE thread_keys (
     agent_id   BIGINT NOT NULL,
     key        BYTEA NOT NULL,
     thread_id  UUID NOT NULL,
-    message_id UUID NOT NULL REFERENCES messages (id),
-    PRIMARY KEY (contact_id, agent_id, key)
+    message_id UUID NOT NULL,
+    organization_id BIGINT NOT NULL,
+    PRIMARY KEY (contact_id, agent_id, key, organization_id),
+    FOREIGN KEY (message_id, organization_id) REFERENCES messages (id, organization_id)
 );
 CREATE INDEX thread_keys_by_message ON thread_keys (message_id);
 

@@ -3,11 +3,12 @@
 -- are of what was refused or deferred, and of repeats, whose `message_id` is not their own id.
 
 CREATE TABLE intake_records (
-    id              UUID PRIMARY KEY,
+    id              UUID NOT NULL,
     at              BIGINT NOT NULL,
     partner_id      BIGINT NOT NULL,
     reseller_id     BIGINT,
-    organization_id BIGINT,
+    -- 0, which is nobody's id, where it is of no organization: the partner's and resellers' own.
+    organization_id BIGINT NOT NULL,
     agent_id        BIGINT,
     recipient       TEXT COLLATE "C" NOT NULL,
     sender          TEXT COLLATE "C",
@@ -33,9 +34,10 @@ CREATE TABLE intake_records (
     -- A frame of zstd: the steps as JSON, and behind them the header section. Empty once it is erased.
     -- Last, so that what lists read is in one page.
     evidence        BYTEA NOT NULL,
+    PRIMARY KEY (id, organization_id),
     CHECK ((verdict = 'accepted') = (reason IS NULL))
 );
-CREATE UNIQUE INDEX intake_records_counted ON intake_records (counted_as)
+CREATE UNIQUE INDEX intake_records_counted ON intake_records (counted_as, organization_id)
     WHERE counted_as IS NOT NULL;
 CREATE INDEX intake_records_by_partner ON intake_records (partner_id, at, id);
 CREATE INDEX intake_records_by_reseller ON intake_records (reseller_id, at, id);
@@ -45,7 +47,7 @@ CREATE INDEX intake_records_by_agent ON intake_records (agent_id, at, id);
 -- Agent belongs to the lowest account that it names; such rows are few. (The cast gives SQLite the
 -- type of the expression, without which it compares, but looks nothing up.)
 CREATE INDEX intake_records_without_agent
-    ON intake_records (CAST(COALESCE(organization_id, reseller_id, partner_id) AS BIGINT), at, id)
+    ON intake_records (CAST(COALESCE(NULLIF(organization_id, 0), reseller_id, partner_id) AS BIGINT), at, id)
     WHERE agent_id IS NULL;
 CREATE INDEX intake_records_by_message ON intake_records (message_id) WHERE message_id IS NOT NULL;
 ALTER TABLE intake_records ALTER COLUMN evidence SET STORAGE EXTERNAL;

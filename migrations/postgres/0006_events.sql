@@ -17,23 +17,25 @@ INSERT INTO event_log (id, last_position) VALUES (1, 0);
 -- event has an id of its own, that of the row with its number in the last four bits, and a place.
 -- The row of a message has its id: whatever tells nothing itself (`told`) is about that.
 CREATE TABLE events (
-    id              UUID PRIMARY KEY,
+    id              UUID NOT NULL,
     names           TEXT COLLATE "C" NOT NULL,
     at              BIGINT NOT NULL,
     partner_id      BIGINT NOT NULL,
     reseller_id     BIGINT,
-    organization_id BIGINT,
+    -- 0 where it is of no organization.
+    organization_id BIGINT NOT NULL,
     agent_id        BIGINT,
     contact_id      BIGINT,
     -- The `data` of an event of `onboarding`, a JSON object: no row keeps what an account or a member
     -- was at that moment.
     told            TEXT,
     arrived         BIGINT NOT NULL DEFAULT 0,
-    position        BIGINT
+    position        BIGINT,
+    PRIMARY KEY (id, organization_id)
 );
 CREATE INDEX events_by_agent ON events (agent_id, at, id) WHERE agent_id IS NOT NULL;
 CREATE INDEX events_without_agent
-    ON events (CAST(COALESCE(organization_id, reseller_id, partner_id) AS BIGINT), at, id)
+    ON events (CAST(COALESCE(NULLIF(organization_id, 0), reseller_id, partner_id) AS BIGINT), at, id)
     WHERE agent_id IS NULL;
 CREATE INDEX events_without_position ON events (arrived, id) WHERE position IS NULL;
 CREATE INDEX events_log ON events (position) WHERE position IS NOT NULL;

@@ -38,9 +38,9 @@ CREATE INDEX destinations_with_former_secrets ON destinations (id)
 CREATE INDEX destinations_that_rest ON destinations (rests_until) WHERE rests_until > 0;
 
 CREATE TABLE deliveries (
-    id              UUID PRIMARY KEY,
+    id              UUID NOT NULL,
     -- The row that announces the event, and which of its events it is.
-    event_id        UUID NOT NULL REFERENCES events (id),
+    event_id        UUID NOT NULL,
     event_number    BIGINT NOT NULL,
     destination_id  UUID NOT NULL REFERENCES destinations (id),
     state           TEXT COLLATE "C" NOT NULL CHECK (state IN ('pending', 'delivered', 'exhausted', 'cancelled')),
@@ -56,7 +56,11 @@ CREATE TABLE deliveries (
     arrived         BIGINT,
     -- Which gateway has the delivery until `lease_until`, or tries the destination until `rests_until`:
     -- when it dies, both are free.
-    holder          BIGINT NOT NULL DEFAULT 0
+    holder          BIGINT NOT NULL DEFAULT 0,
+    -- That of the event, whoever has the destination.
+    organization_id BIGINT NOT NULL,
+    PRIMARY KEY (id, organization_id),
+    FOREIGN KEY (event_id, organization_id) REFERENCES events (id, organization_id)
 );
 CREATE INDEX deliveries_due ON deliveries (next_attempt_at, id) WHERE state = 'pending';
 CREATE INDEX deliveries_by_event ON deliveries (event_id);
@@ -68,13 +72,16 @@ CREATE INDEX deliveries_of_destination ON deliveries (destination_id, created_at
 CREATE INDEX deliveries_by_destination ON deliveries (destination_id, state, created_at, id);
 
 CREATE TABLE attempts (
-    id          UUID PRIMARY KEY,
-    delivery_id UUID NOT NULL REFERENCES deliveries (id),
+    id          UUID NOT NULL,
+    delivery_id UUID NOT NULL,
+    organization_id BIGINT NOT NULL,
     at          BIGINT NOT NULL,
     latency_ms  BIGINT NOT NULL,
     status      BIGINT,
     response    BYTEA NOT NULL,
-    error       TEXT COLLATE "C"
+    error       TEXT COLLATE "C",
+    PRIMARY KEY (id, organization_id),
+    FOREIGN KEY (delivery_id, organization_id) REFERENCES deliveries (id, organization_id)
 );
 CREATE INDEX attempts_by_delivery ON attempts (delivery_id, at);
 

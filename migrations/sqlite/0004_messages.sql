@@ -1,7 +1,11 @@
 -- Messages with their originals, the contacts who wrote them, and the rooms and threads they are in.
+--
+-- All that grows with mail has the organization in each key, unique index and foreign key, so that a table can
+-- be partitioned and distributed by it (tests/it/store/organizations.rs). In a key that begins with an id it is
+-- the last column: a look-up by the id alone takes the same index.
 
 CREATE TABLE contacts (
-    id              INTEGER PRIMARY KEY,
+    id              INTEGER NOT NULL,
     organization_id INTEGER NOT NULL REFERENCES accounts (id),
     address         TEXT NOT NULL,
     name            TEXT,
@@ -11,8 +15,9 @@ CREATE TABLE contacts (
     -- The contacts of all organizations below an account.
     partner_id      INTEGER,
     reseller_id     INTEGER,
+    PRIMARY KEY (id, organization_id),
     UNIQUE (organization_id, address)
-) STRICT;
+) STRICT, WITHOUT ROWID;
 CREATE INDEX contacts_of_partner ON contacts (partner_id, id);
 CREATE INDEX contacts_of_reseller ON contacts (reseller_id, id);
 CREATE INDEX contacts_of_organization ON contacts (organization_id, id);
@@ -22,24 +27,26 @@ CREATE INDEX contacts_of_organization ON contacts (organization_id, id);
 -- `octets`, and behind that a small original. A larger one is packed in `original`, or in the blob store, where it is
 -- named `object`, also for others who got it; `object_digest` is its SHA-256.
 CREATE TABLE contents (
-    content_id    BLOB PRIMARY KEY,
+    content_id    BLOB NOT NULL,
+    organization_id INTEGER NOT NULL,
     octets        INTEGER NOT NULL,
     object_digest BLOB,
     object        TEXT,
     packed        BLOB NOT NULL,
     original      BLOB,
+    PRIMARY KEY (content_id, organization_id),
     CHECK ((object IS NULL) = (object_digest IS NULL))
 ) STRICT;
 CREATE INDEX contents_apart ON contents (object_digest, object) WHERE object IS NOT NULL;
 
 CREATE TABLE messages (
-    id              BLOB PRIMARY KEY,
+    id              BLOB NOT NULL,
     partner_id      INTEGER NOT NULL,
     reseller_id     INTEGER NOT NULL,
     organization_id INTEGER NOT NULL,
     agent_id        INTEGER NOT NULL REFERENCES accounts (id),
     agent_username  TEXT NOT NULL,
-    contact_id      INTEGER NOT NULL REFERENCES contacts (id),
+    contact_id      INTEGER NOT NULL,
     at              INTEGER NOT NULL,
     sender          TEXT NOT NULL,
     tag             TEXT,
@@ -71,6 +78,8 @@ CREATE TABLE messages (
     explanation     TEXT,
     took_us         INTEGER,
     evidence        BLOB,
+    PRIMARY KEY (id, organization_id),
+    FOREIGN KEY (contact_id, organization_id) REFERENCES contacts (id, organization_id),
     CHECK ((recorded = 1) = (evidence IS NOT NULL))
 ) STRICT;
 -- The messages whose record is kept, and those whose record is not, are two ranges: lists of messages merge
@@ -90,13 +99,14 @@ CREATE TABLE arrivals (
     key        BLOB NOT NULL,
     message_id BLOB NOT NULL,
     expires_at INTEGER NOT NULL,
-    PRIMARY KEY (agent_id, key)
+    organization_id INTEGER NOT NULL,
+    PRIMARY KEY (agent_id, key, organization_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX arrivals_by_expiry ON arrivals (expires_at);
 
 -- A room and its latest message, so that a list of rooms reads one row for each.
 CREATE TABLE rooms (
-    contact_id      INTEGER NOT NULL REFERENCES contacts (id),
+    contact_id      INTEGER NOT NULL,
     agent_id        INTEGER NOT NULL REFERENCES accounts (id),
     partner_id      INTEGER NOT NULL,
     reseller_id     INTEGER NOT NULL,
@@ -118,7 +128,8 @@ CREATE TABLE rooms (
     session_id      BLOB,
     session_at      INTEGER,
     session_messages INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (contact_id, agent_id)
+    PRIMARY KEY (contact_id, agent_id, organization_id),
+    FOREIGN KEY (contact_id, organization_id) REFERENCES contacts (id, organization_id)
 ) STRICT, WITHOUT ROWID;
 -- A partner or a reseller has those of its organizations (src/store/mailbox/room_ranges.rs).
 CREATE INDEX rooms_of_organization ON rooms (organization_id, inbox, last_at, contact_id, agent_id);
@@ -128,13 +139,15 @@ CREATE INDEX rooms_by_contact ON rooms (agent_id, contact_id);
 
 -- Sessions that were reset.
 CREATE TABLE sessions (
-    id         BLOB PRIMARY KEY,
+    id         BLOB NOT NULL,
     contact_id INTEGER NOT NULL,
     agent_id   INTEGER NOT NULL,
     started_at INTEGER NOT NULL,
     ended_at   INTEGER NOT NULL,
     messages   INTEGER NOT NULL,
-    reason     TEXT
+    reason     TEXT,
+    organization_id INTEGER NOT NULL,
+    PRIMARY KEY (id, organization_id)
 ) STRICT;
 CREATE INDEX sessions_of_room ON sessions (contact_id, agent_id, ended_at, id);
 
@@ -145,8 +158,10 @@ CREATE TABLE thread_keys (
     agent_id   INTEGER NOT NULL,
     key        BLOB NOT NULL,
     thread_id  BLOB NOT NULL,
-    message_id BLOB NOT NULL REFERENCES messages (id),
-    PRIMARY KEY (contact_id, agent_id, key)
+    message_id BLOB NOT NULL,
+    organization_id INTEGER NOT NULL,
+    PRIMARY KEY (contact_id, agent_id, key, organization_id),
+    FOREIGN KEY (message_id, organization_id) REFERENCES messages (id, organization_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX thread_keys_by_message ON thread_keys (message_id);
 

@@ -16,23 +16,25 @@ INSERT INTO event_log (id, last_position) VALUES (1, 0);
 -- event has an id of its own, that of the row with its number in the last four bits, and a place.
 -- The row of a message has its id: whatever tells nothing itself (`told`) is about that.
 CREATE TABLE events (
-    id              BLOB PRIMARY KEY,
+    id              BLOB NOT NULL,
     names           TEXT NOT NULL,
     at              INTEGER NOT NULL,
     partner_id      INTEGER NOT NULL,
     reseller_id     INTEGER,
-    organization_id INTEGER,
+    -- 0 where it is of no organization.
+    organization_id INTEGER NOT NULL,
     agent_id        INTEGER,
     contact_id      INTEGER,
     -- The `data` of an event of `onboarding`, a JSON object: no row keeps what an account or a member
     -- was at that moment.
     told            TEXT,
     arrived         INTEGER NOT NULL DEFAULT 0,
-    position        INTEGER
+    position        INTEGER,
+    PRIMARY KEY (id, organization_id)
 ) STRICT;
 CREATE INDEX events_by_agent ON events (agent_id, at, id) WHERE agent_id IS NOT NULL;
 CREATE INDEX events_without_agent
-    ON events (CAST(COALESCE(organization_id, reseller_id, partner_id) AS BIGINT), at, id)
+    ON events (CAST(COALESCE(NULLIF(organization_id, 0), reseller_id, partner_id) AS BIGINT), at, id)
     WHERE agent_id IS NULL;
 CREATE INDEX events_without_position ON events (arrived, id) WHERE position IS NULL;
 CREATE INDEX events_log ON events (position) WHERE position IS NOT NULL;

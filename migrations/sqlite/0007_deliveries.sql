@@ -38,9 +38,9 @@ CREATE INDEX destinations_with_former_secrets ON destinations (id)
 CREATE INDEX destinations_that_rest ON destinations (rests_until) WHERE rests_until > 0;
 
 CREATE TABLE deliveries (
-    id              BLOB PRIMARY KEY,
+    id              BLOB NOT NULL,
     -- The row that announces the event, and which of its events it is.
-    event_id        BLOB NOT NULL REFERENCES events (id),
+    event_id        BLOB NOT NULL,
     event_number    INTEGER NOT NULL,
     destination_id  BLOB NOT NULL REFERENCES destinations (id),
     state           TEXT NOT NULL CHECK (state IN ('pending', 'delivered', 'exhausted', 'cancelled')),
@@ -56,7 +56,11 @@ CREATE TABLE deliveries (
     arrived         INTEGER,
     -- Which gateway has the delivery until `lease_until`, or tries the destination until `rests_until`:
     -- when it dies, both are free.
-    holder          INTEGER NOT NULL DEFAULT 0
+    holder          INTEGER NOT NULL DEFAULT 0,
+    -- That of the event, whoever has the destination.
+    organization_id INTEGER NOT NULL,
+    PRIMARY KEY (id, organization_id),
+    FOREIGN KEY (event_id, organization_id) REFERENCES events (id, organization_id)
 ) STRICT;
 CREATE INDEX deliveries_due ON deliveries (next_attempt_at, id) WHERE state = 'pending';
 CREATE INDEX deliveries_by_event ON deliveries (event_id);
@@ -68,13 +72,16 @@ CREATE INDEX deliveries_of_destination ON deliveries (destination_id, created_at
 CREATE INDEX deliveries_by_destination ON deliveries (destination_id, state, created_at, id);
 
 CREATE TABLE attempts (
-    id          BLOB PRIMARY KEY,
-    delivery_id BLOB NOT NULL REFERENCES deliveries (id),
+    id          BLOB NOT NULL,
+    delivery_id BLOB NOT NULL,
+    organization_id INTEGER NOT NULL,
     at          INTEGER NOT NULL,
     latency_ms  INTEGER NOT NULL,
     status      INTEGER,
     response    BLOB NOT NULL,
-    error       TEXT
+    error       TEXT,
+    PRIMARY KEY (id, organization_id),
+    FOREIGN KEY (delivery_id, organization_id) REFERENCES deliveries (id, organization_id)
 ) STRICT;
 CREATE INDEX attempts_by_delivery ON attempts (delivery_id, at);
 

@@ -3,7 +3,9 @@
 -- Messages that have no entry yet: the commit writes this, a task behind it the entry. Without a foreign
 -- key, as each insertion would lock its message for that; the row of a message that is gone goes with the next ones.
 CREATE TABLE search_waiting (
-    message_id BLOB PRIMARY KEY
+    message_id BLOB NOT NULL,
+    organization_id INTEGER NOT NULL,
+    PRIMARY KEY (message_id, organization_id)
 ) STRICT, WITHOUT ROWID;
 
 -- What full-text search finds messages by: tokens that the program makes (src/domain/search), so
@@ -12,10 +14,13 @@ CREATE TABLE search_waiting (
 -- the index: an implicit one might change.
 CREATE TABLE search_entries (
     number   INTEGER PRIMARY KEY,
-    id       BLOB NOT NULL UNIQUE REFERENCES messages (id) ON DELETE CASCADE,
+    id       BLOB NOT NULL,
     agent_id INTEGER NOT NULL,
     source   TEXT NOT NULL,
-    at       INTEGER NOT NULL
+    at       INTEGER NOT NULL,
+    organization_id INTEGER NOT NULL,
+    UNIQUE (id, organization_id),
+    FOREIGN KEY (id, organization_id) REFERENCES messages (id, organization_id) ON DELETE CASCADE
 ) STRICT;
 CREATE TRIGGER search_entries_gone AFTER DELETE ON search_entries
     BEGIN DELETE FROM search_words WHERE rowid = old.number;

@@ -25,6 +25,7 @@ pub struct Grouping {
     pub max_messages: usize,
     pub max_bytes: usize,
     pub writers: usize,
+    pub one_organization: bool,
     patience_seconds: u64,
 }
 

@@ -213,8 +213,9 @@ async fn with_originals(here: &Path, contents: &[&[u8]]) -> Vec<String> {
         let hexadecimal = digest.as_ref().iter().map(|octet| format!("{octet:02x}"));
         let name: String = hexadecimal.collect();
         std::fs::write(here.join("data/blobs").join(&name), content).unwrap();
-        let insert = "INSERT INTO contents (content_id, object_digest, octets, packed, object)
-                      VALUES (randomblob(16), $1, 0, x'', $2)";
+        let insert = "INSERT INTO contents (content_id, object_digest, octets, packed, object,
+                                        organization_id)
+                      VALUES (randomblob(16), $1, 0, x'', $2, 3)";
         let insert = sqlx::query(insert).bind(digest.as_ref()).bind(&name);
         insert.execute(&mut database).await.unwrap();
         names.push(name);

@@ -23,8 +23,9 @@ async fn backed_up() -> TempDir {
     std::fs::create_dir_all(here.join("data/blobs")).unwrap();
     std::fs::write(here.join("data").join(ORIGINAL), "large").unwrap();
     let mut live = open(&here.join("data")).await;
-    let insert = "INSERT INTO contents (content_id, object_digest, octets, packed, object)
-                  VALUES (randomblob(16), $1, 0, x'', 'original')";
+    let insert = "INSERT INTO contents (content_id, object_digest, octets, packed, object,
+                                        organization_id)
+                  VALUES (randomblob(16), $1, 0, x'', 'original', 3)";
     let insert = sqlx::query(insert).bind(digest(&SHA256, b"large").as_ref().to_vec());
     insert.execute(&mut live).await.unwrap();
     live.close().await.unwrap();

@@ -46,6 +46,7 @@ mod messages;
 pub mod objects;
 mod once;
 mod ordered;
+mod organizations;
 mod owners;
 mod pages;
 mod plans;

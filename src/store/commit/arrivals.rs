@@ -62,11 +62,18 @@ pub async fn remember(
     let until = |one: &Arrived| clock.steady_of(one.remembered_until);
     // A key that is still remembered keeps its message; one that expired is taken over.
     let rows = claims.iter().map(|((agent, key), one)| {
-        vec![(*agent).into(), key.as_slice().into(), one.id.0.into(), until(one).into()]
+        let until = until(one).into();
+        vec![
+            (*agent).into(),
+            key.as_slice().into(),
+            one.id.0.into(),
+            until,
+            one.organization.into(),
+        ]
     });
     let found = many(
-        "INSERT INTO arrivals (agent_id, key, message_id, expires_at) {rows}
-         ON CONFLICT (agent_id, key) DO UPDATE SET
+        "INSERT INTO arrivals (agent_id, key, message_id, expires_at, organization_id) {rows}
+         ON CONFLICT (agent_id, key, organization_id) DO UPDATE SET
             message_id = CASE WHEN arrivals.expires_at <= $1
                 THEN excluded.message_id ELSE arrivals.message_id END,
             expires_at = CASE WHEN arrivals.expires_at <= $1

@@ -156,6 +156,10 @@ impl Together for Intakes {
         (job.entries.len(), job.octets())
     }
 
+    fn organization(job: &Ready) -> i64 {
+        job.organization
+    }
+
     async fn write(&self, group: &[Ready]) -> Result<Vec<Written>, StoreError> {
         settled!(self.try_write(group))
     }

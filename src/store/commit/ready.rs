@@ -13,7 +13,7 @@ use crate::domain::message::Mail;
 use crate::domain::room;
 use crate::domain::source::Inbox;
 use crate::store::engine::error::StoreError;
-use crate::store::engine::row::stored;
+use crate::store::engine::row::{organization_of, stored};
 use crate::store::mailbox::contents::Kept;
 use crate::store::mailbox::entry::{Arrived, Decided, Entry, RecordColumns};
 use crate::store::mailbox::intake_records;
@@ -26,6 +26,8 @@ use crate::store::mailbox::received_row::ReceivedRow;
 pub struct Ready {
     pub entries: Vec<Entry>,
     pub now: Timestamp,
+    /// That of all entries: recipients of several come in transactions of their own.
+    pub organization: i64,
 }
 
 impl Ready {
@@ -65,7 +67,9 @@ impl Ready {
             let (count, message) = (intake.record.count, intake.record.message);
             entries.push(Entry { record, count, message, arrived });
         }
-        Ok(Self { entries, now: commit.now })
+        let organization = commit.intakes.first();
+        let organization = organization.map_or(0, |one| organization_of(&one.record.lineage));
+        Ok(Self { entries, now: commit.now, organization })
     }
 
     /// The same of what a platform handed in.
@@ -78,7 +82,8 @@ impl Ready {
         let arrived = Arrived::handed(handed, &record, (apart, object)).await?;
         let (count, message) = (handed.record.count, handed.record.message);
         let entry = Entry { record, count, message, arrived: Some(arrived) };
-        Ok(Self { entries: vec![entry], now: handed.message.at })
+        let organization = organization_of(&handed.record.lineage);
+        Ok(Self { entries: vec![entry], now: handed.message.at, organization })
     }
 
     /// The messages among the entries.

@@ -10,7 +10,7 @@ use crate::store::base::Base;
 use crate::store::engine::database::settled;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::group::Together;
-use crate::store::engine::row::Columns;
+use crate::store::engine::row::{Columns, organization_of};
 use crate::store::mailbox::entry::RecordColumns;
 use crate::store::mailbox::intake_records::{columns, row, write};
 
@@ -22,6 +22,7 @@ pub struct Refusals {
 /// One refusal, made ready by whoever asks.
 pub struct Refused {
     columns: RecordColumns,
+    organization: i64,
     count: u64,
     /// Those of which this is the same have one record.
     counted_as: String,
@@ -38,7 +39,8 @@ impl Refused {
     }
 
     fn new(record: &IntakeRecord, counted_as: String) -> Result<Self, StoreError> {
-        Ok(Self { columns: columns(record)?, count: record.count, counted_as })
+        let organization = organization_of(&record.lineage);
+        Ok(Self { columns: columns(record)?, organization, count: record.count, counted_as })
     }
 }
 
@@ -48,6 +50,10 @@ impl Together for Refusals {
 
     fn size(job: &Refused) -> (usize, usize) {
         (1, job.columns.octets() + job.counted_as.len())
+    }
+
+    fn organization(job: &Refused) -> i64 {
+        job.organization
     }
 
     async fn write(&self, group: &[Refused]) -> Result<Vec<IntakeId>, StoreError> {

@@ -6,6 +6,7 @@
 //! ones gather. Nothing is delayed to make a group larger: with nobody else there, a job is a
 //! group of one.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +27,11 @@ pub trait Together: Send + Sync + 'static {
 
     /// How many rows of its kind a job is, and its octets.
     fn size(job: &Self::Job) -> (usize, usize);
+
+    /// Whose rows a job writes, where that is one organization; 0 for nobody's.
+    fn organization(_job: &Self::Job) -> i64 {
+        0
+    }
 
     /// Does these jobs and answers each, in their order.
     fn write(
@@ -49,9 +55,10 @@ impl<T: Together> Group<T> {
     /// Starts `writers` of them.
     pub(in crate::store) fn start(work: T, rules: Grouping, writers: usize) -> Self {
         let (queue, waiting) = mpsc::channel(rules.max_messages.saturating_mul(WAITING_GROUPS));
-        let (work, waiting) = (Arc::new(work), Arc::new(Mutex::new(waiting)));
+        let line = Arc::new(Mutex::new(Line { behind: VecDeque::new(), queue: waiting }));
+        let work = Arc::new(work);
         for _ in 0..writers {
-            tokio::spawn(serve(Arc::clone(&work), Arc::clone(&waiting), rules));
+            tokio::spawn(serve(Arc::clone(&work), Arc::clone(&line), rules));
         }
         Self { queue, patience: rules.patience() }
     }
@@ -70,25 +77,18 @@ impl<T: Together> Group<T> {
     }
 }
 
-async fn serve<T: Together>(
-    work: Arc<T>,
-    waiting: Arc<Mutex<mpsc::Receiver<Waiting<T>>>>,
-    rules: Grouping,
-) {
-    let (mut left_over, repeats) = (None, Repeats::default());
+/// What waits to be written, the oldest first.
+struct Line<T: Together> {
+    /// Taken out of the queue and left for a later group; before all that is in it.
+    behind: VecDeque<Waiting<T>>,
+    queue: mpsc::Receiver<Waiting<T>>,
+}
+
+async fn serve<T: Together>(work: Arc<T>, line: Arc<Mutex<Line<T>>>, rules: Grouping) {
+    let repeats = Repeats::default();
     loop {
-        let group = match left_over.take() {
-            // Whoever holds the queue waits in it: it is empty.
-            Some(first) => match waiting.try_lock() {
-                Ok(mut queue) => gather(first, &mut queue, rules, &mut left_over),
-                Err(_) => vec![first],
-            },
-            None => {
-                let mut queue = waiting.lock().await;
-                let Some(first) = queue.recv().await else { return };
-                gather(first, &mut queue, rules, &mut left_over)
-            }
-        };
+        // Whoever waits in the queue holds the line: nothing is left behind then.
+        let Some(group) = line.lock().await.next(rules).await else { return };
         // A task of its own, so that whatever ends it, the next groups are written.
         let settling = tokio::spawn(settle(Arc::clone(&work), group, rules.patience()));
         if let Err(error) = settling.await
@@ -99,32 +99,48 @@ async fn serve<T: Together>(
     }
 }
 
-/// Takes what waits behind `first`, until there is enough. What nobody waits for any more is not
-/// written; a job that would be too much is left over for the next group.
-fn gather<T: Together>(
-    first: Waiting<T>,
-    queue: &mut mpsc::Receiver<Waiting<T>>,
-    rules: Grouping,
-    left_over: &mut Option<Waiting<T>>,
-) -> Vec<Waiting<T>> {
-    let mut group = Vec::new();
-    let (mut rows, mut octets) = (0, 0);
-    let mut next = Some(first);
-    while let Some(one) = next {
-        if !one.answer.is_closed() {
+impl<T: Together> Line<T> {
+    /// The next group, once there is one; `None` when nobody can hand anything in any more.
+    async fn next(&mut self, rules: Grouping) -> Option<Vec<Waiting<T>>> {
+        if self.behind.is_empty() {
+            self.behind.push_back(self.queue.recv().await?);
+        }
+        Some(self.gather(rules))
+    }
+
+    /// Takes what waits, until there is enough; if groups are to be of one organization, of that of the
+    /// oldest, so that each has its turn. What nobody waits for any more is not written; a job that
+    /// would be too much is left for the next group.
+    fn gather(&mut self, rules: Grouping) -> Vec<Waiting<T>> {
+        let Self { behind, queue } = self;
+        let most = rules.max_messages.saturating_mul(WAITING_GROUPS);
+        let (mut group, mut passed, mut whose) = (Vec::new(), VecDeque::new(), None);
+        let (mut rows, mut octets) = (0, 0);
+        while passed.len() < most
+            && let Some(one) = behind.pop_front().or_else(|| queue.try_recv().ok())
+        {
+            if one.answer.is_closed() {
+                continue;
+            }
+            let organization = T::organization(&one.job);
+            if rules.one_organization && *whose.get_or_insert(organization) != organization {
+                passed.push_back(one);
+                continue;
+            }
             let (more_rows, more_octets) = T::size(&one.job);
             rows += more_rows;
             octets += more_octets;
             let too_much = rows > rules.max_messages || octets > rules.max_bytes;
             if too_much && !group.is_empty() {
-                *left_over = Some(one);
+                passed.push_back(one);
                 break;
             }
             group.push(one);
         }
-        next = queue.try_recv().ok();
+        passed.append(behind);
+        *behind = passed;
+        group
     }
-    group
 }
 
 /// Writes the jobs together and answers them. If that fails for a reason that may lie in one of
@@ -203,6 +219,11 @@ mod tests {
             (1, *job * 1000)
         }
 
+        /// The tens of a number.
+        fn organization(job: &usize) -> i64 {
+            i64::try_from(job / 10).unwrap()
+        }
+
         async fn write(&self, jobs: &[usize]) -> Result<Vec<usize>, StoreError> {
             self.groups.lock().unwrap().push(jobs.to_vec());
             match jobs.iter().max() {
@@ -223,7 +244,7 @@ mod tests {
 
     type Answers = Vec<oneshot::Receiver<Result<usize, StoreError>>>;
 
-    fn waiting(jobs: &[usize]) -> (mpsc::Receiver<Waiting<Doubling>>, Answers) {
+    fn waiting(jobs: &[usize]) -> (Line<Doubling>, Answers) {
         let (queue, receiver) = mpsc::channel(100);
         let mut answers = Vec::new();
         for job in jobs {
@@ -231,19 +252,15 @@ mod tests {
             assert!(queue.try_send(Waiting { job: *job, answer }).is_ok());
             answers.push(answered);
         }
-        (receiver, answers)
+        (Line { behind: VecDeque::new(), queue: receiver }, answers)
     }
 
     /// The groups into which these jobs fall.
     fn gathered(jobs: &[usize], rules: Grouping) -> Vec<Vec<usize>> {
-        let (mut queue, _answers) = waiting(jobs);
-        let mut groups = Vec::new();
-        let mut left_over = None;
-        while let Some(first) = left_over.take().or_else(|| queue.try_recv().ok()) {
-            let group = gather(first, &mut queue, rules, &mut left_over);
-            groups.push(group.iter().map(|one| one.job).collect());
-        }
-        groups
+        let (mut line, _answers) = waiting(jobs);
+        let groups = std::iter::repeat_with(|| line.gather(rules));
+        let groups = groups.take_while(|group| !group.is_empty());
+        groups.map(|group| group.iter().map(|one| one.job).collect()).collect()
     }
 
     #[test]
@@ -257,19 +274,43 @@ mod tests {
         assert_eq!(groups, [vec![30, 30], vec![30], vec![500], vec![1], vec![65]]);
     }
 
+    /// The oldest that waits says whose the next group is; within an organization nobody is overtaken.
+    #[test]
+    fn a_group_is_of_one_organization_where_that_is_asked_for() {
+        let jobs = [11, 21, 12, 22, 31, 13, 23];
+        assert_eq!(gathered(&jobs, rules("")), [jobs]);
+        let one = "one_organization = true";
+        assert_eq!(gathered(&jobs, rules(one)), [vec![11, 12, 13], vec![21, 22, 23], vec![31]]);
+        let two = rules(&format!("{one}\nmax_messages = 2"));
+        let groups = gathered(&jobs, two);
+        assert_eq!(groups, [vec![11, 12], vec![21, 22], vec![31], vec![13], vec![23]]);
+    }
+
+    /// What is not of the oldest one's organization is looked through within bounds: senders wait in
+    /// the queue for the rest.
+    #[test]
+    fn no_more_than_some_groups_are_left_behind() {
+        let jobs = [11, 21, 31, 41, 51, 12, 61];
+        let one = rules("one_organization = true\nmax_messages = 1");
+        let (mut line, _answers) = waiting(&jobs);
+        assert_eq!(line.gather(one).len(), 1);
+        assert_eq!((line.behind.len(), line.queue.len()), (WAITING_GROUPS, 2));
+        let every: usize = jobs[1..].iter().map(|_| line.gather(one).len()).sum();
+        assert_eq!((every, line.behind.len(), line.queue.len()), (6, 0, 0));
+    }
+
     #[test]
     fn what_nobody_waits_for_is_not_written() {
-        let (mut queue, mut answers) = waiting(&[1, 2, 3]);
+        let (mut line, mut answers) = waiting(&[1, 2, 3]);
         drop(answers.remove(1));
-        let first = queue.try_recv().unwrap();
-        let group = gather(first, &mut queue, rules(""), &mut None);
+        let group = line.gather(rules(""));
         assert_eq!(group.iter().map(|one| one.job).collect::<Vec<_>>(), [1, 3]);
     }
 
     /// What each of these was told, and the groups that were written for it.
     async fn settled(jobs: &[usize]) -> (Vec<Option<usize>>, Vec<Vec<usize>>) {
-        let (mut queue, answers) = waiting(jobs);
-        let group = gather(queue.try_recv().unwrap(), &mut queue, rules(""), &mut None);
+        let (mut line, answers) = waiting(jobs);
+        let group = line.gather(rules(""));
         let work = Arc::new(Doubling::default());
         settle(Arc::clone(&work), group, Duration::from_secs(60)).await;
         let mut told = Vec::new();
@@ -296,8 +337,8 @@ mod tests {
     /// Nobody waits so long.
     #[tokio::test]
     async fn when_the_time_is_up_nothing_more_is_tried() {
-        let (mut queue, answers) = waiting(&[1, 150]);
-        let group = gather(queue.try_recv().unwrap(), &mut queue, rules(""), &mut None);
+        let (mut line, answers) = waiting(&[1, 150]);
+        let group = line.gather(rules(""));
         let work = Arc::new(Doubling::default());
         settle(Arc::clone(&work), group, Duration::ZERO).await;
         for answer in answers {

@@ -175,6 +175,12 @@ impl Columns<'_> {
     }
 }
 
+/// The organization of a row that grows with mail: part of its key, so 0, which is nobody's id, where it is
+/// of none (the partner's and resellers' own). `Columns::optional_account` reads that as `None`.
+pub fn organization_of(lineage: &Lineage) -> i64 {
+    lineage.organization.map_or(0, AccountId::get)
+}
+
 /// A count as the database keeps it; beyond its range it stays at the end.
 pub fn stored(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)

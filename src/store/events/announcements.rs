@@ -14,7 +14,7 @@ use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
-use crate::store::engine::row::Columns;
+use crate::store::engine::row::{Columns, organization_of};
 use crate::store::engine::sql::{Row, Value as Column, sql};
 
 /// Writes the events, those that are announced together (one behind the other, with all but id and
@@ -83,7 +83,7 @@ async fn insert_events(tx: &mut Transaction, events: &[Event]) -> Result<Vec<i64
             event.at.into(),
             event.lineage.partner.into(),
             event.lineage.reseller.into(),
-            event.lineage.organization.into(),
+            organization_of(&event.lineage).into(),
             event.lineage.agent.into(),
             event.contact.map(ContactId::get).into(),
             event.told.as_ref().map(ToString::to_string).into(),
@@ -156,6 +156,7 @@ pub fn delivery(
         event.at.into(),
         room.map(|room| room.to_string()).into(),
         room.map(|_| arrived).into(),
+        organization_of(&event.lineage).into(),
     ]
 }
 
@@ -167,7 +168,8 @@ pub fn insert_deliveries(tx: &mut Transaction, rows: Vec<Vec<Column>>) {
     tx.ring();
     tx.later(many(
         "INSERT INTO deliveries (id, event_id, event_number, destination_id, state,
-                                 next_attempt_at, created_at, room, arrived) {rows}",
+                                 next_attempt_at, created_at, room, arrived,
+                                 organization_id) {rows}",
         rows,
     ));
 }

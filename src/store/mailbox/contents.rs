@@ -107,10 +107,12 @@ pub fn keep(tx: &mut Transaction, arrived: &[&Arrived], named: &HashMap<Digest, 
             original.as_deref().into(),
             object.into(),
             object.map(|_| one.digest.0.as_slice()).into(),
+            one.organization.into(),
         ]
     });
     tx.later(many(
-        "INSERT INTO contents (content_id, octets, packed, original, object, object_digest) {rows}",
+        "INSERT INTO contents (content_id, octets, packed, original, object, object_digest,
+             organization_id) {rows}",
         rows.collect(),
     ));
 }

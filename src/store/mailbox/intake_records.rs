@@ -19,7 +19,7 @@ use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::packing;
-use crate::store::engine::row::{Columns, stored};
+use crate::store::engine::row::{Columns, organization_of, stored};
 use crate::store::engine::sql::{Row, Statement, Value, sql};
 
 /// Which records a list shows; absent fields match everything.
@@ -122,7 +122,7 @@ pub fn columns(record: &IntakeRecord) -> Result<RecordColumns, StoreError> {
         record.source.as_str().into(),
         record.lineage.partner.into(),
         record.lineage.reseller.into(),
-        record.lineage.organization.into(),
+        organization_of(&record.lineage).into(),
         record.agent.into(),
         record.sender.as_ref().map(Handle::to_string).into(),
         record.verdict.as_str().into(),
@@ -178,7 +178,7 @@ const INSERT: &str = "
     INSERT INTO intake_records (id, at, source, partner_id, reseller_id, organization_id,
         agent_id, sender, verdict, reason, size, digest, recipient, envelope_from, remote_address,
         helo, took_us, evidence, count, explanation, message_id, counted_as) {rows}
-    ON CONFLICT (counted_as) WHERE counted_as IS NOT NULL
+    ON CONFLICT (counted_as, organization_id) WHERE counted_as IS NOT NULL
         DO UPDATE SET count = intake_records.count + excluded.count
     RETURNING id, counted_as";
 

@@ -41,7 +41,7 @@ const fn column(field: LogField) -> Column {
         LogField::Timestamp => "(at / 1000)",
         LogField::Date => "at",
         LogField::AccountIdV2 | LogField::AccountId => "agent_id",
-        LogField::OrgId | LogField::OrganizationId => "organization_id",
+        LogField::OrgId | LogField::OrganizationId => "NULLIF(organization_id, 0)",
         LogField::ResellerId => "reseller_id",
         LogField::EventType => "('inbound-' || source)",
         LogField::Outcome => "verdict",

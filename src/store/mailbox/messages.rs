@@ -59,7 +59,7 @@ impl Base {
         id: MessageId,
     ) -> Result<Option<Vec<u8>>, StoreError> {
         let mut query = sql("SELECT octets, packed, original, object, size, digest
-             FROM messages JOIN contents USING (content_id)
+             FROM messages JOIN contents USING (content_id, organization_id)
              WHERE id = $1 AND ")
         .bind(id.0);
         within(&mut query, scope);
@@ -99,7 +99,7 @@ impl Base {
 pub const SELECT: &str = "SELECT id, partner_id, reseller_id, organization_id, agent_id,
                 agent_username, contact_id, at, thread_id, session_id, inbox, source, tag, size,
                 digest, authentication, passage, sender, subject, octets, packed
-         FROM messages JOIN contents USING (content_id) WHERE ";
+         FROM messages JOIN contents USING (content_id, organization_id) WHERE ";
 
 /// These messages, in no particular order; those that are not there are left out.
 pub async fn by_ids(
@@ -108,11 +108,12 @@ pub async fn by_ids(
 ) -> Result<Vec<Row>, StoreError> {
     many(
         "WITH given (message) AS ({rows})
-         SELECT id, partner_id, reseller_id, organization_id, agent_id, agent_username, contact_id,
-                at, thread_id, session_id, inbox, source, tag, size, digest, authentication,
-                passage, sender, subject, octets, packed
+         SELECT id, partner_id, reseller_id, messages.organization_id, agent_id, agent_username,
+                contact_id, at, thread_id, session_id, inbox, source, tag, size, digest,
+                authentication, passage, sender, subject, octets, packed
          FROM given CROSS JOIN messages CROSS JOIN contents
          WHERE messages.id = given.message AND contents.content_id = messages.content_id
+           AND contents.organization_id = messages.organization_id
            AND NOT EXISTS (SELECT 1 FROM erasures
                            WHERE subject IN (messages.contact_id, messages.agent_id))",
         ids.map(|id| vec![id.0.into()]).collect(),

@@ -110,7 +110,7 @@ pub async fn arrive(
              started_at, last_at, last_message_id, preview, messages, unread, read_at, read_id,
              session_id, session_at, session_messages)
          {rows}
-         ON CONFLICT (contact_id, agent_id) DO UPDATE SET
+         ON CONFLICT (contact_id, agent_id, organization_id) DO UPDATE SET
              inbox = CASE WHEN (excluded.last_at, excluded.last_message_id)
                              > (rooms.last_at, rooms.last_message_id)
                           THEN excluded.inbox ELSE rooms.inbox END,

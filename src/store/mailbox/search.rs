@@ -188,7 +188,8 @@ impl Base {
             "WITH given (message) AS ({rows})
              SELECT messages.id AS id, octets
              FROM given CROSS JOIN messages CROSS JOIN contents
-             WHERE messages.id = given.message AND contents.content_id = messages.content_id",
+             WHERE messages.id = given.message AND contents.content_id = messages.content_id
+               AND contents.organization_id = messages.organization_id",
             ids.iter().map(|id| vec![id.0.into()]).collect(),
         )
         .fetch_all(self.reader())

@@ -20,19 +20,19 @@ use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
-use crate::store::engine::row::Columns;
+use crate::store::engine::row::{Columns, organization_of};
 use crate::store::engine::sql::{Value, sql};
 
 /// Octets of messages in memory at a time while they are indexed, unless one alone is larger.
 const READ_OCTETS: u64 = 4 << 20;
 
 /// An entry on its way into the index: its columns, and its tokens with spaces between them.
-type Entry = (MessageId, [Value; 4], String);
+type Entry = (MessageId, [Value; 5], String);
 
 /// New messages are to be indexed: that is written with the commit.
 pub fn wait(tx: &mut Transaction, arrived: &[&Arrived]) {
-    let rows = arrived.iter().map(|one| vec![one.id.0.into()]).collect();
-    tx.later(many("INSERT INTO search_waiting (message_id) {rows}", rows));
+    let rows = arrived.iter().map(|one| vec![one.id.0.into(), one.organization.into()]).collect();
+    tx.later(many("INSERT INTO search_waiting (message_id, organization_id) {rows}", rows));
 }
 
 impl Base {
@@ -117,7 +117,9 @@ fn entry(message: &Message) -> Entry {
         words.push_str(&said);
     }
     let source = message.source().as_str().into();
-    let columns = [message.id.0.into(), message.agent.into(), source, message.at.into()];
+    let organization = organization_of(&message.lineage).into();
+    let columns =
+        [message.id.0.into(), message.agent.into(), source, message.at.into(), organization];
     (message.id, columns, words)
 }
 
@@ -151,9 +153,10 @@ async fn insert(tx: &mut Transaction, entries: Vec<Entry>) -> Result<Vec<Message
     if tx.has_company() {
         let rows = entries.map(|(_, columns, words)| columns.into_iter().chain([words.into()]));
         tx.later(many(
-            "WITH given (id, agent_id, source, at, tokens) AS ({rows})
-             INSERT INTO search_entries (id, agent_id, source, at, tokens)
-             SELECT id, agent_id, source, at, array_to_tsvector(string_to_array(tokens, ' '))
+            "WITH given (id, agent_id, source, at, organization_id, tokens) AS ({rows})
+             INSERT INTO search_entries (id, agent_id, source, at, organization_id, tokens)
+             SELECT id, agent_id, source, at, organization_id,
+                    array_to_tsvector(string_to_array(tokens, ' '))
              FROM given",
             rows.map(Iterator::collect).collect(),
         ));
@@ -162,7 +165,10 @@ async fn insert(tx: &mut Transaction, entries: Vec<Entry>) -> Result<Vec<Message
     let (rows, words) = entries
         .map(|(id, columns, words)| (columns.to_vec(), vec![id.0.into(), words.into()]))
         .unzip();
-    tx.later(many("INSERT INTO search_entries (id, agent_id, source, at) {rows}", rows));
+    tx.later(many(
+        "INSERT INTO search_entries (id, agent_id, source, at, organization_id) {rows}",
+        rows,
+    ));
     tx.later(many(
         "WITH given (id, tokens) AS ({rows})
          INSERT INTO search_words (rowid, tokens)

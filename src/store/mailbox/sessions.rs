@@ -155,14 +155,14 @@ impl Base {
             return Ok(None);
         }
         let mut tx = self.begin().await?;
-        let contact = sql("SELECT id FROM contacts WHERE id = $1")
+        let contact = sql("SELECT organization_id FROM contacts WHERE id = $1")
             .bind(key.room.contact.get())
             .locking("FOR NO KEY UPDATE OF contacts")
             .fetch_optional(tx.on())
             .await?;
-        if contact.is_none() {
-            return Ok(None);
-        }
+        let Some(contact) = contact else { return Ok(None) };
+        let organization =
+            Columns { table: "contacts", row: &contact }.account("organization_id")?;
         let Some(current) = of_room(tx.on(), scope, key.room).await? else { return Ok(None) };
         if current.key != key {
             let ended = one_ended(tx.on(), key).await?;
@@ -189,7 +189,7 @@ impl Base {
         }
         let reason = reason.map(str::to_owned);
         let ended = Session { ended: Some(Ended { at, reason }), last_at: None, ..current.clone() };
-        keep(&mut tx, &ended).await?;
+        keep(&mut tx, &ended, organization).await?;
         let changes = [Change::new("sessionKey", Some(key), Some(next))];
         let (deed, object) = (Deed::SessionReset, key.room.to_string());
         let note = Note { account: key.room.agent, deed, object, changes: &changes };
@@ -330,10 +330,15 @@ fn reset(row: &Row) -> Result<Session, StoreError> {
     })
 }
 
-async fn keep(tx: &mut Transaction, session: &Session) -> Result<(), StoreError> {
+async fn keep(
+    tx: &mut Transaction,
+    session: &Session,
+    organization: AccountId,
+) -> Result<(), StoreError> {
     let Some(ended) = &session.ended else { return Ok(()) };
-    sql("INSERT INTO sessions (id, contact_id, agent_id, started_at, ended_at, messages, reason)
-         VALUES ($1, $2, $3, $4, $5, $6, $7)")
+    sql("INSERT INTO sessions (id, contact_id, agent_id, started_at, ended_at, messages, reason,
+                               organization_id)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)")
     .bind(session.key.id.0)
     .bind(session.key.room.contact.get())
     .bind(session.key.room.agent)
@@ -341,6 +346,7 @@ async fn keep(tx: &mut Transaction, session: &Session) -> Result<(), StoreError>
     .bind(ended.at)
     .bind(stored(session.messages))
     .bind(ended.reason.as_deref())
+    .bind(organization)
     .execute(tx.on())
     .await
     .map(drop)

@@ -18,7 +18,7 @@ pub struct Threads {
     /// In the order of the messages.
     pub found: Vec<ThreadId>,
     /// What is known from now on, and which message it goes with: the rows of `thread_keys`.
-    new: BTreeMap<(ContactId, AccountId, ThreadKey), (ThreadId, MessageId)>,
+    new: BTreeMap<(ContactId, AccountId, ThreadKey), New>,
 }
 
 impl Threads {
@@ -45,7 +45,7 @@ impl Threads {
             threads.found.push(thread);
             for key in new {
                 let thread = room.get(&key).copied().unwrap_or(thread);
-                threads.new.insert((*contact, one.agent, key), (thread, one.id));
+                threads.new.insert((*contact, one.agent, key), (thread, one.id, one.organization));
             }
         }
         Ok(threads)
@@ -54,18 +54,22 @@ impl Threads {
     /// Writes what is new with the commit, behind the messages.
     pub(in crate::store) fn keep(self, tx: &mut Transaction) {
         tx.later(many(
-            "INSERT INTO thread_keys (contact_id, agent_id, key, thread_id, message_id) {rows}
-             ON CONFLICT (contact_id, agent_id, key)
+            "INSERT INTO thread_keys (contact_id, agent_id, key, thread_id, message_id,
+                 organization_id) {rows}
+             ON CONFLICT (contact_id, agent_id, key, organization_id)
                  DO UPDATE SET message_id = excluded.message_id",
             self.new.into_iter().map(row).collect(),
         ));
     }
 }
 
+/// The thread of a key, the message that it goes with, and whose they are.
+type New = (ThreadId, MessageId, AccountId);
+
 fn row(
-    ((contact, agent, key), (thread, message)): (
+    ((contact, agent, key), (thread, message, organization)): (
         (ContactId, AccountId, ThreadKey),
-        (ThreadId, MessageId),
+        New,
     ),
 ) -> Vec<Value> {
     vec![
@@ -74,6 +78,7 @@ fn row(
         key.0.as_slice().into(),
         thread.0.into(),
         message.0.into(),
+        organization.into(),
     ]
 }
 

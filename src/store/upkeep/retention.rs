@@ -251,7 +251,7 @@ fn source(kept: Kept, due: &[&Due]) -> Option<Source> {
     const OF_AGENT: &str = "agent_id = ";
     // Spelled as in the index.
     const WITHOUT_AGENT: &str = "agent_id IS NULL
-         AND CAST(COALESCE(organization_id, reseller_id, partner_id) AS BIGINT) = ";
+         AND CAST(COALESCE(NULLIF(organization_id, 0), reseller_id, partner_id) AS BIGINT) = ";
     let agent = due.first()?.kind == AccountType::Agent;
     let owned = if agent { OF_AGENT } else { WITHOUT_AGENT };
     let ranges: &[_] = match kept {
@@ -321,7 +321,7 @@ pub async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<Dele
     rooms::lock_contacts(tx, &ids).await?;
     run(tx, "DELETE FROM thread_keys WHERE message_id", &ids, "").await?;
     // Another gateway may have erased the message since, and kept its record.
-    run(tx, KEEP_RECORDS, &ids, " ON CONFLICT (id) DO NOTHING").await?;
+    run(tx, KEEP_RECORDS, &ids, " ON CONFLICT (id, organization_id) DO NOTHING").await?;
     let end = " RETURNING id, at, contact_id, agent_id";
     let gone = among("DELETE FROM messages WHERE id", &ids, end).fetch_all(tx.on()).await?;
     let gone = gone.iter().map(gone_of).collect::<Result<Vec<_>, _>>()?;

@@ -61,7 +61,8 @@ impl Base {
 
     async fn check_original(&self, id: MessageId) -> Result<(), StoreError> {
         let query = sql("SELECT octets, packed, original, object, size, digest
-                         FROM messages JOIN contents USING (content_id) WHERE id = $1");
+                         FROM messages JOIN contents USING (content_id, organization_id)
+                         WHERE id = $1");
         // That its contents are missing was found with them.
         let Some(row) = query.bind(id.0).fetch_optional(self.reader()).await? else {
             return Ok(());

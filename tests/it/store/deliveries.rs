@@ -338,8 +338,9 @@ async fn fill(scene: &Scene, kind: Kind, count: u32) {
     };
     let fill = format!(
         "INSERT INTO deliveries (id, event_id, event_number, destination_id, state,
-                                 next_attempt_at, created_at)
-         SELECT {id}, event_id, event_number, destination_id, state, next_attempt_at, created_at
+                                 next_attempt_at, created_at, organization_id)
+         SELECT {id}, event_id, event_number, destination_id, state, next_attempt_at, created_at,
+                organization_id
          FROM (SELECT * FROM deliveries WHERE state = 'pending' ORDER BY next_attempt_at LIMIT 1)
              AS one, {numbers} AS numbers"
     );

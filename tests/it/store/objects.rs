@@ -404,8 +404,9 @@ async fn what_is_named_meanwhile_is_not_erased() {
     // As a commit does: it holds the row by which it found the object, and writes its own.
     let mut beside = scene.postgres().await;
     let name = "BEGIN; SELECT object FROM contents FOR SHARE;
-                INSERT INTO contents (content_id, octets, object_digest, object, packed)
-                SELECT gen_random_uuid(), octets, object_digest, object, packed FROM contents";
+                INSERT INTO contents (content_id, octets, object_digest, object, packed, organization_id)
+                SELECT gen_random_uuid(), octets, object_digest, object, packed, organization_id
+                FROM contents";
     sqlx::Executor::execute(&mut beside, sqlx::raw_sql(name)).await.unwrap();
     let erasing = tokio::spawn({
         let (store, scope) = (store.clone(), subtree(&scene.agent));

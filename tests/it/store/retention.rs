@@ -186,14 +186,14 @@ async fn what_is_old_goes_at_every_level(kind: Kind) {
         scene.deliver(other, 1 - days * DAY).await;
     }
     // What the domain's account, or the operator, was announced.
-    let of_nobody = "UPDATE events SET agent_id = NULL, organization_id = NULL, reseller_id = NULL
+    let of_nobody = "UPDATE events SET agent_id = NULL, organization_id = 0, reseller_id = NULL
                      WHERE names LIKE '%conversation.started%'";
     scene.execute(of_nobody).await;
     let passed = retention(&scene.store, &rules).pass().await;
     let kept = |most: i64| ages.iter().filter(|days| **days <= most).count();
     let left = async |table: &str, owner: &Account| {
         let owner = owner.id;
-        let lowest = "COALESCE(agent_id, organization_id, reseller_id, partner_id)";
+        let lowest = "COALESCE(agent_id, NULLIF(organization_id, 0), reseller_id, partner_id)";
         let kept = if table == "records" { "recorded = 1 AND" } else { "" };
         let sql = format!("SELECT COUNT(*) FROM {table} WHERE {kept} {lowest} = {owner}");
         usize::try_from(count(&scene, sql).await).unwrap()

@@ -63,6 +63,7 @@ async fn of_sqlite(scene: &Scene) -> BTreeSet<String> {
         UNION ALL
         SELECT m.name || ' INDEX id UNIQUE' FROM sqlite_schema AS m, pragma_table_info(m.name) AS c
         WHERE m.type = 'table' AND c.pk = 1 AND c.type = 'INTEGER' AND c.name = 'id'
+          AND m.name <> 'contacts'
         UNION ALL
         SELECT 'inbound_policies INDEX agent_id UNIQUE'
         UNION ALL
@@ -98,8 +99,9 @@ async fn of_postgres(scene: &Scene) -> BTreeSet<String> {
         SELECT c.conrelid::regclass || '.' || a.attname || ' REFERENCES '
                || c.confrelid::regclass || '.' || b.attname
         FROM pg_constraint AS c
-        JOIN pg_attribute AS a ON a.attrelid = c.conrelid AND a.attnum = c.conkey[1]
-        JOIN pg_attribute AS b ON b.attrelid = c.confrelid AND b.attnum = c.confkey[1]
+        CROSS JOIN unnest(c.conkey, c.confkey) AS k (own, other)
+        JOIN pg_attribute AS a ON a.attrelid = c.conrelid AND a.attnum = k.own
+        JOIN pg_attribute AS b ON b.attrelid = c.confrelid AND b.attnum = k.other
         WHERE c.contype = 'f'
         UNION ALL
         SELECT i.indrelid::regclass || ' INDEX ' || (

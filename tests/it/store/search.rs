@@ -375,10 +375,10 @@ async fn where_much_is_not_indexed_a_page_ends_early(kind: Kind) {
     let wait = match kind {
         Kind::Sqlite => {
             "WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
-             INSERT INTO search_waiting SELECT randomblob(16) FROM n"
+             INSERT INTO search_waiting SELECT randomblob(16), 3 FROM n"
         }
         Kind::Postgres => {
-            "INSERT INTO search_waiting SELECT gen_random_uuid() FROM generate_series(1, 5000)"
+            "INSERT INTO search_waiting SELECT gen_random_uuid(), 3 FROM generate_series(1, 5000)"
         }
     };
     scene.execute(wait).await;

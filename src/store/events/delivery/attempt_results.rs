@@ -19,7 +19,7 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::group::Together;
 use crate::store::engine::many::many;
-use crate::store::engine::row::Columns;
+use crate::store::engine::row::{Columns, organization_of};
 use crate::store::engine::sql::Value;
 use crate::store::tenancy::accounts;
 use crate::store::tenancy::audit::{self, Note};
@@ -27,6 +27,8 @@ use crate::store::tenancy::audit::{self, Note};
 /// An attempt that has ended.
 pub struct Ended {
     delivery: DeliveryId,
+    /// That of the event.
+    organization: i64,
     fence: i64,
     attempt: Attempt,
     outcome: Outcome,
@@ -58,6 +60,7 @@ impl Ended {
     ) -> Self {
         Self {
             delivery: claim.delivery,
+            organization: organization_of(&claim.event.lineage),
             fence: claim.fence,
             attempt: attempt.clone(),
             outcome,
@@ -74,6 +77,10 @@ impl Together for Attempts {
 
     fn size(job: &Ended) -> (usize, usize) {
         (1, job.attempt.response.len())
+    }
+
+    fn organization(job: &Ended) -> i64 {
+        job.organization
     }
 
     async fn write(&self, group: &[Ended]) -> Result<Vec<Finished>, StoreError> {
@@ -253,7 +260,7 @@ async fn insert_attempts(
     recorded: &HashMap<DeliveryId, i64>,
 ) -> Result<(), StoreError> {
     let rows = group.iter().filter(|one| recorded.get(&one.delivery) == Some(&one.fence));
-    let rows = rows.map(|Ended { delivery, attempt, .. }| -> Vec<Value> {
+    let rows = rows.map(|Ended { delivery, attempt, organization, .. }| -> Vec<Value> {
         vec![
             attempt.id.0.into(),
             delivery.0.into(),
@@ -262,10 +269,12 @@ async fn insert_attempts(
             attempt.status.map(i64::from).into(),
             attempt.response.as_slice().into(),
             attempt.error.clone().into(),
+            (*organization).into(),
         ]
     });
     many(
-        "INSERT INTO attempts (id, delivery_id, at, latency_ms, status, response, error) {rows}",
+        "INSERT INTO attempts (id, delivery_id, at, latency_ms, status, response, error,
+             organization_id) {rows}",
         rows.collect(),
     )
     .execute(tx.on())

@@ -298,12 +298,12 @@ impl Base {
         };
         tracing::error!(delivery.row = ?place, %error, "a delivery cannot be read: put off");
         let ended = self.mint().clock().wall_of(now);
-        sql("INSERT INTO attempts (id, delivery_id, at, latency_ms, response, error)
-             SELECT $2, id, $3, 0, $4, 'the gateway could not read this event'
+        sql("INSERT INTO attempts (id, delivery_id, at, latency_ms, response, error, organization_id)
+             SELECT $2, id, $3, 0, $4, 'the gateway could not read this event', organization_id
              FROM deliveries WHERE rowid = $1")
         .on_postgres(
-            "INSERT INTO attempts (id, delivery_id, at, latency_ms, response, error)
-             SELECT $2, id, $3, 0, $4, 'the gateway could not read this event'
+            "INSERT INTO attempts (id, delivery_id, at, latency_ms, response, error, organization_id)
+             SELECT $2, id, $3, 0, $4, 'the gateway could not read this event', organization_id
              FROM deliveries WHERE id = $1",
         )
         .bind(place.clone())
