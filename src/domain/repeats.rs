@@ -27,6 +27,8 @@ pub enum Cause {
     AnswerNotKept,
     /// Store: a group of jobs was not written.
     Group,
+    /// Store: the record of a refusal was not written.
+    Refusal,
     /// Store: nobody can say how much space is free.
     UnknownSpace,
     /// Store: a file of the blob store keeps its mode.

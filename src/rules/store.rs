@@ -26,10 +26,22 @@ pub struct Grouping {
     pub max_bytes: usize,
     pub writers: usize,
     pub one_organization: bool,
+    refusal_millis: u64,
+    refusal_mib: usize,
     patience_seconds: u64,
 }
 
 impl Grouping {
+    /// The record of a refusal waits this long for others.
+    pub const fn refusal(&self) -> Duration {
+        Duration::from_millis(self.refusal_millis)
+    }
+
+    /// Octets of records of refusals that may wait.
+    pub const fn refusals(&self) -> usize {
+        self.refusal_mib.saturating_mul(1 << 20)
+    }
+
     pub const fn patience(&self) -> Duration {
         Duration::from_secs(self.patience_seconds)
     }
@@ -181,6 +193,8 @@ impl StoreRules {
         let Self { commit, deliveries, gateways, connections, objects } = self;
         check("commit.max_messages", wide(commit.max_messages), 1, 1000)?;
         check("commit.max_bytes", wide(commit.max_bytes), 65_536, 1 << 30)?;
+        check("commit.refusal_millis", commit.refusal_millis, 0, 500)?;
+        check("commit.refusal_mib", wide(commit.refusal_mib), 1, 1024)?;
         check("commit.writers", wide(commit.writers), 1, 16)?;
         // Whoever waits must hear what became of it, not that it took too long.
         let shortest = connections.acquire_seconds;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::base::Base;
 use super::base::company::Company;
+use super::base::noting::Noting;
 use super::base::space::Space;
 use super::base::walked::Walked;
 use super::blobs::objects::Blobs;
@@ -15,7 +16,7 @@ use super::commit::batch::Intakes;
 use super::commit::refusals::Refusals;
 use super::engine::database::Database;
 use super::engine::error::StoreError;
-use super::engine::group::Group;
+use super::engine::group::{Group, Linger};
 use super::engine::location::Location;
 use super::engine::sql::sql;
 use super::engine::trust::Trust;
@@ -38,6 +39,8 @@ pub struct Store {
     pub(super) base: Base,
     /// Messages that wait to be committed.
     pub(super) intakes: Group<Intakes>,
+    /// Records of refusals that nobody waits for.
+    pub(super) noted: Group<Intakes>,
     /// Attempts that wait to be recorded.
     pub(super) attempts: Group<Attempts>,
     /// Refusals that wait to be counted.
@@ -127,11 +130,14 @@ impl Store {
             bell: Arc::default(),
             walked: Walked::default(),
             company: Company::default(),
+            noting: Noting::new(rules.commit.refusals(), rules.commit.max_messages),
             replayed: Arc::default(),
             closing: connections.deadline(),
         };
         base.take_up_time().await?;
         let intakes = Group::start(Intakes::new(base.clone()), rules.commit, writers);
+        let linger = Linger { pause: rules.commit.refusal(), hurry: base.noting.hurry() };
+        let noted = Group::lingering(Intakes::new(base.clone()), rules.commit, linger);
         let attempts = Group::start(Attempts::new(base.clone()), rules.commit, writers);
         let refusals = Group::start(Refusals::new(base.clone()), rules.commit, 1);
         let versions = Group::start(Versions::new(base.clone()), rules.commit, readers);
@@ -142,6 +148,7 @@ impl Store {
         Ok(Self {
             base,
             intakes,
+            noted,
             attempts,
             refusals,
             versions,
@@ -199,7 +206,10 @@ impl Store {
     /// Ends all connections after the work under way; a server that has fallen silent is not waited
     /// for.
     pub async fn close(&self) {
-        let closing = self.database.close();
+        let closing = async {
+            self.noting.arrived().await;
+            self.database.close().await;
+        };
         if tokio::time::timeout(self.closing, closing).await.is_err() {
             tracing::warn!("the database did not let go of its connections in time");
         }

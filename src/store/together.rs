@@ -26,6 +26,7 @@ use crate::domain::id::{AccountId, IntakeId};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::key::KeyHash;
 use crate::domain::member::Member;
+use crate::domain::repeats::Cause;
 
 impl Store {
     /// Writes everything, or nothing; together with others that wait.
@@ -50,6 +51,26 @@ impl Store {
             }
         }
         Err(StoreError::Conflict(Arc::new(sqlx::Error::RowNotFound)))
+    }
+
+    /// Writes the records of a commit that accepts nothing, behind the reply: visible within a second,
+    /// and lost with the process in that second (contract §2.3). Whoever reads records on this gateway
+    /// waits for them. Answers whether there is room for them among those that wait.
+    pub async fn note(&self, commit: &Commit) -> Result<bool, StoreError> {
+        self.check_trust()?;
+        let ready = Ready::new(commit, &Kept::default(), |_| false).await?;
+        let Some(way) = self.noting.set_out(ready.octets()) else { return Ok(false) };
+        let store = self.clone();
+        tokio::spawn(async move {
+            if let Err(error) = store.noted.ask(ready).await
+                && let Some(left_out) = store.repeats.due(Cause::Refusal)
+            {
+                let error = &error as &dyn std::error::Error;
+                tracing::error!(error, left_out, "the record of a refusal was not written");
+            }
+            drop(way);
+        });
+        Ok(true)
     }
 
     /// Writes everything, or nothing; together with others that wait. A request that may be carried

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
+use crate::store::scene::database;
 use crate::support::{TestGateway, letter, signer};
 
 const FROM: &str = "alice@good.example";
@@ -82,5 +83,30 @@ async fn whatever_the_list_holds_the_words_to_a_stranger_are_the_same() {
         assert!(all.windows(2).all(|pair| pair[0] == pair[1]), "{all:#?}");
         assert!(!all[0].contains('@'), "{}", all[0]);
     }
+    gateway.finish().await;
+}
+
+/// Nobody's refusal waits for the disk; who looks for its record waits, and finds it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_writer_delays_no_refusal_and_its_record_is_there_for_who_looks() {
+    let gateway = TestGateway::start().await;
+    let mut writer = database(&gateway.folder.path().join("store")).await;
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut writer).await.unwrap();
+    let unsigned = letter("to be refused");
+    let mut ids = Vec::new();
+    for to in ["open@agents.example", "open2@agents.example"] {
+        let sent = gateway.send(FROM, &[to], unsigned.as_bytes()).await;
+        assert!(sent.settling().starts_with("550 5.7.20"), "{}", sent.settling());
+        ids.push(record(sent.settling()).to_owned());
+    }
+    {
+        let path = format!("/email/intake/{}", ids[1]);
+        let mut found = std::pin::pin!(gateway.get(&path));
+        assert!(futures_util::poll!(found.as_mut()).is_pending());
+        sqlx::raw_sql("ROLLBACK").execute(&mut writer).await.unwrap();
+        assert_eq!(found.await["intake"]["reason"], "dkim_missing");
+    }
+    let list = gateway.get("/email/intake?reason=dkim_missing").await;
+    assert_eq!(list["intake"].as_array().unwrap().len(), 2);
     gateway.finish().await;
 }

@@ -142,6 +142,11 @@ impl Gateway {
             for intake in &mut judgement.commit.intakes {
                 intake.record.took = Some(began.elapsed());
             }
+            if judgement.commit.intakes.iter().all(|intake| intake.accepted.is_none()) {
+                let answer = self.note(envelope, judgement).await?;
+                log(envelope, &answer, 0);
+                return Ok(answer);
+            }
             // An error gives nothing back: it may have been written.
             match self.store.commit(&judgement.commit).await? {
                 Committed::Stale => taken.into_iter().for_each(|one| one.give_back(Instant::now())),

@@ -5,6 +5,7 @@
 //! waits is written together.
 
 pub mod company;
+pub mod noting;
 pub mod owner;
 pub mod page;
 pub mod space;
@@ -17,6 +18,7 @@ use tokio::sync::{Notify, OnceCell};
 use uuid::Uuid;
 
 use self::company::Company;
+use self::noting::Noting;
 use self::space::Space;
 use self::walked::Walked;
 use crate::domain::id::Mint;
@@ -45,6 +47,8 @@ pub struct Base {
     pub(in crate::store) bell: Arc<Notify>,
     pub(in crate::store) walked: Walked,
     pub(in crate::store) company: Company,
+    /// Records of refusals that are being written behind their replies.
+    pub(in crate::store) noting: Noting,
     /// The replay that was worked on last.
     pub(in crate::store) replayed: Arc<Mutex<Uuid>>,
     /// As long as a statement under way may take.

@@ -3,14 +3,14 @@
 //!
 //! Whoever has a job hands it in and waits for its own answer. A writer takes all that wait,
 //! within bounds of rows and octets, and does them in one transaction; while it does, the next
-//! ones gather. Nothing is delayed to make a group larger: with nobody else there, a job is a
-//! group of one.
+//! ones gather. Nothing that somebody waits for is delayed to make a group larger: with nobody else
+//! there, a job is a group of one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{Mutex, Notify, mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::error::StoreError;
@@ -46,6 +46,13 @@ pub struct Group<T: Together> {
     patience: Duration,
 }
 
+/// How long a first job waits for others.
+pub struct Linger {
+    pub pause: Duration,
+    /// Ends the pause.
+    pub hurry: Arc<Notify>,
+}
+
 struct Waiting<T: Together> {
     job: T::Job,
     answer: oneshot::Sender<Result<T::Answer, StoreError>>,
@@ -54,9 +61,18 @@ struct Waiting<T: Together> {
 impl<T: Together> Group<T> {
     /// Starts `writers` of them.
     pub(in crate::store) fn start(work: T, rules: Grouping, writers: usize) -> Self {
+        Self::begin(work, rules, writers, None)
+    }
+
+    /// Starts one, whose jobs wait for others: nobody needs their answers soon.
+    pub(in crate::store) fn lingering(work: T, rules: Grouping, linger: Linger) -> Self {
+        Self::begin(work, rules, 1, Some(linger))
+    }
+
+    fn begin(work: T, rules: Grouping, writers: usize, linger: Option<Linger>) -> Self {
         let (queue, waiting) = mpsc::channel(rules.max_messages.saturating_mul(WAITING_GROUPS));
-        let line = Arc::new(Mutex::new(Line { behind: VecDeque::new(), queue: waiting }));
-        let work = Arc::new(work);
+        let line = Line { behind: VecDeque::new(), queue: waiting, linger };
+        let (line, work) = (Arc::new(Mutex::new(line)), Arc::new(work));
         for _ in 0..writers {
             tokio::spawn(serve(Arc::clone(&work), Arc::clone(&line), rules));
         }
@@ -82,6 +98,7 @@ struct Line<T: Together> {
     /// Taken out of the queue and left for a later group; before all that is in it.
     behind: VecDeque<Waiting<T>>,
     queue: mpsc::Receiver<Waiting<T>>,
+    linger: Option<Linger>,
 }
 
 async fn serve<T: Together>(work: Arc<T>, line: Arc<Mutex<Line<T>>>, rules: Grouping) {
@@ -104,6 +121,10 @@ impl<T: Together> Line<T> {
     async fn next(&mut self, rules: Grouping) -> Option<Vec<Waiting<T>>> {
         if self.behind.is_empty() {
             self.behind.push_back(self.queue.recv().await?);
+            if let Some(Linger { pause, hurry }) = &self.linger {
+                // Hurried or not, it is written now.
+                let _pause = tokio::time::timeout(*pause, hurry.notified()).await;
+            }
         }
         Some(self.gather(rules))
     }
@@ -112,7 +133,7 @@ impl<T: Together> Line<T> {
     /// oldest, so that each has its turn. What nobody waits for any more is not written; a job that
     /// would be too much is left for the next group.
     fn gather(&mut self, rules: Grouping) -> Vec<Waiting<T>> {
-        let Self { behind, queue } = self;
+        let Self { behind, queue, .. } = self;
         let most = rules.max_messages.saturating_mul(WAITING_GROUPS);
         let (mut group, mut passed, mut whose) = (Vec::new(), VecDeque::new(), None);
         let (mut rows, mut octets) = (0, 0);
@@ -252,7 +273,7 @@ mod tests {
             assert!(queue.try_send(Waiting { job: *job, answer }).is_ok());
             answers.push(answered);
         }
-        (Line { behind: VecDeque::new(), queue: receiver }, answers)
+        (Line { behind: VecDeque::new(), queue: receiver, linger: None }, answers)
     }
 
     /// The groups into which these jobs fall.

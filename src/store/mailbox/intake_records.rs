@@ -43,6 +43,7 @@ impl Base {
         filter: &IntakeFilter,
         page: &Page,
     ) -> Result<Vec<IntakeRecord>, StoreError> {
+        self.noting.arrived().await;
         let mut query = select("", "WHERE ");
         within(&mut query, scope);
         query.push(PRESENT_RECORD);
@@ -60,6 +61,7 @@ impl Base {
         scope: &Scope,
         id: IntakeId,
     ) -> Result<Option<IntakeRecord>, StoreError> {
+        self.noting.arrived().await;
         let mut query = select("evidence, ", "WHERE id = $1 AND ").bind(id.0);
         within(&mut query, scope);
         query.push(PRESENT_RECORD);

@@ -54,6 +54,7 @@ impl Base {
         id: MessageId,
         act: Act<'_>,
     ) -> Result<bool, StoreError> {
+        self.noting.arrived().await;
         let objects = transact!(self, async |tx| {
             // Answers the objects that are named no longer, if the message was there.
             let mut query =
@@ -86,6 +87,8 @@ impl Base {
         id: ContactId,
         act: Act<'_>,
     ) -> Result<bool, StoreError> {
+        // What was refused before is before it in the records, too.
+        self.noting.arrived().await;
         transact!(self, async |tx| {
             // Whoever stores something of it ends first, or finds that it has another handle.
             let mut query =

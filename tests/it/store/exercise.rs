@@ -16,8 +16,8 @@ use gatepost::rules::{Kept, Share};
 use gatepost::run;
 use gatepost::store::{
     AccountFilter, AccountPage, AccountUpdate, AuditFilter, Commit, Cursor, Deletion, Direction,
-    DomainLimits, Due, EventFilter, InsertedKey, IntakeFilter, List, Location, MemberChange,
-    NamedKey, Page, Whose,
+    DomainLimits, Due, EventFilter, InsertedKey, Intake, IntakeFilter, List, Location,
+    MemberChange, NamedKey, Page, Whose,
 };
 use uuid::Uuid;
 
@@ -52,6 +52,8 @@ pub async fn exercise(scene: &Scene) {
     for _ in 0..2 {
         store.count_refusal(&refused, "192.0.2.0/24").await.unwrap();
     }
+    let intakes = vec![Intake { record: record(agent, 0, refused.verdict), accepted: None }];
+    assert!(store.note(&Commit { intakes, now: at(0) }).await.unwrap());
     lists(scene).await;
     super::logs::exercise(scene).await;
     log(scene).await;

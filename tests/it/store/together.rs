@@ -1,15 +1,18 @@
 //! What waits is written together, and yet everybody gets the answer of their own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gatepost::domain::event::Category;
+use gatepost::domain::intake_record::IntakeRecord;
 use gatepost::domain::policy::Mode;
+use gatepost::domain::reason::Reason;
 use gatepost::domain::verdict::Verdict;
-use gatepost::store::{Commit, Committed, Finished, Intake, StoreError};
+use gatepost::store::{Commit, Committed, Finished, Intake, IntakeFilter, StoreError};
+use sqlx::Executor as _;
 use tokio::task::JoinSet;
 
-use super::scene::{DAY, Kind, Scene, at, by, mint, record};
+use super::scene::{DAY, Kind, Scene, at, by, database, everything, mint, record, subtree};
 
 on_both! {
     each_of_many_that_wait_gets_its_own_answer,
@@ -17,6 +20,7 @@ on_both! {
     one_message_for_two_agents_makes_one_contact_and_two_rooms,
     letters_that_wait_together_tell_the_contact_in_their_order,
     attempts_that_end_together_are_recorded_each,
+    records_of_refusals_wait_behind_their_replies_within_their_room,
 }
 
 const MANY: i64 = 60;
@@ -178,4 +182,47 @@ async fn attempts_that_end_together_are_recorded_each(kind: Kind) {
     }
     assert_eq!(scene.count("SELECT COUNT(*) FROM attempts").await, 30);
     assert_eq!(scene.count("SELECT COUNT(*) FROM audit_entries WHERE actor = 'gateway'").await, 10);
+}
+
+/// Sixty-four thousand characters that cannot be packed.
+fn noise(number: u32) -> Vec<u8> {
+    let mut state = number;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        u8::try_from(state >> 24).unwrap()
+    };
+    (0..65_536).map(|_| next()).collect()
+}
+
+async fn records_of_refusals_wait_behind_their_replies_within_their_room(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let held = match kind {
+        Kind::Sqlite => {
+            let mut writer = database(&scene.path()).await;
+            writer.execute("BEGIN IMMEDIATE").await.unwrap();
+            Ok(writer)
+        }
+        Kind::Postgres => {
+            let mut writer = scene.postgres().await;
+            writer.execute("BEGIN; LOCK TABLE intake_records").await.unwrap();
+            Err(writer)
+        }
+    };
+    let mut noted = BTreeSet::new();
+    for number in 0.. {
+        let verdict = Verdict::Refused(Reason::DkimMissing);
+        let record = IntakeRecord { headers: noise(number), ..record(&scene.agent, 0, verdict) };
+        let id = record.id;
+        let intakes = vec![Intake { record, accepted: None }];
+        if !scene.store.note(&Commit { intakes, now: at(0) }).await.unwrap() {
+            break;
+        }
+        noted.insert(id);
+    }
+    // Each is some octets longer than that.
+    assert!((200..256).contains(&noted.len()), "{}", noted.len());
+    drop(held);
+    let (scope, filter) = (subtree(&scene.agent), IntakeFilter::default());
+    let found = scene.store.intake_records(&scope, &filter, &everything()).await.unwrap();
+    assert_eq!(found.iter().map(|record| record.id).collect::<BTreeSet<_>>(), noted);
 }

@@ -1,0 +1,134 @@
+//! Records of refusals that are on their way into the store. Nobody waits for them but who reads
+//! records, or takes away what they may be of.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+/// What they are counted in: octets.
+const UNIT: usize = 1024;
+
+/// The records that are on their way. Clones have them in common.
+#[derive(Clone, Debug)]
+pub struct Noting(Arc<Way>);
+
+#[derive(Debug)]
+struct Way {
+    room: Arc<Semaphore>,
+    /// As many as are written at once.
+    many: usize,
+    open: Mutex<Open>,
+    ended: Notify,
+    /// Rings when they are not to wait for others.
+    hurry: Arc<Notify>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    next: u64,
+    numbers: BTreeSet<u64>,
+}
+
+/// A record on its way, until this is dropped.
+#[derive(Debug)]
+pub struct OnItsWay {
+    way: Arc<Way>,
+    number: u64,
+    _room: OwnedSemaphorePermit,
+}
+
+impl Noting {
+    /// Room for so many octets; `many` go together.
+    pub(in crate::store) fn new(octets: usize, many: usize) -> Self {
+        let room = Arc::new(Semaphore::new(octets / UNIT));
+        let (open, ended, hurry) = (Mutex::default(), Notify::new(), Arc::default());
+        Self(Arc::new(Way { room, many, open, ended, hurry }))
+    }
+
+    /// One of so many octets sets out; `None` where there is no room for it.
+    pub(in crate::store) fn set_out(&self, octets: usize) -> Option<OnItsWay> {
+        let units = u32::try_from(octets / UNIT + 1).ok()?;
+        let room = Arc::clone(&self.0.room).try_acquire_many_owned(units).ok()?;
+        let mut open = self.0.open();
+        let number = open.next;
+        open.next += 1;
+        open.numbers.insert(number);
+        if open.numbers.len() >= self.0.many {
+            self.0.hurry.notify_one();
+        }
+        Some(OnItsWay { way: Arc::clone(&self.0), number, _room: room })
+    }
+
+    /// What hurries those who write them.
+    pub(in crate::store) fn hurry(&self) -> Arc<Notify> {
+        Arc::clone(&self.0.hurry)
+    }
+
+    /// Waits for all that have set out by now.
+    pub(in crate::store) async fn arrived(&self) {
+        let until = self.0.open().next;
+        loop {
+            let mut ended = std::pin::pin!(self.0.ended.notified());
+            ended.as_mut().enable();
+            if self.0.open().numbers.first().is_none_or(|first| *first >= until) {
+                return;
+            }
+            self.0.hurry.notify_one();
+            ended.await;
+        }
+    }
+}
+
+impl Way {
+    /// Nothing panics while it holds the lock; if something did, the numbers would be whole.
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for OnItsWay {
+    fn drop(&mut self) {
+        self.way.open().numbers.remove(&self.number);
+        self.way.ended.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Poll;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn whoever_reads_waits_for_what_set_out_before_and_for_nothing_after() {
+        let noting = Noting::new(10 * UNIT, 3);
+        noting.arrived().await;
+        let first = noting.set_out(5).unwrap();
+        let mut arrived = std::pin::pin!(noting.arrived());
+        assert!(futures_util::poll!(arrived.as_mut()).is_pending());
+        // It hurries who writes.
+        assert!(futures_util::poll!(std::pin::pin!(noting.hurry().notified())).is_ready());
+        let second = noting.set_out(5).unwrap();
+        assert!(futures_util::poll!(arrived.as_mut()).is_pending());
+        drop(first);
+        assert_eq!(futures_util::poll!(arrived.as_mut()), Poll::Ready(()));
+        drop(second);
+        noting.arrived().await;
+    }
+
+    #[tokio::test]
+    async fn room_is_bounded_and_a_full_group_waits_no_longer() {
+        let noting = Noting::new(4 * UNIT, 2);
+        let large = noting.set_out(3 * UNIT - 1).unwrap();
+        assert!(noting.set_out(UNIT).is_none());
+        let hurry = noting.hurry();
+        assert!(futures_util::poll!(std::pin::pin!(hurry.notified())).is_pending());
+        let small = noting.set_out(0).unwrap();
+        assert!(futures_util::poll!(std::pin::pin!(hurry.notified())).is_ready());
+        assert!(noting.set_out(0).is_none());
+        drop((large, small));
+        assert!(noting.set_out(2 * UNIT).is_some());
+        assert!(noting.set_out(usize::MAX).is_none());
+    }
+}
