@@ -294,8 +294,9 @@ impl Town {
         let told = numbers(row);
         let mut named =
             self.tree.nodes.iter().enumerate().filter(|(_, node)| told.contains(&node.id));
-        // A contact is its organization's, whichever Agent it wrote to.
-        let its_own = row.starts_with("contacts:")
+        // These name an organization and no Agent, whichever it is about.
+        let shared = ["attempts:", "contacts:", "contents:", "deliveries:", "search_waiting:"];
+        let its_own = shared.iter().any(|table| row.starts_with(table))
             || named.clone().next().is_none()
             || named.any(|(at, _)| self.tree.is_within(at, target));
         its_own
