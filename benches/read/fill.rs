@@ -94,8 +94,8 @@ pub async fn fill(location: &Location, accounts: &Accounts, rows: u64, search: b
         first = last + 1;
     }
     if search {
-        let waiting = "INSERT INTO search_waiting (message_id)
-                       SELECT id FROM messages WHERE id NOT IN (SELECT id FROM search_entries)";
+        let waiting = "INSERT INTO search_waiting (message_id, organization_id)
+                       SELECT id, organization_id FROM messages WHERE id NOT IN (SELECT id FROM search_entries)";
         database.run(waiting.to_owned()).await;
     }
     database.run(rooms().to_owned()).await;
