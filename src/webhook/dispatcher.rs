@@ -345,7 +345,7 @@ impl<Q: Queue> Dispatcher<Q> {
     }
 
     fn start(&mut self, claim: Box<Claim>) {
-        let behind = match self.lanes.has_more(claim.destination.id) {
+        let behind = match self.lanes.is_followed(claim.destination.id, Instant::now()) {
             true => Behind::Keep,
             false => Behind::Close,
         };

@@ -14,6 +14,9 @@ use tokio::time::Instant;
 use crate::domain::id::DestinationId;
 use crate::rules::WebhookRules;
 
+/// Attempts that follow each other as fast as this are taken to go on.
+const AT_ONCE: Duration = Duration::from_millis(100);
+
 /// Bounds on what is under way.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
@@ -72,6 +75,8 @@ struct Lane<T> {
     waiting: VecDeque<(T, Instant)>,
     rests_until: Option<Instant>,
     used: Instant,
+    /// When an attempt ended last.
+    ended: Option<Instant>,
 }
 
 /// The lanes of all destinations.
@@ -111,9 +116,13 @@ impl<T> Lanes<T> {
         self.lanes.get(&destination).is_none_or(|lane| self.takes_more(lane, now))
     }
 
-    /// Whether more than one claim of this destination waits or is under way.
-    pub fn has_more(&self, destination: DestinationId) -> bool {
-        self.lanes.get(&destination).is_some_and(|lane| lane.running + lane.waiting.len() > 1)
+    /// Whether more is to come soon behind a claim of this destination that starts: more waits, or the
+    /// last attempt has only just ended.
+    pub fn is_followed(&self, destination: DestinationId, now: Instant) -> bool {
+        self.lanes.get(&destination).is_some_and(|lane| {
+            let just = |ended| now.duration_since(ended) < AT_ONCE;
+            lane.running + lane.waiting.len() > 1 || lane.ended.is_some_and(just)
+        })
     }
 
     /// How long after it was asked for a claim may still be begun.
@@ -129,6 +138,7 @@ impl<T> Lanes<T> {
             waiting: VecDeque::new(),
             rests_until: None,
             used: now,
+            ended: None,
         });
         let startable = self
             .lanes
@@ -213,6 +223,7 @@ impl<T> Lanes<T> {
             lane.running = lane.running.saturating_sub(1);
             lane.pace = pace;
             lane.used = now;
+            lane.ended = Some(now);
             let slow_after = if pace == Pace::Slow { lane.running } else { 0 };
             self.running = self.running.saturating_sub(1);
             self.running_slow = (self.running_slow + slow_after).saturating_sub(slow_before);
@@ -308,6 +319,22 @@ mod tests {
         assert_eq!(lanes.busy(now), []);
         let more: Vec<_> = (0..3).map(|n| started(&lanes.offer(id(1), n, now))).collect();
         assert_eq!(more, [true, true, false]);
+    }
+
+    #[test]
+    fn what_follows_at_once_is_taken_to_go_on() {
+        let (mut lanes, now) = lanes();
+        assert!(started(&lanes.offer(id(1), 0, now)));
+        assert!(!lanes.is_followed(id(1), now), "it is the first");
+        assert!(!started(&lanes.offer(id(1), 1, now)));
+        assert!(lanes.is_followed(id(1), now), "another one waits");
+        lanes.done(id(1), Duration::ZERO, now);
+        assert_eq!(lanes.ready(now), [1]);
+        assert!(lanes.is_followed(id(1), now), "the last one has just ended");
+        lanes.done(id(1), Duration::ZERO, now);
+        assert!(started(&lanes.offer(id(1), 2, now + AT_ONCE)));
+        assert!(!lanes.is_followed(id(1), now + AT_ONCE));
+        assert!(!lanes.is_followed(id(2), now));
     }
 
     #[test]
