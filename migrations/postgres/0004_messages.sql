@@ -1,8 +1,8 @@
 -- Messages with their originals, the contacts who wrote them, and the rooms and threads they are in.
 --
--- All that grows with mail has the organization in each key, unique index and foreign key, so that a table can
--- be partitioned and distributed by it (tests/it/store/organizations.rs). In a key that begins with an id it is
--- the last column: a look-up by the id alone takes the same index.
+-- All that grows with mail has the organization in each key, unique index and foreign key to its like, so that a
+-- table can be partitioned and distributed by it (tests/it/store/organizations.rs). In a key that begins with
+-- an id it is the last column: a look-up by the id alone takes the same index.
 
 CREATE TABLE contacts (
     id              BIGINT NOT NULL,

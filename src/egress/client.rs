@@ -1,9 +1,9 @@
 //! One request to a stranger, within bounds of time, size and address.
 
+use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -26,11 +26,14 @@ pub const LOOP: HeaderName = HeaderName::from_static("x-gatepost-loop");
 
 /// How long a connection is kept for the next request: receivers that end idle ones wait for longer.
 const KEPT: Duration = Duration::from_secs(1);
-/// One of so many requests over kept connections is the last of its own, so that a host that has moved
+/// One of so many requests to a host ends the connection that it goes over, so that a host that has moved
 /// is followed.
 const LAST: u32 = 64;
+/// Connections that are kept to one host, and hosts to which some are: together they bound idle sockets.
+const KEPT_PER_HOST: usize = 8;
+const KEPT_HOSTS: usize = 128;
 
-/// What becomes of the connection behind an answer.
+/// Whether the connection is kept after the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behind {
     Close,
@@ -109,8 +112,11 @@ pub struct Client {
     limits: Limits,
     public: Connections,
     operator_only: Connections,
-    kept: Arc<AtomicU32>,
+    kept: Arc<Mutex<KeptHosts>>,
 }
+
+/// Hosts to which connections were kept lately: when, and how many requests went over them.
+type KeptHosts = HashMap<String, (Instant, u32)>;
 
 /// Connections of one reach: each checked when it is made.
 #[derive(Clone)]
@@ -156,10 +162,23 @@ impl Client {
     ) -> Result<Response, EgressError> {
         headers.insert(LOOP, HeaderValue::from_static("1"));
         let deadline = Instant::now() + self.limits.timeout;
-        let mut response = match behind {
-            Behind::Close => self.send(Method::POST, url, headers, body, deadline).await?,
-            Behind::Keep => self.send_on(url, headers, body, deadline).await?,
+        let kept = match behind {
+            Behind::Close => None,
+            Behind::Keep => self.kept(url),
         };
+        let once_more = (headers.clone(), body.clone());
+        let answered = match kept {
+            None => self.send(Method::POST, url, headers, body, deadline).await,
+            Some(number) => match self.send_on(url, (headers, number), body, deadline).await {
+                // The connection was ended while it was idle: the receiver is as well as ever.
+                Err(EgressError::Broken) => {
+                    let (headers, body) = once_more;
+                    self.send(Method::POST, url, headers, body, deadline).await
+                }
+                answered => answered,
+            },
+        };
+        let mut response = answered?;
         Ok(Response {
             status: response.status().as_u16(),
             retry_after: retry_after(response.headers()),
@@ -231,7 +250,7 @@ impl Client {
     async fn send_on(
         &self,
         url: &Url,
-        mut headers: HeaderMap,
+        (mut headers, number): (HeaderMap, u32),
         body: Bytes,
         deadline: Instant,
     ) -> Result<reqwest::Response, EgressError> {
@@ -241,13 +260,32 @@ impl Client {
             let by = deadline.min(Instant::now() + self.limits.connect_timeout);
             timeout_at(by, checking).await.map_err(|_| EgressError::ConnectTimeout)??;
         }
-        if self.kept.fetch_add(1, Ordering::Relaxed) % LAST == LAST - 1 {
+        if number.is_multiple_of(LAST) {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         sent(connections.keeping.post(url.clone()).headers(headers).body(body), deadline).await
     }
 
-    /// By which connections a URL is reached. A host that is an address never comes past the resolver:
+    /// The number of this request among those over connections that are kept to its host; `None` where
+    /// none is to be kept, as there are for many hosts already.
+    fn kept(&self, url: &Url) -> Option<u32> {
+        let (host, now) = (url.authority().to_owned(), Instant::now());
+        // Nothing panics while it holds the lock; if something did, the counts would be whole.
+        let mut hosts = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if hosts.len() >= KEPT_HOSTS && !hosts.contains_key(&host) {
+            // An idle one is looked for once a `KEPT`.
+            hosts.retain(|_, (used, _)| now.duration_since(*used) < 2 * KEPT);
+            if hosts.len() >= KEPT_HOSTS {
+                return None;
+            }
+        }
+        let (used, number) = hosts.entry(host).or_insert((now, 0));
+        *used = now;
+        *number = number.wrapping_add(1);
+        Some(*number)
+    }
+
+    /// Picks the connections for a URL. A host that is an address never comes past the resolver:
     /// it is judged here.
     fn to(&self, url: &Url) -> Result<&Connections, UrlError> {
         Ok(match self.guard.reach(url)? {
@@ -293,9 +331,7 @@ fn build(
             .referer(false)
             .retry(reqwest::retry::never())
             .https_only(resolver.reach == Reach::Public)
-            // The number of attempts bounds the number of open sockets: those that are kept were used
-            // a moment ago.
-            .pool_max_idle_per_host(if behind == Behind::Keep { usize::MAX } else { 0 })
+            .pool_max_idle_per_host(if behind == Behind::Keep { KEPT_PER_HOST } else { 0 })
             .pool_idle_timeout(KEPT)
             .connect_timeout(limits.connect_timeout)
             .dns_resolver(Arc::clone(resolver))

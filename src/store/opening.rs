@@ -206,10 +206,8 @@ impl Store {
     /// Ends all connections after the work under way; a server that has fallen silent is not waited
     /// for.
     pub async fn close(&self) {
-        let closing = async {
-            self.noting.arrived().await;
-            self.database.close().await;
-        };
+        self.noting.arrived().await;
+        let closing = self.database.close();
         if tokio::time::timeout(self.closing, closing).await.is_err() {
             tracing::warn!("the database did not let go of its connections in time");
         }

@@ -3,6 +3,7 @@
 //! recorded, and questions that many ask at once.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -27,6 +28,9 @@ use crate::domain::intake_record::IntakeRecord;
 use crate::domain::key::KeyHash;
 use crate::domain::member::Member;
 use crate::domain::repeats::Cause;
+
+/// Between two tries to write the record of a refusal.
+const PAUSE: Duration = Duration::from_secs(1);
 
 impl Store {
     /// Writes everything, or nothing; together with others that wait.
@@ -54,19 +58,33 @@ impl Store {
     }
 
     /// Writes the records of a commit that accepts nothing, behind the reply: visible within a second,
-    /// and lost with the process in that second (contract §2.3). Whoever reads records on this gateway
-    /// waits for them. Answers whether there is room for them among those that wait.
+    /// and lost with the process alone (contract §2.3). Whoever reads records on this gateway waits for
+    /// them. Answers whether it does: not while too many wait, or one is late; and not where other
+    /// gateways may erase what such a record is about.
     pub async fn note(&self, commit: &Commit) -> Result<bool, StoreError> {
         self.check_trust()?;
+        if self.embedded().is_none() {
+            return Ok(false);
+        }
         let ready = Ready::new(commit, &Kept::default(), |_| false).await?;
         let Some(way) = self.noting.set_out(ready.octets()) else { return Ok(false) };
         let store = self.clone();
         tokio::spawn(async move {
-            if let Err(error) = store.noted.ask(ready).await
-                && let Some(left_out) = store.repeats.due(Cause::Refusal)
-            {
-                let error = &error as &dyn std::error::Error;
-                tracing::error!(error, left_out, "the record of a refusal was not written");
+            while let Err(error) = store.noted.ask(ready.records()).await {
+                let is_final = error.is_of_a_row() || store.check_trust().is_err();
+                if let Some(left_out) = store.repeats.due(Cause::Refusal) {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::error!(
+                        error,
+                        left_out,
+                        is_final,
+                        "the record of a refusal was not written"
+                    );
+                }
+                if is_final {
+                    break;
+                }
+                tokio::time::sleep(PAUSE).await;
             }
             drop(way);
         });

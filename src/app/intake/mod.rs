@@ -143,7 +143,7 @@ impl Gateway {
                 intake.record.took = Some(began.elapsed());
             }
             if judgement.commit.intakes.iter().all(|intake| intake.accepted.is_none()) {
-                let answer = self.note(envelope, judgement).await?;
+                let answer = self.note(judgement).await?;
                 log(envelope, &answer, 0);
                 return Ok(answer);
             }

@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use futures_util::future::try_join_all;
 use serde_json::Value;
 
 use super::Gateway;
@@ -58,23 +57,16 @@ impl Gateway {
         }
         let answer = answer(intakes.first().map(|intake| intake.record.id));
         let commit = Commit { intakes, now: self.mint.clock().now() };
-        self.note(envelope, Judgement { commit, answer }).await
+        self.note(Judgement { commit, answer }).await
     }
 
-    /// The answer to what is not accepted, which waits for no disk. Where too many records wait to be
-    /// written, it is counted instead, with what else is refused to this network for the same reason.
+    /// The answer to what is not accepted, which waits for no disk as long as the store keeps up.
     pub(super) async fn note(
         &self,
-        envelope: &Envelope,
-        Judgement { commit, mut answer }: Judgement,
+        Judgement { commit, answer }: Judgement,
     ) -> Result<Answer, StoreError> {
         if !self.store.note(&commit).await? {
-            let network = network(envelope.client.address);
-            let records = || commit.intakes.iter().map(|intake| &intake.record);
-            let count = |record| self.store.count_refusal(record, &network);
-            let counted = try_join_all(records().map(count)).await?;
-            let said = records().position(|record| answer.record == Some(record.id));
-            answer.record = said.and_then(|place| counted.get(place).copied());
+            self.store.commit(&commit).await?;
         }
         Ok(answer)
     }

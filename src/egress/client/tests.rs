@@ -301,7 +301,7 @@ async fn a_connection_is_kept_for_what_follows_and_for_nothing_else() {
         assert_eq!(post_on(&client, &url).await.unwrap().status, 204);
     }
     assert_eq!(connections.load(Ordering::SeqCst), 1);
-    // What nothing follows has one of its own.
+    // A request that nothing follows opens its own.
     assert_eq!(post(&client, &url).await.unwrap().status, 204);
     assert_eq!(connections.load(Ordering::SeqCst), 2);
     // None lasts for ever.
@@ -312,13 +312,63 @@ async fn a_connection_is_kept_for_what_follows_and_for_nothing_else() {
     assert_eq!(requests.load(Ordering::SeqCst), usize::try_from(LAST).unwrap() + 2);
 }
 
+#[tokio::test]
+async fn a_connection_that_its_server_ends_unseen_fails_no_attempt() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://kept.example:{}/", listener.local_addr().unwrap().port());
+    let server = tokio::spawn(async move {
+        let mut heads = 0;
+        for answers in [1, 1] {
+            let (socket, _) = listener.accept().await.unwrap();
+            let mut socket = tokio::io::BufReader::new(socket);
+            let mut answered = 0;
+            let mut line = String::new();
+            // The head of the request behind is read, too, and then the connection is gone.
+            while tokio::io::AsyncBufReadExt::read_line(&mut socket, &mut line).await.unwrap() > 0 {
+                let ends = line == "\r\n";
+                line.clear();
+                if ends {
+                    heads += 1;
+                    if answered == answers {
+                        break;
+                    }
+                    answered += 1;
+                    socket.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+                }
+            }
+        }
+        heads
+    });
+    let client = loopback(limits());
+    for _ in 0..2 {
+        assert_eq!(post_on(&client, &url).await.unwrap().status, 204);
+    }
+    drop(client);
+    assert_eq!(server.await.unwrap(), 3);
+}
+
+#[tokio::test]
+async fn connections_are_kept_to_some_hosts_and_closed_behind_others() {
+    let client = loopback(limits());
+    let host = |number| format!("https://h{number}.example/").parse().unwrap();
+    for number in 0..KEPT_HOSTS {
+        assert_eq!(client.kept(&host(number)), Some(1));
+    }
+    assert_eq!(client.kept(&host(KEPT_HOSTS)), None);
+    assert_eq!(client.kept(&host(0)), Some(2));
+    let long_ago = Instant::now().checked_sub(2 * KEPT).unwrap();
+    client.kept.lock().unwrap().values_mut().for_each(|(used, _)| *used = long_ago);
+    assert_eq!(client.kept(&host(KEPT_HOSTS)), Some(1));
+    assert_eq!(client.kept.lock().unwrap().len(), 1);
+}
+
 /// Though the connection that is kept leads where it always did.
 #[tokio::test]
 async fn over_a_kept_connection_a_name_that_turns_private_is_refused_and_one_that_is_lost() {
     let (address, connections, requests) = lasting().await;
     let asked = Arc::new(AtomicUsize::new(0));
     let lookup = Lookup::new(move |_| {
-        // Of the first request the look-up before it and that of its connection.
+        // The first request looks up twice: before, and to connect.
         let found = match asked.fetch_add(1, Ordering::SeqCst) {
             0..=2 => Ok(vec![IpAddr::from([127, 0, 0, 1])]),
             3 => Ok(vec![[127, 0, 0, 1].into(), [127, 9, 9, 9].into()]),

@@ -1,13 +1,19 @@
 //! Records of refusals that are on their way into the store. Nobody waits for them but who reads
 //! records, or takes away what they may be of.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout};
 
-/// What they are counted in: octets.
+/// Octets for one permit of the room.
 const UNIT: usize = 1024;
+/// While one is on its way for longer, no other sets out: the store is slow, or fails.
+const LATE: Duration = Duration::from_millis(500);
+/// Readers wait no longer: by then a record is visible, unless the store fails (contract §2.3).
+const VISIBLE: Duration = Duration::from_secs(1);
 
 /// The records that are on their way. Clones have them in common.
 #[derive(Clone, Debug)]
@@ -27,7 +33,7 @@ struct Way {
 #[derive(Debug, Default)]
 struct Open {
     next: u64,
-    numbers: BTreeSet<u64>,
+    numbers: BTreeMap<u64, Instant>,
 }
 
 /// A record on its way, until this is dropped.
@@ -46,32 +52,40 @@ impl Noting {
         Self(Arc::new(Way { room, many, open, ended, hurry }))
     }
 
-    /// One of so many octets sets out; `None` where there is no room for it.
+    /// One of so many octets sets out; `None` where there is no room for it, or another one is late.
     pub(in crate::store) fn set_out(&self, octets: usize) -> Option<OnItsWay> {
         let units = u32::try_from(octets / UNIT + 1).ok()?;
         let room = Arc::clone(&self.0.room).try_acquire_many_owned(units).ok()?;
-        let mut open = self.0.open();
+        let (mut open, now) = (self.0.open(), Instant::now());
+        if open.numbers.first_key_value().is_some_and(|(_, since)| now - *since > LATE) {
+            return None;
+        }
         let number = open.next;
         open.next += 1;
-        open.numbers.insert(number);
+        open.numbers.insert(number, now);
         if open.numbers.len() >= self.0.many {
             self.0.hurry.notify_one();
         }
         Some(OnItsWay { way: Arc::clone(&self.0), number, _room: room })
     }
 
-    /// What hurries those who write them.
+    /// Rings when records should be written at once.
     pub(in crate::store) fn hurry(&self) -> Arc<Notify> {
         Arc::clone(&self.0.hurry)
     }
 
-    /// Waits for all that have set out by now.
+    /// Waits for all that have set out by now, a second at most.
     pub(in crate::store) async fn arrived(&self) {
+        // One that does not come in time is seen later.
+        let _late = timeout(VISIBLE, self.all_arrived()).await;
+    }
+
+    async fn all_arrived(&self) {
         let until = self.0.open().next;
         loop {
             let mut ended = std::pin::pin!(self.0.ended.notified());
             ended.as_mut().enable();
-            if self.0.open().numbers.first().is_none_or(|first| *first >= until) {
+            if self.0.open().numbers.first_key_value().is_none_or(|(first, _)| *first >= until) {
                 return;
             }
             self.0.hurry.notify_one();
@@ -115,6 +129,18 @@ mod tests {
         assert_eq!(futures_util::poll!(arrived.as_mut()), Poll::Ready(()));
         drop(second);
         noting.arrived().await;
+    }
+
+    #[tokio::test]
+    async fn while_one_is_late_no_other_sets_out() {
+        let noting = Noting::new(10 * UNIT, 3);
+        let late = noting.set_out(1).unwrap();
+        assert!(noting.set_out(1).is_some());
+        let long_ago = Instant::now().checked_sub(2 * LATE).unwrap();
+        noting.0.open().numbers.insert(0, long_ago);
+        assert!(noting.set_out(1).is_none());
+        drop(late);
+        assert!(noting.set_out(1).is_some());
     }
 
     #[tokio::test]

@@ -86,6 +86,16 @@ impl Ready {
         Ok(Self { entries: vec![entry], now: handed.message.at, organization })
     }
 
+    /// The records alone, once more.
+    pub(in crate::store) fn records(&self) -> Self {
+        let again = |entry: &Entry| {
+            let (record, message) = (Arc::clone(&entry.record), entry.message);
+            Entry { record, count: entry.count, message, arrived: None }
+        };
+        let entries = self.entries.iter().map(again).collect();
+        Self { entries, now: self.now, organization: self.organization }
+    }
+
     /// The messages among the entries.
     pub(in crate::store) fn arrived(&self) -> impl Iterator<Item = &Arrived> {
         self.entries.iter().filter_map(|entry| entry.arrived.as_ref())

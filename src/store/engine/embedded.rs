@@ -67,7 +67,6 @@ pub async fn open(
     }
     let lock = lock(&folder.join(LOCK_FILE)).await.map_err(io_error)?;
     let open_error = |source| StoreError::opening(at(), source);
-    let pages = rules.embedded_checkpoint_pages;
     let options = SqliteConnectOptions::new()
         .filename(&path)
         .page_size(PAGE)
@@ -78,7 +77,7 @@ pub async fn open(
         // Statements about many rows come in several sizes.
         .statement_cache_capacity(STATEMENTS)
         .pragma("cache_size", format!("-{}", u64::from(rules.embedded_cache_mib) * 1024))
-        .pragma("wal_autocheckpoint", Checkpoints::own(pages).to_string());
+        .pragma("wal_autocheckpoint", "0");
     let writer = SqlitePoolOptions::new()
         .max_connections(1)
         .acquire_timeout(rules.acquire())
@@ -96,7 +95,8 @@ pub async fn open(
         .map_err(open_error)?;
     migrations().run(&writer).await?;
     drop(lock);
-    let checkpoints = Checkpoints::new(options.clone(), pages, rules.acquire());
+    let copying = (rules.embedded_checkpoint_pages, rules.acquire());
+    let checkpoints = Checkpoints::new(options.clone(), writer.clone(), copying);
     let reader = SqlitePoolOptions::new()
         .max_connections(rules.embedded_readers)
         .acquire_timeout(rules.acquire())

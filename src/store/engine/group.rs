@@ -93,7 +93,7 @@ impl<T: Together> Group<T> {
     }
 }
 
-/// What waits to be written, the oldest first.
+/// Jobs waiting to be written, the oldest first.
 struct Line<T: Together> {
     /// Taken out of the queue and left for a later group; before all that is in it.
     behind: VecDeque<Waiting<T>>,
@@ -104,7 +104,7 @@ struct Line<T: Together> {
 async fn serve<T: Together>(work: Arc<T>, line: Arc<Mutex<Line<T>>>, rules: Grouping) {
     let repeats = Repeats::default();
     loop {
-        // Whoever waits in the queue holds the line: nothing is left behind then.
+        // The writer that waits on the queue holds the line: nothing is left behind then.
         let Some(group) = line.lock().await.next(rules).await else { return };
         // A task of its own, so that whatever ends it, the next groups are written.
         let settling = tokio::spawn(settle(Arc::clone(&work), group, rules.patience()));
@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(groups, [vec![11, 12], vec![21, 22], vec![31], vec![13], vec![23]]);
     }
 
-    /// What is not of the oldest one's organization is looked through within bounds: senders wait in
+    /// Jobs of other organizations than the oldest one's are looked through within bounds: senders wait in
     /// the queue for the rest.
     #[test]
     fn no_more_than_some_groups_are_left_behind() {

@@ -88,7 +88,6 @@ impl Base {
         tell: Tell,
         act: Act<'_>,
     ) -> Result<Deletion, StoreError> {
-        self.noting.arrived().await;
         transact!(self, async |tx| {
             let Some(found) = find(&mut tx, id).await? else { return Ok(Deletion::Missing) };
             if found.kind == AccountType::Partner {

@@ -54,7 +54,6 @@ impl Base {
         id: MessageId,
         act: Act<'_>,
     ) -> Result<bool, StoreError> {
-        self.noting.arrived().await;
         let objects = transact!(self, async |tx| {
             // Answers the objects that are named no longer, if the message was there.
             let mut query =
@@ -87,8 +86,6 @@ impl Base {
         id: ContactId,
         act: Act<'_>,
     ) -> Result<bool, StoreError> {
-        // What was refused before is before it in the records, too.
-        self.noting.arrived().await;
         transact!(self, async |tx| {
             // Whoever stores something of it ends first, or finds that it has another handle.
             let mut query =
@@ -190,6 +187,8 @@ impl Base {
         rows: usize,
         now: Timestamp,
     ) -> Result<Erasing, StoreError> {
+        // Refusals answered before this must be in the records first.
+        self.noting.arrived().await;
         let found = erasure_redaction::find(self, erasure, rows).await?;
         let mut tx = self.begin().await?;
         if !gates::alone(&mut tx, "erasure").await? {

@@ -1,4 +1,4 @@
-//! What a group of commits costs: statements, and none of them for each message.
+//! Counts the statements of a group of commits: none of them is for each message.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use gatepost::domain::event::Category;

@@ -1,6 +1,6 @@
-//! What grows with mail can be partitioned, and distributed, by organization: asked of the catalogue, about
-//! every table that mail was seen to add rows to. And what is written in one transaction is, where that is
-//! asked for, of one organization.
+//! Checks that tables which grow with mail can be partitioned, and distributed, by organization: asks the
+//! catalogue about every table that mail was seen to add rows to. And a transaction is of one organization,
+//! where that is asked for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,10 +26,10 @@ on_both! {
     what_is_of_no_organization_is_nobodys,
 }
 
-/// What people do is noted there, once for each thing: a reset of a session is, mail is not.
+/// The table that notes deeds of people: a reset of a session is one, mail is not.
 const NOTED: &str = "audit_entries";
 
-/// What grew when somebody looked last.
+/// Tables that grew when somebody looked last.
 const KNOWN: [&str; 13] = [
     "arrivals",
     "attempts",
@@ -124,7 +124,7 @@ async fn receive(scene: &Scene, agent: &Account) {
     }
 }
 
-/// Of each table of the store how many rows it has. What FTS5 keeps its index in is no table of ours:
+/// Counts the rows of each table of the store. The tables in which FTS5 keeps its index are none of ours:
 /// what it is about is in `search_entries`.
 async fn rows(scene: &Scene, kind: Kind) -> BTreeMap<String, i64> {
     let tables = match kind {
@@ -189,7 +189,7 @@ const OF_POSTGRES: [&str; 3] = [
      WHERE contype = 'f' GROUP BY pg_constraint.oid, conrelid, confrelid",
 ];
 
-/// What keeps these tables from being distributed by organization. What they refer to that does not grow
+/// Lists obstacles to distributing these tables by organization. Tables they refer to that do not grow
 /// (accounts, destinations) can be on every node.
 async fn faults(scene: &Scene, kind: Kind, grown: &BTreeSet<String>) -> Vec<String> {
     let [owned, unique, references] = if kind == Kind::Sqlite { OF_SQLITE } else { OF_POSTGRES };
