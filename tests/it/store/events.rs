@@ -469,15 +469,14 @@ async fn who_follows_sees_each_event_once_and_each_room_in_order(kind: Kind) {
     }
     let mut reading = JoinSet::new();
     for (store, limit) in [(scene.open().await, 3), (scene.open().await, 50)] {
-        let scope = subtree(&scene.organization);
-        let is_written = Arc::clone(&is_written);
+        let (scope, is_written) = (subtree(&scene.organization), Arc::clone(&is_written));
         reading.spawn(async move {
             let (mut seen, mut after) = (Vec::new(), 0);
             loop {
                 let is_last = is_written.load(Ordering::SeqCst);
                 let placed = store.place_events(11).await.unwrap();
-                let all = EventFilter::ALL;
-                let page = store.events(&scope, &all, after, (limit, MOST)).await.unwrap();
+                let page =
+                    store.events(&scope, &EventFilter::ALL, after, (limit, MOST)).await.unwrap();
                 if is_last && placed == 0 && page.events.is_empty() {
                     return seen;
                 }
@@ -496,7 +495,6 @@ async fn who_follows_sees_each_event_once_and_each_room_in_order(kind: Kind) {
         for event in seen.iter().filter(|event| event.name == EventName::EmailReceived) {
             told.entry(event.contact).or_default().push(event.message.unwrap());
         }
-        let told: BTreeSet<Vec<MessageId>> = told.into_values().collect();
-        assert_eq!(told, rooms.iter().cloned().collect());
+        assert_eq!(told.into_values().collect::<BTreeSet<_>>(), rooms.iter().cloned().collect());
     }
 }

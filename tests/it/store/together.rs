@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gatepost::domain::event::Category;
+use gatepost::domain::id::IntakeId;
 use gatepost::domain::intake_record::IntakeRecord;
 use gatepost::domain::policy::Mode;
 use gatepost::domain::reason::Reason;
 use gatepost::domain::verdict::Verdict;
-use gatepost::store::{Commit, Committed, Finished, Intake, IntakeFilter, StoreError};
+use gatepost::rules::Rules;
+use gatepost::run;
+use gatepost::store::{Commit, Committed, Finished, Intake, IntakeFilter, Store, StoreError};
 use sqlx::Executor as _;
 use tokio::task::JoinSet;
 
@@ -229,4 +232,32 @@ async fn records_of_refusals_wait_behind_their_replies_within_their_room() {
     };
     let found = tokio::time::timeout(PATIENCE, found).await.unwrap();
     assert_eq!(found.iter().map(|record| record.id).collect::<BTreeSet<_>>(), noted);
+}
+
+/// As long as the process lives nothing is lost by a store that fails for a while.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_record_of_a_refusal_is_written_once_the_store_takes_it() {
+    let scene = Scene::new(Kind::Sqlite).await;
+    let folder = tempfile::tempdir().unwrap();
+    let soon = "[connections]\nacquire_seconds = 1\nprobe_seconds = 1\n";
+    std::fs::write(folder.path().join("store.toml"), soon).unwrap();
+    let rules = Rules::load(folder.path()).unwrap().store;
+    let store = Store::open(&scene.location, &rules, run::system_mint()).await.unwrap();
+    let mut writer = database(&scene.path()).await;
+    writer.execute("BEGIN IMMEDIATE").await.unwrap();
+    let refused = record(&scene.agent, 0, Verdict::Refused(Reason::DkimMissing));
+    let (id, scope) = (refused.id, subtree(&scene.agent));
+    let intakes = vec![Intake { record: refused.clone(), accepted: None }];
+    assert!(store.note(&Commit { intakes, now: at(0) }).await.unwrap());
+    // Each takes as long as the store waits for whoever writes.
+    for _ in 0..3 {
+        store.check_writable().await.unwrap_err();
+    }
+    let refused = IntakeRecord { id: IntakeId(mint().uuid()), ..refused };
+    let late = vec![Intake { record: refused, accepted: None }];
+    assert!(!store.note(&Commit { intakes: late, now: at(0) }).await.unwrap());
+    assert_eq!(store.intake_record(&scope, id).await.unwrap(), None);
+    drop(writer);
+    let found = async { while store.intake_record(&scope, id).await.unwrap().is_none() {} };
+    tokio::time::timeout(PATIENCE, found).await.unwrap();
 }
