@@ -162,23 +162,20 @@ impl Client {
     ) -> Result<Response, EgressError> {
         headers.insert(LOOP, HeaderValue::from_static("1"));
         let deadline = Instant::now() + self.limits.timeout;
-        let kept = match behind {
-            Behind::Close => None,
-            Behind::Keep => self.kept(url),
-        };
-        let once_more = (headers.clone(), body.clone());
-        let answered = match kept {
-            None => self.send(Method::POST, url, headers, body, deadline).await,
-            Some(number) => match self.send_on(url, (headers, number), body, deadline).await {
-                // The connection was ended while it was idle: the receiver is as well as ever.
-                Err(EgressError::Broken) => {
-                    let (headers, body) = once_more;
-                    self.send(Method::POST, url, headers, body, deadline).await
+        let number = if behind == Behind::Keep { self.kept(url) } else { None };
+        let mut response = match number {
+            None => self.send(Method::POST, url, headers, body, deadline).await?,
+            Some(number) => {
+                let kept = self.send_on(url, (headers.clone(), number), body.clone(), deadline);
+                match kept.await {
+                    // The connection was ended while it was idle: the receiver is as well as ever.
+                    Err(EgressError::Broken) => {
+                        self.send(Method::POST, url, headers, body, deadline).await?
+                    }
+                    answered => answered?,
                 }
-                answered => answered,
-            },
+            }
         };
-        let mut response = answered?;
         Ok(Response {
             status: response.status().as_u16(),
             retry_after: retry_after(response.headers()),

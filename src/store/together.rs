@@ -57,17 +57,15 @@ impl Store {
         Err(StoreError::Conflict(Arc::new(sqlx::Error::RowNotFound)))
     }
 
-    /// Writes the records of a commit that accepts nothing, behind the reply: visible within a second,
-    /// and lost with the process alone (contract §2.3). Whoever reads records on this gateway waits for
-    /// them. Answers whether it does: not while too many wait, or one is late; and not where other
-    /// gateways may erase what such a record is about.
+    /// Writes the records of a commit that accepts nothing. On the embedded store behind the reply: they
+    /// are visible within a second, and lost with the process alone (contract §2.3); whoever reads records
+    /// waits for them. While too many wait or one is late, and where other gateways may erase what such a
+    /// record is about, they are written before this returns. Answers whether they are.
     pub async fn note(&self, commit: &Commit) -> Result<bool, StoreError> {
         self.check_trust()?;
-        if self.embedded().is_none() {
-            return Ok(false);
-        }
         let ready = Ready::new(commit, &Kept::default(), |_| false).await?;
-        let Some(way) = self.noting.set_out(ready.octets()) else { return Ok(false) };
+        let way = self.embedded().and_then(|_| self.noting.set_out(ready.octets()));
+        let Some(way) = way else { return self.intakes.ask(ready).await.map(|_| true) };
         let store = self.clone();
         tokio::spawn(async move {
             while let Err(error) = store.noted.ask(ready.records()).await {
@@ -88,7 +86,7 @@ impl Store {
             }
             drop(way);
         });
-        Ok(true)
+        Ok(false)
     }
 
     /// Writes everything, or nothing; together with others that wait. A request that may be carried

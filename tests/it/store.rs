@@ -3,21 +3,24 @@
 /// Runs each of these, an `async fn(Kind)`, as a test on both databases. One that is not named is
 /// dead code, which the compiler refuses.
 macro_rules! on_both {
-    ($($name:ident),* $(,)?) => {$(
+    (#[$test:meta] $($name:ident),* $(,)?) => {$(
         mod $name {
             use crate::store::scene::Kind;
 
-            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            #[$test]
             async fn sqlite() {
                 super::$name(Kind::Sqlite).await;
             }
 
-            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            #[$test]
             async fn postgres() {
                 super::$name(Kind::Postgres).await;
             }
         }
     )*};
+    ($($name:ident),* $(,)?) => {
+        on_both! { #[tokio::test(flavor = "multi_thread", worker_threads = 4)] $($name),* }
+    };
 }
 
 mod accounts;

@@ -143,9 +143,9 @@ impl Gateway {
                 intake.record.took = Some(began.elapsed());
             }
             if judgement.commit.intakes.iter().all(|intake| intake.accepted.is_none()) {
-                let answer = self.note(judgement).await?;
-                log(envelope, &answer, 0);
-                return Ok(answer);
+                self.store.note(&judgement.commit).await?;
+                log(envelope, &judgement.answer, 0);
+                return Ok(judgement.answer);
             }
             // An error gives nothing back: it may have been written.
             match self.store.commit(&judgement.commit).await? {

@@ -6,7 +6,6 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::Gateway;
-use super::judge::Judgement;
 use super::recipient::network;
 use super::session;
 use super::step::step;
@@ -55,20 +54,9 @@ impl Gateway {
             let record = build(lineage, Some(recipient.agent), &recipient.as_sent);
             intakes.push(Intake { record, accepted: None });
         }
-        let answer = answer(intakes.first().map(|intake| intake.record.id));
-        let commit = Commit { intakes, now: self.mint.clock().now() };
-        self.note(Judgement { commit, answer }).await
-    }
-
-    /// The answer to what is not accepted, which waits for no disk as long as the store keeps up.
-    pub(super) async fn note(
-        &self,
-        Judgement { commit, answer }: Judgement,
-    ) -> Result<Answer, StoreError> {
-        if !self.store.note(&commit).await? {
-            self.store.commit(&commit).await?;
-        }
-        Ok(answer)
+        let first = intakes.first().map(|intake| intake.record.id);
+        self.store.note(&Commit { intakes, now: self.mint.clock().now() }).await?;
+        Ok(answer(first))
     }
 
     pub(super) fn refusal(

@@ -22,7 +22,7 @@ pub struct Noting(Arc<Way>);
 #[derive(Debug)]
 struct Way {
     room: Arc<Semaphore>,
-    /// As many as are written at once.
+    /// How many records are written at once.
     many: usize,
     open: Mutex<Open>,
     ended: Notify,

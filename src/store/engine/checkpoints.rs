@@ -19,19 +19,19 @@ const BETWEEN_LOOKS: u32 = 16;
 const LOG: u32 = 4;
 
 /// Shared by all who write.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Checkpoints {
     connection: SqlitePool,
     /// The one that writes.
     writer: SqlitePool,
     /// Pages of the log that are copied at once.
     pages: u32,
-    commits: Arc<AtomicU32>,
+    commits: AtomicU32,
     under_way: Arc<Mutex<()>>,
 }
 
 impl Checkpoints {
-    /// By a connection that is opened when it is first wanted.
+    /// Opens its connection when that is first wanted.
     pub(in crate::store) fn new(
         options: SqliteConnectOptions,
         writer: SqlitePool,
@@ -45,7 +45,7 @@ impl Checkpoints {
             connection: pool.connect_lazy_with(options),
             writer,
             pages,
-            commits: Arc::default(),
+            commits: AtomicU32::default(),
             under_way: Arc::default(),
         }
     }
@@ -56,13 +56,13 @@ impl Checkpoints {
     }
 
     /// Looks at the log after some commits, and copies it if it is long; keeps nobody waiting.
-    pub(in crate::store) fn committed(&self, trust: &Trust) {
+    pub(in crate::store) fn committed(self: &Arc<Self>, trust: &Trust) {
         let count = self.commits.fetch_add(1, Ordering::Relaxed);
         if !count.is_multiple_of(BETWEEN_LOOKS) {
             return;
         }
         let Ok(turn) = Arc::clone(&self.under_way).try_lock_owned() else { return };
-        let (this, trust) = (self.clone(), trust.clone());
+        let (this, trust) = (Arc::clone(self), trust.clone());
         tokio::spawn(async move {
             // The log still has all that was not copied: nothing is lost.
             if let Err(error) = this.copy(&trust).await {
@@ -85,7 +85,7 @@ impl Checkpoints {
         if pages - copied >= i64::from(self.pages) {
             copy(&self.connection).await?;
         }
-        // By nobody's hook: SQLite tells no commit that what follows it has failed.
+        // Not left to SQLite, which copies behind a commit and tells nobody where that fails.
         if pages >= i64::from(self.most()) {
             copy(&self.writer).await?;
         }

@@ -114,7 +114,7 @@ impl Database {
             Self::Sqlite(database) => {
                 let begun = database.writer.begin_with("BEGIN IMMEDIATE").await;
                 let begun = begun.map_err(|error| trust.noting(error))?;
-                Inner::Sqlite(begun, database.checkpoints.clone())
+                Inner::Sqlite(begun, Arc::clone(&database.checkpoints))
             }
             Self::Postgres(pool) => Inner::Postgres(pool.begin().await?),
         };
@@ -173,7 +173,7 @@ pub struct Transaction {
 }
 
 enum Inner {
-    Sqlite(sqlx::Transaction<'static, sqlx::Sqlite>, Checkpoints),
+    Sqlite(sqlx::Transaction<'static, sqlx::Sqlite>, Arc<Checkpoints>),
     Postgres(Lease),
 }
 

@@ -42,7 +42,7 @@ pub struct Embedded {
     pub folder: PathBuf,
     pub reader: SqlitePool,
     pub writer: SqlitePool,
-    pub checkpoints: Checkpoints,
+    pub checkpoints: Arc<Checkpoints>,
     /// How long a statement may take that walks many rows.
     statement: Duration,
     /// The length of the database file as it was last seen, in bytes.
@@ -96,7 +96,7 @@ pub async fn open(
     migrations().run(&writer).await?;
     drop(lock);
     let copying = (rules.embedded_checkpoint_pages, rules.acquire());
-    let checkpoints = Checkpoints::new(options.clone(), writer.clone(), copying);
+    let checkpoints = Checkpoints::new(options.clone(), writer.clone(), copying).into();
     let reader = SqlitePoolOptions::new()
         .max_connections(rules.embedded_readers)
         .acquire_timeout(rules.acquire())

@@ -47,12 +47,4 @@ async fn a_group_costs_as_many_statements_whatever_its_size(kind: Kind) {
     assert!(few <= most, "{few} statements");
 }
 
-#[tokio::test]
-async fn a_group_costs_as_many_statements_whatever_its_size_sqlite() {
-    a_group_costs_as_many_statements_whatever_its_size(Kind::Sqlite).await;
-}
-
-#[tokio::test]
-async fn a_group_costs_as_many_statements_whatever_its_size_postgres() {
-    a_group_costs_as_many_statements_whatever_its_size(Kind::Postgres).await;
-}
+on_both! { #[tokio::test] a_group_costs_as_many_statements_whatever_its_size }

@@ -101,15 +101,7 @@ async fn a_page_costs_a_few_statements(kind: Kind) {
     assert!((3..=6).contains(&statements), "{statements}");
 }
 
-#[tokio::test]
-async fn a_page_costs_a_few_statements_sqlite() {
-    a_page_costs_a_few_statements(Kind::Sqlite).await;
-}
-
-#[tokio::test]
-async fn a_page_costs_a_few_statements_postgres() {
-    a_page_costs_a_few_statements(Kind::Postgres).await;
-}
+on_both! { #[tokio::test] a_page_costs_a_few_statements }
 
 /// More organizations than one statement has ranges for, each with some of eleven hundred rooms, seven
 /// of which have their latest message at the same moment, but for those in another inbox.

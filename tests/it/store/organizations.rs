@@ -274,18 +274,10 @@ async fn what_is_of_no_organization_is_nobodys(kind: Kind) {
     assert_eq!(of_nobody.count(), 1);
 }
 
-/// On a runtime of one thread: what is handed in by one task is in the queue before a writer looks.
-#[tokio::test]
-async fn what_is_written_together_may_be_of_one_organization_sqlite() {
-    groups_are_of_one_organization(Kind::Sqlite).await;
-}
+// On a runtime of one thread: what is handed in by one task is in the queue before a writer looks.
+on_both! { #[tokio::test] what_is_written_together_may_be_of_one_organization }
 
-#[tokio::test]
-async fn what_is_written_together_may_be_of_one_organization_postgres() {
-    groups_are_of_one_organization(Kind::Postgres).await;
-}
-
-async fn groups_are_of_one_organization(kind: Kind) {
+async fn what_is_written_together_may_be_of_one_organization(kind: Kind) {
     let scene = Scene::new(kind).await;
     let agents = [scene.agent.clone(), scene.stranger().await];
     scene.listen(&scene.partner, Category::Incoming, "https://a.example/").await;

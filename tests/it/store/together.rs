@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use gatepost::domain::event::Category;
 use gatepost::domain::id::IntakeId;
 use gatepost::domain::intake_record::IntakeRecord;
@@ -212,9 +213,9 @@ async fn records_of_refusals_wait_behind_their_replies_within_their_room() {
     writer.execute("BEGIN IMMEDIATE").await.unwrap();
     let mut noted = BTreeSet::new();
     for refusal in refusals {
-        if !scene.store.note(&refusal).await.unwrap() {
-            break;
-        }
+        // Whoever finds no room waits for the writer.
+        let Some(written) = scene.store.note(&refusal).now_or_never() else { break };
+        assert!(!written.unwrap());
         noted.insert(refusal.intakes[0].record.id);
     }
     // Each is some octets longer than a 256th of the room; a slow machine takes fewer before one is late.
@@ -248,16 +249,29 @@ async fn the_record_of_a_refusal_is_written_once_the_store_takes_it() {
     let refused = record(&scene.agent, 0, Verdict::Refused(Reason::DkimMissing));
     let (id, scope) = (refused.id, subtree(&scene.agent));
     let intakes = vec![Intake { record: refused.clone(), accepted: None }];
-    assert!(store.note(&Commit { intakes, now: at(0) }).await.unwrap());
+    assert!(!store.note(&Commit { intakes, now: at(0) }).await.unwrap());
     // Each takes as long as the store waits for whoever writes.
     for _ in 0..3 {
         store.check_writable().await.unwrap_err();
     }
     let refused = IntakeRecord { id: IntakeId(mint().uuid()), ..refused };
-    let late = vec![Intake { record: refused, accepted: None }];
-    assert!(!store.note(&Commit { intakes: late, now: at(0) }).await.unwrap());
+    let intakes = vec![Intake { record: refused, accepted: None }];
+    let next = Commit { intakes, now: at(0) };
+    assert!(store.note(&next).now_or_never().is_none(), "one is late");
     assert_eq!(store.intake_record(&scope, id).await.unwrap(), None);
     drop(writer);
     let found = async { while store.intake_record(&scope, id).await.unwrap().is_none() {} };
     tokio::time::timeout(PATIENCE, found).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_stop_waits_for_the_records_that_are_on_their_way() {
+    let scene = Scene::new(Kind::Sqlite).await;
+    let refused = record(&scene.agent, 0, Verdict::Refused(Reason::DkimMissing));
+    let id = refused.id;
+    let intakes = vec![Intake { record: refused, accepted: None }];
+    assert!(!scene.store.note(&Commit { intakes, now: at(0) }).await.unwrap());
+    scene.store.close().await;
+    let found = scene.open().await.intake_record(&subtree(&scene.agent), id).await.unwrap();
+    assert_eq!(found.unwrap().id, id);
 }

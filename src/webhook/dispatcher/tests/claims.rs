@@ -107,7 +107,7 @@ async fn what_an_end_lets_go_is_claimed_at_once() {
     }
 }
 
-/// What was claimed long before the queue answered is not begun: its lease may end before it does.
+/// A claim whose answer came late is not begun: its lease may end before its attempt does.
 #[tokio::test]
 async fn claims_that_come_too_late_are_given_back() {
     let rules = "[attempt]\ntimeout_seconds = 1\n\
@@ -138,7 +138,7 @@ async fn claims_are_given_back_beside_the_attempts() {
     scene.queue.takes_back.send_replace(true);
 }
 
-/// What waits in the lane of a destination that rests is given back: it loses no attempt.
+/// Claims that wait for a destination which begins to rest are given back: they lose no attempt.
 #[tokio::test]
 async fn what_was_claimed_for_one_that_rests_is_given_back() {
     let scene = Scene::new("[dispatcher]\npoll_millis = 60000\n").await;
