@@ -1,6 +1,7 @@
 //! A store with Agents and destinations, and accepted messages for it as intake makes them, about
 //! 6 KB each.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,6 +15,8 @@ use gatepost::domain::address::Address;
 use gatepost::domain::contact::Handle;
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::event::Category;
+use gatepost::domain::evidence::Evidence;
+use gatepost::domain::evidence::results::Results;
 use gatepost::domain::id::{AccountId, IntakeId, Mint};
 use gatepost::domain::intake_record::IntakeRecord;
 use gatepost::domain::message::{Digest, Mail, Passage};
@@ -25,7 +28,6 @@ use gatepost::domain::verdict::Verdict;
 use gatepost::rules::{Rules, StoreRules};
 use gatepost::run;
 use gatepost::store::{Accepted, Commit, Committed, Intake, Location, NewMessage, Standing, Store};
-use serde_json::{Value, json};
 
 const DOMAIN: &str = "agents.example";
 const AGENTS: u64 = 20;
@@ -43,8 +45,8 @@ pub struct Load {
     number: AtomicU64,
     text: String,
     html: String,
-    steps: Value,
-    authentication: Value,
+    evidence: Evidence,
+    results: Arc<Results>,
 }
 
 impl Load {
@@ -77,6 +79,7 @@ impl Load {
             let url = url.parse().unwrap();
             destinations.add(organization, url, Category::Incoming, "bench").await.unwrap();
         }
+        let (evidence, results) = evidence();
         Self {
             store,
             mint,
@@ -84,8 +87,8 @@ impl Load {
             number: AtomicU64::new(0),
             text: words(TEXT_BYTES),
             html: words(2 * TEXT_BYTES),
-            steps: steps(),
-            authentication: authentication(),
+            evidence,
+            results: Arc::new(results),
         }
     }
 
@@ -117,7 +120,7 @@ impl Load {
             size: raw.len().try_into().unwrap(),
             digest: Some(digest),
             headers: headers.into_bytes(),
-            steps: self.steps.clone(),
+            evidence: self.evidence.clone(),
             count: 1,
             took: None,
         };
@@ -132,7 +135,7 @@ impl Load {
             thread: ThreadKeys::default(),
             tag: None,
             digest,
-            authentication: self.authentication.clone(),
+            authentication: Some(Arc::clone(&self.results)),
             passage: Passage::default(),
         };
         let accepted = Accepted {
@@ -152,9 +155,10 @@ impl Load {
         let commit = self.next();
         let Intake { record, accepted } = &commit.intakes[0];
         let accepted = accepted.as_ref().unwrap();
-        let (message, steps) = (&accepted.message, record.steps.to_string());
-        let authentication = message.authentication.to_string();
-        let texts = [&steps, &authentication, &message.mail.text, &message.mail.stripped_text];
+        let message = &accepted.message;
+        let evidence = serde_json::to_string(&record.evidence).unwrap();
+        let results = serde_json::to_string(&message.authentication).unwrap();
+        let texts = [&evidence, &results, &message.mail.text, &message.mail.stripped_text];
         let texts = texts.map(|text| text.as_bytes());
         [accepted.raw.as_ref(), &record.headers, &texts.concat()].concat()
     }
@@ -180,7 +184,7 @@ impl Load {
             auto_submitted: None,
             disposition_notification_to: None,
             attachments: Vec::new(),
-            findings: json!([]),
+            findings: Vec::new(),
         }
     }
 
@@ -235,40 +239,15 @@ fn headers(mail: &Mail) -> String {
     )
 }
 
-/// The evidence of a message that was accepted, as long as it mostly is.
-fn steps() -> Value {
-    let key = format!("v=DKIM1; k=rsa; p={}", "MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8A".repeat(12));
-    let look_up = |name: &str, answer: &str| json!({ "name": name, "type": "TXT", "ttl": 300, "answer": [answer] });
-    let step = |name: &str, detail: &str, dns: Value, inputs: Value| {
-        json!({ "name": name, "result": "pass", "detail": detail, "dns": dns, "inputs": inputs,
-                "micros": 250 })
-    };
-    let dkim = json!([look_up("s1._domainkey.sender.example", &key)]);
-    let spf = json!([look_up("sender.example", "v=spf1 ip4:192.0.2.0/24 -all")]);
-    let dmarc = json!([look_up("_dmarc.sender.example", "v=DMARC1; p=reject")]);
-    let signers = json!([{ "aligned": true, "counts": true, "domain": "sender.example",
-                           "organization": "sender.example" }]);
-    let none = || json!([]);
-    json!([
-        step("scan", "one From field with one mailbox", none(), json!({ "fields": 12 })),
-        step("dkim", "pass sender.example", dkim, json!({ "considered": 1, "fields": 1 })),
-        step("alignment", "signed by sender.example", none(), json!({ "signers": signers })),
-        step("spf", "pass for 192.0.2.1", spf, json!({ "client": "192.0.2.1" })),
-        step("arc", "no chain", none(), json!({ "sets": 0, "standsIn": false })),
-        step("dmarc", "pass; sender.example publishes reject", dmarc, json!({ "spf": "pass" })),
-        step("policy", "authenticated and admitted", none(), json!({ "mode": "open" })),
-    ])
-}
-
-fn authentication() -> Value {
-    json!({
-        "alignedDomain": "sender.example",
-        "spf": { "domain": "sender.example", "identity": "mailfrom", "result": "pass" },
-        "dkim": [{ "algorithm": "rsa-sha256", "aligned": true, "counts": true, "keyBits": 2048,
-                   "domain": "sender.example", "selector": "s1", "result": "pass",
-                   "signedHeaders": ["from", "to", "subject", "date", "message-id"] }],
-        "dmarc": { "policy": "reject", "result": "pass" },
-        "arc": { "result": "none", "sealer": null, "sets": 0, "standsIn": false },
-        "unsignedHeaders": [],
-    })
+/// The evidence of a message that was accepted, and what each method came to: those of a fixture.
+fn evidence() -> (Evidence, Results) {
+    #[derive(serde::Deserialize)]
+    struct Shown {
+        steps: Evidence,
+        authentication: Option<Results>,
+    }
+    let records = include_str!("../../fixtures/records.json");
+    let mut records: BTreeMap<String, Shown> = serde_json::from_str(records).unwrap();
+    let shown = records.remove("accepted/address_as_its_own_name").unwrap();
+    (shown.steps, shown.authentication.unwrap())
 }

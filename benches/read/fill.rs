@@ -202,7 +202,7 @@ fn mail(number: u64) -> (String, String) {
         auto_submitted: None,
         disposition_notification_to: None,
         attachments: Vec::new(),
-        findings: json!([]),
+        findings: Vec::new(),
     };
     let kept = json!({
         "from": mail.from.address.to_string(), "from_name": mail.from.name, "text": text,
@@ -247,10 +247,10 @@ fn messages(rows: u64, first: u64, last: u64, postgres: bool) -> String {
     format!(
         "INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id, \
              agent_username, thread_id, contact_id, at, sender, size, digest, content_id, \
-             authentication, recipient, envelope_from, remote_address, helo, explanation, evidence) \
+             recipient, envelope_from, remote_address, helo, explanation, evidence) \
          SELECT {id}, a.partner_id, a.reseller_id, a.organization_id, a.agent_id, a.username, \
              {id}, a.first_contact + (n * 69621 % 2147483647) % {CONTACTS}, {at}, \
-             'sender@sender.example', 2000, m.digest, m.content, '{{}}', 'desk@agents.example', \
+             'sender@sender.example', 2000, m.digest, m.content, 'desk@agents.example', \
              'sender@sender.example', '192.0.2.1', 'mail.sender.example', '', {evidence} FROM {}",
         source(first, last)
     )

@@ -55,7 +55,6 @@ CREATE TABLE messages (
     -- Its own id, but for the others of a transaction that have the same contents. No foreign key: SQLite
     -- would look for all that have it in an index of all.
     content_id      BLOB NOT NULL,
-    authentication  TEXT NOT NULL,
     -- How a copy of a message came: its delivery marker, and whether a machine sent it.
     passage         TEXT,
     -- By which way it came, where it is shown, and the thread that it belongs to: the id of the first

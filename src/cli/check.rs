@@ -14,6 +14,7 @@ use bytes::Bytes;
 use clap::Args;
 use serde_json::{Map, Value};
 
+use self::again::{Again, Verdict as Reached};
 use self::kept::Kept;
 use super::send::HERE;
 use super::{Failure, StoreArgs, print_json, say};
@@ -131,7 +132,7 @@ impl Check {
         let authenticator = run::authenticator(Some(&[dns.addr()]), &rules, &hostname)?;
         let envelope = &kept.envelope;
         let examination = examine(&authenticator, &rules, envelope, &raw, kept.arrived).await;
-        let visit = kept.step("loop").map(Visit::of_record);
+        let visit = kept.evidence.step("loop").map(Visit::of_record);
         let (recipient, visit, now) = (kept.text("recipient"), visit.as_ref(), kept.arrived);
         let case = Case { envelope, recipient, visit, raw: &raw, now };
         let mut record = judge::record(&case, &examination, &kept.standing, &run::system_mint());
@@ -140,7 +141,9 @@ impl Check {
         for name in ["id", "date", "agentId", "messageUuid"] {
             shown.insert(name.into(), kept.field(name).clone());
         }
-        let again = kept.compare(&shown, &told);
+        let was = Reached { fields: &kept.fields, evidence: &kept.evidence };
+        let is = Reached { fields: &shown, evidence: &record.evidence };
+        let again = Again::compare(was, is, &told);
         if self.json {
             again.add_to(&mut shown);
             print_json(&Value::Object(shown))?;
@@ -214,8 +217,8 @@ fn behind_policy(record: &mut IntakeRecord, kept: &Kept) {
     } else {
         ("relay", None)
     };
-    if let (Some(step), Value::Array(steps)) = (kept.step(name), &mut record.steps) {
-        steps.push(step.clone());
+    if let Some(step) = kept.evidence.step(name) {
+        record.evidence.push(step.clone());
     }
     if reason.is_some() {
         record.verdict = Verdict::of(reason);

@@ -3,11 +3,10 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::account::Lineage;
 use super::clock::Timestamp;
 use super::contact::Handle;
+use super::evidence::Evidence;
 use super::id::{AccountId, IntakeId, MessageId};
 use super::message::Digest;
 use super::source::Source;
@@ -44,8 +43,7 @@ pub struct IntakeRecord {
     pub digest: Option<Digest>,
     /// The header section as received, bounded.
     pub headers: Vec<u8>,
-    /// `[{name, result, detail, inputs, dns: [{name, type, ttl, answer}], micros}]`.
-    pub steps: Value,
+    pub evidence: Evidence,
     /// How many refusals this record stands for: more than 1 only at RCPT.
     pub count: u64,
     /// From the end of the message until its commit began; `None` where there was none.
@@ -73,7 +71,7 @@ impl IntakeRecord {
             size: 0,
             digest: None,
             headers: Vec::new(),
-            steps: serde_json::json!([]),
+            evidence: Evidence::default(),
             count: 1,
             took: None,
         }

@@ -1,11 +1,15 @@
 //! An accepted message, as its Agent will read it.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use super::account::Lineage;
 use super::automation::Automation;
 use super::clock::Timestamp;
 use super::contact::Handle;
+use super::evidence::finding::Finding;
+use super::evidence::results::Results;
 use super::id::{AccountId, ContactId, MessageId, SessionId, ThreadId};
 use super::marker::Marker;
 use super::room::Room;
@@ -50,8 +54,8 @@ pub struct Mail {
     pub auto_submitted: Option<String>,
     pub disposition_notification_to: Option<String>,
     pub attachments: Vec<Attachment>,
-    /// Remarks about the content, each `{kind, detail, …}`.
-    pub findings: Value,
+    /// Remarks about the content.
+    pub findings: Vec<Finding>,
 }
 
 /// A leaf part that was not chosen as text, or the HTML part.
@@ -106,7 +110,7 @@ impl Mail {
             auto_submitted: None,
             disposition_notification_to: None,
             attachments: Vec::new(),
-            findings: Value::Array(Vec::new()),
+            findings: Vec::new(),
         }
     }
 
@@ -161,8 +165,8 @@ pub struct Mailed {
     pub mail: Mail,
     /// The recipient's tag: `local+tag@domain`.
     pub tag: Option<String>,
-    /// `{spf, dkim[], dmarc, arc, iprev, alignedDomain, unsignedHeaders}`, as shown in the record.
-    pub authentication: Value,
+    /// What each method came to; `None` only of a message that cannot be read back.
+    pub authentication: Option<Arc<Results>>,
     pub passage: Passage,
 }
 

@@ -24,6 +24,7 @@ pub mod destination;
 pub mod domain_name;
 pub mod draft;
 pub mod event;
+pub mod evidence;
 pub mod feature;
 pub mod formula;
 pub mod id;

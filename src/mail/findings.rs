@@ -9,9 +9,9 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
-
 use crate::domain::address::Address;
+use crate::domain::evidence::Word;
+use crate::domain::evidence::finding::Finding;
 use crate::domain::lookalike;
 use crate::domain::sender::Sender;
 
@@ -62,8 +62,8 @@ pub const KINDS: [&str; 17] = [
     "content_cut",
 ];
 
-/// The remarks, at most `max`, as a JSON array. Where there are more, no kind pushes another out.
-pub(super) fn findings(evidence: &Evidence<'_>, max: usize) -> Value {
+/// The remarks, at most `max`. Where there are more, no kind pushes another out.
+pub(super) fn findings(evidence: &Evidence<'_>, max: usize) -> Vec<Finding> {
     let mut found = Vec::new();
     let from = &evidence.from.address;
     let name = evidence.from.name.as_deref().unwrap_or_default();
@@ -99,10 +99,10 @@ pub(super) fn findings(evidence: &Evidence<'_>, max: usize) -> Value {
         let detail = "there is more than was looked at";
         found.push(remark("content_cut", detail, "message", None));
     }
-    Value::Array(fairly(found, max))
+    fairly(found, max)
 }
 
-fn of_html(evidence: &Evidence<'_>, found: &mut Vec<Value>) {
+fn of_html(evidence: &Evidence<'_>, found: &mut Vec<Finding>) {
     let Some(html) = &evidence.readable.html else { return };
     if let Some(plain) = &evidence.readable.plain
         && differ(plain, &html.text)
@@ -127,14 +127,11 @@ fn of_html(evidence: &Evidence<'_>, found: &mut Vec<Value>) {
 }
 
 /// `remark` of `emailHtml`, with the charset that its places count in.
-fn in_charset(mut remark: Value, evidence: &Evidence<'_>) -> Value {
-    if let Some(object) = remark.as_object_mut() {
-        object.insert("charset".to_owned(), json!(evidence.readable.charset));
-    }
-    remark
+fn in_charset(remark: Finding, evidence: &Evidence<'_>) -> Finding {
+    Finding { charset: Some(evidence.readable.charset.into()), ..remark }
 }
 
-fn of_label(doubt: &Doubt, evidence: &Evidence<'_>) -> Value {
+fn of_label(doubt: &Doubt, evidence: &Evidence<'_>) -> Finding {
     if evidence.html_part.is_some() && evidence.html_part == u32::try_from(doubt.part).ok() {
         return in_charset(remark(doubt.kind, &doubt.detail, "emailHtml", None), evidence);
     }
@@ -142,7 +139,7 @@ fn of_label(doubt: &Doubt, evidence: &Evidence<'_>) -> Value {
 }
 
 /// What stands in HTML parts beside `emailHtml`; their rendered text is part of `message`.
-fn of_other_htmls(evidence: &Evidence<'_>, found: &mut Vec<Value>) {
+fn of_other_htmls(evidence: &Evidence<'_>, found: &mut Vec<Finding>) {
     for html in &evidence.readable.other_htmls {
         for link in &html.links {
             let Some(deceit) = links::deceit(&link.text, &link.href) else { continue };
@@ -159,12 +156,19 @@ fn of_other_htmls(evidence: &Evidence<'_>, found: &mut Vec<Value>) {
     }
 }
 
-fn remark(kind: &str, detail: &str, field: &str, span: Option<Span>) -> Value {
-    let (start, end) = (span.map(|span| span.start), span.map(|span| span.end));
-    json!({"kind": kind, "detail": detail, "field": field, "start": start, "end": end})
+fn remark(kind: &'static str, detail: &str, field: &'static str, span: Option<Span>) -> Finding {
+    let place = |characters| u64::try_from(characters).unwrap_or(u64::MAX);
+    Finding {
+        kind: Word::Borrowed(kind),
+        detail: detail.to_owned(),
+        field: Word::Borrowed(field),
+        start: span.map(|span| place(span.start)),
+        end: span.map(|span| place(span.end)),
+        charset: None,
+    }
 }
 
-fn unseen_remark(run: &Run, field: &str) -> Value {
+fn unseen_remark(run: &Run, field: &'static str) -> Finding {
     let kind = match run.class {
         Unseen::Bidi => "bidi_characters",
         Unseen::ZeroWidth => "zero_width_characters",
@@ -179,14 +183,14 @@ fn unseen_remark(run: &Run, field: &str) -> Value {
 }
 
 /// At most `max` of `found`, in their order; the first of each kind, then the second of each.
-fn fairly(found: Vec<Value>, max: usize) -> Vec<Value> {
+fn fairly(found: Vec<Finding>, max: usize) -> Vec<Finding> {
     if found.len() <= max {
         return found;
     }
-    let mut kinds: Vec<(Value, usize)> = Vec::new();
+    let mut kinds: Vec<(&Word, usize)> = Vec::new();
     let mut ranked: Vec<(usize, usize)> = Vec::with_capacity(found.len());
     for (at, remark) in found.iter().enumerate() {
-        let kind = remark.get("kind").cloned().unwrap_or_default();
+        let kind = &remark.kind;
         let rank = match kinds.iter_mut().find(|(other, _)| *other == kind) {
             Some((_, count)) => {
                 *count += 1;
@@ -201,7 +205,7 @@ fn fairly(found: Vec<Value>, max: usize) -> Vec<Value> {
     }
     ranked.sort_unstable();
     let kept: BTreeSet<usize> = ranked.into_iter().take(max).map(|(_, at)| at).collect();
-    let is_kept = |(at, remark): (usize, Value)| kept.contains(&at).then_some(remark);
+    let is_kept = |(at, remark): (usize, Finding)| kept.contains(&at).then_some(remark);
     found.into_iter().enumerate().filter_map(is_kept).collect()
 }
 
@@ -227,6 +231,8 @@ fn words(text: &str) -> BTreeSet<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::super::{html, links};
     use super::*;
 
@@ -259,7 +265,7 @@ mod tests {
             html_part: None,
             unsigned: Vec::new(),
         };
-        findings(&evidence, 5)
+        json!(findings(&evidence, 5))
     }
 
     #[test]

@@ -2,9 +2,8 @@
 //! null reverse-path. Recorded for whoever would answer it (RFC 3834 §2, contract §3); no message
 //! is refused for any of them.
 
-use serde_json::{Value, json};
-
 use crate::domain::automation::{Automation, Origin};
+use crate::domain::evidence::{Word, automation};
 use crate::domain::marker::{self, Marker};
 use crate::rules::IntakeLimits;
 
@@ -33,8 +32,8 @@ pub struct Signs {
     pub automation: Automation,
     /// Our own, of whatever addresses; at most as many as a message may have fields.
     pub markers: Vec<Marker>,
-    /// What was read, for the record: an object.
-    pub inputs: Value,
+    /// What was read, for the record.
+    pub facts: automation::Automation,
 }
 
 /// Reads the signs. `null_reverse_path` says that the message came with `MAIL FROM:<>`.
@@ -53,18 +52,19 @@ pub fn signs(headers: &Headers<'_>, null_reverse_path: bool, limits: &IntakeLimi
         words.iter().take(limits.max_shown_mailboxes).filter_map(|word| name(word)).collect()
     };
     let list_id = headers.first(Known::ListId).map(String::from_utf8_lossy);
-    let inputs = json!({
-        "autoSubmitted": shown(&found.auto_submitted),
-        "nullReversePath": found.null,
-        "precedence": shown(&found.precedence),
-        "listId": list_id.as_deref().and_then(name),
-        "listFields": found.lists.iter().map(|name| name.as_str()).collect::<Vec<_>>(),
-        "autoResponseSuppress": shown(&found.suppress),
-        "reportType": found.report.as_deref().and_then(name),
-        "deliveryMarkers": found.markers.len(),
-        "receivedFields": headers.received,
-    });
-    Signs { automation: found.automation(), markers: found.markers, inputs }
+    let count = |fields: usize| u64::try_from(fields).unwrap_or(u64::MAX);
+    let facts = automation::Automation {
+        auto_submitted: shown(&found.auto_submitted),
+        null_reverse_path: found.null,
+        precedence: shown(&found.precedence),
+        list_id: list_id.as_deref().and_then(name),
+        list_fields: found.lists.iter().map(|name| Word::Borrowed(name.as_str())).collect(),
+        auto_response_suppress: shown(&found.suppress),
+        report_type: found.report.as_deref().and_then(name),
+        delivery_markers: count(found.markers.len()),
+        received_fields: count(headers.received),
+    };
+    Signs { automation: found.automation(), markers: found.markers, facts }
 }
 
 struct Found {
@@ -195,6 +195,8 @@ fn bare(value: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::mail::scan::scan;
     use crate::rules::Rules;
@@ -312,11 +314,11 @@ mod tests {
             "deliveryMarkers": 1,
             "receivedFields": 0,
         });
-        assert_eq!(found.inputs, expected);
+        assert_eq!(json!(found.facts), expected);
         let twice = read("Received: from a\nX: y\nReceived: from b\n", false);
-        assert_eq!(twice.inputs["receivedFields"], 2);
+        assert_eq!(twice.facts.received_fields, 2);
         // Bounded, however much there is.
         let many = read(&format!("X-Auto-Response-Suppress: {}\n", "a, ".repeat(50_000)), false);
-        assert!(many.inputs.to_string().len() < 2000, "{}", many.inputs);
+        assert!(json!(many.facts).to_string().len() < 2000, "{:?}", many.facts);
     }
 }

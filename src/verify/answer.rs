@@ -8,7 +8,9 @@ use std::net::IpAddr;
 use mail_auth::hickory_resolver::proto::op::ResponseCode;
 use mail_auth::hickory_resolver::proto::rr::{Name, RData, RecordType};
 use mail_auth::{DnsError, Error};
-use serde_json::{Value, json};
+
+use crate::domain::evidence::Word;
+use crate::domain::evidence::dns::{self, Told};
 
 /// Octets of answers kept with one step: ten keys of the largest size that is looked at (`dkim`),
 /// or ten look-ups of SPF with ten mail exchangers each (RFC 7208 §4.6.4), many times over. What a
@@ -126,7 +128,7 @@ pub(super) struct Kept {
     left: usize,
     /// Of one answer.
     share: usize,
-    answers: Vec<Value>,
+    answers: Vec<dns::Answer>,
 }
 
 impl Default for Kept {
@@ -141,8 +143,7 @@ impl Kept {
         Self { left: MAX_KEPT, share: MAX_KEPT / answers.max(1), answers: Vec::new() }
     }
 
-    /// `{name, type, ttl, answer}`; `truncated: true` where not all of it was kept, or nothing of
-    /// what came after it.
+    /// Marked where not all of the answer is kept, or nothing of what came after it.
     pub(super) fn keep(&mut self, answer: &Answer) {
         self.keep_first(answer, 0, usize::MAX);
     }
@@ -151,15 +152,15 @@ impl Kept {
     pub(super) fn keep_first(&mut self, answer: &Answer, place: usize, most: usize) {
         let mut left = self.share.min(self.left);
         let Some(after_name) = left.checked_sub(written(&answer.name)) else {
-            if let Some(fields) = self.answers.last_mut().and_then(Value::as_object_mut) {
-                fields.insert("truncated".into(), true.into());
+            if let Some(last) = self.answers.last_mut() {
+                last.truncated = true;
             }
             return;
         };
         self.left -= left - after_name;
         left = after_name;
         let mut truncated = answer.is_cut;
-        let shown = match &answer.outcome {
+        let told = match &answer.outcome {
             Outcome::Records(records) => {
                 truncated |= records.len() > most;
                 let mut records: Vec<_> = records.iter().take(most).collect();
@@ -178,29 +179,23 @@ impl Kept {
                     truncated |= !whole;
                     kept.push(text);
                 }
-                json!(kept)
+                Told::Records(kept)
             }
-            Outcome::Nothing(ResponseCode::NXDomain) => json!("NXDOMAIN"),
-            Outcome::Nothing(_) => json!("no such record"),
-            Outcome::Temporary(why) => json!(format!("temporary failure: {why}")),
-            Outcome::Unaskable => json!("not a domain name"),
+            Outcome::Nothing(ResponseCode::NXDomain) => Told::NAME_UNKNOWN,
+            Outcome::Nothing(_) => Told::NO_RECORD,
+            Outcome::Temporary(why) => Told::temporary(why),
+            Outcome::Unaskable => Told::UNASKABLE,
         };
-        let mut kept = json!({
-            "name": answer.name, "type": answer.kind.to_string(), "ttl": answer.ttl,
-            "answer": shown,
-        });
-        if truncated && let Some(fields) = kept.as_object_mut() {
-            fields.insert("truncated".into(), true.into());
-        }
-        self.answers.push(kept);
+        let (name, kind) = (answer.name.clone(), Word::Borrowed(answer.kind.into()));
+        self.answers.push(dns::Answer { name, kind, ttl: answer.ttl, told, truncated });
     }
 
-    pub(super) fn into_answers(self) -> Vec<Value> {
+    pub(super) fn into_answers(self) -> Vec<dns::Answer> {
         self.answers
     }
 
     /// All of these, for the record.
-    pub(super) fn all<'a>(answers: impl IntoIterator<Item = &'a Answer>) -> Vec<Value> {
+    pub(super) fn all<'a>(answers: impl IntoIterator<Item = &'a Answer>) -> Vec<dns::Answer> {
         let mut kept = Self::default();
         for answer in answers {
             kept.keep(answer);
@@ -249,6 +244,7 @@ fn escaped(octets: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use mail_auth::hickory_resolver::proto::rr::rdata::TXT;
+    use serde_json::json;
 
     use super::*;
     use crate::testkit::dns::unescaped;
@@ -265,6 +261,13 @@ mod tests {
             ttl: Some(5),
             outcome,
             is_cut: false,
+        }
+    }
+
+    fn records(answer: &dns::Answer) -> &[String] {
+        match &answer.told {
+            Told::Records(texts) => texts,
+            Told::Nothing(why) => panic!("{why}"),
         }
     }
 
@@ -287,12 +290,10 @@ mod tests {
             kept.keep(&answer(&[&vec![b'x'; MAX_TEXT], b"second"]));
         }
         let answers = kept.into_answers();
-        assert_eq!(answers[0].get("truncated"), None);
-        assert_eq!(answers[1]["truncated"], true);
-        assert_eq!(answers[1]["answer"][0].as_str().unwrap().len(), MAX_TEXT);
+        assert!(!answers[0].truncated && answers[1].truncated && answers[21].truncated);
+        assert_eq!(records(&answers[1])[0].len(), MAX_TEXT);
         assert_eq!(answers.len(), 22);
-        assert_eq!(answers[21]["truncated"], true);
-        assert_eq!(answers[21]["answer"], json!([]));
+        assert_eq!(records(&answers[21]), [""; 0]);
         assert!(json!(answers).to_string().len() < MAX_KEPT + 22 * 100);
     }
 
@@ -304,7 +305,7 @@ mod tests {
         }
         let answers = kept.into_answers();
         assert!(json!(answers).to_string().len() < MAX_KEPT + 100 * 100, "{}", answers.len());
-        let marked: Vec<_> = answers.iter().map(|one| one.get("truncated").is_some()).collect();
+        let marked: Vec<_> = answers.iter().map(|one| one.truncated).collect();
         let last = marked.len() - 1;
         assert!(marked[last] && !marked[..last].contains(&true));
     }
@@ -319,9 +320,8 @@ mod tests {
             kept.keep_first(&answer(&texts), place.min(9), 10);
         }
         for answer in kept.into_answers() {
-            assert_eq!(answer["answer"][0], "the key");
-            assert_eq!(answer["answer"].as_array().unwrap().len(), 3);
-            assert_eq!(answer["truncated"], true);
+            assert_eq!((&*records(&answer)[0], records(&answer).len()), ("the key", 3));
+            assert!(answer.truncated);
         }
     }
 }

@@ -5,15 +5,16 @@ use mail_auth::arc::{ArcError, Seal, Signature};
 use mail_auth::crypto::{Algorithm, CryptoError};
 use mail_auth::dkim::Canonicalization;
 use mail_auth::{ArcOutput, ArcResult, AuthenticatedMessage, DnsError, Error};
-use serde_json::{Value, json};
 
 use super::alignment::{Adkim, Relation};
 use super::canonical::{self, Body};
 use super::dkim::{host_name, is_selector};
+use super::evidence::count;
 use super::keys::Keys;
 use super::tags::TagList;
 use crate::domain::clock::Timestamp;
 use crate::domain::domain_name::DomainName;
+use crate::domain::evidence::arc::Chain;
 use crate::mail::fields::Known;
 use crate::mail::scan::Headers;
 use crate::rules::IntakeRules;
@@ -209,11 +210,13 @@ impl Arc {
         arc
     }
 
-    pub(super) fn summary(&self) -> Value {
-        json!({
-            "result": self.result, "sets": self.sets, "sealer": self.sealer,
-            "standsIn": self.speaks(),
-        })
+    pub(super) fn summary(&self) -> Chain {
+        Chain {
+            result: self.result.into(),
+            sets: count(self.sets),
+            sealer: self.sealer.clone(),
+            stands_in: self.speaks(),
+        }
     }
 }
 

@@ -2,19 +2,20 @@
 
 use std::time::Instant;
 
-use serde_json::{Value, json};
-
 use super::alignment::{Adkim, Relation, organizational};
 use super::arc::Arc;
-use super::dkim::Judged;
+use super::dkim::{Judged, codes};
 use super::dmarc::Dmarc;
-use super::evidence::{Step, micros, one_line};
+use super::evidence::{count, micros, one_line};
 use super::iprev::Iprev;
 use super::keys::Keys;
 use super::spf::Spf;
 use super::{Authentication, Question, Unexamined};
 use crate::domain::cause::{Cause, Particulars};
 use crate::domain::domain_name::DomainName;
+use crate::domain::evidence::alignment::{self, Signer};
+use crate::domain::evidence::results::Results;
+use crate::domain::evidence::{Facts, Step, Word, arc, dkim};
 use crate::domain::policy::Proof;
 use crate::domain::reason::Reason;
 use crate::mail::fields::Known;
@@ -144,13 +145,12 @@ impl Findings<'_> {
             .filter_map(|signature| signature.identity(|name| self.has(name)))
             .collect();
         let unsigned = self.signed().map(|signed| self.unsigned(&signed)).unwrap_or_default();
-        let summary = self.summary(&unsigned);
-        let dkim = self.dkim_step(&summary);
+        let results = self.results(&unsigned);
+        let dkim = self.dkim_step(&results);
         let alignment = self.alignment_step(proof, &detail, &blame, start);
         let chain = self.chain_step();
         let steps = [dkim, alignment, self.spf.step, chain, self.dmarc.step, self.iprev.step];
-        let steps = steps.into_iter().map(Step::into_json).collect();
-        Authentication { proof, signatures, unsigned, detail, explanation, steps, summary }
+        Authentication { proof, signatures, unsigned, detail, explanation, steps, results }
     }
 
     fn from(&self) -> &DomainName {
@@ -254,17 +254,17 @@ impl Findings<'_> {
         of(true).or_else(|| of(false))
     }
 
-    fn summary(&self, unsigned: &[Known]) -> Value {
+    fn results(&self, unsigned: &[Known]) -> Results {
         let unsigned = unsigned.iter().map(|name| name.as_str().to_ascii_lowercase());
-        json!({
-            "spf": self.spf.summary(),
-            "dkim": self.verified.signatures.iter().map(Judged::summary).collect::<Vec<_>>(),
-            "dmarc": self.dmarc.summary(),
-            "arc": self.verified.chain.as_ref().map(Arc::summary),
-            "iprev": self.iprev.summary(),
-            "alignedDomain": self.winner().map(Judged::signer),
-            "unsignedHeaders": unsigned.collect::<Vec<_>>(),
-        })
+        Results {
+            spf: self.spf.summary(),
+            dkim: self.verified.signatures.iter().map(Judged::summary).collect(),
+            dmarc: self.dmarc.summary(),
+            arc: self.verified.chain.as_ref().map(Arc::summary),
+            iprev: self.iprev.summary(),
+            aligned_domain: self.winner().map(Judged::signer),
+            unsigned_headers: unsigned.collect(),
+        }
     }
 
     /// The names in `h=` of the proof: the signature that authenticates, or the newest one of the
@@ -284,7 +284,7 @@ impl Findings<'_> {
         Known::ALL.iter().copied().filter(|one| one.says_something() && is_open(one)).collect()
     }
 
-    fn dkim_step(&self, summary: &Value) -> Step {
+    fn dkim_step(&self, results: &Results) -> Step {
         let fields = self.question.headers.all(Known::DkimSignature).count();
         let rules = &self.rules.authentication;
         let best = self.winner().or_else(|| self.best(|_| true));
@@ -292,9 +292,20 @@ impl Findings<'_> {
         let mut by_weight: Vec<_> = self.verified.signatures.iter().collect();
         by_weight.sort_by_key(|s| (!s.claim.relation.may_align(), !s.counts()));
         let names = by_weight.into_iter().filter_map(|s| s.claim.key_name.as_deref());
+        let rules = dkim::Rules {
+            min_rsa_bits: count(rules.min_rsa_bits),
+            count_testing_keys: rules.count_testing_keys,
+            max_future_seconds: rules.max_future_seconds,
+            max_clock_seconds: rules.max_clock_seconds(),
+        };
         Step {
-            name: "dkim",
-            result: best.map_or("none", Judged::result).to_owned(),
+            facts: Facts::Dkim(dkim::Dkim {
+                fields: count(fields),
+                considered: count(self.verified.signatures.len()),
+                signatures: std::sync::Arc::clone(&results.dkim),
+                rules,
+            }),
+            result: best.map_or("none", Judged::result).into(),
             detail: self
                 .verified
                 .signatures
@@ -302,13 +313,6 @@ impl Findings<'_> {
                 .map(|s| format!("{} {}", s.result(), one_line(&told(s))))
                 .collect::<Vec<_>>()
                 .join("\n"),
-            inputs: json!({
-                "fields": fields, "considered": self.verified.signatures.len(),
-                "signatures": summary.get("dkim"),
-                "minRsaBits": rules.min_rsa_bits, "countTestingKeys": rules.count_testing_keys,
-                "maxFutureSeconds": rules.max_future_seconds,
-                "maxClockSeconds": rules.max_clock_seconds(),
-            }),
             dns: self.verified.keys.evidence(names),
             micros: self.verified.dkim_micros,
         }
@@ -316,16 +320,17 @@ impl Findings<'_> {
 
     fn alignment_step(&self, proof: Proof, detail: &str, blame: &Blame, start: Instant) -> Step {
         let from = self.from();
-        let signers: Vec<Value> = self
+        let organization = |domain| organizational(domain).map(str::to_owned);
+        let signers = self
             .verified
             .signatures
             .iter()
             .filter_map(|s| Some((s, s.claim.domain.as_ref()?)))
-            .map(|(s, domain)| {
-                json!({
-                    "domain": domain.as_str(), "organization": organizational(domain),
-                    "aligned": s.claim.relation.is_aligned(), "counts": s.counts(),
-                })
+            .map(|(s, domain)| Signer {
+                domain: domain.to_string(),
+                organization: organization(domain),
+                aligned: s.claim.relation.is_aligned(),
+                counts: s.counts(),
             })
             .collect();
         let result = match proof {
@@ -334,16 +339,19 @@ impl Findings<'_> {
             Proof::Undecidable(_) => "temperror",
         };
         Step {
-            name: "alignment",
-            result: result.to_owned(),
-            detail: detail.to_owned(),
-            inputs: json!({
-                "from": from.as_str(), "organization": organizational(from), "signers": signers,
-                "rule": self.rules.authentication.alignment.as_str(),
-                "adkim": self.dmarc.adkim.as_str(), "record": self.dmarc.adkim.record(),
-                "causes": blame.causes.iter().map(|cause| cause.as_str()).collect::<Vec<_>>(),
-                "signer": one_line(&blame.signer), "selector": one_line(&blame.selector),
+            facts: Facts::Alignment(alignment::Alignment {
+                from: from.to_string(),
+                organization: organization(from),
+                signers,
+                rule: self.rules.authentication.alignment.as_str().into(),
+                adkim: self.dmarc.adkim.as_str().into(),
+                record: self.dmarc.adkim.record().to_owned(),
+                causes: codes(&blame.causes),
+                signer: one_line(&blame.signer),
+                selector: one_line(&blame.selector),
             }),
+            result: Word::Borrowed(result),
+            detail: detail.to_owned(),
             dns: Vec::new(),
             micros: micros(start),
         }
@@ -352,10 +360,9 @@ impl Findings<'_> {
     fn chain_step(&self) -> Step {
         let chain = self.verified.chain.as_ref();
         Step {
-            name: "arc",
-            result: chain.map_or("none", |chain| chain.result).to_owned(),
+            facts: Facts::Arc(arc::Arc { chain: chain.map(Arc::summary) }),
+            result: chain.map_or("none", |chain| chain.result).into(),
             detail: chain.map(|chain| chain.detail.clone()).unwrap_or_default(),
-            inputs: chain.map_or_else(|| json!({}), Arc::summary),
             dns: self.verified.keys.evidence(self.verified.chain_names.iter().map(String::as_str)),
             micros: self.verified.chain_micros,
         }

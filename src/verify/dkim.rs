@@ -9,16 +9,17 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use mail_auth::crypto::Algorithm;
 use mail_auth::dkim::{Canonicalization, Signature};
-use serde_json::{Value, json};
 
 use super::alignment::{Adkim, Relation};
 use super::canonical;
+use super::evidence::count;
 use super::key::Objection;
 use super::keys::Keys;
 use super::tags::TagList;
 use crate::domain::cause::Cause;
 use crate::domain::clock::Timestamp;
 use crate::domain::domain_name::DomainName;
+use crate::domain::evidence::{Word, dkim};
 use crate::mail::fields::Known;
 use crate::rules::{Alignment, IntakeRules};
 
@@ -347,23 +348,26 @@ impl Judged {
             .then(|| STANDARD.encode(&signature.b))
     }
 
-    /// `{domain, selector, algorithm, keyBits, result, reason, causes, counts, aligned,
-    /// signedHeaders}`.
-    pub(super) fn summary(&self) -> Value {
+    pub(super) fn summary(&self) -> dkim::Signature {
         let signature = self.claim.signature.as_ref().ok();
-        json!({
-            "domain": self.signer(),
-            "selector": self.selector(),
-            "algorithm": signature.map(|s| algorithm(s.a)),
-            "keyBits": self.key_bits,
-            "result": self.result(),
-            "reason": self.reason(),
-            "causes": self.causes().into_iter().map(Cause::as_str).collect::<Vec<_>>(),
-            "counts": self.counts(),
-            "aligned": self.claim.relation.is_aligned(),
-            "signedHeaders": self.signed_headers(),
-        })
+        dkim::Signature {
+            domain: self.signer(),
+            selector: self.selector(),
+            algorithm: signature.map(|s| Word::Borrowed(algorithm(s.a))),
+            key_bits: self.key_bits.map(count),
+            result: self.result().into(),
+            reason: self.reason(),
+            causes: codes(&self.causes()),
+            counts: self.counts(),
+            aligned: self.claim.relation.is_aligned(),
+            signed_headers: self.signed_headers(),
+        }
     }
+}
+
+/// Causes as the evidence has them.
+pub(super) fn codes(causes: &[Cause]) -> Vec<Word> {
+    causes.iter().map(|cause| Word::Borrowed(cause.as_str())).collect()
 }
 
 /// Whether the value of a `DKIM-Signature` field names a signer that cannot speak for `from`,

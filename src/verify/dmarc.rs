@@ -12,14 +12,15 @@ use mail_auth::dmarc::{self, DmarcRecord, Policy};
 use mail_auth::{
     AuthenticatedMessage, DkimOutput, DkimResult, DmarcOutput, DmarcResult, Parameters,
 };
-use serde_json::{Value, json};
 
 use super::alignment::{Adkim, Relation, organizational};
-use super::evidence::{Purpose, Recorder, Step, micros};
+use super::evidence::{Purpose, Recorder, micros};
 use super::resolver::Resolver;
 use super::spf::Spf;
 use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
+use crate::domain::evidence::dmarc as facts;
+use crate::domain::evidence::{Facts, Step, results};
 use crate::rules::Alignment;
 
 const BY_TREE: &str = "; by the tree of DMARC records a signature is aligned, by the public suffix \
@@ -36,8 +37,8 @@ pub(super) struct Dmarc {
 }
 
 impl Dmarc {
-    pub(super) fn summary(&self) -> Value {
-        json!({"result": self.result, "policy": self.policy})
+    pub(super) fn summary(&self) -> results::Dmarc {
+        results::Dmarc { result: self.result.into(), policy: self.policy.clone() }
     }
 }
 
@@ -103,30 +104,31 @@ pub(super) async fn check(
         (Some(false), true) => detail.push_str(BY_LIST),
         _ => {}
     }
-    let step = Step {
-        name: "dmarc",
-        result: result.to_owned(),
-        detail,
-        inputs: json!({
-            "from": sender.domain().as_str(),
-            "dkim": signers.iter().map(|domain| domain.as_str()).collect::<Vec<_>>(),
-            "spf": spf.output.result().to_string(),
-            "spfDomain": spf.domain.as_ref().map(DomainName::as_str),
-            "alignedByList": listed, "alignedByTree": walked,
-            "published": record.map(published),
-        }),
-        dns: recorder.evidence(),
-        micros: micros(start),
+    let facts = facts::Dmarc {
+        from: sender.domain().to_string(),
+        dkim: signers.iter().map(ToString::to_string).collect(),
+        spf: spf.step.result.clone(),
+        spf_domain: spf.domain.as_ref().map(DomainName::to_string),
+        aligned_by_list: listed,
+        aligned_by_tree: walked,
+        published: record.map(published),
     };
+    let dns = recorder.evidence();
+    let facts = Facts::Dmarc(facts);
+    let step = Step { facts, result: result.into(), detail, dns, micros: micros(start) };
     Dmarc { result, adkim, policy, step }
 }
 
 /// What stands in the evidence of the record that applies.
-fn published(record: &Arc<DmarcRecord>) -> Value {
-    json!({
-        "p": record.p.to_string(), "sp": record.sp.to_string(), "np": record.np.to_string(),
-        "t": record.t, "adkim": record.adkim.to_string(), "aspf": record.aspf.to_string(),
-    })
+fn published(record: &Arc<DmarcRecord>) -> facts::Published {
+    facts::Published {
+        p: record.p.to_string().into(),
+        sp: record.sp.to_string().into(),
+        np: record.np.to_string().into(),
+        t: record.t,
+        adkim: record.adkim.to_string().into(),
+        aspf: record.aspf.to_string().into(),
+    }
 }
 
 /// What the record that applies to `from` says of alignment. Where those above it are not known, it

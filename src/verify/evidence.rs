@@ -14,12 +14,12 @@ use mail_auth::hickory_resolver::proto::op::ResponseCode;
 use mail_auth::hickory_resolver::proto::rr::{Name, RData, RecordType};
 use mail_auth::spf::SpfRecord;
 use mail_auth::{DnsCache, DnsError, Mx, Negative, RecordSet, ResolverCache};
-use serde_json::{Value, json};
 
 use super::answer::{Answer, Kept, MAX_RECORD};
 use super::examine::at_once;
 use super::resolver::{MAX_NAME, Resolver};
 use super::spf::is_spf;
+use crate::domain::evidence::dns;
 
 /// Questions of one evaluation of DMARC: it asks 105 at most (walks of eight steps for From, SPF and
 /// ten signatures, and whether From's domain exists).
@@ -28,33 +28,14 @@ const MAX_QUESTIONS: usize = 110;
 /// Octets in which the version of a policy stands, with white space.
 const MAX_VERSION: usize = 64;
 
-/// One step of the verdict.
-pub(super) struct Step {
-    pub(super) name: &'static str,
-    pub(super) result: String,
-    pub(super) detail: String,
-    pub(super) inputs: Value,
-    pub(super) dns: Vec<Value>,
-    pub(super) micros: u64,
-}
-
-impl Step {
-    pub(super) fn into_json(self) -> Value {
-        let truncated = self.dns.iter().any(|answer| answer.get("truncated").is_some());
-        let mut step = json!({
-            "name": self.name, "result": self.result, "detail": self.detail,
-            "inputs": self.inputs, "dns": self.dns, "micros": self.micros,
-        });
-        if truncated && let Some(fields) = step.as_object_mut() {
-            fields.insert("truncated".into(), true.into());
-        }
-        step
-    }
-}
-
 /// Microseconds since `start`.
 pub(super) fn micros(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+/// A number of things, as the evidence has it.
+pub(super) fn count(things: usize) -> u64 {
+    u64::try_from(things).unwrap_or(u64::MAX)
 }
 
 /// One line of ASCII fit for an SMTP reply, at most 200 octets: what a stranger wrote (a domain,
@@ -146,7 +127,7 @@ impl Recorder {
 
     /// The answers, in the order in which they were asked for. Those of DMARC decide: each has its
     /// share of the room, and of its texts the policy comes first.
-    pub(super) fn evidence(&self) -> Vec<Value> {
+    pub(super) fn evidence(&self) -> Vec<dns::Answer> {
         let state = self.state();
         if self.purpose == Purpose::Spf {
             return Kept::all(state.known.iter().map(|known| known.answer.as_ref()));

@@ -5,12 +5,12 @@ use std::net::IpAddr;
 
 use futures_util::future::join_all;
 use mail_auth::hickory_resolver::proto::rr::{Name, RecordType};
-use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::answer::{Answer, Kept, Outcome};
-use super::evidence::{Step, micros, one_line, printable};
+use super::evidence::{micros, one_line, printable};
 use super::resolver::Resolver;
+use crate::domain::evidence::{Facts, Step, Word, iprev, results};
 
 /// Names looked at: more than a proper host has, and RFC 7208 §5.5 leaves the others out, too.
 const MAX_NAMES: usize = 10;
@@ -23,8 +23,8 @@ pub(super) struct Iprev {
 }
 
 impl Iprev {
-    pub(super) fn summary(&self) -> Value {
-        json!({"result": self.result, "name": self.name})
+    pub(super) fn summary(&self) -> results::Iprev {
+        results::Iprev { result: self.result.into(), name: self.name.clone() }
     }
 }
 
@@ -54,10 +54,9 @@ pub(super) async fn check(resolver: &Resolver, client: IpAddr, deadline: Instant
         _ => format!("the names of {client} could not be looked up in time"),
     };
     let step = Step {
-        name: "iprev",
-        result: result.to_owned(),
+        facts: facts(client),
+        result: result.into(),
         detail: one_line(&detail),
-        inputs: json!({"client": client.to_string()}),
         dns: Kept::all(&reverse.answers),
         micros: micros(start),
     };
@@ -67,14 +66,17 @@ pub(super) async fn check(resolver: &Resolver, client: IpAddr, deadline: Instant
 /// Addresses that every host has, and that a message from a file has, too: nobody is asked.
 fn nowhere(client: IpAddr) -> Iprev {
     let step = Step {
-        name: "iprev",
-        result: "none".to_owned(),
+        facts: facts(client),
+        result: Word::Borrowed("none"),
         detail: format!("{client} is no address of a host on the Internet: nobody was asked"),
-        inputs: json!({"client": client.to_string()}),
         dns: Vec::new(),
         micros: 0,
     };
     Iprev { result: "none", name: None, step }
+}
+
+fn facts(client: IpAddr) -> Facts {
+    Facts::Iprev(iprev::Iprev { client: client.to_string() })
 }
 
 /// PTR, and the addresses of the first names; all at once.

@@ -10,11 +10,11 @@ use futures_util::stream::{self, StreamExt};
 use mail_auth::dns::TxtRecord;
 use mail_auth::hickory_resolver::proto::rr::RecordType;
 use mail_auth::{DnsCache, DnsError, Error, NoCache, ResolverCache};
-use serde_json::Value;
 
 use super::answer::{Answer, Kept};
 use super::key::{self, Key};
 use super::resolver::Resolver;
+use crate::domain::evidence::dns;
 
 /// Look-ups under way at the same time for one message.
 const AT_ONCE: usize = 16;
@@ -66,7 +66,7 @@ impl Keys {
 
     /// The answers about these names, each once and each in its share of the room, for the record;
     /// of each first the record that is the key, then the others that were looked at.
-    pub(super) fn evidence<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<Value> {
+    pub(super) fn evidence<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<dns::Answer> {
         let mut told = HashSet::new();
         let names = names.filter(|name| told.insert(*name));
         let found: Vec<_> =

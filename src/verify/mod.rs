@@ -36,7 +36,6 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use mail_auth::hickory_resolver::proto::rr::RecordType;
-use serde_json::Value;
 use tokio::sync::Semaphore;
 
 pub use self::alignment::is_public_suffix;
@@ -50,6 +49,8 @@ use self::keys::Keys;
 use self::resolver::Resolver;
 pub use self::resolver::Servers;
 use crate::domain::clock::Timestamp;
+use crate::domain::evidence::Step;
+use crate::domain::evidence::results::Results;
 use crate::domain::policy::Proof;
 use crate::domain::ports::Client;
 use crate::mail::fields::Known;
@@ -98,12 +99,9 @@ pub struct Authentication {
     /// What stood in the way, in plain words that name domain and selector; empty where nothing did.
     /// The step `alignment` keeps it as `causes`, `signer` and `selector`.
     pub explanation: String,
-    /// `[{name, result, detail, inputs, dns: [{name, type, ttl, answer}], micros}]` for `dkim`,
-    /// `alignment`, `spf`, `arc`, `dmarc`, `iprev`.
-    pub steps: Value,
-    /// `{spf, dkim: [{domain, selector, algorithm, keyBits, result, reason, causes, counts, aligned,
-    /// signedHeaders}], dmarc, arc, iprev, alignedDomain, unsignedHeaders}`.
-    pub summary: Value,
+    /// `dkim`, `alignment`, `spf`, `arc`, `dmarc`, `iprev`.
+    pub steps: [Step; 6],
+    pub results: Results,
 }
 
 /// Answers questions about messages; cheap to clone, shared by all sessions.

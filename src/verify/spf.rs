@@ -18,15 +18,15 @@ use std::time::Instant;
 use mail_auth::hickory_resolver::proto::rr::RecordType;
 use mail_auth::spf::verify::SpfParameters;
 use mail_auth::{Parameters, SpfOutput, SpfResult};
-use serde_json::{Value, json};
 
 use self::evaluation::{Evaluation, Verdict};
 pub(super) use self::record::is_spf;
 use super::answer::{Answer, Kept};
-use super::evidence::{Purpose, Recorder, Step, micros, one_line};
+use super::evidence::{Purpose, Recorder, micros, one_line};
 use super::examine::at_once;
 use super::resolver::Resolver;
 use crate::domain::domain_name::DomainName;
+use crate::domain::evidence::{Facts, Step, Word, dns, results, spf};
 use crate::domain::ports::Client;
 
 /// The result, and whose.
@@ -41,12 +41,12 @@ pub(super) struct Spf {
 }
 
 impl Spf {
-    pub(super) fn summary(&self) -> Value {
-        json!({
-            "result": self.output.result().to_string(),
-            "domain": self.domain.as_ref().map(DomainName::as_str),
-            "identity": self.identity,
-        })
+    pub(super) fn summary(&self) -> results::Spf {
+        results::Spf {
+            result: word(self.output.result()),
+            domain: self.domain.as_ref().map(DomainName::to_string),
+            identity: self.identity.into(),
+        }
     }
 }
 
@@ -71,32 +71,29 @@ pub(super) async fn check(asking: Asking<'_>, client: &Client, reverse_path: &st
     };
     // §4.3: and one of a single label is no name to ask for.
     let domain = DomainName::parse(domain).ok().filter(|domain| domain.as_str().contains('.'));
-    let mut inputs = json!({
-        "client": client.address.to_string(), "helo": client.helo,
-        "reversePath": reverse_path, "identity": identity, "receiver": asking.hostname,
-    });
-    let (output, detail, dns) = match &domain {
+    let (output, detail, dns, evaluated) = match &domain {
         None => {
             let output = SpfOutput::new(String::new());
-            (output, format!("the {identity} identity has no host name"), Vec::new())
+            (output, format!("the {identity} identity has no host name"), Vec::new(), None)
         }
         Some(domain) => {
             let local_part = if local_part.is_empty() { "postmaster" } else { local_part };
             let checked = Checked::new(asking, client, local_part, domain, identity).await;
-            checked.add_to(&mut inputs);
             let output = SpfOutput::new(domain.to_string()).with_result(checked.verdict.result);
             let detail = checked.detail(client, domain);
-            (output, detail, checked.dns)
+            let evaluated = checked.evaluated();
+            (output, detail, checked.dns, Some(evaluated))
         }
     };
-    let step = Step {
-        name: "spf",
-        result: output.result().to_string(),
-        detail,
-        inputs,
-        dns,
-        micros: micros(start),
-    };
+    let facts = Facts::Spf(spf::Spf {
+        client: client.address.to_string(),
+        helo: client.helo.clone(),
+        reverse_path: reverse_path.to_owned(),
+        identity: identity.into(),
+        receiver: asking.hostname.to_owned(),
+        evaluated,
+    });
+    let step = Step { facts, result: word(output.result()), detail, dns, micros: micros(start) };
     Spf { output, domain, identity, step }
 }
 
@@ -106,7 +103,7 @@ struct Checked {
     library: Option<SpfResult>,
     lookups: u32,
     voids: u32,
-    dns: Vec<Value>,
+    dns: Vec<dns::Answer>,
 }
 
 impl Checked {
@@ -147,16 +144,16 @@ impl Checked {
     }
 
     /// What mail-auth says, where that is something else.
-    fn other(&self) -> Option<String> {
-        self.library.filter(|other| *other != self.verdict.result).map(|other| other.to_string())
+    fn other(&self) -> Option<Word> {
+        self.library.filter(|other| *other != self.verdict.result).map(word)
     }
 
-    fn add_to(&self, inputs: &mut Value) {
-        if let Some(inputs) = inputs.as_object_mut() {
-            inputs.insert("lookups".into(), json!(self.lookups));
-            inputs.insert("voidLookups".into(), json!(self.voids));
-            inputs.insert("library".into(), json!(self.library.map(|word| word.to_string())));
-            inputs.insert("correctedFrom".into(), json!(self.other()));
+    fn evaluated(&self) -> spf::Evaluated {
+        spf::Evaluated {
+            lookups: self.lookups,
+            void_lookups: self.voids,
+            library: self.library.map(word),
+            corrected_from: self.other(),
         }
     }
 
@@ -168,6 +165,19 @@ impl Checked {
         }
         detail
     }
+}
+
+/// The word of RFC 8601 §2.7.2.
+const fn word(result: SpfResult) -> Word {
+    Word::Borrowed(match result {
+        SpfResult::Pass => "pass",
+        SpfResult::Fail => "fail",
+        SpfResult::SoftFail => "softfail",
+        SpfResult::Neutral => "neutral",
+        SpfResult::TempError => "temperror",
+        SpfResult::PermError => "permerror",
+        SpfResult::None => "none",
+    })
 }
 
 /// What mail-auth makes of these answers; `None` where it wants another one.

@@ -125,10 +125,10 @@ fn mailed(text: &str) -> Mailed {
             auto_submitted: None,
             disposition_notification_to: None,
             attachments: vec![],
-            findings: json!([]),
+            findings: Vec::new(),
         },
         tag: None,
-        authentication: json!({}),
+        authentication: None,
         passage: Passage::default(),
     }
 }

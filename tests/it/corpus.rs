@@ -8,6 +8,7 @@ use gatepost::app::intake::Examination;
 use gatepost::app::mailbox::record::message_record;
 use gatepost::domain::account::Lineage;
 use gatepost::domain::clock::Timestamp;
+use gatepost::domain::evidence::dkim::Signature;
 use gatepost::domain::id::{AccountId, ContactId, MessageId, ThreadId};
 use gatepost::domain::message::{Content, Mailed, Passage};
 use gatepost::domain::policy::Proof;
@@ -45,9 +46,9 @@ async fn every_message_of_the_corpus_ends_as_stated() {
         if !message.expected.is_empty() {
             *stated.entry(&message.expected).or_default() += 1;
             if !is_as_stated(message, &examined) {
-                let (found, proof) = (&examined.authentication, examined.proof);
+                let (found, proof) = (&examined.results, examined.proof);
                 let stated = &message.expected;
-                wrong.push(format!("{}: {stated}; {proof:?} {found}", message.path));
+                wrong.push(format!("{}: {stated}; {proof:?} {found:?}", message.path));
             }
         }
     }
@@ -65,11 +66,9 @@ async fn every_message_of_the_corpus_ends_as_stated() {
 
 /// An outcome that nobody knows how to compare is a fault, not a pass.
 fn is_as_stated(message: &Message, examined: &Examination) -> bool {
-    let empty = Vec::new();
-    let signatures = examined.authentication["dkim"].as_array().unwrap_or(&empty);
+    let results = examined.results.as_deref().cloned().unwrap_or_default();
     // `policy`: it verifies, and our rules object, for example to a date long past.
-    let verifies =
-        signatures.iter().any(|one| matches!(one["result"].as_str(), Some("pass" | "policy")));
+    let verifies = |one: &Signature| matches!(&*one.result, "pass" | "policy");
     match message.expected.as_str() {
         // The second of a field that must be single.
         stated if stated.starts_with("DKIM not pass") && message.path.contains("added_header-") => {
@@ -77,11 +76,11 @@ fn is_as_stated(message: &Message, examined: &Examination) -> bool {
         }
         // One of two signatures may be good.
         stated if stated.starts_with("DKIM not pass") => {
-            signatures.iter().any(|one| !matches!(one["result"].as_str(), Some("pass" | "policy")))
+            results.dkim.iter().any(|one| !verifies(one))
         }
-        stated if stated.starts_with("DKIM pass") => verifies,
+        stated if stated.starts_with("DKIM pass") => results.dkim.iter().any(verifies),
         stated if stated.starts_with("ARC pass") => {
-            examined.authentication["arc"]["result"] == "pass"
+            results.arc.is_some_and(|chain| chain.result == "pass")
         }
         _ => false,
     }
@@ -151,7 +150,7 @@ fn shown(examined: &Examination) -> Value {
     let mailed = Mailed {
         mail: examined.mail.as_deref().unwrap().clone(),
         tag: None,
-        authentication: examined.authentication.clone(),
+        authentication: examined.results.clone(),
         passage: Passage { marker: None, automation: examined.automation.clone() },
     };
     Value::Object(message_record(&gatepost::domain::message::Message {

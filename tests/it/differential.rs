@@ -60,7 +60,7 @@ impl Comparison {
             }
             let examined = examiner.1.examine(raw).await;
             let no_sender = examined.proof == Proof::Unproven(Reason::SenderInvalid);
-            let ours = examined.authentication["dkim"].as_array();
+            let ours = examined.results.as_ref().map(|results| &results.dkim);
             let Some(ours) = ours.filter(|ours| !ours.is_empty() || !no_sender) else {
                 // Refused for its header section: no signature was verified, so none counts.
                 self.unread += usize::from(!theirs[name].is_empty());
@@ -76,9 +76,9 @@ impl Comparison {
             }
             for (at, (ours, (verified, why))) in ours.iter().zip(&theirs[name]).enumerate() {
                 self.signatures += 1;
-                let (counts, result) = (ours["counts"] == true, ours["result"].as_str().unwrap());
+                let (counts, result) = (ours.counts, &*ours.result);
                 if counts && !verified {
-                    self.wrong.push(format!("{name}: {ours} counts, and dkimpy says: {why}"));
+                    self.wrong.push(format!("{name}: {ours:?} counts, and dkimpy says: {why}"));
                 }
                 if counts != *verified {
                     self.differences.push(Difference {

@@ -10,6 +10,7 @@ use gatepost::testkit::smtp_client::{Transaction, deliver};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
+use crate::support::goldens::Goldens;
 use crate::support::{PATIENCE, TestGateway, http};
 
 /// Sessions at the same time: none of the cases depends on another.
@@ -44,12 +45,14 @@ async fn every_case_ends_as_its_fixture_says() {
 
     let mut faults = Vec::new();
     let messages = gateway.messages().await;
+    let mut goldens = Goldens::read();
     for (case, reply) in &replies {
-        if let Err(fault) = compare(&gateway, case, reply, &messages).await {
+        if let Err(fault) = compare(&gateway, case, reply, &messages, &mut goldens).await {
             faults.push(format!("{}: {fault}", case.name));
         }
     }
     assert!(faults.is_empty(), "{} records differ:\n{}", faults.len(), faults.join("\n"));
+    goldens.finish();
     compare_rooms(&gateway, &messages).await;
 
     // Refused or deferred for whatever reason: no message, no event, no delivery.
@@ -143,6 +146,7 @@ async fn compare(
     case: &Case,
     reply: &str,
     messages: &[Value],
+    goldens: &mut Goldens,
 ) -> Result<(), String> {
     let id = reply
         .split_once("[record ")
@@ -155,6 +159,7 @@ async fn compare(
     let answer: Value = serde_json::from_slice(&http::get(&url).await.body).unwrap();
     gateway.tenancy.revoke_key(key.key.id).await.unwrap();
     let record = answer.get("intake").ok_or_else(|| format!("no record {id}: {answer}"))?;
+    goldens.compare(&case.name, record, messages);
     let expect = case.script.expect.as_str();
     let found = record["reason"].as_str().unwrap_or("accepted");
     equal("reason", found, expect)?;

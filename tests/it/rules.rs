@@ -10,7 +10,6 @@ use gatepost::domain::reason::Reason;
 use gatepost::rules::Rules;
 use gatepost::store::Standing;
 use serde::Deserialize;
-use serde_json::Value;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -107,8 +106,8 @@ fn decisions_are_as_their_cases_say() {
             headers: Vec::new(),
             arrival_keys: Vec::new(),
             signatures: Vec::new(),
-            authentication: Value::Null,
-            steps: Vec::new(),
+            results: None,
+            steps: Default::default(),
         };
         let standing = Standing {
             answers: case.answers,

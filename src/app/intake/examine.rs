@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use bytes::Bytes;
-use serde_json::{Value, json};
 
 use super::arrival;
 use super::session;
@@ -13,6 +12,9 @@ use super::step::step;
 use crate::domain::address::Address;
 use crate::domain::automation::Automation;
 use crate::domain::clock::Timestamp;
+use crate::domain::evidence::results::Results;
+use crate::domain::evidence::scan::Scan;
+use crate::domain::evidence::{Facts, Step};
 use crate::domain::marker::Marker;
 use crate::domain::message::{Digest, Mail};
 use crate::domain::policy::Proof;
@@ -20,7 +22,7 @@ use crate::domain::ports::Envelope;
 use crate::domain::reason::Reason;
 use crate::mail::fields::Known;
 use crate::mail::line_ends::refused_on_the_wire;
-use crate::mail::machine::{self, Signs};
+use crate::mail::machine;
 use crate::mail::scan::{self, Fault};
 use crate::rules::IntakeRules;
 use crate::verify::{Authenticator, Question};
@@ -54,10 +56,10 @@ pub struct Examination {
     pub arrival_keys: Vec<[u8; 32]>,
     /// Digests of the signatures that mark the message (`b=`), whatever else it says.
     pub signatures: Vec<Digest>,
-    /// As shown in the message record.
-    pub authentication: Value,
+    /// Of a message that was authenticated or not; `None` where the scan failed.
+    pub results: Option<Arc<Results>>,
     /// The evidence, step by step.
-    pub steps: Vec<Value>,
+    pub steps: Arc<Vec<Step>>,
 }
 
 /// Scans, authenticates and summarises `raw` as of `now`.
@@ -75,18 +77,22 @@ pub async fn examine(
         Ok(headers) => headers,
         Err(fault) => {
             examination.sender.clone_from(&fault.from);
-            examination.fail("scan", &fault, began);
+            examination.fail(Facts::Scan, &fault, began);
             return examination;
         }
     };
     let sender = headers.from.address.clone();
-    let inputs = json!({ "from": sender.to_string() });
-    let detail = "one From field with one mailbox";
-    examination.steps.push(step("scan", "pass", detail, inputs, began));
+    let facts = Facts::Scan(Scan { from: Some(sender.to_string()) });
+    examination.add([step(facts, "pass", "one From field with one mailbox", began)]);
     examination.sender = Some(sender.clone());
     let began = Instant::now();
     let signs = machine::signs(&headers, envelope.reverse_path.is_empty(), &rules.limits);
-    examination.steps.push(automation_step(&signs, began));
+    examination.add([step(
+        Facts::Automation(signs.facts),
+        signs.automation.origin.as_str(),
+        told(&signs.automation),
+        began,
+    )]);
     (examination.automation, examination.markers) = (Some(signs.automation), signs.markers);
     let question = Question {
         raw,
@@ -99,10 +105,8 @@ pub async fn examine(
     examination.proof = found.proof;
     examination.detail = Some(found.detail);
     examination.explanation = Some(found.explanation).filter(|text| !text.is_empty());
-    examination.authentication = found.summary;
-    if let Value::Array(steps) = found.steps {
-        examination.steps.extend(steps);
-    }
+    examination.results = Some(Arc::new(found.results));
+    examination.add(found.steps);
     if found.proof == Proof::Authenticated {
         let body_at = headers.body_at;
         let body = on_pool(raw, move |raw| sha256(raw.get(body_at..).unwrap_or_default())).await;
@@ -111,7 +115,7 @@ pub async fn examine(
         let began = Instant::now();
         match summarise(raw, found.unsigned, rules).await {
             Ok(mail) => examination.mail = Some(Arc::new(mail)),
-            Err(fault) => examination.fail("content", &fault, began),
+            Err(fault) => examination.fail(Facts::Content, &fault, began),
         }
     }
     examination
@@ -132,7 +136,7 @@ pub async fn examine_file(
     };
     let mut examination = Examination::begin(rules, envelope, raw, now).await;
     let fault = Fault { reason: Reason::Malformed, detail, from: None };
-    examination.fail("framing", &fault, began);
+    examination.fail(Facts::Framing, &fault, began);
     examination
 }
 
@@ -153,30 +157,33 @@ impl Examination {
             headers: scan::section(raw, kept).to_vec(),
             arrival_keys: Vec::new(),
             signatures: Vec::new(),
-            authentication: Value::Null,
-            steps: session::arrival(envelope, raw.len(), now),
+            results: None,
+            steps: Arc::new(session::arrival(envelope, raw.len(), now)),
         }
     }
 
-    fn fail(&mut self, name: &str, fault: &Fault, began: Instant) {
+    fn add(&mut self, steps: impl IntoIterator<Item = Step>) {
+        Arc::make_mut(&mut self.steps).extend(steps);
+    }
+
+    /// Ends with a step of this kind.
+    fn fail(&mut self, kind: fn(Scan) -> Facts, fault: &Fault, began: Instant) {
         if fault.reason == Reason::LoopDetected {
             self.looping = true;
         }
         self.proof = Proof::Unproven(fault.reason);
         self.detail = Some(fault.detail.clone());
         self.explanation = None;
-        let inputs = json!({ "from": fault.from.as_ref().map(Address::to_string) });
-        self.steps.push(step(name, "fail", &fault.detail, inputs, began));
+        let facts = kind(Scan { from: fault.from.as_ref().map(Address::to_string) });
+        self.add([step(facts, "fail", fault.detail.as_str(), began)]);
     }
 }
 
-fn automation_step(signs: &Signs, began: Instant) -> Value {
-    let found = &signs.automation;
-    let detail = match found.signs.as_slice() {
+fn told(automation: &Automation) -> String {
+    match automation.signs.as_slice() {
         [] => "nothing says that a machine sent it".to_owned(),
         signs => format!("not to be answered by a machine: {}", signs.join(", ")),
-    };
-    step("automation", found.origin.as_str(), &detail, signs.inputs.clone(), began)
+    }
 }
 
 /// `unsigned` are the fields that the signature leaves open.

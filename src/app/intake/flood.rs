@@ -25,7 +25,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracing::info;
 
@@ -33,6 +32,8 @@ use super::step::step;
 use super::{Examination, Gateway};
 use crate::domain::address::Address;
 use crate::domain::contact::Handle;
+use crate::domain::evidence::Facts;
+use crate::domain::evidence::rates::Rates;
 use crate::domain::id::{AccountId, IntakeId, MessageId};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::message::Digest;
@@ -283,16 +284,13 @@ impl Gateway {
             Over::Sender => "sender",
             Over::Room => "room",
         };
-        let inputs = json!({
-            "over": rate,
-            "signatureMessagesPerMinute": self.flood.rules.signature_messages_per_minute,
-            "senderMessagesPerMinute": self.flood.rules.sender_messages_per_minute,
-            "roomMessagesPerMinute": self.flood.rules.room_messages_per_minute,
+        let facts = Facts::Rates(Rates {
+            over: rate.into(),
+            signature_messages_per_minute: self.flood.rules.signature_messages_per_minute,
+            sender_messages_per_minute: self.flood.rules.sender_messages_per_minute,
+            room_messages_per_minute: self.flood.rules.room_messages_per_minute,
         });
-        if let Value::Array(steps) = &mut record.steps {
-            let began = std::time::Instant::now();
-            steps.push(step("rates", reason.as_str(), words, inputs, began));
-        }
+        record.evidence.push(step(facts, reason.as_str(), words, std::time::Instant::now()));
         record.verdict = Verdict::of(Some(reason));
         record.explanation = format!("{} ({words})", reason.explanation());
         record.message = None;

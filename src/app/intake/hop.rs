@@ -5,18 +5,18 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use serde_json::{Value, json};
 
 use super::judge::Judgement;
 use super::step::step;
 use super::{Examination, Gateway};
 use crate::app::relay::RelayError;
+use crate::domain::evidence::{self, Facts, Step};
 use crate::domain::ports::{Envelope, Recipient};
 use crate::domain::reason::Reason;
 use crate::domain::relay::{Forwarded, Hop, Relay, RelayType, Relayed};
 use crate::domain::repeats::Cause;
 use crate::domain::verdict::Verdict;
-use crate::store::{Accepted, Intake, StoreError};
+use crate::store::{Accepted, StoreError};
 
 /// Applications that are asked about one message, at most: the relay may be changed once while it is
 /// asked. The sending server waits for each.
@@ -33,7 +33,7 @@ pub(super) struct Asks {
 struct Passed {
     relayed: Relayed,
     /// The evidence of it.
-    step: Value,
+    step: Step,
 }
 
 /// Whether a judgement may be committed.
@@ -94,7 +94,7 @@ impl Gateway {
                     Ok(_) => return Ok(Asked::Changed),
                     Err(closed) => (None, Hop::Deferred(closed)),
                 };
-                let step = evidence(wanted, relay.as_ref(), &hop, began);
+                let step = told(wanted, relay.as_ref(), &hop, began);
                 if hop != Hop::Passed {
                     turn_down(judgement, at, &hop, step);
                     return Ok(Asked::Settled);
@@ -104,7 +104,7 @@ impl Gateway {
             }
         };
         if let Some(intake) = judgement.commit.intakes.get_mut(at) {
-            add(intake, step);
+            intake.record.evidence.push(step);
         }
         Ok(Asked::Settled)
     }
@@ -167,35 +167,29 @@ fn forwarded(
     }
 }
 
-fn evidence(wanted: Relayed, relay: Option<&Relay>, hop: &Hop, began: Instant) -> Value {
+fn told(wanted: Relayed, relay: Option<&Relay>, hop: &Hop, began: Instant) -> Step {
     let detail = match hop {
         Hop::Passed => "the application let it pass",
         Hop::Refused => "the application refused it (406)",
         Hop::Deferred(why) => why,
     };
-    let inputs = json!({
-        "type": RelayType::Smtp.as_str(),
-        "relay": wanted.id.to_string(),
-        "revision": wanted.revision,
-        "accountId": relay.map(|relay| relay.account.get()),
+    let facts = Facts::Relay(evidence::relay::Relay {
+        kind: RelayType::Smtp.as_str().into(),
+        relay: wanted.id.to_string(),
+        revision: wanted.revision,
+        account_id: relay.map(|relay| relay.account.get()),
     });
-    step("relay", hop.outcome().as_str(), detail, inputs, began)
-}
-
-fn add(intake: &mut Intake, step: Value) {
-    if let Value::Array(steps) = &mut intake.record.steps {
-        steps.push(step);
-    }
+    step(facts, hop.outcome().as_str(), detail, began)
 }
 
 /// What was to be accepted is not: a record is all that stays.
-fn turn_down(judgement: &mut Judgement, at: usize, hop: &Hop, step: Value) {
+fn turn_down(judgement: &mut Judgement, at: usize, hop: &Hop, step: Step) {
     let Some(intake) = judgement.commit.intakes.get_mut(at) else { return };
     let (reason, why) = match hop {
         Hop::Deferred(why) => (Reason::RelayUnavailable, Some(why)),
         Hop::Passed | Hop::Refused => (Reason::RelayRefused, None),
     };
-    add(intake, step);
+    intake.record.evidence.push(step);
     intake.accepted = None;
     let record = &mut intake.record;
     record.verdict = Verdict::of(Some(reason));

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use serde_json::{Value, json};
 
 use super::loops::{BEEN_HERE, Visit, marker};
 use super::step::step;
@@ -13,6 +12,8 @@ use crate::domain::account::Lineage;
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
 use crate::domain::contact::Handle;
+use crate::domain::evidence::policy::Policy;
+use crate::domain::evidence::{Evidence, Facts as Of};
 use crate::domain::id::{IntakeId, Mint};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::message::{Mail, Passage};
@@ -88,7 +89,7 @@ pub fn record(
         size: u64::try_from(case.raw.len()).unwrap_or(u64::MAX),
         digest: Some(examination.digest),
         headers: examination.headers.clone(),
-        steps: steps(case, examination, standing, reason, began),
+        evidence: evidence(case, examination, standing, reason, began),
         count: 1,
         took: None,
     }
@@ -206,7 +207,7 @@ impl Gateway {
             thread: thread::keys(mail, self.rules.limits.max_thread_keys),
             tag: recipient.tag.clone(),
             digest: examination.digest,
-            authentication: examination.authentication.clone(),
+            authentication: examination.results.clone(),
             passage: Passage { marker: Some(marker), automation },
         })
     }
@@ -244,25 +245,27 @@ fn explain(reason: Option<Reason>, examination: &Examination) -> String {
     }
 }
 
-fn steps(
+fn evidence(
     case: &Case<'_>,
     examination: &Examination,
     standing: &Standing,
     reason: Option<Reason>,
     began: Instant,
-) -> Value {
-    let mut steps = examination.steps.clone();
-    steps.extend(case.visit.map(|visit| visit.step.clone()));
+) -> Evidence {
+    let mut evidence = Evidence::of_message(&examination.steps);
+    if let Some(visit) = case.visit {
+        evidence.push(visit.step.clone());
+    }
     let result = reason.map_or("accepted", Reason::as_str);
     let detail = reason.map_or("the sender is authenticated and admitted", Reason::explanation);
-    let inputs = json!({
-        "sender": examination.sender.as_ref().map(Address::to_string),
-        "mode": standing.mode.as_str(),
-        "listed": standing.listed,
-        "policyVersion": standing.policy_version,
-        "recipientActive": standing.active,
-        "recipientAnswers": standing.answers,
+    let facts = Of::Policy(Policy {
+        sender: examination.sender.as_ref().map(Address::to_string),
+        mode: standing.mode.as_str().into(),
+        listed: standing.listed,
+        policy_version: standing.policy_version,
+        recipient_active: standing.active,
+        recipient_answers: standing.answers,
     });
-    steps.push(step("policy", result, detail, inputs, began));
-    Value::from(steps)
+    evidence.push(step(facts, result, detail, began));
+    evidence
 }

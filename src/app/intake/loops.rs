@@ -7,12 +7,13 @@
 use std::time::Instant;
 
 use aws_lc_rs::hmac;
-use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::Examination;
 use super::step::step;
 use crate::domain::address::Address;
+use crate::domain::evidence::looping::Loop;
+use crate::domain::evidence::{Facts, Step};
 use crate::domain::marker::{FIELD, Marker};
 
 /// Of a message that has been here, in words fit for the SMTP reply.
@@ -24,14 +25,13 @@ pub(super) const BEEN_HERE: &str =
 pub struct Visit {
     /// It has been here for this address.
     pub is_return: bool,
-    pub(super) step: Value,
+    pub(super) step: Step,
 }
 
 impl Visit {
     /// From the step `loop` of a record: without the installation nobody can find it out again.
-    pub fn of_record(step: &Value) -> Self {
-        let is_return = step.get("result").is_some_and(|result| result == "fail");
-        Self { is_return, step: step.clone() }
+    pub fn of_record(step: &Step) -> Self {
+        Self { is_return: step.result == "fail", step: step.clone() }
     }
 }
 
@@ -49,8 +49,8 @@ impl Examination {
         } else {
             ("pass", "the message bears no delivery marker of this address")
         };
-        let inputs = json!({ "field": FIELD, "address": address.to_string() });
-        Some(Visit { is_return, step: step("loop", result, detail, inputs, began) })
+        let facts = Loop { field: FIELD.into(), address: address.to_string() };
+        Some(Visit { is_return, step: step(Facts::Loop(facts), result, detail, began) })
     }
 }
 

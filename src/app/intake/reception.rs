@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracing::info;
 
@@ -18,6 +17,8 @@ use super::thread;
 use crate::domain::account::Account;
 use crate::domain::audit::{Actor, Who};
 use crate::domain::contact::Handle;
+use crate::domain::evidence::receive_message::ReceiveMessage;
+use crate::domain::evidence::{Facts, Step};
 use crate::domain::id::{AccountId, IntakeId, MessageId, Mint};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::message::Received;
@@ -166,7 +167,7 @@ impl Reception {
             size: u64::try_from(raw.len()).unwrap_or(u64::MAX),
             digest: Some(digest),
             headers: Vec::new(),
-            steps: Value::from(vec![step]),
+            evidence: step.into(),
             count: 1,
             took: None,
         };
@@ -188,16 +189,16 @@ impl Reception {
     }
 
     /// Who handed it in: of whoever is above, the account alone.
-    fn evidence(&self, handle: &Handle) -> (String, Value) {
+    fn evidence(&self, handle: &Handle) -> (String, Step) {
         let account = match self.actor.who {
             Who::Key { account, .. } => Some(account.get()),
             Who::Operator | Who::Gateway => None,
         };
         let by = account.map_or("the operator".to_owned(), |id| format!("a key of account {id}"));
         let detail = format!("handed in by {by}, whose word it is that the sender is who it says");
-        let inputs = json!({ "accountId": account, "source": handle.source().as_str() });
-        let began = std::time::Instant::now();
-        let step = step("receiveMessage", "accepted", &detail, inputs, began);
+        let facts = ReceiveMessage { account_id: account, source: handle.source().as_str().into() };
+        let facts = Facts::ReceiveMessage(facts);
+        let step = step(facts, "accepted", detail.as_str(), std::time::Instant::now());
         (detail, step)
     }
 }

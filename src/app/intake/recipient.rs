@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 use std::time::Instant;
 
-use serde_json::{Value, json};
-
 use super::step::step;
 use super::{Found, Gateway};
+use crate::domain::evidence::Facts;
+use crate::domain::evidence::recipient::Recipient as Path;
 use crate::domain::id::IntakeId;
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::policy::Mode;
@@ -68,7 +68,7 @@ impl Gateway {
         reason: Reason,
     ) -> Result<IntakeId, StoreError> {
         let began = Instant::now();
-        let inputs = json!({ "path": path });
+        let facts = Facts::Recipient(Path { path: path.to_owned() });
         let record = IntakeRecord {
             id: IntakeId(self.mint.uuid()),
             at: self.mint.clock().now(),
@@ -86,13 +86,7 @@ impl Gateway {
             size: 0,
             digest: None,
             headers: Vec::new(),
-            steps: Value::from(vec![step(
-                if path.is_empty() { "session" } else { "recipient" },
-                "fail",
-                reason.explanation(),
-                inputs,
-                began,
-            )]),
+            evidence: step(facts, "fail", reason.explanation(), began).into(),
             count: 1,
             took: None,
         };

@@ -3,13 +3,13 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use serde_json::Value;
 
 use super::Gateway;
 use super::recipient::network;
 use super::session;
 use super::step::step;
 use crate::domain::account::Lineage;
+use crate::domain::evidence::Facts;
 use crate::domain::id::{AccountId, IntakeId};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::ports::{Answer, Envelope};
@@ -70,6 +70,9 @@ impl Gateway {
     ) -> IntakeRecord {
         let began = Instant::now();
         let kept = self.rules.record.max_kept_header_bytes;
+        let facts = Facts::Session(session::facts(envelope, size));
+        let mut steps = vec![step(facts, "fail", detail, began)];
+        steps.extend(envelope.posted.as_ref().map(session::provider));
         IntakeRecord {
             id: IntakeId(self.mint.uuid()),
             at: self.mint.clock().now(),
@@ -87,12 +90,7 @@ impl Gateway {
             size,
             digest: None,
             headers: scan::section(head, kept).to_vec(),
-            steps: Value::from(
-                [step("session", "fail", detail, session::inputs(envelope, size), began)]
-                    .into_iter()
-                    .chain(envelope.posted.as_ref().map(session::provider))
-                    .collect::<Vec<_>>(),
-            ),
+            evidence: steps.into(),
             count: 1,
             took: None,
         }

@@ -2,49 +2,45 @@
 
 use std::time::Instant;
 
-use serde_json::{Value, json};
-
 use super::step::step;
 use crate::domain::clock::Timestamp;
+use crate::domain::evidence::provider::Provider;
+use crate::domain::evidence::session::{Session, Tls};
+use crate::domain::evidence::{Facts, Step};
 use crate::domain::ports::{Envelope, Posted};
 
 /// The first steps of the evidence of a message that was read whole, and examined as of `arrived`:
 /// how it came, and of one that a provider posted, which one.
-pub(super) fn arrival(envelope: &Envelope, size: usize, arrived: Timestamp) -> Vec<Value> {
+pub(super) fn arrival(envelope: &Envelope, size: usize, arrived: Timestamp) -> Vec<Step> {
     let first = session(envelope, size, arrived);
     [first].into_iter().chain(envelope.posted.as_ref().map(provider)).collect()
 }
 
 /// Who posted a message, and what proved it.
-pub(super) fn provider(posted: &Posted) -> Value {
-    let Posted { provider, proof, relayed } = posted;
-    let inputs = json!({ "provider": provider, "proof": proof, "relayed": relayed });
-    step("provider", "pass", &format!("posted by {provider}: {proof}"), inputs, Instant::now())
+pub(super) fn provider(posted: &Posted) -> Step {
+    let Posted { provider, proof, relayed } = *posted;
+    let facts = Provider { provider: provider.into(), proof: proof.into(), relayed };
+    let detail = format!("posted by {provider}: {proof}");
+    step(Facts::Provider(facts), "pass", detail, Instant::now())
 }
 
-fn session(envelope: &Envelope, size: usize, arrived: Timestamp) -> Value {
+fn session(envelope: &Envelope, size: usize, arrived: Timestamp) -> Step {
     let size = u64::try_from(size).unwrap_or(u64::MAX);
     let detail = match (&envelope.client.tls, &envelope.posted) {
         (Some(tls), _) => format!("encrypted: {} {}", tls.version, tls.cipher),
         (None, Some(_)) => "handed on over HTTP: the envelope is as the provider says".to_owned(),
         (None, None) => "in clear".to_owned(),
     };
-    let mut inputs = inputs(envelope, size);
-    if let Value::Object(fields) = &mut inputs {
-        fields.insert("arrived".into(), arrived.to_string().into());
-    }
-    step("session", "pass", &detail, inputs, Instant::now())
+    let facts = Session { arrived: Some(arrived.to_string()), ..facts(envelope, size) };
+    step(Facts::Session(facts), "pass", detail, Instant::now())
 }
 
-/// `{helo, protocol, tls, size}`; `tls` is `{version, cipher}`, or null in clear.
-pub(super) fn inputs(envelope: &Envelope, size: u64) -> Value {
+/// How a message of so many octets came that was not read whole.
+pub(super) fn facts(envelope: &Envelope, size: u64) -> Session {
     let tls = envelope.client.tls.as_ref();
-    json!({
-        "helo": envelope.client.helo,
-        "protocol": protocol(envelope),
-        "tls": tls.map(|tls| json!({ "version": tls.version, "cipher": tls.cipher })),
-        "size": size,
-    })
+    let tls = tls.map(|tls| Tls { version: tls.version.clone(), cipher: tls.cipher.clone() });
+    let helo = envelope.client.helo.clone();
+    Session { helo, protocol: protocol(envelope).into(), tls, size, arrived: None }
 }
 
 /// The protocol behind `with` in a Received field (RFC 3848, RFC 6531 §4.3).
@@ -96,15 +92,16 @@ mod tests {
             assert_eq!(protocol(&envelope(esmtp, encrypted, smtputf8)), name);
         }
         let arrived = Timestamp::from_millis(0);
-        let shown = session(&envelope(true, true, false), 7, arrived);
-        assert_eq!(shown["detail"], "encrypted: TLSv1.3 TLS_AES_256_GCM_SHA384");
-        assert_eq!(shown["inputs"]["tls"]["version"], "TLSv1.3");
-        assert_eq!(shown["inputs"]["arrived"], "1970-01-01T00:00:00.000Z");
-        let shown = session(&envelope(true, false, false), 7, arrived);
-        assert_eq!(shown["inputs"]["tls"], Value::Null);
+        let shown = |one: Step| serde_json::to_value(one).unwrap();
+        let encrypted = shown(session(&envelope(true, true, false), 7, arrived));
+        assert_eq!(encrypted["detail"], "encrypted: TLSv1.3 TLS_AES_256_GCM_SHA384");
+        assert_eq!(encrypted["inputs"]["tls"]["version"], "TLSv1.3");
+        assert_eq!(encrypted["inputs"]["arrived"], "1970-01-01T00:00:00.000Z");
+        let clear = shown(session(&envelope(true, false, false), 7, arrived));
+        assert_eq!(clear["inputs"]["tls"], serde_json::Value::Null);
         let posted = Posted { provider: "ses", proof: "signed", relayed: false };
         let posted = Envelope { posted: Some(posted), ..envelope(true, false, false) };
-        let steps = arrival(&posted, 7, arrived);
+        let steps: Vec<_> = arrival(&posted, 7, arrived).into_iter().map(shown).collect();
         assert_eq!(steps[0]["inputs"]["protocol"], "HTTP");
         assert_eq!((steps[1]["name"].as_str(), steps.len()), (Some("provider"), 2));
         assert_eq!(steps[1]["detail"], "posted by ses: signed");

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::domain::cause::{Cause, Particulars};
 use crate::domain::contact::Handle;
+use crate::domain::evidence::Evidence;
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::reason::Reason;
 
@@ -37,14 +38,14 @@ pub fn whole_intake_record(record: &IntakeRecord) -> Map<String, Value> {
     shown.insert("size".into(), record.size.into());
     shown.insert("sha256".into(), record.digest.map(|digest| digest.to_string()).into());
     shown.insert("headers".into(), String::from_utf8_lossy(&record.headers).into());
-    shown.insert("steps".into(), record.steps.clone());
+    shown.insert("steps".into(), json!(record.evidence));
     shown.insert("advice".into(), record.verdict.reason().map(|why| advice(record, why)).into());
     shown
 }
 
 /// What somebody can do about it: by the causes that the evidence names, where it names some.
 fn advice(record: &IntakeRecord, reason: Reason) -> String {
-    let advice = by_causes(&record.steps).filter(|_| {
+    let advice = by_causes(&record.evidence).filter(|_| {
         matches!(
             reason,
             Reason::DkimMissing
@@ -59,20 +60,16 @@ fn advice(record: &IntakeRecord, reason: Reason) -> String {
 }
 
 /// The step `alignment` says what stood in the way, and of whom it is said.
-fn by_causes(steps: &Value) -> Option<String> {
-    let mut steps = steps.as_array()?.iter();
-    let inputs = steps.find(|step| step.get("name").is_some_and(|name| name == "alignment"))?;
-    let inputs = inputs.get("inputs")?;
-    let text = |name| inputs.get(name).and_then(Value::as_str).unwrap_or_default();
+fn by_causes(evidence: &Evidence) -> Option<String> {
+    let found = evidence.alignment()?;
     let of = Particulars {
-        from: text("from"),
-        signer: text("signer"),
-        selector: text("selector"),
-        record: text("record"),
+        from: &found.from,
+        signer: &found.signer,
+        selector: &found.selector,
+        record: &found.record,
     };
     // A version that knows more causes may have written it.
-    let known = |code: &Value| code.as_str()?.parse::<Cause>().ok();
-    let causes = inputs.get("causes")?.as_array()?.iter().filter_map(known);
+    let causes = found.causes.iter().filter_map(|code| code.parse::<Cause>().ok());
     let advice: Vec<_> = causes.map(|cause| cause.advice(&of)).collect();
     (!advice.is_empty()).then(|| advice.join(" "))
 }

@@ -162,7 +162,7 @@ fn metadata(message: &Message, mailed: &Mailed) -> Value {
         "emailDispositionNotificationTo": mail.disposition_notification_to,
         "emailSize": message.size,
         "emailRawUrl": raw_path(message.id),
-        "authentication": mailed.authentication,
+        "authentication": mailed.authentication.as_ref().map_or(json!({}), |found| json!(found)),
         "findings": mail.findings,
     })
 }
@@ -238,11 +238,14 @@ fn path_segment(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::domain::account::{AccountType, Lineage};
     use crate::domain::address::Address;
     use crate::domain::automation::Origin;
     use crate::domain::clock::Timestamp;
+    use crate::domain::evidence::results::Results;
     use crate::domain::id::{AccountId, ContactId, ThreadId};
     use crate::domain::message::{Digest, Mail, Passage};
     use crate::domain::sender::Sender;
@@ -287,7 +290,7 @@ mod tests {
             auto_submitted: None,
             disposition_notification_to: None,
             attachments: vec![],
-            findings: json!([]),
+            findings: Vec::new(),
         };
         Message {
             id: MessageId(uuid::Uuid::from_u128(1)),
@@ -305,7 +308,10 @@ mod tests {
             content: Content::Mail(Box::new(Mailed {
                 mail,
                 tag: None,
-                authentication: json!({ "alignedDomain": "good.example" }),
+                authentication: Some(Arc::new(Results {
+                    aligned_domain: Some("good.example".into()),
+                    ..Results::default()
+                })),
                 passage: Passage::default(),
             })),
         }

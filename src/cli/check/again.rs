@@ -4,29 +4,16 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use super::kept::{inputs, step, steps};
 use super::told::Told;
 use super::{Failure, say};
+use crate::domain::evidence::{Evidence, Step};
 
-/// Facts of the verdict beside the result of each step: what explanation and advice are made of,
-/// and whose word was taken. Records of an older version have fewer.
-const FACTS: [(&str, &str); 7] = [
-    ("alignment", "causes"),
-    ("alignment", "signer"),
-    ("alignment", "selector"),
-    ("alignment", "adkim"),
-    ("alignment", "record"),
-    ("arc", "sealer"),
-    ("arc", "standsIn"),
-];
-/// The rules that steps keep.
-const RULES: [(&str, &str); 5] = [
-    ("dkim", "minRsaBits"),
-    ("dkim", "countTestingKeys"),
-    ("dkim", "maxFutureSeconds"),
-    ("dkim", "maxClockSeconds"),
-    ("alignment", "rule"),
-];
+/// A record, and what of it is not told by its evidence.
+#[derive(Clone, Copy)]
+pub(super) struct Verdict<'v> {
+    pub(super) fields: &'v Map<String, Value>,
+    pub(super) evidence: &'v Evidence,
+}
 
 /// The outcome of the comparison, in words.
 #[derive(Default)]
@@ -45,32 +32,33 @@ pub(super) struct Again {
 
 impl Again {
     /// Compares the record `was` with the verdict reached again, `is`.
-    pub(super) fn compare(was: &Map<String, Value>, is: &Map<String, Value>, told: &Told) -> Self {
+    pub(super) fn compare(was: Verdict<'_>, is: Verdict<'_>, told: &Told) -> Self {
         let mut found = Self::default();
         let null = Value::Null;
         for name in ["verdict", "reason", "sender"] {
-            let (was, is) = (was.get(name).unwrap_or(&null), is.get(name).unwrap_or(&null));
-            found.differences.extend(differing(name, was, is));
+            let of = |verdict: Verdict<'_>| verdict.fields.get(name).unwrap_or(&null).clone();
+            found.differences.extend(differing(name, &of(was), &of(is)));
         }
-        let result = |record, name| step(record, name).and_then(|step| step.get("result"));
-        let names = steps(is).chain(steps(was)).filter_map(|step| step.get("name")?.as_str());
+        let (was, is) = (was.evidence, is.evidence);
         let mut seen = HashSet::new();
-        for name in names.filter(|name| seen.insert(*name)) {
-            let (was, is) = (result(was, name), result(is, name));
-            let what = format!("step {name}");
-            let differs = differing(&what, was.unwrap_or(&null), is.unwrap_or(&null));
-            match (differs, told.excuse(name)) {
+        for name in is.iter().chain(was.iter()).map(|step| step.facts.name()) {
+            if !seen.insert(name) {
+                continue;
+            }
+            let result = |of: &Evidence| json!(of.step(name).map(|step| step.result.clone()));
+            match (differing(&format!("step {name}"), &result(was), &result(is)), told.excuse(name))
+            {
                 (Some(words), Some(why)) => found.excused.push(format!("{words} ({why})")),
                 (differs, _) => found.differences.extend(differs),
             }
         }
-        let winner = |record| winner(record).unwrap_or_default();
         let what = "the signature that authenticates";
         found.differences.extend(differing(what, &winner(was), &winner(is)));
-        found.differences.extend(FACTS.iter().filter_map(|fact| kept(was, is, *fact)));
-        found.rules.extend(RULES.iter().filter_map(|rule| kept(was, is, *rule)));
-        found.given = super::GIVEN.into_iter().filter(|name| step(was, name).is_some()).collect();
-        found.truncated = steps(was).any(|step| step.get("truncated").is_some());
+        found.differences.extend(all_differing(&facts(was), &facts(is)));
+        found.rules.extend(all_differing(&rules(was), &rules(is)));
+        let is_given = |name: &&str| was.step(name).is_some();
+        found.given = super::GIVEN.into_iter().filter(is_given).collect();
+        found.truncated = was.iter().any(Step::is_truncated);
         found
     }
 
@@ -116,20 +104,55 @@ fn differing(what: &str, was: &Value, is: &Value) -> Option<String> {
     (was != is).then(|| format!("{what} was {was}, is {is}"))
 }
 
-/// Compares an input of a step that the record keeps; that the step itself is gone is said already.
-fn kept(
-    was: &Map<String, Value>,
-    is: &Map<String, Value>,
-    (step, name): (&str, &str),
-) -> Option<String> {
-    let (was, is) = (inputs(was, step)?.get(name)?, inputs(is, step)?);
-    differing(&format!("{name} of step {step}"), was, is.get(name).unwrap_or(&Value::Null))
+type Facts = Vec<(&'static str, Value)>;
+
+/// Facts of the verdict beside the result of each step: what explanation and advice are made of,
+/// and whose word was taken.
+fn facts(evidence: &Evidence) -> Facts {
+    let aligned = evidence.alignment().map(|found| {
+        [
+            ("causes of step alignment", json!(found.causes)),
+            ("signer of step alignment", json!(found.signer)),
+            ("selector of step alignment", json!(found.selector)),
+            ("adkim of step alignment", json!(found.adkim)),
+            ("record of step alignment", json!(found.record)),
+        ]
+    });
+    let chain = evidence.chain().map(|found| {
+        [
+            ("sealer of step arc", json!(found.sealer)),
+            ("standsIn of step arc", json!(found.stands_in)),
+        ]
+    });
+    aligned.into_iter().flatten().chain(chain.into_iter().flatten()).collect()
+}
+
+/// The rules that steps keep.
+fn rules(evidence: &Evidence) -> Facts {
+    let dkim = evidence.dkim().map(|found| {
+        [
+            ("minRsaBits of step dkim", json!(found.rules.min_rsa_bits)),
+            ("countTestingKeys of step dkim", json!(found.rules.count_testing_keys)),
+            ("maxFutureSeconds of step dkim", json!(found.rules.max_future_seconds)),
+            ("maxClockSeconds of step dkim", json!(found.rules.max_clock_seconds)),
+        ]
+    });
+    let rule = evidence.alignment().map(|found| ("rule of step alignment", json!(found.rule)));
+    dkim.into_iter().flatten().chain(rule).collect()
+}
+
+/// Compares what both have; that a step itself is gone is said already.
+fn all_differing(was: &Facts, is: &Facts) -> Vec<String> {
+    let pair = |(name, was): &(&str, Value)| {
+        let (_, is) = is.iter().find(|(other, _)| other == name)?;
+        differing(name, was, is)
+    };
+    was.iter().filter_map(pair).collect()
 }
 
 /// `{domain, selector}` of the first signature that counts and is aligned.
-fn winner(record: &Map<String, Value>) -> Option<Value> {
-    let signatures = inputs(record, "dkim")?.get("signatures")?.as_array()?;
-    let holds = |one: &Value, name| one.get(name) == Some(&Value::Bool(true));
-    let first = signatures.iter().find(|one| holds(one, "aligned") && holds(one, "counts"))?;
-    Some(json!({ "domain": first.get("domain"), "selector": first.get("selector") }))
+fn winner(evidence: &Evidence) -> Value {
+    let mut signatures = evidence.dkim().into_iter().flat_map(|dkim| dkim.signatures.iter());
+    let first = signatures.find(|one| one.aligned && one.counts);
+    json!(first.map(|one| json!({ "domain": one.domain, "selector": one.selector })))
 }

@@ -4,13 +4,15 @@ use std::io::Read;
 use std::path::Path;
 
 use bytes::Bytes;
+use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use super::super::Failure;
-use super::again::Again;
 use super::told::Told;
 use crate::app::intake::sha256;
 use crate::domain::clock::Timestamp;
+use crate::domain::evidence::Evidence;
+use crate::domain::evidence::session::Tls;
 use crate::domain::instant;
 use crate::domain::ports::{Client, Envelope, TlsFacts};
 use crate::mail::line_ends::with_crlf;
@@ -18,7 +20,8 @@ use crate::store::Standing;
 
 /// A record of a message that was read whole.
 pub(super) struct Kept {
-    fields: Map<String, Value>,
+    pub(super) fields: Map<String, Value>,
+    pub(super) evidence: Evidence,
     pub(super) envelope: Envelope,
     pub(super) standing: Standing,
     pub(super) arrived: Timestamp,
@@ -42,9 +45,8 @@ impl Kept {
     fn of(record: &Value) -> Result<Self, Failure> {
         let fields = record.as_object().ok_or("a record is a JSON object")?.clone();
         let text = |name: &str| fields.get(name).and_then(Value::as_str);
-        if fields.get("steps").is_none_or(|steps| !steps.is_array()) {
-            return Err("the record has no steps: take it from GET /email/intake/{id}".into());
-        }
+        let steps = fields.get("steps").filter(|steps| steps.is_array());
+        let steps = steps.ok_or("the record has no steps: take it from GET /email/intake/{id}")?;
         if text("sha256").is_none() {
             let told = text("explanation").unwrap_or_default();
             let why = "the record is of no message that was read whole: there is no verdict to \
@@ -52,42 +54,37 @@ impl Kept {
             return Err(format!("{why} ({told})").into());
         }
         let missing = |what: &str| format!("the record has no {what}");
-        let session = inputs(&fields, "session").ok_or_else(|| missing("step session"))?;
-        let policy = inputs(&fields, "policy").ok_or_else(|| missing("step policy"))?;
-        let in_session = |name: &str| session.get(name).and_then(Value::as_str);
-        let protocol = in_session("protocol").ok_or_else(|| missing("protocol"))?;
-        let tls = session.get("tls").filter(|tls| tls.is_object()).map(|tls| {
-            let text = |name| tls.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-            TlsFacts { version: text("version"), cipher: text("cipher") }
-        });
+        let evidence = Evidence::deserialize(steps)
+            .map_err(|error| format!("the steps of the record cannot be read: {error}"))?;
+        let session = evidence.session().ok_or_else(|| missing("step session"))?;
+        let policy = evidence.policy().ok_or_else(|| missing("step policy"))?;
+        let tls = session.tls.clone();
+        let tls = tls.map(|Tls { version, cipher }| TlsFacts { version, cipher });
         let address = text("remoteAddress").ok_or_else(|| missing("remoteAddress"))?;
-        let helo = in_session("helo").or(text("helo")).ok_or_else(|| missing("helo"))?;
         let envelope = Envelope {
             client: Client {
                 address: address.parse()?,
-                helo: helo.to_owned(),
-                esmtp: protocol != "SMTP",
+                helo: session.helo.clone(),
+                esmtp: session.protocol != "SMTP",
                 tls,
             },
             reverse_path: text("envelopeFrom").unwrap_or_default().to_owned(),
             recipients: Vec::new(),
             // A provider does not say whether its client asked for it.
-            smtputf8: protocol.starts_with("UTF8") || protocol == "HTTP",
+            smtputf8: session.protocol.starts_with("UTF8") || session.protocol == "HTTP",
             posted: None,
         };
-        let fact = |name: &str| policy.get(name).and_then(Value::as_bool);
-        let mode = policy.get("mode").and_then(Value::as_str).ok_or_else(|| missing("mode"))?;
         let standing = Standing {
-            answers: fact("recipientAnswers").unwrap_or(true),
-            active: fact("recipientActive").ok_or_else(|| missing("recipientActive"))?,
-            mode: mode.parse()?,
-            policy_version: policy.get("policyVersion").and_then(Value::as_i64).unwrap_or(0),
-            listed: fact("listed").ok_or_else(|| missing("listed"))?,
+            answers: policy.recipient_answers,
+            active: policy.recipient_active,
+            mode: policy.mode.parse()?,
+            policy_version: policy.policy_version,
+            listed: policy.listed,
             relay: None,
         };
-        let arrived = in_session("arrived").or(text("date")).and_then(instant::parse);
+        let arrived = session.arrived.as_deref().or(text("date")).and_then(instant::parse);
         let arrived = arrived.ok_or_else(|| missing("date"))?;
-        Ok(Self { envelope, standing, arrived, fields })
+        Ok(Self { envelope, standing, arrived, fields, evidence })
     }
 
     pub(super) fn field(&self, name: &str) -> &Value {
@@ -100,17 +97,12 @@ impl Kept {
 
     /// The name that this server had, which policies of SPF may use.
     pub(super) fn receiver(&self) -> Option<&str> {
-        inputs(&self.fields, "spf")?.get("receiver")?.as_str()
-    }
-
-    /// A step of the record, whole.
-    pub(super) fn step(&self, name: &str) -> Option<&Value> {
-        step(&self.fields, name)
+        self.evidence.spf().map(|spf| spf.receiver.as_str())
     }
 
     /// Whether a step came to this.
     pub(super) fn came_to(&self, name: &str, result: &str) -> bool {
-        self.step(name).and_then(|step| step.get("result")).is_some_and(|found| found == result)
+        self.evidence.step(name).is_some_and(|step| step.result == result)
     }
 
     /// The octets of the record's message: those of the file, or what they are with the line ends
@@ -130,23 +122,6 @@ impl Kept {
 
     /// What the verdict was told by the DNS.
     pub(super) fn told(&self) -> Result<Told, Failure> {
-        Told::of(steps(&self.fields))
+        Told::of(self.evidence.iter())
     }
-
-    /// What is otherwise where the verdict was reached again.
-    pub(super) fn compare(&self, again: &Map<String, Value>, told: &Told) -> Again {
-        Again::compare(&self.fields, again, told)
-    }
-}
-
-pub(super) fn steps(record: &Map<String, Value>) -> impl Iterator<Item = &Value> {
-    record.get("steps").and_then(Value::as_array).into_iter().flatten()
-}
-
-pub(super) fn step<'r>(record: &'r Map<String, Value>, name: &str) -> Option<&'r Value> {
-    steps(record).find(|step| step.get("name").is_some_and(|found| found == name))
-}
-
-pub(super) fn inputs<'r>(record: &'r Map<String, Value>, name: &str) -> Option<&'r Value> {
-    step(record, name)?.get("inputs")
 }

@@ -1,8 +1,7 @@
 //! The DNS as the verdict of a record saw it: one zone, made of what each step was told.
 
-use serde_json::Value;
-
 use super::super::Failure;
+use crate::domain::evidence::{Step, dns};
 use crate::testkit::dns::{Zone, unescaped};
 
 /// The steps whose answers decide, in this order: what they were told is in the zone, whatever others
@@ -30,35 +29,28 @@ struct Known<'r> {
     step: &'r str,
     name: String,
     kind: &'r str,
-    answer: &'r Value,
+    told: &'r dns::Told,
 }
 
 impl Told {
     /// Reads the answers of these steps. What they did not ask for does not exist.
-    pub(super) fn of<'r>(steps: impl Iterator<Item = &'r Value>) -> Result<Self, Failure> {
-        let name_of = |step: &'r Value| step.get("name").and_then(Value::as_str);
-        let mut steps: Vec<_> =
-            steps.map(|step| (name_of(step).unwrap_or_default(), step)).collect();
+    pub(super) fn of<'r>(steps: impl Iterator<Item = &'r Step>) -> Result<Self, Failure> {
+        let mut steps: Vec<_> = steps.map(|step| (step.facts.name(), step)).collect();
         let place = |name| DECISIVE.iter().position(|one| *one == name);
         steps.sort_by_key(|(name, _)| place(*name).unwrap_or(DECISIVE.len()));
         let mut told = Self::default();
         let mut known: Vec<Known<'_>> = Vec::new();
-        for (step, fields) in steps {
-            for answer in fields.get("dns").and_then(Value::as_array).into_iter().flatten() {
-                let text = |name: &str| answer.get(name).and_then(Value::as_str);
-                let (Some(name), Some(kind)) = (text("name"), text("type")) else {
-                    return Err(format!("an answer has no name or no type: {answer}").into());
-                };
-                let this = answer.get("answer").unwrap_or(&Value::Null);
+        for (step, dns) in steps.into_iter().map(|(name, step)| (name, &step.dns)) {
+            for dns::Answer { name, kind, told: this, .. } in dns {
                 let name = name.to_ascii_lowercase();
                 match known.iter().find(|other| other.name == name && other.kind == kind) {
                     None => {
                         add(&mut told.zone, &name, kind, this).map_err(|error| {
-                            format!("the answer {answer} cannot be read: {error}")
+                            format!("the answer to {kind} {name} cannot be read: {error}")
                         })?;
-                        known.push(Known { step, name, kind, answer: this });
+                        known.push(Known { step, name, kind, told: this });
                     }
-                    Some(first) if !alike(first.answer, this) => told.conflicts.push(Conflict {
+                    Some(first) if !alike(first.told, this) => told.conflicts.push(Conflict {
                         step: step.to_owned(),
                         question: format!("{kind} {name}"),
                         first: first.step.to_owned(),
@@ -83,47 +75,36 @@ impl Told {
 }
 
 /// Whether two answers come to the same zone: in whatever order, for whatever passing reason.
-fn alike(one: &Value, other: &Value) -> bool {
-    fn sorted(answer: &Value) -> Option<Vec<String>> {
-        let mut records: Vec<_> = answer.as_array()?.iter().map(Value::to_string).collect();
-        records.sort_unstable();
-        Some(records)
+fn alike(one: &dns::Told, other: &dns::Told) -> bool {
+    match (one, other) {
+        (dns::Told::Records(one), dns::Told::Records(other)) => {
+            let (mut one, mut other) = (one.clone(), other.clone());
+            one.sort_unstable();
+            other.sort_unstable();
+            one == other
+        }
+        _ => one == other || (one.is_temporary() && other.is_temporary()),
     }
-    match (sorted(one), sorted(other)) {
-        (Some(one), Some(other)) => one == other,
-        _ => one == other || (is_passing(one) && is_passing(other)),
-    }
-}
-
-fn is_passing(answer: &Value) -> bool {
-    answer.as_str().is_some_and(|word| word.starts_with("temporary failure"))
 }
 
 /// One answer, as `verify` writes it down.
-fn add(zone: &mut Zone, name: &str, kind: &str, answer: &Value) -> Result<(), Failure> {
-    match answer {
-        Value::String(word) if word == "NXDOMAIN" => zone.insert(name, kind, "NXDOMAIN", "")?,
-        Value::String(word) if word == "no such record" && kind == "TXT" => {
-            zone.insert_texts(name, &[])?;
+fn add(zone: &mut Zone, name: &str, kind: &str, told: &dns::Told) -> Result<(), Failure> {
+    match told {
+        dns::Told::Records(texts) if kind == "TXT" => {
+            let octets = texts.iter().map(|text| unescaped(text).ok_or("broken escape"));
+            zone.insert_texts(name, &octets.collect::<Result<Vec<_>, _>>()?)?;
         }
-        Value::String(word) if word == "no such record" => {
-            zone.insert(name, kind, "NOERROR", "")?
-        }
-        // Nobody could be asked about it, so nobody will be.
-        Value::String(word) if word == "not a domain name" => {}
-        Value::String(_) if is_passing(answer) => zone.insert(name, kind, "SERVFAIL", "")?,
-        Value::Array(records) => {
-            let texts = records.iter().map(|one| one.as_str().ok_or("a record is a string"));
-            let texts = texts.collect::<Result<Vec<_>, _>>()?;
-            if kind == "TXT" {
-                let octets = texts.iter().map(|text| unescaped(text).ok_or("broken escape"));
-                zone.insert_texts(name, &octets.collect::<Result<Vec<_>, _>>()?)?;
-            } else {
-                for text in texts {
-                    zone.insert(name, kind, "NOERROR", text)?;
-                }
+        dns::Told::Records(texts) => {
+            for text in texts {
+                zone.insert(name, kind, "NOERROR", text)?;
             }
         }
+        told if *told == dns::Told::NAME_UNKNOWN => zone.insert(name, kind, "NXDOMAIN", "")?,
+        told if *told == dns::Told::NO_RECORD && kind == "TXT" => zone.insert_texts(name, &[])?,
+        told if *told == dns::Told::NO_RECORD => zone.insert(name, kind, "NOERROR", "")?,
+        // Nobody could be asked about it, so nobody will be.
+        told if *told == dns::Told::UNASKABLE => {}
+        told if told.is_temporary() => zone.insert(name, kind, "SERVFAIL", "")?,
         _ => return Err("expected records, or why there are none".into()),
     }
     Ok(())
@@ -131,12 +112,21 @@ fn add(zone: &mut Zone, name: &str, kind: &str, answer: &Value) -> Result<(), Fa
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
-    fn step(name: &str, dns: Value) -> Value {
-        json!({ "name": name, "dns": dns })
+    fn step(name: &str, dns: Value) -> Step {
+        let inputs = match name {
+            "dkim" => json!({ "fields": 0, "considered": 0, "signatures": [], "minRsaBits": 0,
+                "countTestingKeys": false, "maxFutureSeconds": 0, "maxClockSeconds": 0 }),
+            "spf" => json!({ "client": "", "helo": "", "reversePath": "", "identity": "",
+                "receiver": "" }),
+            "dmarc" => json!({ "from": "", "dkim": [], "spf": "", "alignedByList": false }),
+            _ => json!({ "client": "" }),
+        };
+        let step = json!({ "name": name, "result": "", "inputs": inputs, "dns": dns });
+        serde_json::from_value(step).unwrap()
     }
 
     fn answer(name: &str, kind: &str, answer: Value) -> Value {
@@ -163,7 +153,7 @@ mod tests {
         for step in ["iprev", "dkim", "arc", "alignment", "policy"] {
             assert_eq!(told.excuse(step), None, "{step}");
         }
-        let broken = step("spf", json!([{ "name": "a.example" }]));
+        let broken = step("spf", json!([answer("a.example", "TXT", json!("perhaps"))]));
         assert!(Told::of([broken].iter()).is_err());
     }
 

@@ -34,7 +34,7 @@ pub(super) fn mail(sender: Address, raw: &str, part: u32) -> Mail {
             size: 3,
             listed: true,
         }],
-        findings: json!([]),
+        findings: Vec::new(),
     }
 }
 
@@ -66,7 +66,10 @@ pub(super) fn record(
         size: 100,
         digest: None,
         headers: b"From: boss@good.example\r\n".to_vec(),
-        steps: json!([{ "name": "scan", "result": "pass" }]),
+        evidence: serde_json::from_value(
+            json!([{ "name": "scan", "result": "pass", "inputs": {} }]),
+        )
+        .unwrap(),
         count: 1,
         took: None,
     }

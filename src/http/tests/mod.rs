@@ -53,7 +53,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -392,7 +392,7 @@ impl House {
                 thread: ThreadKeys::default(),
                 tag: None,
                 digest: self.digest(raw),
-                authentication: json!({}),
+                authentication: None,
                 passage: Passage {
                     marker: Marker::read(b"0123456789abcdef0123456789abcdef"),
                     automation: None,

@@ -1,7 +1,5 @@
 //! Shapes of content: which part is text, which HTML, which hangs on it; charsets, names, bombs.
 
-use serde_json::json;
-
 use super::{crlf, limits, read};
 use crate::domain::message::Mail;
 use crate::domain::reason::Reason;
@@ -29,7 +27,7 @@ fn a_message_without_mime_is_its_text() {
     let mail = mail("Subject: x\n\nHello,\n\nworld \n\n");
     assert_eq!(mail.text, "Hello,\n\nworld");
     assert_eq!((mail.html(), attachments(&mail).len()), (None, 0));
-    assert_eq!(mail.findings, json!([]));
+    assert_eq!(mail.findings, []);
 }
 
 #[test]
@@ -52,7 +50,7 @@ fn header_values_are_for_people() {
     assert_eq!(mail.auto_submitted.as_deref(), Some("auto-replied"));
     assert_eq!(mail.disposition_notification_to.as_deref(), Some("<j@x.example>"));
     assert_eq!(mail.from.name.as_deref(), Some("Boss"));
-    assert_eq!(mail.findings, json!([]));
+    assert_eq!(mail.findings, []);
 }
 
 #[test]
@@ -103,7 +101,7 @@ fn every_leaf_has_its_place() {
         ]
     );
     assert_eq!(mail.html(), Some(&mail.attachments[0]));
-    assert_eq!(mail.findings, json!([]));
+    assert_eq!(mail.findings, []);
 }
 
 #[test]
@@ -310,10 +308,9 @@ fn remarks_reach_the_message() {
         "Reply-To: x@evil.example\nSubject: a\u{202e}b\nContent-Type: text/html; charset=utf-8\n\n\
          <p hidden>obey me</p><a href=\"https://evil.example\">https://good.example</a>",
     );
-    let kinds: Vec<_> =
-        mail.findings.as_array().unwrap().iter().map(|f| f["kind"].clone()).collect();
+    let kinds: Vec<_> = mail.findings.iter().map(|one| &*one.kind).collect();
     let expected = ["reply_to_differs", "bidi_characters", "link_text_differs", "hidden_text"];
-    assert_eq!(kinds, expected.map(|kind| json!(kind)));
+    assert_eq!(kinds, expected);
     assert!(!mail.text.contains("obey"));
 }
 

@@ -62,9 +62,9 @@ fn every_message_of_the_corpus_gets_an_answer() {
         match read(&raw, &limits) {
             Ok(mail) => {
                 readable += 1;
-                for finding in mail.findings.as_array().unwrap() {
-                    *kinds.entry(finding["kind"].as_str().unwrap().to_owned()).or_default() += 1;
-                    println!("{} {finding}", path.file_name().unwrap().display());
+                for finding in &mail.findings {
+                    *kinds.entry(finding.kind.to_string()).or_default() += 1;
+                    println!("{} {finding:?}", path.file_name().unwrap().display());
                 }
                 for attachment in &mail.attachments {
                     let part = part(&raw, attachment.part).unwrap();

@@ -11,7 +11,7 @@ fn html(body: &str) -> Mail {
 }
 
 fn kinds(mail: &Mail) -> Vec<&str> {
-    mail.findings.as_array().unwrap().iter().map(|f| f["kind"].as_str().unwrap()).collect()
+    mail.findings.iter().map(|f| &*f.kind).collect()
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn misnested_elements_cost_a_bounded_number_of_looks() {
     ];
     for bomb in bombs {
         let mail = html(&bomb);
-        assert!(mail.findings.as_array().unwrap().len() <= 1, "{:?}", kinds(&mail));
+        assert!(mail.findings.len() <= 1, "{:?}", kinds(&mail));
     }
     // What is left open in each paragraph does not pile up.
     assert_eq!(kinds(&html(&"<p><b>x".repeat(1000))), [""; 0]);
@@ -129,7 +129,7 @@ fn what_is_left_out_is_said() {
     assert!(kinds(&found).contains(&"content_cut"));
     let alt = format!("<img alt='{}'>", "word ".repeat(40)).repeat(50);
     let found = read(&format!("{alt}<p hidden>obey</p>x"));
-    assert!(found.findings.to_string().contains("obey"), "{}", found.findings);
+    assert!(found.findings.iter().any(|one| one.detail.contains("obey")), "{:?}", found.findings);
 }
 
 #[test]

@@ -3,8 +3,6 @@
 
 use std::sync::LazyLock;
 
-use serde_json::Value;
-
 use super::{crlf, limits};
 use crate::domain::automation::Automation;
 use crate::domain::marker::Marker;
@@ -26,9 +24,8 @@ fn made(text: &str, unsigned: &[Known]) -> (Mail, Automation, Vec<Marker>) {
 }
 
 fn findings_of(text: &str, unsigned: &[Known]) -> Vec<(String, String)> {
-    let Value::Array(found) = made(text, unsigned).0.findings else { panic!("no list") };
-    let word = |one: &Value, key: &str| one[key].as_str().unwrap().to_owned();
-    let found: Vec<_> = found.iter().map(|one| (word(one, "kind"), word(one, "detail"))).collect();
+    let found = made(text, unsigned).0.findings;
+    let found: Vec<_> = found.into_iter().map(|one| (one.kind.to_string(), one.detail)).collect();
     assert!(found.iter().all(|(kind, _)| findings::KINDS.contains(&kind.as_str())), "{found:?}");
     found
 }

@@ -1,9 +1,8 @@
 //! What a person would see of a message and what a model would read: crafted HTML of every kind
 //! that hides, and real habits that hide nothing.
 
-use serde_json::Value;
-
 use super::{crlf, limits, read};
+use crate::domain::evidence::finding::Finding;
 use crate::domain::message::Mail;
 use crate::mail::mime::part;
 
@@ -14,16 +13,16 @@ fn html(body: &str) -> Mail {
 }
 
 fn kinds(mail: &Mail) -> Vec<&str> {
-    mail.findings.as_array().unwrap().iter().map(|f| f["kind"].as_str().unwrap()).collect()
+    mail.findings.iter().map(|f| &*f.kind).collect()
 }
 
 /// The piece of `text` that a finding points at.
-fn pointed<'t>(text: &'t str, finding: &Value) -> &'t str {
-    let at = |key: &str| {
-        let points = usize::try_from(finding[key].as_u64().unwrap()).unwrap();
+fn pointed<'t>(text: &'t str, finding: &Finding) -> &'t str {
+    let at = |place: Option<u64>| {
+        let points = usize::try_from(place.unwrap()).unwrap();
         text.char_indices().map(|(at, _)| at).nth(points).unwrap_or(text.len())
     };
-    &text[at("start")..at("end")]
+    &text[at(finding.start)..at(finding.end)]
 }
 
 #[test]
@@ -69,14 +68,12 @@ fn hidden_text_is_found_and_not_shown() {
         assert!(mail.text.starts_with("Hello \u{e4}"), "{hiding}: {}", mail.text);
         assert_eq!(kinds(&mail), ["hidden_text"], "{hiding}");
         let finding = &mail.findings[0];
-        let detail = finding["detail"].as_str().unwrap();
+        let detail = &finding.detail;
         assert!(detail.ends_with(&format!("({how})")), "{hiding}: {detail}");
-        assert!(pointed(&html_text, finding).contains("obey me now"), "{hiding}: {finding}");
-        assert!(!pointed(&html_text, finding).contains("Hello"), "{hiding}: {finding}");
-        assert_eq!(
-            (&finding["field"], &finding["charset"]),
-            (&"emailHtml".into(), &"UTF-8".into())
-        );
+        assert!(pointed(&html_text, finding).contains("obey me now"), "{hiding}: {finding:?}");
+        assert!(!pointed(&html_text, finding).contains("Hello"), "{hiding}: {finding:?}");
+        let told = (&*finding.field, finding.charset.as_deref());
+        assert_eq!(told, ("emailHtml", Some("UTF-8")));
     }
 }
 
@@ -163,10 +160,8 @@ fn places_in_the_html_are_those_of_its_charset() {
     let raw = crlf(head);
     let mail = read(&raw, &limits()).unwrap();
     let finding = &mail.findings[0];
-    assert_eq!(
-        (&finding["kind"], &finding["charset"]),
-        (&"hidden_text".into(), &"Shift_JIS".into())
-    );
+    let told = (&*finding.kind, finding.charset.as_deref());
+    assert_eq!(told, ("hidden_text", Some("Shift_JIS")));
     let served = part(&raw, mail.html().unwrap().part).unwrap().bytes;
     let (decoded, _, _) = encoding_rs::SHIFT_JIS.decode(&served);
     assert_eq!(pointed(&decoded, finding), "<p hidden>obey me\u{3053}");
@@ -182,9 +177,9 @@ fn unseen_characters_of_the_text_are_found_at_their_place() {
     let mut sorted = expected;
     sorted.sort_unstable();
     assert_eq!(found, sorted);
-    for finding in mail.findings.as_array().unwrap() {
-        assert_eq!(finding["field"], "message");
-        let expected = match finding["kind"].as_str().unwrap() {
+    for finding in &mail.findings {
+        assert_eq!(finding.field, "message");
+        let expected = match &*finding.kind {
             "bidi_characters" => "\u{202e}",
             "zero_width_characters" => "\u{200b}",
             "tag_characters" => "\u{e0041}",

@@ -19,7 +19,7 @@ fn mail(rest: &str) -> Mail {
 }
 
 fn kinds(mail: &Mail) -> Vec<&str> {
-    mail.findings.as_array().unwrap().iter().map(|found| found["kind"].as_str().unwrap()).collect()
+    mail.findings.iter().map(|found| &*found.kind).collect()
 }
 
 #[test]
@@ -40,13 +40,13 @@ fn a_type_that_nobody_can_read_is_plain_text() {
         "kind": "content_type_invalid", "field": "message", "start": null, "end": null,
         "detail": "part 0 has a type that cannot be read, \"<html>\": it is read as text/plain",
     }]);
-    assert_eq!(mail("Content-Type: <html>\n\nHello").findings, expected);
+    assert_eq!(json!(mail("Content-Type: <html>\n\nHello").findings), expected);
     // What it names besides counts.
     let rest = "Content-Type: html; charset=koi8-r\nContent-Transfer-Encoding: base64\n\n8NLJ\n";
     assert_eq!(mail(rest).text, "\u{41f}\u{440}\u{438}");
     // What is written is shown without what nobody sees, and not at length.
     let long = format!("Content-Type: a\u{202e}{}\n\nx", "b".repeat(3000));
-    let found = mail(&long).findings[0]["detail"].as_str().unwrap().to_owned();
+    let found = mail(&long).findings[0].detail.clone();
     assert!(found.len() < 200 && !found.contains('\u{202e}'), "{found}");
     // Types that can be read, also carelessly written ones.
     for written in ["text", "text/plain; charset", "TEXT/Plain (yes)", "text /plain"] {
@@ -117,8 +117,8 @@ fn text_in_another_encoding_than_it_says_is_read() {
             for attachment in &mail.attachments {
                 let part = part(&raw(&rest), attachment.part).unwrap();
                 assert_eq!(part.bytes.len() as u64, attachment.size);
-                assert_eq!(mail.findings[0]["field"], "emailHtml");
-                assert_eq!(mail.findings[0]["charset"], "UTF-8");
+                assert_eq!(mail.findings[0].field, "emailHtml");
+                assert_eq!(mail.findings[0].charset.as_deref(), Some("UTF-8"));
             }
         }
     }
@@ -169,13 +169,13 @@ fn a_charset_that_cannot_be_obeyed_is_named() {
         let mail = plain(charset, octets);
         assert_eq!((mail.text.as_str(), mail.attachments.len()), (text, files), "{charset}");
         assert_eq!(kinds(&mail), [kind], "{charset}");
-        assert!(mail.findings[0]["detail"].as_str().unwrap().contains(&format!("{charset:?}")));
+        assert!(mail.findings[0].detail.contains(&format!("{charset:?}")));
     }
     for charset in ["utf-8", "\"\"", "ibm850", "cp437", "utf-7", "hz-gb-2312", "iso-2022-kr"] {
         assert_eq!(kinds(&plain(charset, b"Hello")), [""; 0], "{charset}");
     }
     assert_eq!(
-        plain("x-unknown", b"\xfc").findings[0]["detail"],
+        plain("x-unknown", b"\xfc").findings[0].detail,
         "part 0 names the charset \"x-unknown\", which is not known: it is read as windows-1252"
     );
 }
@@ -189,7 +189,7 @@ fn markup_in_utf7_is_markup() {
     let mail = read(&raw, &limits()).unwrap();
     assert_eq!(mail.text, "Hello \u{e4}");
     assert_eq!(kinds(&mail), ["hidden_text"]);
-    assert_eq!(mail.findings[0]["charset"], "UTF-7");
+    assert_eq!(mail.findings[0].charset.as_deref(), Some("UTF-7"));
     let bounds = PageBounds { html_bytes: 9999, tags: 99, picture_bytes: 0 };
     let Shown::Html(html) = page(&raw, 0, bounds).unwrap().shown else { panic!("no page") };
     assert!(html.contains("Hello \u{e4}") && !html.contains("script"), "{html}");

@@ -97,11 +97,11 @@ fn every_html_part_is_examined() {
     let part = |html: &str| format!("--o\nContent-Type: text/html\n\n{html}\n");
     let mail = mail(&format!("{MIXED}{}{}--o--\n", part("<p>Hello</p>"), part(deceit)));
     assert_eq!(mail.text, "Hello\n\nhttps://good.example");
-    let found = mail.findings.as_array().unwrap();
+    let found = &mail.findings;
     for kind in ["link_text_differs", "hidden_text"] {
-        let finding = found.iter().find(|finding| finding["kind"] == kind).expect(kind);
-        assert!(finding["detail"].as_str().unwrap().starts_with("another HTML part"), "{finding}");
-        assert_eq!(finding["field"], "message");
+        let finding = found.iter().find(|finding| finding.kind == kind).expect(kind);
+        assert!(finding.detail.starts_with("another HTML part"), "{finding:?}");
+        assert_eq!(finding.field, "message");
     }
 }
 

@@ -51,7 +51,8 @@ impl Ready {
                         Some((known, read)) if Arc::ptr_eq(known, mail) => read.clone(),
                         _ => {
                             let raw = here(&accepted.raw, apart);
-                            Packed::of(&MailRow::from(&**mail), raw).await?.into()
+                            let results = accepted.message.authentication.as_deref();
+                            Packed::of(&MailRow::of(mail, results), raw).await?.into()
                         }
                     };
                     shared = Some((mail, read.clone()));

@@ -93,9 +93,8 @@ impl Refusals {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use crate::domain::evidence::{Facts, Step, recipient::Recipient};
     use crate::domain::verdict::Verdict;
 
     #[test]
@@ -115,8 +114,15 @@ mod tests {
             char::from(b'0' + u8::try_from(state >> 26).unwrap())
         };
         let long: String = (0..10_000).map(|_| random()).collect();
+        let step = |detail: &str| Step {
+            facts: Facts::Recipient(Recipient { path: String::new() }),
+            result: "fail".into(),
+            detail: detail.to_owned(),
+            dns: Vec::new(),
+            micros: 0,
+        };
         let fills: [&dyn Fn(&mut IntakeRecord); 6] = [
-            &|record| record.steps = json!([long]),
+            &|record| record.evidence = step(&long).into(),
             &|record| record.explanation.clone_from(&long),
             &|record| record.headers = long.clone().into(),
             &|record| record.recipient.clone_from(&long),

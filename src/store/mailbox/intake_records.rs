@@ -8,6 +8,7 @@ use super::entry::{Entry, RecordColumns};
 use super::presence::PRESENT_RECORD;
 use crate::domain::clock::Timestamp;
 use crate::domain::contact::Handle;
+use crate::domain::evidence::Evidence;
 use crate::domain::id::{IntakeId, MessageId};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::reason::Reason;
@@ -50,7 +51,7 @@ impl Base {
         filter.narrow(&mut query);
         page.read_between(&mut query, filter.since, filter.until);
         let rows = query.fetch_all(self.reader()).await?;
-        let without = |_: &Columns<'_>| Ok(Evidence::default());
+        let without = |_: &Columns<'_>| Ok(Read::default());
         let records = rows.iter().map(|row| record(row, without)).collect::<Result<_, _>>()?;
         Ok(page.shown(records))
     }
@@ -113,11 +114,13 @@ pub fn insert(tx: &mut Transaction, entries: &[&Entry], earlier: &HashMap<Messag
 
 /// The columns of a record, but for its count and its message.
 pub fn columns(record: &IntakeRecord) -> Result<RecordColumns, StoreError> {
-    let evidence = packing::pack(&[record.steps.to_string().as_bytes(), &record.headers]);
-    let evidence = evidence.map_err(|error| StoreError::Corrupt {
+    let corrupt = |error: &dyn std::error::Error| StoreError::Corrupt {
         table: "intake_records",
         detail: error.to_string(),
-    })?;
+    };
+    let mut evidence = serde_json::to_vec(&record.evidence).map_err(|error| corrupt(&error))?;
+    evidence.extend_from_slice(&record.headers);
+    let evidence = packing::pack(&[&evidence]).map_err(|error| corrupt(&error))?;
     let shared = vec![
         record.id.0.into(),
         record.at.into(),
@@ -184,16 +187,16 @@ const INSERT: &str = "
         DO UPDATE SET count = intake_records.count + excluded.count
     RETURNING id, counted_as";
 
-/// The steps, and the header section.
-type Evidence = (serde_json::Value, Vec<u8>);
+/// The evidence, and the header section.
+type Read = (Evidence, Vec<u8>);
 
 fn record(
     row: &Row,
-    evidence: impl Fn(&Columns<'_>) -> Result<Evidence, StoreError>,
+    evidence: impl Fn(&Columns<'_>) -> Result<Read, StoreError>,
 ) -> Result<IntakeRecord, StoreError> {
     let columns = Columns { table: "records", row };
     let reason = columns.optional_word::<Reason>("reason")?;
-    let (steps, headers) = evidence(&columns)?;
+    let (evidence, headers) = evidence(&columns)?;
     let took = columns.optional_integer("took_us")?.and_then(|micros| u64::try_from(micros).ok());
     Ok(IntakeRecord {
         id: IntakeId(columns.uuid("id")?),
@@ -212,21 +215,21 @@ fn record(
         size: columns.count("size")?,
         digest: columns.optional_digest("digest")?,
         headers,
-        steps,
+        evidence,
         count: columns.count("count")?,
         took: took.map(Duration::from_micros),
     })
 }
 
 /// The steps, and behind them the header section; neither is left of a record that was erased.
-fn read_evidence(columns: &Columns<'_>) -> Result<Evidence, StoreError> {
+fn read_evidence(columns: &Columns<'_>) -> Result<Read, StoreError> {
     let packed = columns.bytes("evidence")?;
     if packed.is_empty() {
-        return Ok((serde_json::Value::Array(Vec::new()), Vec::new()));
+        return Ok(Read::default());
     }
     let mut read = packing::whole(&packed).map_err(|error| columns.corrupt(error))?;
-    let mut steps = serde_json::Deserializer::from_slice(&read).into_iter();
-    let first = steps.next().transpose().map_err(|error| columns.corrupt(error))?;
-    let headers = read.split_off(steps.byte_offset().min(read.len()));
-    Ok((first.unwrap_or_default(), headers))
+    let mut json = serde_json::Deserializer::from_slice(&read).into_iter();
+    let evidence = json.next().transpose().map_err(|error| columns.corrupt(error))?;
+    let headers = read.split_off(json.byte_offset().min(read.len()));
+    Ok((evidence.unwrap_or_default(), headers))
 }

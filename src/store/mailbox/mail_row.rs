@@ -1,107 +1,113 @@
-//! The JSON in which `mails.mail` keeps what was read out of a message. Fields may be added
-//! with a default; none may change its meaning, because old rows stay as they are.
+//! The JSON in which contents keep what was read out of a message, and what proved its sender. Fields
+//! may be added with a default; none may change its meaning, because old rows stay as they are.
+
+use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::domain::address::{Address, AddressError};
+use crate::domain::evidence::finding::Finding;
+use crate::domain::evidence::results::Results;
 use crate::domain::message::{Attachment, Mail};
 use crate::domain::sender::Sender;
 
+type Text<'m> = Cow<'m, str>;
+type Texts<'m> = Cow<'m, [String]>;
+
 #[derive(Serialize, Deserialize)]
-pub struct MailRow {
+pub struct MailRow<'m> {
     from: String,
-    from_name: Option<String>,
-    text: String,
-    subject: Option<String>,
-    to: Vec<String>,
-    cc: Vec<String>,
-    reply_to: Vec<String>,
-    message_id: Option<String>,
-    in_reply_to: Vec<String>,
-    references: Vec<String>,
-    stripped_text: String,
-    auto_submitted: Option<String>,
-    disposition_notification_to: Option<String>,
-    attachments: Vec<AttachmentRow>,
-    findings: Value,
+    from_name: Option<Text<'m>>,
+    text: Text<'m>,
+    subject: Option<Text<'m>>,
+    to: Texts<'m>,
+    cc: Texts<'m>,
+    reply_to: Texts<'m>,
+    message_id: Option<Text<'m>>,
+    in_reply_to: Texts<'m>,
+    references: Texts<'m>,
+    stripped_text: Text<'m>,
+    auto_submitted: Option<Text<'m>>,
+    disposition_notification_to: Option<Text<'m>>,
+    attachments: Vec<AttachmentRow<'m>>,
+    findings: Cow<'m, [Finding]>,
+    authentication: Option<Cow<'m, Results>>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct AttachmentRow {
+struct AttachmentRow<'m> {
     part: u32,
-    content_type: String,
-    filename: String,
+    content_type: Text<'m>,
+    filename: Text<'m>,
     size: u64,
     listed: bool,
 }
 
-impl From<&Mail> for MailRow {
-    fn from(mail: &Mail) -> Self {
-        let mail = mail.clone();
+impl<'m> MailRow<'m> {
+    pub fn of(mail: &'m Mail, authentication: Option<&'m Results>) -> Self {
+        let text = |text: &'m Option<String>| text.as_deref().map(Cow::Borrowed);
         Self {
             from: mail.from.address.to_string(),
-            from_name: mail.from.name,
-            text: mail.text,
-            subject: mail.subject,
-            to: mail.to,
-            cc: mail.cc,
-            reply_to: mail.reply_to,
-            message_id: mail.message_id,
-            in_reply_to: mail.in_reply_to,
-            references: mail.references,
-            stripped_text: mail.stripped_text,
-            auto_submitted: mail.auto_submitted,
-            disposition_notification_to: mail.disposition_notification_to,
-            attachments: mail.attachments.into_iter().map(AttachmentRow::from).collect(),
-            findings: mail.findings,
+            from_name: text(&mail.from.name),
+            text: Cow::Borrowed(&mail.text),
+            subject: text(&mail.subject),
+            to: Cow::Borrowed(&mail.to),
+            cc: Cow::Borrowed(&mail.cc),
+            reply_to: Cow::Borrowed(&mail.reply_to),
+            message_id: text(&mail.message_id),
+            in_reply_to: Cow::Borrowed(&mail.in_reply_to),
+            references: Cow::Borrowed(&mail.references),
+            stripped_text: Cow::Borrowed(&mail.stripped_text),
+            auto_submitted: text(&mail.auto_submitted),
+            disposition_notification_to: text(&mail.disposition_notification_to),
+            attachments: mail.attachments.iter().map(AttachmentRow::of).collect(),
+            findings: Cow::Borrowed(&mail.findings),
+            authentication: authentication.map(Cow::Borrowed),
         }
     }
-}
 
-impl TryFrom<MailRow> for Mail {
-    type Error = AddressError;
-
-    fn try_from(row: MailRow) -> Result<Self, AddressError> {
-        Ok(Self {
-            from: Sender { address: Address::kept(&row.from)?, name: row.from_name },
-            text: row.text,
-            subject: row.subject,
-            to: row.to,
-            cc: row.cc,
-            reply_to: row.reply_to,
-            message_id: row.message_id,
-            in_reply_to: row.in_reply_to,
-            references: row.references,
-            stripped_text: row.stripped_text,
-            auto_submitted: row.auto_submitted,
-            disposition_notification_to: row.disposition_notification_to,
-            attachments: row.attachments.into_iter().map(Attachment::from).collect(),
-            findings: row.findings,
-        })
+    /// As it was given.
+    pub fn into_mail(self) -> Result<(Mail, Option<Arc<Results>>), AddressError> {
+        let text = |text: Option<Text<'m>>| text.map(Cow::into_owned);
+        let mail = Mail {
+            from: Sender { address: Address::kept(&self.from)?, name: text(self.from_name) },
+            text: self.text.into_owned(),
+            subject: text(self.subject),
+            to: self.to.into_owned(),
+            cc: self.cc.into_owned(),
+            reply_to: self.reply_to.into_owned(),
+            message_id: text(self.message_id),
+            in_reply_to: self.in_reply_to.into_owned(),
+            references: self.references.into_owned(),
+            stripped_text: self.stripped_text.into_owned(),
+            auto_submitted: text(self.auto_submitted),
+            disposition_notification_to: text(self.disposition_notification_to),
+            attachments: self.attachments.into_iter().map(AttachmentRow::into_attachment).collect(),
+            findings: self.findings.into_owned(),
+        };
+        Ok((mail, self.authentication.map(|results| Arc::new(results.into_owned()))))
     }
 }
 
-impl From<Attachment> for AttachmentRow {
-    fn from(from: Attachment) -> Self {
+impl<'m> AttachmentRow<'m> {
+    fn of(from: &'m Attachment) -> Self {
         Self {
             part: from.part,
-            content_type: from.content_type,
-            filename: from.filename,
+            content_type: Cow::Borrowed(&from.content_type),
+            filename: Cow::Borrowed(&from.filename),
             size: from.size,
             listed: from.listed,
         }
     }
-}
 
-impl From<AttachmentRow> for Attachment {
-    fn from(row: AttachmentRow) -> Self {
-        Self {
-            part: row.part,
-            content_type: row.content_type,
-            filename: row.filename,
-            size: row.size,
-            listed: row.listed,
+    fn into_attachment(self) -> Attachment {
+        Attachment {
+            part: self.part,
+            content_type: self.content_type.into_owned(),
+            filename: self.filename.into_owned(),
+            size: self.size,
+            listed: self.listed,
         }
     }
 }

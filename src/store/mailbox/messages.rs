@@ -98,7 +98,7 @@ impl Base {
 /// Messages with what was read out of them; goes on with a condition.
 pub const SELECT: &str = "SELECT id, partner_id, reseller_id, organization_id, agent_id,
                 agent_username, contact_id, at, thread_id, session_id, inbox, source, tag, size,
-                digest, authentication, passage, sender, subject, octets, packed
+                digest, passage, sender, subject, octets, packed
          FROM messages JOIN contents USING (content_id, organization_id) WHERE ";
 
 /// These messages, in no particular order; those that are not there are left out.
@@ -110,7 +110,7 @@ pub async fn by_ids(
         "WITH given (message) AS ({rows})
          SELECT id, partner_id, reseller_id, messages.organization_id, agent_id, agent_username,
                 contact_id, at, thread_id, session_id, inbox, source, tag, size, digest,
-                authentication, passage, sender, subject, octets, packed
+                passage, sender, subject, octets, packed
          FROM given CROSS JOIN messages CROSS JOIN contents
          WHERE messages.id = given.message AND contents.content_id = messages.content_id
            AND contents.organization_id = messages.organization_id
@@ -138,7 +138,6 @@ pub fn columns(message: &NewMessage, size: i64) -> Vec<Value> {
         message.tag.clone().into(),
         size.into(),
         message.digest.0.as_slice().into(),
-        message.authentication.to_string().into(),
         passage_row::written(&message.passage).into(),
         message.mail.subject.as_deref().map(listed).into(),
         Source::Email.as_str().into(),
@@ -160,8 +159,6 @@ pub fn columns_of_received(message: &NewReceived, size: i64) -> Vec<Value> {
         None::<String>.into(),
         size.into(),
         message.digest.0.as_slice().into(),
-        // Nothing was proven.
-        "{}".into(),
         passage_row::written(&Passage::default()).into(),
         None::<String>.into(),
         handle.source().as_str().into(),
@@ -192,8 +189,7 @@ pub fn insert(
     });
     tx.later(many(
         "INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id,
-             agent_username, at, sender, tag, size, digest, authentication, passage, subject,
-             source, contact_id, thread_id, session_id, inbox, content_id, recipient,
+             agent_username, at, sender, tag, size, digest, passage, subject, source, contact_id, thread_id, session_id, inbox, content_id, recipient,
              envelope_from, remote_address, helo, took_us, evidence, explanation) {rows}",
         rows.collect(),
     ));
@@ -277,7 +273,7 @@ fn beside(columns: &Columns<'_>) -> Result<Content, StoreError> {
     Ok(Content::Mail(Box::new(Mailed {
         mail: Mail { subject, ..Mail::of(from) },
         tag: columns.optional_text("tag").unwrap_or_default(),
-        authentication: columns.json("authentication").unwrap_or_default(),
+        authentication: None,
         passage: Passage::default(),
     })))
 }
@@ -287,11 +283,12 @@ fn content(columns: &Columns<'_>) -> Result<Content, StoreError> {
         let received = Received::from(packed::read::<ReceivedRow>(columns)?);
         return Ok(Content::Received(Box::new(received)));
     }
-    let mail = packed::read::<MailRow>(columns)?;
+    let read = packed::read::<MailRow<'_>>(columns)?;
+    let (mail, authentication) = read.into_mail().map_err(|error| columns.corrupt(error))?;
     Ok(Content::Mail(Box::new(Mailed {
-        mail: Mail::try_from(mail).map_err(|error| columns.corrupt(error))?,
+        mail,
         tag: columns.optional_text("tag")?,
-        authentication: columns.json("authentication")?,
+        authentication,
         passage: passage_row::read(columns.optional_text("passage")?.as_deref()),
     })))
 }

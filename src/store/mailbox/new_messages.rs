@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use crate::domain::account::Lineage;
 use crate::domain::clock::Timestamp;
+use crate::domain::evidence::results::Results;
 use crate::domain::id::{AccountId, MessageId};
 use crate::domain::message::{Digest, Mail, Passage, Received};
 use crate::domain::source::Inbox;
@@ -26,7 +25,7 @@ pub struct NewMessage {
     pub thread: ThreadKeys,
     pub tag: Option<String>,
     pub digest: Digest,
-    pub authentication: Value,
+    pub authentication: Option<Arc<Results>>,
     pub passage: Passage,
 }
 

@@ -1,11 +1,11 @@
 //! `adkim=s`: a domain that forbids its subdomains to speak for it is believed (contract §2).
 
+use super::Authentication;
 use super::{Bench, MAIL, step};
 use crate::domain::policy::Proof;
 use crate::domain::reason::Reason;
 use crate::testkit::dns::Zone;
 use crate::testkit::signer::Key;
-use crate::verify::Authentication;
 
 const STRICT: &str = "v=DMARC1; p=reject; adkim=s";
 const RELAXED: &str = "v=DMARC1; p=reject";

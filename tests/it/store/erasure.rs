@@ -144,7 +144,8 @@ async fn planted(scene: &Scene, count: i64) -> ContactId {
     let mut refused = record(&scene.agent, 5, Verdict::Refused(Reason::SenderNotAllowed));
     refused.sender = Some(gatepost::domain::contact::Handle::Mailbox(address(MARKER)));
     refused.headers = format!("From: {MARKER}\r\n").into_bytes();
-    refused.steps = serde_json::json!([{ "inputs": { "sender": MARKER } }]);
+    let step = serde_json::json!([{ "name": "a", "result": "b", "inputs": { "sender": MARKER } }]);
+    refused.evidence = serde_json::from_value(step).unwrap();
     let intakes = vec![Intake { record: refused, accepted: None }];
     scene.store.commit(&Commit { intakes, now: at(5) }).await.unwrap();
     let found = scene.store.recent_messages(&subtree(&scene.agent), &everything()).await.unwrap();

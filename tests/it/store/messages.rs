@@ -9,7 +9,6 @@ use gatepost::domain::reason::Reason;
 use gatepost::domain::source::Source;
 use gatepost::domain::verdict::Verdict;
 use gatepost::store::{Commit, Committed, Intake, IntakeFilter, Original};
-use serde_json::json;
 
 use super::scene::{
     DAY, Kind, SECOND, SENDER, Scene, address, at, by, everything, own_address, record, subtree,
@@ -49,7 +48,8 @@ async fn a_message_reads_back_as_it_was_stored(kind: Kind) {
     assert_eq!((found.id, found.at), (accepted.message.id, at(5)));
     assert_eq!((found.agent, found.lineage), (scene.agent.id, scene.agent.lineage));
     assert_eq!((found.size, found.raw), (9, accepted.message.digest));
-    assert_eq!((&mailed.authentication, &mailed.passage), (&json!({}), &accepted.message.passage));
+    let proven = (&mailed.authentication, &mailed.passage);
+    assert_eq!(proven, (&accepted.message.authentication, &accepted.message.passage));
     let (digest, marker) = (accepted.message.digest, mailed.passage.marker);
     let original = Original { digest, source: Source::Email, marker };
     assert_eq!(scene.store.original(&scope, found.id).await.unwrap(), Some(original));

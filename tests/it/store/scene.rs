@@ -15,6 +15,9 @@ use gatepost::domain::contact::Handle;
 use gatepost::domain::delivery::Attempt;
 use gatepost::domain::destination::{Destination, Health, Wants};
 use gatepost::domain::event::Category;
+use gatepost::domain::evidence::iprev::Iprev;
+use gatepost::domain::evidence::results::Results;
+use gatepost::domain::evidence::{Evidence, Facts, Step};
 use gatepost::domain::id::{AccountId, AttemptId, DestinationId, IntakeId, MessageId, Mint};
 use gatepost::domain::intake_record::IntakeRecord;
 use gatepost::domain::marker::Marker;
@@ -31,7 +34,6 @@ use gatepost::store::{
     Accepted, Claimed, Commit, Committed, Created, Intake, Location, NewAccount, NewDestination,
     NewMessage, Page, Standing, Store,
 };
-use serde_json::json;
 use sqlx::postgres::PgConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Executor as _};
@@ -235,7 +237,7 @@ impl Scene {
                     thread: ThreadKeys::default(),
                     tag: None,
                     digest: Digest(key),
-                    authentication: json!({}),
+                    authentication: Some(results().into()),
                     passage: passage(),
                 },
                 raw,
@@ -354,7 +356,7 @@ pub fn record(agent: &Account, millis: i64, verdict: Verdict) -> IntakeRecord {
         size: 9,
         digest: Some(Digest([3; 32])),
         headers: b"From: x\r\n".to_vec(),
-        steps: json!([{ "name": "policy" }]),
+        evidence: evidence(),
         count: 1,
         took: None,
     }
@@ -388,6 +390,16 @@ fn mail(from: &str, name: Option<&str>) -> Mail {
             size: 4,
             listed: true,
         }],
-        findings: json!([]),
+        findings: Vec::new(),
     }
+}
+
+fn results() -> Results {
+    Results { aligned_domain: Some("good.example".into()), ..Results::default() }
+}
+
+fn evidence() -> Evidence {
+    let facts = Facts::Iprev(Iprev { client: "192.0.2.1".into() });
+    let dns = Vec::new();
+    Step { facts, result: "none".into(), detail: String::new(), dns, micros: 1 }.into()
 }

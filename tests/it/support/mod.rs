@@ -9,6 +9,7 @@ pub mod cluster;
 pub mod corpus;
 pub mod examiner;
 pub mod faketime;
+pub mod goldens;
 pub mod hostile;
 pub mod http;
 pub mod imports;

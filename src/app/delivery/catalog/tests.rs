@@ -11,6 +11,7 @@ use crate::domain::automation::{Automation, Origin};
 use crate::domain::clock::Timestamp;
 use crate::domain::delivery::Subject;
 use crate::domain::event::Event;
+use crate::domain::evidence::results::Results;
 use crate::domain::marker::Marker;
 use crate::domain::message::{Attachment, Message, Passage};
 use crate::rules::Rules;
@@ -36,7 +37,8 @@ fn message() -> Message {
             listed: true,
         },
     ];
-    message.mailed_mut().authentication = json!({ "alignedDomain": "good.example" });
+    let results = Results { aligned_domain: Some("good.example".into()), ..Results::default() };
+    message.mailed_mut().authentication = Some(results.into());
     message.mailed_mut().passage = Passage {
         marker: Marker::read(&[b'a'; 32]),
         automation: Some(Automation {

@@ -1,6 +1,7 @@
 //! What a body shows in each mode, and what is cut of it.
 
 use super::*;
+use crate::domain::evidence::finding::Finding;
 use crate::domain::message::Attachment;
 use crate::rules::Rules;
 use crate::webhook::sample;
@@ -126,10 +127,14 @@ fn a_summary_has_no_text_but_its_beginning_and_no_content_beside_it() {
     let rules = PayloadRules { preview_bytes: 10, ..rules() };
     let mut subject = with_attachment("Top. Secret plans");
     if let Subject::Message(message) = &mut subject {
-        message.mailed_mut().mail.findings = json!([
-            { "kind": "hidden_text", "detail": "hides \"wire it\"", "field": "message",
-              "start": 5, "end": 9 },
-        ]);
+        message.mailed_mut().mail.findings = vec![Finding {
+            kind: "hidden_text".into(),
+            detail: "hides \"wire it\"".into(),
+            field: "message".into(),
+            start: Some(5),
+            end: Some(9),
+            charset: None,
+        }];
     }
     let whole = show(Payload::Full, &rules, &subject).to_string();
     let event = show(Payload::Summary, &rules, &subject);

@@ -1,5 +1,3 @@
-use serde_json::Value;
-
 use super::*;
 use crate::app::intake::sha256;
 use crate::domain::automation::Automation;
@@ -27,8 +25,8 @@ fn examination(raw: &[u8], automation: Automation) -> Examination {
         headers: Vec::new(),
         arrival_keys: Vec::new(),
         signatures: Vec::new(),
-        authentication: Value::Null,
-        steps: Vec::new(),
+        results: None,
+        steps: std::sync::Arc::default(),
     }
 }
 

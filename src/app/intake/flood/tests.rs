@@ -193,7 +193,7 @@ fn intake(message: Option<(i64, i64)>) -> Intake {
         auto_submitted: None,
         disposition_notification_to: None,
         attachments: Vec::new(),
-        findings: json!([]),
+        findings: Vec::new(),
     };
     let accepted = message.map(|(agent, organization)| Accepted {
         standing: Standing {
@@ -216,7 +216,7 @@ fn intake(message: Option<(i64, i64)>) -> Intake {
             thread: ThreadKeys::default(),
             tag: None,
             digest,
-            authentication: Value::Null,
+            authentication: None,
             passage: Passage::default(),
         },
         raw: bytes::Bytes::new(),

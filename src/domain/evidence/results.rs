@@ -1,0 +1,43 @@
+//! The results of all methods on one page, as a message's record shows them (`authentication`).
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Word, arc, dkim};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Results {
+    pub spf: Spf,
+    pub dkim: Arc<[dkim::Signature]>,
+    pub dmarc: Dmarc,
+    pub arc: Option<arc::Chain>,
+    pub iprev: Iprev,
+    /// `d=` of the signature that authenticates.
+    pub aligned_domain: Option<String>,
+    /// The fields that say something and that the proof leaves open, lower case.
+    pub unsigned_headers: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spf {
+    pub result: Word,
+    /// Of MAIL FROM, or of HELO for the null reverse-path.
+    pub domain: Option<String>,
+    pub identity: Word,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dmarc {
+    pub result: Word,
+    /// What the From domain asks for.
+    pub policy: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Iprev {
+    pub result: Word,
+    /// The name that leads back.
+    pub name: Option<String>,
+}

@@ -1,0 +1,25 @@
+//! How a message came, in the words of Received fields.
+
+use serde::{Deserialize, Serialize};
+
+use super::Word;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    pub helo: String,
+    /// Behind `with` in a Received field (RFC 3848, RFC 6531 §4.3), or `HTTP`.
+    pub protocol: Word,
+    /// `None` in clear.
+    pub tls: Option<Tls>,
+    /// Octets.
+    pub size: u64,
+    /// When it was examined; of one that was not read whole `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrived: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tls {
+    pub version: String,
+    pub cipher: String,
+}
