@@ -8,10 +8,10 @@
 //! What strangers can make up (unknown addresses, and any at a catch-all) is kept apart from what
 //! Agents have: a harvest of names pushes out nothing but its like.
 
-use std::collections::HashMap;
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::recent::Recent;
 use crate::domain::account::Lineage;
 use crate::domain::address::Address;
 use crate::rules::DirectoryRules;
@@ -103,11 +103,11 @@ impl Directory {
 #[derive(Debug)]
 struct Memory {
     version: i64,
-    named: Recent,
-    guessed: Recent,
+    named: Entries,
+    guessed: Entries,
 }
 
-type Entries = HashMap<Option<Address>, Listing>;
+type Entries = Recent<Option<Address>, Listing>;
 
 impl Memory {
     fn find(&mut self, asked: &Option<Address>) -> Option<Listing> {
@@ -116,61 +116,23 @@ impl Memory {
 
     /// Keeps nothing of another version; answers what it gives up.
     #[must_use]
-    fn forget_unless(&mut self, version: i64) -> Option<[Entries; 4]> {
+    fn forget_unless(&mut self, version: i64) -> Option<[Entries; 2]> {
         if mem::replace(&mut self.version, version) == version {
             return None;
         }
-        let [named, guessed] = [&mut self.named, &mut self.guessed].map(Recent::empty);
-        Some([named.0, named.1, guessed.0, guessed.1])
+        Some([self.named.empty(), self.guessed.empty()])
     }
 
     /// An answer of another version than the others takes their place: it is true of that version,
     /// whichever is the newer one, and whoever asks compares.
     #[must_use]
-    fn keep(&mut self, asked: &Option<Address>, listing: Listing) -> Option<[Entries; 4]> {
+    fn keep(&mut self, asked: &Option<Address>, listing: Listing) -> Option<[Entries; 2]> {
         let forgotten = self.forget_unless(listing.version);
         let has_name = listing.answering.is_some_and(|answering| answering.by != By::CatchAll);
         // Of the paths that are no address there is one entry.
         let place = if has_name || asked.is_none() { &mut self.named } else { &mut self.guessed };
         place.keep(asked.clone(), listing);
         forgotten
-    }
-}
-
-/// A bounded number of entries. What was asked for since half of them were new is never pushed out:
-/// nearly the least recently used go first, without any order to keep.
-#[derive(Debug)]
-struct Recent {
-    half: usize,
-    young: Entries,
-    old: Entries,
-}
-
-impl Recent {
-    fn new(most: usize) -> Self {
-        Self { half: most / 2, young: HashMap::new(), old: HashMap::new() }
-    }
-
-    fn find(&mut self, asked: &Option<Address>) -> Option<Listing> {
-        if let Some(listing) = self.young.get(asked) {
-            return Some(*listing);
-        }
-        let (asked, listing) = self.old.remove_entry(asked)?;
-        self.keep(asked, listing);
-        Some(listing)
-    }
-
-    fn keep(&mut self, asked: Option<Address>, listing: Listing) {
-        if self.young.len() >= self.half {
-            self.old = mem::take(&mut self.young);
-        }
-        if self.half > 0 {
-            self.young.insert(asked, listing);
-        }
-    }
-
-    fn empty(&mut self) -> (Entries, Entries) {
-        (mem::take(&mut self.young), mem::take(&mut self.old))
     }
 }
 
@@ -196,10 +158,6 @@ mod tests {
         Memory { version: 0, named: Recent::new(named), guessed: Recent::new(guessed) }
     }
 
-    fn size(recent: &Recent) -> usize {
-        recent.young.len() + recent.old.len()
-    }
-
     #[test]
     fn a_harvest_of_names_pushes_out_nothing_but_its_like() {
         let mut memory = memory(8, 4);
@@ -208,25 +166,11 @@ mod tests {
         for number in 1..1000 {
             let by = [None, Some(By::CatchAll)][number % 2];
             drop(memory.keep(&asked(number), listing(1, by)));
-            assert!(size(&memory.guessed) <= 4);
+            assert!(memory.guessed.size() <= 4);
         }
         assert!(memory.find(&asked(999)).is_some());
         assert!(memory.find(&asked(1)).is_none());
         assert!(memory.find(&asked(0)).is_some() && memory.find(&None).is_some());
-    }
-
-    #[test]
-    fn what_is_asked_for_stays_and_the_rest_goes() {
-        let mut recent = Recent::new(10);
-        for number in 0..1000 {
-            recent.keep(asked(number), listing(1, None));
-            assert!(recent.find(&asked(0)).is_some(), "after {number}");
-            assert!(size(&recent) <= 10);
-        }
-        assert!(recent.find(&asked(999)).is_some() && recent.find(&asked(900)).is_none());
-        let mut none = Recent::new(0);
-        none.keep(asked(0), listing(1, None));
-        assert!(none.find(&asked(0)).is_none());
     }
 
     #[test]

@@ -99,18 +99,19 @@ impl Gateway {
     /// Judges every recipient; `None` when they do not agree, since one reply must fit all. Those
     /// that the message comes back to need no agreement: they have had it, so that none of their
     /// mail is lost by a reply which is that of the others, and their records say what they were
-    /// spared. Only if it comes back to all of them is that the reply.
+    /// spared. Only if it comes back to all of them is that the reply. Unless it is to be `anew`, an
+    /// acceptance may rest on what was so lately.
     pub(super) async fn judge_all(
         &self,
         envelope: &Envelope,
         raw: &Bytes,
         examination: &Examination,
-        now: Timestamp,
+        (now, anew): (Timestamp, bool),
     ) -> Result<Option<Judgement>, StoreError> {
         let mut intakes = Vec::with_capacity(envelope.recipients.len());
         let (mut verdict, mut of_returns) = (None, None);
         for recipient in &envelope.recipients {
-            let intake = self.judge_one(envelope, recipient, raw, examination, now).await?;
+            let intake = self.judge_one(envelope, recipient, raw, examination, (now, anew)).await?;
             let one = (intake.record.verdict.reason(), intake.record.id);
             intakes.push(intake);
             if one.0 == Some(Reason::LoopDetected) {
@@ -142,7 +143,7 @@ impl Gateway {
         recipient: &Recipient,
         raw: &Bytes,
         examination: &Examination,
-        now: Timestamp,
+        (now, anew): (Timestamp, bool),
     ) -> Result<Intake, StoreError> {
         let id = recipient.agent;
         let corrupt = |detail: &str| StoreError::Corrupt {
@@ -152,10 +153,21 @@ impl Gateway {
         // Without a readable From nobody is listed: the address of the Agent itself stands in for
         // the question, and the verdict does not depend on the answer.
         let sender = examination.sender.as_ref().unwrap_or(&recipient.address);
-        let agent = self.store.addressed(id, &recipient.address, sender).await?;
-        let agent = agent.ok_or_else(|| corrupt("is gone, or has no policy"))?;
-        let standing = agent.standing;
         let visit = examination.visit(self.store.identity().await?, &recipient.address);
+        // An application is asked before the commit: it must be the one that counts.
+        let admits = |lately: &Addressed| {
+            let standing = &lately.standing;
+            standing.relay.is_none() && judge(examination, standing, visit.as_ref()).is_none()
+        };
+        let lately = (!anew).then(|| self.standings.lately(recipient, sender)).flatten();
+        let agent = match lately.filter(admits) {
+            Some(agent) => agent,
+            None => {
+                let agent = self.standings.now(recipient, sender).await?;
+                agent.ok_or_else(|| corrupt("is gone, or has no policy"))?
+            }
+        };
+        let standing = agent.standing;
         let case =
             Case { envelope, recipient: &recipient.as_sent, visit: visit.as_ref(), raw, now };
         let mut record = record(&case, examination, &standing, &self.mint);

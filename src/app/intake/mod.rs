@@ -15,10 +15,12 @@ pub mod judge;
 mod loops;
 mod posted;
 pub mod preview;
+mod recent;
 pub mod reception;
 mod recipient;
 mod refusal;
 mod session;
+mod standings;
 mod step;
 mod thread;
 
@@ -40,6 +42,7 @@ use crate::verify::Authenticator;
 
 use self::flood::Flood;
 use self::hop::{Asked, Asks};
+use self::standings::Standings;
 use crate::app::relay::Relays;
 
 pub use directory::{Directory, Found};
@@ -49,7 +52,7 @@ pub use loops::{Visit, marker};
 
 /// A policy that changes under a decision is decided again; more often than this in one message's
 /// time is no accident, and the sender is asked to come back.
-const DECISIONS: usize = 5;
+const DECISIONS: usize = 6;
 
 /// Takes mail in.
 pub struct Gateway {
@@ -59,6 +62,7 @@ pub struct Gateway {
     mint: Mint,
     wake: Arc<dyn Wake>,
     directory: Directory,
+    standings: Standings,
     flood: Flood,
     relays: Relays,
     repeats: Repeats,
@@ -75,9 +79,21 @@ impl Gateway {
         postmaster: Option<Address>,
     ) -> Self {
         let directory = Directory::new(store.clone(), postmaster, rules.directory);
+        let standings = Standings::new(store.clone(), rules.directory.named_entries);
         let flood = Flood::new(rules.rates);
         let repeats = Repeats::default();
-        Self { store, authenticator, rules, mint, wake, directory, flood, relays, repeats }
+        Self {
+            store,
+            authenticator,
+            rules,
+            mint,
+            wake,
+            directory,
+            standings,
+            flood,
+            relays,
+            repeats,
+        }
     }
 
     /// The largest message that is taken, in octets.
@@ -118,11 +134,15 @@ impl Gateway {
             return Ok(Answer { reason: Some(Reason::TooBusy), ..unavailable() });
         }
         let mut asks = Asks::default();
-        for _ in 0..DECISIONS {
+        for tried in 0..DECISIONS {
             // Messages are listed by the time of their acceptance; look-ups may have taken long.
-            let now = self.mint.clock().now();
-            let Some(mut judgement) = self.judge_all(envelope, raw, examination, now).await? else {
-                break;
+            let how = (self.mint.clock().now(), tried > 0);
+            let judged = self.judge_all(envelope, raw, examination, how).await?;
+            let Some(mut judgement) = judged else {
+                if tried > 0 {
+                    break;
+                }
+                continue;
             };
             let taken = match self.within_rates(&judgement.commit, examination) {
                 Ok(taken) => taken,

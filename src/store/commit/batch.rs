@@ -194,7 +194,7 @@ async fn stale(
     for ready in group {
         // All of them are counted, so that questions and answers stay in step.
         let changed = ready.arrived().filter(|one| match &one.decided {
-            Some(decided) => now.next().flatten().map(|now| now.standing) != Some(decided.standing),
+            Some(decided) => now.next().flatten().as_ref() != Some(&decided.by),
             None => !active.contains(&one.agent),
         });
         stale.push(changed.count() > 0);

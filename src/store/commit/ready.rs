@@ -21,6 +21,7 @@ use crate::store::mailbox::mail_row::MailRow;
 use crate::store::mailbox::messages;
 use crate::store::mailbox::packed::Packed;
 use crate::store::mailbox::received_row::ReceivedRow;
+use crate::store::tenancy::addresses::Addressed;
 
 /// What one transaction of SMTP came to.
 pub struct Ready {
@@ -133,7 +134,11 @@ impl Arrived {
             decided: Some(Decided {
                 sender: message.mail.from.address.clone(),
                 address: accepted.address.clone(),
-                standing: accepted.standing,
+                by: Addressed {
+                    lineage: message.lineage,
+                    username: message.agent_username.clone(),
+                    standing: accepted.standing,
+                },
             }),
             once: None,
             keys,

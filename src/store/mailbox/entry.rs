@@ -16,7 +16,7 @@ use crate::domain::message::Digest;
 use crate::domain::source::Inbox;
 use crate::domain::thread::ThreadKeys;
 use crate::store::engine::sql::Value;
-use crate::store::tenancy::addresses::{Question, Standing};
+use crate::store::tenancy::addresses::{Addressed, Question};
 
 /// One recipient's record, and its message if it was accepted.
 pub struct Entry {
@@ -83,7 +83,7 @@ pub struct Arrived {
 pub struct Decided {
     pub sender: Address,
     pub address: Address,
-    pub standing: Standing,
+    pub by: Addressed,
 }
 
 impl Arrived {
