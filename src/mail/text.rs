@@ -92,7 +92,10 @@ pub(super) fn read(
             readable.is_cut |= decoded.is_cut;
             readable.misread.extend(decoded.misread().map(|misread| (part.number, misread)));
             let more = plain_text(&decoded.text);
-            append(&mut plain, &more, bounds.text);
+            // It is compared with HTML alone.
+            if !htmls.is_empty() {
+                append(&mut plain, &more, bounds.text);
+            }
             more
         };
         readable.is_cut |= !append(&mut readable.text, &more, bounds.text);
@@ -126,12 +129,18 @@ fn append(text: &mut String, more: &str, max: usize) -> bool {
 /// Line feeds only, no controls but them and tabs, no blank lines at the ends.
 fn plain_text(decoded: &str) -> String {
     let mut out = String::with_capacity(decoded.len());
-    let mut chars = decoded.strip_prefix('\u{feff}').unwrap_or(decoded).chars().peekable();
-    while let Some(c) = chars.next() {
+    let mut rest = decoded.strip_prefix('\u{feff}').unwrap_or(decoded);
+    let stays = |octet: u8| matches!(octet, b'\n' | b'\t' | b' '..=b'~');
+    loop {
+        let plain = rest.bytes().position(|octet| !stays(octet)).unwrap_or(rest.len());
+        let (before, behind) = rest.split_at_checked(plain).unwrap_or((rest, ""));
+        out.push_str(before);
+        let mut chars = behind.chars();
+        let Some(c) = chars.next() else { break };
+        rest = chars.as_str();
         match c {
-            '\r' if chars.peek() == Some(&'\n') => {}
+            '\r' if rest.starts_with('\n') => {}
             '\r' => out.push('\n'),
-            '\n' | '\t' => out.push(c),
             _ if c.is_control() => {}
             _ => out.push(c),
         }

@@ -31,7 +31,7 @@ pub(super) struct Run {
 /// The places in `text`, in their order within each class; at most [`MOST_RUNS`] of a class.
 pub(super) fn runs(text: &str) -> Vec<Run> {
     // Most texts have none, and are asked no more than that.
-    if !text.chars().any(|c| Unseen::of(c).is_some()) {
+    if text.is_ascii() || !text.chars().any(|c| Unseen::of(c).is_some()) {
         return Vec::new();
     }
     let chars: Vec<char> = text.chars().collect();

@@ -23,7 +23,7 @@ use crate::domain::reason::Reason;
 use crate::mail::fields::Known;
 use crate::mail::line_ends::refused_on_the_wire;
 use crate::mail::machine;
-use crate::mail::scan::{self, Fault};
+use crate::mail::scan::{self, Fault, Headers};
 use crate::rules::IntakeRules;
 use crate::verify::{Authenticator, Question};
 
@@ -113,7 +113,7 @@ pub async fn examine(
         examination.arrival_keys = arrival::keys(&found.signatures, &headers, body, &examination);
         examination.signatures = found.signatures.iter().map(|b| sha256(b.as_bytes())).collect();
         let began = Instant::now();
-        match summarise(raw, found.unsigned, rules).await {
+        match summarise(raw, &headers, found.unsigned, rules).await {
             Ok(mail) => examination.mail = Some(Arc::new(mail)),
             Err(fault) => examination.fail(Facts::Content, &fault, began),
         }
@@ -187,7 +187,15 @@ fn told(automation: &Automation) -> String {
 }
 
 /// `unsigned` are the fields that the signature leaves open.
-async fn summarise(raw: &Bytes, unsigned: Vec<Known>, rules: &IntakeRules) -> Result<Mail, Fault> {
+async fn summarise(
+    raw: &Bytes,
+    headers: &Headers<'_>,
+    unsigned: Vec<Known>,
+    rules: &IntakeRules,
+) -> Result<Mail, Fault> {
+    if raw.len() <= LARGE {
+        return crate::mail::summarise(raw, headers, &unsigned, &rules.limits);
+    }
     let limits = rules.limits.clone();
     on_pool(raw, move |raw| {
         let headers = scan::scan(raw, &limits)?;
