@@ -16,11 +16,12 @@ use mail_auth::{
 use super::alignment::{Adkim, Relation, organizational};
 use super::evidence::{Purpose, Recorder, micros};
 use super::resolver::Resolver;
+use super::results::Stepped;
 use super::spf::Spf;
 use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
 use crate::domain::evidence::dmarc as facts;
-use crate::domain::evidence::{Facts, Step, results};
+use crate::domain::evidence::{Facts, Step, Word, results};
 use crate::rules::Alignment;
 
 const BY_TREE: &str = "; by the tree of DMARC records a signature is aligned, by the public suffix \
@@ -29,6 +30,7 @@ const BY_LIST: &str = "; by the tree of DMARC records no signature is aligned, b
     list, which decides here, one is";
 
 /// The result and the policy that the From domain publishes.
+#[derive(Clone)]
 pub(super) struct Dmarc {
     pub(super) result: &'static str,
     pub(super) adkim: Adkim,
@@ -42,6 +44,24 @@ impl Dmarc {
     }
 }
 
+/// What the result follows from, beside the answers of the DNS.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Asked {
+    from: DomainName,
+    signers: Vec<DomainName>,
+    spf: (Word, Option<DomainName>),
+}
+
+impl Stepped for Dmarc {
+    fn step(&self) -> &Step {
+        &self.step
+    }
+
+    fn step_mut(&mut self) -> &mut Step {
+        &mut self.step
+    }
+}
+
 /// `signers` are the domains of the signatures that verify and count.
 pub(super) async fn check(
     resolver: &Resolver,
@@ -52,6 +72,15 @@ pub(super) async fn check(
     deadline: tokio::time::Instant,
 ) -> Dmarc {
     let start = Instant::now();
+    let asked = Asked {
+        from: sender.domain().clone(),
+        signers: signers.iter().map(|signer| (*signer).clone()).collect(),
+        spf: (spf.step.result.clone(), spf.domain.clone()),
+    };
+    let known = &resolver.results().dmarc;
+    if let Some(found) = known.find(&asked, start) {
+        return found;
+    }
     // DMARC asks for nobody's names.
     let recorder = Recorder::new(Purpose::Dmarc, IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     // mail-auth reads nothing of the message but the domain in its From.
@@ -116,7 +145,9 @@ pub(super) async fn check(
     let dns = recorder.evidence();
     let facts = Facts::Dmarc(facts);
     let step = Step { facts, result: result.into(), detail, dns, micros: micros(start) };
-    Dmarc { result, adkim, policy, step }
+    let found = Dmarc { result, adkim, policy, step };
+    known.keep(asked, &found);
+    found
 }
 
 /// What stands in the evidence of the record that applies.

@@ -10,12 +10,14 @@ use tokio::time::Instant;
 use super::answer::{Answer, Kept, Outcome};
 use super::evidence::{micros, one_line, printable};
 use super::resolver::Resolver;
+use super::results::Stepped;
 use crate::domain::evidence::{Facts, Step, Word, iprev, results};
 
 /// Names looked at: more than a proper host has, and RFC 7208 §5.5 leaves the others out, too.
 const MAX_NAMES: usize = 10;
 
 /// The result, and the name that leads back, if one does.
+#[derive(Clone)]
 pub(super) struct Iprev {
     result: &'static str,
     name: Option<String>,
@@ -25,6 +27,16 @@ pub(super) struct Iprev {
 impl Iprev {
     pub(super) fn summary(&self) -> results::Iprev {
         results::Iprev { result: self.result.into(), name: self.name.clone() }
+    }
+}
+
+impl Stepped for Iprev {
+    fn step(&self) -> &Step {
+        &self.step
+    }
+
+    fn step_mut(&mut self) -> &mut Step {
+        &mut self.step
     }
 }
 
@@ -41,6 +53,10 @@ pub(super) async fn check(resolver: &Resolver, client: IpAddr, deadline: Instant
     let start = std::time::Instant::now();
     if client.to_canonical().is_unspecified() || client.to_canonical().is_loopback() {
         return nowhere(client);
+    }
+    let known = &resolver.results().iprev;
+    if let Some(found) = known.find(&client, start) {
+        return found;
     }
     let reverse = reverse(resolver, client.to_canonical(), deadline).await;
     let result = reverse.result();
@@ -60,7 +76,9 @@ pub(super) async fn check(resolver: &Resolver, client: IpAddr, deadline: Instant
         dns: Kept::all(&reverse.answers),
         micros: micros(start),
     };
-    Iprev { result, name, step }
+    let found = Iprev { result, name, step };
+    known.keep(client, &found);
+    found
 }
 
 /// Addresses that every host has, and that a message from a file has, too: nobody is asked.

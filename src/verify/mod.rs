@@ -25,6 +25,7 @@ mod iprev;
 mod key;
 mod keys;
 mod resolver;
+mod results;
 mod spf;
 mod tags;
 #[cfg(test)]

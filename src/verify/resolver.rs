@@ -7,6 +7,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mail_auth::MessageAuthenticator;
 use mail_auth::hickory_resolver::config::{
@@ -23,6 +24,7 @@ use super::VerifyError;
 use super::answer::{Answer, MAX_TEXT, Outcome};
 use super::cache::Cache;
 use super::evidence::one_line;
+use super::results::Results;
 use crate::rules::IntakeRules;
 
 /// The longest name, as text without its final dot: RFC 1035 §2.3.4 counts 255 octets on the wire.
@@ -30,6 +32,8 @@ pub(super) const MAX_NAME: usize = 253;
 /// Octets of text records of one answer that are looked at. No honest name has so many: 64 KiB may
 /// hold 4,000 addresses, or 20,000 texts.
 const MAX_TEXTS: usize = 32 * 1024;
+/// Of the octets that answers may take, this part is allowed besides for what steps came to.
+const SHARE_OF_RESULTS: usize = 8;
 
 /// Who is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +48,36 @@ pub enum Servers {
 #[derive(Clone)]
 pub(super) struct Resolver {
     inner: MessageAuthenticator,
-    cache: Arc<Cache>,
+    answers: Arc<Answers>,
+    results: Arc<Results>,
+}
+
+/// Answers for the next message, as they came.
+struct Answers {
+    /// The name in lower case: DNS compares without regard to it (RFC 4343).
+    kept: Cache<(String, RecordType), Answer>,
+    max_ttl: Duration,
+}
+
+impl Answers {
+    /// The answer to this question, with the seconds that are left of its TTL.
+    fn get(&self, name: &str, kind: RecordType, now: Instant) -> Option<Answer> {
+        let (mut answer, until) = self.kept.get(&(name.to_ascii_lowercase(), kind), now)?;
+        name.clone_into(&mut answer.name);
+        let left = until.duration_since(now).as_secs();
+        answer.ttl = Some(u32::try_from(left).unwrap_or(u32::MAX));
+        Some(answer)
+    }
+
+    /// Keeps an answer for as long as it says, and no failure: that may be over at once.
+    fn keep(&self, answer: &Answer, now: Instant) {
+        let ttl = Duration::from_secs(answer.ttl.unwrap_or(0).into()).min(self.max_ttl);
+        if ttl.is_zero() || answer.is_temporary() {
+            return;
+        }
+        let key = (answer.name.to_ascii_lowercase(), answer.kind);
+        self.kept.keep(key, answer.clone(), answer.octets(), now + ttl);
+    }
 }
 
 impl Resolver {
@@ -69,8 +102,15 @@ impl Resolver {
         let config = ResolverConfig::from_parts(None, Vec::new(), name_servers);
         let inner = MessageAuthenticator::new(config, options)
             .map_err(|source| VerifyError::Resolver(source.to_string()))?;
-        let cache = Arc::new(Cache::new(rules.dns.cache_octets(), rules.dns.max_ttl()));
-        Ok(Self { inner, cache })
+        let (octets, max_ttl) = (rules.dns.cache_octets(), rules.dns.max_ttl());
+        let answers = Arc::new(Answers { kept: Cache::new(octets), max_ttl });
+        let results = Arc::new(Results::new(octets / SHARE_OF_RESULTS, max_ttl));
+        Ok(Self { inner, answers, results })
+    }
+
+    /// What steps came to for messages before.
+    pub(super) fn results(&self) -> &Results {
+        &self.results
     }
 
     /// For mail-auth's verifiers.
@@ -80,11 +120,11 @@ impl Resolver {
 
     /// The records of one type under a name without its final dot, by `deadline` or not at all.
     pub(super) async fn ask(&self, name: String, kind: RecordType, deadline: Instant) -> Answer {
-        if let Some(answer) = self.cache.get(&name, kind, Instant::now()) {
+        if let Some(answer) = self.answers.get(&name, kind, Instant::now()) {
             return answer;
         }
         let answer = self.ask_anew(name, kind, deadline).await;
-        self.cache.keep(&answer, Instant::now());
+        self.answers.keep(&answer, Instant::now());
         answer
     }
 
@@ -193,5 +233,58 @@ fn failure(error: &NetError) -> (Option<u32>, Outcome) {
             (found.negative_ttl, Outcome::Nothing(found.response_code))
         }
         other => (None, Outcome::Temporary(one_line(&other.to_string()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TXT_KIND: RecordType = RecordType::TXT;
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn answer(name: &str, ttl: Option<u32>, outcome: Outcome) -> Answer {
+        Answer { name: name.into(), kind: TXT_KIND, ttl, outcome, is_cut: false }
+    }
+
+    fn text(name: &str, ttl: u32) -> Answer {
+        let record = RData::TXT(TXT::from_bytes(vec![b"x"]));
+        answer(name, Some(ttl), Outcome::Records(vec![record]))
+    }
+
+    #[test]
+    fn an_answer_is_kept_as_long_as_it_says_and_no_longer_than_the_limit() {
+        let answers = Answers { kept: Cache::new(1 << 20), max_ttl: HOUR };
+        let now = Instant::now();
+        answers.keep(&text("A.example", 300), now);
+        answers.keep(&text("long.example", 1_000_000), now);
+        answers.keep(&text("never.example", 0), now);
+        answers
+            .keep(&answer("no.example", Some(60), Outcome::Nothing(ResponseCode::NXDomain)), now);
+        answers.keep(&answer("soa.example", None, Outcome::Nothing(ResponseCode::NXDomain)), now);
+        answers.keep(&answer("lost.example", Some(60), Outcome::Temporary("x".into())), now);
+        let left = |name: &str, seconds: u64| {
+            let then = now + Duration::from_secs(seconds);
+            answers.get(name, TXT_KIND, then).map(|answer| answer.ttl.unwrap())
+        };
+        assert_eq!(left("a.EXAMPLE", 0), Some(300));
+        assert_eq!(left("a.example", 299), Some(1));
+        assert_eq!(left("a.example", 300), None);
+        assert_eq!(left("long.example", 3599), Some(1));
+        assert_eq!(left("long.example", 3600), None);
+        assert_eq!(left("no.example", 0), Some(60));
+        for name in ["never.example", "soa.example", "lost.example", "other.example"] {
+            assert_eq!(left(name, 0), None, "{name}");
+        }
+        assert!(answers.get("a.example", RecordType::A, now).is_none());
+    }
+
+    /// As `policies/intake.toml` says.
+    #[test]
+    fn the_largest_answer_takes_160_kib() {
+        let record = |n: usize| RData::TXT(TXT::from_bytes(vec![&[b'x'; 255][..n]]));
+        let outcome = Outcome::Records((0..256).map(|_| record(128)).collect());
+        let largest = answer(&"x".repeat(253), Some(1), outcome).octets();
+        assert!((128 << 10..160 << 10).contains(&largest), "{largest}");
     }
 }

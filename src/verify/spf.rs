@@ -25,11 +25,13 @@ use super::answer::{Answer, Kept};
 use super::evidence::{Purpose, Recorder, micros, one_line};
 use super::examine::at_once;
 use super::resolver::Resolver;
+use super::results::Stepped;
 use crate::domain::domain_name::DomainName;
 use crate::domain::evidence::{Facts, Step, Word, dns, results, spf};
 use crate::domain::ports::Client;
 
 /// The result, and whose.
+#[derive(Clone)]
 pub(super) struct Spf {
     pub(super) output: SpfOutput,
     /// The domain of MAIL FROM, or of HELO for the null reverse-path; `None` where that is not a
@@ -47,6 +49,26 @@ impl Spf {
             domain: self.domain.as_ref().map(DomainName::to_string),
             identity: self.identity.into(),
         }
+    }
+}
+
+/// What the result follows from, beside the answers of the DNS and the local part, if a record asks
+/// for that.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Asked {
+    client: IpAddr,
+    helo: String,
+    identity: &'static str,
+    domain: DomainName,
+}
+
+impl Stepped for Spf {
+    fn step(&self) -> &Step {
+        &self.step
+    }
+
+    fn step_mut(&mut self) -> &mut Step {
+        &mut self.step
     }
 }
 
@@ -71,6 +93,18 @@ pub(super) async fn check(asking: Asking<'_>, client: &Client, reverse_path: &st
     };
     // §4.3: and one of a single label is no name to ask for.
     let domain = DomainName::parse(domain).ok().filter(|domain| domain.as_str().contains('.'));
+    let asked = domain.clone().map(|domain| {
+        let (client, helo) = (client.address, client.helo.clone());
+        Asked { client, helo, identity, domain }
+    });
+    let known = &asking.resolver.results().spf;
+    if let Some(mut found) = asked.as_ref().and_then(|asked| known.find(asked, start)) {
+        if let Facts::Spf(facts) = &mut found.step.facts {
+            reverse_path.clone_into(&mut facts.reverse_path);
+        }
+        return found;
+    }
+    let mut is_personal = false;
     let (output, detail, dns, evaluated) = match &domain {
         None => {
             let output = SpfOutput::new(String::new());
@@ -81,6 +115,7 @@ pub(super) async fn check(asking: Asking<'_>, client: &Client, reverse_path: &st
             let checked = Checked::new(asking, client, local_part, domain, identity).await;
             let output = SpfOutput::new(domain.to_string()).with_result(checked.verdict.result);
             let detail = checked.detail(client, domain);
+            is_personal = checked.is_personal;
             let evaluated = checked.evaluated();
             (output, detail, checked.dns, Some(evaluated))
         }
@@ -94,7 +129,11 @@ pub(super) async fn check(asking: Asking<'_>, client: &Client, reverse_path: &st
         evaluated,
     });
     let step = Step { facts, result: word(output.result()), detail, dns, micros: micros(start) };
-    Spf { output, domain, identity, step }
+    let found = Spf { output, domain, identity, step };
+    if let Some(asked) = asked.filter(|_| !is_personal) {
+        known.keep(asked, &found);
+    }
+    found
 }
 
 /// Both results, and what ours has cost.
@@ -103,6 +142,8 @@ struct Checked {
     library: Option<SpfResult>,
     lookups: u32,
     voids: u32,
+    /// It would be another for another local part.
+    is_personal: bool,
     dns: Vec<dns::Answer>,
 }
 
@@ -136,11 +177,13 @@ impl Checked {
             lookups: 0,
             voids: 0,
             names: None,
+            is_personal: false,
         };
         let verdict = evaluation.check(domain.to_string()).await;
         let library = opinion(asking.resolver, parameters, address, &evaluation.answers);
         let dns = Kept::all(evaluation.answers.iter().map(AsRef::as_ref));
-        Self { verdict, library, lookups: evaluation.lookups, voids: evaluation.voids, dns }
+        let Evaluation { lookups, voids, is_personal, .. } = evaluation;
+        Self { verdict, library, lookups, voids, is_personal, dns }
     }
 
     /// What mail-auth says, where that is something else.

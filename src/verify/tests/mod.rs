@@ -13,6 +13,7 @@ mod faults;
 mod forge;
 mod hostile;
 mod iprev;
+mod remembered;
 mod spf;
 mod spf_suite;
 mod tag_lists;

@@ -1,0 +1,148 @@
+//! What SPF, DMARC and iprev came to, for the next message that asks the same: all of it follows from the
+//! question and the answers of the DNS, so it holds until the first of these is over. The evidence lists
+//! the answers all the same, with what is left of their time.
+
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::time::{Duration, Instant as Moment};
+
+use tokio::time::Instant;
+
+use super::cache::Cache;
+use super::dmarc::{self, Dmarc};
+use super::evidence::micros;
+use super::iprev::Iprev;
+use super::spf::{self, Spf};
+use crate::domain::evidence::Step;
+use crate::domain::evidence::dns::{Answer, Told};
+
+pub(super) struct Results {
+    pub(super) spf: Known<spf::Asked, Spf>,
+    pub(super) dmarc: Known<dmarc::Asked, Dmarc>,
+    pub(super) iprev: Known<IpAddr, Iprev>,
+}
+
+impl Results {
+    /// Of all steps together at most so many octets; nothing is kept for longer than `max_ttl`.
+    pub(super) fn new(octets: usize, max_ttl: Duration) -> Self {
+        let octets = octets / 3;
+        Self {
+            spf: Known { kept: Cache::new(octets), max_ttl },
+            dmarc: Known { kept: Cache::new(octets), max_ttl },
+            iprev: Known { kept: Cache::new(octets), max_ttl },
+        }
+    }
+}
+
+/// What has a step.
+pub(super) trait Stepped: Clone {
+    fn step(&self) -> &Step;
+    fn step_mut(&mut self) -> &mut Step;
+}
+
+/// The results of one kind of step.
+pub(super) struct Known<K, V> {
+    kept: Cache<K, (V, Instant)>,
+    max_ttl: Duration,
+}
+
+impl<K: Hash + Eq + Clone, V: Stepped> Known<K, V> {
+    /// As if it had been found out since `start`.
+    pub(super) fn find(&self, asked: &K, start: Moment) -> Option<V> {
+        let mut found = self.as_of(asked, Instant::now())?;
+        found.step_mut().micros = micros(start);
+        Some(found)
+    }
+
+    fn as_of(&self, asked: &K, now: Instant) -> Option<V> {
+        let ((mut found, since), _) = self.kept.get(asked, now)?;
+        let passed = u32::try_from(now.duration_since(since).as_secs()).unwrap_or(u32::MAX);
+        for answer in &mut found.step_mut().dns {
+            answer.ttl = answer.ttl.map(|ttl| ttl.saturating_sub(passed));
+        }
+        Some(found)
+    }
+
+    /// Keeps a result, unless one of its answers is none to go by, or none that is shown.
+    pub(super) fn keep(&self, asked: K, found: &V) {
+        self.keep_from(asked, found, Instant::now());
+    }
+
+    fn keep_from(&self, asked: K, found: &V, now: Instant) {
+        let step = found.step();
+        let lasts = |answer: &Answer| match answer.told.is_temporary() {
+            true => None,
+            false => answer.ttl.filter(|ttl| *ttl > 0),
+        };
+        let ttl = step.dns.iter().map(lasts).min().flatten();
+        let Some(ttl) = ttl.filter(|_| !step.is_truncated()) else { return };
+        let until = now + Duration::from_secs(ttl.into()).min(self.max_ttl);
+        self.kept.keep(asked, (found.clone(), now), octets(step), until);
+    }
+}
+
+/// What a result with this step takes in memory, generously, with its question.
+fn octets(step: &Step) -> usize {
+    const EMPTY: usize = 4096;
+    let told = |told: &Told| match told {
+        Told::Records(texts) => texts.iter().map(|text| text.len() + 32).sum(),
+        Told::Nothing(why) => why.len(),
+    };
+    let answers = step.dns.iter().map(|answer| 128 + answer.name.len() + told(&answer.told));
+    EMPTY + step.detail.len() + answers.sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::evidence::{Facts, iprev};
+
+    impl Stepped for Step {
+        fn step(&self) -> &Step {
+            self
+        }
+
+        fn step_mut(&mut self) -> &mut Step {
+            self
+        }
+    }
+
+    fn answer(ttl: Option<u32>, told: Told) -> Answer {
+        Answer { name: "a.example".into(), kind: "TXT".into(), ttl, told, truncated: false }
+    }
+
+    fn step(dns: Vec<Answer>) -> Step {
+        let facts = Facts::Iprev(iprev::Iprev { client: String::new() });
+        Step { facts, result: "pass".into(), detail: String::new(), dns, micros: 0 }
+    }
+
+    #[test]
+    fn a_result_lasts_until_its_first_answer_is_over() {
+        let hour = Duration::from_secs(3600);
+        let (known, now) = (Known { kept: Cache::new(1 << 20), max_ttl: hour }, Instant::now());
+        let text = |ttl| answer(ttl, Told::Records(vec!["x".into()]));
+        let cut = Answer { truncated: true, ..text(Some(9)) };
+        for (number, dns) in [
+            vec![text(Some(300)), answer(Some(60), Told::NAME_UNKNOWN)],
+            vec![text(Some(9_000))],
+            // Of these nothing is kept.
+            vec![],
+            vec![text(Some(300)), text(Some(0))],
+            vec![text(Some(300)), text(None)],
+            vec![text(Some(300)), answer(Some(60), Told::temporary("x"))],
+            vec![cut],
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            known.keep_from(number, &step(dns), now);
+        }
+        let left = |number, seconds| {
+            let found = known.as_of(&number, now + Duration::from_secs(seconds))?;
+            Some(found.dns.iter().map(|answer| answer.ttl.unwrap()).collect::<Vec<_>>())
+        };
+        assert_eq!((left(0, 0), left(0, 59)), (Some(vec![300, 60]), Some(vec![241, 1])));
+        assert_eq!((left(0, 60), left(1, 3_599), left(1, 3_600)), (None, Some(vec![5_401]), None));
+        assert!((2..7).all(|number| left(number, 0).is_none()));
+    }
+}
