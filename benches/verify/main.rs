@@ -17,6 +17,7 @@ mod least;
 mod letters;
 mod report;
 
+use std::alloc::System;
 use std::time::Duration;
 
 use clap::Parser;
@@ -33,6 +34,11 @@ use rustix::time::{ClockId, clock_gettime};
 
 use letters::{Keys, Letter, SIZES, Signed};
 use report::Line;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+/// Counting takes some nanoseconds each time; the server has another allocator.
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// Measure what it costs to examine a message
 #[derive(Parser)]
@@ -101,6 +107,9 @@ impl Examiner {
             examine(&self.authenticator, rules, &envelope, &letter.raw, self.now).await.proof
         };
         assert_eq!(whole().await, Proof::Authenticated);
+        let region = Region::new(ALLOCATOR);
+        whole().await;
+        let counted = region.change();
         Line {
             signed: letter.signed,
             octets: letter.raw.len(),
@@ -110,6 +119,8 @@ impl Examiner {
             read: cost(time, || async { summarise(&letter.raw, &scanned, &[], limits).is_ok() })
                 .await,
             whole: cost(time, whole).await,
+            allocations: counted.allocations + counted.reallocations,
+            allocated: counted.bytes_allocated,
         }
     }
 }

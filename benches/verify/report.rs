@@ -19,6 +19,9 @@ pub struct Line {
     pub read: Duration,
     /// All of it, and the digest of the whole: what `intake` does before it decides.
     pub whole: Duration,
+    /// Of the whole: how often memory was asked for, and octets.
+    pub allocations: usize,
+    pub allocated: usize,
 }
 
 impl Line {
@@ -31,13 +34,13 @@ impl Line {
 pub fn print_table(lines: &[Line]) {
     println!("CPU time per message, µs\n");
     println!(
-        "{:<15} {:>9} {:>10} {:>8} {:>10} {:>10} {:>10}  verify / least",
+        "{:<15} {:>9} {:>10} {:>8} {:>10} {:>10} {:>10}  verify / least  allocations, octets",
         "signed", "octets", "least", "scan", "verify", "read", "whole"
     );
     for line in lines {
         let micros = |time: Duration| time.as_secs_f64() * 1e6;
         println!(
-            "{:<15} {:>9} {:>10.1} {:>8.1} {:>10.1} {:>10.1} {:>10.1} {:>8.2}",
+            "{:<15} {:>9} {:>10.1} {:>8.1} {:>10.1} {:>10.1} {:>10.1} {:>8.2} {:>12} {:>10}",
             line.signed.name(),
             line.octets,
             micros(line.least),
@@ -46,6 +49,8 @@ pub fn print_table(lines: &[Line]) {
             micros(line.read),
             micros(line.whole),
             line.of_least(),
+            line.allocations,
+            line.allocated,
         );
     }
 }
@@ -61,6 +66,7 @@ pub fn print_json(lines: &[Line]) {
                 "leastNanos": nanos(line.least), "scanNanos": nanos(line.scan),
                 "verifyNanos": nanos(line.verify), "readNanos": nanos(line.read),
                 "wholeNanos": nanos(line.whole), "verifyOfLeast": line.of_least(),
+                "allocations": line.allocations, "allocatedOctets": line.allocated,
             })
         })
         .collect();

@@ -165,7 +165,7 @@ pub struct Mailed {
     pub mail: Mail,
     /// The recipient's tag: `local+tag@domain`.
     pub tag: Option<String>,
-    /// What each method came to; `None` only of a message that cannot be read back.
+    /// The results of all methods; `None` only where the contents cannot be read back.
     pub authentication: Option<Arc<Results>>,
     pub passage: Passage,
 }

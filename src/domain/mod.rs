@@ -43,6 +43,7 @@ pub mod policy;
 pub mod ports;
 pub mod rate;
 pub mod reason;
+pub mod recent;
 pub mod relay;
 pub mod repeats;
 pub mod retry;

@@ -32,7 +32,7 @@ pub struct Signs {
     pub automation: Automation,
     /// Our own, of whatever addresses; at most as many as a message may have fields.
     pub markers: Vec<Marker>,
-    /// What was read, for the record.
+    /// The fields that were read, for the record.
     pub facts: automation::Automation,
 }
 

@@ -44,12 +44,13 @@ impl Dmarc {
     }
 }
 
-/// What the result follows from, beside the answers of the DNS.
+/// The question.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Asked {
     from: DomainName,
     signers: Vec<DomainName>,
-    spf: (Word, Option<DomainName>),
+    spf: Word,
+    spf_domain: Option<DomainName>,
 }
 
 impl Stepped for Dmarc {
@@ -75,12 +76,27 @@ pub(super) async fn check(
     let asked = Asked {
         from: sender.domain().clone(),
         signers: signers.iter().map(|signer| (*signer).clone()).collect(),
-        spf: (spf.step.result.clone(), spf.domain.clone()),
+        spf: spf.step.result.clone(),
+        spf_domain: spf.domain.clone(),
     };
     let known = &resolver.results().dmarc;
     if let Some(found) = known.find(&asked, start) {
         return found;
     }
+    let found = evaluate(resolver, sender, signers, spf, alignment, deadline).await;
+    known.keep(asked, &found, start);
+    found
+}
+
+async fn evaluate(
+    resolver: &Resolver,
+    sender: &Address,
+    signers: &[&DomainName],
+    spf: &Spf,
+    alignment: Alignment,
+    deadline: tokio::time::Instant,
+) -> Dmarc {
+    let start = Instant::now();
     // DMARC asks for nobody's names.
     let recorder = Recorder::new(Purpose::Dmarc, IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     // mail-auth reads nothing of the message but the domain in its From.
@@ -145,9 +161,7 @@ pub(super) async fn check(
     let dns = recorder.evidence();
     let facts = Facts::Dmarc(facts);
     let step = Step { facts, result: result.into(), detail, dns, micros: micros(start) };
-    let found = Dmarc { result, adkim, policy, step };
-    known.keep(asked, &found);
-    found
+    Dmarc { result, adkim, policy, step }
 }
 
 /// What stands in the evidence of the record that applies.

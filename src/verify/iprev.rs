@@ -77,7 +77,7 @@ pub(super) async fn check(resolver: &Resolver, client: IpAddr, deadline: Instant
         micros: micros(start),
     };
     let found = Iprev { result, name, step };
-    known.keep(client, &found);
+    known.keep(client, &found, start);
     found
 }
 

@@ -32,7 +32,7 @@ pub(super) const MAX_NAME: usize = 253;
 /// Octets of text records of one answer that are looked at. No honest name has so many: 64 KiB may
 /// hold 4,000 addresses, or 20,000 texts.
 const MAX_TEXTS: usize = 32 * 1024;
-/// Of the octets that answers may take, this part is allowed besides for what steps came to.
+/// Remembered results may take this part of the octets that answers may take, besides.
 const SHARE_OF_RESULTS: usize = 8;
 
 /// Who is asked.
@@ -108,7 +108,7 @@ impl Resolver {
         Ok(Self { inner, answers, results })
     }
 
-    /// What steps came to for messages before.
+    /// Results that are remembered of messages before.
     pub(super) fn results(&self) -> &Results {
         &self.results
     }

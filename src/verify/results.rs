@@ -1,6 +1,5 @@
-//! What SPF, DMARC and iprev came to, for the next message that asks the same: all of it follows from the
-//! question and the answers of the DNS, so it holds until the first of these is over. The evidence lists
-//! the answers all the same, with what is left of their time.
+//! Remembers results of SPF, DMARC and iprev until their first answer expires: they follow from the question
+//! and the answers alone. The evidence lists the answers all the same, with what is left of their time.
 
 use std::hash::Hash;
 use std::net::IpAddr;
@@ -14,7 +13,7 @@ use super::evidence::micros;
 use super::iprev::Iprev;
 use super::spf::{self, Spf};
 use crate::domain::evidence::Step;
-use crate::domain::evidence::dns::{Answer, Told};
+use crate::domain::evidence::dns::Answer;
 
 pub(super) struct Results {
     pub(super) spf: Known<spf::Asked, Spf>,
@@ -34,7 +33,7 @@ impl Results {
     }
 }
 
-/// What has a step.
+/// A result with its step.
 pub(super) trait Stepped: Clone {
     fn step(&self) -> &Step;
     fn step_mut(&mut self) -> &mut Step;
@@ -42,11 +41,17 @@ pub(super) trait Stepped: Clone {
 
 /// The results of one kind of step.
 pub(super) struct Known<K, V> {
+    /// With the moment at which they were begun.
     kept: Cache<K, (V, Instant)>,
     max_ttl: Duration,
 }
 
-impl<K: Hash + Eq + Clone, V: Stepped> Known<K, V> {
+impl<K: Hash + Eq, V: Stepped> Known<K, V> {
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.kept.count()
+    }
+
     /// As if it had been found out since `start`.
     pub(super) fn find(&self, asked: &K, start: Moment) -> Option<V> {
         let mut found = self.as_of(asked, Instant::now())?;
@@ -63,12 +68,9 @@ impl<K: Hash + Eq + Clone, V: Stepped> Known<K, V> {
         Some(found)
     }
 
-    /// Keeps a result, unless one of its answers is none to go by, or none that is shown.
-    pub(super) fn keep(&self, asked: K, found: &V) {
-        self.keep_from(asked, found, Instant::now());
-    }
-
-    fn keep_from(&self, asked: K, found: &V, now: Instant) {
+    /// Keeps a result that was begun at `start`, unless one of its answers is none to go by, or none that
+    /// is shown.
+    pub(super) fn keep(&self, asked: K, found: &V, start: Moment) {
         let step = found.step();
         let lasts = |answer: &Answer| match answer.told.is_temporary() {
             true => None,
@@ -76,25 +78,23 @@ impl<K: Hash + Eq + Clone, V: Stepped> Known<K, V> {
         };
         let ttl = step.dns.iter().map(lasts).min().flatten();
         let Some(ttl) = ttl.filter(|_| !step.is_truncated()) else { return };
-        let until = now + Duration::from_secs(ttl.into()).min(self.max_ttl);
-        self.kept.keep(asked, (found.clone(), now), octets(step), until);
+        // All answers came later.
+        let start = Instant::from_std(start);
+        let until = start + Duration::from_secs(ttl.into()).min(self.max_ttl);
+        self.kept.keep(asked, (found.clone(), start), octets(step), until);
     }
 }
 
-/// What a result with this step takes in memory, generously, with its question.
+/// Octets that a result takes with its question, whose parts its step repeats; generously.
 fn octets(step: &Step) -> usize {
-    const EMPTY: usize = 4096;
-    let told = |told: &Told| match told {
-        Told::Records(texts) => texts.iter().map(|text| text.len() + 32).sum(),
-        Told::Nothing(why) => why.len(),
-    };
-    let answers = step.dns.iter().map(|answer| 128 + answer.name.len() + told(&answer.told));
-    EMPTY + step.detail.len() + answers.sum::<usize>()
+    const EMPTY: usize = 2048;
+    EMPTY + 4 * serde_json::to_vec(step).map_or(0, |json| json.len())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::evidence::dns::Told;
     use crate::domain::evidence::{Facts, iprev};
 
     impl Stepped for Step {
@@ -135,7 +135,7 @@ mod tests {
         .into_iter()
         .enumerate()
         {
-            known.keep_from(number, &step(dns), now);
+            known.keep(number, &step(dns), now.into_std());
         }
         let left = |number, seconds| {
             let found = known.as_of(&number, now + Duration::from_secs(seconds))?;

@@ -52,8 +52,7 @@ impl Spf {
     }
 }
 
-/// What the result follows from, beside the answers of the DNS and the local part, if a record asks
-/// for that.
+/// The question, without the local part, which counts where a record asks for it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Asked {
     client: IpAddr,
@@ -131,7 +130,7 @@ pub(super) async fn check(asking: Asking<'_>, client: &Client, reverse_path: &st
     let step = Step { facts, result: word(output.result()), detail, dns, micros: micros(start) };
     let found = Spf { output, domain, identity, step };
     if let Some(asked) = asked.filter(|_| !is_personal) {
-        known.keep(asked, &found);
+        known.keep(asked, &found, start);
     }
     found
 }
@@ -142,7 +141,7 @@ struct Checked {
     library: Option<SpfResult>,
     lookups: u32,
     voids: u32,
-    /// It would be another for another local part.
+    /// It may be another for another local part.
     is_personal: bool,
     dns: Vec<dns::Answer>,
 }
@@ -177,12 +176,12 @@ impl Checked {
             lookups: 0,
             voids: 0,
             names: None,
-            is_personal: false,
         };
         let verdict = evaluation.check(domain.to_string()).await;
         let library = opinion(asking.resolver, parameters, address, &evaluation.answers);
         let dns = Kept::all(evaluation.answers.iter().map(AsRef::as_ref));
-        let Evaluation { lookups, voids, is_personal, .. } = evaluation;
+        let is_personal = evaluation.answers.iter().any(|answer| asks_for_local_part(answer));
+        let Evaluation { lookups, voids, .. } = evaluation;
         Self { verdict, library, lookups, voids, is_personal, dns }
     }
 
@@ -208,6 +207,13 @@ impl Checked {
         }
         detail
     }
+}
+
+/// Whether a text has `%{l}` or `%{s}`, wherever it stands: mail-auth may come to it where we do not.
+fn asks_for_local_part(answer: &Answer) -> bool {
+    let is_one = |piece: &[u8]| matches!(piece, [b'%', b'{', b'l' | b'L' | b's' | b'S']);
+    let texts = answer.texts().unwrap_or_default();
+    texts.iter().any(|text| text.windows(3).any(is_one))
 }
 
 /// The word of RFC 8601 §2.7.2.

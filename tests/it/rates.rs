@@ -192,3 +192,18 @@ async fn a_transaction_is_put_off_where_nobody_has_room() {
     assert_eq!(messages.len(), 3);
     gateway.finish().await;
 }
+
+/// An acceptance may rest on what is remembered, since its commit reads it again; a deferral has no commit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sender_over_its_rate_is_refused_once_it_is_removed() {
+    let gateway = gateway("room_messages_per_minute = 1").await;
+    assert!(!is_put_off(&send(&gateway, SUPPORT, &signed("one")).await));
+    assert!(is_put_off(&send(&gateway, SUPPORT, &signed("two")).await));
+    let agent = gateway.house.agents["support"].id;
+    let path = format!("/email/inboundWhitelist?targetAccountId={agent}");
+    let body = Some(serde_json::json!({ "email": ALICE }));
+    assert_eq!(gateway.request("DELETE", &path, body).await.0, 200);
+    let replies = send(&gateway, SUPPORT, &signed("three")).await;
+    assert!(replies.settling().starts_with("550 5.7.1"), "{}", replies.settling());
+    gateway.finish().await;
+}

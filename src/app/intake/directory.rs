@@ -11,9 +11,9 @@
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::recent::Recent;
 use crate::domain::account::Lineage;
 use crate::domain::address::Address;
+use crate::domain::recent::Recent;
 use crate::rules::DirectoryRules;
 use crate::store::{By, Listing, Store, StoreError};
 
@@ -111,7 +111,8 @@ type Entries = Recent<Option<Address>, Listing>;
 
 impl Memory {
     fn find(&mut self, asked: &Option<Address>) -> Option<Listing> {
-        self.named.find(asked).or_else(|| self.guessed.find(asked))
+        let named = self.named.find(asked, |_| true).copied();
+        named.or_else(|| self.guessed.find(asked, |_| true).copied())
     }
 
     /// Keeps nothing of another version; answers what it gives up.
@@ -131,7 +132,7 @@ impl Memory {
         let has_name = listing.answering.is_some_and(|answering| answering.by != By::CatchAll);
         // Of the paths that are no address there is one entry.
         let place = if has_name || asked.is_none() { &mut self.named } else { &mut self.guessed };
-        place.keep(asked.clone(), listing);
+        place.keep(asked.clone(), listing, 1);
         forgotten
     }
 }
@@ -166,7 +167,7 @@ mod tests {
         for number in 1..1000 {
             let by = [None, Some(By::CatchAll)][number % 2];
             drop(memory.keep(&asked(number), listing(1, by)));
-            assert!(memory.guessed.size() <= 4);
+            assert!(memory.guessed.weight() <= 4);
         }
         assert!(memory.find(&asked(999)).is_some());
         assert!(memory.find(&asked(1)).is_none());

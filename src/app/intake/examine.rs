@@ -56,7 +56,7 @@ pub struct Examination {
     pub arrival_keys: Vec<[u8; 32]>,
     /// Digests of the signatures that mark the message (`b=`), whatever else it says.
     pub signatures: Vec<Digest>,
-    /// Of a message that was authenticated or not; `None` where the scan failed.
+    /// The results of all methods; `None` where the scan failed.
     pub results: Option<Arc<Results>>,
     /// The evidence, step by step.
     pub steps: Arc<Vec<Step>>,

@@ -4,14 +4,12 @@
 
 use std::time::Instant;
 
-use bytes::Bytes;
-
 use super::judge::Judgement;
 use super::step::step;
-use super::{Examination, Gateway};
+use super::{Examined, Gateway};
 use crate::app::relay::RelayError;
 use crate::domain::evidence::{self, Facts, Step};
-use crate::domain::ports::{Envelope, Recipient};
+use crate::domain::ports::Recipient;
 use crate::domain::reason::Reason;
 use crate::domain::relay::{Forwarded, Hop, Relay, RelayType, Relayed};
 use crate::domain::repeats::Cause;
@@ -37,7 +35,7 @@ struct Passed {
 }
 
 /// Whether a judgement may be committed.
-pub(super) enum Asked {
+pub(super) enum Hopped {
     /// As it is now: the application may have turned it down.
     Settled,
     /// Another relay counts by now than the one that it was decided by.
@@ -49,55 +47,54 @@ impl Gateway {
     /// it. What has arrived before is not asked about again: it makes nothing new.
     pub(super) async fn ask_application(
         &self,
-        (envelope, raw): (&Envelope, &Bytes),
-        examination: &Examination,
+        mail: Examined<'_>,
         judgement: &mut Judgement,
         asks: &mut Asks,
-    ) -> Result<Asked, StoreError> {
+    ) -> Result<Hopped, StoreError> {
         // What a provider posted has been through the hop of its own type (contract §6).
-        if envelope.posted.is_some() {
-            return Ok(Asked::Settled);
+        if mail.envelope.posted.is_some() {
+            return Ok(Hopped::Settled);
         }
         let wanted = judgement.commit.intakes.iter().enumerate().find_map(|(at, intake)| {
             let accepted = intake.accepted.as_ref()?;
             Some((at, accepted.standing.relay?))
         });
-        let Some((at, wanted)) = wanted else { return Ok(Asked::Settled) };
+        let Some((at, wanted)) = wanted else { return Ok(Hopped::Settled) };
         let before = asks.passed.as_ref().filter(|passed| passed.relayed == wanted);
         let step = match before {
             Some(passed) => passed.step.clone(),
             None if self.store.arrived_before(&judgement.commit).await? => {
-                return Ok(Asked::Settled);
+                return Ok(Hopped::Settled);
             }
             None => {
                 let began = Instant::now();
                 let Some(intake) = judgement.commit.intakes.get(at) else {
-                    return Ok(Asked::Settled);
+                    return Ok(Hopped::Settled);
                 };
-                let Some(accepted) = &intake.accepted else { return Ok(Asked::Settled) };
-                let recipient = envelope.recipients.get(at);
+                let Some(accepted) = &intake.accepted else { return Ok(Hopped::Settled) };
+                let recipient = mail.envelope.recipients.get(at);
                 let (relay, hop) = match self.nearest(accepted).await? {
                     Ok(Some(relay)) if relay.relayed() == wanted && asks.made == MOST => {
                         (Some(relay), Hop::Deferred(CHANGING.to_owned()))
                     }
                     Ok(Some(relay)) if relay.relayed() == wanted => {
                         asks.made += 1;
-                        let request = forwarded((envelope, recipient), accepted, examination, raw);
+                        let request = forwarded(mail, recipient, accepted);
                         let whose = &accepted.message.lineage;
                         let hop = self.relays.pass(&relay, whose, &request).await;
                         // What was deleted or changed meanwhile turns nothing down any more.
                         if hop != Hop::Passed && !self.still(wanted, accepted).await? {
-                            return Ok(Asked::Changed);
+                            return Ok(Hopped::Changed);
                         }
                         (Some(relay), hop)
                     }
-                    Ok(_) => return Ok(Asked::Changed),
+                    Ok(_) => return Ok(Hopped::Changed),
                     Err(closed) => (None, Hop::Deferred(closed)),
                 };
                 let step = told(wanted, relay.as_ref(), &hop, began);
                 if hop != Hop::Passed {
                     turn_down(judgement, at, &hop, step);
-                    return Ok(Asked::Settled);
+                    return Ok(Hopped::Settled);
                 }
                 asks.passed = Some(Passed { relayed: wanted, step: step.clone() });
                 step
@@ -106,7 +103,7 @@ impl Gateway {
         if let Some(intake) = judgement.commit.intakes.get_mut(at) {
             intake.record.evidence.push(step);
         }
-        Ok(Asked::Settled)
+        Ok(Hopped::Settled)
     }
 
     /// Whether the relay that was asked still counts, as it was.
@@ -139,10 +136,9 @@ const CHANGING: &str = "the relay was changed again and again while its applicat
 
 /// The request: the message as it came, and how it came.
 fn forwarded(
-    (envelope, recipient): (&Envelope, Option<&Recipient>),
+    Examined { envelope, raw, examination }: Examined<'_>,
+    recipient: Option<&Recipient>,
     accepted: &Accepted,
-    examination: &Examination,
-    raw: &Bytes,
 ) -> Forwarded {
     let client = &envelope.client;
     let as_sent = recipient.map(|recipient| recipient.as_sent.as_str()).unwrap_or_default();

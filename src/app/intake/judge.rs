@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::loops::{BEEN_HERE, Visit, marker};
 use super::step::step;
-use super::{Examination, Gateway, thread};
+use super::{Examination, Examined, Gateway, thread};
 use crate::domain::account::Lineage;
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
@@ -23,6 +23,14 @@ use crate::domain::reason::Reason;
 use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
 use crate::store::{Accepted, Addressed, Commit, Intake, NewMessage, Standing, StoreError};
+
+/// What a decision is made by.
+#[derive(Clone, Copy)]
+pub(super) struct Basis {
+    pub now: Timestamp,
+    /// All that it rests on is read for it.
+    pub anew: bool,
+}
 
 /// One verdict for the whole transaction, and what to write.
 pub(super) struct Judgement {
@@ -99,19 +107,18 @@ impl Gateway {
     /// Judges every recipient; `None` when they do not agree, since one reply must fit all. Those
     /// that the message comes back to need no agreement: they have had it, so that none of their
     /// mail is lost by a reply which is that of the others, and their records say what they were
-    /// spared. Only if it comes back to all of them is that the reply. Unless it is to be `anew`, an
+    /// spared. Only if it comes back to all of them is that the reply. Unless it is made anew, an
     /// acceptance may rest on what was so lately.
     pub(super) async fn judge_all(
         &self,
-        envelope: &Envelope,
-        raw: &Bytes,
-        examination: &Examination,
-        (now, anew): (Timestamp, bool),
+        mail: Examined<'_>,
+        basis: Basis,
     ) -> Result<Option<Judgement>, StoreError> {
+        let Examined { envelope, examination, .. } = mail;
         let mut intakes = Vec::with_capacity(envelope.recipients.len());
         let (mut verdict, mut of_returns) = (None, None);
         for recipient in &envelope.recipients {
-            let intake = self.judge_one(envelope, recipient, raw, examination, (now, anew)).await?;
+            let intake = self.judge_one(mail, recipient, basis).await?;
             let one = (intake.record.verdict.reason(), intake.record.id);
             intakes.push(intake);
             if one.0 == Some(Reason::LoopDetected) {
@@ -134,17 +141,16 @@ impl Gateway {
             record: Some(record),
             again: false,
         };
-        Ok(Some(Judgement { commit: Commit { intakes, now }, answer }))
+        Ok(Some(Judgement { commit: Commit { intakes, now: basis.now }, answer }))
     }
 
     async fn judge_one(
         &self,
-        envelope: &Envelope,
+        mail: Examined<'_>,
         recipient: &Recipient,
-        raw: &Bytes,
-        examination: &Examination,
-        (now, anew): (Timestamp, bool),
+        Basis { now, anew }: Basis,
     ) -> Result<Intake, StoreError> {
+        let Examined { envelope, raw, examination } = mail;
         let id = recipient.agent;
         let corrupt = |detail: &str| StoreError::Corrupt {
             table: "accounts",
@@ -159,12 +165,17 @@ impl Gateway {
             let standing = &lately.standing;
             standing.relay.is_none() && judge(examination, standing, visit.as_ref()).is_none()
         };
-        let lately = (!anew).then(|| self.standings.lately(recipient, sender)).flatten();
+        let lately = examination.mail.as_ref().filter(|_| !anew);
+        let lately = lately.and_then(|_| self.standings.lately(recipient, sender));
         let agent = match lately.filter(admits) {
             Some(agent) => agent,
             None => {
-                let agent = self.standings.now(recipient, sender).await?;
-                agent.ok_or_else(|| corrupt("is gone, or has no policy"))?
+                let now = self.store.addressed(id, &recipient.address, sender).await?;
+                let now = now.ok_or_else(|| corrupt("is gone, or has no policy"))?;
+                if admits(&now) && examination.mail.is_some() {
+                    self.standings.keep(recipient, sender, &now);
+                }
+                now
             }
         };
         let standing = agent.standing;

@@ -15,7 +15,6 @@ pub mod judge;
 mod loops;
 mod posted;
 pub mod preview;
-mod recent;
 pub mod reception;
 mod recipient;
 mod refusal;
@@ -41,7 +40,10 @@ use crate::store::{Commit, Committed, Store, StoreError};
 use crate::verify::Authenticator;
 
 use self::flood::Flood;
-use self::hop::{Asked, Asks};
+use self::hop::{Asks, Hopped};
+use self::judge::Basis;
+use self::recipient::Asked;
+use self::refusal::Turned;
 use self::standings::Standings;
 use crate::app::relay::Relays;
 
@@ -53,6 +55,14 @@ pub use loops::{Visit, marker};
 /// A policy that changes under a decision is decided again; more often than this in one message's
 /// time is no accident, and the sender is asked to come back.
 const DECISIONS: usize = 6;
+
+/// A message, how it came, and what was found of it.
+#[derive(Clone, Copy)]
+struct Examined<'m> {
+    envelope: &'m Envelope,
+    raw: &'m Bytes,
+    examination: &'m Examination,
+}
 
 /// Takes mail in.
 pub struct Gateway {
@@ -79,7 +89,7 @@ impl Gateway {
         postmaster: Option<Address>,
     ) -> Self {
         let directory = Directory::new(store.clone(), postmaster, rules.directory);
-        let standings = Standings::new(store.clone(), rules.directory.named_entries);
+        let standings = Standings::new(rules.directory.named_entries);
         let flood = Flood::new(rules.rates);
         let repeats = Repeats::default();
         Self {
@@ -119,16 +129,13 @@ impl Gateway {
     async fn take_in(&self, envelope: &Envelope, raw: &Bytes) -> Result<Answer, StoreError> {
         let (arrived, began) = (self.mint.clock().now(), Instant::now());
         let examination = examine(&self.authenticator, &self.rules, envelope, raw, arrived).await;
-        self.decide((envelope, raw), &examination, began).await
+        let mail = Examined { envelope, raw, examination: &examination };
+        self.decide(mail, began).await
     }
 
     /// The path from what was found on.
-    async fn decide(
-        &self,
-        (envelope, raw): (&Envelope, &Bytes),
-        examination: &Examination,
-        began: Instant,
-    ) -> Result<Answer, StoreError> {
+    async fn decide(&self, mail: Examined<'_>, began: Instant) -> Result<Answer, StoreError> {
+        let Examined { envelope, examination, .. } = mail;
         if examination.proof == Proof::Undecidable(Reason::TooBusy) {
             // Ours, and not a verdict on the message: no record (contract §2.3).
             return Ok(Answer { reason: Some(Reason::TooBusy), ..unavailable() });
@@ -136,25 +143,24 @@ impl Gateway {
         let mut asks = Asks::default();
         for tried in 0..DECISIONS {
             // Messages are listed by the time of their acceptance; look-ups may have taken long.
-            let how = (self.mint.clock().now(), tried > 0);
-            let judged = self.judge_all(envelope, raw, examination, how).await?;
-            let Some(mut judgement) = judged else {
-                if tried > 0 {
-                    break;
-                }
-                continue;
+            let basis = Basis { now: self.mint.clock().now(), anew: tried > 0 };
+            let mut judgement = match self.judge_all(mail, basis).await? {
+                Some(judgement) => judgement,
+                None if basis.anew => break,
+                None => continue,
             };
             let taken = match self.within_rates(&judgement.commit, examination) {
                 Ok(taken) => taken,
                 // What is there already counts nothing, and its sender is to hear so (contract
                 // §2.6).
                 Err(_) if self.store.arrived_before(&judgement.commit).await? => None,
+                // No commit reads again what it was admitted by.
+                Err(_) if !basis.anew => continue,
                 Err(over) => return self.put_off(judgement.commit, over).await,
             };
-            let mail = (envelope, raw);
-            match self.ask_application(mail, examination, &mut judgement, &mut asks).await? {
-                Asked::Settled => {}
-                Asked::Changed => {
+            match self.ask_application(mail, &mut judgement, &mut asks).await? {
+                Hopped::Settled => {}
+                Hopped::Changed => {
                     taken.into_iter().for_each(|one| one.give_back(Instant::now()));
                     continue;
                 }
@@ -198,7 +204,10 @@ impl Intake for Gateway {
     async fn over_rate(&self, client: &Client, reverse_path: &str, path: &str) -> Answer {
         let reason = Reason::RateLimited;
         let counted = match self.directory.find(path).await {
-            Ok(found) => self.count(client, reverse_path, path, &found.listing, reason).await,
+            Ok(found) => {
+                let asked = Asked { client, reverse_path, path };
+                self.count(asked, &found.listing, reason).await
+            }
             Err(error) => Err(error),
         };
         counted.map_or_else(
@@ -218,7 +227,7 @@ impl Intake for Gateway {
         reverse_path: &str,
         path: &str,
     ) -> Result<Recipient, Answer> {
-        self.find_recipient(client, reverse_path, path).await
+        self.find_recipient(Asked { client, reverse_path, path }).await
     }
 
     async fn message(&self, envelope: Envelope, raw: Bytes) -> Answer {
@@ -233,7 +242,8 @@ impl Intake for Gateway {
         head: Bytes,
         size: u64,
     ) -> Answer {
-        let recorded = self.record_refusal(&envelope, reason, &detail, &head, size).await;
+        let turned = Turned { reason, detail: &detail, head: &head, size };
+        let recorded = self.record_refusal(&envelope, turned).await;
         recorded.unwrap_or_else(|error| self.trouble(&error))
     }
 }

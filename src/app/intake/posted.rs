@@ -4,8 +4,9 @@
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::recipient::network;
-use super::{Found, Gateway, examine};
+use super::recipient::{Asked, network};
+use super::refusal::Turned;
+use super::{Examined, Found, Gateway, examine};
 use crate::domain::account::Account;
 use crate::domain::path::{self, PathKind};
 use crate::domain::ports::{Answer, Client, Envelope, Recipient};
@@ -24,7 +25,7 @@ impl Gateway {
     ) -> Result<Recipient, Answer> {
         let found = self.find_within(within, path).await;
         let (path, found) = found.map_err(|error| self.trouble(&error))?;
-        self.settle_recipient((client, reverse_path, &path), found, true).await
+        self.settle_recipient(Asked { client, reverse_path, path: &path }, found, true).await
     }
 
     /// Who answers to a path, and the path as it is recorded; of whom nobody within this account is
@@ -58,7 +59,8 @@ impl Gateway {
         let examination = examine(&self.authenticator, &self.rules, first, raw, arrived).await;
         let mut answers = Vec::with_capacity(envelopes.len());
         for envelope in envelopes {
-            let decided = self.decide((envelope, raw), &examination, began).await;
+            let mail = Examined { envelope, raw, examination: &examination };
+            let decided = self.decide(mail, began).await;
             answers.push(decided.unwrap_or_else(|error| self.trouble(&error)));
         }
         answers
@@ -73,8 +75,8 @@ impl Gateway {
         (reason, detail): (Reason, &str),
         size: u64,
     ) -> Answer {
-        let of = (&Bytes::new(), size);
-        let record = self.refusal(envelope, (reason, detail), of, within.lineage, None, "");
+        let turned = Turned { reason, detail, head: &Bytes::new(), size };
+        let record = self.refusal(envelope, turned, within.lineage, None);
         let counted = self.store.count_refusal(&record, &network(envelope.client.address)).await;
         counted.map_or_else(
             |error| self.trouble(&error),

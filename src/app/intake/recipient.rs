@@ -16,21 +16,24 @@ use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
 use crate::store::{Answering, Listing, StoreError};
 
+/// What a client said so far; `path` is empty at MAIL.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub client: &'a Client,
+    pub reverse_path: &'a str,
+    pub path: &'a str,
+}
+
 impl Gateway {
-    pub(super) async fn find_recipient(
-        &self,
-        client: &Client,
-        reverse_path: &str,
-        path: &str,
-    ) -> Result<Recipient, Answer> {
-        let found = self.directory.find(path).await.map_err(|error| self.trouble(&error))?;
-        self.settle_recipient((client, reverse_path, path), found, false).await
+    pub(super) async fn find_recipient(&self, asked: Asked<'_>) -> Result<Recipient, Answer> {
+        let found = self.directory.find(asked.path).await.map_err(|error| self.trouble(&error))?;
+        self.settle_recipient(asked, found, false).await
     }
 
     /// What was found for a path, as an answer; `posted` by a provider, or else sent over SMTP.
     pub(super) async fn settle_recipient(
         &self,
-        (client, reverse_path, path): (&Client, &str, &str),
+        asked: Asked<'_>,
         found: Found,
         posted: bool,
     ) -> Result<Recipient, Answer> {
@@ -39,16 +42,16 @@ impl Gateway {
             (Some(Answering { agent, active: true, mode, relayed, .. }), Some(address)) => {
                 // What an application says of one need not be what another says (contract §2); of
                 // what a provider posted it is not asked (contract §6).
-                let asked = relayed && !posted;
+                let is_asked = relayed && !posted;
                 let organization = listing.lineage.organization;
-                let shares = organization.filter(|_| mode == Mode::Open && !asked);
-                let as_sent = path.to_owned();
+                let shares = organization.filter(|_| mode == Mode::Open && !is_asked);
+                let as_sent = asked.path.to_owned();
                 return Ok(Recipient { agent, address, tag: found.tag, as_sent, shares });
             }
             (Some(_), Some(_)) => Reason::InactiveRecipient,
             _ => Reason::UnknownRecipient,
         };
-        let counted = self.count(client, reverse_path, path, &listing, reason).await;
+        let counted = self.count(asked, &listing, reason).await;
         Err(match counted {
             Ok(record) => {
                 Answer { reason: Some(reason), detail: None, record: Some(record), again: false }
@@ -61,9 +64,7 @@ impl Gateway {
     /// MAIL, which have no `path`.
     pub(super) async fn count(
         &self,
-        client: &Client,
-        reverse_path: &str,
-        path: &str,
+        Asked { client, reverse_path, path }: Asked<'_>,
         listing: &Listing,
         reason: Reason,
     ) -> Result<IntakeId, StoreError> {

@@ -10,14 +10,25 @@ use super::session;
 use super::step::step;
 use crate::domain::account::Lineage;
 use crate::domain::evidence::Facts;
-use crate::domain::id::{AccountId, IntakeId};
+use crate::domain::id::IntakeId;
 use crate::domain::intake_record::IntakeRecord;
-use crate::domain::ports::{Answer, Envelope};
+use crate::domain::ports::{Answer, Envelope, Recipient};
 use crate::domain::reason::Reason;
 use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
 use crate::mail::scan;
 use crate::store::{Commit, Intake, StoreError};
+
+/// Why a session turned a message away, and what it had read of it.
+#[derive(Clone, Copy)]
+pub(super) struct Turned<'t> {
+    pub reason: Reason,
+    pub detail: &'t str,
+    /// The beginning of the message, as far as it was kept.
+    pub head: &'t Bytes,
+    /// Octets read or declared.
+    pub size: u64,
+}
 
 impl Gateway {
     /// Records a refusal that needed no look at the content. Without a recipient it is counted
@@ -25,22 +36,16 @@ impl Gateway {
     pub(super) async fn record_refusal(
         &self,
         envelope: &Envelope,
-        reason: Reason,
-        detail: &str,
-        head: &Bytes,
-        size: u64,
+        turned: Turned<'_>,
     ) -> Result<Answer, StoreError> {
         let answer = |record| Answer {
-            reason: Some(reason),
-            detail: Some(detail.to_owned()),
+            reason: Some(turned.reason),
+            detail: Some(turned.detail.to_owned()),
             record,
             again: false,
         };
-        let build = |lineage, agent, recipient: &str| {
-            self.refusal(envelope, (reason, detail), (head, size), lineage, agent, recipient)
-        };
         if envelope.recipients.is_empty() {
-            let record = build(self.directory.partner().await?, None, "");
+            let record = self.refusal(envelope, turned, self.directory.partner().await?, None);
             let network = network(envelope.client.address);
             return Ok(answer(Some(self.store.count_refusal(&record, &network).await?)));
         }
@@ -51,7 +56,7 @@ impl Gateway {
                 Some(agent) => agent.lineage,
                 None => self.directory.partner().await?,
             };
-            let record = build(lineage, Some(recipient.agent), &recipient.as_sent);
+            let record = self.refusal(envelope, turned, lineage, Some(recipient));
             intakes.push(Intake { record, accepted: None });
         }
         let first = intakes.first().map(|intake| intake.record.id);
@@ -62,11 +67,9 @@ impl Gateway {
     pub(super) fn refusal(
         &self,
         envelope: &Envelope,
-        (reason, detail): (Reason, &str),
-        (head, size): (&Bytes, u64),
+        Turned { reason, detail, head, size }: Turned<'_>,
         lineage: Lineage,
-        agent: Option<AccountId>,
-        recipient: &str,
+        recipient: Option<&Recipient>,
     ) -> IntakeRecord {
         let began = Instant::now();
         let kept = self.rules.record.max_kept_header_bytes;
@@ -78,8 +81,8 @@ impl Gateway {
             at: self.mint.clock().now(),
             source: Source::Email,
             lineage,
-            agent,
-            recipient: recipient.to_owned(),
+            agent: recipient.map(|recipient| recipient.agent),
+            recipient: recipient.map(|recipient| recipient.as_sent.clone()).unwrap_or_default(),
             sender: None,
             envelope_from: envelope.reverse_path.clone(),
             remote_address: envelope.client.address,

@@ -1,4 +1,4 @@
-//! What a message says of machines.
+//! Signs that a machine sent a message.
 
 use serde::{Deserialize, Serialize};
 

@@ -43,7 +43,7 @@ pub struct Signature {
     pub result: Word,
     /// Why it does not authenticate, if it does not.
     pub reason: Option<String>,
-    /// The same as codes of `domain::cause`, each once.
+    /// Why, as codes of `domain::cause`, each once.
     pub causes: Vec<Word>,
     pub counts: bool,
     pub aligned: bool,

@@ -22,7 +22,7 @@ pub struct Answer {
     pub truncated: bool,
 }
 
-/// What came back.
+/// The records, or why there are none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Told {

@@ -10,13 +10,13 @@ pub struct Finding {
     pub kind: Word,
     /// In plain words.
     pub detail: String,
-    /// What it is about: `message` of the record, or a name in its metadata.
+    /// The place that it is about: `message` of the record, or a name in its metadata.
     pub field: Word,
     /// Where in it: the first character and the one behind the last, in Unicode code points; `None`
     /// where the whole field is meant.
     pub start: Option<u64>,
     pub end: Option<u64>,
-    /// What `emailHtml` is decoded by where it is counted in.
+    /// The charset that `emailHtml` is decoded by, where the place is in that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub charset: Option<Word>,
 }

@@ -4,7 +4,8 @@
 //! A step is declared once, here: `verify`, `mail` and `app::intake` write it, the store keeps it as
 //! JSON, the API shows it with the same names, and `gatepost check --record` reads it back. So these
 //! nouns, unlike all others, have a shape. Records outlive versions: a field may be added with a
-//! default, and none may change its meaning.
+//! default, and none may change its meaning. A version shows steps that only a later one knows as they
+//! are, and leaves out fields that only a later one knows.
 
 pub mod alignment;
 pub mod arc;

@@ -1,4 +1,4 @@
-//! What the recipient's policy was when it was applied.
+//! The recipient's policy, as it was applied.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What an account's own platform handed in.
+//! A message that an account's own platform handed in.
 
 use serde::{Deserialize, Serialize};
 

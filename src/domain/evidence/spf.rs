@@ -15,7 +15,7 @@ pub struct Spf {
     pub identity: Word,
     /// Our own name, `%{r}`.
     pub receiver: String,
-    /// Of an identity that is a host name.
+    /// `None` where the identity is no host name.
     #[serde(flatten)]
     pub evaluated: Option<Evaluated>,
 }
@@ -28,6 +28,6 @@ pub struct Evaluated {
     pub void_lookups: u32,
     /// The library's result over the same answers, if it has one.
     pub library: Option<Word>,
-    /// The same, where ours is another.
+    /// The library's result, where ours is another.
     pub corrected_from: Option<Word>,
 }

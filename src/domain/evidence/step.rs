@@ -42,7 +42,7 @@ impl Step {
     }
 }
 
-/// What a step is called, and what it is about.
+/// Declares the kinds of steps: the name of each, and the type of its `inputs`.
 macro_rules! facts {
     ($($name:literal => $kind:ident($facts:ty),)*) => {
         #[derive(Clone, Debug, PartialEq)]

@@ -63,9 +63,9 @@ fn compressor(is_large: bool) -> io::Result<Compressor<'static>> {
 /// Reads frames with and without the dictionary.
 fn decoder() -> DCtx<'static> {
     let mut context = DCtx::create();
-    // Fails of a context alone that is in the middle of a frame.
-    let referred = context.ref_ddict(&FOR_READING);
-    debug_assert!(referred.is_ok(), "{referred:?}");
+    if context.ref_ddict(&FOR_READING).is_err() {
+        tracing::error!("zstd did not take the dictionary: evidence cannot be read");
+    }
     context
 }
 
@@ -115,6 +115,8 @@ fn is_whole(read: &[u8], octets: u64) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use aws_lc_rs::digest::{SHA256, digest};
+
     use super::*;
 
     #[test]
@@ -131,7 +133,12 @@ mod tests {
 
     #[test]
     fn the_dictionary_is_the_one_that_all_was_packed_with() {
-        assert_eq!(DICTIONARY.len(), 6805);
+        let digest: String = digest(&SHA256, DICTIONARY)
+            .as_ref()
+            .iter()
+            .map(|octet| format!("{octet:02x}"))
+            .collect();
+        assert_eq!(digest, "07edfac5207c42f69068a22e56b9a2d35f3941c98d74018424cbd4260f57ee5a");
         // Packed when it was made.
         let packed = include_bytes!("../../../fixtures/packed.zst");
         assert_eq!(whole(packed).unwrap(), b"{\"name\":\"scan\",\"result\":\"pass\"}".repeat(3));

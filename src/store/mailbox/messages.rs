@@ -189,8 +189,9 @@ pub fn insert(
     });
     tx.later(many(
         "INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id,
-             agent_username, at, sender, tag, size, digest, passage, subject, source, contact_id, thread_id, session_id, inbox, content_id, recipient,
-             envelope_from, remote_address, helo, took_us, evidence, explanation) {rows}",
+             agent_username, at, sender, tag, size, digest, passage, subject, source, contact_id,
+             thread_id, session_id, inbox, content_id, recipient, envelope_from, remote_address,
+             helo, took_us, evidence, explanation) {rows}",
         rows.collect(),
     ));
 }

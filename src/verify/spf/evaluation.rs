@@ -33,8 +33,6 @@ pub(super) struct Evaluation<'e> {
     pub(super) voids: u32,
     /// The client's names that lead back to it, once asked for.
     pub(super) names: Option<Vec<String>>,
-    /// A name was made of the local part.
-    pub(super) is_personal: bool,
 }
 
 /// A result, and why.
@@ -214,7 +212,6 @@ impl Evaluation<'_> {
 
     async fn expand(&mut self, template: Option<&Template>, domain: &str) -> String {
         let Some(template) = template else { return domain.to_owned() };
-        self.is_personal |= template.asks_for_local_part();
         if template.asks_for_client_name() {
             self.find_names().await;
         }

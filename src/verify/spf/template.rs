@@ -93,18 +93,7 @@ impl Template {
 
     /// Whether `%{p}` is needed, which costs look-ups.
     pub(super) fn asks_for_client_name(&self) -> bool {
-        self.asks_for(&['p'])
-    }
-
-    /// Whether `%{s}` or `%{l}` is in it.
-    pub(super) fn asks_for_local_part(&self) -> bool {
-        self.asks_for(&['s', 'l'])
-    }
-
-    fn asks_for(&self, letters: &[char]) -> bool {
-        let is_one =
-            |piece: &Piece| matches!(piece, Piece::Macro(read) if letters.contains(&read.letter));
-        self.0.iter().any(is_one)
+        self.0.iter().any(|piece| matches!(piece, Piece::Macro(read) if read.letter == 'p'))
     }
 
     /// The name, without final dot and at most 253 octets: a longer one loses labels on the left

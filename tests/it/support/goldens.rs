@@ -1,4 +1,4 @@
-//! What records show, word for word: the evidence of some fixtures, one of each kind of step, result,
+//! Compares records word for word: the evidence of some fixtures, one of each kind of step, result,
 //! answer and remark, in `fixtures/records.json`. `GATEPOST_BLESS=1` writes it anew; what changed is then
 //! for the reader of the difference.
 
