@@ -55,18 +55,17 @@ fn check_text(mail: &Mail) {
 }
 
 fn check_findings(mail: &Mail, raw: &[u8]) {
-    let findings = mail.findings.as_array().expect("they are a list");
-    assert!(findings.len() <= 5);
-    for finding in findings {
-        let text = |key: &str| finding[key].as_str().expect("it is a text");
-        assert!(!text("kind").is_empty() && text("detail").len() <= 4000);
-        let length = match text("field") {
+    assert!(mail.findings.len() <= 5);
+    for finding in &mail.findings {
+        assert!(!finding.kind.is_empty() && finding.detail.len() <= 4000);
+        let length = match &*finding.field {
             "message" => mail.text.chars().count(),
             "emailSubject" => mail.subject.as_deref().unwrap_or_default().chars().count(),
             "emailHtml" => {
                 let html = part(raw, mail.html().expect("there is HTML").part).expect("served");
                 // Of charsets that the standard has not, each octet is one character at most.
-                let charset = Encoding::for_label(text("charset").as_bytes());
+                let charset = finding.charset.as_deref().expect("the one that it is counted in");
+                let charset = Encoding::for_label(charset.as_bytes());
                 let known = charset.filter(|charset| *charset != REPLACEMENT);
                 let length =
                     |charset: &'static Encoding| charset.decode(&html.bytes).0.chars().count();
@@ -75,10 +74,10 @@ fn check_findings(mail: &Mail, raw: &[u8]) {
             "emailReplyTo" | "fromUser" => 0,
             other => panic!("an unknown field: {other}"),
         };
-        match (finding["start"].as_u64(), finding["end"].as_u64()) {
-            (Some(start), Some(end)) => assert!(start < end && end <= length as u64, "{finding}"),
+        match (finding.start, finding.end) {
+            (Some(start), Some(end)) => assert!(start < end && end <= length as u64, "{finding:?}"),
             (None, None) => {}
-            _ => panic!("half a place: {finding}"),
+            _ => panic!("half a place: {finding:?}"),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! What is erased is nobody's to read from the answer on, and in the end no row tells of it; whoever
 //! dies in between, and whoever writes beside it.
 
+use std::io::Read as _;
+
 use gatepost::app::mailbox::Mailbox;
 use gatepost::app::mailbox::erasure::Erasures;
 use gatepost::domain::account::Account;
@@ -22,6 +24,7 @@ use gatepost::store::{
     Commit, Committed, DeliveryFilter, Erasing, Intake, IntakeFilter, Receipt, RoomFilter,
     RoomPage, Store,
 };
+use zstd::stream::read::Decoder;
 
 use super::objects;
 use super::received::handed;
@@ -88,6 +91,8 @@ const MARKED: &str = "SELECT
     + (SELECT COUNT(*) FROM erasures WHERE handle LIKE '%planted%')
     + (SELECT COUNT(*) FROM audit_entries WHERE changes LIKE '%planted%' OR object LIKE '%planted%')";
 
+const DICTIONARY: &[u8] = include_bytes!("../../../src/store/engine/dictionary.txt");
+
 /// Everything that is packed.
 const PACKED: &str = "SELECT packed FROM contents
     UNION ALL SELECT original FROM contents WHERE original IS NOT NULL
@@ -100,7 +105,9 @@ async fn marked(scene: &Scene, kind: Kind) -> [i64; 3] {
         Kind::Postgres => "SELECT COUNT(*) FROM search_entries WHERE tokens @@ 'planted'::tsquery",
     };
     let packed = scene.octets(PACKED).await.into_iter().filter(|packed| {
-        let text = String::from_utf8(zstd::decode_all(packed.as_slice()).unwrap()).unwrap();
+        let mut text = String::new();
+        let read = Decoder::with_dictionary(packed.as_slice(), DICTIONARY);
+        read.unwrap().read_to_string(&mut text).unwrap();
         text.contains("planted") || text.contains("Planted")
     });
     let packed = i64::try_from(packed.count()).unwrap();

@@ -201,12 +201,12 @@ macro_rules! two_thousand {
         concat!(
             "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
              INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id,
-                 agent_username, at, sender, tag, size, digest, content_id, authentication, passage,
+                 agent_username, at, sender, tag, size, digest, content_id, passage,
                  subject, source, contact_id, thread_id, inbox, recorded)
              SELECT ",
             $id,
             ", partner_id, reseller_id, organization_id, agent_id, agent_username, at + i, sender,
-                 tag, size, digest, content_id, authentication, passage, subject, source, contact_id,
+                 tag, size, digest, content_id, passage, subject, source, contact_id,
                  thread_id, inbox, 0 FROM messages CROSS JOIN n"
         )
     };

@@ -37,8 +37,7 @@ fn message() -> Message {
             listed: true,
         },
     ];
-    let results = Results { aligned_domain: Some("good.example".into()), ..Results::default() };
-    message.mailed_mut().authentication = Some(results.into());
+    message.mailed_mut().authentication = Some(results().into());
     message.mailed_mut().passage = Passage {
         marker: Marker::read(&[b'a'; 32]),
         automation: Some(Automation {
@@ -128,6 +127,14 @@ fn shown(name: EventName, subject: &Subject, mode: Payload) -> Value {
 
 fn part(entry: &Entry, mode: Payload) -> Value {
     entry.schema["$defs"][mode.as_str()].clone()
+}
+
+/// Those of a fixture.
+fn results() -> Results {
+    let records = include_str!("../../../../fixtures/records.json");
+    let records: Value = serde_json::from_str(records).unwrap();
+    let shown = &records["accepted/address_as_its_own_name"]["authentication"];
+    serde_json::from_value(shown.clone()).unwrap()
 }
 
 /// `GATEPOST_BLESS=1` writes them anew; what changed is then for the reader of the difference.
