@@ -22,7 +22,7 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// Of all steps together at most so many octets; nothing is kept for longer than `max_ttl`.
+    /// Keeps at most so many octets of all steps together, and nothing for longer than `max_ttl`.
     pub(super) fn new(octets: usize, max_ttl: Duration) -> Self {
         let octets = octets / 3;
         Self {

@@ -24,7 +24,7 @@ use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
 use crate::store::{Accepted, Addressed, Commit, Intake, NewMessage, Standing, StoreError};
 
-/// What a decision is made by.
+/// The moment of a decision, and how it is made.
 #[derive(Clone, Copy)]
 pub(super) struct Basis {
     pub now: Timestamp,

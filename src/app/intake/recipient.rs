@@ -16,7 +16,7 @@ use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
 use crate::store::{Answering, Listing, StoreError};
 
-/// What a client said so far; `path` is empty at MAIL.
+/// The words of a client so far; `path` is empty at MAIL.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub client: &'a Client,

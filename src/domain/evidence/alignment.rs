@@ -13,7 +13,7 @@ pub struct Alignment {
     pub signers: Vec<Signer>,
     /// `alignment` of `policies/intake.toml`.
     pub rule: Word,
-    /// What the DMARC record of the From domain says: `relaxed`, `strict`, or `unknown`.
+    /// By the DMARC record of the From domain: `relaxed`, `strict`, or `unknown`.
     pub adkim: Word,
     /// The name of the record that says so; empty where none does.
     pub record: String,

@@ -31,7 +31,7 @@ pub struct Spf {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dmarc {
     pub result: Word,
-    /// What the From domain asks for.
+    /// The policy that the From domain publishes.
     pub policy: Option<String>,
 }
 
