@@ -10,8 +10,8 @@
 use std::collections::BTreeSet;
 
 use crate::domain::address::Address;
-use crate::domain::evidence::Word;
 use crate::domain::evidence::finding::Finding;
+use crate::domain::evidence::{Word, count};
 use crate::domain::lookalike;
 use crate::domain::sender::Sender;
 
@@ -157,13 +157,12 @@ fn of_other_htmls(evidence: &Evidence<'_>, found: &mut Vec<Finding>) {
 }
 
 fn remark(kind: &'static str, detail: &str, field: &'static str, span: Option<Span>) -> Finding {
-    let place = |characters| u64::try_from(characters).unwrap_or(u64::MAX);
     Finding {
         kind: Word::Borrowed(kind),
         detail: detail.to_owned(),
         field: Word::Borrowed(field),
-        start: span.map(|span| place(span.start)),
-        end: span.map(|span| place(span.end)),
+        start: span.map(|span| count(span.start)),
+        end: span.map(|span| count(span.end)),
         charset: None,
     }
 }

@@ -3,7 +3,7 @@
 //! is refused for any of them.
 
 use crate::domain::automation::{Automation, Origin};
-use crate::domain::evidence::{Word, automation};
+use crate::domain::evidence::{Word, automation, count};
 use crate::domain::marker::{self, Marker};
 use crate::rules::IntakeLimits;
 
@@ -52,7 +52,6 @@ pub fn signs(headers: &Headers<'_>, null_reverse_path: bool, limits: &IntakeLimi
         words.iter().take(limits.max_shown_mailboxes).filter_map(|word| name(word)).collect()
     };
     let list_id = headers.first(Known::ListId).map(String::from_utf8_lossy);
-    let count = |fields: usize| u64::try_from(fields).unwrap_or(u64::MAX);
     let facts = automation::Automation {
         auto_submitted: shown(&found.auto_submitted),
         null_reverse_path: found.null,

@@ -12,14 +12,13 @@ use mail_auth::dkim::{Canonicalization, Signature};
 
 use super::alignment::{Adkim, Relation};
 use super::canonical;
-use super::evidence::count;
 use super::key::Objection;
 use super::keys::Keys;
 use super::tags::TagList;
 use crate::domain::cause::Cause;
 use crate::domain::clock::Timestamp;
 use crate::domain::domain_name::DomainName;
-use crate::domain::evidence::{Word, dkim};
+use crate::domain::evidence::{Word, count, dkim};
 use crate::mail::fields::Known;
 use crate::rules::{Alignment, IntakeRules};
 

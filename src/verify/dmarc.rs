@@ -16,7 +16,6 @@ use mail_auth::{
 use super::alignment::{Adkim, Relation, organizational};
 use super::evidence::{Purpose, Recorder, micros};
 use super::resolver::Resolver;
-use super::results::Stepped;
 use super::spf::Spf;
 use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
@@ -53,50 +52,38 @@ pub(super) struct Asked {
     spf_domain: Option<DomainName>,
 }
 
-impl Stepped for Dmarc {
-    fn step(&self) -> &Step {
-        &self.step
-    }
-
-    fn step_mut(&mut self) -> &mut Step {
-        &mut self.step
-    }
+/// The parts of a message that its result rests on, and who asks by when.
+#[derive(Clone, Copy)]
+pub(super) struct Asking<'a> {
+    pub(super) resolver: &'a Resolver,
+    pub(super) sender: &'a Address,
+    /// The domains of the signatures that verify and count.
+    pub(super) signers: &'a [&'a DomainName],
+    pub(super) spf: &'a Spf,
+    pub(super) alignment: Alignment,
+    pub(super) deadline: tokio::time::Instant,
 }
 
-/// `signers` are the domains of the signatures that verify and count.
-pub(super) async fn check(
-    resolver: &Resolver,
-    sender: &Address,
-    signers: &[&DomainName],
-    spf: &Spf,
-    alignment: Alignment,
-    deadline: tokio::time::Instant,
-) -> Dmarc {
+pub(super) async fn check(asking: Asking<'_>) -> Dmarc {
     let start = Instant::now();
+    let spf = asking.spf;
     let asked = Asked {
-        from: sender.domain().clone(),
-        signers: signers.iter().map(|signer| (*signer).clone()).collect(),
+        from: asking.sender.domain().clone(),
+        signers: asking.signers.iter().map(|signer| (*signer).clone()).collect(),
         spf: spf.step.result.clone(),
         spf_domain: spf.domain.clone(),
     };
-    let known = &resolver.results().dmarc;
+    let known = &asking.resolver.results().dmarc;
     if let Some(found) = known.find(&asked, start) {
         return found;
     }
-    let found = evaluate(resolver, sender, signers, spf, alignment, deadline).await;
+    let found = evaluate(asking, start).await;
     known.keep(asked, &found, start);
     found
 }
 
-async fn evaluate(
-    resolver: &Resolver,
-    sender: &Address,
-    signers: &[&DomainName],
-    spf: &Spf,
-    alignment: Alignment,
-    deadline: tokio::time::Instant,
-) -> Dmarc {
-    let start = Instant::now();
+async fn evaluate(asking: Asking<'_>, start: Instant) -> Dmarc {
+    let Asking { resolver, sender, signers, spf, alignment, deadline } = asking;
     // DMARC asks for nobody's names.
     let recorder = Recorder::new(Purpose::Dmarc, IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     // mail-auth reads nothing of the message but the domain in its From.

@@ -33,11 +33,6 @@ pub(super) fn micros(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A number of things, as the evidence has it.
-pub(super) fn count(things: usize) -> u64 {
-    u64::try_from(things).unwrap_or(u64::MAX)
-}
-
 /// One line of ASCII fit for an SMTP reply, at most 200 octets: what a stranger wrote (a domain,
 /// an error text) must not end the line or reach a terminal.
 pub(super) fn one_line(text: &str) -> String {

@@ -10,7 +10,6 @@ use tokio::time::Instant;
 use super::answer::{Answer, Kept, Outcome};
 use super::evidence::{micros, one_line, printable};
 use super::resolver::Resolver;
-use super::results::Stepped;
 use crate::domain::evidence::{Facts, Step, Word, iprev, results};
 
 /// Names looked at: more than a proper host has, and RFC 7208 §5.5 leaves the others out, too.
@@ -27,16 +26,6 @@ pub(super) struct Iprev {
 impl Iprev {
     pub(super) fn summary(&self) -> results::Iprev {
         results::Iprev { result: self.result.into(), name: self.name.clone() }
-    }
-}
-
-impl Stepped for Iprev {
-    fn step(&self) -> &Step {
-        &self.step
-    }
-
-    fn step_mut(&mut self) -> &mut Step {
-        &mut self.step
     }
 }
 

@@ -184,9 +184,15 @@ impl Authenticator {
             .filter(|signature| signature.counts())
             .filter_map(|signature| signature.claim.domain.as_ref())
             .collect();
-        let rule = self.rules.authentication.alignment;
-        let deadline = deadline.min(tokio::time::Instant::now() + dns.dmarc_budget());
-        let dmarc = dmarc::check(&self.resolver, sender, &signers, &spf, rule, deadline).await;
+        let asking = dmarc::Asking {
+            resolver: &self.resolver,
+            sender,
+            signers: &signers,
+            spf: &spf,
+            alignment: self.rules.authentication.alignment,
+            deadline: deadline.min(tokio::time::Instant::now() + dns.dmarc_budget()),
+        };
+        let dmarc = dmarc::check(asking).await;
         verified.hold_to(&dmarc.adkim);
         Findings { question: &question, rules: &self.rules, verified, spf, dmarc, iprev }.conclude()
     }

@@ -26,17 +26,11 @@ impl Results {
     pub(super) fn new(octets: usize, max_ttl: Duration) -> Self {
         let octets = octets / 3;
         Self {
-            spf: Known { kept: Cache::new(octets), max_ttl },
-            dmarc: Known { kept: Cache::new(octets), max_ttl },
-            iprev: Known { kept: Cache::new(octets), max_ttl },
+            spf: Known::new(octets, max_ttl, |spf| &mut spf.step),
+            dmarc: Known::new(octets, max_ttl, |dmarc| &mut dmarc.step),
+            iprev: Known::new(octets, max_ttl, |iprev| &mut iprev.step),
         }
     }
-}
-
-/// A result with its step.
-pub(super) trait Stepped: Clone {
-    fn step(&self) -> &Step;
-    fn step_mut(&mut self) -> &mut Step;
 }
 
 /// The results of one kind of step.
@@ -44,9 +38,14 @@ pub(super) struct Known<K, V> {
     /// With the moment at which they were begun.
     kept: Cache<K, (V, Instant)>,
     max_ttl: Duration,
+    step: fn(&mut V) -> &mut Step,
 }
 
-impl<K: Hash + Eq, V: Stepped> Known<K, V> {
+impl<K: Hash + Eq, V: Clone> Known<K, V> {
+    fn new(octets: usize, max_ttl: Duration, step: fn(&mut V) -> &mut Step) -> Self {
+        Self { kept: Cache::new(octets), max_ttl, step }
+    }
+
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
         self.kept.count()
@@ -55,14 +54,14 @@ impl<K: Hash + Eq, V: Stepped> Known<K, V> {
     /// As if it had been found out since `start`.
     pub(super) fn find(&self, asked: &K, start: Moment) -> Option<V> {
         let mut found = self.as_of(asked, Instant::now())?;
-        found.step_mut().micros = micros(start);
+        (self.step)(&mut found).micros = micros(start);
         Some(found)
     }
 
     fn as_of(&self, asked: &K, now: Instant) -> Option<V> {
         let ((mut found, since), _) = self.kept.get(asked, now)?;
         let passed = u32::try_from(now.duration_since(since).as_secs()).unwrap_or(u32::MAX);
-        for answer in &mut found.step_mut().dns {
+        for answer in &mut (self.step)(&mut found).dns {
             answer.ttl = answer.ttl.map(|ttl| ttl.saturating_sub(passed));
         }
         Some(found)
@@ -71,7 +70,8 @@ impl<K: Hash + Eq, V: Stepped> Known<K, V> {
     /// Keeps a result that was begun at `start`, unless one of its answers is none to go by, or none that
     /// is shown.
     pub(super) fn keep(&self, asked: K, found: &V, start: Moment) {
-        let step = found.step();
+        let mut kept = found.clone();
+        let step = (self.step)(&mut kept);
         let lasts = |answer: &Answer| match answer.told.is_temporary() {
             true => None,
             false => answer.ttl.filter(|ttl| *ttl > 0),
@@ -81,7 +81,8 @@ impl<K: Hash + Eq, V: Stepped> Known<K, V> {
         // All answers came later.
         let start = Instant::from_std(start);
         let until = start + Duration::from_secs(ttl.into()).min(self.max_ttl);
-        self.kept.keep(asked, (found.clone(), start), octets(step), until);
+        let octets = octets(step);
+        self.kept.keep(asked, (kept, start), octets, until);
     }
 }
 
@@ -97,16 +98,6 @@ mod tests {
     use crate::domain::evidence::dns::Told;
     use crate::domain::evidence::{Facts, iprev};
 
-    impl Stepped for Step {
-        fn step(&self) -> &Step {
-            self
-        }
-
-        fn step_mut(&mut self) -> &mut Step {
-            self
-        }
-    }
-
     fn answer(ttl: Option<u32>, told: Told) -> Answer {
         Answer { name: "a.example".into(), kind: "TXT".into(), ttl, told, truncated: false }
     }
@@ -119,7 +110,7 @@ mod tests {
     #[test]
     fn a_result_lasts_until_its_first_answer_is_over() {
         let hour = Duration::from_secs(3600);
-        let (known, now) = (Known { kept: Cache::new(1 << 20), max_ttl: hour }, Instant::now());
+        let (known, now) = (Known::new(1 << 20, hour, |step| step), Instant::now());
         let text = |ttl| answer(ttl, Told::Records(vec!["x".into()]));
         let cut = Answer { truncated: true, ..text(Some(9)) };
         for (number, dns) in [

@@ -25,7 +25,6 @@ use super::answer::{Answer, Kept};
 use super::evidence::{Purpose, Recorder, micros, one_line};
 use super::examine::at_once;
 use super::resolver::Resolver;
-use super::results::Stepped;
 use crate::domain::domain_name::DomainName;
 use crate::domain::evidence::{Facts, Step, Word, dns, results, spf};
 use crate::domain::ports::Client;
@@ -61,16 +60,6 @@ pub(super) struct Asked {
     domain: DomainName,
 }
 
-impl Stepped for Spf {
-    fn step(&self) -> &Step {
-        &self.step
-    }
-
-    fn step_mut(&mut self) -> &mut Step {
-        &mut self.step
-    }
-}
-
 /// Who asks, by when, and with which limit (RFC 7208 §4.6.4).
 #[derive(Clone, Copy)]
 pub(super) struct Asking<'a> {
@@ -92,7 +81,7 @@ pub(super) async fn check(asking: Asking<'_>, client: &Client, reverse_path: &st
     };
     // §4.3: and one of a single label is no name to ask for.
     let domain = DomainName::parse(domain).ok().filter(|domain| domain.as_str().contains('.'));
-    let asked = domain.clone().map(|domain| {
+    let mut asked = domain.clone().map(|domain| {
         let (client, helo) = (client.address, client.helo.clone());
         Asked { client, helo, identity, domain }
     });
@@ -103,7 +92,6 @@ pub(super) async fn check(asking: Asking<'_>, client: &Client, reverse_path: &st
         }
         return found;
     }
-    let mut is_personal = false;
     let (output, detail, dns, evaluated) = match &domain {
         None => {
             let output = SpfOutput::new(String::new());
@@ -114,7 +102,7 @@ pub(super) async fn check(asking: Asking<'_>, client: &Client, reverse_path: &st
             let checked = Checked::new(asking, client, local_part, domain, identity).await;
             let output = SpfOutput::new(domain.to_string()).with_result(checked.verdict.result);
             let detail = checked.detail(client, domain);
-            is_personal = checked.is_personal;
+            asked = asked.filter(|_| !checked.is_personal);
             let evaluated = checked.evaluated();
             (output, detail, checked.dns, Some(evaluated))
         }
@@ -129,7 +117,7 @@ pub(super) async fn check(asking: Asking<'_>, client: &Client, reverse_path: &st
     });
     let step = Step { facts, result: word(output.result()), detail, dns, micros: micros(start) };
     let found = Spf { output, domain, identity, step };
-    if let Some(asked) = asked.filter(|_| !is_personal) {
+    if let Some(asked) = asked {
         known.keep(asked, &found, start);
     }
     found

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use crate::support::process::{GATEPOST, Server};
 use crate::support::proxy::Proxy;
-use crate::support::session::Session;
+use crate::support::session::{Session, has_been_read};
 use crate::support::{
     PATIENCE, TestGateway, http, local_dns, postgres, rules, signed, store_rules,
 };
@@ -196,6 +196,7 @@ async fn a_gateway_that_is_stopping_is_not_ready() {
     // Begun before the stop, and so answered.
     let mut asking = TcpStream::connect(server.http).await.unwrap();
     asking.write_all(b"GET /readyz HTTP/1.1\r\nHost: h\r\n").await.unwrap();
+    has_been_read(&asking).await;
     let mut session = Session::greeted(server.smtp).await;
     server.ask_to_stop("-TERM").await;
     session.expect("421").await;

@@ -151,11 +151,11 @@ impl Gateway {
             };
             let taken = match self.within_rates(&judgement.commit, examination) {
                 Ok(taken) => taken,
+                // No commit reads again what it was admitted by.
+                Err(_) if !basis.anew => continue,
                 // What is there already counts nothing, and its sender is to hear so (contract
                 // §2.6).
                 Err(_) if self.store.arrived_before(&judgement.commit).await? => None,
-                // No commit reads again what it was admitted by.
-                Err(_) if !basis.anew => continue,
                 Err(over) => return self.put_off(judgement.commit, over).await,
             };
             match self.ask_application(mail, &mut judgement, &mut asks).await? {

@@ -8,7 +8,27 @@ use super::told::Told;
 use super::{Failure, say};
 use crate::domain::evidence::{Evidence, Step};
 
-/// A record, and what of it is not told by its evidence.
+/// Facts of the verdict beside the result of each step: what explanation and advice are made of,
+/// and whose word was taken.
+const FACTS: [(&str, &str); 7] = [
+    ("alignment", "causes"),
+    ("alignment", "signer"),
+    ("alignment", "selector"),
+    ("alignment", "adkim"),
+    ("alignment", "record"),
+    ("arc", "sealer"),
+    ("arc", "standsIn"),
+];
+/// The rules that steps keep.
+const RULES: [(&str, &str); 5] = [
+    ("dkim", "minRsaBits"),
+    ("dkim", "countTestingKeys"),
+    ("dkim", "maxFutureSeconds"),
+    ("dkim", "maxClockSeconds"),
+    ("alignment", "rule"),
+];
+
+/// A record as it is shown, and its evidence.
 #[derive(Clone, Copy)]
 pub(super) struct Verdict<'v> {
     pub(super) fields: &'v Map<String, Value>,
@@ -54,8 +74,8 @@ impl Again {
         }
         let what = "the signature that authenticates";
         found.differences.extend(differing(what, &winner(was), &winner(is)));
-        found.differences.extend(all_differing(&facts(was), &facts(is)));
-        found.rules.extend(all_differing(&rules(was), &rules(is)));
+        found.differences.extend(FACTS.iter().filter_map(|fact| kept(was, is, *fact)));
+        found.rules.extend(RULES.iter().filter_map(|rule| kept(was, is, *rule)));
         let is_given = |name: &&str| was.step(name).is_some();
         found.given = super::GIVEN.into_iter().filter(is_given).collect();
         found.truncated = was.iter().any(Step::is_truncated);
@@ -104,50 +124,12 @@ fn differing(what: &str, was: &Value, is: &Value) -> Option<String> {
     (was != is).then(|| format!("{what} was {was}, is {is}"))
 }
 
-type Facts = Vec<(&'static str, Value)>;
-
-/// Facts of the verdict beside the result of each step: what explanation and advice are made of,
-/// and whose word was taken.
-fn facts(evidence: &Evidence) -> Facts {
-    let aligned = evidence.alignment().map(|found| {
-        [
-            ("causes of step alignment", json!(found.causes)),
-            ("signer of step alignment", json!(found.signer)),
-            ("selector of step alignment", json!(found.selector)),
-            ("adkim of step alignment", json!(found.adkim)),
-            ("record of step alignment", json!(found.record)),
-        ]
-    });
-    let chain = evidence.chain().map(|found| {
-        [
-            ("sealer of step arc", json!(found.sealer)),
-            ("standsIn of step arc", json!(found.stands_in)),
-        ]
-    });
-    aligned.into_iter().flatten().chain(chain.into_iter().flatten()).collect()
-}
-
-/// The rules that steps keep.
-fn rules(evidence: &Evidence) -> Facts {
-    let dkim = evidence.dkim().map(|found| {
-        [
-            ("minRsaBits of step dkim", json!(found.rules.min_rsa_bits)),
-            ("countTestingKeys of step dkim", json!(found.rules.count_testing_keys)),
-            ("maxFutureSeconds of step dkim", json!(found.rules.max_future_seconds)),
-            ("maxClockSeconds of step dkim", json!(found.rules.max_clock_seconds)),
-        ]
-    });
-    let rule = evidence.alignment().map(|found| ("rule of step alignment", json!(found.rule)));
-    dkim.into_iter().flatten().chain(rule).collect()
-}
-
-/// Compares what both have; that a step itself is gone is said already.
-fn all_differing(was: &Facts, is: &Facts) -> Vec<String> {
-    let pair = |(name, was): &(&str, Value)| {
-        let (_, is) = is.iter().find(|(other, _)| other == name)?;
-        differing(name, was, is)
-    };
-    was.iter().filter_map(pair).collect()
+/// Compares an input of a step that both have; that the step itself is gone is said already.
+fn kept(was: &Evidence, is: &Evidence, (step, name): (&str, &str)) -> Option<String> {
+    let inputs = |of: &Evidence| of.step(step).map(|step| json!(step.facts));
+    let (was, is) = (inputs(was)?, inputs(is)?);
+    let is = is.get(name).unwrap_or(&Value::Null);
+    differing(&format!("{name} of step {step}"), was.get(name)?, is)
 }
 
 /// `{domain, selector}` of the first signature that counts and is aligned.

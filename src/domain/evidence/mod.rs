@@ -42,9 +42,9 @@ pub type Word = Cow<'static, str>;
 /// All steps of one verdict, in the order in which they were taken.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
-    /// Of the message, whoever receives it.
+    /// The steps that all recipients share.
     examined: Arc<Vec<Step>>,
-    /// Of this recipient.
+    /// The steps of this recipient alone.
     own: Vec<Step>,
 }
 
@@ -66,48 +66,33 @@ impl Evidence {
     pub fn step(&self, name: &str) -> Option<&Step> {
         self.iter().find(|step| step.facts.name() == name)
     }
+}
 
-    pub fn alignment(&self) -> Option<&alignment::Alignment> {
-        self.iter().find_map(|step| match &step.facts {
-            Facts::Alignment(facts) => Some(facts),
-            _ => None,
-        })
-    }
+/// Declares how the first step of a kind is found.
+macro_rules! found {
+    ($($name:ident: $kind:ident($facts:ty),)*) => {
+        impl Evidence {
+            $(pub fn $name(&self) -> Option<&$facts> {
+                self.iter().find_map(|step| match &step.facts {
+                    Facts::$kind(facts) => Some(facts),
+                    _ => None,
+                })
+            })*
+        }
+    };
+}
 
-    pub fn chain(&self) -> Option<&arc::Chain> {
-        self.iter().find_map(|step| match &step.facts {
-            Facts::Arc(facts) => facts.chain.as_ref(),
-            _ => None,
-        })
-    }
+found! {
+    alignment: Alignment(alignment::Alignment),
+    dkim: Dkim(dkim::Dkim),
+    policy: Policy(policy::Policy),
+    session: Session(session::Session),
+    spf: Spf(spf::Spf),
+}
 
-    pub fn dkim(&self) -> Option<&dkim::Dkim> {
-        self.iter().find_map(|step| match &step.facts {
-            Facts::Dkim(facts) => Some(facts),
-            _ => None,
-        })
-    }
-
-    pub fn policy(&self) -> Option<&policy::Policy> {
-        self.iter().find_map(|step| match &step.facts {
-            Facts::Policy(facts) => Some(facts),
-            _ => None,
-        })
-    }
-
-    pub fn session(&self) -> Option<&session::Session> {
-        self.iter().find_map(|step| match &step.facts {
-            Facts::Session(facts) => Some(facts),
-            _ => None,
-        })
-    }
-
-    pub fn spf(&self) -> Option<&spf::Spf> {
-        self.iter().find_map(|step| match &step.facts {
-            Facts::Spf(facts) => Some(facts),
-            _ => None,
-        })
-    }
+/// A number of things, as evidence has it.
+pub fn count(things: usize) -> u64 {
+    u64::try_from(things).unwrap_or(u64::MAX)
 }
 
 impl From<Vec<Step>> for Evidence {
@@ -139,3 +124,6 @@ impl<'de> Deserialize<'de> for Evidence {
         Vec::<Step>::deserialize(deserializer).map(Self::from)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -86,17 +86,9 @@ impl Session {
         timeout(PATIENCE, sent).await.unwrap().unwrap();
     }
 
-    /// Waits until the server has taken in all that was sent, as the kernel knows it.
+    /// Waits until the server has taken in all that was sent.
     pub async fn has_been_read(&self) {
-        let stream = self.0.get_ref();
-        let (here, there) =
-            (stream.local_addr().unwrap().port(), stream.peer_addr().unwrap().port());
-        let reading = async {
-            while unsent(here, there) + unread(there, here) > 0 {
-                tokio::task::yield_now().await;
-            }
-        };
-        timeout(PATIENCE, reading).await.unwrap();
+        has_been_read(self.0.get_ref()).await;
     }
 
     /// A reply of one line; empty where the server has closed.
@@ -124,6 +116,17 @@ impl Session {
         let message = String::from_utf8(signed(subject)).unwrap();
         self.say(&format!("{message}.")).await
     }
+}
+
+/// Waits until the other end has taken in all that was sent, as the kernel knows it.
+pub async fn has_been_read(stream: &TcpStream) {
+    let (here, there) = (stream.local_addr().unwrap().port(), stream.peer_addr().unwrap().port());
+    let reading = async {
+        while unsent(here, there) + unread(there, here) > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, reading).await.unwrap();
 }
 
 fn unsent(port: u16, to: u16) -> u64 {
