@@ -1,9 +1,15 @@
 //! What a style declares (CSS 2.1, and what newer modules add), reduced to what decides whether a
 //! text can be seen.
 
+use cssparser::{
+    AtRuleParser, CowRcStr, DeclarationParser, Parser, ParserState, QualifiedRuleParser,
+    RuleBodyItemParser, RuleBodyParser,
+};
+
 use super::colour::Colour;
-use super::css_source;
+use super::css_source::{self, Parsed};
 use super::measures::{self, Size};
+use super::media;
 
 /// What decides about being seen. Each has a place in [`Declared`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,21 +90,77 @@ impl Declared {
     }
 }
 
-/// The declarations of a style attribute or the block of a rule; the important ones apart.
+/// The declarations of a style attribute; the important ones apart.
 pub(super) fn declarations(style: &str) -> (Declared, Declared) {
-    let (mut normal, mut important) = (Declared::default(), Declared::default());
-    for declaration in css_source::plain(style).to_ascii_lowercase().split(';') {
-        let Some((property, value)) = declaration.split_once(':') else { continue };
-        let value = value.trim();
+    block(&mut Parser::new(style))
+}
+
+/// Those of the block of a rule.
+pub(super) fn block(input: &mut Parser<'_>) -> (Declared, Declared) {
+    let mut block = Block::default();
+    RuleBodyParser::new(input, &mut block).for_each(drop);
+    (block.normal, block.important)
+}
+
+#[derive(Default)]
+struct Block {
+    normal: Declared,
+    important: Declared,
+}
+
+impl<'i> DeclarationParser<'i> for Block {
+    type Declaration = ();
+    type Error = ();
+
+    fn parse_value(
+        &mut self,
+        property: CowRcStr<'i>,
+        input: &mut Parser<'i>,
+        _: &ParserState,
+    ) -> Parsed<()> {
+        let value = css_source::plain(input)?.to_ascii_lowercase();
         let (value, target) = match value.strip_suffix("important") {
             Some(rest) if rest.trim_end().ends_with('!') => {
-                (rest.trim_end().trim_end_matches('!').trim_end(), &mut important)
+                (rest.trim_end().trim_end_matches('!').trim_end(), &mut self.important)
             }
-            _ => (value, &mut normal),
+            _ => (value.as_str(), &mut self.normal),
         };
-        declare(property.trim(), value, target);
+        declare(&property.to_ascii_lowercase(), value, target);
+        Ok(())
     }
-    (normal, important)
+}
+
+/// Declarations under a condition that always holds are read as if it were not there.
+impl<'i> AtRuleParser<'i> for Block {
+    type Prelude = ();
+    type AtRule = ();
+    type Error = ();
+
+    fn parse_prelude(&mut self, name: CowRcStr<'i>, input: &mut Parser<'i>) -> Parsed<()> {
+        media::holds(&name, input)
+    }
+
+    fn parse_block(&mut self, (): (), _: &ParserState, input: &mut Parser<'i>) -> Parsed<()> {
+        RuleBodyParser::new(input, self).for_each(drop);
+        Ok(())
+    }
+}
+
+/// Rules inside rules are passed over.
+impl QualifiedRuleParser<'_> for Block {
+    type Prelude = ();
+    type QualifiedRule = ();
+    type Error = ();
+}
+
+impl RuleBodyItemParser<'_, (), ()> for Block {
+    fn parse_declarations(&self) -> bool {
+        true
+    }
+
+    fn parse_qualified(&self) -> bool {
+        true
+    }
 }
 
 /// A value that is not known sets nothing, as browsers drop a declaration that is not valid.
@@ -360,6 +422,13 @@ mod tests {
             ("content-visibility:hidden", Property::ContentVisibility, true),
             ("max-height:calc(0px)", Property::MaxHeight, true),
             ("d\\isplay:no\\6e e", Property::Display, true),
+            // A rule inside, a mistake, a brace, parentheses that do not end: the next one counts.
+            ("a{color:red}display:none", Property::Display, true),
+            ("a:hover{color:red}display:none", Property::Display, true),
+            ("a:b;x;{};}display:none", Property::Display, true),
+            ("display:none;color:rgb(1;display:block", Property::Display, true),
+            ("@media screen{display:none}", Property::Display, true),
+            ("display:none;@media print{display:block}", Property::Display, true),
             // What is not valid resets nothing; nor does the other side.
             ("display:none;display:x", Property::Display, true),
             ("opacity:0;opacity:x", Property::Opacity, true),

@@ -1,100 +1,53 @@
-//! CSS as it is written, made simple (CSS Syntax 3 §4): no comments, no strings, no addresses, no
-//! escapes, so that braces, colons and semicolons that are left are those of the grammar.
+//! CSS as it is written, made simple, on the tokenizer that browsers stand on (CSS Syntax 3): no
+//! comments, strings empty, escapes decoded, so that commas, colons and parentheses that are left are
+//! those of the grammar.
 
-use std::borrow::Cow;
+use cssparser::{ParseError, Parser, ToCss as _, Token, TokenSerializationType};
 
-/// Stands for an escaped character that a name of CSS is not made of.
-const OTHER: char = '\u{fffd}';
+/// Nothing is told of an error: a browser drops what is not valid.
+pub(super) type Parsed<T> = Result<T, ParseError<()>>;
 
-/// `css` without comments, with empty strings and addresses, and with its escapes decoded.
-pub(super) fn plain(css: &str) -> Cow<'_, str> {
-    let is_plain = !css.contains(['\\', '"', '\'', '(']) && !css.contains("/*");
-    if is_plain {
-        return Cow::Borrowed(css);
-    }
-    let (mut out, mut rest) = (String::with_capacity(css.len()), css);
-    while let Some(at) = rest.find(['\\', '"', '\'', '(', '/']) {
-        let (before, from) = rest.split_at_checked(at).unwrap_or((rest, ""));
-        out.push_str(before);
-        let tail = from.get(1..).unwrap_or_default();
-        rest = match from.as_bytes().first() {
-            Some(b'\\') => escape(tail, &mut out),
-            Some(b'/') => match tail.strip_prefix('*') {
-                Some(comment) => comment.split_once("*/").map_or("", |(_, behind)| behind),
-                None => {
-                    out.push('/');
-                    tail
-                }
-            },
-            Some(b'(') => {
-                out.push('(');
-                if ends_with_url(&out) { address(tail) } else { tail }
-            }
-            Some(quote) => {
-                out.push_str("\"\"");
-                string(tail, *quote)
-            }
-            None => "",
+/// All that is left of `input`, without white space at its ends.
+///
+/// # Errors
+/// A block in braces, a bracket that nothing opened, a string or an address that does not end:
+/// nothing that holds one is valid.
+pub(super) fn plain(input: &mut Parser<'_>) -> Parsed<String> {
+    let mut out = String::new();
+    write(input, &mut out)?;
+    out.truncate(out.trim_ascii_end().len());
+    out.drain(..out.len() - out.trim_ascii_start().len());
+    Ok(out)
+}
+
+fn write(input: &mut Parser<'_>, out: &mut String) -> Parsed<()> {
+    let mut before = TokenSerializationType::default();
+    while let Ok(token) = input.next_including_whitespace() {
+        let kind = token.serialization_type();
+        if before.needs_separator_when_before(kind) {
+            out.push(' ');
+        }
+        before = kind;
+        let close = match token {
+            Token::Function(_) | Token::ParenthesisBlock => Some(')'),
+            Token::SquareBracketBlock => Some(']'),
+            Token::CurlyBracketBlock => return Err(ParseError::unexpected_token()),
+            token if token.is_parse_error() => return Err(ParseError::unexpected_token()),
+            _ => None,
         };
-    }
-    out.push_str(rest);
-    Cow::Owned(out)
-}
-
-fn ends_with_url(out: &str) -> bool {
-    let bytes = out.as_bytes();
-    let name = bytes.get(bytes.len().saturating_sub(4)..).unwrap_or_default();
-    name.eq_ignore_ascii_case(b"url(")
-}
-
-/// Behind the content of `url(`; one in quotation marks is a string like any other.
-fn address(tail: &str) -> &str {
-    if tail.trim_ascii_start().starts_with(['"', '\'']) {
-        return tail;
-    }
-    let mut is_escaped = false;
-    let end = tail.bytes().position(|byte| {
-        let ends = byte == b')' && !is_escaped;
-        is_escaped = byte == b'\\' && !is_escaped;
-        ends
-    });
-    end.and_then(|end| tail.get(end..)).unwrap_or_default()
-}
-
-/// Behind a string whose opening mark came before; a line end that is not escaped ends it, too.
-fn string(tail: &str, quote: u8) -> &str {
-    let mut is_escaped = false;
-    for (at, byte) in tail.bytes().enumerate() {
-        if !is_escaped && byte == quote {
-            return tail.get(at + 1..).unwrap_or_default();
+        match token {
+            Token::WhiteSpace(_) => out.push(' '),
+            Token::QuotedString(_) => out.push_str("\"\""),
+            Token::UnquotedUrl(_) => out.push_str("url()"),
+            // Writing to memory cannot fail.
+            token => token.to_css(out).unwrap_or_default(),
         }
-        if !is_escaped && byte == b'\n' {
-            return tail.get(at..).unwrap_or_default();
+        if let Some(close) = close {
+            input.parse_nested_block(|inside| write(inside, out))?;
+            out.push(close);
         }
-        // The line feed of an escaped CRLF is escaped as well.
-        is_escaped = (byte == b'\\' && !is_escaped) || (byte == b'\r' && is_escaped);
     }
-    ""
-}
-
-/// Decodes an escape whose backslash came before (§4.3.7) and returns what is behind it.
-fn escape<'a>(tail: &'a str, out: &mut String) -> &'a str {
-    let digits = tail.bytes().take(6).take_while(u8::is_ascii_hexdigit).count();
-    let (c, behind) = if digits == 0 {
-        let mut chars = tail.chars();
-        (chars.next(), chars.as_str())
-    } else {
-        let (hex, behind) = tail.split_at_checked(digits).unwrap_or((tail, ""));
-        let c = u32::from_str_radix(hex, 16).ok().and_then(char::from_u32);
-        let behind = behind.strip_prefix("\r\n").unwrap_or_else(|| {
-            behind.strip_prefix([' ', '\t', '\n', '\r', '\u{c}']).unwrap_or(behind)
-        });
-        (Some(c.unwrap_or(OTHER)), behind)
-    };
-    // What has a meaning in the grammar has none when it is escaped.
-    let is_name = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_') || !c.is_ascii();
-    out.extend(c.map(|c| Some(c).filter(is_name).unwrap_or(OTHER)));
-    behind
+    Ok(())
 }
 
 #[cfg(test)]
@@ -104,25 +57,35 @@ mod tests {
     #[test]
     fn what_is_left_is_the_grammar() {
         for (css, expected) in [
-            ("p{color:red}", "p{color:red}"),
-            ("a/**/b/* } */c/d", "abc/d"),
+            (" p , q\n", "p , q"),
+            ("p/**/.x/* } */", "p.x"),
+            ("a/**/b", "a b"),
             ("a/* b", "a"),
-            ("content:\"/*\";x:'}'", "content:\"\";x:\"\""),
+            ("\"/*\" '}'", "\"\" \"\""),
             ("'a\\'b;'c", "\"\"c"),
-            ("'a\nb", "\"\"\nb"),
             ("'a\\\r\nb'c", "\"\"c"),
             ("url(http://x/*;})y", "url()y"),
             ("URL( 'a)' )y", "URL( \"\" )y"),
             ("rgb(1,2,3)", "rgb(1,2,3)"),
-            ("d\\isplay:n\\6f ne", "display:none"),
+            ("rect(0 calc((1px", "rect(0 calc((1px)))"),
+            ("n\\6f ne", "none"),
             ("\\64\\000069splay", "display"),
-            ("none\\9", "none\u{fffd}"),
-            (".a\\:b\\{", ".a\u{fffd}b\u{fffd}"),
-            ("\\", ""),
-            ("\\ffffff x", "\u{fffd}x"),
-            ("\\e4\u{e4}", "\u{e4}\u{e4}"),
+            ("\u{e4}\\e4", "\u{e4}\u{e4}"),
+            (".5em -9999px 1e3px 50% #0fa", "0.5em -9999px 1000.0px 50% #0fa"),
         ] {
-            assert_eq!(plain(css), expected, "{css}");
+            assert_eq!(plain(&mut Parser::new(css)).unwrap(), expected, "{css}");
+        }
+        for escaped in ["none\\9", ".a\\:b\\{", "\\ffffff x"] {
+            let text = plain(&mut Parser::new(escaped)).unwrap();
+            assert!(text.contains(['\\', '\u{fffd}']), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_valid_is_nothing() {
+        let deep = "(".repeat(100_000);
+        for css in ["a{b", "a}", "(a]", "'a\nb", "url(a b)", &deep] {
+            assert!(plain(&mut Parser::new(css)).is_err(), "{}", css.len());
         }
     }
 }

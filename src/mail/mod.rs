@@ -14,7 +14,7 @@
 //! - `headers`, `mime`, `text`, `html`, `reply`, `filename`, `findings`: for people and Agents to
 //!   read; nothing in them decides about acceptance, except that `mime` refuses what it cannot read
 //!   whole or reads differently than the scanner did;
-//! - below `html`: `tags` (the tokenizer), `elements`, `look` (over `sheet`, `css`, `colour`),
+//! - below `html`: `tags` (the tokenizer), `elements`, `look` (over `sheet`, `media`, `css`, `colour`),
 //!   `passages`, `text_sink`; below `findings`: `unseen`, `links`, `unsigned`; below `reply`: `quotes`;
 //! - `page`: the HTML part for people, over `sanitise` (twice: our tags, then ammonia) and
 //!   `inline_style`;
@@ -46,6 +46,7 @@ mod look;
 pub mod machine;
 mod mailbox;
 mod measures;
+mod media;
 pub mod mime;
 pub mod page;
 mod passages;

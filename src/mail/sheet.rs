@@ -6,9 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use super::css::{Declared, declarations};
-use super::css_source;
-use super::measures;
+use cssparser::{
+    AtRuleParser, CowRcStr, Parser, ParserState, QualifiedRuleParser, StyleSheetParser,
+};
+
+use super::css::{self, Declared};
+use super::css_source::{self, Parsed};
+use super::media;
 use super::tags::TagName;
 use super::visible;
 
@@ -22,9 +26,6 @@ const MOST_CLASSES: usize = 8;
 const MOST_OCTETS: usize = 1024;
 /// Elements that a selector speaks of.
 const MOST_COMPOUNDS: usize = 16;
-/// Pixels that every screen is wide and high, and that none is.
-const EVERY_SCREEN: f32 = 320.0;
-const NO_SCREEN: f32 = 5000.0;
 
 /// An element as selectors see it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -105,33 +106,14 @@ pub(super) struct Sheet {
 impl Sheet {
     /// Adds the content of a `<style>` with this `media`.
     pub(super) fn read(&mut self, css: &str, media: &str) {
-        if !is_for_screens(media) {
-            return;
+        if media::is_for_screens(media) {
+            self.read_rules(&mut Parser::new(css));
         }
-        let css = css_source::plain(css).replace("<!--", " ").replace("-->", " ");
-        let mut rest = css.as_str();
-        while let Some((prelude, tail)) = rest.split_once('{') {
-            // What ends with a semicolon before it has no block: `@import …;`.
-            let prelude = prelude.rsplit([';', '}']).next().unwrap_or_default().trim();
-            if let Some(condition) = prelude.strip_prefix('@') {
-                // The rules of a condition that always holds are read as if it were not there.
-                rest = if holds(condition) { tail } else { behind_block(tail) };
-                continue;
-            }
-            let (block, tail) = tail.split_once('}').unwrap_or((tail, ""));
-            rest = tail;
-            let (normal, important) = declarations(block);
-            if normal.is_empty() && important.is_empty() {
-                continue;
-            }
-            for path in prelude.split(',').filter_map(selector) {
-                if self.rules.len() >= MOST_RULES {
-                    self.is_cut = true;
-                    return;
-                }
-                self.push(path, normal, important);
-            }
-        }
+    }
+
+    fn read_rules(&mut self, input: &mut Parser<'_>) {
+        let mut rules = StyleSheetParser::new(input, self);
+        while !rules.parser.is_cut && rules.next().is_some() {}
     }
 
     fn push(&mut self, path: Vec<Compound>, normal: Declared, important: Declared) {
@@ -190,6 +172,53 @@ impl Sheet {
     }
 }
 
+impl<'i> QualifiedRuleParser<'i> for Sheet {
+    /// The text of its selectors.
+    type Prelude = String;
+    type QualifiedRule = ();
+    type Error = ();
+
+    fn parse_prelude(&mut self, input: &mut Parser<'i>) -> Parsed<String> {
+        css_source::plain(input)
+    }
+
+    fn parse_block(
+        &mut self,
+        selectors: String,
+        _: &ParserState,
+        input: &mut Parser<'i>,
+    ) -> Parsed<()> {
+        let (normal, important) = css::block(input);
+        if normal.is_empty() && important.is_empty() {
+            return Ok(());
+        }
+        for path in selectors.split(',').filter_map(selector) {
+            if self.rules.len() >= MOST_RULES {
+                self.is_cut = true;
+                break;
+            }
+            self.push(path, normal, important);
+        }
+        Ok(())
+    }
+}
+
+/// The rules of a condition that always holds are read as if it were not there.
+impl<'i> AtRuleParser<'i> for Sheet {
+    type Prelude = ();
+    type AtRule = ();
+    type Error = ();
+
+    fn parse_prelude(&mut self, name: CowRcStr<'i>, input: &mut Parser<'i>) -> Parsed<()> {
+        media::holds(&name, input)
+    }
+
+    fn parse_block(&mut self, (): (), _: &ParserState, input: &mut Parser<'i>) -> Parsed<()> {
+        self.read_rules(input);
+        Ok(())
+    }
+}
+
 /// Matches outwards, each part at the nearest element that it fits; no way back, which mail does
 /// not need and which would cost more than a bounded number of steps.
 fn matches<'e, 'f: 'e>(
@@ -217,67 +246,6 @@ fn matches<'e, 'f: 'e>(
         is_child = part.is_child;
         found
     })
-}
-
-/// Whether the rules under a condition are read: those that hold on every screen, and those that
-/// only ask what the program can do.
-fn holds(condition: &str) -> bool {
-    let condition = condition.to_ascii_lowercase();
-    let end = condition.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(condition.len());
-    match condition.split_at_checked(end) {
-        Some(("media", media)) => is_for_screens(media),
-        Some(("supports", asked)) => !asked.trim_start().starts_with("not"),
-        Some(("layer", _)) => true,
-        _ => false,
-    }
-}
-
-/// Whether a list of media (Media Queries 4 §3) holds on every screen.
-fn is_for_screens(media: &str) -> bool {
-    let media = media.to_ascii_lowercase();
-    let holds = |query: &str| {
-        let query = query.trim();
-        let query = query.strip_prefix("only ").unwrap_or(query);
-        query.split(" and ").all(|part| match part.trim() {
-            "all" | "screen" => true,
-            part => is_no_condition(part),
-        })
-    };
-    media.trim().is_empty() || media.split(',').any(holds)
-}
-
-/// `(min-width: 1px)`.
-fn is_no_condition(part: &str) -> bool {
-    let inside = part.strip_prefix('(').and_then(|inside| inside.strip_suffix(')'));
-    let Some((feature, value)) = inside.and_then(|inside| inside.split_once(':')) else {
-        return false;
-    };
-    let Some(pixels) = measures::length(value.trim()) else { return false };
-    match feature.trim() {
-        "min-width" | "min-height" | "min-device-width" | "min-device-height" => {
-            pixels <= EVERY_SCREEN
-        }
-        "max-width" | "max-height" | "max-device-width" | "max-device-height" => {
-            pixels >= NO_SCREEN
-        }
-        _ => false,
-    }
-}
-
-/// Behind the block that `css` begins in.
-fn behind_block(css: &str) -> &str {
-    let mut depth = 1_usize;
-    for (at, byte) in css.bytes().enumerate() {
-        match byte {
-            b'{' => depth += 1,
-            b'}' => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 {
-            return css.get(at + 1..).unwrap_or_default();
-        }
-    }
-    ""
 }
 
 /// The path of a selector, innermost first; `None` for what is not read.
@@ -387,6 +355,13 @@ mod tests {
             ("p:hover{display:none}", &["p"], false),
             ("p[x]{display:none}", &["p"], false),
             ("p{display:none", &["p"], true),
+            ("p/**/.x{display:none}", &["p|x"], true),
+            ("p{color:red;b{x:y}display:none}", &["p"], true),
+            ("p{@media screen{display:none}}", &["p"], true),
+            ("p{@media print{display:none}}", &["p"], false),
+            ("@media screen{@media all{p{display:none}}}", &["p"], true),
+            ("p{a:(}display:none}", &["p"], false),
+            ("b{a:(})}p{display:none}", &["p"], true),
             ("{}{{}}p", &["p"], false),
         ] {
             assert_eq!(hides(css, path), expected, "{css}");

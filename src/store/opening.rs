@@ -13,7 +13,7 @@ use super::base::walked::Walked;
 use super::blobs::objects::Blobs;
 use super::blobs::place::Place;
 use super::commit::batch::Intakes;
-use super::commit::refusals::Refusals;
+use super::commit::refusals::{Counted, Refusals};
 use super::engine::database::Database;
 use super::engine::error::StoreError;
 use super::engine::group::{Group, Linger};
@@ -45,6 +45,7 @@ pub struct Store {
     pub(super) attempts: Group<Attempts>,
     /// Refusals that wait to be counted.
     pub(super) refusals: Group<Refusals>,
+    pub(super) counted: Counted,
     /// Who waits for the directory's version.
     pub(super) versions: Group<Versions>,
     /// Who waits to hear what a decision rests on.
@@ -151,6 +152,7 @@ impl Store {
             noted,
             attempts,
             refusals,
+            counted: Counted::new(),
             versions,
             recipients,
             holders,

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::base::noting::OnItsWay;
 use super::commit::batch::{Entered, Written};
 use super::commit::intake::{Commit, Committed, Handed, Receipt};
 use super::commit::ready::Ready;
 use super::commit::refusals::Refused;
 use super::engine::database::TRIES;
 use super::engine::error::StoreError;
+use super::engine::group::{Group, Together};
 use super::events::delivery::attempt_results::{Ended, Finished};
 use super::events::delivery::contents_now::ContentsNow;
 use super::mailbox::contents::Kept;
@@ -64,11 +66,28 @@ impl Store {
     pub async fn note(&self, commit: &Commit) -> Result<bool, StoreError> {
         self.check_trust()?;
         let ready = Ready::new(commit, &Kept::default(), |_| false).await?;
-        let way = self.embedded().and_then(|_| self.noting.set_out(ready.octets()));
-        let Some(way) = way else { return self.intakes.ask(ready).await.map(|_| true) };
-        let store = self.clone();
+        let Some(way) = self.set_out(ready.octets()) else {
+            return self.intakes.ask(ready).await.map(|_| true);
+        };
+        self.write_behind(way, &self.noted, move || ready.records());
+        Ok(false)
+    }
+
+    /// Whether a record of so many octets may be written behind the reply.
+    fn set_out(&self, octets: usize) -> Option<OnItsWay> {
+        self.embedded().and_then(|_| self.noting.set_out(octets))
+    }
+
+    /// Writes the record of a refusal for which nobody waits, again where that fails.
+    fn write_behind<T: Together>(
+        &self,
+        way: OnItsWay,
+        group: &Group<T>,
+        job: impl Fn() -> T::Job + Send + 'static,
+    ) {
+        let (store, group) = (self.clone(), group.clone());
         tokio::spawn(async move {
-            while let Err(error) = store.noted.ask(ready.records()).await {
+            while let Err(error) = group.ask(job()).await {
                 let is_final = error.is_of_a_row() || store.check_trust().is_err();
                 if let Some(left_out) = store.repeats.due(Cause::Refusal) {
                     let error = &error as &dyn std::error::Error;
@@ -86,7 +105,6 @@ impl Store {
             }
             drop(way);
         });
-        Ok(false)
     }
 
     /// Writes everything, or nothing; together with others that wait. A request that may be carried
@@ -120,13 +138,23 @@ impl Store {
     /// Counts a refusal that needs no record of its own: one record per source (a network, or the
     /// sender of a flood), reason, minute and owner, so that a guessing client costs one row a
     /// minute (contract §2.3). Answers the record that it was counted in: the given one if it is
-    /// the first.
+    /// the first. On the embedded store the others are written behind the reply, as `note` writes.
     pub async fn count_refusal(
         &self,
         record: &IntakeRecord,
         source: &str,
     ) -> Result<IntakeId, StoreError> {
-        self.refusals.ask(Refused::of(record, source)?).await
+        self.check_trust()?;
+        let refused = Refused::of(record, source)?;
+        if let Some(first) = self.counted.find(&refused)
+            && let Some(way) = self.set_out(refused.octets())
+        {
+            self.write_behind(way, &self.refusals, move || refused.clone());
+            return Ok(first);
+        }
+        let counted_in = self.refusals.ask(refused.clone()).await?;
+        self.counted.keep(refused, counted_in);
+        Ok(counted_in)
     }
 
     /// Records an attempt and what follows from it, unless the claim was taken over meanwhile.

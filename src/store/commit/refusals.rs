@@ -2,10 +2,12 @@
 //! transaction of one connection at a time, and holds up no message.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::domain::id::{AccountId, IntakeId};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::reason::Reason;
+use crate::domain::recent::Recent;
 use crate::store::base::Base;
 use crate::store::engine::database::settled;
 use crate::store::engine::error::StoreError;
@@ -19,9 +21,37 @@ pub struct Refusals {
     base: Base,
 }
 
+/// Which records refusals were counted in lately. Clones have them in common.
+#[derive(Clone, Debug)]
+pub struct Counted(Arc<Mutex<Recent<String, IntakeId>>>);
+
+impl Counted {
+    /// Octets of what refusals are counted as: that of a minute ago is asked for no more.
+    const MOST: usize = 1 << 20;
+
+    pub(in crate::store) fn new() -> Self {
+        Self(Arc::new(Mutex::new(Recent::new(Self::MOST))))
+    }
+
+    pub(in crate::store) fn find(&self, refused: &Refused) -> Option<IntakeId> {
+        self.known().find(&refused.counted_as, |_| true).copied()
+    }
+
+    pub(in crate::store) fn keep(&self, refused: Refused, record: IntakeId) {
+        let octets = refused.counted_as.len() + size_of::<(String, IntakeId)>();
+        self.known().keep(refused.counted_as, record, octets);
+    }
+
+    /// Nothing panics while it holds the lock; if something did, each entry would be whole.
+    fn known(&self) -> MutexGuard<'_, Recent<String, IntakeId>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// One refusal, made ready by whoever asks.
+#[derive(Clone)]
 pub struct Refused {
-    columns: RecordColumns,
+    columns: Arc<RecordColumns>,
     organization: i64,
     count: u64,
     /// Those of which this is the same have one record.
@@ -40,7 +70,13 @@ impl Refused {
 
     fn new(record: &IntakeRecord, counted_as: String) -> Result<Self, StoreError> {
         let organization = organization_of(&record.lineage);
-        Ok(Self { columns: columns(record)?, organization, count: record.count, counted_as })
+        let columns = Arc::new(columns(record)?);
+        Ok(Self { columns, organization, count: record.count, counted_as })
+    }
+
+    /// About how many it hands to the database.
+    pub(in crate::store) fn octets(&self) -> usize {
+        self.columns.octets() + self.counted_as.len()
     }
 }
 
@@ -49,7 +85,7 @@ impl Together for Refusals {
     type Answer = IntakeId;
 
     fn size(job: &Refused) -> (usize, usize) {
-        (1, job.columns.octets() + job.counted_as.len())
+        (1, job.octets())
     }
 
     fn organization(job: &Refused) -> i64 {

@@ -265,6 +265,27 @@ async fn the_record_of_a_refusal_is_written_once_the_store_takes_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn whoever_guesses_again_does_not_wait_and_is_counted() {
+    let scene = Scene::new(Kind::Sqlite).await;
+    let guess = |millis| record(&scene.agent, millis, Verdict::Refused(Reason::UnknownRecipient));
+    let (first, network) = (guess(0), "192.0.2.0/24");
+    assert_eq!(scene.store.count_refusal(&first, network).await.unwrap(), first.id);
+    let mut writer = database(&scene.path()).await;
+    writer.execute("BEGIN IMMEDIATE").await.unwrap();
+    let again = guess(1);
+    let counted = scene.store.count_refusal(&again, network).now_or_never().unwrap();
+    assert_eq!(counted.unwrap(), first.id);
+    let other = guess(0);
+    let of_others = scene.store.count_refusal(&other, "198.51.100.0/24").now_or_never();
+    assert!(of_others.is_none(), "the first of its kind makes the record");
+    drop(writer);
+    let (scope, id) = (subtree(&scene.agent), first.id);
+    let counted =
+        async { while scene.store.intake_record(&scope, id).await.unwrap().unwrap().count < 2 {} };
+    tokio::time::timeout(PATIENCE, counted).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_stop_waits_for_the_records_that_are_on_their_way() {
     let scene = Scene::new(Kind::Sqlite).await;
     let refused = record(&scene.agent, 0, Verdict::Refused(Reason::DkimMissing));
