@@ -9,6 +9,7 @@ use super::base::Base;
 use super::base::company::Company;
 use super::base::noting::Noting;
 use super::base::space::Space;
+use super::base::unindexed::Unindexed;
 use super::base::walked::Walked;
 use super::blobs::objects::Blobs;
 use super::blobs::place::Place;
@@ -131,6 +132,7 @@ impl Store {
             bell: Arc::default(),
             walked: Walked::default(),
             company: Company::default(),
+            unindexed: Unindexed::default(),
             noting: Noting::new(rules.commit.refusals(), rules.commit.max_messages),
             replayed: Arc::default(),
             closing: connections.deadline(),

@@ -76,7 +76,7 @@ impl Plan {
             let tags = TagList::read(value);
             with_length += usize::from(tags.get("l").is_some());
             let Ok(signature) = Signature::parse(value) else { continue };
-            let names = tags.words("h").map_or(0, |names| names.len()).max(signature.h.len());
+            let names = tags.listed("h").count().max(signature.h.len());
             if names > rules.authentication.max_signed_names {
                 plan.refusal = Some("too many names in h=".into());
             }

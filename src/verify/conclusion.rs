@@ -144,7 +144,7 @@ impl Findings<'_> {
             .iter()
             .filter_map(|signature| signature.identity(|name| self.has(name)))
             .collect();
-        let unsigned = self.signed().map(|signed| self.unsigned(&signed)).unwrap_or_default();
+        let unsigned = self.signed().map(|signed| self.unsigned(signed)).unwrap_or_default();
         let results = self.results(&unsigned);
         let dkim = self.dkim_step(&results);
         let alignment = self.alignment_step(proof, &detail, &blame, start);
@@ -269,9 +269,9 @@ impl Findings<'_> {
 
     /// The names in `h=` of the proof: the signature that authenticates, or the newest one of the
     /// chain that stands in for it.
-    fn signed(&self) -> Option<Vec<String>> {
+    fn signed(&self) -> Option<&[String]> {
         let chain = || self.verified.chain.as_ref().filter(|chain| chain.speaks());
-        self.winner().map(Judged::signed_headers).or_else(|| Some(chain()?.signed.clone()))
+        self.winner().map(Judged::signed_headers).or_else(|| Some(&chain()?.signed))
     }
 
     /// The fields that are there and that the proof leaves open: of a field that is there more often

@@ -84,22 +84,16 @@ impl Claim {
             objections: tags.defect().map(|text| broken(text.to_owned())).into_iter().collect(),
             value: value.clone(),
         };
-        let Ok(signature) = claim.signature.clone() else { return claim };
-        claim.judge_names(&tags, &signature, from, rules);
-        claim.judge_tags(&tags, &signature, rules, now);
+        claim.judge_names(&tags, from, rules);
+        claim.judge_tags(&tags, rules, now);
         claim
     }
 
     /// The mathematics is done with the names that mail-auth reads, so those are asked for, too.
     /// Where something else is written (a tag twice, where it takes the last), the signature may
     /// verify but does not count.
-    fn judge_names(
-        &mut self,
-        tags: &TagList<'_>,
-        signature: &Signature,
-        from: &DomainName,
-        rules: &IntakeRules,
-    ) {
+    fn judge_names(&mut self, tags: &TagList<'_>, from: &DomainName, rules: &IntakeRules) {
+        let Ok(signature) = &self.signature else { return };
         let mut object = |cause, what: &str| {
             self.objections.push(Objection { cause, text: what.to_owned() });
         };
@@ -132,13 +126,8 @@ impl Claim {
         self.domain = Some(domain);
     }
 
-    fn judge_tags(
-        &mut self,
-        tags: &TagList<'_>,
-        signature: &Signature,
-        rules: &IntakeRules,
-        now: Timestamp,
-    ) {
+    fn judge_tags(&mut self, tags: &TagList<'_>, rules: &IntakeRules, now: Timestamp) {
+        let Ok(signature) = &self.signature else { return };
         let rules = &rules.authentication;
         let mut object = |cause, text: &str| {
             self.objections.push(Objection { cause, text: text.to_owned() });
@@ -149,16 +138,16 @@ impl Claim {
         if signature.a == Algorithm::RsaSha1 {
             object(Cause::Sha1, "rsa-sha1 proves nothing (RFC 8301)");
         }
-        let names = tags.words("h").unwrap_or_default();
-        let covers_from = |names: &[String]| names.iter().any(|n| n.eq_ignore_ascii_case("from"));
-        if !covers_from(&names) || !covers_from(&signature.h) {
+        let is_from = |name: &str| name.eq_ignore_ascii_case("from");
+        if !tags.listed("h").any(is_from) || !signature.h.iter().any(|name| is_from(name)) {
             object(Cause::FromNotSigned, "From is not signed");
         }
-        if names.len().max(signature.h.len()) > rules.max_signed_names {
+        if tags.listed("h").count().max(signature.h.len()) > rules.max_signed_names {
             let text = format!("more than {} names in h=", rules.max_signed_names);
             object(Cause::TooManyNames, &text);
         }
-        if tags.words("q").is_some_and(|ways| !ways.iter().any(|way| way == "dns/txt")) {
+        let is_known = |way: &str| way.eq_ignore_ascii_case("dns/txt");
+        if tags.get("q").is_some() && !tags.listed("q").any(is_known) {
             object(Cause::KeyMethodUnknown, "q= names no way to the key that is known");
         }
         let now = u64::try_from(now.seconds()).unwrap_or(0);
@@ -327,11 +316,10 @@ impl Judged {
         }
     }
 
-    /// The names in `h=`, lower case.
-    pub(super) fn signed_headers(&self) -> Vec<String> {
+    /// The names in `h=`, the first hundred.
+    pub(super) fn signed_headers(&self) -> &[String] {
         let names = self.claim.signature.as_ref().map(|s| s.h.as_slice()).unwrap_or_default();
-        let shown = |name: &String| name.chars().take(100).collect::<String>().to_ascii_lowercase();
-        names.iter().take(100).map(shown).collect()
+        names.get(..100).unwrap_or(names)
     }
 
     /// The value that marks a second arrival of the same message: `b=`, in the one spelling that
@@ -342,13 +330,18 @@ impl Judged {
         let names = self.signed_headers();
         let covers =
             |field: Known| has(field) && names.iter().any(|signed| field.names(signed.as_bytes()));
-        let unique = signature.t > 0 || covers(Known::Date) || covers(Known::MessageId);
-        (unique && self.claim.relation.is_aligned() && self.counts())
+        let is_unique = || signature.t > 0 || covers(Known::Date) || covers(Known::MessageId);
+        (self.claim.relation.is_aligned() && self.counts() && is_unique())
             .then(|| STANDARD.encode(&signature.b))
     }
 
     pub(super) fn summary(&self) -> dkim::Signature {
         let signature = self.claim.signature.as_ref().ok();
+        let shown = |name: &String| {
+            let mut shown: String = name.chars().take(100).collect();
+            shown.make_ascii_lowercase();
+            shown
+        };
         dkim::Signature {
             domain: self.signer(),
             selector: self.selector(),
@@ -359,7 +352,7 @@ impl Judged {
             causes: codes(&self.causes()),
             counts: self.counts(),
             aligned: self.claim.relation.is_aligned(),
-            signed_headers: self.signed_headers(),
+            signed_headers: self.signed_headers().iter().map(shown).collect(),
         }
     }
 }

@@ -79,8 +79,13 @@ impl<'x> TagList<'x> {
 
     /// A tag with words and colons between them, lower case: `None` if absent.
     pub(super) fn words(&self, name: &str) -> Option<Vec<String>> {
-        let value = self.get(name)?;
-        Some(value.split(':').map(|word| trim(word).to_ascii_lowercase()).collect())
+        self.get(name)?;
+        Some(self.listed(name).map(str::to_ascii_lowercase).collect())
+    }
+
+    /// The same as they are written: none if absent.
+    pub(super) fn listed(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.get(name).into_iter().flat_map(|value| value.split(':')).map(trim)
     }
 }
 

@@ -277,20 +277,9 @@ mod tests {
     fn message() -> Message {
         let agent = AccountId::new(878_589).unwrap();
         let mail = Mail {
-            from: Sender { address: Address::parse("boss@good.example").unwrap(), name: None },
             text: "Hello".into(),
-            subject: None,
-            to: vec![],
-            cc: vec![],
-            reply_to: vec![],
-            message_id: None,
-            in_reply_to: vec![],
-            references: vec![],
             stripped_text: "Hello".into(),
-            auto_submitted: None,
-            disposition_notification_to: None,
-            attachments: vec![],
-            findings: Vec::new(),
+            ..Mail::of(Sender { address: Address::parse("boss@good.example").unwrap(), name: None })
         };
         Message {
             id: MessageId(uuid::Uuid::from_u128(1)),

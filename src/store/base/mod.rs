@@ -9,6 +9,7 @@ pub mod noting;
 pub mod owner;
 pub mod page;
 pub mod space;
+pub mod unindexed;
 pub mod walked;
 
 use std::sync::{Arc, Mutex};
@@ -20,6 +21,7 @@ use uuid::Uuid;
 use self::company::Company;
 use self::noting::Noting;
 use self::space::Space;
+use self::unindexed::Unindexed;
 use self::walked::Walked;
 use crate::domain::id::Mint;
 use crate::domain::repeats::Repeats;
@@ -49,6 +51,7 @@ pub struct Base {
     pub(in crate::store) company: Company,
     /// Records of refusals that are being written behind their replies.
     pub(in crate::store) noting: Noting,
+    pub(in crate::store) unindexed: Unindexed,
     /// The replay that was worked on last.
     pub(in crate::store) replayed: Arc<Mutex<Uuid>>,
     /// As long as a statement under way may take.

@@ -99,7 +99,11 @@ impl Intakes {
                 arrived.into_iter().filter(|one| !earlier.contains_key(&one.id)).collect();
             met = self.store(&mut tx, &fresh, &named).await?;
             intake_records::insert(&mut tx, &entries, &earlier);
+            let has_company = tx.has_company();
             tx.commit().await?;
+            if !has_company {
+                self.base.unindexed.keep(fresh.iter().filter_map(|one| one.said()));
+            }
         }
         for (answer, ready) in answers.iter_mut().zip(group) {
             if let Written::Done(entered) = answer {

@@ -12,9 +12,10 @@ use crate::domain::audit::Once;
 use crate::domain::clock::Timestamp;
 use crate::domain::contact::Handle;
 use crate::domain::id::{AccountId, MessageId};
-use crate::domain::message::Digest;
+use crate::domain::message::{Digest, Mail};
 use crate::domain::source::Inbox;
 use crate::domain::thread::ThreadKeys;
+use crate::store::base::unindexed::Said;
 use crate::store::engine::sql::Value;
 use crate::store::tenancy::addresses::{Addressed, Question};
 
@@ -63,6 +64,8 @@ pub struct Arrived {
     pub inbox: Inbox,
     /// How its text begins.
     pub preview: String,
+    /// What it says; of what a platform handed in that is read back.
+    pub mail: Option<Arc<Mail>>,
     pub remembered_until: Timestamp,
     pub digest: Digest,
     /// The contents that it has: those of the first message of its transaction in its organization.
@@ -87,6 +90,12 @@ pub struct Decided {
 }
 
 impl Arrived {
+    /// Its part in the index of search, where that need not be read back.
+    pub(in crate::store) fn said(&self) -> Option<(MessageId, Said)> {
+        let Self { id, lineage, agent, at, .. } = *self;
+        self.mail.clone().map(|mail| (id, Said { lineage, agent, at, mail }))
+    }
+
     /// What the decision about it rested on.
     pub(in crate::store) fn question(&self) -> Option<Question<'_>> {
         let Decided { sender, address, .. } = self.decided.as_ref()?;

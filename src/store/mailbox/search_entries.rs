@@ -11,11 +11,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::entry::Arrived;
 use super::messages;
-use crate::domain::id::MessageId;
+use crate::domain::account::Lineage;
+use crate::domain::clock::Timestamp;
+use crate::domain::id::{AccountId, MessageId};
 use crate::domain::message::Message;
 use crate::domain::search::tokens;
 use crate::domain::search::words::Document;
+use crate::domain::source::Source;
 use crate::store::base::Base;
+use crate::store::base::unindexed::Said;
 use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
@@ -63,8 +67,11 @@ impl Base {
         let rows = waiting.bind(i64::from(at_once)).fetch_all(self.reader()).await?;
         let id = |row| Columns { table: "search_waiting", row }.uuid("message_id").map(MessageId);
         let ids = rows.iter().map(id).collect::<Result<Vec<_>, _>>()?;
-        let (few, _) = self.first_within(&ids, READ_OCTETS).await?;
-        let entries = self.entries(few).await?;
+        let kept = self.unindexed.take(&ids);
+        let at_hand: HashSet<MessageId> = kept.iter().map(|(id, _)| *id).collect();
+        let others: Vec<_> = ids.into_iter().filter(|id| !at_hand.contains(id)).collect();
+        let (few, _) = self.first_within(&others, READ_OCTETS).await?;
+        let entries = self.entries(kept, few).await?;
         let known: HashSet<MessageId> = entries.iter().map(|(id, ..)| *id).collect();
         // Those that nobody may read any more, or can.
         let mut done: Vec<MessageId> =
@@ -93,13 +100,18 @@ impl Base {
         Ok(indexed.try_into().unwrap_or(u32::MAX))
     }
 
-    /// The entries of those of these messages that can be read.
-    async fn entries(&self, ids: &[MessageId]) -> Result<Vec<Entry>, StoreError> {
+    /// The entries of these messages, and of those of the others that can be read.
+    async fn entries(
+        &self,
+        kept: Vec<(MessageId, Said)>,
+        ids: &[MessageId],
+    ) -> Result<Vec<Entry>, StoreError> {
         let rows = messages::by_ids(self.reader(), ids.iter().copied()).await?;
         let repeats = self.repeats.clone();
         let cutting = move || {
             let messages = messages::listed_messages(&rows, &repeats)?;
-            Ok(messages.iter().map(entry).collect())
+            let read = messages.iter().map(entry);
+            Ok(kept.iter().map(entry_of_mail).chain(read).collect())
         };
         tokio::task::spawn_blocking(cutting)
             .await
@@ -108,19 +120,31 @@ impl Base {
 }
 
 fn entry(message: &Message) -> Entry {
-    let mut words = tokens::of_place(&message.lineage, message.at).join(" ");
-    let cut = || tokens::of_document(&Document::of(&message.content));
-    let said = cut_or_nothing(message.id, cut);
+    let Message { id, lineage, agent, at, .. } = message;
+    entry_of(*id, (lineage, *agent, *at), message.source(), || Document::of(&message.content))
+}
+
+fn entry_of_mail((id, said): &(MessageId, Said)) -> Entry {
+    let place = (&said.lineage, said.agent, said.at);
+    entry_of(*id, place, Source::Email, || Document::of_mail(&said.mail))
+}
+
+fn entry_of(
+    id: MessageId,
+    (lineage, agent, at): (&Lineage, AccountId, Timestamp),
+    source: Source,
+    document: impl FnOnce() -> Document,
+) -> Entry {
+    let mut words = tokens::of_place(lineage, at).join(" ");
+    let said = cut_or_nothing(id, || tokens::of_document(&document()));
     // A message without a word has no token behind a space: a tsvector refuses an empty one.
     if !said.is_empty() {
         words.push(' ');
         words.push_str(&said);
     }
-    let source = message.source().as_str().into();
-    let organization = organization_of(&message.lineage).into();
-    let columns =
-        [message.id.0.into(), message.agent.into(), source, message.at.into(), organization];
-    (message.id, columns, words)
+    let organization = organization_of(lineage).into();
+    let columns = [id.0.into(), agent.into(), source.as_str().into(), at.into(), organization];
+    (id, columns, words)
 }
 
 /// Answers nothing where cutting panics: such a message would hold up all that come behind it.

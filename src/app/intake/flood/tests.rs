@@ -179,22 +179,7 @@ fn intake(message: Option<(i64, i64)>) -> Intake {
     let (id, digest) = (uuid::Uuid::nil(), Digest([0; 32]));
     let record = IntakeRecord::blank(Verdict::of(None));
     let address = Address::parse(ALICE).unwrap();
-    let mail = Mail {
-        from: Sender { address: address.clone(), name: None },
-        text: String::new(),
-        subject: None,
-        to: Vec::new(),
-        cc: Vec::new(),
-        reply_to: Vec::new(),
-        message_id: None,
-        in_reply_to: Vec::new(),
-        references: Vec::new(),
-        stripped_text: String::new(),
-        auto_submitted: None,
-        disposition_notification_to: None,
-        attachments: Vec::new(),
-        findings: Vec::new(),
-    };
+    let mail = Mail::of(Sender { address: address.clone(), name: None });
     let accepted = message.map(|(agent, organization)| Accepted {
         standing: Standing {
             answers: true,

@@ -1,0 +1,121 @@
+//! Mail that this process has committed and that is to be indexed for search: kept in memory until then, so
+//! that it need not be read back. Only on the embedded store, where nobody else indexes.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::domain::account::Lineage;
+use crate::domain::clock::Timestamp;
+use crate::domain::id::{AccountId, MessageId};
+use crate::domain::message::Mail;
+
+/// Octets of text; mail that comes beyond that is read back.
+const MOST: usize = 16 << 20;
+/// About that many besides its text.
+const EACH: usize = 1024;
+
+/// The mail that is kept. Clones have it in common.
+#[derive(Clone, Debug, Default)]
+pub struct Unindexed(Arc<Mutex<Waiting>>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    all: BTreeMap<MessageId, Said>,
+    octets: usize,
+}
+
+/// One message, as its entry is made of it.
+#[derive(Clone, Debug)]
+pub struct Said {
+    pub lineage: Lineage,
+    pub agent: AccountId,
+    pub at: Timestamp,
+    pub mail: Arc<Mail>,
+}
+
+impl Unindexed {
+    /// Keeps what has just been committed, as far as there is room.
+    pub(in crate::store) fn keep(&self, arrived: impl Iterator<Item = (MessageId, Said)>) {
+        let mut waiting = self.waiting();
+        for (id, said) in arrived {
+            let octets = octets(&said.mail);
+            if waiting.octets + octets > MOST {
+                break;
+            }
+            waiting.octets += octets;
+            waiting.all.insert(id, said);
+        }
+    }
+
+    /// Takes out those of these messages that are here, and forgets what is older than the last of them:
+    /// it was deleted, or is read back.
+    pub(in crate::store) fn take(&self, ids: &[MessageId]) -> Vec<(MessageId, Said)> {
+        let Some(last) = ids.iter().max() else { return Vec::new() };
+        let mut old = {
+            let mut waiting = self.waiting();
+            let mut younger = waiting.all.split_off(last);
+            let last = younger.remove_entry(last);
+            let mut old = std::mem::replace(&mut waiting.all, younger);
+            old.extend(last);
+            waiting.octets -= old.values().map(|said| octets(&said.mail)).sum::<usize>();
+            old
+        };
+        ids.iter().filter_map(|id| old.remove_entry(id)).collect()
+    }
+
+    /// Nothing panics while it holds the lock; if something did, more is read back than need be.
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn octets(mail: &Mail) -> usize {
+    EACH + mail.text.len() + mail.stripped_text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::address::Address;
+    use crate::domain::sender::Sender;
+
+    fn said(octets: usize) -> Said {
+        let from = Sender { address: Address::parse("a@b.example").unwrap(), name: None };
+        let mail = Mail { text: "x".repeat(octets), ..Mail::of(from) };
+        let at = Timestamp::from_millis(0);
+        Said {
+            lineage: Lineage::default(),
+            agent: AccountId::new(1).unwrap(),
+            at,
+            mail: mail.into(),
+        }
+    }
+
+    fn id(number: u128) -> MessageId {
+        MessageId(uuid::Uuid::from_u128(number))
+    }
+
+    #[test]
+    fn what_is_asked_for_is_taken_and_what_is_older_is_forgotten() {
+        let unindexed = Unindexed::default();
+        unindexed.keep((1..=5).map(|number| (id(number), said(10))));
+        let taken = unindexed.take(&[id(2), id(3), id(9), id(4)]);
+        let taken: Vec<_> = taken.into_iter().map(|(id, _)| id).collect();
+        assert_eq!(taken, [id(2), id(3), id(4)]);
+        assert_eq!((unindexed.waiting().octets, unindexed.waiting().all.len()), (0, 0));
+        unindexed.keep((1..=5).map(|number| (id(number), said(10))));
+        assert_eq!(unindexed.take(&[id(2)]).len(), 1);
+        assert_eq!(unindexed.waiting().all.len(), 3);
+        assert!(unindexed.take(&[]).is_empty());
+    }
+
+    #[test]
+    fn its_octets_are_bounded() {
+        let unindexed = Unindexed::default();
+        unindexed.keep((1..100).map(|number| (id(number), said(1 << 20))));
+        assert_eq!(unindexed.waiting().all.len(), 15);
+        unindexed.keep([(id(0), said(MOST))].into_iter());
+        assert_eq!(unindexed.take(&[id(99)]).len(), 0);
+        assert_eq!(unindexed.waiting().octets, 0);
+    }
+}
