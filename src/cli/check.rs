@@ -103,7 +103,7 @@ impl Check {
         let examination = examine_file(&authenticator, &rules, &envelope, &raw, now).await;
         let (agent, recipient, standing, visit) = self.standing(&examination).await?;
         let visit = visit.as_ref();
-        let case = Case { envelope: &envelope, recipient: &recipient, visit, raw: &raw, now };
+        let case = Case { envelope: &envelope, recipient: &recipient, visit, now };
         let mut record = judge::record(&case, &examination, &standing, &mint);
         record.agent = agent;
         let mut shown = whole_intake_record(&record);
@@ -134,7 +134,7 @@ impl Check {
         let examination = examine(&authenticator, &rules, envelope, &raw, kept.arrived).await;
         let visit = kept.evidence.step("loop").map(Visit::of_record);
         let (recipient, visit, now) = (kept.text("recipient"), visit.as_ref(), kept.arrived);
-        let case = Case { envelope, recipient, visit, raw: &raw, now };
+        let case = Case { envelope, recipient, visit, now };
         let mut record = judge::record(&case, &examination, &kept.standing, &run::system_mint());
         behind_policy(&mut record, &kept);
         let mut shown = whole_intake_record(&record);

@@ -10,7 +10,7 @@ use super::evidence::{micros, one_line};
 use super::iprev::Iprev;
 use super::keys::Keys;
 use super::spf::Spf;
-use super::{Authentication, Question, Unexamined};
+use super::{Authentication, Unexamined};
 use crate::domain::cause::{Cause, Particulars};
 use crate::domain::domain_name::DomainName;
 use crate::domain::evidence::alignment::{self, Signer};
@@ -19,11 +19,12 @@ use crate::domain::evidence::{Facts, Step, Word, arc, count, dkim};
 use crate::domain::policy::Proof;
 use crate::domain::reason::Reason;
 use crate::mail::fields::Known;
+use crate::mail::scan::Headers;
 use crate::rules::IntakeRules;
 
 /// Everything that was found out about one message.
 pub(super) struct Findings<'f> {
-    pub(super) question: &'f Question<'f>,
+    pub(super) headers: &'f Headers<'f>,
     pub(super) rules: &'f IntakeRules,
     pub(super) verified: Verified,
     pub(super) spf: Spf,
@@ -154,11 +155,11 @@ impl Findings<'_> {
     }
 
     fn from(&self) -> &DomainName {
-        self.question.headers.from.address.domain()
+        self.headers.from.address.domain()
     }
 
     fn has(&self, field: Known) -> bool {
-        self.question.headers.first(field).is_some()
+        self.headers.first(field).is_some()
     }
 
     /// The signature that authenticates, if one does.
@@ -279,13 +280,13 @@ impl Findings<'_> {
     fn unsigned(&self, signed: &[String]) -> Vec<Known> {
         let is_open = |known: &Known| {
             let covered = signed.iter().filter(|name| known.names(name.as_bytes())).count();
-            self.question.headers.all(*known).count() > covered
+            self.headers.all(*known).count() > covered
         };
         Known::ALL.iter().copied().filter(|one| one.says_something() && is_open(one)).collect()
     }
 
     fn dkim_step(&self, results: &Results) -> Step {
-        let fields = self.question.headers.all(Known::DkimSignature).count();
+        let fields = self.headers.all(Known::DkimSignature).count();
         let rules = &self.rules.authentication;
         let best = self.winner().or_else(|| self.best(|_| true));
         // Where there is no room for all of the keys, those that may decide come first.

@@ -194,7 +194,8 @@ impl Authenticator {
         };
         let dmarc = dmarc::check(asking).await;
         verified.hold_to(&dmarc.adkim);
-        Findings { question: &question, rules: &self.rules, verified, spf, dmarc, iprev }.conclude()
+        let headers = question.headers;
+        Findings { headers, rules: &self.rules, verified, spf, dmarc, iprev }.conclude()
     }
 
     /// Looks up the keys, and verifies the signatures and the chain.

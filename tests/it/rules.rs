@@ -102,6 +102,7 @@ fn decisions_are_as_their_cases_say() {
             mail: None,
             detail: None,
             explanation: None,
+            size: 0,
             digest: Digest([0; 32]),
             headers: Vec::new(),
             arrival_keys: Vec::new(),

@@ -49,6 +49,8 @@ pub struct Examination {
     pub detail: Option<String>,
     /// What stood in the way of authentication, in plain words for people.
     pub explanation: Option<String>,
+    /// Octets of the message.
+    pub size: u64,
     pub digest: Digest,
     /// The header section, bounded, for the record.
     pub headers: Vec<u8>,
@@ -153,6 +155,7 @@ impl Examination {
             mail: None,
             detail: None,
             explanation: None,
+            size: u64::try_from(raw.len()).unwrap_or(u64::MAX),
             digest: on_pool(raw, sha256).await,
             headers: scan::section(raw, kept).to_vec(),
             arrival_keys: Vec::new(),

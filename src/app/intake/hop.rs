@@ -8,6 +8,7 @@ use super::judge::Judgement;
 use super::step::step;
 use super::{Examined, Gateway};
 use crate::app::relay::RelayError;
+use crate::domain::account::Lineage;
 use crate::domain::evidence::{self, Facts, Step};
 use crate::domain::ports::Recipient;
 use crate::domain::reason::Reason;
@@ -73,7 +74,7 @@ impl Gateway {
                 };
                 let Some(accepted) = &intake.accepted else { return Ok(Hopped::Settled) };
                 let recipient = mail.envelope.recipients.get(at);
-                let (relay, hop) = match self.nearest(accepted).await? {
+                let (relay, hop) = match self.nearest(&accepted.message.lineage).await? {
                     Ok(Some(relay)) if relay.relayed() == wanted && asks.made == MOST => {
                         (Some(relay), Hop::Deferred(CHANGING.to_owned()))
                     }
@@ -83,7 +84,9 @@ impl Gateway {
                         let whose = &accepted.message.lineage;
                         let hop = self.relays.pass(&relay, whose, &request).await;
                         // What was deleted or changed meanwhile turns nothing down any more.
-                        if hop != Hop::Passed && !self.still(wanted, accepted).await? {
+                        if hop != Hop::Passed
+                            && !self.still(wanted, &accepted.message.lineage).await?
+                        {
                             return Ok(Hopped::Changed);
                         }
                         (Some(relay), hop)
@@ -107,17 +110,17 @@ impl Gateway {
     }
 
     /// Whether the relay that was asked still counts, as it was.
-    async fn still(&self, asked: Relayed, accepted: &Accepted) -> Result<bool, StoreError> {
-        let now = self.nearest(accepted).await?;
+    async fn still(&self, asked: Relayed, lineage: &Lineage) -> Result<bool, StoreError> {
+        let now = self.nearest(lineage).await?;
         Ok(matches!(now, Ok(Some(relay)) if relay.relayed() == asked))
     }
 
     /// The relay that counts, or why what is kept of it cannot be read: that is for the operator.
     async fn nearest(
         &self,
-        accepted: &Accepted,
+        lineage: &Lineage,
     ) -> Result<Result<Option<Relay>, String>, StoreError> {
-        match self.relays.nearest_to(RelayType::Smtp, &accepted.message.lineage).await {
+        match self.relays.nearest_to(RelayType::Smtp, lineage).await {
             Ok(relay) => Ok(Ok(relay)),
             Err(RelayError::Store(error)) => Err(error),
             Err(error) => {

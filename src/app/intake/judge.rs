@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
-
 use super::loops::{BEEN_HERE, Visit, marker};
 use super::step::step;
 use super::{Examination, Examined, Gateway, thread};
@@ -65,7 +63,6 @@ pub struct Case<'c> {
     pub recipient: &'c str,
     /// What the delivery markers of the message say about the recipient's address.
     pub visit: Option<&'c Visit>,
-    pub raw: &'c Bytes,
     /// When it is decided.
     pub now: Timestamp,
 }
@@ -94,7 +91,7 @@ pub fn record(
         verdict: Verdict::of(reason),
         explanation: explain(reason, examination),
         message: None,
-        size: u64::try_from(case.raw.len()).unwrap_or(u64::MAX),
+        size: examination.size,
         digest: Some(examination.digest),
         headers: examination.headers.clone(),
         evidence: evidence(case, examination, standing, reason, began),
@@ -179,8 +176,7 @@ impl Gateway {
             }
         };
         let standing = agent.standing;
-        let case =
-            Case { envelope, recipient: &recipient.as_sent, visit: visit.as_ref(), raw, now };
+        let case = Case { envelope, recipient: &recipient.as_sent, visit: visit.as_ref(), now };
         let mut record = record(&case, examination, &standing, &self.mint);
         (record.lineage, record.agent) = (agent.lineage, Some(id));
         let reason = record.verdict.reason();

@@ -226,7 +226,7 @@ impl Preview {
         };
         let under = Standing { mode: draft.mode(current.mode), listed, ..current };
         let recipient = recipient.map(|recipient| recipient.as_sent).unwrap_or_default();
-        let case = Case { envelope: &envelope, recipient: &recipient, visit: None, raw, now };
+        let case = Case { envelope: &envelope, recipient: &recipient, visit: None, now };
         let record = |standing: &Standing| {
             let mut record = judge::record(&case, &examination, standing, &self.mint);
             (record.lineage, record.agent) = (agent.lineage, Some(agent.id));

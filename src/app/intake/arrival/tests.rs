@@ -21,6 +21,7 @@ fn examination(raw: &[u8], automation: Automation) -> Examination {
         mail: None,
         detail: None,
         explanation: None,
+        size: 0,
         digest: sha256(raw),
         headers: Vec::new(),
         arrival_keys: Vec::new(),
