@@ -102,7 +102,8 @@ mod tests {
         let taken = unindexed.take(&[id(2), id(3), id(9), id(4)]);
         let taken: Vec<_> = taken.into_iter().map(|(id, _)| id).collect();
         assert_eq!(taken, [id(2), id(3), id(4)]);
-        assert_eq!((unindexed.waiting().octets, unindexed.waiting().all.len()), (0, 0));
+        let left = |waiting: &Waiting| (waiting.octets, waiting.all.len());
+        assert_eq!(left(&unindexed.waiting()), (0, 0));
         unindexed.keep((1..=5).map(|number| (id(number), said(10))));
         assert_eq!(unindexed.take(&[id(2)]).len(), 1);
         assert_eq!(unindexed.waiting().all.len(), 3);
