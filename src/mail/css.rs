@@ -2,8 +2,8 @@
 //! text can be seen.
 
 use cssparser::{
-    AtRuleParser, CowRcStr, DeclarationParser, Parser, ParserState, QualifiedRuleParser,
-    RuleBodyItemParser, RuleBodyParser,
+    AtRuleParser, CowRcStr, DeclarationParser, ParseError, Parser, ParserState,
+    QualifiedRuleParser, RuleBodyItemParser, RuleBodyParser,
 };
 
 use super::colour::Colour;
@@ -102,8 +102,12 @@ pub(super) fn block(input: &mut Parser<'_>) -> (Declared, Declared) {
     (block.normal, block.important)
 }
 
+/// Conditions inside each other that are read.
+const DEEPEST: usize = 8;
+
 #[derive(Default)]
 struct Block {
+    depth: usize,
     normal: Declared,
     important: Declared,
 }
@@ -137,11 +141,16 @@ impl<'i> AtRuleParser<'i> for Block {
     type Error = ();
 
     fn parse_prelude(&mut self, name: CowRcStr<'i>, input: &mut Parser<'i>) -> Parsed<()> {
-        media::holds(&name, input)
+        if self.depth >= DEEPEST {
+            return Err(ParseError::unexpected_token());
+        }
+        media::require(&name, input)
     }
 
     fn parse_block(&mut self, (): (), _: &ParserState, input: &mut Parser<'i>) -> Parsed<()> {
+        self.depth += 1;
         RuleBodyParser::new(input, self).for_each(drop);
+        self.depth -= 1;
         Ok(())
     }
 }

@@ -11,8 +11,8 @@ const EVERY_SCREEN: f32 = 320.0;
 const NO_SCREEN: f32 = 5000.0;
 
 /// Whether the rules under a condition are read: those that hold on every screen, and those that
-/// only ask what the program can do. An error is a no.
-pub(super) fn holds(name: &str, condition: &mut Parser<'_>) -> Parsed<()> {
+/// only ask what the program can do. An error leaves them out.
+pub(super) fn require(name: &str, condition: &mut Parser<'_>) -> Parsed<()> {
     let condition = css_source::plain(condition)?.to_ascii_lowercase();
     let holds = match name.to_ascii_lowercase().as_str() {
         "media" => is_for_screens(&condition),
@@ -24,7 +24,7 @@ pub(super) fn holds(name: &str, condition: &mut Parser<'_>) -> Parsed<()> {
 }
 
 /// Whether a list of media (Media Queries 4 §3) holds on every screen.
-pub(super) fn is_for_screens(media: &str) -> bool {
+fn is_for_screens(media: &str) -> bool {
     let media = media.to_ascii_lowercase();
     let holds = |query: &str| {
         let query = query.trim();

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use cssparser::{
-    AtRuleParser, CowRcStr, Parser, ParserState, QualifiedRuleParser, StyleSheetParser,
+    AtRuleParser, CowRcStr, DeclarationParser, ParseError, Parser, ParserState,
+    QualifiedRuleParser, RuleBodyItemParser, RuleBodyParser, StyleSheetParser,
 };
 
 use super::css::{self, Declared};
@@ -20,6 +21,8 @@ use super::visible;
 const MOST_RULES: usize = 2000;
 /// Comparisons of a part of a selector with an element, for one document: about 0.1 s.
 const MOST_STEPS: usize = 2_000_000;
+/// Conditions inside each other that are read.
+const DEEPEST: usize = 32;
 /// Classes of an element that are looked up, and classes in a selector.
 const MOST_CLASSES: usize = 8;
 /// Octets of a `class` or an `id` that are looked at.
@@ -99,6 +102,8 @@ pub(super) struct Sheet {
     by_name: BTreeMap<TagName, Vec<usize>>,
     others: Vec<usize>,
     steps: usize,
+    /// Conditions around the rules that are being read.
+    depth: usize,
     /// There were more rules, or comparisons, than are looked at.
     pub(super) is_cut: bool,
 }
@@ -106,14 +111,11 @@ pub(super) struct Sheet {
 impl Sheet {
     /// Adds the content of a `<style>` with this `media`.
     pub(super) fn read(&mut self, css: &str, media: &str) {
-        if media::is_for_screens(media) {
-            self.read_rules(&mut Parser::new(css));
+        if media::require("media", &mut Parser::new(media)).is_ok() {
+            let mut input = Parser::new(css);
+            let mut rules = StyleSheetParser::new(&mut input, self);
+            while !rules.parser.is_cut && rules.next().is_some() {}
         }
-    }
-
-    fn read_rules(&mut self, input: &mut Parser<'_>) {
-        let mut rules = StyleSheetParser::new(input, self);
-        while !rules.parser.is_cut && rules.next().is_some() {}
     }
 
     fn push(&mut self, path: Vec<Compound>, normal: Declared, important: Declared) {
@@ -210,12 +212,44 @@ impl<'i> AtRuleParser<'i> for Sheet {
     type Error = ();
 
     fn parse_prelude(&mut self, name: CowRcStr<'i>, input: &mut Parser<'i>) -> Parsed<()> {
-        media::holds(&name, input)
+        if self.depth >= DEEPEST {
+            self.is_cut = true;
+            return Err(ParseError::unexpected_token());
+        }
+        media::require(&name, input)
     }
 
     fn parse_block(&mut self, (): (), _: &ParserState, input: &mut Parser<'i>) -> Parsed<()> {
-        self.read_rules(input);
+        self.depth += 1;
+        let mut rules = RuleBodyParser::new(input, self);
+        while !rules.parser.is_cut && rules.next().is_some() {}
+        self.depth -= 1;
         Ok(())
+    }
+}
+
+/// A declaration among the rules of a condition is passed over.
+impl<'i> DeclarationParser<'i> for Sheet {
+    type Declaration = ();
+    type Error = ();
+
+    fn parse_value(
+        &mut self,
+        _: CowRcStr<'i>,
+        value: &mut Parser<'i>,
+        _: &ParserState,
+    ) -> Parsed<()> {
+        css_source::plain(value).map(drop)
+    }
+}
+
+impl RuleBodyItemParser<'_, (), ()> for Sheet {
+    fn parse_declarations(&self) -> bool {
+        true
+    }
+
+    fn parse_qualified(&self) -> bool {
+        true
     }
 }
 
@@ -361,6 +395,11 @@ mod tests {
             ("p{@media print{display:none}}", &["p"], false),
             ("@media screen{@media all{p{display:none}}}", &["p"], true),
             ("p{a:(}display:none}", &["p"], false),
+            ("@media screen{;p{display:none}}", &["p"], true),
+            ("@media screen{x:y;p{display:none}}", &["p"], true),
+            ("@media screen{b:hover{x:y}p{display:none}}", &["p"], true),
+            (".\\31 {display:none}", &["p|1"], true),
+            (".\\31 x{display:none}", &["p|1x"], true),
             ("b{a:(})}p{display:none}", &["p"], true),
             ("{}{{}}p", &["p"], false),
         ] {
@@ -375,6 +414,13 @@ mod tests {
         assert!(!sheet.is_cut);
         sheet.read("p{display:none}", "screen");
         assert!(sheet.is_cut && sheet.rules.len() == MOST_RULES);
+
+        let mut sheet = Sheet::default();
+        let (open, close) = ("@media all{".repeat(DEEPEST + 1), "}".repeat(DEEPEST + 1));
+        sheet.read(&format!("{}p{{display:none}}", &open[11..]), "screen/**/");
+        assert!(!sheet.is_cut && sheet.rules.len() == 1);
+        sheet.read(&format!("{open}p{{}}{close}p{{display:none}}"), "");
+        assert!(sheet.is_cut);
 
         let mut sheet = Sheet::default();
         sheet.read(&".y p{display:none}".repeat(MOST_RULES), "");

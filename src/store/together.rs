@@ -69,7 +69,7 @@ impl Store {
         let Some(way) = self.set_out(ready.octets()) else {
             return self.intakes.ask(ready).await.map(|_| true);
         };
-        self.write_behind(way, &self.noted, move || ready.records());
+        self.write_behind(way, &self.noted, move || ready.records(), drop);
         Ok(false)
     }
 
@@ -84,10 +84,15 @@ impl Store {
         way: OnItsWay,
         group: &Group<T>,
         job: impl Fn() -> T::Job + Send + 'static,
+        then: impl FnOnce(T::Answer) + Send + 'static,
     ) {
         let (store, group) = (self.clone(), group.clone());
         tokio::spawn(async move {
-            while let Err(error) = group.ask(job()).await {
+            loop {
+                let error = match group.ask(job()).await {
+                    Ok(answer) => break then(answer),
+                    Err(error) => error,
+                };
                 let is_final = error.is_of_a_row() || store.check_trust().is_err();
                 if let Some(left_out) = store.repeats.due(Cause::Refusal) {
                     let error = &error as &dyn std::error::Error;
@@ -138,7 +143,8 @@ impl Store {
     /// Counts a refusal that needs no record of its own: one record per source (a network, or the
     /// sender of a flood), reason, minute and owner, so that a guessing client costs one row a
     /// minute (contract §2.3). Answers the record that it was counted in: the given one if it is
-    /// the first. On the embedded store the others are written behind the reply, as `note` writes.
+    /// the first. On the embedded store the others are written behind the reply; one that took too long
+    /// and was written all the same is counted twice.
     pub async fn count_refusal(
         &self,
         record: &IntakeRecord,
@@ -149,7 +155,10 @@ impl Store {
         if let Some(first) = self.counted.find(&refused)
             && let Some(way) = self.set_out(refused.octets())
         {
-            self.write_behind(way, &self.refusals, move || refused.clone());
+            // The record may have been erased meanwhile: those that follow are counted in the next one.
+            let (counted, again) = (self.counted.clone(), refused.clone());
+            let then = move |record| counted.keep(again, record);
+            self.write_behind(way, &self.refusals, move || refused.clone(), then);
             return Ok(first);
         }
         let counted_in = self.refusals.ask(refused.clone()).await?;

@@ -124,12 +124,11 @@ fn differing(what: &str, was: &Value, is: &Value) -> Option<String> {
     (was != is).then(|| format!("{what} was {was}, is {is}"))
 }
 
-/// Compares an input of a step that both have; that the step itself is gone is said already.
+/// Compares an input that both have; that the step itself is gone is said already.
 fn kept(was: &Evidence, is: &Evidence, (step, name): (&str, &str)) -> Option<String> {
     let inputs = |of: &Evidence| of.step(step).map(|step| json!(step.facts));
     let (was, is) = (inputs(was)?, inputs(is)?);
-    let is = is.get(name).unwrap_or(&Value::Null);
-    differing(&format!("{name} of step {step}"), was.get(name)?, is)
+    differing(&format!("{name} of step {step}"), was.get(name)?, is.get(name)?)
 }
 
 /// `{domain, selector}` of the first signature that counts and is aligned.

@@ -9,9 +9,9 @@ use crate::domain::clock::Timestamp;
 use crate::domain::id::{AccountId, MessageId};
 use crate::domain::message::Mail;
 
-/// Octets of text; mail that comes beyond that is read back.
+/// Octets; mail that comes beyond that is read back.
 const MOST: usize = 16 << 20;
-/// About that many besides its text.
+/// About that many for a message besides its text, and for each entry of its lists.
 const EACH: usize = 1024;
 
 /// The mail that is kept. Clones have it in common.
@@ -48,9 +48,12 @@ impl Unindexed {
     }
 
     /// Takes out those of these messages that are here, and forgets what is older than the last of them:
-    /// it was deleted, or is read back.
+    /// it was deleted, or is read back. Where none are asked for, nothing waits, and all is forgotten.
     pub(in crate::store) fn take(&self, ids: &[MessageId]) -> Vec<(MessageId, Said)> {
-        let Some(last) = ids.iter().max() else { return Vec::new() };
+        let Some(last) = ids.iter().max() else {
+            *self.waiting() = Waiting::default();
+            return Vec::new();
+        };
         let mut old = {
             let mut waiting = self.waiting();
             let mut younger = waiting.all.split_off(last);
@@ -70,7 +73,10 @@ impl Unindexed {
 }
 
 fn octets(mail: &Mail) -> usize {
-    EACH + mail.text.len() + mail.stripped_text.len()
+    let lists = [&mail.to, &mail.cc, &mail.reply_to, &mail.in_reply_to, &mail.references];
+    let entries = lists.into_iter().map(Vec::len).sum::<usize>();
+    let entries = 1 + entries + mail.attachments.len() + mail.findings.len();
+    EACH * entries + mail.text.len() + mail.stripped_text.len()
 }
 
 #[cfg(test)]
@@ -108,6 +114,7 @@ mod tests {
         assert_eq!(unindexed.take(&[id(2)]).len(), 1);
         assert_eq!(unindexed.waiting().all.len(), 3);
         assert!(unindexed.take(&[]).is_empty());
+        assert_eq!(left(&unindexed.waiting()), (0, 0));
     }
 
     #[test]

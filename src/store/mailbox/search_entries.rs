@@ -27,7 +27,7 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::{Columns, organization_of};
 use crate::store::engine::sql::{Value, sql};
 
-/// Octets of messages in memory at a time while they are indexed, unless one alone is larger.
+/// Octets of messages that are read back at a time, unless one alone is larger; beside those at hand.
 const READ_OCTETS: u64 = 4 << 20;
 
 /// An entry on its way into the index: its columns, and its tokens with spaces between them.
@@ -162,7 +162,9 @@ async fn insert(tx: &mut Transaction, entries: Vec<Entry>) -> Result<Vec<Message
     let rows = many(
         "WITH given (message) AS ({rows})
          SELECT id FROM given CROSS JOIN search_waiting CROSS JOIN messages
-         WHERE search_waiting.message_id = given.message AND messages.id = given.message",
+         WHERE search_waiting.message_id = given.message AND messages.id = given.message
+           AND NOT EXISTS (SELECT 1 FROM erasures
+                           WHERE subject IN (messages.contact_id, messages.agent_id))",
         rows,
     )
     .locking(
