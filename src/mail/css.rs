@@ -1,15 +1,11 @@
 //! What a style declares (CSS 2.1, and what newer modules add), reduced to what decides whether a
 //! text can be seen.
 
-use cssparser::{
-    AtRuleParser, CowRcStr, DeclarationParser, ParseError, Parser, ParserState,
-    QualifiedRuleParser, RuleBodyItemParser, RuleBodyParser,
-};
+use cssparser::Parser;
 
 use super::colour::Colour;
-use super::css_source::{self, Parsed};
 use super::measures::{self, Size};
-use super::media;
+use super::style::{self, Style};
 
 /// What decides about being seen. Each has a place in [`Declared`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,80 +91,29 @@ pub(super) fn declarations(style: &str) -> (Declared, Declared) {
     block(&mut Parser::new(style))
 }
 
-/// Those of the block of a rule.
+/// Those of the block of a rule; rules inside rules are passed over.
 pub(super) fn block(input: &mut Parser<'_>) -> (Declared, Declared) {
     let mut block = Block::default();
-    RuleBodyParser::new(input, &mut block).for_each(drop);
+    style::read_body(input, &mut block);
     (block.normal, block.important)
 }
 
-/// Conditions inside each other that are read.
-const DEEPEST: usize = 8;
-
 #[derive(Default)]
 struct Block {
-    depth: usize,
     normal: Declared,
     important: Declared,
 }
 
-impl<'i> DeclarationParser<'i> for Block {
-    type Declaration = ();
-    type Error = ();
-
-    fn parse_value(
-        &mut self,
-        property: CowRcStr<'i>,
-        input: &mut Parser<'i>,
-        _: &ParserState,
-    ) -> Parsed<()> {
-        let value = css_source::plain(input)?.to_ascii_lowercase();
+impl Style for Block {
+    fn declaration(&mut self, property: &str, value: &str) {
+        let value = value.to_ascii_lowercase();
         let (value, target) = match value.strip_suffix("important") {
             Some(rest) if rest.trim_end().ends_with('!') => {
                 (rest.trim_end().trim_end_matches('!').trim_end(), &mut self.important)
             }
             _ => (value.as_str(), &mut self.normal),
         };
-        declare(&property.to_ascii_lowercase(), value, target);
-        Ok(())
-    }
-}
-
-/// Declarations under a condition that always holds are read as if it were not there.
-impl<'i> AtRuleParser<'i> for Block {
-    type Prelude = ();
-    type AtRule = ();
-    type Error = ();
-
-    fn parse_prelude(&mut self, name: CowRcStr<'i>, input: &mut Parser<'i>) -> Parsed<()> {
-        if self.depth >= DEEPEST {
-            return Err(ParseError::unexpected_token());
-        }
-        media::require(&name, input)
-    }
-
-    fn parse_block(&mut self, (): (), _: &ParserState, input: &mut Parser<'i>) -> Parsed<()> {
-        self.depth += 1;
-        RuleBodyParser::new(input, self).for_each(drop);
-        self.depth -= 1;
-        Ok(())
-    }
-}
-
-/// Rules inside rules are passed over.
-impl QualifiedRuleParser<'_> for Block {
-    type Prelude = ();
-    type QualifiedRule = ();
-    type Error = ();
-}
-
-impl RuleBodyItemParser<'_, (), ()> for Block {
-    fn parse_declarations(&self) -> bool {
-        true
-    }
-
-    fn parse_qualified(&self) -> bool {
-        true
+        declare(property, value, target);
     }
 }
 

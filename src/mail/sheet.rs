@@ -6,14 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use cssparser::{
-    AtRuleParser, CowRcStr, DeclarationParser, ParseError, Parser, ParserState,
-    QualifiedRuleParser, RuleBodyItemParser, RuleBodyParser, StyleSheetParser,
-};
+use cssparser::Parser;
 
 use super::css::{self, Declared};
-use super::css_source::{self, Parsed};
-use super::media;
+use super::style::{self, Style};
 use super::tags::TagName;
 use super::visible;
 
@@ -21,8 +17,6 @@ use super::visible;
 const MOST_RULES: usize = 2000;
 /// Comparisons of a part of a selector with an element, for one document: about 0.1 s.
 const MOST_STEPS: usize = 2_000_000;
-/// Conditions inside each other that are read.
-const DEEPEST: usize = 32;
 /// Classes of an element that are looked up, and classes in a selector.
 const MOST_CLASSES: usize = 8;
 /// Octets of a `class` or an `id` that are looked at.
@@ -102,8 +96,6 @@ pub(super) struct Sheet {
     by_name: BTreeMap<TagName, Vec<usize>>,
     others: Vec<usize>,
     steps: usize,
-    /// Conditions around the rules that are being read.
-    depth: usize,
     /// There were more rules, or comparisons, than are looked at.
     pub(super) is_cut: bool,
 }
@@ -111,10 +103,8 @@ pub(super) struct Sheet {
 impl Sheet {
     /// Adds the content of a `<style>` with this `media`.
     pub(super) fn read(&mut self, css: &str, media: &str) {
-        if media::require("media", &mut Parser::new(media)).is_ok() {
-            let mut input = Parser::new(css);
-            let mut rules = StyleSheetParser::new(&mut input, self);
-            while !rules.parser.is_cut && rules.next().is_some() {}
+        if style::is_read(media) {
+            style::read_sheet(css, self);
         }
     }
 
@@ -174,25 +164,11 @@ impl Sheet {
     }
 }
 
-impl<'i> QualifiedRuleParser<'i> for Sheet {
-    /// The text of its selectors.
-    type Prelude = String;
-    type QualifiedRule = ();
-    type Error = ();
-
-    fn parse_prelude(&mut self, input: &mut Parser<'i>) -> Parsed<String> {
-        css_source::plain(input)
-    }
-
-    fn parse_block(
-        &mut self,
-        selectors: String,
-        _: &ParserState,
-        input: &mut Parser<'i>,
-    ) -> Parsed<()> {
-        let (normal, important) = css::block(input);
+impl Style for Sheet {
+    fn rule(&mut self, selectors: &str, body: &mut Parser<'_>) {
+        let (normal, important) = css::block(body);
         if normal.is_empty() && important.is_empty() {
-            return Ok(());
+            return;
         }
         for path in selectors.split(',').filter_map(selector) {
             if self.rules.len() >= MOST_RULES {
@@ -201,55 +177,14 @@ impl<'i> QualifiedRuleParser<'i> for Sheet {
             }
             self.push(path, normal, important);
         }
-        Ok(())
-    }
-}
-
-/// The rules of a condition that always holds are read as if it were not there.
-impl<'i> AtRuleParser<'i> for Sheet {
-    type Prelude = ();
-    type AtRule = ();
-    type Error = ();
-
-    fn parse_prelude(&mut self, name: CowRcStr<'i>, input: &mut Parser<'i>) -> Parsed<()> {
-        if self.depth >= DEEPEST {
-            self.is_cut = true;
-            return Err(ParseError::unexpected_token());
-        }
-        media::require(&name, input)
     }
 
-    fn parse_block(&mut self, (): (), _: &ParserState, input: &mut Parser<'i>) -> Parsed<()> {
-        self.depth += 1;
-        let mut rules = RuleBodyParser::new(input, self);
-        while !rules.parser.is_cut && rules.next().is_some() {}
-        self.depth -= 1;
-        Ok(())
-    }
-}
-
-/// A declaration among the rules of a condition is passed over.
-impl<'i> DeclarationParser<'i> for Sheet {
-    type Declaration = ();
-    type Error = ();
-
-    fn parse_value(
-        &mut self,
-        _: CowRcStr<'i>,
-        value: &mut Parser<'i>,
-        _: &ParserState,
-    ) -> Parsed<()> {
-        css_source::plain(value).map(drop)
-    }
-}
-
-impl RuleBodyItemParser<'_, (), ()> for Sheet {
-    fn parse_declarations(&self) -> bool {
-        true
+    fn cut(&mut self) {
+        self.is_cut = true;
     }
 
-    fn parse_qualified(&self) -> bool {
-        true
+    fn is_full(&self) -> bool {
+        self.is_cut
     }
 }
 
@@ -416,7 +351,8 @@ mod tests {
         assert!(sheet.is_cut && sheet.rules.len() == MOST_RULES);
 
         let mut sheet = Sheet::default();
-        let (open, close) = ("@media all{".repeat(DEEPEST + 1), "}".repeat(DEEPEST + 1));
+        let (open, close) =
+            ("@media all{".repeat(style::DEEPEST + 1), "}".repeat(style::DEEPEST + 1));
         sheet.read(&format!("{}p{{display:none}}", &open[11..]), "screen/**/");
         assert!(!sheet.is_cut && sheet.rules.len() == 1);
         sheet.read(&format!("{open}p{{}}{close}p{{display:none}}"), "");

@@ -64,7 +64,8 @@ pub struct Arrived {
     pub inbox: Inbox,
     /// How its text begins.
     pub preview: String,
-    /// What it says; of what a platform handed in that is read back.
+    /// The mail, for the index of search; `None` for a message that a platform handed in, which is read back
+    /// from its content.
     pub mail: Option<Arc<Mail>>,
     pub remembered_until: Timestamp,
     pub digest: Digest,
