@@ -5,8 +5,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use super::base::noting::OnItsWay;
 use super::commit::batch::{Entered, Written};
 use super::commit::intake::{Commit, Committed, Handed, Receipt};
@@ -38,12 +36,11 @@ impl Store {
     /// Writes everything, or nothing; together with others that wait.
     pub async fn commit(&self, commit: &Commit) -> Result<Committed, StoreError> {
         let mut kept = Kept::default();
-        let apart = |raw: &Bytes| self.blobs().is_some_and(|blobs| blobs.takes(raw));
         for _ in 0..TRIES {
             for accepted in commit.intakes.iter().filter_map(|intake| intake.accepted.as_ref()) {
                 self.keep_raw(accepted.message.digest, &accepted.raw, &mut kept).await?;
             }
-            match self.intakes.ask(Ready::new(commit, &kept, apart).await?).await? {
+            match self.intakes.ask(Ready::new(commit, &kept).await?).await? {
                 Written::Done(entered) => {
                     let earlier = entered.into_iter().map(|entered| match entered {
                         Entered::Again(earlier) => Some(earlier),
@@ -65,7 +62,7 @@ impl Store {
     /// record is about, they are written before this returns. Answers whether they are.
     pub async fn note(&self, commit: &Commit) -> Result<bool, StoreError> {
         self.check_trust()?;
-        let ready = Ready::new(commit, &Kept::default(), |_| false).await?;
+        let ready = Ready::new(commit, &Kept::default()).await?;
         let Some(way) = self.set_out(ready.octets()) else {
             return self.intakes.ask(ready).await.map(|_| true);
         };
@@ -117,10 +114,10 @@ impl Store {
     pub async fn receive(&self, handed: &Handed) -> Result<Receipt, StoreError> {
         let mut kept = Kept::default();
         let digest = handed.message.digest;
-        let apart = self.blobs().is_some_and(|blobs| blobs.takes(&handed.raw));
         for _ in 0..TRIES {
             self.keep_raw(digest, &handed.raw, &mut kept).await?;
-            let ready = Ready::handed(handed, kept.get(&digest).cloned(), apart).await?;
+            let place = kept.get(&digest).cloned().unwrap_or_default();
+            let ready = Ready::handed(handed, place).await?;
             match self.intakes.ask(ready).await? {
                 Written::Done(entered) => {
                     let stored = entered.into_iter().find_map(|entered| match entered {

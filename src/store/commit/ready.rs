@@ -4,8 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::intake::{Accepted, Commit, Handed};
 use crate::domain::clock::Timestamp;
 use crate::domain::contact::Handle;
@@ -15,7 +13,7 @@ use crate::domain::source::Inbox;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::{organization_of, stored};
 use crate::store::mailbox::contents::Kept;
-use crate::store::mailbox::entry::{Arrived, Decided, Entry, RecordColumns};
+use crate::store::mailbox::entry::{Arrived, Decided, Entry, Place, RecordColumns};
 use crate::store::mailbox::intake_records;
 use crate::store::mailbox::mail_row::MailRow;
 use crate::store::mailbox::messages;
@@ -32,12 +30,8 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// With what was put into the blob store for it; `apart` says what belongs there.
-    pub(in crate::store) async fn new(
-        commit: &Commit,
-        kept: &Kept,
-        apart: impl Fn(&Bytes) -> bool,
-    ) -> Result<Self, StoreError> {
+    /// With the places of its originals.
+    pub(in crate::store) async fn new(commit: &Commit, kept: &Kept) -> Result<Self, StoreError> {
         // Made once for all recipients.
         let mut shared: Option<(&Arc<Mail>, Arc<Packed>)> = None;
         let mut contents = BTreeMap::new();
@@ -47,22 +41,22 @@ impl Ready {
             let arrived = match &intake.accepted {
                 None => None,
                 Some(accepted) => {
-                    let (mail, apart) = (&accepted.message.mail, apart(&accepted.raw));
+                    let mail = &accepted.message.mail;
+                    let place = kept.get(&accepted.message.digest).cloned().unwrap_or_default();
                     let read = match &shared {
                         Some((known, read)) if Arc::ptr_eq(known, mail) => read.clone(),
                         _ => {
-                            let raw = here(&accepted.raw, apart);
+                            let raw = place.here(&accepted.raw);
                             let results = accepted.message.authentication.as_deref();
                             Packed::of(&MailRow::of(mail, results), raw).await?.into()
                         }
                     };
                     shared = Some((mail, read.clone()));
-                    let object = kept.get(&accepted.message.digest).cloned();
                     // One organization, and the same bytes.
                     let message = &accepted.message;
                     let owner = (message.organization, message.digest);
                     let content_id = *contents.entry(owner).or_insert(message.id);
-                    let arrived = Arrived::new(accepted, &record, read, (apart, object));
+                    let arrived = Arrived::new(accepted, &record, read, place);
                     Some(Arrived { content_id, ..arrived })
                 }
             };
@@ -77,11 +71,10 @@ impl Ready {
     /// The same of what a platform handed in.
     pub(in crate::store) async fn handed(
         handed: &Handed,
-        object: Option<String>,
-        apart: bool,
+        place: Place,
     ) -> Result<Self, StoreError> {
         let record = Arc::new(intake_records::columns(&handed.record)?);
-        let arrived = Arrived::handed(handed, &record, (apart, object)).await?;
+        let arrived = Arrived::handed(handed, &record, place).await?;
         let (count, message) = (handed.record.count, handed.record.message);
         let entry = Entry { record, count, message, arrived: Some(arrived) };
         let organization = organization_of(&handed.record.lineage);
@@ -117,7 +110,7 @@ impl Arrived {
         accepted: &Accepted,
         record: &Arc<RecordColumns>,
         read: Arc<Packed>,
-        (apart, object): (bool, Option<String>),
+        place: Place,
     ) -> Self {
         let message = &accepted.message;
         let mut keys = accepted.arrival_keys.clone();
@@ -149,8 +142,7 @@ impl Arrived {
             remembered_until: accepted.remembered_until,
             digest: message.digest,
             content_id: message.id,
-            apart,
-            object,
+            place,
             content: read,
             columns: messages::columns(message, stored_size(accepted.raw.len())),
             record: Arc::clone(record),
@@ -160,7 +152,7 @@ impl Arrived {
     async fn handed(
         handed: &Handed,
         record: &Arc<RecordColumns>,
-        (apart, object): (bool, Option<String>),
+        place: Place,
     ) -> Result<Self, StoreError> {
         let message = &handed.message;
         let read = ReceivedRow::from(&message.received);
@@ -182,9 +174,8 @@ impl Arrived {
             remembered_until: message.at,
             digest: message.digest,
             content_id: message.id,
-            apart,
-            object,
-            content: Packed::of(&read, here(&handed.raw, apart)).await?.into(),
+            content: Packed::of(&read, place.here(&handed.raw)).await?.into(),
+            place,
             columns: messages::columns_of_received(message, stored_size(handed.raw.len())),
             record: Arc::clone(record),
         })
@@ -193,10 +184,4 @@ impl Arrived {
 
 fn stored_size(size: usize) -> i64 {
     stored(u64::try_from(size).unwrap_or(u64::MAX))
-}
-
-/// What of the raw bytes belongs into the row.
-fn here(raw: &Bytes, apart: bool) -> &Bytes {
-    static NOTHING: Bytes = Bytes::new();
-    if apart { &NOTHING } else { raw }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bytes::Bytes;
 
-use super::entry::Arrived;
+use super::entry::{Arrived, Place};
 use super::packed::Packed;
 use crate::domain::message::Digest;
 use crate::store::base::Base;
@@ -15,8 +15,8 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Value, sql};
 
-/// The objects that were put for one commit, by their digests.
-pub type Kept = HashMap<Digest, String>;
+/// Where the originals of one commit are, by their digests; those that are not here belong into their row.
+pub type Kept = HashMap<Digest, Place>;
 
 impl Base {
     /// Before the transaction, with nothing open: puts a large raw message into the blob store,
@@ -29,7 +29,7 @@ impl Base {
         kept: &mut Kept,
     ) -> Result<(), StoreError> {
         let Some(blobs) = self.blobs().filter(|blobs| blobs.takes(raw)) else { return Ok(()) };
-        if kept.contains_key(&digest) {
+        if matches!(kept.get(&digest), Some(Place::Put(_))) {
             return Ok(());
         }
         self.check_trust()?;
@@ -45,9 +45,11 @@ impl Base {
                 blobs.has(&name, raw.len()).await?
             }
         };
-        if !there {
-            kept.insert(digest, blobs.put(self.identity().await?, digest, raw).await?);
-        }
+        let place = match there {
+            true => Place::Named,
+            false => Place::Put(blobs.put(self.identity().await?, digest, raw).await?),
+        };
+        kept.insert(digest, place);
         Ok(())
     }
 }
@@ -59,7 +61,7 @@ pub async fn named(
     tx: &mut Transaction,
     arrived: &[&Arrived],
 ) -> Result<HashMap<Digest, String>, StoreError> {
-    let unput = arrived.iter().filter(|one| one.apart && one.object.is_none());
+    let unput = arrived.iter().filter(|one| one.place == Place::Named);
     let digests: BTreeSet<Digest> = unput.map(|one| one.digest).collect();
     let found = many(
         "WITH given (wanted) AS ({rows})
@@ -84,7 +86,10 @@ pub async fn named(
 /// lost, wherever that is named.
 pub fn keep(tx: &mut Transaction, arrived: &[&Arrived], named: &HashMap<Digest, String>) {
     let octets = |digest: &Digest| Value::from(digest.0.as_slice());
-    let put = arrived.iter().filter_map(|one| Some((one.digest, one.object.as_deref()?)));
+    let put = arrived.iter().filter_map(|one| match &one.place {
+        Place::Put(name) => Some((one.digest, name.as_str())),
+        Place::Row | Place::Named => None,
+    });
     let put: BTreeMap<Digest, &str> = put.collect();
     tx.later(many(
         "WITH given (wanted, name) AS ({rows})
@@ -99,7 +104,8 @@ pub fn keep(tx: &mut Transaction, arrived: &[&Arrived], named: &HashMap<Digest, 
     let rows = contents.iter().map(|(id, one)| {
         let Packed { octets: read, packed, original } = one.content.as_ref();
         let elsewhere = || named.get(&one.digest).map(String::as_str);
-        let object = put.get(&one.digest).copied().or_else(elsewhere).filter(|_| one.apart);
+        let object =
+            put.get(&one.digest).copied().or_else(elsewhere).filter(|_| one.place != Place::Row);
         vec![
             id.0.into(),
             (*read).into(),

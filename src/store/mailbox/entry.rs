@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use uuid::Uuid;
 
 use super::packed::Packed;
@@ -71,10 +72,7 @@ pub struct Arrived {
     pub digest: Digest,
     /// The contents that it has: those of the first message of its transaction in its organization.
     pub content_id: MessageId,
-    /// The raw bytes belong into the blob store, where they are under the name that follows; with
-    /// none, a row has them already.
-    pub apart: bool,
-    pub object: Option<String>,
+    pub place: Place,
     /// What is kept of the raw bytes: once for all recipients.
     pub content: Arc<Packed>,
     /// The message's columns, but for its contact, its thread, its session and its inbox, and those
@@ -83,7 +81,26 @@ pub struct Arrived {
     pub record: Arc<RecordColumns>,
 }
 
-/// What mail was admitted by.
+/// Where the raw bytes of a message belong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    #[default]
+    Row,
+    /// Into the blob store, where a row names them already.
+    Named,
+    /// Into the blob store, where they were put under this name.
+    Put(String),
+}
+
+impl Place {
+    /// The part of the raw bytes that belongs into the row: all, or nothing.
+    pub(in crate::store) fn here<'r>(&self, raw: &'r Bytes) -> &'r Bytes {
+        static NOTHING: Bytes = Bytes::new();
+        if *self == Self::Row { raw } else { &NOTHING }
+    }
+}
+
+/// The terms on which mail was admitted.
 pub struct Decided {
     pub sender: Address,
     pub address: Address,
