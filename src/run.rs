@@ -186,7 +186,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let readiness = readiness::of(&store, mint.clock(), incoming.mail, shutdown.clone());
     let over = (&requests, &streams, vault);
     let api = api::api(over, parts, reading, (guard, readiness), mint.clone(), by);
-    let api = api.behind(proxies).ending_with(shutdown.clone());
+    let api = api.behind(proxies).readable_from(settings.cors_origin).ending_with(shutdown.clone());
     let api = Arc::new(api.streaming_on(threads.streams()));
 
     let running = Running {

@@ -125,6 +125,7 @@ impl Stage {
             egress_allow: vec!["127.0.0.0/8".parse()?],
             tls: TlsSettings::default(),
             trusted_proxy: Vec::new(),
+            cors_origin: Vec::new(),
         };
         let running = run::start(settings, mint).await?;
         Ok(Self { running, helpers, receiver, key, house, _folder: folder })

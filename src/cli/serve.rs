@@ -106,7 +106,7 @@ fn settings(options: ServeOptions) -> Result<Settings, Failure> {
         return Err("smtps: this front end has no TLS".into());
     }
     let acme = acme(&options, &hostname, &place)?;
-    let trusted_proxy = options.trusted_proxy()?;
+    let (trusted_proxy, cors_origin) = (options.trusted_proxy()?, options.cors_origin()?);
     Ok(Settings {
         front_end,
         smtp: options.smtp(),
@@ -127,6 +127,7 @@ fn settings(options: ServeOptions) -> Result<Settings, Failure> {
             http: options.tls.http()?.map(paths),
         },
         trusted_proxy,
+        cors_origin,
     })
 }
 

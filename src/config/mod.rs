@@ -58,6 +58,10 @@ pub struct ServeOptions {
     /// requests have X-Forwarded-For, which say whose they are
     #[arg(long, env = "GATEPOST_TRUSTED_PROXY", value_name = "CIDR", value_delimiter = ',')]
     pub trusted_proxy: Option<Vec<IpNet>>,
+    /// Origins whose pages may call the API from a browser, such as https://app.example.com
+    /// [default: none]
+    #[arg(long, env = "GATEPOST_CORS_ORIGIN", value_name = "ORIGIN", value_delimiter = ',')]
+    pub cors_origin: Option<Vec<String>>,
     /// A folder of rule files that override the compiled-in ones
     #[arg(long, env = "GATEPOST_POLICIES", value_name = "DIR")]
     pub policies: Option<PathBuf>,
@@ -227,6 +231,7 @@ impl ServeOptions {
             dns: self.dns.or(file.dns),
             egress_allow: self.egress_allow.or(file.egress_allow),
             trusted_proxy: self.trusted_proxy.or(file.trusted_proxy),
+            cors_origin: self.cors_origin.or(file.cors_origin),
             policies: self.policies.or(file.policies),
             postmaster: self.postmaster.or(file.postmaster),
             grace_seconds: self.grace_seconds.or(file.grace_seconds),
@@ -303,6 +308,26 @@ impl ServeOptions {
         }
     }
 
+    /// Origins whose pages may call the API.
+    pub fn cors_origin(&self) -> Result<Vec<String>, ConfigError> {
+        let origins = self.cors_origin.clone().unwrap_or_default();
+        let is_origin = |text: &String| {
+            let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "https" | "http"));
+            url.is_some_and(|url| url.origin().ascii_serialization() == *text)
+        };
+        match origins.iter().find(|text| !is_origin(text)) {
+            // A browser sends an origin in one spelling only, and no pattern.
+            Some(other) => Err(ConfigError::Invalid {
+                setting: "cors-origin",
+                detail: format!(
+                    "{other:?} is no origin as browsers send it: write https:// and the host in \
+                     small letters, with its port if that is not 443, and nothing behind it"
+                ),
+            }),
+            None => Ok(origins),
+        }
+    }
+
     /// The address that answers for `postmaster`.
     pub fn postmaster(&self) -> Result<Option<Address>, ConfigError> {
         let parse = |text: &String| {
@@ -368,6 +393,7 @@ mod tests {
             dns,
             egress_allow,
             trusted_proxy,
+            cors_origin,
             policies,
             postmaster,
             grace_seconds,
@@ -385,7 +411,7 @@ mod tests {
                 AcmeOptions { directory, agree_tos, contact, names, http: port_80, ca_file, folder },
         } = read;
         assert!(smtp.is_some() && http.is_some() && hostname.is_some() && dns.is_some());
-        assert!(trusted_proxy.is_some() && public_url.is_some());
+        assert!(trusted_proxy.is_some() && public_url.is_some() && cors_origin.is_some());
         assert!(egress_allow.is_some() && policies.is_some() && postmaster.is_some());
         assert!(smtps.is_some() && smtp_cert.is_some() && smtp_key.is_some());
         assert!(http_cert.is_some() && http_key.is_some());
@@ -449,6 +475,19 @@ mod tests {
             let options = ServeOptions { trusted_proxy: Some(networks), ..ServeOptions::default() };
             let error = options.trusted_proxy().unwrap_err().to_string();
             assert!(error.contains(all), "{error}");
+        }
+        let from = |origin: &str| {
+            let cors_origin = Some(vec!["https://a.example".to_owned(), origin.to_owned()]);
+            ServeOptions { cors_origin, ..ServeOptions::default() }.cors_origin()
+        };
+        for origin in ["https://b.example:8443", "http://localhost:3000", "https://[::1]"] {
+            assert_eq!(from(origin).unwrap().last().unwrap(), origin);
+        }
+        for other in
+            ["*", "null", "b.example", "https://b.example/", "https://B.example", "", "ftp://b"]
+        {
+            let error = from(other).unwrap_err().to_string();
+            assert!(error.contains(&format!("{other:?} is no origin")), "{error}");
         }
     }
 

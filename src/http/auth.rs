@@ -2,19 +2,22 @@
 
 use std::net::IpAddr;
 
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+
 use super::Http;
-use super::error::Problem;
+use super::error::{Code, Problem};
 use super::observe::Trace;
 use super::query;
 use crate::app::access::need::Effect;
 use crate::app::access::{Caller, Denied, token};
 
-/// The caller behind the query parameter `token`. A key that is missing, empty, there twice, of
-/// another form, unknown, revoked or of an inactive account is one and the same 401; 429 before
-/// anything is looked up where there were too many of those (`limits`).
+/// The caller behind the query parameter `token`. A key of another form, unknown, revoked or of an
+/// inactive account is one and the same 401; with none, or several, it says where one belongs, after
+/// the same time. 429 before anything is looked up where there were too many of those (`limits`).
 pub(super) async fn caller(
     http: &Http,
-    raw_query: &str,
+    (raw_query, headers): (&str, &HeaderMap),
     (from, effect): (IpAddr, Effect),
     trace: &Trace,
 ) -> Result<Caller, Problem> {
@@ -31,5 +34,22 @@ pub(super) async fn caller(
         Err(Denied::Store(_)) => limits.give_back(admitted),
         _ => trace.leaves(limits.count(admitted).map_err(limited)?),
     }
-    Ok(found?)
+    found.map_err(|error| match error {
+        Denied::NoKey => misplaced(raw_query, headers).unwrap_or_else(|| error.into()),
+        error => error.into(),
+    })
+}
+
+/// How a request sent its key, if not once and where keys are read.
+fn misplaced(raw_query: &str, headers: &HeaderMap) -> Option<Problem> {
+    let detail = match query::tokens(raw_query).count() {
+        1 => return None,
+        0 if headers.contains_key(AUTHORIZATION) => {
+            "there is no key in the query: this interface reads no Authorization header; send the \
+             key as the query parameter token (?token=…)"
+        }
+        0 => "there is no key in this request: send one as the query parameter token (?token=…)",
+        _ => "the query parameter token is there more than once: send one key",
+    };
+    Some(Problem::new(Code::Unauthorized, detail))
 }

@@ -351,7 +351,8 @@ pub(super) async fn perform(
         let visit = linked::visit(&http, asked, signed, from, &trace).await?;
         return handler(http, visit).await;
     }
-    let caller = auth::caller(&http, raw_query, (from, operation.need.effect), &trace).await?;
+    let by = (raw_query, &parts.headers);
+    let caller = auth::caller(&http, by, (from, operation.need.effect), &trace).await?;
     trace.called_by(caller.account.id);
     let request = Some(trace.request());
     let actor = Actor { remote: Some(from), request, ..caller.actor() };

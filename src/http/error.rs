@@ -19,7 +19,7 @@ use crate::app::tenancy::TenancyError;
 use crate::store::StoreError;
 
 /// Of a path that is not there; of one that opens nothing, the same.
-pub(super) const NOTHING_HERE: &str = "there is nothing at this path";
+pub(super) const NOTHING_HERE: &str = "there is nothing at this path: GET / says where to look";
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $word:literal, $status:ident, $title:literal;)*) => {

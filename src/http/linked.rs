@@ -20,7 +20,6 @@ use super::observe::Trace;
 use super::query::{self, Query};
 use super::range::Conditions;
 use super::router::Operation;
-use crate::app::access::Denied;
 use crate::app::access::need::Effect;
 use crate::app::mailbox::links::{Linked, Opening};
 use crate::domain::id::MessageId;
@@ -88,7 +87,9 @@ pub(super) async fn visit(
             *refused.problem
         })?;
         http.limits.refuse(refused);
-        return Err(Denied::NoKey.into());
+        const DETAIL: &str = "this link was not made here, or was changed: copy it whole, or send a key \
+                              as the query parameter token";
+        return Err(Problem::new(Code::Unauthorized, DETAIL));
     };
     http.limits.open(from)?;
     if opening == Opening::Expired {

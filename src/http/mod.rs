@@ -25,6 +25,7 @@ mod answer;
 mod auth;
 mod body;
 pub mod call;
+mod cors;
 mod downloads;
 pub mod error;
 mod inbound;
@@ -142,6 +143,8 @@ pub struct Http {
     pub(crate) repeats: Repeats,
     /// Whose word is taken for where a request comes from.
     pub(crate) proxies: Proxies,
+    /// The origins whose pages may read answers.
+    pub(crate) cors_origins: Vec<String>,
     /// Where streams are served, if not where requests are.
     pub(crate) streams: Option<Handle>,
     /// Whoever waits or streams ends with it.
@@ -181,6 +184,7 @@ impl Http {
             limits,
             repeats: Repeats::default(),
             proxies,
+            cors_origins: Vec::new(),
             streams: None,
             shutdown,
             described: OnceLock::new(),
@@ -192,6 +196,12 @@ impl Http {
     #[must_use]
     pub fn behind(self, proxies: Vec<IpNet>) -> Self {
         Self { proxies: Proxies::new(proxies), ..self }
+    }
+
+    /// The same, whose answers may be read by pages of these origins (`https://app.example.com`).
+    #[must_use]
+    pub fn readable_from(self, cors_origins: Vec<String>) -> Self {
+        Self { cors_origins, ..self }
     }
 
     /// The same, where answers that take long end when this begins to stop.

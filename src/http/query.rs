@@ -89,19 +89,20 @@ impl Query {
 
 /// The token, if it is there exactly once.
 pub(super) fn token(raw: &str) -> Option<String> {
-    let mut tokens = pairs(raw).filter(|(name, _)| name.as_deref() == Some(TOKEN));
-    match (tokens.next(), tokens.next()) {
-        (Some((_, token)), None) => token,
-        _ => None,
-    }
+    let mut tokens = tokens(raw);
+    tokens.next().flatten().filter(|_| tokens.next().is_none())
+}
+
+/// All that stands where the token belongs; `None` for what is no UTF-8.
+pub(super) fn tokens(raw: &str) -> impl Iterator<Item = Option<String>> {
+    pairs(raw).filter(|(name, _)| name.as_deref() == Some(TOKEN)).map(|(_, token)| token)
 }
 
 /// The value of this parameter, if it is there exactly once, and no token is there at all.
 pub(super) fn without_token(raw: &str, wanted: &str) -> Option<String> {
     let mut values = pairs(raw).filter(|(name, _)| name.as_deref() == Some(wanted));
     let (found, more) = (values.next()?, values.next());
-    let has_token = pairs(raw).any(|(name, _)| name.as_deref() == Some(TOKEN));
-    found.1.filter(|_| more.is_none() && !has_token)
+    found.1.filter(|_| more.is_none() && tokens(raw).next().is_none())
 }
 
 /// A name that a client chose, fit to be shown to it.

@@ -17,6 +17,7 @@ use axum::routing::{MethodFilter, MethodRouter, get, post};
 use super::Http;
 use super::body::BodyRule::{self, None as NoBody, Optional, Required, WithMessage};
 use super::call::{self, Call};
+use super::cors;
 use super::error::{Code, NOTHING_HERE, Problem};
 use super::inbound;
 use super::linked::{self, Visit};
@@ -390,6 +391,8 @@ pub fn router(http: Arc<Http>) -> Router {
         .fold(Router::new(), |router, (path, methods)| router.route(&path, methods));
     let whole = Router::new()
         .nest(BASE, operations)
+        .route("/", get(description::here))
+        .route(BASE, get(description::here))
         .route(description::OPENAPI, get(description::openapi))
         .route("/docs", get(description::docs))
         .route("/healthz", get(health::alive))
@@ -424,14 +427,19 @@ fn on(methods: MethodRouter<Arc<Http>>, operation: &'static Operation) -> Method
 
 /// Puts on every answer what every answer must carry; unknown paths and wrong methods too.
 pub(super) fn observed(router: Router<Arc<Http>>, http: Arc<Http>) -> Router {
-    router
+    let router = router
         .fallback(async || Problem::new(Code::NotFound, NOTHING_HERE))
         .method_not_allowed_fallback(async || {
             let detail =
                 "this path does not take this method: the Allow header lists those it does";
             Problem::new(Code::MethodNotAllowed, detail)
         })
-        .layer(axum::middleware::from_fn(refuse_deliveries))
+        .layer(axum::middleware::from_fn(refuse_deliveries));
+    let router = match cors::layer(&http.cors_origins) {
+        Some(layer) => router.layer(layer),
+        None => router,
+    };
+    router
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&http), observe::observe))
         .with_state(http)
 }

@@ -40,6 +40,8 @@ pub struct Settings {
     pub egress_allow: Vec<IpNet>,
     /// Networks whose word is taken for whom they pass on (PROXY header, `X-Forwarded-For`).
     pub trusted_proxy: Vec<IpNet>,
+    /// Origins whose pages may read what the API answers.
+    pub cors_origin: Vec<String>,
     pub tls: TlsSettings,
 }
 

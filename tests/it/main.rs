@@ -21,6 +21,7 @@ mod cluster;
 mod commands;
 mod contract;
 mod corpus;
+mod cors;
 mod crash;
 mod crowds;
 mod demo;

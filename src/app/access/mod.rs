@@ -31,7 +31,7 @@ use usage::Usage;
 pub enum Denied {
     /// No key, or one that is unknown, revoked, expired, or of an inactive or deleted account, or
     /// of a member that was removed: one answer for all.
-    #[error("the key is missing, unknown, revoked, expired, or belongs to an inactive account")]
+    #[error("the key is unknown, revoked, expired, or belongs to an inactive account")]
     NoKey,
     /// Outside the caller's hierarchy, or not there at all: one answer for both.
     #[error("the key does not reach this account")]
@@ -107,7 +107,8 @@ impl Access {
     /// Who holds this token? Asked of the store with every request, in one statement: what another
     /// gateway revoked a moment ago opens nothing here.
     pub async fn caller(&self, token: Option<&str>) -> Result<Caller, Denied> {
-        let hash = token::hash(token.unwrap_or_default()).ok_or(Denied::NoKey)?;
+        // That it is no key is told as late as that nobody has it.
+        let hash = token.and_then(token::hash).unwrap_or(token::NOBODYS);
         let found = match self.together {
             true => self.store.key_holder_with_others(hash).await?,
             false => self.store.key_holder(hash).await?,

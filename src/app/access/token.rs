@@ -15,6 +15,9 @@ pub fn mint(mint: &Mint) -> String {
     format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(mint.secret()))
 }
 
+/// The hash of no key: none is known that has it.
+pub const NOBODYS: KeyHash = KeyHash([0; 32]);
+
 /// The hash under which a key is kept; `None` for what cannot be a key, whatever its size.
 pub fn hash(token: &str) -> Option<KeyHash> {
     if token.len() != LENGTH || !token.starts_with(PREFIX) {

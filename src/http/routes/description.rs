@@ -1,23 +1,41 @@
-//! The description of the API, for programs and for people: `/api/v2/openapi.json` and `/docs`,
-//! without a key. They are made once, and are the same for everybody.
+//! The description of the API, for programs and for people: `/api/v2/openapi.json` and `/docs`, and
+//! `/`, which leads there; without a key. They are made once, and are the same for everybody.
 
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::response::{IntoResponse as _, Response};
+use serde_json::json;
 
 use super::super::Http;
 use super::super::openapi::Described;
+use super::super::router::BASE;
 
 /// Where the document lies.
 pub(in super::super) const OPENAPI: &str = "/api/v2/openapi.json";
 
+const JSON: [(HeaderName, HeaderValue); 1] =
+    [(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+
+/// Where to go from `/` and `/api/v2`.
+pub(in super::super) async fn here() -> Response {
+    let places = json!({
+        "name": "Gatepost",
+        "version": env!("CARGO_PKG_VERSION"),
+        "api": BASE,
+        "docs": "/docs",
+        "openapi": OPENAPI,
+        "alive": "/healthz",
+        "ready": "/readyz",
+    });
+    (JSON, places.to_string()).into_response()
+}
+
 /// OpenAPI 3.1.
 pub(in super::super) async fn openapi(State(http): State<Arc<Http>>) -> Response {
     let described = described(&http);
-    let kind = (CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    ([kind], described.document.clone()).into_response()
+    (JSON, described.document.clone()).into_response()
 }
 
 /// The same to read.

@@ -284,6 +284,7 @@ fn settings(location: &Location, rules: Rules, dns: SocketAddr) -> Settings {
         egress_allow: vec!["127.0.0.0/8".parse().unwrap()],
         tls: TlsSettings::default(),
         trusted_proxy: Vec::new(),
+        cors_origin: Vec::new(),
     }
 }
 
