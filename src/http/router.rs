@@ -275,7 +275,7 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(ConversationLogs: Post "/logs/timeSeries", READ, [], Required(time_series::FIELDS),
         time_series::measure),
     operation!(Accounts: Get "/audit", READ.administrators(),
-        ["deed", "actor", "since", "until", "limit", "before", "after"], NoBody, audit::list),
+        ["action", "actor", "since", "until", "limit", "before", "after"], NoBody, audit::list),
     operation!(Webhooks: Get "/webhooks", READ_OWN, [], NoBody, webhooks::list),
     operation!(Webhooks: Post "/webhooks", WRITE_OWN.once(), [], Required(webhooks::FIELDS), webhooks::add),
     operation!(Webhooks: Delete "/webhooks", WRITE_OWN, ["url", "type", "id"],

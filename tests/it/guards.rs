@@ -154,7 +154,7 @@ async fn behind_a_proxy_its_client_is_counted_and_written_down() {
     assert_eq!((answer.status, &answer.body["code"]), (429, &json!("rate_limited")));
     let wait: u64 = answer.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=60).contains(&wait));
-    let log = gateway.get(&format!("/audit?deed=policy.changed&targetAccountId={agent}")).await;
+    let log = gateway.get(&format!("/audit?action=policy.changed&targetAccountId={agent}")).await;
     let entries = log["audit"].as_array().unwrap();
     let seen = entries.iter().filter(|entry| entry["remoteAddress"] == "192.0.2.7");
     assert_eq!(seen.count(), 2, "{log}");

@@ -216,7 +216,7 @@ fn making() -> Vec<Description> {
     vec![
         Description::of(Post, "/createReseller", "Makes a reseller below a partner")
             .body(given(reseller))
-            .answer(201, "organization created", vec![("organization", made())])
+            .answer(201, "reseller created", vec![("organization", made())])
             .fails(&[Code::Conflict]),
         Description::of(Post, "/createOrganization", "Makes an organization below a reseller")
             .about("With accountName its first Agent, too.")

@@ -173,7 +173,7 @@ fn audit(rules: &AccessRules) -> Vec<Description> {
         Description::of(Get, "/audit", "Lists who did what to an account and to all below it")
             .about("The newest first. A page may end before it is full: Link leads on behind it.")
             .query(vec![
-                ("deed?", word("Only this.", Deed::ALL, Deed::as_str)),
+                ("action?", word("Only this.", Deed::ALL, Deed::as_str)),
                 ("actor?", like(text("Only by this key, account or member."), "operator")),
                 ("since?", moment("Only from then on.")),
                 ("until?", moment("Only before.")),

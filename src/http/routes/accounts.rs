@@ -200,7 +200,7 @@ async fn create(
     if let Some(agent) = agent {
         fields.insert("account".to_owned(), account_record(&agent).into());
     }
-    Ok(success(StatusCode::CREATED, &format!("{noun} created"), fields.into()))
+    Ok(success(StatusCode::CREATED, &format!("{} created", made.kind.as_str()), fields.into()))
 }
 
 /// An app, and the data that is kept for it.

@@ -39,9 +39,9 @@ pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Respon
 
 fn filter(call: &Call) -> Result<AuditFilter, Problem> {
     let query = call.query();
-    let deed = query.get("deed").map(str::parse::<Deed>).transpose();
+    let deed = query.get("action").map(str::parse::<Deed>).transpose();
     Ok(AuditFilter {
-        deed: deed.map_err(|error| Problem::invalid(format!("deed: {error}")))?,
+        deed: deed.map_err(|error| Problem::invalid(format!("action: {error}")))?,
         doer: query.get("actor").map(doer).transpose()?,
         since: call.time("since")?,
         until: call.time("until")?,

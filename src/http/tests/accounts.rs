@@ -275,7 +275,7 @@ async fn a_reseller_is_switched_by_who_is_above_it_and_never_by_itself() {
         // Who sleeps does not wake itself up.
         let itself = house.post("reseller1", "/account", json!({ "active": true })).await;
         assert_eq!(itself.status, if active { 403 } else { 401 });
-        let query = format!("/audit?targetAccountId={id}&deed=account.updated&limit=1");
+        let query = format!("/audit?targetAccountId={id}&action=account.updated&limit=1");
         let entry = house.get("partner", &query).await.success(200)["audit"][0].clone();
         assert_eq!(entry["before"], json!({ "active": (!active).to_string() }), "{entry}");
         assert_eq!(entry["after"], json!({ "active": active.to_string() }), "{entry}");

@@ -295,7 +295,7 @@ async fn a_restricted_member_is_shown_of_itself_and_its_agents_who_it_was() {
     {
         let body = json!({ "mode": modes.next() });
         house.call(caller, "PUT", &path, Some(&body)).await.success(200);
-        let entry = log(&house, "few", "deed=policy.changed").await.swap_remove(0);
+        let entry = log(&house, "few", "action=policy.changed").await.swap_remove(0);
         let by = &entry["by"];
         assert_eq!(by["accountId"], house.id(caller).get());
         assert_eq!((by["keyId"].is_string(), entry["remoteAddress"].is_string()), (seen, seen));
@@ -308,7 +308,7 @@ async fn a_restricted_member_is_shown_of_itself_and_its_agents_who_it_was() {
     let actor = Actor { remote, ..Actor::of(Who::Key { key, account, member: None }) };
     let act = actor.at(house.now());
     house.store.set_mode(house.id("agent1"), Mode::Allowlist, act).await.unwrap();
-    let entry = log(&house, "few", "deed=policy.changed").await.swap_remove(0);
+    let entry = log(&house, "few", "action=policy.changed").await.swap_remove(0);
     assert_eq!(
         (&entry["by"]["accountId"], &entry["by"]["keyId"]),
         (&json!(account.get()), &Value::Null)
@@ -331,7 +331,7 @@ async fn a_log_is_read_page_by_page_and_narrowed() {
         path = next.split(['<', '>']).nth(1).unwrap().replacen("/api/v2", "", 1);
     }
     assert_eq!(read, all);
-    let made = log(&house, "partner", "deed=key.created").await;
+    let made = log(&house, "partner", "action=key.created").await;
     assert_eq!(made.len(), house.residents.len());
     assert!(made.iter().all(|entry| entry["action"] == "key.created"));
     let id = house.id("agent1").get();
@@ -348,14 +348,14 @@ async fn a_log_is_read_page_by_page_and_narrowed() {
         let query = format!("actor={actor}");
         assert_eq!(log(&house, "partner", &query).await.len(), expected, "{query}");
     }
-    let reply = house.get("partner", "/audit?deed=key.created&actor=operator&limit=2").await;
+    let reply = house.get("partner", "/audit?action=key.created&actor=operator&limit=2").await;
     let link = &reply.headers["link"];
-    assert!(link.contains("deed=key.created&actor=operator&limit=2&before="), "{link}");
+    assert!(link.contains("action=key.created&actor=operator&limit=2&before="), "{link}");
     let first = all.last().unwrap()["timestamp"].as_i64().unwrap();
     assert_eq!(log(&house, "partner", &format!("until={first}")).await.len(), 0);
     assert!(log(&house, "partner", &format!("since={first}")).await.len() > all.len());
     for (query, words) in [
-        ("deed=key.eaten", "deed"),
+        ("action=key.eaten", "action"),
         ("actor=me", "actor must be"),
         ("actor=01", "actor must be"),
         ("since=yesterday", "since must be"),
@@ -372,7 +372,7 @@ async fn a_log_is_read_page_by_page_and_narrowed() {
 async fn refused(house: &House, caller: &str, count: i64) -> Vec<Value> {
     let waiting = async {
         loop {
-            let entries = log(house, caller, "deed=access.denied").await;
+            let entries = log(house, caller, "action=access.denied").await;
             let counts = entries.iter().map(|entry| entry["count"].as_i64().unwrap());
             if counts.sum::<i64>() >= count {
                 return entries;
@@ -423,7 +423,7 @@ async fn refused_attempts_are_counted_and_foreign_ones_look_like_unknown_ones() 
     }
     assert_eq!(entries, [] as [Value; 0]);
     for other in ["agent3", "agent4"] {
-        assert_eq!(log(&house, other, "deed=access.denied").await.len(), 0, "{other}");
+        assert_eq!(log(&house, other, "action=access.denied").await.len(), 0, "{other}");
     }
     // What was within reach, or nonsense, is no such attempt.
     house.get(caller, "/email/inboundPolicy").await.success(200);

@@ -55,7 +55,7 @@ impl Changes {
         self.make_once(&rename, id, title, &["version.renamed"]).await;
         let remove = one.replace("POST", "DELETE");
         self.make_once(&remove, id, Value::Null, &["version.deleted"]).await;
-        let entries = log(&self.house, "partner", "deed=agent.staged").await;
+        let entries = log(&self.house, "partner", "action=agent.staged").await;
         let named = json!({ "changed": ["agentInstructions", "description", "title", "type"] });
         assert_eq!(entries[1]["after"], named, "{entries:?}");
     }
