@@ -58,7 +58,7 @@ pub struct ServeOptions {
     /// requests have X-Forwarded-For, which say whose they are
     #[arg(long, env = "GATEPOST_TRUSTED_PROXY", value_name = "CIDR", value_delimiter = ',')]
     pub trusted_proxy: Option<Vec<IpNet>>,
-    /// Origins whose pages may call the API from a browser, such as https://app.example.com
+    /// Origins (scheme and host, as browsers send them) whose pages may call the API
     /// [default: none]
     #[arg(long, env = "GATEPOST_CORS_ORIGIN", value_name = "ORIGIN", value_delimiter = ',')]
     pub cors_origin: Option<Vec<String>>,

@@ -45,6 +45,7 @@ pub(in crate::http) fn document(rules: &AccessRules) -> Value {
         "info": {
             "title": "Gatepost",
             "version": "2.0.0",
+            "x-server-version": env!("CARGO_PKG_VERSION"),
             "description": ABOUT,
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         },
@@ -89,7 +90,7 @@ fn whole(
     named: &Map<String, Value>,
 ) -> Value {
     let mut described = json!({
-        "operationId": operation_id(operation),
+        "operationId": operation.id,
         "tags": [operation.tag.as_str()],
         "summary": description.summary,
         "parameters": parameters(operation, description, path),
@@ -107,19 +108,6 @@ fn whole(
         put(&mut described, "security", ways);
     }
     described
-}
-
-/// `GET /email/inboundPolicy` is `getEmailInboundPolicy`.
-pub(super) fn operation_id(operation: &Operation) -> String {
-    let words =
-        operation.path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty());
-    let mut id = operation.verb.as_str().to_ascii_lowercase();
-    for word in words {
-        let mut letters = word.chars();
-        id.extend(letters.next().map(|first| first.to_ascii_uppercase()));
-        id.push_str(letters.as_str());
-    }
-    id
 }
 
 fn parameter(place: &str, name: &str, is_required: bool, mut schema: Value) -> Value {

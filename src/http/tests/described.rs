@@ -171,6 +171,22 @@ fn the_published_openapi_is_what_is_made() {
     );
 }
 
+/// Generators name the methods of their clients by them.
+#[test]
+fn operation_ids_are_distinct_names() {
+    let document = openapi::document(&Rules::defaults().unwrap().access);
+    let mut ids = BTreeSet::new();
+    for places in ["paths", "webhooks"] {
+        let methods = document[places].as_object().unwrap().values();
+        for operation in methods.flat_map(|methods| methods.as_object().unwrap().values()) {
+            let id = operation["operationId"].as_str().unwrap();
+            assert!(id.starts_with(char::is_lowercase), "{id}");
+            assert!(id.chars().all(|c| c.is_ascii_alphabetic()), "{id}");
+            assert!(ids.insert(id), "{id} is there twice");
+        }
+    }
+}
+
 /// Every example fits what it is an example of.
 #[test]
 fn every_example_is_of_its_schema() {
