@@ -159,7 +159,9 @@ impl Store {
             return Ok(first);
         }
         let counted_in = self.refusals.ask(refused.clone()).await?;
-        self.counted.keep(refused, counted_in);
+        if self.embedded().is_some() {
+            self.counted.keep(refused, counted_in);
+        }
         Ok(counted_in)
     }
 

@@ -348,6 +348,21 @@ async fn gateways_that_index_at_once_are_not_in_each_others_way() {
     assert_eq!(scene.count("SELECT COUNT(*) FROM search_entries").await, 40);
 }
 
+/// Mail that this process has committed is indexed from memory; a process that starts reads it back.
+#[tokio::test]
+async fn mail_at_hand_is_indexed_without_being_read_back() {
+    for (started_anew, found) in [(false, 1), (true, 0)] {
+        let scene = Scene::new(Kind::Sqlite).await;
+        scene.deliver(&scene.agent, 0).await;
+        scene.execute("UPDATE contents SET packed = (SELECT digest FROM messages)").await;
+        let other = if started_anew { Some(scene.open().await) } else { None };
+        let store = other.as_ref().unwrap_or(&scene.store);
+        assert_eq!(store.index_messages(9, 1024).await.unwrap(), 1);
+        let with_word = "SELECT COUNT(*) FROM search_words WHERE search_words MATCH 'hello'";
+        assert_eq!(scene.count(with_word).await, found);
+    }
+}
+
 async fn what_is_erased_before_it_is_indexed_leaves_nothing(kind: Kind) {
     let scene = Scene::new(kind).await;
     let scope = subtree(&scene.agent);

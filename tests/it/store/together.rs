@@ -9,6 +9,7 @@ use gatepost::domain::id::IntakeId;
 use gatepost::domain::intake_record::IntakeRecord;
 use gatepost::domain::policy::Mode;
 use gatepost::domain::reason::Reason;
+use gatepost::domain::scope::Scope;
 use gatepost::domain::verdict::Verdict;
 use gatepost::rules::Rules;
 use gatepost::run;
@@ -290,6 +291,32 @@ async fn whoever_guesses_again_does_not_wait_and_is_counted() {
     let counted =
         async { while scene.store.intake_record(&scope, id).await.unwrap().unwrap().count < 2 {} };
     tokio::time::timeout(PATIENCE, counted).await.unwrap();
+}
+
+/// The erased record is answered once more, as nobody waits for the count; those that follow are counted
+/// in the one that takes its place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_guess_is_counted_in_a_new_record_once_the_first_is_erased() {
+    let scene = Scene::new(Kind::Sqlite).await;
+    let guess = |millis| record(&scene.agent, millis, Verdict::Refused(Reason::UnknownRecipient));
+    let network = "192.0.2.0/24";
+    let (first, second, third) = (guess(0), guess(1), guess(2));
+    assert_eq!(scene.store.count_refusal(&first, network).await.unwrap(), first.id);
+    scene.execute("DELETE FROM intake_records").await;
+    assert_eq!(scene.store.count_refusal(&second, network).await.unwrap(), first.id);
+    let counted = async |scope: &Scope, id| {
+        scene.store.intake_record(scope, id).await.unwrap().map_or(0, |record| record.count)
+    };
+    let scope = subtree(&scene.agent);
+    let written = async { while counted(&scope, second.id).await < 1 {} };
+    tokio::time::timeout(PATIENCE, written).await.unwrap();
+    // What the count was written in is remembered after it can be read.
+    let told =
+        async { while scene.store.count_refusal(&third, network).await.unwrap() != second.id {} };
+    tokio::time::timeout(PATIENCE, told).await.unwrap();
+    let twice = async { while counted(&scope, second.id).await < 2 {} };
+    tokio::time::timeout(PATIENCE, twice).await.unwrap();
+    assert_eq!(counted(&scope, first.id).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
