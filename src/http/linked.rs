@@ -13,18 +13,17 @@ use axum::extract::RawPathParams;
 use axum::http::request::Parts;
 
 use super::Http;
-use super::call::{segments, uuid};
+use super::call::{Visit, uuid};
 use super::downloads::Reader;
 use super::error::{Code, Problem};
 use super::observe::Trace;
+use super::operation::Operation;
 use super::query::{self, Query};
 use super::range::Conditions;
-use super::router::Operation;
 use crate::app::access::need::Effect;
 use crate::app::mailbox::links::{Linked, Opening};
 use crate::domain::id::MessageId;
 use crate::domain::network::Network;
-use crate::domain::scope::Scope;
 
 /// The query of a signed link.
 pub(super) const SIGNED: [&str; 2] = [EXPIRES, SIGNATURE];
@@ -46,20 +45,6 @@ impl Signed {
     }
 }
 
-/// A request that a link has opened: all that a handler sees.
-#[derive(Debug)]
-pub struct Visit {
-    /// The message that the link leads to.
-    pub(super) message: MessageId,
-    /// What of it may be read: that of its Agent.
-    pub(super) scope: Scope,
-    /// The segment of the path that names a part; empty for an original.
-    pub(super) filename: String,
-    pub(super) reader: Reader,
-    pub(super) query: Query,
-    pub(super) conditions: Conditions,
-}
-
 /// The request that this link opens; 401 if we did not make it, 410 if its time is over, 404 if
 /// what it leads to is gone.
 pub(super) async fn visit(
@@ -69,7 +54,7 @@ pub(super) async fn visit(
     from: IpAddr,
     trace: &Trace,
 ) -> Result<Visit, Problem> {
-    let path = segments(operation, path).unwrap_or_default();
+    let path = operation.segments(path).unwrap_or_default();
     let segment = |name: &str| path.iter().find(|(known, _)| known == name);
     let message = segment("uuid").and_then(|(_, text)| uuid(text)).map(MessageId);
     let filename = segment("filename").map(|(_, text)| text.as_str());

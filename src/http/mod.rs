@@ -1,7 +1,7 @@
 //! The HTTP API: `/api/v2`, and `/healthz` and `/readyz` beside it (contract §4).
 //!
-//! - [`mod@router`] holds the one table of operations; the router is made from it.
-//! - [`call`] turns a request into a [`call::Call`], the only thing that a handler gets: it has
+//! - [`table`] is the one table of operations ([`operation`] is a row of it); the router is made from it.
+//! - `perform` turns a request into a [`call::Call`], the only thing that a handler gets: it has
 //!   been authorised by then. `auth` finds the caller, `target` the account to act on, `query` and
 //!   `body` read what was sent, strictly: a parameter or a field that the operation does not
 //!   declare is refused by name (400), because a misspelt one would silently change nothing. v2
@@ -34,16 +34,19 @@ mod linked;
 mod observe;
 mod once;
 mod openapi;
+pub mod operation;
 mod page;
+mod perform;
 mod places;
 mod query;
 mod range;
 mod readiness;
 mod remote;
-pub mod router;
+mod router;
 mod routes;
 mod serve;
 mod stalled;
+pub mod table;
 pub mod tag;
 mod target;
 mod turns;

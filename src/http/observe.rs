@@ -25,7 +25,7 @@ use uuid::Uuid;
 use super::Http;
 use super::error::{Code, Problem};
 use super::limits::{self, Quota};
-use super::router::Operation;
+use super::operation::Operation;
 use crate::domain::id::AccountId;
 use crate::domain::repeats::{Cause, Repeats};
 use crate::rules::AccessRules;

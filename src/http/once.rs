@@ -18,7 +18,7 @@ use super::Http;
 use super::answer;
 use super::call::Call;
 use super::error::{Code, Problem};
-use super::router::Operation;
+use super::operation::Operation;
 use crate::app::once::Known;
 use crate::domain::audit::Once;
 use crate::domain::repeats::Cause;

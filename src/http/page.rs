@@ -8,7 +8,7 @@ use url::form_urlencoded;
 
 use super::call::Call;
 use super::error::Problem;
-use super::router::BASE;
+use super::operation::BASE;
 use crate::rules::AccessRules;
 use crate::store::{Cursor, Direction, Page, StoreError};
 

@@ -6,7 +6,6 @@ use super::Http;
 use super::body::Fields;
 use super::error::Problem;
 use super::query::Query;
-use super::router::Operation;
 use crate::app::access::need::Need;
 use crate::app::access::{Caller, Target};
 use crate::domain::id::AccountId;
@@ -60,20 +59,20 @@ pub(super) async fn before_body(
 }
 
 /// The target of a request: what path and query (`requested`) and body name, if they agree, else
-/// the caller's own account. `access` decides whether the key reaches it.
+/// the caller's own account. `fields` of the body are those that name it; `access` decides whether the key reaches it.
 pub(super) async fn target(
     http: &Http,
     caller: &Caller,
-    operation: &Operation,
+    (need, fields): (Need, &[&str]),
     mut requested: Option<AccountId>,
     body: &Fields,
 ) -> Result<Target, Problem> {
-    for name in operation.aim.0.iter().filter(|name| !operation.body.names().contains(name)) {
+    for name in fields {
         if let Some(value) = body.get(name) {
             agree(&mut requested, account_of_json(name, value)?)?;
         }
     }
-    Ok(http.use_cases.access.target(caller, requested, operation.need).await?)
+    Ok(http.use_cases.access.target(caller, requested, need).await?)
 }
 
 fn agree(requested: &mut Option<AccountId>, id: AccountId) -> Result<(), Problem> {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use gatepost::http::router::OPERATIONS;
+use gatepost::http::table::OPERATIONS;
 use serde::Deserialize;
 
 use crate::support::sources::read;

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use gatepost::domain::reason::Reason;
-use gatepost::http::router::{BASE, OPERATIONS};
+use gatepost::http::operation::BASE;
+use gatepost::http::table::OPERATIONS;
 use gatepost::mail::findings::KINDS;
 
 use crate::support::imports::{Imports, circle, imports};

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::error::Code;
-use super::super::router::Verb::{Delete, Get, Post};
+use super::super::operation::Verb::{Delete, Get, Post};
 use super::Description;
 use super::schema::{
     Fields, anything, count, date, flag, id, id_given, id_text, ids, like, list, mailbox, one_of,

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value, json};
 
 use super::super::error::Code;
-use super::super::router::Verb::{Delete, Get, Post, Put};
+use super::super::operation::Verb::{Delete, Get, Post, Put};
 use super::Description;
 use super::schema::{
     Fields, count, date, flag, id, id_given, id_text, like, list, object, one_of, or_null, pattern,

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::error::Code;
-use super::super::router::Verb::{Delete, Get, Post, Put};
+use super::super::operation::Verb::{Delete, Get, Post, Put};
 use super::Description;
 use super::schema::{
     Fields, anything, count, date, flag, id, like, list, object, one_of, or_null, pattern,

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::router::Verb::{Get, Post};
+use super::super::operation::Verb::{Get, Post};
 use super::Description;
 use super::schema::{
     Fields, anything, count, date, flag, like, list, moment, moment_given, number, object, one_of,

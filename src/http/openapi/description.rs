@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::error::Code;
-use super::super::router::{Operation, Verb};
+use super::super::operation::{Operation, Verb};
 use super::schema::Fields;
 
 /// The description of one operation.

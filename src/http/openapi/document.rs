@@ -6,8 +6,9 @@ use serde_json::{Map, Value, json};
 
 use super::super::body::BodyRule;
 use super::super::linked::SIGNED;
+use super::super::operation::{BASE, Operation, names, shape};
 use super::super::query::{FILTERS, TOKEN};
-use super::super::router::{BASE, OPERATIONS, Operation, shape};
+use super::super::table::OPERATIONS;
 use super::super::tag::Tag;
 use super::super::target::TARGET;
 use super::description::{Answer, Content, Description};
@@ -117,8 +118,8 @@ fn parameter(place: &str, name: &str, is_required: bool, mut schema: Value) -> V
 }
 
 fn parameters(operation: &Operation, description: &Description, path: &str) -> Vec<Value> {
-    let own = segments(operation.path);
-    let in_path = segments(path).zip(own).map(|(shown, own)| {
+    let own = names(operation.path);
+    let in_path = names(path).zip(own).map(|(shown, own)| {
         let found = description.path_names.iter().find(|(name, _)| *name == own);
         let schema = found.map_or_else(|| id_text(about_target(own)), |(_, schema)| schema.clone());
         parameter("path", shown, true, schema)
@@ -151,10 +152,6 @@ fn once_schema() -> Value {
         "description": "A name of your own for this creation: sent again with the same body, it is \
                         carried out once, and its answer is the same; with another body it is 409.",
     })
-}
-
-fn segments(path: &str) -> impl Iterator<Item = &str> {
-    path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
 }
 
 fn about_target(name: &str) -> &'static str {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::error::Code;
-use super::super::router::Verb::{Delete, Get, Post, Put};
+use super::super::operation::Verb::{Delete, Get, Post, Put};
 use super::Description;
 use super::schema::{
     anything, count, cursor, date, flag, id, id_given, id_text, ids, like, limit, list, mailbox,

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::super::body::BodyRule;
 use super::super::error::{Code, Problem};
-use super::super::router::Operation;
+use super::super::operation::Operation;
 use super::description::Description;
 use super::schema::{count, list, object, one_of, put, text, uuid};
 

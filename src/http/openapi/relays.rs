@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::super::error::Code;
-use super::super::router::Verb::{Delete, Get, Post};
+use super::super::operation::Verb::{Delete, Get, Post};
 use super::Description;
 use super::schema::{
     Fields, count, date, flag, id, like, list, object, or_null, reference, text, uuid, with,

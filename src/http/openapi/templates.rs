@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::error::Code;
-use super::super::router::Verb::{Delete, Get, Post};
+use super::super::operation::Verb::{Delete, Get, Post};
 use super::Description;
 use super::schema::{
     Fields, anything, count, date, flag, id, id_given, like, limit, list, object, one_of, or_null,

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::super::Http;
 use super::super::openapi::Described;
-use super::super::router::BASE;
+use super::super::operation::BASE;
 
 /// Where the document lies.
 pub(in super::super) const OPENAPI: &str = "/api/v2/openapi.json";

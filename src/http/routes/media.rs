@@ -10,10 +10,10 @@ use axum::response::Response;
 
 use super::super::Http;
 use super::super::answer::{File, entity_tag, not_modified};
-use super::super::call::Call;
+use super::super::call::{Call, Visit};
 use super::super::downloads::Reader;
 use super::super::error::Problem;
-use super::super::linked::{EXPIRES, SIGNATURE, Visit, part};
+use super::super::linked::{EXPIRES, SIGNATURE, part};
 use super::super::query::Query;
 use super::super::range::Conditions;
 use crate::domain::id::MessageId;

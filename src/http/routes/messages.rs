@@ -9,10 +9,9 @@ use serde_json::Value;
 
 use super::super::Http;
 use super::super::answer::{File, entity_tag, json, not_modified};
-use super::super::call::{Call, uuid};
+use super::super::call::{Call, Visit, uuid};
 use super::super::downloads::Reader;
 use super::super::error::Problem;
-use super::super::linked::Visit;
 use super::super::page;
 use super::super::range::Conditions;
 use crate::app::mailbox::record::message_record;

@@ -12,7 +12,7 @@ use crate::app::access::need::Effect;
 use crate::domain::audit::{Actor, Who};
 use crate::domain::member::Role;
 use crate::domain::policy::Mode;
-use crate::http::router::OPERATIONS;
+use crate::http::table::OPERATIONS;
 
 const HOOK: &str = "http://127.0.0.1:9/a-secret-path?and=a-secret-query";
 

@@ -13,7 +13,8 @@ use crate::http::body::BodyRule;
 use crate::http::error::Code;
 use crate::http::linked::SIGNED;
 use crate::http::openapi::{self, Content, Description};
-use crate::http::router::{OPERATIONS, Operation};
+use crate::http::operation::Operation;
+use crate::http::table::OPERATIONS;
 use crate::rules::Rules;
 use crate::testkit::schema::check_within;
 

@@ -9,7 +9,8 @@ use super::{House, Reply};
 use crate::app::access::need::TargetType;
 use crate::domain::account::AccountType;
 use crate::http::body::BodyRule;
-use crate::http::router::{OPERATIONS, Operation};
+use crate::http::operation::Operation;
+use crate::http::table::OPERATIONS;
 
 const STRANGE: [&str; 9] = [
     "' OR '1'='1'; DROP TABLE accounts; --",

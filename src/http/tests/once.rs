@@ -11,7 +11,7 @@ use crate::domain::destination::{Destination, Health, Wants};
 use crate::domain::event::Category;
 use crate::domain::id::DestinationId;
 use crate::domain::secret::Secret;
-use crate::http::router::OPERATIONS;
+use crate::http::table::OPERATIONS;
 
 fn hook(path: &str) -> String {
     json!({ "url": format!("http://127.0.0.1:9/{path}"), "label": "x", "type": "incoming" })

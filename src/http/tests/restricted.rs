@@ -15,7 +15,8 @@ use crate::domain::member::Role;
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
 use crate::http::body::BodyRule;
-use crate::http::router::{OPERATIONS, Operation, Verb};
+use crate::http::operation::{Operation, Verb};
+use crate::http::table::OPERATIONS;
 
 const PICTURE: &str = "From: a\r\nContent-Type: image/png; name=a.png\r\n\r\nhello";
 

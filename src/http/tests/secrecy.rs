@@ -11,8 +11,9 @@ use tokio::net::TcpListener;
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::House;
-use crate::http::router::{OPERATIONS, observed};
+use crate::http::router::observed;
 use crate::http::serve;
+use crate::http::table::OPERATIONS;
 
 /// Keeps all that is logged by this thread.
 #[derive(Clone, Default)]

@@ -6,7 +6,8 @@ use super::House;
 use crate::app::access::need::Effect;
 use crate::domain::feature::Feature;
 use crate::domain::id::AccountId;
-use crate::http::router::{OPERATIONS, Verb};
+use crate::http::operation::Verb;
+use crate::http::table::OPERATIONS;
 use crate::http::tag::Tag;
 
 /// POSTs that change something and create nothing: to send one again is harmless.

@@ -6,8 +6,9 @@ use super::table::about;
 use super::{House, NOBODY};
 use crate::app::access::need::{Need, TargetType};
 use crate::http::body::BodyRule;
+use crate::http::operation::Operation;
 use crate::http::query::Query;
-use crate::http::router::{OPERATIONS, Operation};
+use crate::http::table::OPERATIONS;
 use crate::http::target::{Aim, before_body};
 
 /// No canonical decimals of 1 … 2^53−1, as they stand in a query.

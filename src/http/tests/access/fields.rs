@@ -9,7 +9,7 @@ use super::sample::{Sample, sample};
 use super::town::Town;
 use super::tree::{Expected, Named, above, rules};
 use crate::http::body::BodyRule;
-use crate::http::router::OPERATIONS;
+use crate::http::table::OPERATIONS;
 
 /// What decides, or is decided, elsewhere.
 const DECIDED: [&str; 20] = [

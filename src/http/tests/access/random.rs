@@ -9,7 +9,7 @@ use super::asked::{Asked, Place, named, places};
 use super::sample::{Sample, sample};
 use super::town::Town;
 use super::tree::{Expected, Key, Named, Node, Owner, Person, Rule, Tree, rules};
-use crate::http::router::OPERATIONS;
+use crate::http::table::OPERATIONS;
 
 /// Of each tree.
 const CALLS: usize = 400;

@@ -1,0 +1,125 @@
+//! One operation of the API: its row of the table, and the words in it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use axum::extract::RawPathParams;
+use axum::response::Response;
+use axum::routing::MethodFilter;
+
+use super::Http;
+use super::body::BodyRule;
+use super::call::{Call, Visit};
+use super::error::Problem;
+use super::tag::Tag;
+use super::target::Aim;
+use crate::app::access::need::Need;
+
+/// Where the operations lie.
+pub const BASE: &str = "/api/v2";
+
+/// The methods that operations use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verb {
+    Get,
+    Post,
+    Put,
+    Delete,
+}
+
+impl Verb {
+    /// As it stands in a request.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+        }
+    }
+
+    pub(super) const fn filter(self) -> MethodFilter {
+        match self {
+            Self::Get => MethodFilter::GET,
+            Self::Post => MethodFilter::POST,
+            Self::Put => MethodFilter::PUT,
+            Self::Delete => MethodFilter::DELETE,
+        }
+    }
+}
+
+/// What a handler comes to.
+pub type Answering = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
+
+/// Performs an authorised request.
+pub type Handler = fn(Arc<Http>, Call) -> Answering;
+
+/// Performs a request that a signed link opens.
+pub type LinkHandler = fn(Arc<Http>, Visit) -> Answering;
+
+/// One operation of the API.
+#[derive(Debug)]
+pub struct Operation {
+    /// The name that clients which are made from the description give it: `createWebhook`.
+    pub id: &'static str,
+    pub verb: Verb,
+    /// Below [`BASE`].
+    pub path: &'static str,
+    /// The area that it belongs to.
+    pub tag: Tag,
+    /// What it needs of the key and of the target.
+    pub need: Need,
+    /// The names under which a request says what it acts on.
+    pub aim: Aim,
+    /// The query parameters that it knows, beside `token` and the target.
+    pub query: &'static [&'static str],
+    /// The fields that it knows, beside the target.
+    pub body: BodyRule,
+    pub handler: Handler,
+    /// What answers whoever has no key and a link that was signed for it; of most operations nothing.
+    pub linked: Option<LinkHandler>,
+}
+
+impl Operation {
+    /// What it is called: its verb and its path.
+    pub fn name(&self) -> String {
+        format!("{} {}", self.verb.as_str(), self.path)
+    }
+
+    /// The fields of its body that name what it acts on: one that it declares itself is none.
+    pub(super) fn targets(&self) -> Vec<&'static str> {
+        let own = self.body.names();
+        self.aim.names().iter().copied().filter(|name| !own.contains(name)).collect()
+    }
+
+    /// The segments of a path that have a name here; `None` where it is not UTF-8 in percent-encoding.
+    pub(super) fn segments(&self, path: Option<RawPathParams>) -> Option<Vec<(String, String)>> {
+        let own = |((_, value), name): ((&str, &str), &str)| (name.to_owned(), value.to_owned());
+        path.map(|path| path.iter().zip(names(self.path)).map(own).collect())
+    }
+
+    /// The same, also for whoever has no key and a link that was signed for it.
+    pub(super) const fn or_by_link(self, handler: LinkHandler) -> Self {
+        Self { linked: Some(handler), ..self }
+    }
+}
+
+/// A path without the names of its segments: two operations may call the same one differently
+/// (`call` reads them by their places).
+pub(super) fn shape(path: &str) -> String {
+    let mut number = 0;
+    let segments = path.split('/').map(|segment| {
+        if !segment.starts_with('{') {
+            return segment.to_owned();
+        }
+        number += 1;
+        format!("{{segment{number}}}")
+    });
+    segments.collect::<Vec<_>>().join("/")
+}
+
+/// The names of the segments of a path, in their order.
+pub(super) fn names(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
+}
