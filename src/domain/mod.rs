@@ -57,4 +57,4 @@ pub mod source;
 pub mod template;
 pub mod thread;
 pub mod verdict;
-mod words;
+pub mod words;

@@ -1,5 +1,12 @@
 //! Closed lists of words: an enumeration that is spelled in one place.
 
+/// The words of a closed list.
+pub trait Words: Copy + 'static {
+    fn all() -> &'static [Self];
+
+    fn word(self) -> &'static str;
+}
+
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident {
         $($(#[$about:meta])* $variant:ident = $word:literal,)*
@@ -15,6 +22,16 @@ macro_rules! words {
             /// The interface's word.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
+            }
+        }
+
+        impl $crate::domain::words::Words for $name {
+            fn all() -> &'static [Self] {
+                Self::ALL
+            }
+
+            fn word(self) -> &'static str {
+                self.as_str()
             }
         }
 

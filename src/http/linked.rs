@@ -84,7 +84,7 @@ pub(super) async fn visit(
     }
     let raw_query = parts.uri.query().unwrap_or_default();
     let limit = http.rules.limits.max_query_bytes;
-    let query = Query::parse(raw_query, limit, operation.query, &[])?;
+    let query = Query::parse(raw_query, limit, operation.query(), &[])?;
     if !body.is_end_stream() {
         return Err(Problem::invalid("this operation takes no body: use the query"));
     }

@@ -6,6 +6,8 @@
 //!   `body` read what was sent, strictly: a parameter or a field that the operation does not
 //!   declare is refused by name (400), because a misspelt one would silently change nothing. v2
 //!   clients send none but `token` and `targetAccountId` to these operations.
+//! - `typed` makes of the types of a request and of its answers all else: how a request is checked, each
+//!   mistake with its place, how the answer is written, and how both are described (`openapi`).
 //! - `linked` lets in whoever has no key and a link that was signed for one file, of the operations
 //!   that the table says so of; `range` reads which part of a file is wanted.
 //! - `error` is the closed list of codes and the shape of every error; `answer` and `page` the
@@ -26,6 +28,7 @@ mod auth;
 mod body;
 pub mod call;
 mod cors;
+mod description;
 mod downloads;
 pub mod error;
 mod inbound;
@@ -44,12 +47,15 @@ mod readiness;
 mod remote;
 mod router;
 mod routes;
+mod schema;
 mod serve;
 mod stalled;
 pub mod table;
 pub mod tag;
 mod target;
 mod turns;
+mod typed;
+mod verb;
 
 #[cfg(test)]
 mod tests;

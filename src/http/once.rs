@@ -72,7 +72,7 @@ pub(super) fn name<'h>(
 /// named.
 pub(super) fn asked(operation: &Operation, call: &Call) -> String {
     let target = |name: &str| {
-        operation.aim.names().contains(&name) && !operation.body.names().contains(&name)
+        operation.aim.names().contains(&name) && !operation.body().names().contains(&name)
     };
     let query = call.query().pairs().filter(|(name, _)| !operation.aim.names().contains(name));
     let query: Map<String, Value> =

@@ -2,11 +2,10 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::extract::RawPathParams;
 use axum::response::Response;
-use axum::routing::MethodFilter;
 
 use super::Http;
 use super::body::BodyRule;
@@ -14,40 +13,12 @@ use super::call::{Call, Visit};
 use super::error::Problem;
 use super::tag::Tag;
 use super::target::Aim;
+use super::typed::Form;
+use super::verb::{Verb, names};
 use crate::app::access::need::Need;
 
 /// Where the operations lie.
 pub const BASE: &str = "/api/v2";
-
-/// The methods that operations use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verb {
-    Get,
-    Post,
-    Put,
-    Delete,
-}
-
-impl Verb {
-    /// As it stands in a request.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Delete => "DELETE",
-        }
-    }
-
-    pub(super) const fn filter(self) -> MethodFilter {
-        match self {
-            Self::Get => MethodFilter::GET,
-            Self::Post => MethodFilter::POST,
-            Self::Put => MethodFilter::PUT,
-            Self::Delete => MethodFilter::DELETE,
-        }
-    }
-}
 
 /// What a handler comes to.
 pub type Answering = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
@@ -57,6 +28,15 @@ pub type Handler = fn(Arc<Http>, Call) -> Answering;
 
 /// Performs a request that a signed link opens.
 pub type LinkHandler = fn(Arc<Http>, Visit) -> Answering;
+
+/// What an operation asks for, beside `token` and the target.
+#[derive(Clone, Copy, Debug)]
+pub enum Asks {
+    /// Query parameters of these names, and such a body.
+    Names(&'static [&'static str], BodyRule),
+    /// What the type of its request says.
+    Type(&'static LazyLock<Form>),
+}
 
 /// One operation of the API.
 #[derive(Debug)]
@@ -72,10 +52,7 @@ pub struct Operation {
     pub need: Need,
     /// The names under which a request says what it acts on.
     pub aim: Aim,
-    /// The query parameters that it knows, beside `token` and the target.
-    pub query: &'static [&'static str],
-    /// The fields that it knows, beside the target.
-    pub body: BodyRule,
+    pub asks: Asks,
     pub handler: Handler,
     /// What answers whoever has no key and a link that was signed for it; of most operations nothing.
     pub linked: Option<LinkHandler>,
@@ -87,9 +64,25 @@ impl Operation {
         format!("{} {}", self.verb.as_str(), self.path)
     }
 
+    /// The query parameters that it knows, beside `token` and the target.
+    pub fn query(&self) -> &'static [&'static str] {
+        match self.asks {
+            Asks::Names(query, _) => query,
+            Asks::Type(form) => form.query,
+        }
+    }
+
+    /// The fields that it knows, beside the target.
+    pub fn body(&self) -> BodyRule {
+        match self.asks {
+            Asks::Names(_, body) => body,
+            Asks::Type(form) => form.body,
+        }
+    }
+
     /// The fields of its body that name what it acts on: one that it declares itself is none.
     pub(super) fn targets(&self) -> Vec<&'static str> {
-        let own = self.body.names();
+        let own = self.body().names();
         self.aim.names().iter().copied().filter(|name| !own.contains(name)).collect()
     }
 
@@ -117,9 +110,4 @@ pub(super) fn shape(path: &str) -> String {
         format!("{{segment{number}}}")
     });
     segments.collect::<Vec<_>>().join("/")
-}
-
-/// The names of the segments of a path, in their order.
-pub(super) fn names(path: &str) -> impl Iterator<Item = &str> {
-    path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
 }

@@ -4,11 +4,13 @@ use std::future::Future;
 
 use axum::http::header::{HeaderValue, LINK};
 use axum::response::Response;
+use serde::Serialize;
 use url::form_urlencoded;
 
 use super::call::Call;
 use super::error::Problem;
 use super::operation::BASE;
+use super::typed::{Limit, Place, Texts};
 use crate::rules::AccessRules;
 use crate::store::{Cursor, Direction, Page, StoreError};
 
@@ -20,6 +22,25 @@ pub(super) fn limit(call: &Call, rules: &AccessRules) -> Result<u32, Problem> {
     number.filter(|number| (1..=limits.max_page).contains(number)).ok_or_else(|| {
         Problem::invalid(format!("limit must be a whole number from 1 to {}", limits.max_page))
     })
+}
+
+/// The same of a request whose fields are checked.
+pub(super) fn at_most(limit: Option<Limit>, rules: &AccessRules) -> u32 {
+    limit.map_or(rules.limits.default_page, |Limit(limit)| limit)
+}
+
+/// Where the page of such a request begins.
+pub(super) fn between(
+    before: Option<Place>,
+    after: Option<Place>,
+) -> Result<Option<(Direction, Cursor)>, Problem> {
+    one_of(before.map(|Place(cursor)| cursor), after.map(|Place(cursor)| cursor))
+}
+
+/// A row of a page, as JSON.
+pub(super) fn text((cursor, row): (Cursor, impl Serialize)) -> (Cursor, String) {
+    // No shape of ours has a map whose keys are no texts.
+    (cursor, serde_json::to_string(&row).unwrap_or_else(|_| "null".to_owned()))
 }
 
 /// A cursor of an earlier answer, in the query parameter `name`.
@@ -35,7 +56,14 @@ pub(super) fn cursor(call: &Call, name: &str) -> Result<Option<Cursor>, Problem>
 
 /// Where a page begins: behind `before`, towards older ones, or behind `after`, towards newer ones.
 pub(super) fn from(call: &Call) -> Result<Option<(Direction, Cursor)>, Problem> {
-    match (cursor(call, "before")?, cursor(call, "after")?) {
+    one_of(cursor(call, "before")?, cursor(call, "after")?)
+}
+
+fn one_of(
+    before: Option<Cursor>,
+    after: Option<Cursor>,
+) -> Result<Option<(Direction, Cursor)>, Problem> {
+    match (before, after) {
         (None, None) => Ok(None),
         (Some(cursor), None) => Ok(Some((Direction::Before, cursor))),
         (None, Some(cursor)) => Ok(Some((Direction::After, cursor))),
@@ -116,6 +144,11 @@ impl Rows {
         format!("[{}]", texts.join(","))
     }
 
+    /// The same as a field of an answer.
+    pub(super) fn list<T>(&self) -> Result<Texts<T>, Problem> {
+        Texts::of(self.array()).map_err(|error| Problem::internal(error.to_string()))
+    }
+
     /// Where a list that shows the oldest first goes on.
     pub(super) fn newest_if_more(&self) -> Option<Cursor> {
         self.texts.first().map(|(cursor, _)| *cursor).filter(|_| self.more)
@@ -123,12 +156,15 @@ impl Rows {
 
     /// Adds the `Link` header to the page at `path`.
     pub(super) fn link(&self, call: &Call, path: &str, limit: u32, response: &mut Response) {
-        let links = self.links(call, path, limit);
-        if let Ok(value) = HeaderValue::try_from(links.join(", "))
-            && !links.is_empty()
-        {
+        if let Some(value) = self.link_value(call, path, limit) {
             response.headers_mut().insert(LINK, value);
         }
+    }
+
+    /// What that header says.
+    pub(super) fn link_value(&self, call: &Call, path: &str, limit: u32) -> Option<HeaderValue> {
+        let links = self.links(call, path, limit);
+        HeaderValue::try_from(links.join(", ")).ok().filter(|_| !links.is_empty())
     }
 
     /// `next` while there are older ones. `prev` always: whoever follows it again and again reads

@@ -74,7 +74,7 @@ async fn authorise(
     let raw_query = parts.uri.query().unwrap_or_default();
     let limit = http.rules.limits.max_query_bytes;
     let aim = operation.aim;
-    let query = Query::parse(raw_query, limit, operation.query, aim.names())?;
+    let query = Query::parse(raw_query, limit, operation.query(), aim.names())?;
     let path = operation
         .segments(path)
         .ok_or_else(|| Problem::invalid("the path is not UTF-8 in percent-encoding"))?;
@@ -83,11 +83,11 @@ async fn authorise(
     let once = once::name(operation, &parts.headers)?;
     let need = operation.need;
     let named = target::before_body(&http, &caller, (need, aim), in_path, &query).await?;
-    let known = (operation.body, aim.names());
+    let known = (operation.body(), aim.names());
     let body = body::read(&parts.headers, body, known, caller.key.id, &http).await?;
     // A body may take its time, and the caller may have lost its rights meanwhile: who it is, and
     // what it may, is asked again when nothing more is waited for.
-    let caller = match operation.body {
+    let caller = match operation.body() {
         BodyRule::None => caller,
         _ => http.use_cases.access.caller(query::token(raw_query).as_deref()).await?,
     };

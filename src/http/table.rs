@@ -2,9 +2,11 @@
 //! operation without a tag, a need, a query and a body does not compile, and a handler cannot be
 //! reached but through `perform`.
 
+use std::sync::LazyLock;
+
 use super::body::BodyRule::{None as NoBody, Optional, Required, WithMessage};
 use super::linked;
-use super::operation::{Operation, Verb};
+use super::operation::{Asks, Operation};
 use super::routes::{
     account, account_lists, accounts, addresses, agent_versions, agents, apps, audit,
     computer_config, computers, contacts, conversations, deliveries, domains, erasure, events,
@@ -14,13 +16,15 @@ use super::routes::{
 };
 use super::tag::Tag;
 use super::target::Aim;
+use super::typed::{self, Form};
+use super::verb::Verb;
 use crate::app::access::identity::Level;
 use crate::app::access::need::{Need, TargetType};
 use crate::app::agents::schema;
 use crate::domain::account::AccountType;
 use crate::domain::feature::Feature;
 
-/// A line of the table.
+/// A line of the table: with the names that its handler reads, or with a handler of a type that says them.
 macro_rules! operation {
     ($tag:ident: $id:ident = $verb:ident $path:literal, $need:expr, $query:expr, $body:expr,
      $($handler:ident)::+) => {
@@ -35,12 +39,26 @@ macro_rules! operation {
             tag: Tag::$tag,
             need: $need,
             aim: $aim,
-            query: &$query,
-            body: $body,
+            asks: Asks::Names(&$query, $body),
             handler: |http, call| Box::pin($($handler)::+(http, call)),
             linked: None,
         }
     };
+    ($tag:ident: $id:ident = $verb:ident $path:literal, $need:expr, $($handler:ident)::+) => {{
+        static FORM: LazyLock<Form> =
+            LazyLock::new(|| typed::form($($handler)::+, Verb::$verb, $path));
+        Operation {
+            id: stringify!($id),
+            verb: Verb::$verb,
+            path: $path,
+            tag: Tag::$tag,
+            need: $need,
+            aim: Aim::ACCOUNT,
+            asks: Asks::Type(&FORM),
+            handler: |http, call| Box::pin(typed::perform($($handler)::+, &FORM, http, call)),
+            linked: None,
+        }
+    }};
 }
 
 /// Agents' rows, of one Agent or of all below an account.
@@ -184,20 +202,15 @@ pub static OPERATIONS: &[Operation] = &[
         time_series::measure),
     operation!(Accounts: listAuditEntries = Get "/audit", READ.administrators(),
         ["action", "actor", "since", "until", "limit", "before", "after"], NoBody, audit::list),
-    operation!(Webhooks: listWebhooks = Get "/webhooks", READ_OWN, [], NoBody, webhooks::list),
-    operation!(Webhooks: createWebhook = Post "/webhooks", WRITE_OWN.once(), [], Required(webhooks::FIELDS), webhooks::add),
-    operation!(Webhooks: removeWebhooks = Delete "/webhooks", WRITE_OWN, ["url", "type", "id"],
-        Optional(&["url", "type", "id"]), webhooks::remove),
-    operation!(Webhooks: rotateWebhookSecret = Post "/webhooks/{id}/rotate", WRITE_OWN.once(), [], Optional(&["endFormer"]),
-        webhooks::rotate),
-    operation!(Webhooks: testWebhook = Post "/webhooks/{id}/test", WRITE_OWN.once(), [], Optional(&[]), webhooks::test),
-    operation!(Webhooks: replayWebhook = Post "/webhooks/{id}/replay", WRITE_OWN.once(), [], Required(&["since", "only"]),
-        webhooks::replay),
-    operation!(Webhooks: listDeliveries = Get "/webhooks/{id}/deliveries", READ_OWN,
-        ["state", "since", "until", "limit", "before", "after"], NoBody, deliveries::list),
-    operation!(Webhooks: getDelivery = Get "/deliveries/{id}", READ_OWN, [], NoBody, deliveries::show),
-    operation!(Webhooks: replayDelivery = Post "/deliveries/{id}/replay", WRITE_OWN.once(), [], Optional(&[]),
-        deliveries::replay),
+    operation!(Webhooks: listWebhooks = Get "/webhooks", READ_OWN, webhooks::list),
+    operation!(Webhooks: createWebhook = Post "/webhooks", WRITE_OWN.once(), webhooks::keep),
+    operation!(Webhooks: removeWebhooks = Delete "/webhooks", WRITE_OWN, webhooks::remove),
+    operation!(Webhooks: rotateWebhookSecret = Post "/webhooks/{id}/rotate", WRITE_OWN.once(), webhooks::rotate),
+    operation!(Webhooks: testWebhook = Post "/webhooks/{id}/test", WRITE_OWN.once(), webhooks::test),
+    operation!(Webhooks: replayWebhook = Post "/webhooks/{id}/replay", WRITE_OWN.once(), webhooks::replay),
+    operation!(Webhooks: listDeliveries = Get "/webhooks/{id}/deliveries", READ_OWN, deliveries::list),
+    operation!(Webhooks: getDelivery = Get "/deliveries/{id}", READ_OWN, deliveries::show),
+    operation!(Webhooks: replayDelivery = Post "/deliveries/{id}/replay", WRITE_OWN.once(), deliveries::replay),
     // Relays.
     operation!(Webhooks: listRelayTypes = Get "/webhookRelay/types", READ_OWN, [], NoBody, webhook_relay::types),
     operation!(Webhooks: listRelays = Get "/webhookRelay", READ_OWN, [], NoBody, webhook_relay::list),

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
+use super::super::description::Description;
 use super::super::error::Code;
-use super::super::operation::Verb::{Delete, Get, Post};
-use super::Description;
-use super::schema::{
+use super::super::schema::{
     Fields, anything, count, date, flag, id, id_given, id_text, ids, like, list, mailbox, one_of,
     open, or_null, pattern, reference, text, texts, with, within, word,
 };
+use super::super::verb::Verb::{Delete, Get, Post};
 use crate::domain::account::AccountType;
 use crate::rules::AccessRules;
 
@@ -73,7 +73,7 @@ fn identity() -> Fields {
         ),
         (
             "details",
-            super::schema::object(
+            super::super::schema::object(
                 "The same once more, as v2 has it.",
                 vec![
                     ("name", text("What it is called.")),

@@ -5,13 +5,13 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
+use super::super::description::Description;
 use super::super::error::Code;
-use super::super::operation::Verb::{Delete, Get, Post, Put};
-use super::Description;
-use super::schema::{
+use super::super::schema::{
     Fields, count, date, flag, id, id_given, id_text, like, list, object, one_of, or_null, pattern,
     plain, reference, text, texts, with, within, word,
 };
+use super::super::verb::Verb::{Delete, Get, Post, Put};
 use crate::app::agents::schema::{CALCULATED, FIELDS, Field, NAMES, Preset, Shape};
 use crate::domain::agent_config::ConfigKind;
 use crate::rules::{AccessRules, AgentRules};

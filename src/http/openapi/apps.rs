@@ -3,13 +3,13 @@
 
 use serde_json::{Map, Value, json};
 
+use super::super::description::Description;
 use super::super::error::Code;
-use super::super::operation::Verb::{Delete, Get, Post, Put};
-use super::Description;
-use super::schema::{
+use super::super::schema::{
     Fields, anything, count, date, flag, id, like, list, object, one_of, or_null, pattern,
     reference, text, texts, word,
 };
+use super::super::verb::Verb::{Delete, Get, Post, Put};
 use crate::domain::feature::Feature;
 use crate::rules::SettingType;
 

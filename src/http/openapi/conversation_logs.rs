@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::operation::Verb::{Get, Post};
-use super::Description;
-use super::schema::{
+use super::super::description::Description;
+use super::super::schema::{
     Fields, anything, count, date, flag, like, list, moment, moment_given, number, object, one_of,
     or_null, reference, seconds, text, texts, with, within, word,
 };
+use super::super::verb::Verb::{Get, Post};
 use crate::domain::log_field::{Kind, LogField, Op};
 use crate::domain::metric::{Aggregation, Grouping, Interval};
 use crate::rules::AccessRules;

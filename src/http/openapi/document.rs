@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::super::body::BodyRule;
+use super::super::description::{Answer, Content, Description};
 use super::super::linked::SIGNED;
-use super::super::operation::{BASE, Operation, names, shape};
+use super::super::operation::{BASE, Operation, shape};
 use super::super::query::{FILTERS, TOKEN};
+use super::super::schema::{self, Fields, id_given, id_text, object, plain, put};
 use super::super::table::OPERATIONS;
 use super::super::tag::Tag;
 use super::super::target::TARGET;
-use super::description::{Answer, Content, Description};
-use super::schema::{self, Fields, id_given, id_text, object, plain, put};
+use super::super::verb::names;
 use super::{events, operations, problems, shapes};
 use crate::rules::AccessRules;
 
@@ -29,7 +30,7 @@ pub(in crate::http) fn document(rules: &AccessRules) -> Value {
     // Two operations may call a segment of one path differently; a path is described once.
     let mut paths: BTreeMap<String, (&str, Map<String, Value>)> = BTreeMap::new();
     for operation in OPERATIONS {
-        let Some(description) = descriptions.iter().find(|one| one.is_of(operation)) else {
+        let Some(description) = super::of(&descriptions, operation) else {
             continue;
         };
         let (path, methods) =
@@ -178,7 +179,7 @@ fn body(
         object("Of these fields, and no others.", all)
     };
     put(&mut schema, "additionalProperties", false.into());
-    let is_required = !matches!(operation.body, BodyRule::Optional(_));
+    let is_required = !matches!(operation.body(), BodyRule::Optional(_));
     let example = sent.cloned().unwrap_or_else(|| schema::example(&shown, named));
     let content = json!({ "schema": schema, "example": example });
     json!({ "required": is_required, "content": { "application/json": content } })

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::schema::put;
+use super::super::schema::put;
 use crate::app::delivery::catalog;
 use crate::domain::destination::Payload;
 use crate::domain::event::EventName;

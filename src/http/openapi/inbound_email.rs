@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
+use super::super::description::Description;
 use super::super::error::Code;
-use super::super::operation::Verb::{Delete, Get, Post, Put};
-use super::Description;
-use super::schema::{
+use super::super::schema::{
     Fields, anything, count, date, flag, id, id_text, like, limit, list, mailbox, moment, object,
     one_of, open, or_null, pattern, reference, text, texts, uuid, with, within, word,
 };
+use super::super::verb::Verb::{Delete, Get, Post, Put};
 use crate::domain::reason::Reason;
 use crate::domain::source::Source;
 use crate::rules::AccessRules;
@@ -86,7 +86,7 @@ fn policy(rules: &AccessRules) -> Vec<Description> {
                 ("since?", date("From when on messages were looked at.")),
                 (
                     "changed",
-                    super::schema::list("What would have changed.", reference("PreviewChange")),
+                    super::super::schema::list("What would have changed.", reference("PreviewChange")),
                 ),
                 ("counts", object("In numbers.", counts)),
                 ("current?", reference("WholeIntakeRecord")),

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
+use super::super::description::Description;
 use super::super::error::Code;
-use super::super::operation::Verb::{Delete, Get, Post};
-use super::Description;
-use super::schema::{
+use super::super::schema::{
     Fields, anything, count, cursor, date, flag, id, id_given, id_text, like, limit, list, mailbox,
     moment, object, one_of, open, or_null, pattern, reference, seconds, text, uuid, with, within,
     word,
 };
+use super::super::verb::Verb::{Delete, Get, Post};
 use crate::domain::source::{Inbox, Source};
 use crate::rules::AccessRules;
 

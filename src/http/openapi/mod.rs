@@ -1,11 +1,12 @@
 //! The description of the API (OpenAPI 3.1), made from the one table of operations and, for each of
-//! them, a [`description::Description`] beside it.
+//! them, a [`Description`].
 //!
-//! How an operation gets its description:
+//! An operation whose request and answers are types (`typed`) is described by them; nothing is written
+//! here. The others, until they have types, are described so:
 //!
 //! 1. Find the file of its area here (or add one: `mod`, and a line in [`operations`] and, if it
 //!    has shapes of its own, in [`shapes`]); it has `pub(super) fn operations(rules)`, one
-//!    [`description::Description::of`] for each row of the table.
+//!    [`Description::of`] for each row of the table.
 //! 2. `.query(…)`, `.path(…)`, `.body(…)` describe the names that the row has; the words of
 //!    `schema` (`text`, `id`, `list` …) make their schemas. A name that ends in `?` may be missing.
 //!    What all operations have is not said again: `token`, the names of targets, `Idempotency-Key`,
@@ -28,7 +29,6 @@ mod agents;
 mod apps;
 mod computers;
 mod conversation_logs;
-mod description;
 mod document;
 mod events;
 mod inbound_email;
@@ -37,7 +37,6 @@ mod page;
 mod people;
 mod problems;
 mod relays;
-mod schema;
 mod templates;
 mod webhooks;
 
@@ -45,12 +44,13 @@ use axum::body::Bytes;
 use axum::http::HeaderValue;
 use serde_json::Value;
 
-#[cfg(test)]
-pub(super) use self::description::Content;
-pub(super) use self::description::Description;
 pub(super) use self::document::document;
 #[cfg(test)]
 pub(super) use self::problems::codes;
+use super::description::Description;
+use super::operation::{Asks, Operation};
+use super::table::OPERATIONS;
+use super::typed::Form;
 use crate::rules::AccessRules;
 
 /// The description, ready to be sent.
@@ -90,7 +90,23 @@ pub(super) fn operations(rules: &AccessRules) -> Vec<Description> {
         computers::operations(rules),
         relays::operations(rules),
     ];
-    areas.into_iter().flatten().collect()
+    let typed = forms().map(|form| form.description(rules));
+    areas.into_iter().flatten().chain(typed).collect()
+}
+
+/// The description of this operation.
+pub(super) fn of<'d>(
+    descriptions: &'d [Description],
+    operation: &Operation,
+) -> Option<&'d Description> {
+    descriptions.iter().find(|one| (one.verb, one.path) == (operation.verb, operation.path))
+}
+
+fn forms() -> impl Iterator<Item = &'static Form> {
+    OPERATIONS.iter().filter_map(|operation| match operation.asks {
+        Asks::Type(form) => Some(&**form),
+        Asks::Names(..) => None,
+    })
 }
 
 /// Shapes that have a name (`#/components/schemas/…`).
@@ -109,5 +125,6 @@ pub(super) fn shapes() -> Vec<(String, Value)> {
         relays::shapes(),
     ];
     let named = named.into_iter().flatten().map(|(name, schema)| (name.to_owned(), schema));
-    named.chain(problems::shapes()).chain(events::shapes()).collect()
+    let named = named.chain(problems::shapes()).chain(events::shapes());
+    named.chain(forms().flat_map(Form::shapes)).collect()
 }

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
+use super::super::description::Description;
 use super::super::error::Code;
-use super::super::operation::Verb::{Delete, Get, Post, Put};
-use super::Description;
-use super::schema::{
+use super::super::schema::{
     anything, count, cursor, date, flag, id, id_given, id_text, ids, like, limit, list, mailbox,
     moment, moment_given, object, one_of, or_null, pattern, reference, text, uuid, with, word,
 };
+use super::super::verb::Verb::{Delete, Get, Post, Put};
 use crate::domain::audit::Deed;
 use crate::domain::member::Role;
 use crate::rules::AccessRules;

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::super::body::BodyRule;
+use super::super::description::Description;
 use super::super::error::{Code, Problem};
 use super::super::operation::Operation;
-use super::description::Description;
-use super::schema::{count, list, object, one_of, put, text, uuid};
+use super::super::schema::{count, list, object, one_of, put, text, uuid};
 
 /// What any request can meet, whatever it asks for.
 const ANY: [Code; 10] = [
@@ -33,7 +33,7 @@ pub(in crate::http) fn codes(operation: &Operation, description: &Description) -
             codes.push(code);
         }
     };
-    add(operation.body != BodyRule::None, Code::UnsupportedMediaType);
+    add(operation.body() != BodyRule::None, Code::UnsupportedMediaType);
     add(operation.path.contains('{'), Code::NotFound);
     add(operation.need.once, Code::Conflict);
     add(operation.need.feature.is_some(), Code::FeatureRequired);

@@ -3,13 +3,13 @@
 
 use serde_json::{Value, json};
 
+use super::super::description::Description;
 use super::super::error::Code;
-use super::super::operation::Verb::{Delete, Get, Post};
-use super::Description;
-use super::schema::{
+use super::super::schema::{
     Fields, count, date, flag, id, like, list, object, or_null, reference, text, uuid, with,
     within, word,
 };
+use super::super::verb::Verb::{Delete, Get, Post};
 use crate::app::tenancy::details::MASK;
 use crate::domain::relay::{HopOutcome, RelayType};
 use crate::rules::AccessRules;

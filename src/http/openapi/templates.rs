@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
+use super::super::description::Description;
 use super::super::error::Code;
-use super::super::operation::Verb::{Delete, Get, Post};
-use super::Description;
-use super::schema::{
+use super::super::schema::{
     Fields, anything, count, date, flag, id, id_given, like, limit, list, object, one_of, or_null,
     reference, text, texts, uuid, with, within,
 };
+use super::super::verb::Verb::{Delete, Get, Post};
 use crate::rules::AccessRules;
 
 const LARGEST: u64 = 9_007_199_254_740_991;

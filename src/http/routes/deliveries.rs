@@ -4,92 +4,211 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use axum::response::Response;
-use serde_json::{Value, json};
+use axum::http::header::HeaderValue;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::super::Http;
-use super::super::answer::{self, success};
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::page;
+use super::super::typed::{
+    Date, Id, Limit, Moment, Place, Request, Success, Texts, Word, successes,
+};
 use super::webhooks;
 use crate::app::delivery::explanation;
-use crate::domain::delivery::{Attempt, State};
+use crate::domain::delivery::{self, State};
+use crate::domain::event::EventName;
 use crate::domain::id::DeliveryId;
 use crate::store::{Cursor, DeliveryFilter, DeliveryRecord, Page};
 
-/// A page of what was made for one webhook, the newest first; also of one that was removed.
-pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let webhook = webhooks::ever_in_path(&http, &call).await?;
-    let limit = page::limit(&call, &http.rules)?;
-    let page = Page { limit, from: page::from(&call)?, until: None };
-    let state = call.query().get("state").map(str::parse::<State>).transpose();
+/// An event for a webhook.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in super::super) struct Delivery {
+    /// Of the delivery.
+    id: Id,
+    /// The webhook.
+    webhook_id: Id,
+    /// The event.
+    event_id: Id,
+    /// Its name.
+    event: Word<EventName>,
+    /// Where it stands.
+    state: Word<State>,
+    /// When it was made.
+    created_at: Date,
+    /// When it is tried again, if it is.
+    next_attempt_at: Option<Date>,
+    /// What was tried.
+    attempts: Vec<Attempt>,
+}
+
+/// An attempt.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+struct Attempt {
+    /// Of the attempt.
+    id: Id,
+    /// When it was made.
+    date: Date,
+    /// What was answered, if anything was.
+    #[schemars(example = &503)]
+    status: Option<u32>,
+    /// After how long.
+    latency_ms: Option<u32>,
+    /// The beginning of the answer; null of what was erased.
+    response: Option<String>,
+    /// What went wrong, in plain words.
+    error: Option<String>,
+}
+
+/// Lists what was made for a webhook
+///
+/// Also of one that was removed.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(in super::super) struct List {
+    /// The webhook.
+    id: Id,
+    /// Only those that stand so.
+    state: Option<Word<State>>,
+    /// Only from then on.
+    since: Option<Moment>,
+    /// Only before.
+    until: Option<Moment>,
+    limit: Option<Limit>,
+    /// Older ones than this place.
+    before: Option<Place>,
+    /// Newer ones than this place.
+    after: Option<Place>,
+}
+
+impl Request for List {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in super::super) struct Listed {
+    /// The newest first.
+    deliveries: Texts<Delivery>,
+    #[serde(skip)]
+    link: Option<HeaderValue>,
+}
+
+impl Success for Listed {
+    const STATUS: StatusCode = StatusCode::OK;
+    const MESSAGE: &'static str = "deliveries found";
+    const PAGES: bool = true;
+
+    fn link(&self) -> Option<HeaderValue> {
+        self.link.clone()
+    }
+}
+
+pub(in super::super) async fn list(
+    http: Arc<Http>,
+    call: Call,
+    asked: List,
+) -> Result<Listed, Problem> {
+    let webhook = webhooks::ever_used(&http, &call, asked.id).await?;
+    let limit = page::at_most(asked.limit, &http.rules);
+    let page = Page { limit, from: page::between(asked.before, asked.after)?, until: None };
     let filter = DeliveryFilter {
-        state: state.map_err(|error| Problem::invalid(format!("state: {error}")))?,
-        since: call.time("since")?,
-        until: call.time("until")?,
+        state: asked.state.map(|Word(state)| state),
+        since: asked.since.map(|Moment(at)| at),
+        until: asked.until.map(|Moment(at)| at),
     };
     let (destinations, filter) = (&call.destinations(&http), &filter);
     let part = |part: Page| async move { destinations.deliveries(webhook.id, filter, &part).await };
-    let show = |one: &DeliveryRecord| {
-        (Cursor { at: one.created_at, id: one.id.0 }, shape(one).to_string())
-    };
-    let rows = page::read(&http.rules, page, part, show).await?;
-    // Written by hand, because the deliveries are text already.
-    let text =
-        format!(r#"{{"success":true,"message":"deliveries found","deliveries":{}}}"#, rows.array());
-    let mut response = answer::json(StatusCode::OK, text);
-    let path = format!("/webhooks/{}/deliveries", webhook.id);
-    rows.link(&call, &path, limit, &mut response);
-    Ok(response)
+    let show = |one: &DeliveryRecord| (Cursor { at: one.created_at, id: one.id.0 }, shape(one));
+    let rows = page::read(&http.rules, page, part, |one| page::text(show(one))).await?;
+    let link = rows.link_value(&call, &format!("/webhooks/{}/deliveries", webhook.id), limit);
+    Ok(Listed { deliveries: rows.list()?, link })
 }
 
-/// One delivery with its attempts.
-pub(in super::super) async fn show(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let found = in_path(&http, &call).await?;
-    Ok(success(StatusCode::OK, "delivery found", json!({ "delivery": shape(&found) })))
+/// Shows a delivery with its attempts
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(in super::super) struct Show {
+    /// The delivery.
+    id: Id,
 }
 
-/// Sends one again that has ended, under the same event id.
-pub(in super::super) async fn replay(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let id = in_path(&http, &call).await?.id;
+impl Request for Show {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in super::super) struct Found {
+    delivery: Delivery,
+}
+
+pub(in super::super) async fn show(
+    http: Arc<Http>,
+    call: Call,
+    asked: Show,
+) -> Result<Found, Problem> {
+    Ok(Found { delivery: shape(&known(&http, &call, asked.id).await?) })
+}
+
+/// Sends a delivery again that has ended
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(in super::super) struct Replay {
+    /// The delivery.
+    id: Id,
+}
+
+impl Request for Replay {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in super::super) struct Pending {
+    delivery: Delivery,
+}
+
+successes! {
+    Found = OK "delivery found";
+    Pending = OK "delivery pending again";
+}
+
+/// Under the same event id.
+pub(in super::super) async fn replay(
+    http: Arc<Http>,
+    call: Call,
+    asked: Replay,
+) -> Result<Pending, Problem> {
+    let id = known(&http, &call, asked.id).await?.id;
     call.destinations(&http).redeliver(call.account().id, id).await?;
-    let again = in_path(&http, &call).await?;
-    Ok(success(StatusCode::OK, "delivery pending again", json!({ "delivery": shape(&again) })))
+    Ok(Pending { delivery: shape(&known(&http, &call, asked.id).await?) })
 }
 
-/// The delivery that the path names, to one of the target's own webhooks.
-async fn in_path(http: &Http, call: &Call) -> Result<DeliveryRecord, Problem> {
+/// The delivery of this id, to one of the target's own webhooks.
+async fn known(http: &Http, call: &Call, Id(id): Id) -> Result<DeliveryRecord, Problem> {
     let (destinations, account) = (call.destinations(http), call.account().id);
-    let found = destinations.delivery(account, DeliveryId(call.uuid("id")?)).await?;
+    let found = destinations.delivery(account, DeliveryId(id)).await?;
     let webhook = destinations.known(account, found.destination).await?;
     webhooks::may_hear(call, webhook.destination.category)?;
     Ok(found)
 }
 
-fn shape(delivery: &DeliveryRecord) -> Value {
+fn shape(delivery: &DeliveryRecord) -> Delivery {
     let attempts = delivery.attempts.iter().map(|attempt| shape_attempt(attempt, delivery.erased));
-    json!({
-        "id": delivery.id.to_string(),
-        "webhookId": delivery.destination.to_string(),
-        "eventId": delivery.event.to_string(),
-        "event": delivery.name.as_str(),
-        "state": delivery.state.as_str(),
-        "createdAt": delivery.created_at.to_string(),
-        "nextAttemptAt": delivery.next_attempt_at.map(|at| at.to_string()),
-        "attempts": attempts.collect::<Vec<_>>(),
-    })
+    Delivery {
+        id: Id(delivery.id.0),
+        webhook_id: Id(delivery.destination.0),
+        event_id: Id(delivery.event.0),
+        event: Word(delivery.name),
+        state: Word(delivery.state),
+        created_at: Date(delivery.created_at),
+        next_attempt_at: delivery.next_attempt_at.map(Date),
+        attempts: attempts.collect(),
+    }
 }
 
 /// A receiver may repeat in its answer what it was sent: of what was erased nothing is shown.
-fn shape_attempt(attempt: &Attempt, erased: bool) -> Value {
-    let response = String::from_utf8_lossy(&attempt.response);
-    json!({
-        "id": attempt.id.to_string(),
-        "date": attempt.at.to_string(),
-        "status": attempt.status,
-        "latencyMs": attempt.latency_ms,
-        "response": (!erased).then_some(response),
-        "error": explanation(attempt),
-    })
+fn shape_attempt(attempt: &delivery::Attempt, erased: bool) -> Attempt {
+    let response = || String::from_utf8_lossy(&attempt.response).into_owned();
+    Attempt {
+        id: Id(attempt.id.0),
+        date: Date(attempt.at),
+        status: attempt.status.map(u32::from),
+        latency_ms: Some(attempt.latency_ms),
+        response: (!erased).then(response),
+        error: explanation(attempt),
+    }
 }

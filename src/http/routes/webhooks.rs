@@ -1,63 +1,193 @@
 //! `/webhooks`: the URLs that want to hear what happens to an account and to all below it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use axum::response::Response;
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use url::Url;
 
 use super::super::Http;
-use super::super::answer::success;
-use super::super::call::{self, Call};
+use super::super::call::Call;
 use super::super::error::{Code, Problem};
-use super::custom_headers;
+use super::super::typed::{
+    Date, Either, Id, Moment, Number, Request, Seconds, Success, Word, needed, successes,
+};
 use crate::app::access::Denied;
 use crate::app::delivery::Added;
 use crate::app::tenancy::details::MASK;
 use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::delivery::Extent;
-use crate::domain::destination::{CustomHeader, Destination, Payload, Wants};
+use crate::domain::destination::{Destination, Payload, Wants};
 use crate::domain::event::Category;
 use crate::domain::id::DestinationId;
-use crate::domain::instant;
 use crate::egress::guard::UrlError;
 use crate::egress::signature;
 use crate::store::DestinationChange;
 
-/// The fields of `POST /webhooks`; `id` and `disabled` are an update's.
-pub(in super::super) const FIELDS: &[&str] =
-    &["url", "label", "type", "ordered", "payload", "headers", "id", "disabled"];
+/// A webhook, without its secret.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in super::super) struct Webhook {
+    /// Of the webhook.
+    id: Id,
+    /// The account that it belongs to.
+    user_id: Number,
+    /// Where it listens, https.
+    #[schemars(example = &HOOK)]
+    url: String,
+    /// What it is called.
+    #[schemars(example = &"CRM")]
+    label: String,
+    /// What it gets.
+    r#type: Word<Category>,
+    /// When it was made, in Unix seconds.
+    timestamp: Seconds,
+    /// What its v1a signatures are verified with.
+    public_key: Option<String>,
+    /// Whether it gets each room in order.
+    ordered: bool,
+    /// How much it gets.
+    payload: Word<Payload>,
+    /// What is sent with each attempt.
+    headers: Vec<CustomHeader>,
+    /// Why nothing is sent to it, if nothing is.
+    disabled: Option<Disabled>,
+    /// How often it failed since it last succeeded.
+    failures: u64,
+    /// Since when it fails.
+    failing_since: Option<Date>,
+    /// When its secret was made anew.
+    secret_rotated_at: Option<Date>,
+    /// Until when the one before signs, too.
+    former_secret_until: Option<Date>,
+}
+
+const HOOK: &str = "https://hooks.example/gatepost";
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct Disabled {
+    /// Since when.
+    since: Date,
+    /// Why.
+    reason: String,
+}
+
+/// A header by its name. Answers show ******** in the place of its value, which leaves it as it is when it is
+/// sent back.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(
+    extend("minProperties" = 1, "maxProperties" = 1, "x-expected" = "an object of one name and its text, such as {\"X-Api-Key\": \"…\"}"),
+    example = json!({ "X-Api-Key": MASK })
+)]
+pub(in super::super) struct CustomHeader(BTreeMap<String, String>);
+
+/// Lists the webhooks of an account
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(in super::super) struct List {}
+
+impl Request for List {}
 
 /// All of the account's own of which the caller may know.
-pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let webhooks = all(&http, &call).await?;
-    Ok(success(StatusCode::OK, "webhooks found", json!({ "webhooks": webhooks })))
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in super::super) struct Listed {
+    /// All of the account.
+    webhooks: Vec<Webhook>,
+}
+
+pub(in super::super) async fn list(
+    http: Arc<Http>,
+    call: Call,
+    _: List,
+) -> Result<Listed, Problem> {
+    Ok(Listed { webhooks: all(&http, &call).await? })
+}
+
+/// Makes a webhook, or changes one
+///
+/// Without id url, label and type are needed, and one is made.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(example = json!({ "url": HOOK, "label": "CRM", "type": "incoming" }))]
+pub(in super::super) struct Keep {
+    /// Where it listens, https.
+    #[schemars(example = &HOOK)]
+    url: Option<String>,
+    /// What it is called.
+    label: Option<String>,
+    /// What it gets.
+    r#type: Option<Word<Category>>,
+    /// Whether it gets each room in order.
+    ordered: Option<bool>,
+    /// How much it gets.
+    payload: Option<Word<Payload>>,
+    /// What is sent with each attempt.
+    headers: Option<Vec<CustomHeader>>,
+    /// Which one is changed; without it one is made.
+    id: Option<Id>,
+    /// Of a change: whether nothing is sent to it.
+    disabled: Option<bool>,
+}
+
+impl Request for Keep {
+    const FAILS: &'static [Code] = &[Code::Conflict, Code::NotFound];
+    const NEEDS_BODY: bool = true;
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in super::super) struct Created {
+    /// All of the account.
+    webhooks: Vec<Webhook>,
+    webhook: Webhook,
+    /// What its deliveries are signed with: in this answer and in no other.
+    #[schemars(example = &"whsec_…")]
+    secret: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in super::super) struct Updated {
+    /// All of the account.
+    webhooks: Vec<Webhook>,
+    webhook: Webhook,
 }
 
 /// Adds one; the only answer, beside a rotation's, that ever shows its secret. With `id` it changes
 /// the one of this id instead.
-pub(in super::super) async fn add(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let body = call.body();
-    if body.get("id").is_some() {
-        return update(&http, &call).await;
+pub(in super::super) async fn keep(
+    http: Arc<Http>,
+    call: Call,
+    asked: Keep,
+) -> Result<Either<Created, Updated>, Problem> {
+    match asked.id {
+        Some(Id(id)) => update(&http, &call, DestinationId(id), asked).await.map(Either::That),
+        None => create(&http, &call, asked).await.map(Either::This),
     }
-    if body.get("disabled").is_some() {
+}
+
+async fn create(http: &Http, call: &Call, asked: Keep) -> Result<Created, Problem> {
+    if asked.disabled.is_some() {
         return Err(Problem::invalid(
             "disabled belongs to an update: send the id of the webhook, too, or leave it out",
         ));
     }
-    let category = category(body.required_text("type")?)?;
-    may_hear(&call, category)?;
-    let label = body.required_text("label")?;
-    let url = http.guard.destination(body.required_text("url")?).map_err(refused)?;
+    let (Some(url), Some(label), Some(Word(category))) = (&asked.url, &asked.label, asked.r#type)
+    else {
+        let there = (asked.url.is_some(), asked.label.is_some(), asked.r#type.is_some());
+        return Err(needed(&[("url", there.0), ("label", there.1), ("type", there.2)]));
+    };
+    may_hear(call, category)?;
+    let url = http.guard.destination(url).map_err(refused)?;
+    let destinations = call.destinations(http);
+    let headers = asked.headers.map(custom_headers).map(|given| destinations.headers(given, &[]));
     let wants = Wants {
-        ordered: body.flag("ordered")?.unwrap_or_default(),
-        payload: payload(&call)?.unwrap_or(Payload::Full),
-        headers: headers(&http, &call, &[])?.unwrap_or_default(),
+        ordered: asked.ordered.unwrap_or_default(),
+        payload: asked.payload.map_or(Payload::Full, |Word(payload)| payload),
+        headers: headers.transpose()?.unwrap_or_default(),
     };
     let account = call.account().id;
-    let destinations = call.destinations(&http);
     let new = match destinations.add_wanting(account, (url, category), label, wants).await? {
         Added::Created(new) => new,
         Added::Existed(_) => {
@@ -66,53 +196,80 @@ pub(in super::super) async fn add(http: Arc<Http>, call: Call) -> Result<Respons
             return Err(Problem::new(Code::Conflict, detail));
         }
     };
-    let fields = json!({
-        "webhooks": all(&http, &call).await?,
-        "webhook": shape(&new, clock(&http)),
-        "secret": signature::shown(&new.secret),
-    });
-    Ok(success(StatusCode::CREATED, "webhook created; its secret is shown this once", fields))
+    let secret = signature::shown(&new.secret);
+    Ok(Created { webhooks: all(http, call).await?, webhook: shape(&new, clock(http)), secret })
 }
 
 /// Changes what is given. Which events it gets, and where, is what it is: that cannot change.
-async fn update(http: &Http, call: &Call) -> Result<Response, Problem> {
-    let body = call.body();
-    let id = body.text("id")?.and_then(call::uuid).map(DestinationId);
-    let id = id.ok_or_else(|| Problem::invalid("id is not the id of a webhook"))?;
+async fn update(
+    http: &Http,
+    call: &Call,
+    id: DestinationId,
+    asked: Keep,
+) -> Result<Updated, Problem> {
     let old = in_use(http, call, id).await?;
     let changed = |name: &str| {
         Problem::invalid(format!(
             "{name} cannot change: leave it out, or delete this webhook and create another"
         ))
     };
-    if body.text("type")?.is_some_and(|text| text != old.category.as_str()) {
+    if asked.r#type.is_some_and(|Word(category)| category != old.category) {
         return Err(changed("type"));
     }
-    if let Some(text) = body.text("url")?
-        && Url::parse(text).ok().as_ref() != Some(&old.url)
-    {
+    if asked.url.is_some_and(|text| Url::parse(&text).ok().as_ref() != Some(&old.url)) {
         return Err(changed("url"));
     }
+    let destinations = call.destinations(http);
+    let headers = asked.headers.map(custom_headers);
+    let headers = headers.map(|given| destinations.headers(given, &old.wants.headers));
     let change = DestinationChange {
-        label: body.text("label")?.map(str::to_owned),
-        ordered: body.flag("ordered")?,
-        payload: payload(call)?,
-        headers: headers(http, call, &old.wants.headers)?,
-        disabled: body.flag("disabled")?,
+        label: asked.label,
+        ordered: asked.ordered,
+        payload: asked.payload.map(|Word(payload)| payload),
+        headers: headers.transpose()?,
+        disabled: asked.disabled,
     };
-    let new = call.destinations(http).update(call.account().id, id, &change).await?;
-    let fields = json!({ "webhooks": all(http, call).await?, "webhook": shape(&new, clock(http)) });
-    Ok(success(StatusCode::OK, "webhook updated", fields))
+    let new = destinations.update(call.account().id, id, &change).await?;
+    Ok(Updated { webhooks: all(http, call).await?, webhook: shape(&new, clock(http)) })
+}
+
+/// Removes webhooks
+///
+/// All that match: a url alone means all its types. Name it in the query or in the body.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(example = json!({ "url": HOOK }))]
+pub(in super::super) struct Remove {
+    /// Where it listens, https.
+    #[schemars(example = &HOOK)]
+    url: Option<String>,
+    /// Only of this type.
+    r#type: Option<Word<Category>>,
+    /// The webhook.
+    id: Option<Id>,
+}
+
+impl Request for Remove {
+    const FAILS: &'static [Code] = &[Code::NotFound];
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in super::super) struct Removed {
+    /// Those that are gone.
+    removed: Vec<Webhook>,
+    /// All of the account.
+    webhooks: Vec<Webhook>,
 }
 
 /// Removes those that match everything given: a url alone means all its types that the caller may
 /// hear.
-pub(in super::super) async fn remove(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let url = named(&call, "url")?.map(Url::parse).transpose();
+pub(in super::super) async fn remove(
+    http: Arc<Http>,
+    call: Call,
+    asked: Remove,
+) -> Result<Removed, Problem> {
+    let url = asked.url.as_deref().map(Url::parse).transpose();
     let url = url.map_err(|_| Problem::invalid("url is not a URL"))?;
-    let category = named(&call, "type")?.map(category).transpose()?;
-    let id = named(&call, "id")?.map(|text| call::uuid(text).map(DestinationId).ok_or(text));
-    let id = id.transpose().map_err(|_| Problem::invalid("id is not the id of a webhook"))?;
+    let id = asked.id.map(|Id(id)| DestinationId(id));
     if url.is_none() && id.is_none() {
         return Err(Problem::invalid("name the webhook to delete: by url, or by id"));
     }
@@ -121,72 +278,186 @@ pub(in super::super) async fn remove(http: Arc<Http>, call: Call) -> Result<Resp
     if let Some(id) = id {
         in_use(&http, &call, id).await?;
     }
-    let named = category.as_slice();
-    for category in named {
-        may_hear(&call, *category)?;
-    }
-    let all_heard: Vec<Category> = heard(&call).collect();
-    let among = if named.is_empty() { all_heard.as_slice() } else { named };
-    let removed = destinations.remove(account, id, url.as_ref(), Some(among)).await?;
+    let among = match asked.r#type {
+        Some(Word(category)) => {
+            may_hear(&call, category)?;
+            vec![category]
+        }
+        None => heard(&call).collect(),
+    };
+    let removed = destinations.remove(account, id, url.as_ref(), Some(&among)).await?;
     if removed.is_empty() {
         return Err(Problem::not_found("webhook"));
     }
     let clock = clock(&http);
-    let fields = json!({
-        "removed": removed.iter().map(|one| shape(one, clock)).collect::<Vec<_>>(),
-        "webhooks": all(&http, &call).await?,
-    });
-    Ok(success(StatusCode::OK, "webhooks deleted", fields))
+    let removed = removed.iter().map(|one| shape(one, clock)).collect();
+    Ok(Removed { removed, webhooks: all(&http, &call).await? })
 }
 
-/// Gives one a new secret, shown in this answer alone.
-pub(in super::super) async fn rotate(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let end_former = call.body().flag("endFormer")?.unwrap_or_default();
-    let id = in_path(&http, &call).await?.id;
-    let new = call.destinations(&http).rotate(call.account().id, id, end_former).await?;
+/// Gives a webhook a new secret
+///
+/// The former one signs beside it for a while, unless endFormer says no.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in super::super) struct Rotate {
+    /// The webhook.
+    id: Id,
+    /// Whether no former secret signs any more.
+    #[serde(default)]
+    end_former: bool,
+}
+
+impl Request for Rotate {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in super::super) struct Rotated {
+    /// Until when the one before signs, too.
+    former_secret_until: Option<Date>,
+    webhook: Webhook,
+    /// What its deliveries are signed with: in this answer and in no other.
+    #[schemars(example = &"whsec_…")]
+    secret: String,
+    #[serde(skip)]
+    ended_former: bool,
+}
+
+impl Success for Rotated {
+    const STATUS: StatusCode = StatusCode::OK;
+    const MESSAGE: &'static str =
+        "secret rotated; it is shown this once, and the former one signs beside it";
+
+    fn message(&self) -> &'static str {
+        match self.ended_former {
+            true => "secret rotated; it is shown this once, and no former one signs any more",
+            false => Self::MESSAGE,
+        }
+    }
+}
+
+/// The new secret is shown in this answer alone.
+pub(in super::super) async fn rotate(
+    http: Arc<Http>,
+    call: Call,
+    asked: Rotate,
+) -> Result<Rotated, Problem> {
+    let id = in_use(&http, &call, DestinationId(asked.id.0)).await?.id;
+    let new = call.destinations(&http).rotate(call.account().id, id, asked.end_former).await?;
     let clock = clock(&http);
-    let fields = json!({
-        "formerSecretUntil": former_until(&new, clock.now()).map(|at| at.to_string()),
-        "webhook": shape(&new, clock),
-        "secret": signature::shown(&new.secret),
-    });
-    let message = match end_former {
-        true => "secret rotated; it is shown this once, and no former one signs any more",
-        false => "secret rotated; it is shown this once, and the former one signs beside it",
-    };
-    Ok(success(StatusCode::OK, message, fields))
+    Ok(Rotated {
+        former_secret_until: former_until(&new, clock.now()).map(Date),
+        webhook: shape(&new, clock),
+        secret: signature::shown(&new.secret),
+        ended_former: asked.end_former,
+    })
 }
 
-/// Sends one an event of its own.
-pub(in super::super) async fn test(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let id = in_path(&http, &call).await?.id;
+/// Sends a webhook an event of its own
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(in super::super) struct Test {
+    /// The webhook.
+    id: Id,
+}
+
+impl Request for Test {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in super::super) struct Tested {
+    /// The event.
+    event: TestEvent,
+    /// Its delivery.
+    delivery: TestDelivery,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct TestEvent {
+    /// Of the event.
+    id: Id,
+    /// Always webhook.test.
+    #[schemars(extend("const" = "webhook.test"))]
+    event: &'static str,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct TestDelivery {
+    /// Of the delivery.
+    id: Id,
+}
+
+pub(in super::super) async fn test(
+    http: Arc<Http>,
+    call: Call,
+    asked: Test,
+) -> Result<Tested, Problem> {
+    let id = in_use(&http, &call, DestinationId(asked.id.0)).await?.id;
     let (event, delivery) = call.destinations(&http).test(call.account(), id).await?;
-    let fields = json!({
-        "event": { "id": event.to_string(), "event": "webhook.test" },
-        "delivery": { "id": delivery.to_string() },
-    });
-    let message = "test on its way: GET /deliveries/{id} says what becomes of it";
-    Ok(success(StatusCode::CREATED, message, fields))
+    Ok(Tested {
+        event: TestEvent { id: Id(event.0), event: "webhook.test" },
+        delivery: TestDelivery { id: Id(delivery.0) },
+    })
 }
 
-/// Sends one again what it missed, or all that was made for it, since some time.
-pub(in super::super) async fn replay(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let since = since(&call)?;
-    let only = call.body().text("only")?.map(str::parse::<Extent>).transpose();
-    let only = only.map_err(|error| Problem::invalid(format!("only: {error}")))?;
-    let only = only.unwrap_or(Extent::Failed);
-    let id = in_path(&http, &call).await?.id;
+/// Sends a webhook again what it missed
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(in super::super) struct Replay {
+    /// The webhook.
+    id: Id,
+    /// From when on.
+    since: Moment,
+    /// What is sent again; without it what failed.
+    only: Option<Word<Extent>>,
+}
+
+impl Request for Replay {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in super::super) struct Replayed {
+    /// The replay.
+    replay: AcceptedReplay,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct AcceptedReplay {
+    /// Of the replay.
+    id: Id,
+    /// From when on.
+    since: Date,
+    /// What is sent again.
+    only: Word<Extent>,
+}
+
+successes! {
+    Listed = OK "webhooks found";
+    Created = CREATED "webhook created; its secret is shown this once";
+    Updated = OK "webhook updated";
+    Removed = OK "webhooks deleted";
+    Tested = CREATED "test on its way: GET /deliveries/{id} says what becomes of it";
+    Replayed = ACCEPTED "replay accepted";
+}
+
+pub(in super::super) async fn replay(
+    http: Arc<Http>,
+    call: Call,
+    asked: Replay,
+) -> Result<Replayed, Problem> {
+    let (Moment(since), only) = (asked.since, asked.only.map_or(Extent::Failed, |Word(only)| only));
+    let id = in_use(&http, &call, DestinationId(asked.id.0)).await?.id;
     let replay = call.destinations(&http).replay(call.account().id, id, (since, only)).await?;
-    let fields = json!({ "replay": {
-        "id": replay.to_string(), "since": since.to_string(), "only": only.as_str(),
-    } });
-    Ok(success(StatusCode::ACCEPTED, "replay accepted", fields))
+    let replay = AcceptedReplay { id: Id(replay), since: Date(since), only: Word(only) };
+    Ok(Replayed { replay })
 }
 
 /// The webhook that the path names, of the target's own, in use or removed: one answer for all
 /// others, wherever they are.
-pub(super) async fn ever_in_path(http: &Http, call: &Call) -> Result<Destination, Problem> {
-    let id = DestinationId(call.uuid("id")?);
+pub(super) async fn ever_used(
+    http: &Http,
+    call: &Call,
+    Id(id): Id,
+) -> Result<Destination, Problem> {
+    let id = DestinationId(id);
     let known = call.destinations(http).known(call.account().id, id).await?;
     may_hear(call, known.destination.category)?;
     Ok(known.destination)
@@ -205,10 +476,6 @@ fn heard(call: &Call) -> impl Iterator<Item = Category> {
     Category::ALL.iter().copied().filter(|category| may_hear(call, *category).is_ok())
 }
 
-async fn in_path(http: &Http, call: &Call) -> Result<Destination, Problem> {
-    in_use(http, call, DestinationId(call.uuid("id")?)).await
-}
-
 async fn in_use(http: &Http, call: &Call, id: DestinationId) -> Result<Destination, Problem> {
     let known = call.destinations(http).known(call.account().id, id).await?;
     if known.removed {
@@ -218,47 +485,8 @@ async fn in_use(http: &Http, call: &Call, id: DestinationId) -> Result<Destinati
     Ok(known.destination)
 }
 
-/// A field that may stand in the query or in the body, but not in both with different values.
-fn named<'a>(call: &'a Call, name: &str) -> Result<Option<&'a str>, Problem> {
-    match (call.query().get(name), call.body().text(name)?) {
-        (Some(one), Some(other)) if one != other => {
-            Err(Problem::invalid(format!("{name} differs between query and body: send it once")))
-        }
-        (one, other) => Ok(one.or(other)),
-    }
-}
-
-fn category(text: &str) -> Result<Category, Problem> {
-    text.parse().map_err(|error| Problem::invalid(format!("type: {error}")))
-}
-
-fn payload(call: &Call) -> Result<Option<Payload>, Problem> {
-    let payload = call.body().text("payload")?.map(str::parse).transpose();
-    payload.map_err(|error: String| Problem::invalid(format!("payload: {error}")))
-}
-
-/// A moment in the body: a number of seconds, or a text.
-fn since(call: &Call) -> Result<Timestamp, Problem> {
-    let text = match call.body().get("since") {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Number(number)) => number.to_string(),
-        _ => String::new(),
-    };
-    instant::parse(&text).ok_or_else(|| {
-        Problem::invalid(
-            "since must be Unix seconds, or a date like 2026-11-20 or 2026-11-20T10:00:00Z",
-        )
-    })
-}
-
-/// `[{name: value}, …]`, as relays of v2 have it; `None` where there is no such field.
-fn headers(
-    http: &Http,
-    call: &Call,
-    known: &[CustomHeader],
-) -> Result<Option<Vec<CustomHeader>>, Problem> {
-    let Some(fields) = custom_headers::read(call, "X-Api-Key\": \"…")? else { return Ok(None) };
-    Ok(Some(call.destinations(http).headers(fields, known)?))
+fn custom_headers(given: Vec<CustomHeader>) -> Vec<(String, String)> {
+    given.into_iter().flat_map(|CustomHeader(header)| header).collect()
 }
 
 fn refused(error: UrlError) -> Problem {
@@ -273,7 +501,7 @@ fn clock(http: &Http) -> &Clock {
 }
 
 /// Those of the target's own of which the caller may know.
-async fn all(http: &Http, call: &Call) -> Result<Vec<Value>, Problem> {
+async fn all(http: &Http, call: &Call) -> Result<Vec<Webhook>, Problem> {
     let mut webhooks = call.destinations(http).list(call.account().id).await?;
     webhooks.retain(|one| may_hear(call, one.category).is_ok());
     let clock = clock(http);
@@ -286,30 +514,25 @@ fn former_until(webhook: &Destination, now: Timestamp) -> Option<Timestamp> {
 }
 
 /// No secret: of a custom header its name, and that it has a value.
-fn shape(webhook: &Destination, clock: &Clock) -> Value {
-    let masked = |header: &CustomHeader| {
-        Value::Object(Map::from_iter([(header.name.clone(), Value::from(MASK))]))
-    };
-    let date = |at: Option<Timestamp>| at.map(|at| at.to_string());
-    let disabled = webhook
-        .disabled
-        .as_ref()
-        .map(|disabled| json!({ "since": disabled.at.to_string(), "reason": disabled.reason }));
-    json!({
-        "id": webhook.id.to_string(),
-        "userId": webhook.account.get(),
-        "url": webhook.url.as_str(),
-        "label": webhook.label,
-        "type": webhook.category.as_str(),
-        "timestamp": webhook.created_at.seconds(),
-        "publicKey": signature::public_key(&webhook.secret),
-        "ordered": webhook.wants.ordered,
-        "payload": webhook.wants.payload.as_str(),
-        "headers": webhook.wants.headers.iter().map(masked).collect::<Vec<_>>(),
-        "disabled": disabled,
-        "failures": webhook.health.failures,
-        "failingSince": date(webhook.health.failing_since.map(|at| clock.wall_of(at))),
-        "secretRotatedAt": date(webhook.secret_rotated_at),
-        "formerSecretUntil": date(former_until(webhook, clock.now())),
-    })
+fn shape(webhook: &Destination, clock: &Clock) -> Webhook {
+    let Wants { ordered, payload, headers } = &webhook.wants;
+    let masked = headers.iter().map(|one| BTreeMap::from([(one.name.clone(), MASK.to_owned())]));
+    let disabled = webhook.disabled.as_ref();
+    Webhook {
+        id: Id(webhook.id.0),
+        user_id: webhook.account.into(),
+        url: webhook.url.to_string(),
+        label: webhook.label.clone(),
+        r#type: Word(webhook.category),
+        timestamp: Seconds(webhook.created_at),
+        public_key: signature::public_key(&webhook.secret),
+        ordered: *ordered,
+        payload: Word(*payload),
+        headers: masked.map(CustomHeader).collect(),
+        disabled: disabled.map(|one| Disabled { since: Date(one.at), reason: one.reason.clone() }),
+        failures: webhook.health.failures,
+        failing_since: webhook.health.failing_since.map(|at| Date(clock.wall_of(at))),
+        secret_rotated_at: webhook.secret_rotated_at.map(Date),
+        former_secret_until: former_until(webhook, clock.now()).map(Date),
+    }
 }

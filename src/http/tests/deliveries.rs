@@ -113,10 +113,11 @@ async fn a_list_is_narrowed_and_read_page_by_page() {
     let newer = follow(&page, "prev").await.unwrap();
     assert_eq!(ids(&newer.success(200)), [all[0]["id"].clone(), all[1]["id"].clone()]);
     for (query, words) in [
-        ("state=failed", "state: \"failed\" is not one of: pending, delivered"),
+        ("state=failed", "/state must be one of: pending, delivered"),
         ("since=x", "since must be"),
         ("limit=0", "limit must be"),
-        ("before=x", "before is not a cursor"),
+        ("before=x", "/before must be a cursor: take it"),
+        ("state=failed&limit=1&until=x&after=1", "; /until must be Unix seconds, or a date like"),
         ("event=x", "\"event\" is not known here"),
     ] {
         list(&house, webhook, query).await.problem(400, "invalid_request", words);

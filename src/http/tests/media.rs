@@ -11,8 +11,8 @@ use crate::app::mailbox::links::Links;
 use crate::domain::clock::Clock;
 use crate::domain::id::MessageId;
 use crate::domain::message::Attachment;
-use crate::http::operation::Verb;
 use crate::http::table::OPERATIONS;
+use crate::http::verb::Verb;
 
 const MAIL: &str = "From: boss@good.example\r\nMIME-Version: 1.0\r\n\
     Content-Type: multipart/mixed; boundary=b\r\n\r\n\

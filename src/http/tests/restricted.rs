@@ -15,8 +15,9 @@ use crate::domain::member::Role;
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
 use crate::http::body::BodyRule;
-use crate::http::operation::{Operation, Verb};
+use crate::http::operation::Operation;
 use crate::http::table::OPERATIONS;
+use crate::http::verb::Verb;
 
 const PICTURE: &str = "From: a\r\nContent-Type: image/png; name=a.png\r\n\r\nhello";
 
@@ -119,7 +120,7 @@ impl Scene {
             _ => {}
         }
         let path = if query.is_empty() { path } else { format!("{path}?{}", query.join("&")) };
-        let mut body = (operation.body != BodyRule::None).then(|| self.body(operation));
+        let mut body = (operation.body() != BodyRule::None).then(|| self.body(operation));
         if operation.path.ends_with("/config/patch") {
             let agent = self.house.id("agent1");
             let known = self.house.store.computer(agent).await.unwrap();

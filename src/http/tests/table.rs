@@ -6,9 +6,9 @@ use super::House;
 use crate::app::access::need::Effect;
 use crate::domain::feature::Feature;
 use crate::domain::id::AccountId;
-use crate::http::operation::Verb;
 use crate::http::table::OPERATIONS;
 use crate::http::tag::Tag;
+use crate::http::verb::Verb;
 
 /// POSTs that change something and create nothing: to send one again is harmless.
 const CREATE_NOTHING: [&str; 4] = [
@@ -94,7 +94,7 @@ fn each_operation_declares_what_it_is() {
         assert_eq!(need.once, creates, "{name}: a POST that creates declares .once()");
         assert!(!need.narrows || need.effect == Effect::Read, "{name}");
         let mut names = BTreeSet::new();
-        let declared = operation.query.iter().chain(operation.aim.names());
+        let declared = operation.query().iter().chain(operation.aim.names());
         assert!(declared.into_iter().all(|name| names.insert(*name)), "{name}: twice in the query");
         assert!(!names.contains("token"), "{name}");
     }

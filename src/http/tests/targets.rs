@@ -78,8 +78,8 @@ const NO_VALUES: [&str; 28] = [
 /// The names under which an operation's body may say what it acts on.
 fn in_body(operation: &'static Operation) -> Vec<&'static str> {
     let names = operation.aim.names().iter().copied();
-    let names = names.filter(|name| !operation.body.names().contains(name));
-    names.filter(|_| operation.body != BodyRule::None).collect()
+    let names = names.filter(|name| !operation.body().names().contains(name));
+    names.filter(|_| operation.body() != BodyRule::None).collect()
 }
 
 #[tokio::test]

@@ -65,14 +65,14 @@ async fn wishes_that_cannot_be_met_are_refused_by_name() {
     let house = House::new().await;
     let many: Vec<Value> = (0..21).map(|n| json!({ format!("X-{n}"): "x" })).collect();
     for (field, value, words) in [
-        ("ordered", json!("yes"), "field ordered must be true or false"),
-        ("payload", json!("short"), "payload: \"short\" is not one of: full, summary, thin"),
-        ("payload", json!(null), "field payload must be a string"),
+        ("ordered", json!("yes"), "/ordered must be true or false"),
+        ("payload", json!("short"), "/payload must be one of: full, summary, thin"),
+        ("payload", json!(null), "/payload must be one of"),
         ("headers", json!({ "X-A": "b" }), "headers must be an array"),
-        ("headers", json!([{ "X-A": "b" }, {}]), "headers[1] must be an object of one name"),
-        ("headers", json!([{ "X-A": "b", "X-B": "c" }]), "headers[0] must be an object of one"),
-        ("headers", json!([{ "X-A": 1 }]), "headers[0] must be an object of one name"),
-        ("headers", json!(["X-A: b"]), "headers[0] must be an object of one name"),
+        ("headers", json!([{ "X-A": "b" }, {}]), "/headers/1 must be an object of one name"),
+        ("headers", json!([{ "X-A": "b", "X-B": "c" }]), "/headers/0 must be an object of one"),
+        ("headers", json!([{ "X-A": 1 }]), "/headers/0/X-A must be a string"),
+        ("headers", json!(["X-A: b"]), "/headers/0 must be an object of one name"),
         ("headers", json!([{ "X-A": "b\r\nX-B: c" }]), "headers[0]: a value is made of"),
         ("headers", json!([{ "X-A": "b" }, { "x-a": "c" }]), "headers[1]: this name is there"),
         ("headers", json!([{ "Authorization": "Bearer x" }]), "such as X-Api-Key: deliveries are"),
@@ -133,14 +133,14 @@ async fn an_update_changes_what_is_given_and_nothing_else() {
         (json!({ "url": "x" }), "url cannot change"),
         (json!({ "type": "contact" }), "type cannot change"),
         (json!({ "label": "a\nb" }), "label"),
-        (json!({ "label": null }), "field label must be a string"),
-        (json!({ "disabled": "no" }), "field disabled must be true or false"),
+        (json!({ "label": null }), "/label must be a string"),
+        (json!({ "disabled": "no" }), "/disabled must be true or false"),
         (json!({ "headers": [{ "Host": "x" }] }), "headers[0]: host cannot be set"),
     ] {
         update(change).await.problem(400, "invalid_request", words);
     }
     let reply = post(&house, "org1", PATH, json!({ "id": "7" })).await;
-    reply.problem(400, "invalid_request", "id is not the id of a webhook");
+    reply.problem(400, "invalid_request", "/id must be a UUID");
     assert_eq!(stored(&house, &id).await, before);
 }
 
@@ -335,12 +335,12 @@ async fn a_replay_is_accepted_once_and_so_many_wait() {
     let all = ask(json!({ "since": 1_700_000_000, "only": "all" })).await.success(202);
     assert_ne!(all["replay"]["id"], first["id"]);
     for (body, words) in [
-        (json!({}), "since must be"),
+        (json!({}), "/since is missing: send Unix seconds, or a date like 2026-11-20"),
         (json!({ "since": "yesterday" }), "since must be"),
         (json!({ "since": -1 }), "since must be"),
         (json!({ "since": null }), "since must be"),
         (json!({ "since": "2999-01-01" }), "lies in the future"),
-        (json!({ "since": 1, "only": "some" }), "only: \"some\" is not one of: failed, all"),
+        (json!({ "since": 1, "only": "some" }), "/only must be one of: failed, all"),
     ] {
         ask(body).await.problem(400, "invalid_request", words);
     }

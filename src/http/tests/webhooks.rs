@@ -66,8 +66,8 @@ async fn a_url_goes_with_all_its_types_unless_one_is_named() {
         (json!({}), "by url, or by id"),
         (json!({ "type": "contact" }), "by url, or by id"),
         (json!({ "url": "not a url" }), "url is not a URL"),
-        (json!({ "url": url, "id": "7" }), "id is not"),
-        (json!({ "url": url, "type": "all" }), "type:"),
+        (json!({ "url": url, "id": "7" }), "/id must be a UUID, as answers show it"),
+        (json!({ "url": url, "type": "all" }), "/type must be one of: "),
     ] {
         delete(body).await.problem(400, "invalid_request", words);
     }
@@ -101,9 +101,14 @@ async fn urls_are_guarded_and_fields_are_needed() {
     let own = hook("http://127.0.0.1:9/x", "incoming");
     house.call("org1", "POST", PATH, Some(&own)).await.success(201);
     for (body, words) in [
-        (json!({ "label": "x", "type": "incoming" }), "field url is missing"),
-        (json!({ "url": "https://a.example/", "type": "incoming" }), "field label is missing"),
-        (json!({ "url": "https://a.example/", "label": "x" }), "field type is missing"),
+        (json!({ "label": "x", "type": "incoming" }), "/url is missing: send it, too"),
+        (json!({ "url": "https://a.example/", "type": "incoming" }), "/label is missing"),
+        (json!({ "url": "https://a.example/", "label": "x" }), "/type is missing"),
+        (json!({ "label": "x" }), "/url is missing: send it, too; /type is missing: send it, too"),
+        (
+            json!({ "url": 1, "label": [], "id": "x" }),
+            "/url must be a string; /label must be a string; /id must",
+        ),
         (hook("https://a.example/", "Incoming"), "conversation, incoming, contact"),
         (json!({ "url": 1, "label": "x", "type": "incoming" }), "must be a string"),
         (json!({ "url": "https://a.example/", "label": "a\nb", "type": "incoming" }), "label"),

@@ -6,8 +6,9 @@ use super::asked::{Asked, anonymous, places};
 use super::town::Town;
 use super::tree::{Expected, Key, Named, Node, Owner, Person, Rule, Tree, by_link, rules};
 use crate::app::access::need::Effect;
-use crate::http::operation::{Operation, Verb};
+use crate::http::operation::Operation;
 use crate::http::table::OPERATIONS;
+use crate::http::verb::Verb;
 
 /// The places of some accounts in [`tree`].
 const PARTNER: usize = 0;

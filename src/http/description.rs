@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::super::error::Code;
-use super::super::operation::{Operation, Verb};
+use super::error::Code;
 use super::schema::Fields;
+use super::verb::Verb;
 
 /// The description of one operation.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ pub(in crate::http) enum Content {
 
 impl Description {
     /// The operation of this row, in a few words.
-    pub(super) fn of(verb: Verb, path: &'static str, summary: &'static str) -> Self {
+    pub(in crate::http) fn of(verb: Verb, path: &'static str, summary: &'static str) -> Self {
         Self {
             verb,
             path,
@@ -67,47 +67,47 @@ impl Description {
     }
 
     /// What is more to be said of it.
-    pub(super) fn about(self, about: &'static str) -> Self {
+    pub(in crate::http) fn about(self, about: &'static str) -> Self {
         Self { about, ..self }
     }
 
     /// The names in its path, but for `targetAccountId`.
-    pub(super) fn path(self, path_names: Fields) -> Self {
+    pub(in crate::http) fn path(self, path_names: Fields) -> Self {
         Self { path_names, ..self }
     }
 
     /// The parameters of its query, beside the target.
-    pub(super) fn query(self, query: Fields) -> Self {
+    pub(in crate::http) fn query(self, query: Fields) -> Self {
         Self { query, ..self }
     }
 
     /// Headers that it reads.
-    pub(super) fn headers(self, headers: Fields) -> Self {
+    pub(in crate::http) fn headers(self, headers: Fields) -> Self {
         Self { headers, ..self }
     }
 
     /// The fields of its body, beside the target; others are refused.
-    pub(super) fn body(self, fields: Fields) -> Self {
+    pub(in crate::http) fn body(self, fields: Fields) -> Self {
         Self { body: Some(fields), ..self }
     }
 
     /// An example of the body, where one that is made from its fields would say too much at once.
-    pub(super) fn sent(self, example: Value) -> Self {
+    pub(in crate::http) fn sent(self, example: Value) -> Self {
         Self { sent: Some(example), ..self }
     }
 
     /// A success with these fields, and with `success` and `message`.
-    pub(super) fn answer(self, status: u16, about: &'static str, fields: Fields) -> Self {
+    pub(in crate::http) fn answer(self, status: u16, about: &'static str, fields: Fields) -> Self {
         self.with(status, about, Content::Envelope(fields))
     }
 
     /// A success without the envelope.
-    pub(super) fn bare(self, status: u16, about: &'static str, schema: Value) -> Self {
+    pub(in crate::http) fn bare(self, status: u16, about: &'static str, schema: Value) -> Self {
         self.with(status, about, Content::Json(schema))
     }
 
     /// A success that is no JSON.
-    pub(super) fn file(
+    pub(in crate::http) fn file(
         self,
         status: u16,
         about: &'static str,
@@ -117,7 +117,7 @@ impl Description {
     }
 
     /// A success without a body.
-    pub(super) fn empty(self, status: u16, about: &'static str) -> Self {
+    pub(in crate::http) fn empty(self, status: u16, about: &'static str) -> Self {
         self.with(status, about, Content::Empty)
     }
 
@@ -127,7 +127,7 @@ impl Description {
     }
 
     /// The answer before it has a `Link` header that leads to other pages.
-    pub(super) fn pages(mut self) -> Self {
+    pub(in crate::http) fn pages(mut self) -> Self {
         if let Some(answer) = self.answers.last_mut() {
             answer.pages = true;
         }
@@ -135,7 +135,7 @@ impl Description {
     }
 
     /// The answer before it is of this type instead, where the request asks for it.
-    pub(super) fn or_as(mut self, kind: &'static str) -> Self {
+    pub(in crate::http) fn or_as(mut self, kind: &'static str) -> Self {
         if let Some(answer) = self.answers.last_mut() {
             answer.also = Some(kind);
         }
@@ -143,13 +143,8 @@ impl Description {
     }
 
     /// Errors that only its handler can answer.
-    pub(super) fn fails(mut self, codes: &[Code]) -> Self {
+    pub(in crate::http) fn fails(mut self, codes: &[Code]) -> Self {
         self.codes.extend_from_slice(codes);
         self
-    }
-
-    /// Whether it is the description of this one.
-    pub(in crate::http) fn is_of(&self, operation: &Operation) -> bool {
-        (self.verb, self.path) == (operation.verb, operation.path)
     }
 }

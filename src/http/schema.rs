@@ -197,25 +197,25 @@ pub(in crate::http) fn with(mut schema: Value, keyword: &str, value: Value) -> V
 }
 
 /// Gives an object a field, in the place of one of this name.
-pub(super) fn put(object: &mut Value, name: &str, value: Value) {
+pub(in crate::http) fn put(object: &mut Value, name: &str, value: Value) {
     if let Value::Object(fields) = object {
         fields.insert(name.to_owned(), value);
     }
 }
 
 /// A name without the mark that it may be missing.
-pub(super) fn plain(name: &str) -> &str {
+pub(in crate::http) fn plain(name: &str) -> &str {
     name.strip_suffix('?').unwrap_or(name)
 }
 
 /// The names of what must be there.
-pub(super) fn required<'f>(fields: &'f Fields) -> impl Iterator<Item = &'f str> + use<'f> {
+pub(in crate::http) fn required<'f>(fields: &'f Fields) -> impl Iterator<Item = &'f str> + use<'f> {
     fields.iter().map(|(name, _)| *name).filter(|name| !name.ends_with('?'))
 }
 
 /// A value that is of this schema: its example, or one put together from those of its parts. Names
 /// of shapes are looked up among `shapes`.
-pub(super) fn example(schema: &Value, shapes: &Map<String, Value>) -> Value {
+pub(in crate::http) fn example(schema: &Value, shapes: &Map<String, Value>) -> Value {
     if let Some(example) = schema.pointer("/examples/0").or_else(|| schema.get("const")) {
         return example.clone();
     }

@@ -1,0 +1,336 @@
+//! What an operation asks for, made from the type of its request: where each field stands, how each is
+//! checked, and how it is described.
+
+use schemars::generate::{Contract, SchemaSettings};
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Deserializer;
+use serde::de::value::Error as Unread;
+use serde::de::{DeserializeOwned, Error as _, Visitor};
+use serde_json::{Map, Value};
+
+use super::super::body::BodyRule;
+use super::super::call::Call;
+use super::super::description::Description;
+use super::super::error::{Code, Problem};
+use super::super::schema::{self, Fields};
+use super::super::verb::{Verb, names};
+use super::answers::Answers;
+use super::check::Check;
+use super::values::{EXPECTED, KIND, LIMIT, MOMENT};
+use crate::app::agents::schema::{Fault, join, sentence};
+use crate::rules::AccessRules;
+
+/// A request: its first line of documentation is the operation's summary, the rest is said of it. A field
+/// that the path names stands there; the others in the query of a GET, in the body of a POST or a PUT, and
+/// in either of a DELETE.
+pub(in crate::http) trait Request: DeserializeOwned + JsonSchema {
+    /// Errors that only its handler can answer.
+    const FAILS: &'static [Code] = &[];
+    /// Whether there must be a body, though no field of it must be there.
+    const NEEDS_BODY: bool = false;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Path,
+    Query,
+    Body,
+    Either,
+}
+
+#[derive(Debug)]
+struct Field {
+    name: &'static str,
+    place: Place,
+    needed: bool,
+    schema: Value,
+}
+
+/// The form of one operation; made once.
+#[derive(Debug)]
+pub struct Form {
+    fields: Vec<Field>,
+    description: Description,
+    /// The shapes that have a name.
+    shapes: Map<String, Value>,
+    pub query: &'static [&'static str],
+    pub body: BodyRule,
+}
+
+impl Form {
+    /// Of the operation with this verb and this path.
+    pub(super) fn of<R: Request, A: Answers>(verb: Verb, path: &'static str) -> Self {
+        let mut generator = generator(Contract::Deserialize);
+        let mut asked = R::json_schema(&mut generator).to_value();
+        tidy(&mut asked, true);
+        let mut shapes = generator.take_definitions(true);
+        shapes.values_mut().for_each(|shape| tidy(shape, true));
+        let mut generator = self::generator(Contract::Serialize);
+        let answers = A::described(&mut generator);
+        let shown = generator.take_definitions(true).into_iter();
+        shapes.extend(shown.map(|(name, mut shape)| {
+            tidy(&mut shape, false);
+            (name, shape)
+        }));
+        let (named, about) = fields_of(&asked, names_of::<R>());
+        let fields: Vec<_> =
+            named.into_iter().map(|(name, schema)| field(verb, path, name, schema)).collect();
+        let in_body = |field: &&Field| matches!(field.place, Place::Body | Place::Either);
+        let names: &'static [&'static str] =
+            fields.iter().filter(in_body).map(|field| field.name).collect::<Vec<_>>().leak();
+        let needs_body = R::NEEDS_BODY || fields.iter().filter(in_body).any(|field| field.needed);
+        let body = match verb {
+            Verb::Get => BodyRule::None,
+            _ if needs_body => BodyRule::Required(names),
+            _ => BodyRule::Optional(names),
+        };
+        let in_query = |field: &&Field| matches!(field.place, Place::Query | Place::Either);
+        let query =
+            fields.iter().filter(in_query).map(|field| field.name).collect::<Vec<_>>().leak();
+        let (summary, about) = about.split_once("\n\n").unwrap_or((&about, ""));
+        let leak = |text: &str| &*plain(text).leak();
+        let mut description =
+            Description::of(verb, path, leak(summary)).about(leak(about)).fails(R::FAILS);
+        let described = |in_place: &[Place]| {
+            let fields = fields.iter().filter(|field| in_place.contains(&field.place));
+            fields.map(|field| field.described(in_place)).collect::<Fields>()
+        };
+        description.path_names = described(&[Place::Path]);
+        description.query = described(&[Place::Query, Place::Either]);
+        description.body =
+            (body != BodyRule::None).then(|| described(&[Place::Body, Place::Either]));
+        description.sent = asked.pointer("/examples/0").cloned();
+        description.answers = answers;
+        Self { fields, description, shapes, query, body }
+    }
+
+    /// The request, or all that is wrong with it.
+    pub(super) fn read<R: Request>(&self, call: &Call, rules: &AccessRules) -> Result<R, Problem> {
+        let mut check = Check::new(&self.shapes, rules);
+        let mut given = Map::new();
+        for field in &self.fields {
+            match field.given(call) {
+                Ok(Some(value)) => {
+                    check.value(&field.schema, &value, &join("", field.name));
+                    given.insert(field.name.to_owned(), value);
+                }
+                Ok(None) if field.needed => check.missing(&field.schema, "", field.name),
+                Ok(None) => {}
+                Err(fault) => check.faults.push(fault),
+            }
+        }
+        if !check.faults.is_empty() {
+            return Err(mistaken(check.faults));
+        }
+        serde_json::from_value(Value::Object(given))
+            .map_err(|error| Problem::invalid(error.to_string()))
+    }
+
+    /// The operation in the description, with the bounds of these rules.
+    pub(in crate::http) fn description(&self, rules: &AccessRules) -> Description {
+        let mut description = self.description.clone();
+        for (_, schema) in &mut description.query {
+            if schema.get(KIND).is_some_and(|kind| kind == LIMIT) {
+                *schema = schema::limit(rules);
+            }
+        }
+        description
+    }
+
+    /// The shapes that its request and its answers refer to by name.
+    pub(in crate::http) fn shapes(&self) -> impl Iterator<Item = (String, Value)> {
+        self.shapes.iter().map(|(name, shape)| (name.clone(), published(shape.clone())))
+    }
+}
+
+/// 400 with all mistakes of a request.
+pub(in crate::http) fn mistaken(faults: Vec<Fault>) -> Problem {
+    let detail = sentence(&faults);
+    Problem { faults, ..Problem::invalid(detail) }
+}
+
+/// 400 that names the fields that are missing, all at once: names, and whether each is there.
+pub(in crate::http) fn needed(fields: &[(&str, bool)]) -> Problem {
+    let missing = fields.iter().filter(|(_, there)| !there);
+    mistaken(missing.map(|(name, _)| super::check::missing("", name)).collect())
+}
+
+impl Field {
+    fn given(&self, call: &Call) -> Result<Option<Value>, Fault> {
+        let text = |text: &str| of_text(&self.schema, text);
+        let (query, body) =
+            (|| call.query().get(self.name).map(text), || call.body().get(self.name).cloned());
+        match self.place {
+            Place::Path => Ok(Some(text(call.path(self.name)))),
+            Place::Query => Ok(query()),
+            Place::Body => Ok(body()),
+            Place::Either => match (query(), body()) {
+                (Some(one), Some(other)) if one != other => Err(Fault {
+                    pointer: join("", self.name),
+                    detail: "differs between query and body: send it once".to_owned(),
+                }),
+                (one, other) => Ok(one.or(other)),
+            },
+        }
+    }
+
+    fn described(&self, places: &[Place]) -> (&'static str, Value) {
+        let in_body = places.contains(&Place::Body);
+        let about = self.schema.get("description").and_then(Value::as_str).unwrap_or_default();
+        let described = match self.schema.get(KIND).and_then(Value::as_str) {
+            Some(MOMENT) if in_body => schema::moment_given(about),
+            Some(MOMENT) => schema::moment(about),
+            Some(LIMIT) => self.schema.clone(),
+            _ => published(self.schema.clone()),
+        };
+        let is_marked = !self.needed && self.place != Place::Path;
+        (if is_marked { format!("{}?", self.name).leak() } else { self.name }, described)
+    }
+}
+
+fn field(verb: Verb, path: &str, name: &'static str, schema: Value) -> Field {
+    let plain = schema::plain(name);
+    let place = match verb {
+        _ if names(path).any(|one| one == plain) => Place::Path,
+        Verb::Get => Place::Query,
+        Verb::Post | Verb::Put => Place::Body,
+        Verb::Delete => Place::Either,
+    };
+    Field { name: plain, place, needed: plain == name, schema }
+}
+
+/// A text of a query or a path, as the value that it stands for.
+fn of_text(schema: &Value, text: &str) -> Value {
+    let number = || text.parse::<i64>().ok().filter(|number| number.to_string() == text);
+    match schema.get("type").and_then(Value::as_str) {
+        Some("integer") => number().map(Value::from),
+        Some("boolean") => text.parse::<bool>().ok().map(Value::from),
+        _ => None,
+    }
+    .unwrap_or_else(|| text.into())
+}
+
+pub(super) fn generator(contract: Contract) -> SchemaGenerator {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.definitions_path = "/components/schemas".into();
+    settings.contract = contract;
+    settings.into_generator()
+}
+
+/// The fields of an object's schema, these first, `?` behind those that may be missing, and what is said of
+/// the whole.
+pub(super) fn fields_of(schema: &Value, order: &[&'static str]) -> (Fields, String) {
+    let about = schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let list = |name: &str| schema.get(name).and_then(Value::as_array).into_iter().flatten();
+    let required: Vec<&str> = list("required").filter_map(Value::as_str).collect();
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let first = order.iter().copied().chain(required.iter().copied());
+    let others = properties.into_iter().flat_map(Map::keys).map(String::as_str);
+    let mut fields = Fields::new();
+    for name in first.chain(others) {
+        let Some(property) = properties.and_then(|all| all.get(name)) else { continue };
+        if fields.iter().all(|(known, _)| schema::plain(known) != name) {
+            let mark = if required.contains(&name) { "" } else { "?" };
+            fields.push((format!("{name}{mark}").leak(), property.clone()));
+        }
+    }
+    (fields, about)
+}
+
+/// The names of the fields of a struct, in the order in which they are declared.
+pub(super) fn names_of<R: DeserializeOwned>() -> &'static [&'static str] {
+    struct Names<'n>(&'n mut &'static [&'static str]);
+
+    impl<'de> Deserializer<'de> for Names<'_> {
+        type Error = Unread;
+
+        fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Unread> {
+            Err(Unread::custom("only its names are asked for"))
+        }
+
+        fn deserialize_struct<V: Visitor<'de>>(
+            self,
+            _: &'static str,
+            names: &'static [&'static str],
+            visitor: V,
+        ) -> Result<V::Value, Unread> {
+            *self.0 = names;
+            self.deserialize_any(visitor)
+        }
+
+        serde::forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit
+            unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+        }
+    }
+
+    let mut names: &'static [&'static str] = &[];
+    // An error, always: a struct of no fields has no names.
+    let _unread = R::deserialize(Names(&mut names));
+    names
+}
+
+/// Documentation in lines as one.
+fn plain(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Leaves out of a schema what says nothing to those who read it: sizes of integers, and, of a request,
+/// that a field which may be missing may be null, because it may not.
+pub(super) fn tidy(schema: &mut Value, asked: bool) {
+    if let Value::Object(fields) = schema {
+        let is_number = fields.get("type").is_some_and(|kind| kind.to_string().contains("integer"));
+        if is_number {
+            fields.remove("format");
+        }
+        if asked {
+            strip_null(fields);
+        }
+        for (name, inner) in fields.iter_mut() {
+            match inner {
+                Value::String(text) if name == "description" && !text.contains("\n\n") => {
+                    *text = plain(text)
+                }
+                _ => tidy(inner, asked),
+            }
+        }
+    } else if let Value::Array(items) = schema {
+        items.iter_mut().for_each(|inner| tidy(inner, asked));
+    }
+}
+
+fn strip_null(fields: &mut Map<String, Value>) {
+    if let Some(Value::Array(kinds)) = fields.get_mut("type") {
+        kinds.retain(|kind| kind != "null");
+        if let [one] = kinds.as_slice() {
+            let one = one.clone();
+            fields.insert("type".to_owned(), one);
+        }
+    }
+    if let Some(Value::Array(words)) = fields.get_mut("enum") {
+        words.retain(|word| !word.is_null());
+    }
+    let Some(Value::Array(ways)) = fields.get_mut("anyOf") else { return };
+    ways.retain(|way| way.get("type").is_none_or(|kind| kind != "null"));
+    if let [Value::Object(one)] = ways.as_mut_slice() {
+        let one = std::mem::take(one);
+        fields.remove("anyOf");
+        for (name, value) in one {
+            fields.entry(name).or_insert(value);
+        }
+    }
+}
+
+/// A schema without the marks that are ours.
+pub(super) fn published(mut schema: Value) -> Value {
+    match &mut schema {
+        Value::Object(fields) => {
+            fields.remove(EXPECTED);
+            fields.remove(KIND);
+            fields.values_mut().for_each(|inner| *inner = published(inner.take()));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|inner| *inner = published(inner.take())),
+        _ => {}
+    }
+    schema
+}

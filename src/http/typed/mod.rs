@@ -1,0 +1,53 @@
+//! Operations whose request and answer are types: one declaration is parsed, checked, answered and described.
+//!
+//! - `form` reads a [`Request`] and describes it; `check` finds what is wrong with one.
+//! - `answers` has the shapes of successes; `values` what both are made of.
+
+mod answers;
+mod check;
+mod form;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use axum::response::Response;
+
+pub(super) use self::answers::{Answers, Either, Success, successes};
+pub use self::form::Form;
+pub(super) use self::form::{Request, needed};
+pub(super) use self::values::{Date, Id, Limit, Moment, Number, Place, Seconds, Texts, Word};
+use super::Http;
+use super::call::Call;
+use super::error::Problem;
+use super::verb::Verb;
+
+/// The form of the operation that this handler performs.
+pub(super) fn form<R, A, F, P>(_: F, verb: Verb, path: &'static str) -> Form
+where
+    R: Request,
+    A: Answers,
+    F: Fn(Arc<Http>, Call, R) -> P,
+    P: Future<Output = Result<A, Problem>>,
+{
+    Form::of::<R, A>(verb, path)
+}
+
+/// Reads the request, and performs it.
+pub(super) async fn perform<R, A, F, P>(
+    handler: F,
+    form: &Form,
+    http: Arc<Http>,
+    call: Call,
+) -> Result<Response, Problem>
+where
+    R: Request,
+    A: Answers,
+    F: Fn(Arc<Http>, Call, R) -> P,
+    P: Future<Output = Result<A, Problem>>,
+{
+    let asked = form.read(&call, &http.rules)?;
+    handler(http, call, asked).await?.response()
+}
