@@ -212,12 +212,11 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Webhooks: getDelivery = Get "/deliveries/{id}", READ_OWN, deliveries::show),
     operation!(Webhooks: replayDelivery = Post "/deliveries/{id}/replay", WRITE_OWN.once(), deliveries::replay),
     // Relays.
-    operation!(Webhooks: listRelayTypes = Get "/webhookRelay/types", READ_OWN, [], NoBody, webhook_relay::types),
-    operation!(Webhooks: listRelays = Get "/webhookRelay", READ_OWN, [], NoBody, webhook_relay::list),
-    operation!(Webhooks: getRelay = Get "/webhookRelay/{type}", READ_OWN, [], NoBody, webhook_relay::show),
-    operation!(Webhooks: setRelay = Post "/webhookRelay/{type}", WRITE_OWN.once().with(Feature::Relays), [], Required(webhook_relay::FIELDS),
-        webhook_relay::set),
-    operation!(Webhooks: removeRelay = Delete "/webhookRelay/{type}", WRITE_OWN, [], NoBody, webhook_relay::remove),
+    operation!(Webhooks: listRelayTypes = Get "/webhookRelay/types", READ_OWN, webhook_relay::types),
+    operation!(Webhooks: listRelays = Get "/webhookRelay", READ_OWN, webhook_relay::list),
+    operation!(Webhooks: getRelay = Get "/webhookRelay/{type}", READ_OWN, webhook_relay::show),
+    operation!(Webhooks: setRelay = Post "/webhookRelay/{type}", WRITE_OWN.once().with(Feature::Relays), webhook_relay::set),
+    operation!(Webhooks: removeRelay = Delete "/webhookRelay/{type}", WRITE_OWN, webhook_relay::remove),
     operation!(Webhooks: listEvents = Get "/events", READ, events::LIST, NoBody, events::list),
     operation!(Webhooks: getEventCatalog = Get "/events/catalog", READ, [], NoBody, events::catalog),
     // Agents: what each is configured to be.

@@ -36,7 +36,6 @@ mod messaging;
 mod page;
 mod people;
 mod problems;
-mod relays;
 mod templates;
 mod webhooks;
 
@@ -88,7 +87,6 @@ pub(super) fn operations(rules: &AccessRules) -> Vec<Description> {
         templates::operations(rules),
         apps::operations(),
         computers::operations(rules),
-        relays::operations(rules),
     ];
     let typed = forms().map(|form| form.description(rules));
     areas.into_iter().flatten().chain(typed).collect()
@@ -122,7 +120,6 @@ pub(super) fn shapes() -> Vec<(String, Value)> {
         templates::shapes(),
         apps::shapes(),
         computers::shapes(),
-        relays::shapes(),
     ];
     let named = named.into_iter().flatten().map(|(name, schema)| (name.to_owned(), schema));
     let named = named.chain(problems::shapes()).chain(events::shapes());

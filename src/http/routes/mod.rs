@@ -14,7 +14,6 @@ pub(super) mod computer_config;
 pub(super) mod computers;
 pub(super) mod contacts;
 pub(super) mod conversations;
-mod custom_headers;
 pub(super) mod deliveries;
 pub(super) mod description;
 pub(super) mod domains;

@@ -1,174 +1,388 @@
 //! `/webhookRelay`: the applications that are asked before a message is processed, and the ways in of
 //! providers (contract §6).
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use axum::response::Response;
-use serde_json::{Map, Value, json};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::super::Http;
-use super::super::answer::success;
 use super::super::call::Call;
-use super::super::error::Problem;
-use super::custom_headers;
-use crate::app::relay::verification::{self, Given};
+use super::super::error::{Code, Problem};
+use super::super::schema;
+use super::super::typed::{Date, Id, Number, Request, Success, Word, schema_of, successes};
+use super::webhooks::CustomHeader;
+use crate::app::relay::verification;
 use crate::app::relay::{Configured, InboundWay, RelayChange};
 use crate::app::tenancy::details::MASK;
-use crate::domain::relay::{CustomHeader, Relay, RelayAttempt, RelayType, Verification};
+use crate::domain::relay::{HopOutcome, Relay, RelayAttempt, RelayType};
 use crate::egress::signature;
 
-/// The fields of `POST /webhookRelay/{type}`.
-pub(in super::super) const FIELDS: &[&str] =
-    &["url", "timeout", "headers", "successStatusCodes", "rotateInboundKey", "verification"];
+/// What an account has of one type.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Relay")]
+pub(in super::super) struct Config {
+    /// What is relayed.
+    r#type: Word<RelayType>,
+    /// Where the application listens; null while there is only a way in.
+    #[schemars(example = &LISTENS)]
+    url: Option<String>,
+    /// How long the application may take, in milliseconds.
+    #[schemars(example = &5000)]
+    timeout: Option<u64>,
+    /// What is sent with each request.
+    headers: Vec<CustomHeader>,
+    /// What it answers where a message may go on; none means 200 to 299.
+    #[schemars(example = &[200, 202])]
+    success_status_codes: Vec<SuccessCode>,
+    /// Where the provider posts, with a key in it: for the provider and nobody else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", example = &"https://gatepost.example/inbound/mailgun/gpi_…/mime")]
+    inbound_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Verification")]
+    verification: Option<Verification>,
+}
 
-/// What can be set up.
-pub(in super::super) async fn types(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
+const LISTENS: &str = "https://app.example/inbound";
+
+/// The same with the last attempts.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "WholeRelay")]
+pub(in super::super) struct WholeConfig {
+    #[serde(flatten)]
+    config: Config,
+    /// The newest first; only the last are kept.
+    attempts: Vec<Attempt>,
+}
+
+/// A request to the application.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+struct Attempt {
+    /// Of the attempt.
+    id: Id,
+    /// The Agent of the mail, or the account whose provider posted.
+    account_id: Number,
+    /// When it was made.
+    date: Date,
+    /// What came of it.
+    outcome: Word<HopOutcome>,
+    /// What was answered, if anything was.
+    #[schemars(example = &200)]
+    status: Option<u32>,
+    /// After how long.
+    latency_ms: u64,
+    /// Why the message was deferred, if it was.
+    error: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+struct SuccessCode(u16);
+
+schema_of!([] SuccessCode, "SuccessCode", schema::within("One of them.", 200..=599));
+
+/// By their names; `None` is null.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(in super::super) struct Verification(BTreeMap<String, Option<String>>);
+
+impl JsonSchema for Verification {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Verification".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let field = |about: &str| schema::or_null(schema::text(about));
+        let field = |about: &str| schema::with(field(about), "x-null", true.into());
+        let mut shown = schema::object(
+            "What proves that the provider posted. Answers show ******** in the place of a secret, \
+             which leaves it as it is when it is sent back; null takes one away.",
+            vec![
+                ("signingKey?", field("Of Mailgun, required there: the HTTP webhook signing key.")),
+                ("publicKey?", field("Of SendGrid: the key of its signed webhook, in base64.")),
+                ("username?", field("Of Postmark: the name in the URL that it is given.")),
+                ("password?", field("Of Postmark: the password there.")),
+                ("topicArn?", field("Of SES: the one topic of SNS that may post.")),
+            ],
+        );
+        if generator.contract().is_deserialize() {
+            shown = schema::with(shown, "additionalProperties", false.into());
+        }
+        let shown = schema::like(shown, json!({ "signingKey": MASK }));
+        Schema::try_from(shown).unwrap_or_default()
+    }
+}
+
+/// Lists the types of relays that can be set up
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(in super::super) struct Types {}
+
+impl Request for Types {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in super::super) struct TypesListed {
+    /// All of them.
+    types: Vec<Type>,
+}
+
+/// A type.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct Type {
+    /// What it is called.
+    name: Word<RelayType>,
+    /// What is relayed, and what it takes.
+    description: String,
+}
+
+pub(in super::super) async fn types(
+    http: Arc<Http>,
+    call: Call,
+    _: Types,
+) -> Result<TypesListed, Problem> {
     let relays = call.relays(&http);
-    let told = |(kind, description): &(RelayType, &str)| json!({ "name": kind.as_str(), "description": description });
-    let types: Vec<Value> = relays.types().iter().map(told).collect();
-    Ok(success(StatusCode::OK, "relay types found", json!({ "types": types })))
+    let told = |(kind, description): &(RelayType, &str)| Type {
+        name: Word(*kind),
+        description: (*description).to_owned(),
+    };
+    Ok(TypesListed { types: relays.types().iter().map(told).collect() })
 }
 
-/// All that the account has itself.
-pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
+/// Lists the relays of an account
+///
+/// Its own, not those of the accounts above it.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(in super::super) struct List {}
+
+impl Request for List {
+    const FAILS: &'static [Code] = &[Code::Conflict];
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in super::super) struct Listed {
+    /// One of each type at most.
+    configs: Vec<Config>,
+}
+
+pub(in super::super) async fn list(
+    http: Arc<Http>,
+    call: Call,
+    _: List,
+) -> Result<Listed, Problem> {
     let configured = call.relays(&http).list(call.account().id).await?;
-    let configs: Vec<Value> = configured.iter().map(|one| shape(one).into()).collect();
-    Ok(success(StatusCode::OK, "relays found", json!({ "configs": configs })))
+    Ok(Listed { configs: configured.iter().map(shape).collect() })
 }
 
-/// What it has of one type, with the last attempts.
-pub(in super::super) async fn show(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let kind = kind(&call)?;
-    let config = config(&http, &call, kind).await?;
-    Ok(success(StatusCode::OK, "relay found", json!({ "config": config })))
+/// Shows the relay of this type, with its last attempts
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(in super::super) struct Show {
+    /// What is relayed.
+    #[schemars(extend("x-noun" = "relay type"))]
+    r#type: Word<RelayType>,
+}
+
+impl Request for Show {
+    const FAILS: &'static [Code] = &[Code::Conflict];
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in super::super) struct Found {
+    config: WholeConfig,
+}
+
+pub(in super::super) async fn show(
+    http: Arc<Http>,
+    call: Call,
+    asked: Show,
+) -> Result<Found, Problem> {
+    Ok(Found { config: whole(&http, &call, asked.r#type.0).await? })
+}
+
+/// Sets the relay of this type, or changes it
+///
+/// What is not sent stays. The application has the first word on each message: where it answers with a
+/// success the message is processed, with 406 it is refused, and anything else defers it. Of the relays of
+/// an Agent and of the accounts above it the nearest counts. All types but smtp have a way in: the provider
+/// posts to inboundUrl, /inbound/{type}/{inboundKey} with a key of its own, and without a token.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(example = json!({
+    "url": LISTENS,
+    "timeout": 5000,
+    "headers": [{ "Authorization": "Bearer …" }],
+    "successStatusCodes": [200, 202],
+}))]
+pub(in super::super) struct Set {
+    /// What is relayed.
+    #[schemars(extend("x-noun" = "relay type"))]
+    r#type: Word<RelayType>,
+    /// Where the application listens, https. Without it only the way in changes.
+    #[schemars(example = &LISTENS)]
+    url: Option<String>,
+    /// How long the application may take, in milliseconds.
+    #[schemars(example = &5000)]
+    timeout: Option<u64>,
+    /// What is sent with each request.
+    headers: Option<Vec<CustomHeader>>,
+    /// What it answers where a message may go on; none means 200 to 299.
+    #[schemars(example = &[200, 202])]
+    success_status_codes: Option<Vec<SuccessCode>>,
+    /// Whether the way in gets a new key; the one before opens nothing any more.
+    rotate_inbound_key: Option<bool>,
+    verification: Option<Verification>,
+}
+
+impl Request for Set {
+    const NEEDS_BODY: bool = true;
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in super::super) struct HasBeenSet {
+    config: WholeConfig,
+    /// What its requests are signed with: in the answer that makes it, in no other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", example = &"whsec_…")]
+    secret: Option<String>,
+}
+
+impl Success for HasBeenSet {
+    const STATUS: StatusCode = StatusCode::OK;
+    const MESSAGE: &'static str = "relay set; its secret is shown this once";
+
+    fn message(&self) -> &'static str {
+        match (&self.secret, &self.config.config.url) {
+            (Some(_), _) => Self::MESSAGE,
+            (None, None) => "way in set",
+            (None, Some(_)) => "relay set",
+        }
+    }
 }
 
 /// Sets one, or changes the way in of its provider. The answer that makes a relay is the only one
 /// that ever shows its secret.
-pub(in super::super) async fn set(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let kind = kind(&call)?;
-    let body = call.body();
-    let url = body.text("url")?.map(|text| http.guard.destination(text)).transpose();
+pub(in super::super) async fn set(
+    http: Arc<Http>,
+    call: Call,
+    asked: Set,
+) -> Result<HasBeenSet, Problem> {
+    let url = asked.url.map(|text| http.guard.destination(&text)).transpose();
     let url = url.map_err(|error| {
         Problem::invalid(format!(
             "url: {error}; send the https:// URL of your application, or ask the operator of this \
              gateway to allow the network of a private one"
         ))
     })?;
+    let codes = |codes: Vec<SuccessCode>| codes.into_iter().map(|SuccessCode(code)| code).collect();
     let change = RelayChange {
         url,
-        timeout: body.number("timeout")?.map(Duration::from_millis),
-        headers: custom_headers::read(&call, "Authorization\": \"Bearer …")?,
-        success: codes(&call)?,
-        verification: given(&call)?,
-        rotate_key: body.flag("rotateInboundKey")?.unwrap_or_default(),
+        timeout: asked.timeout.map(Duration::from_millis),
+        headers: asked.headers.map(CustomHeader::pairs),
+        success: asked.success_status_codes.map(codes),
+        verification: asked.verification.map(|Verification(given)| given),
+        rotate_key: asked.rotate_inbound_key.unwrap_or_default(),
     };
+    let Word(kind) = asked.r#type;
     let set = call.relays(&http).set(call.account().id, kind, &change).await?;
-    let config = config(&http, &call, kind).await?;
-    let secret = set.relay.as_ref().filter(|_| set.is_new);
-    let message = match secret {
-        Some(_) => "relay set; its secret is shown this once",
-        None if set.relay.is_none() => "way in set",
-        None => "relay set",
-    };
-    let fields = match secret {
-        Some(relay) => json!({ "config": config, "secret": signature::shown(&relay.secret) }),
-        None => json!({ "config": config }),
-    };
-    Ok(success(StatusCode::OK, message, fields))
+    let config = whole(&http, &call, kind).await?;
+    let made = set.relay.filter(|_| set.is_new);
+    Ok(HasBeenSet { config, secret: made.map(|relay| signature::shown(&relay.secret)) })
 }
 
-/// Removes the hop, and nothing else, at once.
-pub(in super::super) async fn remove(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let kind = kind(&call)?;
-    call.relays(&http).remove(call.account().id, kind).await?;
-    let message = "relay deleted: what comes in is processed without it from now on";
-    Ok(success(StatusCode::OK, message, json!({})))
+/// Removes the relay of this type
+///
+/// What comes in is processed without it from now on. Where the provider posts, and what proves that it did,
+/// stays.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(in super::super) struct Remove {
+    /// What is relayed.
+    #[schemars(extend("x-noun" = "relay type"))]
+    r#type: Word<RelayType>,
 }
 
-fn kind(call: &Call) -> Result<RelayType, Problem> {
-    call.path("type").parse().map_err(|_| Problem::not_found("relay type"))
+impl Request for Remove {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in super::super) struct Removed {}
+
+successes! {
+    TypesListed = OK "relay types found";
+    Listed = OK "relays found";
+    Found = OK "relay found";
+    Removed = OK "relay deleted: what comes in is processed without it from now on";
 }
 
-async fn config(http: &Http, call: &Call, kind: RelayType) -> Result<Value, Problem> {
+/// The hop, and nothing else, at once.
+pub(in super::super) async fn remove(
+    http: Arc<Http>,
+    call: Call,
+    asked: Remove,
+) -> Result<Removed, Problem> {
+    call.relays(&http).remove(call.account().id, asked.r#type.0).await?;
+    Ok(Removed {})
+}
+
+async fn whole(http: &Http, call: &Call, kind: RelayType) -> Result<WholeConfig, Problem> {
     let relays = call.relays(http);
     let configured = relays.show(call.account().id, kind).await?;
     let attempts = match &configured.relay {
         Some(relay) => relays.attempts(relay.id).await?,
         None => Vec::new(),
     };
-    let mut config = shape(&configured);
-    config.insert("attempts".to_owned(), attempts.iter().map(attempt).collect());
-    Ok(config.into())
+    Ok(WholeConfig { config: shape(&configured), attempts: attempts.iter().map(attempt).collect() })
 }
 
-fn codes(call: &Call) -> Result<Option<Vec<u16>>, Problem> {
-    let Some(value) = call.body().get("successStatusCodes") else { return Ok(None) };
-    let code = |item: &Value| item.as_u64().and_then(|code| u16::try_from(code).ok());
-    let codes = value.as_array().and_then(|items| items.iter().map(code).collect());
-    codes.map(Some).ok_or_else(|| {
-        Problem::invalid("successStatusCodes must be an array of whole numbers, such as [200, 202]")
-    })
-}
-
-fn given(call: &Call) -> Result<Option<Given>, Problem> {
-    let Some(value) = call.body().get("verification") else { return Ok(None) };
-    let field = |(name, value): (&String, &Value)| match value {
-        Value::Null => Some((name.clone(), None)),
-        Value::String(text) => Some((name.clone(), Some(text.clone()))),
-        _ => None,
-    };
-    let fields = value.as_object().and_then(|fields| fields.iter().map(field).collect());
-    fields.map(Some).ok_or_else(|| {
-        Problem::invalid("verification must be an object of texts, such as {\"signingKey\": \"…\"}")
-    })
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// No secret but the inbound key, which its account gives to its provider: of a header its name, and
 /// that it has a value.
-fn shape(configured: &Configured) -> Map<String, Value> {
+fn shape(configured: &Configured) -> Config {
     let Configured { kind, relay, way, is_new: _ } = configured;
-    let masked = |header: &CustomHeader| {
-        Value::Object(Map::from_iter([(header.name.clone(), Value::from(MASK))]))
-    };
-    let headers = |relay: &Relay| relay.headers.iter().map(masked).collect::<Vec<_>>();
-    let timeout = |relay: &Relay| u64::try_from(relay.timeout.as_millis()).unwrap_or(u64::MAX);
     let relay = relay.as_ref();
-    let Value::Object(mut config) = json!({
-        "type": kind.as_str(),
-        "url": relay.map(|relay| relay.url.as_str()),
-        "timeout": relay.map(timeout),
-        "headers": relay.map(headers).unwrap_or_default(),
-        "successStatusCodes": relay.map(|relay| relay.success.clone()).unwrap_or_default(),
-    }) else {
-        return Map::new();
+    let headers =
+        |relay: &Relay| relay.headers.iter().map(|one| CustomHeader::masked(&one.name)).collect();
+    let codes = |relay: &Relay| relay.success.iter().copied().map(SuccessCode).collect();
+    let (url, verification) = match way {
+        Some(InboundWay { url, verification, .. }) => (url.as_ref(), verification.as_ref()),
+        None => (None, None),
     };
-    let Some(InboundWay { url, verification, .. }) = way else { return config };
-    if let Some(url) = url {
-        let url = String::from_utf8_lossy(url.expose()).into();
-        config.insert("inboundUrl".to_owned(), url);
+    let shown = |proof| {
+        let shown = verification::shown(proof).into_iter();
+        Verification(shown.map(|(name, value)| (name.to_owned(), value)).collect())
+    };
+    Config {
+        r#type: Word(*kind),
+        url: relay.map(|relay| relay.url.to_string()),
+        timeout: relay.map(|relay| millis(relay.timeout)),
+        headers: relay.map(headers).unwrap_or_default(),
+        success_status_codes: relay.map(codes).unwrap_or_default(),
+        inbound_url: url.map(|url| String::from_utf8_lossy(url.expose()).into_owned()),
+        verification: verification.map(shown),
     }
-    if let Some(verification) = verification {
-        config.insert("verification".to_owned(), verified_by(verification));
-    }
-    config
 }
 
-fn verified_by(verification: &Verification) -> Value {
-    let shown = verification::shown(verification).into_iter();
-    shown.map(|(name, value)| (name.to_owned(), Value::from(value))).collect::<Map<_, _>>().into()
-}
-
-fn attempt(attempt: &RelayAttempt) -> Value {
-    json!({
-        "id": attempt.id.to_string(),
-        "accountId": attempt.account.get(),
-        "date": attempt.at.to_string(),
-        "outcome": attempt.outcome.as_str(),
-        "status": attempt.status,
-        "latencyMs": u64::try_from(attempt.took.as_millis()).unwrap_or(u64::MAX),
-        "error": attempt.error,
-    })
+fn attempt(attempt: &RelayAttempt) -> Attempt {
+    Attempt {
+        id: Id(attempt.id.0),
+        account_id: attempt.account.into(),
+        date: Date(attempt.at),
+        outcome: Word(attempt.outcome),
+        status: attempt.status.map(u32::from),
+        latency_ms: millis(attempt.took),
+        error: attempt.error.clone(),
+    }
 }

@@ -86,6 +86,18 @@ struct Disabled {
 )]
 pub(in super::super) struct CustomHeader(BTreeMap<String, String>);
 
+impl CustomHeader {
+    /// As an answer shows it.
+    pub(super) fn masked(name: &str) -> Self {
+        Self(BTreeMap::from([(name.to_owned(), MASK.to_owned())]))
+    }
+
+    /// Names and values.
+    pub(super) fn pairs(given: Vec<Self>) -> Vec<(String, String)> {
+        given.into_iter().flat_map(|Self(header)| header).collect()
+    }
+}
+
 /// Lists the webhooks of an account
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(in super::super) struct List {}
@@ -181,7 +193,8 @@ async fn create(http: &Http, call: &Call, asked: Keep) -> Result<Created, Proble
     may_hear(call, category)?;
     let url = http.guard.destination(url).map_err(refused)?;
     let destinations = call.destinations(http);
-    let headers = asked.headers.map(custom_headers).map(|given| destinations.headers(given, &[]));
+    let headers =
+        asked.headers.map(CustomHeader::pairs).map(|given| destinations.headers(given, &[]));
     let wants = Wants {
         ordered: asked.ordered.unwrap_or_default(),
         payload: asked.payload.map_or(Payload::Full, |Word(payload)| payload),
@@ -220,7 +233,7 @@ async fn update(
         return Err(changed("url"));
     }
     let destinations = call.destinations(http);
-    let headers = asked.headers.map(custom_headers);
+    let headers = asked.headers.map(CustomHeader::pairs);
     let headers = headers.map(|given| destinations.headers(given, &old.wants.headers));
     let change = DestinationChange {
         label: asked.label,
@@ -485,10 +498,6 @@ async fn in_use(http: &Http, call: &Call, id: DestinationId) -> Result<Destinati
     Ok(known.destination)
 }
 
-fn custom_headers(given: Vec<CustomHeader>) -> Vec<(String, String)> {
-    given.into_iter().flat_map(|CustomHeader(header)| header).collect()
-}
-
 fn refused(error: UrlError) -> Problem {
     Problem::invalid(format!(
         "url: {error}; send the https:// URL of a public host, or ask the operator of this gateway \
@@ -516,7 +525,6 @@ fn former_until(webhook: &Destination, now: Timestamp) -> Option<Timestamp> {
 /// No secret: of a custom header its name, and that it has a value.
 fn shape(webhook: &Destination, clock: &Clock) -> Webhook {
     let Wants { ordered, payload, headers } = &webhook.wants;
-    let masked = headers.iter().map(|one| BTreeMap::from([(one.name.clone(), MASK.to_owned())]));
     let disabled = webhook.disabled.as_ref();
     Webhook {
         id: Id(webhook.id.0),
@@ -528,7 +536,7 @@ fn shape(webhook: &Destination, clock: &Clock) -> Webhook {
         public_key: signature::public_key(&webhook.secret),
         ordered: *ordered,
         payload: Word(*payload),
-        headers: masked.map(CustomHeader).collect(),
+        headers: headers.iter().map(|one| CustomHeader::masked(&one.name)).collect(),
         disabled: disabled.map(|one| Disabled { since: Date(one.at), reason: one.reason.clone() }),
         failures: webhook.health.failures,
         failing_since: webhook.health.failing_since.map(|at| Date(clock.wall_of(at))),

@@ -125,7 +125,13 @@ async fn what_cannot_be_set_is_refused_by_name() {
     refused(&house, SMTP, with("verification", json!({})), "without a key").await;
     refused(&house, SMTP, with("secret", json!("x")), "secret").await;
     refused(&house, MAILGUN, json!({ "url": url }), "HTTP webhook signing key").await;
-    refused(&house, MAILGUN, with("verification", json!({ "signingKey": 1 })), "texts").await;
+    refused(
+        &house,
+        MAILGUN,
+        with("verification", json!({ "signingKey": 1 })),
+        "/verification/signingKey must be a string",
+    )
+    .await;
     refused(&house, MAILGUN, with("verification", json!({ "publicKey": "x" })), "publicKey").await;
     let unknown = json!({ "url": url });
     let unknown = house.call("org1", "POST", "/webhookRelay/twilioSMS", Some(&unknown)).await;

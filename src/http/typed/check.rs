@@ -76,7 +76,7 @@ impl<'c> Check<'c> {
     }
 
     /// Whether the value itself is of this schema, whatever is in it.
-    fn is_of(&self, schema: &'c Value, value: &Value) -> bool {
+    pub(super) fn is_of(&self, schema: &'c Value, value: &Value) -> bool {
         if let Some(Value::Array(ways)) = schema.get("anyOf") {
             return ways.iter().any(|way| self.is_of(self.shape(way), value));
         }
@@ -84,7 +84,12 @@ impl<'c> Check<'c> {
         let size = value.as_object().map_or(0, Map::len);
         let bound = |name: &str| schema.get(name).and_then(Value::as_i64);
         let whole = value.as_i64();
-        let kind = match schema.get("type").and_then(Value::as_str) {
+        let nullable = schema.get("type").and_then(Value::as_array);
+        if nullable.is_some_and(|kinds| value.is_null() && kinds.contains(&"null".into())) {
+            return true;
+        }
+        let first = schema.get("type").map(|kind| kind.get(0).unwrap_or(kind));
+        let kind = match first.and_then(Value::as_str) {
             Some("string") => text.is_some(),
             Some("integer") => value.is_u64() || value.is_i64(),
             Some("number") => value.is_number(),

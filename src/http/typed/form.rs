@@ -16,13 +16,13 @@ use super::super::schema::{self, Fields};
 use super::super::verb::{Verb, names};
 use super::answers::Answers;
 use super::check::Check;
-use super::values::{EXPECTED, KIND, LIMIT, MOMENT};
+use super::values::{EXPECTED, KIND, LIMIT, MOMENT, NOUN, NULL};
 use crate::app::agents::schema::{Fault, join, sentence};
 use crate::rules::AccessRules;
 
 /// A request: its first line of documentation is the operation's summary, the rest is said of it. A field
 /// that the path names stands there; the others in the query of a GET, in the body of a POST or a PUT, and
-/// in either of a DELETE.
+/// in either of a DELETE, which has no body where it has no such field.
 pub(in crate::http) trait Request: DeserializeOwned + JsonSchema {
     /// Errors that only its handler can answer.
     const FAILS: &'static [Code] = &[];
@@ -81,6 +81,7 @@ impl Form {
         let needs_body = R::NEEDS_BODY || fields.iter().filter(in_body).any(|field| field.needed);
         let body = match verb {
             Verb::Get => BodyRule::None,
+            Verb::Delete if names.is_empty() => BodyRule::None,
             _ if needs_body => BodyRule::Required(names),
             _ => BodyRule::Optional(names),
         };
@@ -111,6 +112,10 @@ impl Form {
         for field in &self.fields {
             match field.given(call) {
                 Ok(Some(value)) => {
+                    let noun = field.schema.get(NOUN).and_then(Value::as_str);
+                    if let Some(noun) = noun.filter(|_| !check.is_of(&field.schema, &value)) {
+                        return Err(Problem::not_found(noun));
+                    }
                     check.value(&field.schema, &value, &join("", field.name));
                     given.insert(field.name.to_owned(), value);
                 }
@@ -283,7 +288,7 @@ pub(super) fn tidy(schema: &mut Value, asked: bool) {
         if is_number {
             fields.remove("format");
         }
-        if asked {
+        if asked && !fields.contains_key(NULL) {
             strip_null(fields);
         }
         for (name, inner) in fields.iter_mut() {
@@ -325,8 +330,7 @@ fn strip_null(fields: &mut Map<String, Value>) {
 pub(super) fn published(mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(fields) => {
-            fields.remove(EXPECTED);
-            fields.remove(KIND);
+            fields.retain(|name, _| ![EXPECTED, KIND, NOUN, NULL].contains(&name.as_str()));
             fields.values_mut().for_each(|inner| *inner = published(inner.take()));
         }
         Value::Array(items) => items.iter_mut().for_each(|inner| *inner = published(inner.take())),

@@ -18,7 +18,9 @@ use axum::response::Response;
 pub(super) use self::answers::{Answers, Either, Success, successes};
 pub use self::form::Form;
 pub(super) use self::form::{Request, needed};
-pub(super) use self::values::{Date, Id, Limit, Moment, Number, Place, Seconds, Texts, Word};
+pub(super) use self::values::{
+    Date, Id, Limit, Moment, Number, Place, Seconds, Texts, Word, schema_of,
+};
 use super::Http;
 use super::call::Call;
 use super::error::Problem;

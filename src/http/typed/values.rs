@@ -24,31 +24,37 @@ pub(super) const LIMIT: &str = "limit";
 pub(super) const CURSOR: &str = "cursor";
 /// Where a schema says in words what is expected, for those who sent something else.
 pub(super) const EXPECTED: &str = "x-expected";
+/// The noun of a word in a path: one that is none of them leads nowhere (404).
+pub(super) const NOUN: &str = "x-noun";
+/// Where null is a value of a request.
+pub(super) const NULL: &str = "x-null";
 
 /// Gives a type its schema, in place.
-macro_rules! inline {
+macro_rules! schema_of {
     ([$($parameter:ident: $bound:ident)?] $type:ty, $name:expr, $schema:expr) => {
-        impl$(<$parameter: $bound>)? JsonSchema for $type {
+        impl$(<$parameter: $bound>)? schemars::JsonSchema for $type {
             fn inline_schema() -> bool {
                 true
             }
 
-            fn schema_name() -> Cow<'static, str> {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
                 $name.into()
             }
 
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                $schema
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::Schema::try_from(serde_json::Value::from($schema)).unwrap_or_default()
             }
         }
     };
 }
 
+pub(in crate::http) use schema_of;
+
 /// A word of a closed list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) struct Word<W>(pub(in crate::http) W);
 
-inline!([W: Words] Word<W>, std::any::type_name::<W>(), {
+schema_of!([W: Words] Word<W>, std::any::type_name::<W>(), {
     let words: Vec<&str> = W::all().iter().map(|word| word.word()).collect();
     json_schema!({ "type": "string", "enum": words })
 });
@@ -71,7 +77,7 @@ impl<'de, W: Words> Deserialize<'de> for Word<W> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) struct Id(pub(in crate::http) Uuid);
 
-inline!([] Id,
+schema_of!([] Id,
     "Id",
     json_schema!({
         "type": "string", "format": "uuid", "examples": ["019a9e5c-7c80-7000-8000-000000000001"],
@@ -97,7 +103,7 @@ impl<'de> Deserialize<'de> for Id {
 #[serde(transparent)]
 pub(in crate::http) struct Number(i64);
 
-inline!([] Number, "Number", Schema::try_from(schema::id("")).unwrap_or_default());
+schema_of!([] Number, "Number", schema::id(""));
 
 impl From<AccountId> for Number {
     fn from(id: AccountId) -> Self {
@@ -109,7 +115,7 @@ impl From<AccountId> for Number {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::http) struct Date(pub(in crate::http) Timestamp);
 
-inline!([] Date, "Date", Schema::try_from(schema::date("")).unwrap_or_default());
+schema_of!([] Date, "Date", schema::date(""));
 
 impl Serialize for Date {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -121,7 +127,7 @@ impl Serialize for Date {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::http) struct Seconds(pub(in crate::http) Timestamp);
 
-inline!([] Seconds, "Seconds", Schema::try_from(schema::seconds("")).unwrap_or_default());
+schema_of!([] Seconds, "Seconds", schema::seconds(""));
 
 impl Serialize for Seconds {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -133,7 +139,7 @@ impl Serialize for Seconds {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::http) struct Moment(pub(in crate::http) Timestamp);
 
-inline!([] Moment,
+schema_of!([] Moment,
     "Moment",
     json_schema!({
         "type": "string", KIND: MOMENT,
@@ -162,13 +168,13 @@ impl<'de> Deserialize<'de> for Moment {
 #[serde(transparent)]
 pub(in crate::http) struct Limit(pub(in crate::http) u32);
 
-inline!([] Limit, "Limit", json_schema!({ "type": "integer", KIND: LIMIT }));
+schema_of!([] Limit, "Limit", json_schema!({ "type": "integer", KIND: LIMIT }));
 
 /// A place in a list, which an earlier answer gave.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::http) struct Place(pub(in crate::http) Cursor);
 
-inline!([] Place,
+schema_of!([] Place,
     "Place",
     json_schema!({
         "type": "string", "examples": ["1795168800123-019a9e5c7c8070008000000000000001"],
