@@ -5,10 +5,10 @@ use std::net::IpAddr;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 
-use super::Http;
 use super::error::{Code, Problem};
 use super::observe::Trace;
 use super::query;
+use super::state::Http;
 use crate::app::access::need::Effect;
 use crate::app::access::{Caller, Denied, token};
 

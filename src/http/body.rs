@@ -11,9 +11,9 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Vis
 use serde_json::{Map, Number, Value};
 use tokio::time::timeout;
 
-use super::Http;
 use super::error::{Code, Problem};
 use super::query::quoted;
+use super::state::Http;
 use super::turns::Place;
 use crate::domain::id::KeyId;
 

@@ -6,12 +6,12 @@ use std::fmt;
 use axum::http::header::{HeaderName, HeaderValue};
 use uuid::Uuid;
 
-use super::Http;
 use super::body::Fields;
 use super::downloads::Reader;
 use super::error::Problem;
 use super::query::Query;
 use super::range::Conditions;
+use super::state::Http;
 use super::target;
 use super::turns::{Place, Turn};
 use crate::app::access::identity::Level;

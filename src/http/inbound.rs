@@ -9,8 +9,6 @@
 //! Mailgun posts a message whole only to a path that ends with `mime`: so the same is behind
 //! `/inbound/{type}/{inboundKey}/mime`.
 
-mod places;
-
 use std::future::poll_fn;
 use std::net::Ipv4Addr;
 use std::pin::Pin;
@@ -27,13 +25,12 @@ use axum::response::Response;
 use serde_json::json;
 use tokio::time::timeout;
 
-use self::places::Place;
-pub(crate) use self::places::Places;
-use super::Http;
 use super::answer::success;
 use super::error::{Code, NOTHING_HERE, Problem, chain};
+use super::inbound_places::Place;
 use super::observe::Trace;
 use super::remote::Peer;
+use super::state::Http;
 use super::turns::to_the_end;
 use crate::app::access::need::Effect;
 use crate::app::relay::inbound::{InboundError, Taken};

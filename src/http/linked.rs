@@ -12,7 +12,6 @@ use axum::body::{Body, HttpBody as _};
 use axum::extract::RawPathParams;
 use axum::http::request::Parts;
 
-use super::Http;
 use super::call::{Visit, uuid};
 use super::downloads::Reader;
 use super::error::{Code, Problem};
@@ -20,6 +19,7 @@ use super::observe::Trace;
 use super::operation::Operation;
 use super::query::{self, Query};
 use super::range::Conditions;
+use super::state::Http;
 use crate::app::access::need::Effect;
 use crate::app::mailbox::links::{Linked, Opening};
 use crate::domain::id::MessageId;

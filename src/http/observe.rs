@@ -22,10 +22,10 @@ use axum::response::{IntoResponse, Response};
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
-use super::Http;
 use super::error::{Code, Problem};
 use super::limits::{self, Quota};
 use super::operation::Operation;
+use super::state::Http;
 use crate::domain::id::AccountId;
 use crate::domain::repeats::{Cause, Repeats};
 use crate::rules::AccessRules;

@@ -14,11 +14,11 @@ use axum::response::Response;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::Http;
 use super::answer;
 use super::call::Call;
 use super::error::{Code, Problem};
 use super::operation::Operation;
+use super::state::Http;
 use crate::app::once::Known;
 use crate::domain::audit::Once;
 use crate::domain::repeats::Cause;

@@ -7,10 +7,10 @@ use std::sync::{Arc, LazyLock};
 use axum::extract::RawPathParams;
 use axum::response::Response;
 
-use super::Http;
 use super::body::BodyRule;
 use super::call::{Call, Visit};
 use super::error::Problem;
+use super::state::Http;
 use super::tag::Tag;
 use super::target::Aim;
 use super::typed::Form;

@@ -13,7 +13,6 @@ use axum::http::header::{ACCEPT, HeaderName};
 use axum::http::request::Parts;
 use axum::response::Response;
 
-use super::Http;
 use super::body::{self, BodyRule};
 use super::call::{Again, Call, LAST_EVENT_ID};
 use super::error::{Code, Problem};
@@ -24,6 +23,7 @@ use super::operation::Operation;
 use super::query::{self, Query};
 use super::range::Conditions;
 use super::remote::Peer;
+use super::state::Http;
 use super::{auth, target};
 use crate::app::access::Caller;
 use crate::domain::audit::Actor;

@@ -10,7 +10,6 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, get, post};
 
-use super::Http;
 use super::cors;
 use super::error::{Code, NOTHING_HERE, Problem};
 use super::inbound;
@@ -18,6 +17,7 @@ use super::observe;
 use super::operation::{BASE, Operation, shape};
 use super::perform;
 use super::routes::{description, health};
+use super::state::Http;
 use super::table::OPERATIONS;
 use crate::egress::client::LOOP;
 

@@ -30,10 +30,10 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::Http;
 use super::places::{Place, Places};
 use super::remote::Peer;
 use super::stalled::Impatient;
+use super::state::Http;
 use crate::domain::repeats::Cause;
 use crate::rules::AccessRules;
 use crate::shutdown::Shutdown;

@@ -10,9 +10,9 @@ use super::operation::{Asks, Operation};
 use super::routes::{
     account, account_lists, accounts, addresses, agent_versions, agents, apps, audit,
     computer_config, computers, contacts, conversations, deliveries, domains, erasure, events,
-    features, inbound_policy, inbound_whitelist, intake, logs, media, members, messages,
-    policy_preview, receive_message, rooms, search, sessions, templates, time_series, tokens,
-    webhook_relay, webhooks,
+    features, inbound_policy, inbound_whitelist, intake, log_filter, logs, media, members,
+    messages, policy_preview, receive_message, rooms, search, sessions, templates, time_series,
+    tokens, webhook_acts, webhook_relay, webhooks,
 };
 use super::tag::Tag;
 use super::target::Aim;
@@ -197,7 +197,7 @@ pub static OPERATIONS: &[Operation] = &[
         ["agent", "sender", "recipient", "verdict", "reason", "since", "until", "limit", "after"],
         NoBody, intake::list),
     operation!(InboundEmail: getIntakeRecord = Get "/email/intake/{id}", READ, [], NoBody, intake::show),
-    operation!(ConversationLogs: listConversationLogs = Get "/logs", READ, logs::LIST, NoBody, logs::list),
+    operation!(ConversationLogs: listConversationLogs = Get "/logs", READ, log_filter::LIST, NoBody, logs::list),
     operation!(ConversationLogs: getTimeSeries = Post "/logs/timeSeries", READ, [], Required(time_series::FIELDS),
         time_series::measure),
     operation!(Accounts: listAuditEntries = Get "/audit", READ.administrators(),
@@ -205,9 +205,9 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Webhooks: listWebhooks = Get "/webhooks", READ_OWN, webhooks::list),
     operation!(Webhooks: createWebhook = Post "/webhooks", WRITE_OWN.once(), webhooks::keep),
     operation!(Webhooks: removeWebhooks = Delete "/webhooks", WRITE_OWN, webhooks::remove),
-    operation!(Webhooks: rotateWebhookSecret = Post "/webhooks/{id}/rotate", WRITE_OWN.once(), webhooks::rotate),
-    operation!(Webhooks: testWebhook = Post "/webhooks/{id}/test", WRITE_OWN.once(), webhooks::test),
-    operation!(Webhooks: replayWebhook = Post "/webhooks/{id}/replay", WRITE_OWN.once(), webhooks::replay),
+    operation!(Webhooks: rotateWebhookSecret = Post "/webhooks/{id}/rotate", WRITE_OWN.once(), webhook_acts::rotate),
+    operation!(Webhooks: testWebhook = Post "/webhooks/{id}/test", WRITE_OWN.once(), webhook_acts::test),
+    operation!(Webhooks: replayWebhook = Post "/webhooks/{id}/replay", WRITE_OWN.once(), webhook_acts::replay),
     operation!(Webhooks: listDeliveries = Get "/webhooks/{id}/deliveries", READ_OWN, deliveries::list),
     operation!(Webhooks: getDelivery = Get "/deliveries/{id}", READ_OWN, deliveries::show),
     operation!(Webhooks: replayDelivery = Post "/deliveries/{id}/replay", WRITE_OWN.once(), deliveries::replay),

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::Http;
 use super::body::Fields;
 use super::error::Problem;
 use super::query::Query;
+use super::state::Http;
 use crate::app::access::need::Need;
 use crate::app::access::{Caller, Target};
 use crate::domain::id::AccountId;

@@ -157,6 +157,17 @@ fn the_folders_of_the_store_import_one_way_and_no_file_in_a_circle() {
     assert_eq!(circle(&imports), None);
 }
 
+#[test]
+fn no_file_of_the_api_imports_in_a_circle() {
+    let mut sources = production();
+    sources.retain(|(name, _)| room_of(name) == "http");
+    assert!(sources.len() > 90, "{} files", sources.len());
+    let imports = imports("src/http", &sources);
+    let found: usize = imports.values().map(BTreeSet::len).sum();
+    assert!(found > 300, "{found} imports");
+    assert_eq!(circle(&imports), None);
+}
+
 /// What the test above finds, in sources that have it.
 #[test]
 fn imports_are_found_however_they_are_written() {

@@ -14,7 +14,8 @@ use super::super::table::OPERATIONS;
 use super::super::tag::Tag;
 use super::super::target::TARGET;
 use super::super::verb::names;
-use super::{events, operations, problems, shapes};
+use super::areas::{self, operations, shapes};
+use super::{events, problems};
 use crate::rules::AccessRules;
 
 const ABOUT: &str = "Inbound mail for Agents: who may write to them, what came, and what became of \
@@ -30,7 +31,7 @@ pub(in crate::http) fn document(rules: &AccessRules) -> Value {
     // Two operations may call a segment of one path differently; a path is described once.
     let mut paths: BTreeMap<String, (&str, Map<String, Value>)> = BTreeMap::new();
     for operation in OPERATIONS {
-        let Some(description) = super::of(&descriptions, operation) else {
+        let Some(description) = areas::of(&descriptions, operation) else {
             continue;
         };
         let (path, methods) =

@@ -27,6 +27,7 @@
 mod accounts;
 mod agents;
 mod apps;
+mod areas;
 mod computers;
 mod conversation_logs;
 mod document;
@@ -39,89 +40,23 @@ mod problems;
 mod templates;
 mod webhooks;
 
-use axum::body::Bytes;
 use axum::http::HeaderValue;
-use serde_json::Value;
 
+#[cfg(test)]
+pub(super) use self::areas::{of, operations};
 pub(super) use self::document::document;
 #[cfg(test)]
 pub(super) use self::problems::codes;
-use super::description::Description;
-use super::operation::{Asks, Operation};
-use super::table::OPERATIONS;
-use super::typed::Form;
+use super::state::Described;
 use crate::rules::AccessRules;
 
-/// The description, ready to be sent.
-#[derive(Debug)]
-pub(crate) struct Described {
-    pub(super) document: Bytes,
-    pub(super) page: Bytes,
-    /// The page's Content-Security-Policy.
-    pub(super) policy: HeaderValue,
-}
-
-impl Described {
-    /// With the bounds of these rules.
-    pub(super) fn new(rules: &AccessRules) -> Self {
-        let document = document(rules);
-        let policy = HeaderValue::try_from(page::policy());
-        Self {
-            page: page::page(&document).into(),
-            document: document.to_string().into(),
-            policy: policy.unwrap_or(HeaderValue::from_static("default-src 'none'")),
-        }
+/// The description with the bounds of these rules.
+pub(super) fn described(rules: &AccessRules) -> Described {
+    let document = document(rules);
+    let policy = HeaderValue::try_from(page::policy());
+    Described {
+        page: page::page(&document).into(),
+        document: document.to_string().into(),
+        policy: policy.unwrap_or(HeaderValue::from_static("default-src 'none'")),
     }
-}
-
-/// All operations, as each area describes its own.
-pub(super) fn operations(rules: &AccessRules) -> Vec<Description> {
-    let areas = [
-        accounts::operations(rules),
-        people::operations(rules),
-        messaging::operations(rules),
-        inbound_email::operations(rules),
-        conversation_logs::operations(rules),
-        webhooks::operations(rules),
-        agents::operations(rules),
-        templates::operations(rules),
-        apps::operations(),
-        computers::operations(rules),
-    ];
-    let typed = forms().map(|form| form.description(rules));
-    areas.into_iter().flatten().chain(typed).collect()
-}
-
-/// The description of this operation.
-pub(super) fn of<'d>(
-    descriptions: &'d [Description],
-    operation: &Operation,
-) -> Option<&'d Description> {
-    descriptions.iter().find(|one| (one.verb, one.path) == (operation.verb, operation.path))
-}
-
-fn forms() -> impl Iterator<Item = &'static Form> {
-    OPERATIONS.iter().filter_map(|operation| match operation.asks {
-        Asks::Type(form) => Some(&**form),
-        Asks::Names(..) => None,
-    })
-}
-
-/// Shapes that have a name (`#/components/schemas/…`).
-pub(super) fn shapes() -> Vec<(String, Value)> {
-    let named = [
-        accounts::shapes(),
-        people::shapes(),
-        messaging::shapes(),
-        inbound_email::shapes(),
-        conversation_logs::shapes(),
-        webhooks::shapes(),
-        agents::shapes(),
-        templates::shapes(),
-        apps::shapes(),
-        computers::shapes(),
-    ];
-    let named = named.into_iter().flatten().map(|(name, schema)| (name.to_owned(), schema));
-    let named = named.chain(problems::shapes()).chain(events::shapes());
-    named.chain(forms().flat_map(Form::shapes)).collect()
 }

@@ -7,10 +7,10 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::super::Http;
 use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
+use super::super::state::Http;
 use crate::app::access::Target;
 use crate::app::tenancy::member_record;
 use crate::app::tenancy::record::account_record;

@@ -10,11 +10,11 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::super::Http;
 use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::query::Query;
+use super::super::state::Http;
 use crate::app::tenancy::record::account_record;
 use crate::domain::account::AccountType;
 use crate::domain::clock::Timestamp;

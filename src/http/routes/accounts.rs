@@ -10,11 +10,11 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
-use super::super::Http;
 use super::super::answer::success;
 use super::super::body::Fields;
 use super::super::call::Call;
 use super::super::error::{Code, Problem};
+use super::super::state::Http;
 use super::super::target::account_of_json;
 use crate::app::tenancy::NewNode;
 use crate::app::tenancy::details;

@@ -7,11 +7,11 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
-use super::super::Http;
 use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::page;
+use super::super::state::Http;
 use super::agents::{check_delegate, config_id};
 use crate::app::agents::schema;
 use crate::domain::agent_config::{AgentVersion, ConfigKind, VersionId};

@@ -6,10 +6,10 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
-use super::super::Http;
 use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
+use super::super::state::Http;
 use crate::app::agents::{Changed, schema};
 use crate::domain::agent_config::{AgentConfig, AgentConfigs, Config, ConfigId, ConfigKind};
 

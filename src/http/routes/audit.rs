@@ -6,11 +6,11 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
-use super::super::Http;
 use super::super::answer;
 use super::super::call::{self, Call};
 use super::super::error::Problem;
 use super::super::page;
+use super::super::state::Http;
 use crate::app::access::Caller;
 use crate::domain::audit::{Change, Deed, Doer, Entry, Who};
 use crate::domain::id::{AccountId, KeyId};

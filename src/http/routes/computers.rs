@@ -6,11 +6,11 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
-use super::super::Http;
 use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::page;
+use super::super::state::Http;
 use super::super::target;
 use crate::app::computers::{Health, Way, Written};
 use crate::domain::clock::Clock;

@@ -8,12 +8,12 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
-use super::super::Http;
 use super::super::answer::{json as answered, success};
 use super::super::call::{Call, uuid};
 use super::super::error::Problem;
 use super::super::page;
 use super::super::query::quoted;
+use super::super::state::Http;
 use crate::app::mailbox::conversations::{Bounds, Conversation, Turn};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::MessageId;

@@ -8,10 +8,10 @@ use axum::http::header::HeaderValue;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::Http;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::page;
+use super::super::state::Http;
 use super::super::typed::{
     Date, Id, Limit, Moment, Place, Request, Success, Texts, Word, successes,
 };

@@ -8,9 +8,10 @@ use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, Head
 use axum::response::{IntoResponse as _, Response};
 use serde_json::json;
 
-use super::super::Http;
-use super::super::openapi::Described;
+use super::super::openapi;
 use super::super::operation::BASE;
+use super::super::state::Described;
+use super::super::state::Http;
 
 /// Where the document lies.
 pub(in super::super) const OPENAPI: &str = "/api/v2/openapi.json";
@@ -47,5 +48,5 @@ pub(in super::super) async fn docs(State(http): State<Arc<Http>>) -> Response {
 }
 
 fn described(http: &Http) -> &Described {
-    http.described.get_or_init(|| Described::new(&http.rules))
+    http.described.get_or_init(|| openapi::described(&http.rules))
 }

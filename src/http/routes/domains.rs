@@ -6,10 +6,10 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::super::Http;
 use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
+use super::super::state::Http;
 use crate::app::tenancy::{Proof, proof_name};
 use crate::domain::domain_name::{DomainName, DomainNameError};
 use crate::store::HeldDomain;

@@ -6,10 +6,10 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 
-use super::super::Http;
 use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
+use super::super::state::Http;
 use crate::domain::id::{ContactId, MessageId};
 
 /// A message, with its original and what its records tell of it.

@@ -15,10 +15,10 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use tokio::time::{Instant, sleep_until};
 
-use super::super::Http;
 use super::super::call::{Again, STREAM};
 use super::super::serve::Endless;
-use super::events::{View, Wanted};
+use super::super::state::Http;
+use super::event_view::{View, Wanted};
 use crate::app::delivery::{Shown, Waiting};
 use crate::domain::id::EventId;
 

@@ -10,84 +10,20 @@ use axum::response::Response;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
-use super::super::Http;
 use super::super::answer::{json, success};
 use super::super::call::{self, Again, Call};
 use super::super::error::{Code, Problem};
 use super::super::page;
+use super::super::state::Http;
 use super::event_stream::{self, Stream};
-use crate::app::access::{Caller, Denied, Target};
+use super::event_view::{View, Wanted};
 use crate::app::delivery::{Begin, Begun, Part, Waiting, catalog};
-use crate::domain::event::{Category, EventName};
 use crate::domain::id::EventId;
 use crate::domain::scope::Scope;
-use crate::store::{EventFilter, EventPlace};
+use crate::store::EventPlace;
 
 /// What a reader may ask for.
 pub(in super::super) const LIST: &[&str] = &["after", "since", "type", "event", "limit", "wait"];
-
-/// What a request may see of the log, at this moment.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct View {
-    pub(super) scope: Scope,
-    pub(super) filter: EventFilter,
-}
-
-/// What a request asks to see, whatever it may.
-#[derive(Clone, Debug)]
-pub(super) struct Wanted {
-    category: Option<Category>,
-    name: Option<EventName>,
-    filter: EventFilter,
-}
-
-impl Wanted {
-    fn of(call: &Call) -> Result<Self, Problem> {
-        let query = call.query();
-        let category = query.get("type").map(str::parse).transpose();
-        let name = query.get("event").map(str::parse).transpose();
-        let category: Option<Category> =
-            category.map_err(|error| Problem::invalid(format!("type: {error}")))?;
-        let name: Option<EventName> =
-            name.map_err(|error| Problem::invalid(format!("event: {error}")))?;
-        if let (Some(category), Some(name)) = (category, name)
-            && name.category() != category
-        {
-            let (event, own) = (name.as_str(), name.category().as_str());
-            let detail = format!("event {event} is of type {own}: send that type, or none");
-            return Err(Problem::invalid(detail));
-        }
-        let filter = EventFilter { since: call.time("since")?, ..EventFilter::ALL };
-        Ok(Self { category, name, filter })
-    }
-
-    /// What of it this caller sees of this target: only administrators hear of what concerns
-    /// accounts and members.
-    pub(super) fn view(&self, caller: &Caller, target: Target) -> Result<View, Denied> {
-        let hidden = |name: &EventName| {
-            name.category() == Category::Onboarding && !caller.is_administrator()
-        };
-        let asks_for_hidden = self.category == Some(Category::Onboarding)
-            || self.name.is_some_and(|name| name.category() == Category::Onboarding);
-        if asks_for_hidden && !caller.is_administrator() {
-            return Err(Denied::NotAdministrator);
-        }
-        let is_wanted = |name: &&EventName| {
-            self.category.is_none_or(|category| name.category() == category)
-                && self.name.is_none_or(|wanted| wanted == **name)
-                && !hidden(name)
-        };
-        let names: Vec<EventName> = EventName::ALL.iter().filter(is_wanted).copied().collect();
-        let names = (names.len() < EventName::ALL.len()).then_some(names);
-        Ok(View { scope: target.scope, filter: EventFilter { names, ..self.filter.clone() } })
-    }
-
-    /// What the same request sees now.
-    pub(super) async fn again(&self, http: &Http, again: &Again) -> Result<View, Denied> {
-        let (caller, target) = again.ask(http).await?;
-        self.view(&caller, target)
-    }
-}
 
 /// The events behind a place, oldest first; with `wait`, as soon as there are any. As a stream, where
 /// that is what the request accepts.

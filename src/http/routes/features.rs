@@ -6,11 +6,11 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::super::Http;
 use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::query::quoted;
+use super::super::state::Http;
 use crate::domain::feature::{Feature, Held};
 
 /// How the target stands with every feature.

@@ -7,10 +7,10 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::super::Http;
 use super::super::answer::success;
 use super::super::error::Problem;
 use super::super::readiness::Told;
+use super::super::state::Http;
 
 /// The process runs.
 pub(in super::super) async fn alive() -> Response {

@@ -7,11 +7,11 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::super::Http;
 use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::page;
+use super::super::state::Http;
 use crate::domain::address::{Address, AddressError};
 use crate::domain::lookalike;
 use crate::domain::policy::AllowedSender;

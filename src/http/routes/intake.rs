@@ -6,11 +6,11 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 
-use super::super::Http;
 use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::page;
+use super::super::state::Http;
 use crate::app::mailbox::intake::{intake_record, whole_intake_record};
 use crate::domain::address::Address;
 use crate::domain::contact::Handle;

@@ -11,11 +11,11 @@ use axum::response::{IntoResponse as _, Response};
 use csv::{Terminator, WriterBuilder};
 use futures_util::stream;
 
-use super::super::Http;
 use super::super::call::{Again, Call};
 use super::super::error::Problem;
+use super::super::state::Http;
 use super::super::turns::{Turn, to_the_end};
-use super::logs::{Wanted, behind};
+use super::log_filter::{Wanted, behind};
 use crate::app::mailbox::logs::cell;
 use crate::domain::scope::Scope;
 use crate::store::{LogRow, Page};

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use axum::response::Response;
 
-use super::super::Http;
 use super::super::answer::{File, entity_tag, not_modified};
 use super::super::call::{Call, Visit};
 use super::super::downloads::Reader;
@@ -16,6 +15,7 @@ use super::super::error::Problem;
 use super::super::linked::{EXPIRES, SIGNATURE, part};
 use super::super::query::Query;
 use super::super::range::Conditions;
+use super::super::state::Http;
 use crate::domain::id::MessageId;
 use crate::domain::scope::Scope;
 use crate::mail::mime::{self, Part};

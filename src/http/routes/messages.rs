@@ -7,13 +7,13 @@ use axum::http::header::{HeaderName, HeaderValue};
 use axum::response::Response;
 use serde_json::Value;
 
-use super::super::Http;
 use super::super::answer::{File, entity_tag, json, not_modified};
 use super::super::call::{Call, Visit, uuid};
 use super::super::downloads::Reader;
 use super::super::error::Problem;
 use super::super::page;
 use super::super::range::Conditions;
+use super::super::state::Http;
 use crate::app::mailbox::record::message_record;
 use crate::domain::id::{MessageId, ThreadId};
 use crate::domain::message::Message;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::error::Problem;
 use super::super::query::quoted;
-use super::logs::checked;
+use super::log_filter::checked;
 use crate::domain::condition::Condition;
 use crate::domain::formula::Formula;
 use crate::domain::log_field::{LogField, Op};

@@ -10,10 +10,10 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use super::super::Http;
 use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::{Code, Problem};
+use super::super::state::Http;
 use super::super::turns::Place;
 use super::inbound_whitelist::addresses;
 use crate::app::intake::preview::{Changed, Days, Looked, Tally};

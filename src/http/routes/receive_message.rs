@@ -8,12 +8,12 @@ use axum::response::Response;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::super::Http;
 use super::super::answer::success;
 use super::super::body::Fields;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::query::quoted;
+use super::super::state::Http;
 use super::super::target::account_of_json;
 use crate::domain::account::Account;
 use crate::domain::contact::{Handle, HandleError, line_or_number, plain_line};

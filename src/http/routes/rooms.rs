@@ -7,10 +7,10 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::super::Http;
 use super::super::answer::json as answered;
 use super::super::call::Call;
 use super::super::error::Problem;
+use super::super::state::Http;
 use crate::domain::source::{Inbox, Source};
 use crate::store::{ListedRoom, RoomFilter, RoomPage};
 

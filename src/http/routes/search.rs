@@ -6,11 +6,11 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use serde_json::Value;
 
-use super::super::Http;
 use super::super::answer::json;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::page::{self, Rows};
+use super::super::state::Http;
 use crate::app::mailbox::record::message_record;
 use crate::app::mailbox::search::{Asked, Search};
 use crate::domain::search::query::Query;

@@ -6,11 +6,11 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::super::Http;
 use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::page;
+use super::super::state::Http;
 use crate::domain::room::Room;
 use crate::domain::session::{Session, SessionKey};
 use crate::store::RoomPlace;

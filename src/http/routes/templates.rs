@@ -6,10 +6,10 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::super::Http;
 use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
+use super::super::state::Http;
 use super::template_parts::{
     Wish, approved, approved_shape, content, foreseen, integrations_shape, is_named, name,
     update_of, wish,

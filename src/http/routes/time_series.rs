@@ -6,12 +6,12 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Map, Value};
 
-use super::super::Http;
 use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
+use super::super::state::Http;
 use super::super::turns::to_the_end;
-use super::logs::check_delivery_terms;
+use super::log_filter::check_delivery_terms;
 use super::metric_definition::Definition;
 use crate::app::mailbox::logs::as_number;
 use crate::app::mailbox::series::{Question, Series, Unmeasured};

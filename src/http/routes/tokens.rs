@@ -6,10 +6,10 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
-use super::super::Http;
 use super::super::answer::success;
 use super::super::call::{self, Call};
 use super::super::error::Problem;
+use super::super::state::Http;
 use crate::app::access::token;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::KeyId;

@@ -11,10 +11,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::super::Http;
 use super::super::call::Call;
 use super::super::error::{Code, Problem};
 use super::super::schema;
+use super::super::state::Http;
 use super::super::typed::{Date, Id, Number, Request, Success, Word, schema_of, successes};
 use super::webhooks::CustomHeader;
 use crate::app::relay::verification;

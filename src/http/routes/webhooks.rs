@@ -3,23 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use url::Url;
 
-use super::super::Http;
 use super::super::call::Call;
 use super::super::error::{Code, Problem};
-use super::super::typed::{
-    Date, Either, Id, Moment, Number, Request, Seconds, Success, Word, needed, successes,
-};
+use super::super::state::Http;
+use super::super::typed::{Date, Either, Id, Number, Request, Seconds, Word, needed, successes};
 use crate::app::access::Denied;
 use crate::app::delivery::Added;
 use crate::app::tenancy::details::MASK;
 use crate::domain::clock::{Clock, Timestamp};
-use crate::domain::delivery::Extent;
 use crate::domain::destination::{Destination, Payload, Wants};
 use crate::domain::event::Category;
 use crate::domain::id::DestinationId;
@@ -307,160 +303,11 @@ pub(in super::super) async fn remove(
     Ok(Removed { removed, webhooks: all(&http, &call).await? })
 }
 
-/// Gives a webhook a new secret
-///
-/// The former one signs beside it for a while, unless endFormer says no.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(in super::super) struct Rotate {
-    /// The webhook.
-    id: Id,
-    /// Whether no former secret signs any more.
-    #[serde(default)]
-    end_former: bool,
-}
-
-impl Request for Rotate {}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(in super::super) struct Rotated {
-    /// Until when the one before signs, too.
-    former_secret_until: Option<Date>,
-    webhook: Webhook,
-    /// What its deliveries are signed with: in this answer and in no other.
-    #[schemars(example = &"whsec_…")]
-    secret: String,
-    #[serde(skip)]
-    ended_former: bool,
-}
-
-impl Success for Rotated {
-    const STATUS: StatusCode = StatusCode::OK;
-    const MESSAGE: &'static str =
-        "secret rotated; it is shown this once, and the former one signs beside it";
-
-    fn message(&self) -> &'static str {
-        match self.ended_former {
-            true => "secret rotated; it is shown this once, and no former one signs any more",
-            false => Self::MESSAGE,
-        }
-    }
-}
-
-/// The new secret is shown in this answer alone.
-pub(in super::super) async fn rotate(
-    http: Arc<Http>,
-    call: Call,
-    asked: Rotate,
-) -> Result<Rotated, Problem> {
-    let id = in_use(&http, &call, DestinationId(asked.id.0)).await?.id;
-    let new = call.destinations(&http).rotate(call.account().id, id, asked.end_former).await?;
-    let clock = clock(&http);
-    Ok(Rotated {
-        former_secret_until: former_until(&new, clock.now()).map(Date),
-        webhook: shape(&new, clock),
-        secret: signature::shown(&new.secret),
-        ended_former: asked.end_former,
-    })
-}
-
-/// Sends a webhook an event of its own
-#[derive(Debug, Deserialize, JsonSchema)]
-pub(in super::super) struct Test {
-    /// The webhook.
-    id: Id,
-}
-
-impl Request for Test {}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(in super::super) struct Tested {
-    /// The event.
-    event: TestEvent,
-    /// Its delivery.
-    delivery: TestDelivery,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(inline)]
-struct TestEvent {
-    /// Of the event.
-    id: Id,
-    /// Always webhook.test.
-    #[schemars(extend("const" = "webhook.test"))]
-    event: &'static str,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(inline)]
-struct TestDelivery {
-    /// Of the delivery.
-    id: Id,
-}
-
-pub(in super::super) async fn test(
-    http: Arc<Http>,
-    call: Call,
-    asked: Test,
-) -> Result<Tested, Problem> {
-    let id = in_use(&http, &call, DestinationId(asked.id.0)).await?.id;
-    let (event, delivery) = call.destinations(&http).test(call.account(), id).await?;
-    Ok(Tested {
-        event: TestEvent { id: Id(event.0), event: "webhook.test" },
-        delivery: TestDelivery { id: Id(delivery.0) },
-    })
-}
-
-/// Sends a webhook again what it missed
-#[derive(Debug, Deserialize, JsonSchema)]
-pub(in super::super) struct Replay {
-    /// The webhook.
-    id: Id,
-    /// From when on.
-    since: Moment,
-    /// What is sent again; without it what failed.
-    only: Option<Word<Extent>>,
-}
-
-impl Request for Replay {}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub(in super::super) struct Replayed {
-    /// The replay.
-    replay: AcceptedReplay,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(inline)]
-struct AcceptedReplay {
-    /// Of the replay.
-    id: Id,
-    /// From when on.
-    since: Date,
-    /// What is sent again.
-    only: Word<Extent>,
-}
-
 successes! {
     Listed = OK "webhooks found";
     Created = CREATED "webhook created; its secret is shown this once";
     Updated = OK "webhook updated";
     Removed = OK "webhooks deleted";
-    Tested = CREATED "test on its way: GET /deliveries/{id} says what becomes of it";
-    Replayed = ACCEPTED "replay accepted";
-}
-
-pub(in super::super) async fn replay(
-    http: Arc<Http>,
-    call: Call,
-    asked: Replay,
-) -> Result<Replayed, Problem> {
-    let (Moment(since), only) = (asked.since, asked.only.map_or(Extent::Failed, |Word(only)| only));
-    let id = in_use(&http, &call, DestinationId(asked.id.0)).await?.id;
-    let replay = call.destinations(&http).replay(call.account().id, id, (since, only)).await?;
-    let replay = AcceptedReplay { id: Id(replay), since: Date(since), only: Word(only) };
-    Ok(Replayed { replay })
 }
 
 /// The webhook that the path names, of the target's own, in use or removed: one answer for all
@@ -489,7 +336,11 @@ fn heard(call: &Call) -> impl Iterator<Item = Category> {
     Category::ALL.iter().copied().filter(|category| may_hear(call, *category).is_ok())
 }
 
-async fn in_use(http: &Http, call: &Call, id: DestinationId) -> Result<Destination, Problem> {
+pub(super) async fn in_use(
+    http: &Http,
+    call: &Call,
+    id: DestinationId,
+) -> Result<Destination, Problem> {
     let known = call.destinations(http).known(call.account().id, id).await?;
     if known.removed {
         return Err(Problem::not_found("webhook"));
@@ -505,7 +356,7 @@ fn refused(error: UrlError) -> Problem {
     ))
 }
 
-fn clock(http: &Http) -> &Clock {
+pub(super) fn clock(http: &Http) -> &Clock {
     http.mint.clock()
 }
 
@@ -518,12 +369,12 @@ async fn all(http: &Http, call: &Call) -> Result<Vec<Webhook>, Problem> {
 }
 
 /// Until when some former secret signs beside the one in use.
-fn former_until(webhook: &Destination, now: Timestamp) -> Option<Timestamp> {
+pub(super) fn former_until(webhook: &Destination, now: Timestamp) -> Option<Timestamp> {
     webhook.former_secrets.iter().map(|one| one.until).filter(|until| *until > now).max()
 }
 
 /// No secret: of a custom header its name, and that it has a value.
-fn shape(webhook: &Destination, clock: &Clock) -> Webhook {
+pub(super) fn shape(webhook: &Destination, clock: &Clock) -> Webhook {
     let Wants { ordered, payload, headers } = &webhook.wants;
     let disabled = webhook.disabled.as_ref();
     Webhook {

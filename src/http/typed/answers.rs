@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::super::answer;
 use super::super::description::{Answer, Content};
 use super::super::error::Problem;
-use super::form;
+use super::tidy::{fields_of, published, tidy};
 
 /// A success: its fields stand beside `success` and `message`.
 pub(in crate::http) trait Success: Serialize + JsonSchema {
@@ -31,7 +31,7 @@ pub(in crate::http) trait Success: Serialize + JsonSchema {
 /// `successes! { Rotated = OK "secret rotated"; }`
 macro_rules! successes {
     ($($type:ty = $status:ident $message:literal;)+) => { $(
-        impl $crate::http::typed::Success for $type {
+        impl $crate::http::typed::answers::Success for $type {
             const STATUS: axum::http::StatusCode = axum::http::StatusCode::$status;
             const MESSAGE: &'static str = $message;
         }
@@ -49,8 +49,8 @@ pub(in crate::http) trait Answers {
 impl<S: Success> Answers for S {
     fn described(generator: &mut SchemaGenerator) -> Vec<Answer> {
         let mut schema = Self::json_schema(generator).to_value();
-        form::tidy(&mut schema, false);
-        let (fields, _) = form::fields_of(&form::published(schema), &[]);
+        tidy(&mut schema, false);
+        let (fields, _) = fields_of(&published(schema), &[]);
         vec![Answer {
             status: S::STATUS.as_u16(),
             about: S::MESSAGE,

@@ -16,7 +16,8 @@ use super::super::schema::{self, Fields};
 use super::super::verb::{Verb, names};
 use super::answers::Answers;
 use super::check::Check;
-use super::values::{EXPECTED, KIND, LIMIT, MOMENT, NOUN, NULL};
+use super::tidy::{fields_of, plain, published, tidy};
+use super::values::{KIND, LIMIT, MOMENT, NOUN};
 use crate::app::agents::schema::{Fault, join, sentence};
 use crate::rules::AccessRules;
 
@@ -222,26 +223,6 @@ pub(super) fn generator(contract: Contract) -> SchemaGenerator {
     settings.into_generator()
 }
 
-/// The fields of an object's schema, these first, `?` behind those that may be missing, and what is said of
-/// the whole.
-pub(super) fn fields_of(schema: &Value, order: &[&'static str]) -> (Fields, String) {
-    let about = schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let list = |name: &str| schema.get(name).and_then(Value::as_array).into_iter().flatten();
-    let required: Vec<&str> = list("required").filter_map(Value::as_str).collect();
-    let properties = schema.get("properties").and_then(Value::as_object);
-    let first = order.iter().copied().chain(required.iter().copied());
-    let others = properties.into_iter().flat_map(Map::keys).map(String::as_str);
-    let mut fields = Fields::new();
-    for name in first.chain(others) {
-        let Some(property) = properties.and_then(|all| all.get(name)) else { continue };
-        if fields.iter().all(|(known, _)| schema::plain(known) != name) {
-            let mark = if required.contains(&name) { "" } else { "?" };
-            fields.push((format!("{name}{mark}").leak(), property.clone()));
-        }
-    }
-    (fields, about)
-}
-
 /// The names of the fields of a struct, in the order in which they are declared.
 pub(super) fn names_of<R: DeserializeOwned>() -> &'static [&'static str] {
     struct Names<'n>(&'n mut &'static [&'static str]);
@@ -273,68 +254,4 @@ pub(super) fn names_of<R: DeserializeOwned>() -> &'static [&'static str] {
     // An error, always: a struct of no fields has no names.
     let _unread = R::deserialize(Names(&mut names));
     names
-}
-
-/// Documentation in lines as one.
-fn plain(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// Leaves out of a schema what says nothing to those who read it: sizes of integers, and, of a request,
-/// that a field which may be missing may be null, because it may not.
-pub(super) fn tidy(schema: &mut Value, asked: bool) {
-    if let Value::Object(fields) = schema {
-        let is_number = fields.get("type").is_some_and(|kind| kind.to_string().contains("integer"));
-        if is_number {
-            fields.remove("format");
-        }
-        if asked && !fields.contains_key(NULL) {
-            strip_null(fields);
-        }
-        for (name, inner) in fields.iter_mut() {
-            match inner {
-                Value::String(text) if name == "description" && !text.contains("\n\n") => {
-                    *text = plain(text)
-                }
-                _ => tidy(inner, asked),
-            }
-        }
-    } else if let Value::Array(items) = schema {
-        items.iter_mut().for_each(|inner| tidy(inner, asked));
-    }
-}
-
-fn strip_null(fields: &mut Map<String, Value>) {
-    if let Some(Value::Array(kinds)) = fields.get_mut("type") {
-        kinds.retain(|kind| kind != "null");
-        if let [one] = kinds.as_slice() {
-            let one = one.clone();
-            fields.insert("type".to_owned(), one);
-        }
-    }
-    if let Some(Value::Array(words)) = fields.get_mut("enum") {
-        words.retain(|word| !word.is_null());
-    }
-    let Some(Value::Array(ways)) = fields.get_mut("anyOf") else { return };
-    ways.retain(|way| way.get("type").is_none_or(|kind| kind != "null"));
-    if let [Value::Object(one)] = ways.as_mut_slice() {
-        let one = std::mem::take(one);
-        fields.remove("anyOf");
-        for (name, value) in one {
-            fields.entry(name).or_insert(value);
-        }
-    }
-}
-
-/// A schema without the marks that are ours.
-pub(super) fn published(mut schema: Value) -> Value {
-    match &mut schema {
-        Value::Object(fields) => {
-            fields.retain(|name, _| ![EXPECTED, KIND, NOUN, NULL].contains(&name.as_str()));
-            fields.values_mut().for_each(|inner| *inner = published(inner.take()));
-        }
-        Value::Array(items) => items.iter_mut().for_each(|inner| *inner = published(inner.take())),
-        _ => {}
-    }
-    schema
 }

@@ -1,11 +1,13 @@
 //! Operations whose request and answer are types: one declaration is parsed, checked, answered and described.
 //!
 //! - `form` reads a [`Request`] and describes it; `check` finds what is wrong with one.
+//! - `tidy` makes a schema that is read of one that a type made.
 //! - `answers` has the shapes of successes; `values` what both are made of.
 
-mod answers;
+pub(super) mod answers;
 mod check;
 mod form;
+mod tidy;
 mod values;
 
 #[cfg(test)]
@@ -21,9 +23,9 @@ pub(super) use self::form::{Request, needed};
 pub(super) use self::values::{
     Date, Id, Limit, Moment, Number, Place, Seconds, Texts, Word, schema_of,
 };
-use super::Http;
 use super::call::Call;
 use super::error::Problem;
+use super::state::Http;
 use super::verb::Verb;
 
 /// The form of the operation that this handler performs.

@@ -4,7 +4,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::check::Check;
-use super::form::{fields_of, generator, names_of, published, tidy};
+use super::form::{generator, names_of};
+use super::tidy::{fields_of, published, tidy};
 use super::*;
 use crate::domain::event::Category;
 use crate::rules::Rules;

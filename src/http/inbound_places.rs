@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::super::error::Problem;
+use super::error::Problem;
 use crate::domain::account::{Account, AccountType};
 use crate::domain::id::AccountId;
 use crate::rules::InboundRules;

@@ -1,0 +1,65 @@
+//! What the areas describe, put together: operations, and shapes that have a name.
+
+use serde_json::Value;
+
+use super::super::description::Description;
+use super::super::operation::{Asks, Operation};
+use super::super::table::OPERATIONS;
+use super::super::typed::Form;
+use super::{
+    accounts, agents, apps, computers, conversation_logs, events, inbound_email, messaging, people,
+    problems, templates, webhooks,
+};
+use crate::rules::AccessRules;
+
+/// All operations, as each area describes its own.
+pub(in crate::http) fn operations(rules: &AccessRules) -> Vec<Description> {
+    let areas = [
+        accounts::operations(rules),
+        people::operations(rules),
+        messaging::operations(rules),
+        inbound_email::operations(rules),
+        conversation_logs::operations(rules),
+        webhooks::operations(rules),
+        agents::operations(rules),
+        templates::operations(rules),
+        apps::operations(),
+        computers::operations(rules),
+    ];
+    let typed = forms().map(|form| form.description(rules));
+    areas.into_iter().flatten().chain(typed).collect()
+}
+
+/// The description of this operation.
+pub(in crate::http) fn of<'d>(
+    descriptions: &'d [Description],
+    operation: &Operation,
+) -> Option<&'d Description> {
+    descriptions.iter().find(|one| (one.verb, one.path) == (operation.verb, operation.path))
+}
+
+fn forms() -> impl Iterator<Item = &'static Form> {
+    OPERATIONS.iter().filter_map(|operation| match operation.asks {
+        Asks::Type(form) => Some(&**form),
+        Asks::Names(..) => None,
+    })
+}
+
+/// Shapes that have a name (`#/components/schemas/…`).
+pub(in crate::http) fn shapes() -> Vec<(String, Value)> {
+    let named = [
+        accounts::shapes(),
+        people::shapes(),
+        messaging::shapes(),
+        inbound_email::shapes(),
+        conversation_logs::shapes(),
+        webhooks::shapes(),
+        agents::shapes(),
+        templates::shapes(),
+        apps::shapes(),
+        computers::shapes(),
+    ];
+    let named = named.into_iter().flatten().map(|(name, schema)| (name.to_owned(), schema));
+    let named = named.chain(problems::shapes()).chain(events::shapes());
+    named.chain(forms().flat_map(Form::shapes)).collect()
+}

@@ -1,0 +1,72 @@
+//! What a request asks to see of the log of events, and what of it may be seen at this moment.
+
+use super::super::call::{Again, Call};
+use super::super::error::Problem;
+use super::super::state::Http;
+use crate::app::access::{Caller, Denied, Target};
+use crate::domain::event::{Category, EventName};
+use crate::domain::scope::Scope;
+use crate::store::EventFilter;
+
+/// What a request may see of the log, at this moment.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct View {
+    pub(super) scope: Scope,
+    pub(super) filter: EventFilter,
+}
+
+/// What a request asks to see, whatever it may.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    category: Option<Category>,
+    name: Option<EventName>,
+    filter: EventFilter,
+}
+
+impl Wanted {
+    pub(super) fn of(call: &Call) -> Result<Self, Problem> {
+        let query = call.query();
+        let category = query.get("type").map(str::parse).transpose();
+        let name = query.get("event").map(str::parse).transpose();
+        let category: Option<Category> =
+            category.map_err(|error| Problem::invalid(format!("type: {error}")))?;
+        let name: Option<EventName> =
+            name.map_err(|error| Problem::invalid(format!("event: {error}")))?;
+        if let (Some(category), Some(name)) = (category, name)
+            && name.category() != category
+        {
+            let (event, own) = (name.as_str(), name.category().as_str());
+            let detail = format!("event {event} is of type {own}: send that type, or none");
+            return Err(Problem::invalid(detail));
+        }
+        let filter = EventFilter { since: call.time("since")?, ..EventFilter::ALL };
+        Ok(Self { category, name, filter })
+    }
+
+    /// What of it this caller sees of this target: only administrators hear of what concerns
+    /// accounts and members.
+    pub(super) fn view(&self, caller: &Caller, target: Target) -> Result<View, Denied> {
+        let hidden = |name: &EventName| {
+            name.category() == Category::Onboarding && !caller.is_administrator()
+        };
+        let asks_for_hidden = self.category == Some(Category::Onboarding)
+            || self.name.is_some_and(|name| name.category() == Category::Onboarding);
+        if asks_for_hidden && !caller.is_administrator() {
+            return Err(Denied::NotAdministrator);
+        }
+        let is_wanted = |name: &&EventName| {
+            self.category.is_none_or(|category| name.category() == category)
+                && self.name.is_none_or(|wanted| wanted == **name)
+                && !hidden(name)
+        };
+        let names: Vec<EventName> = EventName::ALL.iter().filter(is_wanted).copied().collect();
+        let names = (names.len() < EventName::ALL.len()).then_some(names);
+        Ok(View { scope: target.scope, filter: EventFilter { names, ..self.filter.clone() } })
+    }
+
+    /// What the same request sees now.
+    pub(super) async fn again(&self, http: &Http, again: &Again) -> Result<View, Denied> {
+        let (caller, target) = again.ask(http).await?;
+        self.view(&caller, target)
+    }
+}

@@ -1,0 +1,168 @@
+//! `/webhooks/{id}/…`: a new secret for a webhook, an event of its own, and sending it again what it missed.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::super::call::Call;
+use super::super::error::Problem;
+use super::super::state::Http;
+use super::super::typed::{Date, Id, Moment, Request, Success, Word, successes};
+use super::webhooks::{Webhook, clock, former_until, in_use, shape};
+use crate::domain::delivery::Extent;
+use crate::domain::id::DestinationId;
+use crate::egress::signature;
+
+/// Gives a webhook a new secret
+///
+/// The former one signs beside it for a while, unless endFormer says no.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in super::super) struct Rotate {
+    /// The webhook.
+    id: Id,
+    /// Whether no former secret signs any more.
+    #[serde(default)]
+    end_former: bool,
+}
+
+impl Request for Rotate {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in super::super) struct Rotated {
+    /// Until when the one before signs, too.
+    former_secret_until: Option<Date>,
+    webhook: Webhook,
+    /// What its deliveries are signed with: in this answer and in no other.
+    #[schemars(example = &"whsec_…")]
+    secret: String,
+    #[serde(skip)]
+    ended_former: bool,
+}
+
+impl Success for Rotated {
+    const STATUS: StatusCode = StatusCode::OK;
+    const MESSAGE: &'static str =
+        "secret rotated; it is shown this once, and the former one signs beside it";
+
+    fn message(&self) -> &'static str {
+        match self.ended_former {
+            true => "secret rotated; it is shown this once, and no former one signs any more",
+            false => Self::MESSAGE,
+        }
+    }
+}
+
+/// The new secret is shown in this answer alone.
+pub(in super::super) async fn rotate(
+    http: Arc<Http>,
+    call: Call,
+    asked: Rotate,
+) -> Result<Rotated, Problem> {
+    let id = in_use(&http, &call, DestinationId(asked.id.0)).await?.id;
+    let new = call.destinations(&http).rotate(call.account().id, id, asked.end_former).await?;
+    let clock = clock(&http);
+    Ok(Rotated {
+        former_secret_until: former_until(&new, clock.now()).map(Date),
+        webhook: shape(&new, clock),
+        secret: signature::shown(&new.secret),
+        ended_former: asked.end_former,
+    })
+}
+
+/// Sends a webhook an event of its own
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(in super::super) struct Test {
+    /// The webhook.
+    id: Id,
+}
+
+impl Request for Test {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in super::super) struct Tested {
+    /// The event.
+    event: TestEvent,
+    /// Its delivery.
+    delivery: TestDelivery,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct TestEvent {
+    /// Of the event.
+    id: Id,
+    /// Always webhook.test.
+    #[schemars(extend("const" = "webhook.test"))]
+    event: &'static str,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct TestDelivery {
+    /// Of the delivery.
+    id: Id,
+}
+
+pub(in super::super) async fn test(
+    http: Arc<Http>,
+    call: Call,
+    asked: Test,
+) -> Result<Tested, Problem> {
+    let id = in_use(&http, &call, DestinationId(asked.id.0)).await?.id;
+    let (event, delivery) = call.destinations(&http).test(call.account(), id).await?;
+    Ok(Tested {
+        event: TestEvent { id: Id(event.0), event: "webhook.test" },
+        delivery: TestDelivery { id: Id(delivery.0) },
+    })
+}
+
+/// Sends a webhook again what it missed
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(in super::super) struct Replay {
+    /// The webhook.
+    id: Id,
+    /// From when on.
+    since: Moment,
+    /// What is sent again; without it what failed.
+    only: Option<Word<Extent>>,
+}
+
+impl Request for Replay {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in super::super) struct Replayed {
+    /// The replay.
+    replay: AcceptedReplay,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct AcceptedReplay {
+    /// Of the replay.
+    id: Id,
+    /// From when on.
+    since: Date,
+    /// What is sent again.
+    only: Word<Extent>,
+}
+
+successes! {
+    Tested = CREATED "test on its way: GET /deliveries/{id} says what becomes of it";
+    Replayed = ACCEPTED "replay accepted";
+}
+
+pub(in super::super) async fn replay(
+    http: Arc<Http>,
+    call: Call,
+    asked: Replay,
+) -> Result<Replayed, Problem> {
+    let (Moment(since), only) = (asked.since, asked.only.map_or(Extent::Failed, |Word(only)| only));
+    let id = in_use(&http, &call, DestinationId(asked.id.0)).await?.id;
+    let replay = call.destinations(&http).replay(call.account().id, id, (since, only)).await?;
+    let replay = AcceptedReplay { id: Id(replay), since: Date(since), only: Word(only) };
+    Ok(Replayed { replay })
+}
