@@ -301,7 +301,7 @@ impl Call {
 pub struct Visit {
     /// The message that the link leads to.
     pub(super) message: MessageId,
-    /// What of it may be read: that of its Agent.
+    /// The scope of its Agent: that much may be read.
     pub(super) scope: Scope,
     /// The segment of the path that names a part; empty for an original.
     pub(super) filename: String,

@@ -20,7 +20,7 @@ use crate::app::access::need::Need;
 /// Where the operations lie.
 pub const BASE: &str = "/api/v2";
 
-/// What a handler comes to.
+/// The answer of a handler, once it has come.
 pub type Answering = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
 
 /// Performs an authorised request.
@@ -29,12 +29,12 @@ pub type Handler = fn(Arc<Http>, Call) -> Answering;
 /// Performs a request that a signed link opens.
 pub type LinkHandler = fn(Arc<Http>, Visit) -> Answering;
 
-/// What an operation asks for, beside `token` and the target.
+/// The parameters and fields of an operation, beside `token` and the target.
 #[derive(Clone, Copy, Debug)]
 pub enum Asks {
     /// Query parameters of these names, and such a body.
     Names(&'static [&'static str], BodyRule),
-    /// What the type of its request says.
+    /// The names that the type of its request says.
     Type(&'static LazyLock<Form>),
 }
 
@@ -48,18 +48,18 @@ pub struct Operation {
     pub path: &'static str,
     /// The area that it belongs to.
     pub tag: Tag,
-    /// What it needs of the key and of the target.
+    /// The rights that it needs, and the kind of target.
     pub need: Need,
     /// The names under which a request says what it acts on.
     pub aim: Aim,
     pub asks: Asks,
     pub handler: Handler,
-    /// What answers whoever has no key and a link that was signed for it; of most operations nothing.
+    /// Answers a client that has no key but a link which was signed for it; most operations have none.
     pub linked: Option<LinkHandler>,
 }
 
 impl Operation {
-    /// What it is called: its verb and its path.
+    /// Its name in the log: its verb and its path.
     pub fn name(&self) -> String {
         format!("{} {}", self.verb.as_str(), self.path)
     }

@@ -24,7 +24,7 @@ pub(super) fn limit(call: &Call, rules: &AccessRules) -> Result<u32, Problem> {
     })
 }
 
-/// The same of a request whose fields are checked.
+/// The limit of a request whose fields are checked.
 pub(super) fn at_most(limit: Option<Limit>, rules: &AccessRules) -> u32 {
     limit.map_or(rules.limits.default_page, |Limit(limit)| limit)
 }
@@ -161,7 +161,7 @@ impl Rows {
         }
     }
 
-    /// What that header says.
+    /// The value of that header.
     pub(super) fn link_value(&self, call: &Call, path: &str, limit: u32) -> Option<HeaderValue> {
         let links = self.links(call, path, limit);
         HeaderValue::try_from(links.join(", ")).ok().filter(|_| !links.is_empty())

@@ -63,7 +63,7 @@ pub(super) async fn perform(
     performed
 }
 
-/// The same for a caller who is known.
+/// Authorises and performs the request of a caller who is known.
 async fn authorise(
     http: Arc<Http>,
     operation: &'static Operation,

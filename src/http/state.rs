@@ -39,7 +39,7 @@ use crate::verify::Authenticator;
 #[derive(Clone, Debug)]
 pub struct UseCases {
     pub access: Access,
-    /// The same for those who follow the log.
+    /// Access for those who follow the log.
     pub followers: Access,
     pub tenancy: Tenancy,
     pub mailbox: Mailbox,
@@ -60,7 +60,7 @@ pub struct UseCases {
     pub dns: Arc<Authenticator>,
 }
 
-/// What is said where a key has a place, and where none is free.
+/// The words where a key has a place, and where none is free.
 const UPLOADS: (&str, &str) = (
     "a message that was sent with this key is still looked at: send one after the other",
     "every place for a message is taken",
@@ -104,7 +104,7 @@ pub struct Http {
     pub(crate) cors_origins: Vec<String>,
     /// Where streams are served, if not where requests are.
     pub(crate) streams: Option<Handle>,
-    /// Whoever waits or streams ends with it.
+    /// Requests that wait or stream end with it.
     pub(crate) shutdown: Shutdown,
     /// The description of the API, made when somebody asks for it first.
     pub(crate) described: OnceLock<Described>,

@@ -63,10 +63,10 @@ macro_rules! operation {
 
 /// Agents' rows, of one Agent or of all below an account.
 const READ: Need = Need::read(TargetType::Any).narrows();
-/// What belongs to an account itself.
+/// Reading and changing what belongs to an account itself.
 const READ_OWN: Need = Need::read(TargetType::Any);
 const WRITE_OWN: Need = Need::write(TargetType::Any);
-/// What belongs to one Agent.
+/// Reading and changing what belongs to one Agent.
 const READ_AGENT: Need = Need::read(TargetType::Level(AccountType::Agent));
 const WRITE_AGENT: Need = Need::write(TargetType::Level(AccountType::Agent));
 /// Keys of accounts and members; a member's own, whatever its role.
@@ -80,7 +80,7 @@ const fn members(need: Need) -> Need {
     need.administrators().at_least(Level::OrganizationAdmin).unrestricted()
 }
 
-/// What belongs to an account that has others below it, for administrators.
+/// Reading and changing what belongs to an account that has others below it, for administrators.
 const READ_PARENT: Need = Need::read(TargetType::Parent).administrators();
 const WRITE_PARENT: Need = Need::write(TargetType::Parent).administrators();
 
@@ -88,7 +88,7 @@ const WRITE_PARENT: Need = Need::write(TargetType::Parent).administrators();
 const WRITE_TEMPLATES: Need =
     Need::write(TargetType::Provider).administrators().at_least(Level::ResellerAdmin);
 
-/// What an account of this level is managed by: its own key, keys above, their administrators.
+/// Managing an account of this level: by its own key, by keys above, by their administrators.
 const fn manage(level: Level) -> Need {
     Need::write(TargetType::Level(level.account_type())).administrators().at_least(level)
 }

@@ -1,4 +1,4 @@
-//! What the areas describe, put together: operations, and shapes that have a name.
+//! The descriptions of all areas, put together: operations, and shapes that have a name.
 
 use serde_json::Value;
 

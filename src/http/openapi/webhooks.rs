@@ -11,7 +11,7 @@ use super::super::verb::Verb::Get;
 use crate::domain::event::{Category, EventName};
 use crate::rules::AccessRules;
 
-/// What the area offers, beside what its types say.
+/// The operations of the area that have no types yet.
 pub(super) fn operations(rules: &AccessRules) -> Vec<Description> {
     events(rules)
 }

@@ -26,7 +26,7 @@ use crate::store::{Cursor, DeliveryFilter, DeliveryRecord, Page};
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in super::super) struct Delivery {
-    /// Of the delivery.
+    /// The id of the delivery.
     id: Id,
     /// The webhook.
     webhook_id: Id,
@@ -40,7 +40,7 @@ pub(in super::super) struct Delivery {
     created_at: Date,
     /// When it is tried again, if it is.
     next_attempt_at: Option<Date>,
-    /// What was tried.
+    /// The attempts so far.
     attempts: Vec<Attempt>,
 }
 
@@ -49,18 +49,18 @@ pub(in super::super) struct Delivery {
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 struct Attempt {
-    /// Of the attempt.
+    /// The id of the attempt.
     id: Id,
     /// When it was made.
     date: Date,
-    /// What was answered, if anything was.
+    /// The status of the answer, if there was one.
     #[schemars(example = &503)]
     status: Option<u32>,
     /// After how long.
     latency_ms: Option<u32>,
     /// The beginning of the answer; null of what was erased.
     response: Option<String>,
-    /// What went wrong, in plain words.
+    /// The error, in plain words.
     error: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What a request asks to see of the log of events, and what of it may be seen at this moment.
+//! The part of the log of events that a request asks to see, and the part that it may see at this moment.
 
 use super::super::call::{Again, Call};
 use super::super::error::Problem;
@@ -8,14 +8,14 @@ use crate::domain::event::{Category, EventName};
 use crate::domain::scope::Scope;
 use crate::store::EventFilter;
 
-/// What a request may see of the log, at this moment.
+/// The part of the log that a request may see at this moment.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct View {
     pub(super) scope: Scope,
     pub(super) filter: EventFilter,
 }
 
-/// What a request asks to see, whatever it may.
+/// The events that a request asks to see, whether it may or not.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     category: Option<Category>,
@@ -43,7 +43,7 @@ impl Wanted {
         Ok(Self { category, name, filter })
     }
 
-    /// What of it this caller sees of this target: only administrators hear of what concerns
+    /// The part of it that this caller sees of this target: only administrators hear of what concerns
     /// accounts and members.
     pub(super) fn view(&self, caller: &Caller, target: Target) -> Result<View, Denied> {
         let hidden = |name: &EventName| {
@@ -64,7 +64,7 @@ impl Wanted {
         Ok(View { scope: target.scope, filter: EventFilter { names, ..self.filter.clone() } })
     }
 
-    /// What the same request sees now.
+    /// The view that the same request has now.
     pub(super) async fn again(&self, http: &Http, again: &Again) -> Result<View, Denied> {
         let (caller, target) = again.ask(http).await?;
         self.view(&caller, target)

@@ -1,4 +1,4 @@
-//! What a request for the conversation log asks for: rows by any of its fields, between two moments.
+//! A request for the conversation log, as it is read: rows by any of their fields, between two moments.
 
 use super::super::call::Call;
 use super::super::error::Problem;
@@ -12,7 +12,7 @@ use crate::rules::LogRules;
 pub(in super::super) const LIST: [&str; 8] =
     ["start", "end", "fields", "includeFields", "format", "page", "pageSize", FILTERS];
 
-/// What is asked for.
+/// A request, read.
 pub(super) struct Wanted {
     pub(super) filter: LogFilter,
     pub(super) fields: Vec<LogField>,
@@ -23,7 +23,7 @@ pub(super) struct Wanted {
     pub(super) describes: bool,
 }
 
-/// What a request asks for.
+/// Reads a request.
 pub(super) fn wanted(call: &Call, rules: &LogRules) -> Result<Wanted, Problem> {
     let describes = match call.query().get("includeFields") {
         None | Some("false") => false,

@@ -36,7 +36,7 @@ pub(in super::super) struct Rotated {
     /// Until when the one before signs, too.
     former_secret_until: Option<Date>,
     webhook: Webhook,
-    /// What its deliveries are signed with: in this answer and in no other.
+    /// The secret that signs its deliveries: in this answer and in no other.
     #[schemars(example = &"whsec_…")]
     secret: String,
     #[serde(skip)]
@@ -93,7 +93,7 @@ pub(in super::super) struct Tested {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
 struct TestEvent {
-    /// Of the event.
+    /// The id of the event.
     id: Id,
     /// Always webhook.test.
     #[schemars(extend("const" = "webhook.test"))]
@@ -103,7 +103,7 @@ struct TestEvent {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
 struct TestDelivery {
-    /// Of the delivery.
+    /// The id of the delivery.
     id: Id,
 }
 
@@ -127,7 +127,7 @@ pub(in super::super) struct Replay {
     id: Id,
     /// From when on.
     since: Moment,
-    /// What is sent again; without it what failed.
+    /// Which deliveries are sent again; without it those that failed.
     only: Option<Word<Extent>>,
 }
 
@@ -142,11 +142,11 @@ pub(in super::super) struct Replayed {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
 struct AcceptedReplay {
-    /// Of the replay.
+    /// The id of the replay.
     id: Id,
     /// From when on.
     since: Date,
-    /// What is sent again.
+    /// Which deliveries are sent again.
     only: Word<Extent>,
 }
 

@@ -23,12 +23,12 @@ use crate::app::tenancy::details::MASK;
 use crate::domain::relay::{HopOutcome, Relay, RelayAttempt, RelayType};
 use crate::egress::signature;
 
-/// What an account has of one type.
+/// The relay of an account, of one type.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Relay")]
 pub(in super::super) struct Config {
-    /// What is relayed.
+    /// The kind of messages that are relayed.
     r#type: Word<RelayType>,
     /// Where the application listens; null while there is only a way in.
     #[schemars(example = &LISTENS)]
@@ -36,9 +36,9 @@ pub(in super::super) struct Config {
     /// How long the application may take, in milliseconds.
     #[schemars(example = &5000)]
     timeout: Option<u64>,
-    /// What is sent with each request.
+    /// Headers that are sent with each request.
     headers: Vec<CustomHeader>,
-    /// What it answers where a message may go on; none means 200 to 299.
+    /// The statuses with which it lets a message go on; none means 200 to 299.
     #[schemars(example = &[200, 202])]
     success_status_codes: Vec<SuccessCode>,
     /// Where the provider posts, with a key in it: for the provider and nobody else.
@@ -67,15 +67,15 @@ pub(in super::super) struct WholeConfig {
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 struct Attempt {
-    /// Of the attempt.
+    /// The id of the attempt.
     id: Id,
     /// The Agent of the mail, or the account whose provider posted.
     account_id: Number,
     /// When it was made.
     date: Date,
-    /// What came of it.
+    /// The outcome.
     outcome: Word<HopOutcome>,
-    /// What was answered, if anything was.
+    /// The status of the answer, if there was one.
     #[schemars(example = &200)]
     status: Option<u32>,
     /// After how long.
@@ -142,9 +142,9 @@ pub(in super::super) struct TypesListed {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
 struct Type {
-    /// What it is called.
+    /// Its name, for people.
     name: Word<RelayType>,
-    /// What is relayed, and what it takes.
+    /// The messages that it relays, and the settings that it takes.
     description: String,
 }
 
@@ -189,7 +189,7 @@ pub(in super::super) async fn list(
 /// Shows the relay of this type, with its last attempts
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(in super::super) struct Show {
-    /// What is relayed.
+    /// The kind of messages that are relayed.
     #[schemars(extend("x-noun" = "relay type"))]
     r#type: Word<RelayType>,
 }
@@ -213,10 +213,11 @@ pub(in super::super) async fn show(
 
 /// Sets the relay of this type, or changes it
 ///
-/// What is not sent stays. The application has the first word on each message: where it answers with a
-/// success the message is processed, with 406 it is refused, and anything else defers it. Of the relays of
-/// an Agent and of the accounts above it the nearest counts. All types but smtp have a way in: the provider
-/// posts to inboundUrl, /inbound/{type}/{inboundKey} with a key of its own, and without a token.
+/// Fields that are not sent stay as they are. The application has the first word on each message:
+/// where it answers with a success the message is processed, with 406 it is refused, and anything
+/// else defers it. Of the relays of an Agent and of the accounts above it the nearest counts. All
+/// types but smtp have a way in: the provider posts to inboundUrl, /inbound/{type}/{inboundKey}
+/// with a key of its own, and without a token.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(example = json!({
@@ -226,7 +227,7 @@ pub(in super::super) async fn show(
     "successStatusCodes": [200, 202],
 }))]
 pub(in super::super) struct Set {
-    /// What is relayed.
+    /// The kind of messages that are relayed.
     #[schemars(extend("x-noun" = "relay type"))]
     r#type: Word<RelayType>,
     /// Where the application listens, https. Without it only the way in changes.
@@ -235,9 +236,9 @@ pub(in super::super) struct Set {
     /// How long the application may take, in milliseconds.
     #[schemars(example = &5000)]
     timeout: Option<u64>,
-    /// What is sent with each request.
+    /// Headers that are sent with each request.
     headers: Option<Vec<CustomHeader>>,
-    /// What it answers where a message may go on; none means 200 to 299.
+    /// The statuses with which it lets a message go on; none means 200 to 299.
     #[schemars(example = &[200, 202])]
     success_status_codes: Option<Vec<SuccessCode>>,
     /// Whether the way in gets a new key; the one before opens nothing any more.
@@ -252,7 +253,7 @@ impl Request for Set {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(in super::super) struct HasBeenSet {
     config: WholeConfig,
-    /// What its requests are signed with: in the answer that makes it, in no other.
+    /// The secret that signs its requests: in the answer that makes it, in no other.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", example = &"whsec_…")]
     secret: Option<String>,
@@ -303,11 +304,10 @@ pub(in super::super) async fn set(
 
 /// Removes the relay of this type
 ///
-/// What comes in is processed without it from now on. Where the provider posts, and what proves that it did,
-/// stays.
+/// Messages are processed without it from now on. The way in of the provider, and its verification, stay.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(in super::super) struct Remove {
-    /// What is relayed.
+    /// The kind of messages that are relayed.
     #[schemars(extend("x-noun" = "relay type"))]
     r#type: Word<RelayType>,
 }

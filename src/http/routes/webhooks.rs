@@ -27,27 +27,27 @@ use crate::store::DestinationChange;
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in super::super) struct Webhook {
-    /// Of the webhook.
+    /// The id of the webhook.
     id: Id,
     /// The account that it belongs to.
     user_id: Number,
     /// Where it listens, https.
     #[schemars(example = &HOOK)]
     url: String,
-    /// What it is called.
+    /// Its name, for people.
     #[schemars(example = &"CRM")]
     label: String,
-    /// What it gets.
+    /// Which events it gets.
     r#type: Word<Category>,
     /// When it was made, in Unix seconds.
     timestamp: Seconds,
-    /// What its v1a signatures are verified with.
+    /// The key that verifies its v1a signatures.
     public_key: Option<String>,
     /// Whether it gets each room in order.
     ordered: bool,
     /// How much it gets.
     payload: Word<Payload>,
-    /// What is sent with each attempt.
+    /// Headers that are sent with each attempt.
     headers: Vec<CustomHeader>,
     /// Why nothing is sent to it, if nothing is.
     disabled: Option<Disabled>,
@@ -124,19 +124,19 @@ pub(in super::super) struct Keep {
     /// Where it listens, https.
     #[schemars(example = &HOOK)]
     url: Option<String>,
-    /// What it is called.
+    /// Its name, for people.
     label: Option<String>,
-    /// What it gets.
+    /// Which events it gets.
     r#type: Option<Word<Category>>,
     /// Whether it gets each room in order.
     ordered: Option<bool>,
     /// How much it gets.
     payload: Option<Word<Payload>>,
-    /// What is sent with each attempt.
+    /// Headers that are sent with each attempt.
     headers: Option<Vec<CustomHeader>>,
     /// Which one is changed; without it one is made.
     id: Option<Id>,
-    /// Of a change: whether nothing is sent to it.
+    /// For a change: whether nothing is sent to it.
     disabled: Option<bool>,
 }
 
@@ -150,7 +150,7 @@ pub(in super::super) struct Created {
     /// All of the account.
     webhooks: Vec<Webhook>,
     webhook: Webhook,
-    /// What its deliveries are signed with: in this answer and in no other.
+    /// The secret that signs its deliveries: in this answer and in no other.
     #[schemars(example = &"whsec_…")]
     secret: String,
 }

@@ -1,4 +1,4 @@
-//! What an operation asks for, made from the type of its request: where each field stands, how each is
+//! The form of an operation, made from the type of its request: where each field stands, how each is
 //! checked, and how it is described.
 
 use schemars::generate::{Contract, SchemaSettings};
@@ -59,7 +59,7 @@ pub struct Form {
 }
 
 impl Form {
-    /// Of the operation with this verb and this path.
+    /// The form of the operation with this verb and this path.
     pub(super) fn of<R: Request, A: Answers>(verb: Verb, path: &'static str) -> Self {
         let mut generator = generator(Contract::Deserialize);
         let mut asked = R::json_schema(&mut generator).to_value();

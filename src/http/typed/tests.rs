@@ -1,4 +1,4 @@
-//! What a type asks for: mistakes are found all at once, each where it is, and nothing else is let in.
+//! Requests as types: mistakes are found all at once, each where it is, and nothing else is let in.
 
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -248,6 +248,18 @@ impl TestGateway {
         all_messages(self.http, &self.key).await
     }
 
+    /// Waits until this counts so many, straight from the database: some records are written behind the
+    /// reply.
+    pub async fn counts(&self, sql: &'static str, wanted: i64) {
+        let reached = async {
+            while self.count(sql).await != wanted {
+                tokio::task::yield_now().await;
+            }
+        };
+        let reached = tokio::time::timeout(PATIENCE, reached).await;
+        reached.unwrap_or_else(|_| panic!("not {wanted}: {sql}"));
+    }
+
     /// A count straight from the database.
     pub async fn count(&self, sql: &'static str) -> i64 {
         count(&self.folder.path().join("store"), sql).await
