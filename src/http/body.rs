@@ -15,10 +15,14 @@ use super::error::{Code, Problem};
 use super::query::quoted;
 use super::state::Http;
 use super::turns::Place;
+use crate::app::agents::schema::{Fault, join};
 use crate::domain::id::KeyId;
 
 /// Larger bodies are read as JSON where that delays no other request.
 const LARGE: usize = 256 * 1024;
+
+/// Unknown fields that one answer lists.
+const LISTED: usize = 20;
 
 /// What an operation takes as its body; the target's name is known everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,17 +139,27 @@ pub(super) async fn read(
     } else {
         parse(&octets)?
     };
-    let unknown = fields
-        .keys()
-        .find(|name| !targets.contains(&name.as_str()) && !known.contains(&name.as_str()));
-    match unknown {
-        Some(name) => Err(Problem::invalid(format!(
-            "field {} is not known here: expected {}",
-            quoted(name),
-            [known, targets].concat().join(", ")
-        ))),
-        None => Ok(Fields { fields, place }),
+    let is_unknown =
+        |name: &&String| !targets.contains(&name.as_str()) && !known.contains(&name.as_str());
+    let unknown: Vec<&String> = fields.keys().filter(is_unknown).take(LISTED).collect();
+    if unknown.is_empty() {
+        Ok(Fields { fields, place })
+    } else {
+        Err(strange(&unknown, &[known, targets].concat()))
     }
+}
+
+/// 400: no field has such a name, and these are all that there are.
+fn strange(unknown: &[&String], known: &[&str]) -> Problem {
+    let names: Vec<_> = unknown.iter().map(|name| quoted(name)).collect();
+    let (noun, verb) = if names.len() == 1 { ("field", "is") } else { ("fields", "are") };
+    let (names, known) = (names.join(", "), known.join(", "));
+    let fault = |name: &&String| Fault {
+        pointer: join("", name),
+        detail: "is not known here: leave it out".to_owned(),
+    };
+    let detail = format!("{noun} {names} {verb} not known here: expected {known}");
+    Problem { faults: unknown.iter().map(fault).collect(), ..Problem::invalid(detail) }
 }
 
 fn is_plain_json(headers: &HeaderMap) -> Result<(), Problem> {

@@ -28,7 +28,7 @@ impl Query {
                 "the query is longer than {max_bytes} octets: shorten it"
             )));
         }
-        let mut query = Self::default();
+        let (mut query, mut unknown) = (Self::default(), Vec::new());
         for pair in pairs(raw) {
             let (Some(name), Some(value)) = pair else {
                 return Err(Problem::invalid(
@@ -40,18 +40,22 @@ impl Query {
             }
             let is_known = targets.contains(&name.as_str()) || known.contains(&name.as_str());
             if !is_known && !known.contains(&FILTERS) {
-                return Err(Problem::invalid(format!(
-                    "query parameter {} is not known here: expected {}",
-                    quoted(&name),
-                    expected(known, targets)
-                )));
+                unknown.push(quoted(&name));
+                continue;
             }
             if query.get(&name).is_some() {
                 return Err(Problem::invalid(format!("query parameter {name} is there twice")));
             }
             query.0.push((name, value));
         }
-        Ok(query)
+        if unknown.is_empty() {
+            return Ok(query);
+        }
+        let parameters = if unknown.len() == 1 { "parameter" } else { "parameters" };
+        let verb = if unknown.len() == 1 { "is" } else { "are" };
+        let (names, known) = (unknown.join(", "), expected(known, targets));
+        let detail = format!("query {parameters} {names} {verb} not known here: expected {known}");
+        Err(Problem::invalid(detail))
     }
 
     /// All parameters, in the order in which they came.
@@ -172,6 +176,10 @@ mod tests {
             ("limit=1&limit=1", "limit is there twice"),
             ("limit=1&l%69mit=1", "limit is there twice"),
             ("limits=1", "\"limits\" is not known"),
+            (
+                "limits=1&limit=5&x=",
+                "query parameters \"limits\", \"x\" are not known here: expected limit",
+            ),
             ("targetAccountId[]=1", "\"targetAccountId[]\" is not known"),
             ("limit=%zz", "percent-encoding"),
             ("limit=%f", "percent-encoding"),

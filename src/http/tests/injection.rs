@@ -121,7 +121,7 @@ async fn bodies_that_cost_something_are_bounded_everywhere() {
         let packed = ask("Content-Encoding: gzip\r\n", "{}").await;
         assert!(many.status >= 400 && nested.status >= 400, "{verb} {path}");
         if operation.body() != BodyRule::None && many.status == 400 {
-            many.problem(400, "invalid_request", "is not known here");
+            many.problem(400, "invalid_request", "are not known here");
             nested.problem(400, "invalid_request", "recursion limit");
             packed.problem(415, "unsupported_media_type", "Content-Encoding");
         }

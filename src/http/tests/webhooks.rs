@@ -109,6 +109,10 @@ async fn urls_are_guarded_and_fields_are_needed() {
             json!({ "url": 1, "label": [], "id": "x" }),
             "/url must be a string; /label must be a string; /id must",
         ),
+        (
+            json!({ "b": 1, "a": 2, "url": 3 }),
+            "fields \"a\", \"b\" are not known here: expected url, label",
+        ),
         (hook("https://a.example/", "Incoming"), "conversation, incoming, contact"),
         (json!({ "url": 1, "label": "x", "type": "incoming" }), "must be a string"),
         (json!({ "url": "https://a.example/", "label": "a\nb", "type": "incoming" }), "label"),
