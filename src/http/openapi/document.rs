@@ -26,7 +26,7 @@ const ABOUT: &str = "Inbound mail for Agents: who may write to them, what came, 
 
 /// The description of the API with the bounds of these rules.
 pub(in crate::http) fn document(rules: &AccessRules) -> Value {
-    let named: Map<String, Value> = shapes().into_iter().collect();
+    let named: Map<String, Value> = shapes().into_iter().chain(target_shapes()).collect();
     let descriptions = operations(rules);
     // Two operations may call a segment of one path differently; a path is described once.
     let mut paths: BTreeMap<String, (&str, Map<String, Value>)> = BTreeMap::new();
@@ -61,6 +61,7 @@ pub(in crate::http) fn document(rules: &AccessRules) -> Value {
             "schemas": named,
             "responses": problems::components(),
             "headers": headers(),
+            "parameters": shared_parameters(),
             "securitySchemes": security(),
         },
     })
@@ -138,14 +139,32 @@ fn parameters(operation: &Operation, description: &Description, path: &str) -> V
     }
     // In the path it says enough.
     let targets = operation.aim.names().iter().filter(|name| !operation.path.contains(**name));
-    all.extend(targets.map(|name| parameter("query", name, false, id_text(about_target(name)))));
+    let shared = |name: &str| json!({ "$ref": format!("#/components/parameters/{name}") });
+    all.extend(targets.map(|name| shared(name)));
     for (name, schema) in &description.headers {
         all.push(parameter("header", plain(name), !name.ends_with('?'), schema.clone()));
     }
     if operation.need.once {
-        all.push(parameter("header", "Idempotency-Key", false, once_schema()));
+        all.push(shared(ONCE));
     }
     all
+}
+
+const ONCE: &str = "Idempotency-Key";
+/// The names under which a request says what it acts on.
+const TARGETS: [&str; 4] = [TARGET, "targetOrganizationId", "targetResellerId", "targetPartnerId"];
+
+/// The parameters that many operations have.
+fn shared_parameters() -> Map<String, Value> {
+    let target = |name: &str| parameter("query", name, false, id_text(about_target(name)));
+    let targets = TARGETS.iter().map(|name| ((*name).to_owned(), target(name)));
+    let once = (ONCE.to_owned(), parameter("header", ONCE, false, once_schema()));
+    targets.chain([once]).chain(events::parameters()).collect()
+}
+
+/// The same names as fields of a body.
+fn target_shapes() -> impl Iterator<Item = (String, Value)> {
+    TARGETS.iter().map(|name| ((*name).to_owned(), id_given(about_target(name))))
 }
 
 fn once_schema() -> Value {
@@ -194,7 +213,7 @@ fn optional(name: &&'static str) -> (&'static str, Value) {
         "targetResellerId" => "targetResellerId?",
         _ => "targetPartnerId?",
     };
-    (field, id_given(about_target(name)))
+    (field, schema::reference(name))
 }
 
 fn answers(

@@ -1,11 +1,13 @@
 //! The `webhooks` of the document: the catalogue of events, with its examples.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use super::super::schema::put;
 use crate::app::delivery::catalog;
 use crate::domain::destination::Payload;
-use crate::domain::event::EventName;
+use crate::domain::event::{Category, EventName};
 
 /// What is sent for each event, in full: `fixtures/webhook` holds what the program makes.
 macro_rules! golden {
@@ -84,32 +86,55 @@ const HEADERS: [(&str, &str); 8] = [
 ];
 
 fn headers() -> Value {
+    let header =
+        |(name, _): &(&str, &str)| json!({ "$ref": format!("#/components/parameters/{name}") });
+    HEADERS.iter().map(header).collect()
+}
+
+/// The headers that all events are sent with.
+pub(super) fn parameters() -> Map<String, Value> {
     let header = |(name, about): &(&str, &str)| {
-        json!({ "name": name, "in": "header", "required": true, "description": about,
-                "schema": { "type": "string" } })
+        let header = json!({ "name": name, "in": "header", "required": true, "description": about,
+                             "schema": { "type": "string" } });
+        ((*name).to_owned(), header)
     };
     HEADERS.iter().map(header).collect()
 }
 
-/// The body of each event, by mode, and what it may be.
-pub(super) fn shapes() -> impl Iterator<Item = (String, Value)> {
-    catalog::catalog()
-        .into_iter()
-        .flat_map(|entry| {
-            let name = entry.name.as_str();
-            let of_mode = |mode: &Payload| format!("{name}.{mode}");
-            let any: Vec<Value> = Payload::ALL
-                .iter()
-                .map(|mode| json!({ "$ref": format!("#/components/schemas/{}", of_mode(mode)) }))
-                .collect();
-            let whole = json!({ "description": entry.description, "anyOf": any });
-            let modes = Payload::ALL.iter().map(|mode| {
-                let schema = entry.schema.pointer(&format!("/$defs/{mode}"));
-                (of_mode(mode), schema.cloned().unwrap_or_default())
-            });
-            modes.chain([(name.to_owned(), whole)]).collect::<Vec<_>>()
-        })
-        .chain([("MessageRecord".to_owned(), record())])
+/// The body of each event, by mode, and what it may be. The part that several events have in common is a
+/// shape of its own.
+pub(super) fn shapes() -> BTreeMap<String, Value> {
+    let mut shapes = BTreeMap::from([("MessageRecord".to_owned(), record())]);
+    let reference = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
+    for entry in catalog::catalog() {
+        let name = entry.name.as_str();
+        let mut any = Vec::new();
+        for mode in Payload::ALL {
+            let schema = entry.schema.pointer(&format!("/$defs/{mode}"));
+            let mut schema = schema.cloned().unwrap_or_default();
+            if let Some(shared) = in_common(entry.name, *mode)
+                && let Some(data) = schema.pointer_mut("/properties/data")
+            {
+                shapes.insert(shared.clone(), std::mem::replace(data, reference(&shared)));
+            }
+            let of_mode = format!("{name}.{mode}");
+            any.push(reference(&of_mode));
+            shapes.insert(of_mode, schema);
+        }
+        let whole = json!({ "description": entry.description, "anyOf": any });
+        shapes.insert(name.to_owned(), whole);
+    }
+    shapes
+}
+
+/// The name of the data of an event, where it is that of others, too.
+fn in_common(name: EventName, mode: Payload) -> Option<String> {
+    match (mode, name.category()) {
+        (Payload::Thin, _) => Some("ThinData".to_owned()),
+        (_, Category::Incoming | Category::Conversation) => Some(format!("MessageData.{mode}")),
+        (_, Category::Contact) => Some(format!("ContactData.{mode}")),
+        (_, Category::Agent | Category::Onboarding) => None,
+    }
 }
 
 /// The record of a message, as lists show it, and an example that was made.

@@ -46,7 +46,7 @@ pub(super) fn page(document: &Value) -> String {
         let _ = writeln!(page, "<section id=\"{}\">", anchor(name));
         put(&mut page, &[("h2", name), ("p", text(tag, "/description"))]);
         for (path, verb, operation) in operations {
-            one(&mut page, (path, verb), operation);
+            one(&mut page, document, (path, verb), operation);
         }
         page.push_str("</section>\n");
     }
@@ -96,7 +96,7 @@ fn contents(page: &mut String, document: &Value) {
     page.push_str("</ul>\n</nav>\n");
 }
 
-fn one(page: &mut String, (path, verb): (&str, &str), operation: &Value) {
+fn one(page: &mut String, document: &Value, (path, verb): (&str, &str), operation: &Value) {
     let id = escaped(text(operation, "/operationId"));
     let (shown, path) = (verb.to_ascii_uppercase(), escaped(path));
     let _ = writeln!(
@@ -111,6 +111,9 @@ fn one(page: &mut String, (path, verb): (&str, &str), operation: &Value) {
     if let Some(parameters) = parameters.filter(|list| !list.is_empty()) {
         page.push_str("<table>\n<tr><th>parameter</th><th>type</th><th></th></tr>\n");
         for one in parameters {
+            let shared =
+                one.get("$ref").and_then(Value::as_str).and_then(|to| to.strip_prefix('#'));
+            let one = shared.and_then(|to| document.pointer(to)).unwrap_or(one);
             let schema = one.get("schema").unwrap_or(&Value::Null);
             let must = one.get("required") == Some(&Value::Bool(true));
             let name = format!("{} ({})", text(one, "/name"), text(one, "/in"));

@@ -9,6 +9,8 @@ use base64::Engine as _;
 use serde_json::{Map, Value};
 
 use super::{House, Reply};
+use crate::app::delivery::catalog;
+use crate::domain::destination::Payload;
 use crate::http::body::BodyRule;
 use crate::http::description::{Content, Description};
 use crate::http::error::Code;
@@ -192,6 +194,24 @@ fn operation_ids_are_distinct_names() {
             assert!(id.starts_with(char::is_lowercase), "{id}");
             assert!(id.chars().all(|c| c.is_ascii_alphabetic()), "{id}");
             assert!(ids.insert(id), "{id} is there twice");
+        }
+    }
+}
+
+/// Data that events have in common is the same in each of them: it is one shape.
+#[test]
+fn the_data_of_an_event_is_what_the_catalogue_says() {
+    let document = openapi::document(&Rules::defaults().unwrap().access);
+    let schemas = &document["components"]["schemas"];
+    for entry in catalog::catalog() {
+        for mode in Payload::ALL {
+            let own = entry.schema.pointer(&format!("/$defs/{mode}/properties/data")).unwrap();
+            let shown = &schemas[format!("{}.{mode}", entry.name)]["properties"]["data"];
+            let shown = match shown["$ref"].as_str() {
+                Some(shared) => document.pointer(shared.strip_prefix('#').unwrap()).unwrap(),
+                None => shown,
+            };
+            assert_eq!(shown, own, "{} {mode}", entry.name);
         }
     }
 }
