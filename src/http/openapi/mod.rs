@@ -43,7 +43,7 @@ mod webhooks;
 use axum::http::HeaderValue;
 
 #[cfg(test)]
-pub(super) use self::areas::{of, operations};
+pub(super) use self::areas::{of, operations, shapes};
 pub(super) use self::document::document;
 #[cfg(test)]
 pub(super) use self::problems::codes;

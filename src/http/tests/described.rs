@@ -1,7 +1,7 @@
 //! The description and the table are joined: each operation is described, with all its names and
 //! nothing else, and the document is what is published.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -196,6 +196,17 @@ fn operation_ids_are_distinct_names() {
             assert!(ids.insert(id), "{id} is there twice");
         }
     }
+}
+
+/// A name means one shape, whoever asks for it or shows it.
+#[test]
+fn shapes_of_one_name_are_the_same() {
+    let mut known = BTreeMap::new();
+    for (name, shape) in openapi::shapes() {
+        let before = known.insert(name.clone(), shape.clone());
+        assert!(before.is_none_or(|before| before == shape), "{name} is two shapes");
+    }
+    assert!(known.len() > 20);
 }
 
 /// Data that events have in common is the same in each of them: it is one shape.

@@ -47,13 +47,14 @@ struct Field {
     schema: Value,
 }
 
-/// The form of one operation; made once.
+/// The form of one operation; made once, with texts that live as long as the process.
 #[derive(Debug)]
 pub struct Form {
     fields: Vec<Field>,
     description: Description,
-    /// The shapes that have a name.
-    shapes: Map<String, Value>,
+    /// The shapes that its request refers to by name, and those of its answers.
+    asked: Map<String, Value>,
+    shown: Map<String, Value>,
     pub query: &'static [&'static str],
     pub body: BodyRule,
 }
@@ -62,18 +63,15 @@ impl Form {
     /// The form of the operation with this verb and this path.
     pub(super) fn of<R: Request, A: Answers>(verb: Verb, path: &'static str) -> Self {
         let mut generator = generator(Contract::Deserialize);
-        let mut asked = R::json_schema(&mut generator).to_value();
-        tidy(&mut asked, true);
-        let mut shapes = generator.take_definitions(true);
-        shapes.values_mut().for_each(|shape| tidy(shape, true));
+        let mut request = R::json_schema(&mut generator).to_value();
+        tidy(&mut request, true);
+        let mut asked = generator.take_definitions(true);
+        asked.values_mut().for_each(|shape| tidy(shape, true));
         let mut generator = self::generator(Contract::Serialize);
         let answers = A::described(&mut generator);
-        let shown = generator.take_definitions(true).into_iter();
-        shapes.extend(shown.map(|(name, mut shape)| {
-            tidy(&mut shape, false);
-            (name, shape)
-        }));
-        let (named, about) = fields_of(&asked, names_of::<R>());
+        let mut shown = generator.take_definitions(true);
+        shown.values_mut().for_each(|shape| tidy(shape, false));
+        let (named, about) = fields_of(&request, names_of::<R>());
         let fields: Vec<_> =
             named.into_iter().map(|(name, schema)| field(verb, path, name, schema)).collect();
         let in_body = |field: &&Field| matches!(field.place, Place::Body | Place::Either);
@@ -101,14 +99,14 @@ impl Form {
         description.query = described(&[Place::Query, Place::Either]);
         description.body =
             (body != BodyRule::None).then(|| described(&[Place::Body, Place::Either]));
-        description.sent = asked.pointer("/examples/0").cloned();
+        description.sent = request.pointer("/examples/0").cloned();
         description.answers = answers;
-        Self { fields, description, shapes, query, body }
+        Self { fields, description, asked, shown, query, body }
     }
 
     /// The request, or all that is wrong with it.
     pub(super) fn read<R: Request>(&self, call: &Call, rules: &AccessRules) -> Result<R, Problem> {
-        let mut check = Check::new(&self.shapes, rules);
+        let mut check = Check::new(&self.asked, rules);
         let mut given = Map::new();
         for field in &self.fields {
             match field.given(call) {
@@ -145,7 +143,8 @@ impl Form {
 
     /// The shapes that its request and its answers refer to by name.
     pub(in crate::http) fn shapes(&self) -> impl Iterator<Item = (String, Value)> {
-        self.shapes.iter().map(|(name, shape)| (name.clone(), published(shape.clone())))
+        let all = self.asked.iter().chain(&self.shown);
+        all.map(|(name, shape)| (name.clone(), published(shape.clone())))
     }
 }
 
