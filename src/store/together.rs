@@ -2,7 +2,6 @@
 //! (`engine/group.rs`): messages that are committed, refusals that are counted, attempts that are
 //! recorded, and questions that many ask at once.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::base::noting::OnItsWay;
@@ -53,7 +52,7 @@ impl Store {
                 Written::Unkept => {}
             }
         }
-        Err(StoreError::Conflict(Arc::new(sqlx::Error::RowNotFound)))
+        Err(StoreError::Conflict(None))
     }
 
     /// Writes the records of a commit that accepts nothing. On the embedded store behind the reply: they
@@ -134,7 +133,7 @@ impl Store {
                 Written::Unkept => {}
             }
         }
-        Err(StoreError::Conflict(Arc::new(sqlx::Error::RowNotFound)))
+        Err(StoreError::Conflict(None))
     }
 
     /// Counts a refusal that needs no record of its own: one record per source (a network, or the

@@ -138,7 +138,7 @@ impl Base {
             let made = insert(&mut tx, agent, (state, Some(job)), &nothing, act).await?;
             // Whoever deletes the record ends first, or finds it.
             let Some(mut known) = lock(&mut tx, agent.id).await? else {
-                return Err(StoreError::Conflict(std::sync::Arc::new(sqlx::Error::RowNotFound)));
+                return Err(StoreError::Conflict(None));
             };
             if !made && known.state == state {
                 return Ok((known, false));

@@ -196,7 +196,7 @@ impl Base {
             .await?;
         if done == 0 {
             // It was ended meanwhile, or another one asked for: nothing of this is written.
-            return Err(StoreError::Conflict(std::sync::Arc::new(sqlx::Error::RowNotFound)));
+            return Err(StoreError::Conflict(None));
         }
         Ok(Working::More)
     }

@@ -123,7 +123,7 @@ impl Refusals {
         }
         tx.commit().await?;
         let of = |one: &Refused| counted.get(&one.counted_as).copied();
-        group.iter().map(|one| of(one).ok_or_else(|| sqlx::Error::RowNotFound.into())).collect()
+        group.iter().map(|one| of(one).ok_or(StoreError::NoRow)).collect()
     }
 }
 

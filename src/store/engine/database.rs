@@ -199,7 +199,7 @@ impl Transaction {
             }
             Ok(())
         });
-        committing.await.unwrap_or_else(|_| Err(sqlx::Error::WorkerCrashed.into()))
+        committing.await.unwrap_or_else(|_| Err(StoreError::Ended))
     }
 
     /// Writes this before the commit, in one call with what else waits: nobody needs the answer, and

@@ -24,9 +24,14 @@ pub enum StoreError {
          from the last backup (`gatepost restore`); `gatepost check-store` lists what is lost"
     )]
     Damaged(#[source] Option<Arc<dyn Error + Send + Sync>>),
-    /// The database gave this transaction up for another one; nothing of it was written.
+    /// The database gave this transaction up for another one, or we did; nothing of it was written.
     #[error("the transaction lost against others too often")]
-    Conflict(#[source] Arc<sqlx::Error>),
+    Conflict(#[source] Option<Arc<sqlx::Error>>),
+    /// It panicked, which is logged, or ended with the runtime; whether it wrote is unknown.
+    #[error("a task of the store ended before it answered")]
+    Ended,
+    #[error("the database did not answer with a row that is always there")]
+    NoRow,
     /// The request has been carried out before; nothing of it was written now.
     #[error("a request with this Idempotency-Key has been carried out")]
     Repeated,
@@ -134,7 +139,7 @@ impl From<sqlx::Error> for StoreError {
             Some(Kind::Full) => Self::Full(error),
             Some(Kind::NotDurable) => Self::NotDurable(Some(error)),
             Some(Kind::Damaged) => Self::Damaged(Some(error)),
-            Some(Kind::Conflict) => Self::Conflict(error),
+            Some(Kind::Conflict) => Self::Conflict(Some(error)),
             Some(Kind::ReadOnly) => Self::ReadOnly(error),
             Some(Kind::Other) | None => Self::Database(error),
         }

@@ -241,9 +241,7 @@ impl Statement {
 
     /// The one row of a statement that always has one.
     pub(in crate::store) fn fetch_one<'c>(self, on: Connection<'c>) -> Work<'c, Row> {
-        Box::pin(async move {
-            self.fetch_optional(on).await?.ok_or_else(|| sqlx::Error::RowNotFound.into())
-        })
+        Box::pin(async move { self.fetch_optional(on).await?.ok_or(StoreError::NoRow) })
     }
 
     fn sqlite(self) -> Query<'static, Sqlite, SqliteArguments> {

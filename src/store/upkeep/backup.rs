@@ -248,7 +248,7 @@ pub async fn on_pool<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, BackupError> + Send + 'static,
 ) -> Result<T, BackupError> {
     let ended = tokio::task::spawn_blocking(work).await;
-    ended.unwrap_or_else(|_| Err(sqlx::Error::WorkerCrashed.into()))
+    ended.unwrap_or_else(|_| Err(StoreError::Ended.into()))
 }
 
 /// An original that is not in the database.
