@@ -223,7 +223,9 @@ mod tests {
         let webhooks = document["webhooks"].as_object().unwrap();
         for (name, webhook) in webhooks {
             let told = webhook["post"]["parameters"].as_array().unwrap().iter();
-            let told = told.map(|one| one["name"].as_str().unwrap().to_ascii_lowercase());
+            let told = told.map(|one| &one["$ref"].as_str().unwrap()[1..]);
+            let told = told.map(|to| &document.pointer(to).unwrap()["name"]);
+            let told = told.map(|name| name.as_str().unwrap().to_ascii_lowercase());
             assert_eq!(told.collect::<BTreeSet<_>>(), sent, "{name}");
         }
         assert!(!webhooks.is_empty());
