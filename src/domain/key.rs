@@ -4,6 +4,14 @@ use std::fmt;
 
 use super::clock::Timestamp;
 use super::id::{AccountId, KeyId, MemberId};
+use super::words::words;
+
+words! {
+    /// The types of keys that v2 has.
+    KeyType {
+        Admin = "admin",
+    }
+}
 
 /// SHA-256 of a key: the only form in which it is kept, and how it is looked up.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

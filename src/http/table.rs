@@ -112,10 +112,9 @@ const ASSIGN: Need = WRITE_OWN.administrators().at_least(Level::ResellerAdmin).u
 #[rustfmt::skip]
 pub static OPERATIONS: &[Operation] = &[
     operation!(Accounts: getAccount = Get "/account", Need::read(TargetType::Identity).narrows(), [], NoBody, account::show),
-    operation!(Accounts: listTokens = Get "/tokens", READ_KEYS, [], NoBody, tokens::list),
-    operation!(Accounts: createToken = Post "/tokens", WRITE_KEYS.once(), [], Required(&["type", "description", "expiresAt"]),
-        tokens::create),
-    operation!(Accounts: revokeToken = Delete "/tokens", WRITE_KEYS, ["id"], Optional(&["id", "token"]), tokens::revoke),
+    operation!(Accounts: listTokens = Get "/tokens", READ_KEYS, tokens::list),
+    operation!(Accounts: createToken = Post "/tokens", WRITE_KEYS.once(), tokens::create),
+    operation!(Accounts: revokeToken = Delete "/tokens", WRITE_KEYS, tokens::revoke),
     operation!(Accounts: listMembers = Get "/members", READ_MEMBERS, [], NoBody, members::list),
     operation!(Accounts: getMember = Get "/member", READ_MEMBERS, ["targetMemberId"], NoBody, members::show),
     operation!(Accounts: inviteMember = Post "/member", WRITE_MEMBERS.once(), [], Required(&["email", "redirectUrl", "role",

@@ -1,4 +1,4 @@
-//! Who has access to an account: its keys, its members; and what they did.
+//! Who has access to an account: its members; and what they did.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::super::description::Description;
 use super::super::error::Code;
 use super::super::schema::{
     anything, count, cursor, date, flag, id, id_given, id_text, ids, like, limit, list, mailbox,
-    moment, moment_given, object, one_of, or_null, pattern, reference, text, uuid, with, word,
+    moment, object, one_of, or_null, reference, text, uuid, with, word,
 };
 use super::super::verb::Verb::{Delete, Get, Post, Put};
 use crate::domain::audit::Deed;
@@ -15,23 +15,11 @@ use crate::rules::AccessRules;
 
 /// What the area offers.
 pub(super) fn operations(rules: &AccessRules) -> Vec<Description> {
-    [tokens(), members(rules), audit(rules)].concat()
+    [members(rules), audit(rules)].concat()
 }
 
 /// The shapes that it shows more than once.
 pub(super) fn shapes() -> Vec<(&'static str, Value)> {
-    let token = vec![
-        ("token", like(text("Its end; whole only in the answer that makes it."), "…aB3x")),
-        ("id", uuid("Of the key.")),
-        ("description", text("What it is for.")),
-        ("type", one_of("The only type that there is.", &["admin"])),
-        ("timestamp", pattern("When it was made, in Unix seconds.", "^[0-9]+$", "1795168800")),
-        ("userId", id("The account or the member whose it is.")),
-        ("lastFour", like(text("Its last four characters."), "aB3x")),
-        ("createdAt", date("When it was made.")),
-        ("lastUsedAt", or_null(date("When it was used last, about."))),
-        ("expiresAt", or_null(date("When it ends; null for never."))),
-    ];
     let member = vec![
         ("id", id("Of the member.")),
         ("accountType", json!({ "const": "user", "description": "Always user." })),
@@ -46,47 +34,11 @@ pub(super) fn shapes() -> Vec<(&'static str, Value)> {
         ("timestamp", count("When it was invited, in Unix milliseconds.")),
         ("createdAt", date("The same.")),
     ];
-    vec![
-        ("Token", object("A key, but for the key itself.", token)),
-        ("Member", object("Somebody with access to an account.", member)),
-        ("AuditEntry", entry()),
-    ]
+    vec![("Member", object("Somebody with access to an account.", member)), ("AuditEntry", entry())]
 }
 
 fn role(about: &str) -> Value {
     word(about, Role::ALL, Role::as_str)
-}
-
-fn tokens() -> Vec<Description> {
-    const PATH: &str = "/tokens";
-    let id = || uuid("Which key ends.");
-    vec![
-        Description::of(Get, PATH, "Lists the keys of an account or a member").answer(
-            200,
-            "tokens found",
-            vec![("tokens", list("Oldest first.", reference("Token")))],
-        ),
-        Description::of(Post, PATH, "Makes a key for an account or a member")
-            .about("The key itself is in this answer and in no other.")
-            .body(vec![
-                ("type?", one_of("The only type that there is.", &["admin"])),
-                ("description", text("What it is for.")),
-                ("expiresAt?", or_null(moment_given("When it ends; without it never."))),
-            ])
-            .answer(
-                200,
-                "token created; it is shown this once",
-                vec![("token", reference("Token"))],
-            )
-            .fails(&[Code::Conflict]),
-        Description::of(Delete, PATH, "Ends a key")
-            .about("Everywhere, within a second. Name it once: by id, or in the body by itself.")
-            .query(vec![("id?", id())])
-            .body(vec![("id?", id()), ("token?", like(text("The key itself."), "gp_…"))])
-            .sent(json!({ "id": "019a9e5c-7c80-7000-8000-000000000001" }))
-            .answer(200, "token revoked", vec![("revoked", reference("Token"))])
-            .fails(&[Code::NotFound, Code::Conflict]),
-    ]
 }
 
 fn members(rules: &AccessRules) -> Vec<Description> {

@@ -2,102 +2,166 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
-use axum::response::Response;
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use super::super::answer::success;
-use super::super::call::{self, Call};
-use super::super::error::Problem;
+use super::super::call::Call;
+use super::super::error::{Code, Problem};
 use super::super::state::Http;
+use super::super::typed::{Date, Id, Moment, Number, Request, Word, successes};
 use crate::app::access::token;
-use crate::domain::clock::Timestamp;
 use crate::domain::id::KeyId;
-use crate::domain::instant;
-use crate::domain::key::Key;
+use crate::domain::key::{Key, KeyType};
 use crate::store::NamedKey;
 
-/// The interface's only type of token.
-const TYPE: &str = "admin";
-
-/// The keys of the target alone that are in force, oldest first; never the keys themselves.
-pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let keys = call.tenancy(&http).keys_in_force(call.target().owner()).await?;
-    let tokens: Vec<Value> = keys.iter().map(|key| shape(key, None)).collect();
-    Ok(success(StatusCode::OK, "tokens found", json!({ "tokens": tokens })))
+/// A key, but for the key itself.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in super::super) struct Token {
+    /// Its end; whole only in the answer that makes it.
+    #[schemars(example = &"…aB3x")]
+    token: String,
+    /// The id of the key.
+    id: Id,
+    /// What it is for.
+    description: String,
+    /// The only type that there is.
+    r#type: Word<KeyType>,
+    /// When it was made, in Unix seconds: a text, so v2 has it for tokens.
+    #[schemars(regex(pattern = r"^[0-9]+$"), example = &"1795168800")]
+    timestamp: String,
+    /// The account or the member whose it is.
+    user_id: Number,
+    /// Its last four characters.
+    #[schemars(example = &"aB3x")]
+    last_four: String,
+    /// When it was made.
+    created_at: Date,
+    /// When it was used last, about.
+    last_used_at: Option<Date>,
+    /// When it ends; null for never.
+    expires_at: Option<Date>,
 }
 
-/// Makes one for the target; the only answer that ever shows it.
-pub(in super::super) async fn create(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let body = call.body();
-    if body.text("type")?.is_some_and(|kind| kind != TYPE) {
-        return Err(Problem::invalid(format!("type must be {TYPE:?}: tokens have no other")));
-    }
-    let description = body.required_text("description")?;
-    let expires_at = expires_at(body.get("expiresAt"))?;
+/// Lists the keys of an account or a member
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(in super::super) struct List {}
+
+impl Request for List {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in super::super) struct Listed {
+    /// Oldest first.
+    tokens: Vec<Token>,
+}
+
+/// The keys of the target alone that are in force; never the keys themselves.
+pub(in super::super) async fn list(
+    http: Arc<Http>,
+    call: Call,
+    _: List,
+) -> Result<Listed, Problem> {
+    let keys = call.tenancy(&http).keys_in_force(call.target().owner()).await?;
+    Ok(Listed { tokens: keys.iter().map(|key| shape(key, None)).collect() })
+}
+
+/// Makes a key for an account or a member
+///
+/// The key itself is in this answer and in no other.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in super::super) struct Create {
+    /// The only type that there is.
+    #[serde(rename = "type")]
+    _type: Option<Word<KeyType>>,
+    /// What it is for.
+    description: String,
+    /// When it ends; without it never.
+    #[schemars(extend("x-null" = true))]
+    expires_at: Option<Moment>,
+}
+
+impl Request for Create {
+    const FAILS: &'static [Code] = &[Code::Conflict];
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in super::super) struct Created {
+    token: Token,
+}
+
+/// Makes one for the target.
+pub(in super::super) async fn create(
+    http: Arc<Http>,
+    call: Call,
+    asked: Create,
+) -> Result<Created, Problem> {
+    let expires_at = asked.expires_at.map(|Moment(at)| at);
     call.caller().may_issue(expires_at)?;
     let tenancy = call.tenancy(&http);
-    let made = tenancy.issue_key(call.target().owner(), description, expires_at).await?;
-    let fields = json!({ "token": shape(&made.key, Some(&made.token)) });
-    Ok(success(StatusCode::OK, "token created; it is shown this once", fields))
+    let made = tenancy.issue_key(call.target().owner(), &asked.description, expires_at).await?;
+    Ok(Created { token: shape(&made.key, Some(&made.token)) })
 }
 
-/// Revokes one in the scope of the target, by its id or by its value. Only the body can name it by
-/// value: in the query `token` is the key that asks.
-pub(in super::super) async fn revoke(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
+/// Ends a key
+///
+/// Everywhere, within a second. Name it once: by id, or in the body by itself.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(example = json!({ "id": "019a9e5c-7c80-7000-8000-000000000001" }))]
+pub(in super::super) struct Revoke {
+    /// Which key ends.
+    id: Option<Id>,
+    /// The key itself.
+    // In the query `token` is the key that asks.
+    #[schemars(extend("x-place" = "body"), example = &"gp_…")]
+    token: Option<String>,
+}
+
+impl Request for Revoke {
+    const FAILS: &'static [Code] = &[Code::NotFound, Code::Conflict];
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in super::super) struct Revoked {
+    revoked: Token,
+}
+
+/// Revokes one in the scope of the target, by its id or by its value.
+pub(in super::super) async fn revoke(
+    http: Arc<Http>,
+    call: Call,
+    asked: Revoke,
+) -> Result<Revoked, Problem> {
     let missing = || Problem::not_found("token");
-    let id = match (call.query().get("id"), call.body().text("id")?) {
-        (Some(one), Some(other)) if one != other => {
-            return Err(Problem::invalid("id differs between query and body: send it once"));
-        }
-        (one, other) => one.or(other),
-    };
-    let named = match (id, call.body().text("token")?) {
-        (Some(id), None) => {
-            let id = call::uuid(id).map(KeyId);
-            NamedKey::Id(id.ok_or_else(|| Problem::invalid("id is not the id of a token"))?)
-        }
-        // What has not the form of a key is the key of nobody.
-        (None, Some(value)) => NamedKey::Hash(token::hash(value).ok_or_else(missing)?),
+    let named = match (asked.id, asked.token) {
+        (Some(Id(id)), None) => NamedKey::Id(KeyId(id)),
+        // A text that has not the form of a key is the key of nobody.
+        (None, Some(value)) => NamedKey::Hash(token::hash(&value).ok_or_else(missing)?),
         _ => return Err(Problem::invalid("name the token to revoke once: by id, or by token")),
     };
     let tenancy = call.tenancy(&http);
     let revoked = tenancy.revoke_key_among(call.target().keys(), named).await?;
-    let revoked = revoked.ok_or_else(missing)?;
-    let fields = json!({ "revoked": shape(&revoked, None) });
-    Ok(success(StatusCode::OK, "token revoked", fields))
+    Ok(Revoked { revoked: shape(&revoked.ok_or_else(missing)?, None) })
 }
 
-/// Unix seconds, or a date; null is never.
-fn expires_at(value: Option<&Value>) -> Result<Option<Timestamp>, Problem> {
-    let read = match value {
-        None | Some(Value::Null) => return Ok(None),
-        Some(Value::String(text)) => instant::parse(text),
-        // `1.0` has another spelling than the number that it means.
-        Some(Value::Number(seconds)) => instant::parse(&seconds.to_string()),
-        Some(_) => None,
-    };
-    read.map(Some).ok_or_else(|| {
-        Problem::invalid(
-            "expiresAt must be Unix seconds, or a date like 2026-11-20 or 2026-11-20T10:00:00Z",
-        )
-    })
+successes! {
+    Listed = OK "tokens found";
+    Created = OK "token created; it is shown this once";
+    Revoked = OK "token revoked";
 }
 
-/// `timestamp` is a string of Unix seconds here: so v2 has it for tokens.
-fn shape(key: &Key, token: Option<&str>) -> Value {
-    let mut shape = Map::new();
-    let masked = format!("…{}", key.last_four);
-    let mut put = |name: &str, value: Value| shape.insert(name.to_owned(), value);
-    put("token", token.map_or(masked, str::to_owned).into());
-    put("id", key.id.to_string().into());
-    put("description", key.purpose.as_str().into());
-    put("type", TYPE.into());
-    put("timestamp", key.created_at.seconds().to_string().into());
-    put("userId", key.owner().id().into());
-    put("lastFour", key.last_four.as_str().into());
-    put("createdAt", key.created_at.to_string().into());
-    put("lastUsedAt", key.last_used_at.map(|at| at.to_string()).into());
-    put("expiresAt", key.expires_at.map(|at| at.to_string()).into());
-    Value::Object(shape)
+fn shape(key: &Key, token: Option<&str>) -> Token {
+    Token {
+        token: token.map_or_else(|| format!("…{}", key.last_four), str::to_owned),
+        id: Id(key.id.0),
+        description: key.purpose.clone(),
+        r#type: Word(KeyType::Admin),
+        timestamp: key.created_at.seconds().to_string(),
+        user_id: key.owner().into(),
+        last_four: key.last_four.clone(),
+        created_at: Date(key.created_at),
+        last_used_at: key.last_used_at.map(Date),
+        expires_at: key.expires_at.map(Date),
+    }
 }

@@ -73,7 +73,11 @@ async fn what_is_not_asked_for_rightly_makes_no_key() {
     let id = house.id("agent1").get();
     for (body, words) in [
         (json!({ "description": "x", "type": "user" }), "type must be"),
-        (json!({ "description": "x", "type": 1 }), "field type"),
+        (json!({ "description": "x", "type": 1 }), "/type must be one of: admin"),
+        (
+            json!({ "type": 1, "expiresAt": [] }),
+            "/type must be one of: admin; /description is missing",
+        ),
         (json!({ "type": "admin" }), "description is missing"),
         (json!({ "description": "x".repeat(201) }), "at most 200 octets"),
         (json!({ "description": "a\nb" }), "without control characters"),
@@ -111,8 +115,13 @@ async fn a_key_of_somebody_else_is_as_good_as_unknown() {
         reply.problem(404, "not_found", "no such token in the scope of this request");
     }
     for body in [json!({}), json!({ "id": id, "token": foreign }), json!({ "id": "1" })] {
-        revoke(&house, "org1", body).await.problem(400, "invalid_request", "token");
+        let words = if body["id"] == "1" { "/id must be a UUID" } else { "name the token" };
+        revoke(&house, "org1", body).await.problem(400, "invalid_request", words);
     }
+    // In the query `token` is the key that asks, whatever the body names.
+    let (path, body) = (format!("/tokens?id={}", uuid::Uuid::nil()), json!({ "id": id }));
+    let reply = house.call("org1", "DELETE", &path, Some(&body)).await;
+    reply.problem(400, "invalid_request", "/id differs between query and body: send it once");
     assert_eq!(status(&house, &foreign).await, 200);
     // Whoever is above finds a key by its value alone, wherever below it belongs.
     revoke(&house, "reseller1", json!({ "token": foreign })).await.success(200);

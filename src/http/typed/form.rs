@@ -17,13 +17,13 @@ use super::super::verb::{Verb, names};
 use super::answers::Answers;
 use super::check::Check;
 use super::tidy::{fields_of, plain, published, tidy};
-use super::values::{KIND, LIMIT, MOMENT, NOUN};
+use super::values::{KIND, LIMIT, MOMENT, NOUN, NULL, PLACE};
 use crate::app::agents::schema::{Fault, join, sentence};
 use crate::rules::AccessRules;
 
 /// A request: its first line of documentation is the operation's summary, the rest is said of it. A field
 /// that the path names stands there; the others in the query of a GET, in the body of a POST or a PUT, and
-/// in either of a DELETE, which has no body where it has no such field.
+/// in either of a DELETE, which has no body where it has no such field. `x-place` says another place.
 pub(in crate::http) trait Request: DeserializeOwned + JsonSchema {
     /// Errors that only its handler can answer.
     const FAILS: &'static [Code] = &[];
@@ -183,6 +183,9 @@ impl Field {
         let in_body = places.contains(&Place::Body);
         let about = self.schema.get("description").and_then(Value::as_str).unwrap_or_default();
         let described = match self.schema.get(KIND).and_then(Value::as_str) {
+            Some(MOMENT) if in_body && self.schema.get(NULL).is_some() => {
+                schema::or_null(schema::moment_given(about))
+            }
             Some(MOMENT) if in_body => schema::moment_given(about),
             Some(MOMENT) => schema::moment(about),
             Some(LIMIT) => self.schema.clone(),
@@ -197,6 +200,7 @@ fn field(verb: Verb, path: &str, name: &'static str, schema: Value) -> Field {
     let plain = schema::plain(name);
     let place = match verb {
         _ if names(path).any(|one| one == plain) => Place::Path,
+        _ if schema.get(PLACE).is_some_and(|place| place == "body") => Place::Body,
         Verb::Get => Place::Query,
         Verb::Post | Verb::Put => Place::Body,
         Verb::Delete => Place::Either,

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::super::schema::{self, Fields};
-use super::values::{EXPECTED, KIND, NOUN, NULL};
+use super::values::{EXPECTED, KIND, NOUN, NULL, PLACE};
 
 /// The fields of an object's schema, these first, `?` behind those that may be missing, and what is said of
 /// the whole.
@@ -80,7 +80,7 @@ fn strip_null(fields: &mut Map<String, Value>) {
 pub(super) fn published(mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(fields) => {
-            fields.retain(|name, _| ![EXPECTED, KIND, NOUN, NULL].contains(&name.as_str()));
+            fields.retain(|name, _| ![EXPECTED, KIND, NOUN, NULL, PLACE].contains(&name.as_str()));
             fields.values_mut().for_each(|inner| *inner = published(inner.take()));
         }
         Value::Array(items) => items.iter_mut().for_each(|inner| *inner = published(inner.take())),

@@ -14,6 +14,7 @@ use super::super::schema;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
 use crate::domain::instant;
+use crate::domain::key::KeyOwner;
 use crate::domain::words::Words;
 use crate::store::Cursor;
 
@@ -28,6 +29,8 @@ pub(super) const EXPECTED: &str = "x-expected";
 pub(super) const NOUN: &str = "x-noun";
 /// Where null is a value of a request.
 pub(super) const NULL: &str = "x-null";
+/// Where a field stands, if its name and the verb do not say.
+pub(super) const PLACE: &str = "x-place";
 
 /// Gives a type its schema, in place.
 macro_rules! schema_of {
@@ -104,6 +107,12 @@ impl<'de> Deserialize<'de> for Id {
 pub(in crate::http) struct Number(i64);
 
 schema_of!([] Number, "Number", schema::id(""));
+
+impl From<KeyOwner> for Number {
+    fn from(owner: KeyOwner) -> Self {
+        Self(owner.id())
+    }
+}
 
 impl From<AccountId> for Number {
     fn from(id: AccountId) -> Self {
