@@ -21,8 +21,8 @@ use crate::domain::id::KeyId;
 /// Larger bodies are read as JSON where that delays no other request.
 const LARGE: usize = 256 * 1024;
 
-/// Unknown fields that one answer lists.
-const LISTED: usize = 20;
+/// Mistakes that one answer lists.
+pub(super) const LISTED: usize = 20;
 
 /// What an operation takes as its body; the target's name is known everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

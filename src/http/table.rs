@@ -32,6 +32,17 @@ macro_rules! operation {
     };
     ($tag:ident: $id:ident = $verb:ident $path:literal, $aim:expr, $need:expr, $query:expr, $body:expr,
      $($handler:ident)::+) => {
+        operation!(@row $tag, $id, $verb, $path, $aim, $need, Asks::Names(&$query, $body),
+            |http, call| Box::pin($($handler)::+(http, call)))
+    };
+    ($tag:ident: $id:ident = $verb:ident $path:literal, $need:expr, $($handler:ident)::+) => {{
+        static FORM: LazyLock<Form> =
+            LazyLock::new(|| typed::form($($handler)::+, Verb::$verb, $path));
+        operation!(@row $tag, $id, $verb, $path, Aim::ACCOUNT, $need, Asks::Type(&FORM),
+            |http, call| Box::pin(typed::perform($($handler)::+, &FORM, http, call)))
+    }};
+    (@row $tag:ident, $id:ident, $verb:ident, $path:literal, $aim:expr, $need:expr, $asks:expr,
+     $handler:expr) => {
         Operation {
             id: stringify!($id),
             verb: Verb::$verb,
@@ -39,26 +50,11 @@ macro_rules! operation {
             tag: Tag::$tag,
             need: $need,
             aim: $aim,
-            asks: Asks::Names(&$query, $body),
-            handler: |http, call| Box::pin($($handler)::+(http, call)),
+            asks: $asks,
+            handler: $handler,
             linked: None,
         }
     };
-    ($tag:ident: $id:ident = $verb:ident $path:literal, $need:expr, $($handler:ident)::+) => {{
-        static FORM: LazyLock<Form> =
-            LazyLock::new(|| typed::form($($handler)::+, Verb::$verb, $path));
-        Operation {
-            id: stringify!($id),
-            verb: Verb::$verb,
-            path: $path,
-            tag: Tag::$tag,
-            need: $need,
-            aim: Aim::ACCOUNT,
-            asks: Asks::Type(&FORM),
-            handler: |http, call| Box::pin(typed::perform($($handler)::+, &FORM, http, call)),
-            linked: None,
-        }
-    }};
 }
 
 /// Agents' rows, of one Agent or of all below an account.

@@ -24,7 +24,7 @@ pub(in super::super) struct Token {
     token: String,
     /// The id of the key.
     id: Id,
-    /// What it is for.
+    /// The purpose of the key, for people.
     description: String,
     /// The only type that there is.
     r#type: Word<KeyType>,
@@ -75,7 +75,7 @@ pub(in super::super) struct Create {
     /// The only type that there is.
     #[serde(rename = "type")]
     _type: Option<Word<KeyType>>,
-    /// What it is for.
+    /// The purpose of the key, for people.
     description: String,
     /// When it ends; without it never.
     #[schemars(extend("x-null" = true))]

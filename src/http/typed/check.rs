@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value};
 
+use super::super::body::LISTED;
 use super::super::call;
 use super::super::query::quoted;
 use super::values::{CURSOR, EXPECTED, KIND, LIMIT, MOMENT};
@@ -10,9 +11,6 @@ use crate::app::agents::schema::{Fault, join};
 use crate::domain::instant;
 use crate::rules::AccessRules;
 use crate::store::Cursor;
-
-/// Mistakes that one answer lists.
-const LISTED: usize = 20;
 
 pub(super) struct Check<'c> {
     shapes: &'c Map<String, Value>,
